@@ -1,0 +1,85 @@
+"""How every script starts and how it fails: one clear line, no traceback.
+
+A mistake of the user's (a mistyped field, a missing file, records of another
+length) ends with one sentence on stderr and exit code 1. `--show_traceback`
+shows where it was noticed.
+"""
+
+import dataclasses
+import difflib
+import os
+import pathlib
+import sys
+from collections.abc import Callable
+from collections.abc import Sequence
+
+from absl import app
+from absl import flags
+
+from electra_tf import config
+
+if not pathlib.Path("/dev/nvidiactl").exists():
+    # Without a GPU, TensorFlow would begin with three lines about missing CUDA.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+_SHOW_TRACEBACK = flags.DEFINE_bool(
+    "show_traceback", False, "Show where an error comes from."
+)
+_USER_ERRORS = (ValueError, ArithmeticError, OSError, ImportError)
+
+
+def run(main: Callable[[], int | None], required: Sequence[str] = ()) -> None:
+    """Parses flags, calls `main`, exits with its code.
+
+    Args:
+        main: does the work; returns an exit code, None for 0.
+        required: names of flags that must be given.
+    """
+    flags.mark_flags_as_required(list(required))
+    app.run(lambda argv: sys.exit(_guarded(main, argv)), flags_parser=_parse)
+
+
+def _parse(argv: list[str]) -> list[str]:
+    for argument in argv[1:]:
+        if argument.startswith("--config."):
+            try:
+                check_override(argument.split("=", 1)[0].removeprefix("--"))
+            except config.ConfigError as error:
+                sys.exit(f"error: {error}")
+    return app.parse_flags_with_usage(argv)
+
+
+def check_override(name: str) -> None:
+    """Raises `ConfigError` unless `config.section.field` exists.
+
+    Args:
+        name: as in `--config.training.seed=1`, without dashes and value.
+    """
+    schema = {
+        section.name: [f.name for f in dataclasses.fields(section.default)]
+        for section in dataclasses.fields(config.ExperimentConfig)
+    }
+    known = [
+        f"config.{section}.{field}"
+        for section, names in schema.items()
+        for field in names
+    ]
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1, 0)
+        raise config.ConfigError(
+            f"There is no setting --{name}. Did you mean --{close[0]}? All "
+            "settings stand in electra_tf/config.py."
+        )
+
+
+def _guarded(main: Callable[[], int | None], argv: list[str]) -> int | None:
+    if len(argv) > 1:
+        print(f"error: unexpected arguments {argv[1:]}", file=sys.stderr)
+        return 2
+    try:
+        return main()
+    except _USER_ERRORS as error:
+        if _SHOW_TRACEBACK.value:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 1

@@ -1,0 +1,1 @@
+"""Stage 7, checkpoints to other worlds: TF1 names, SavedModel."""

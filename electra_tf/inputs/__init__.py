@@ -1,0 +1,1 @@
+"""Stage 3, shards to batches: randomness, pipeline, masking."""

@@ -1,0 +1,1 @@
+"""Stage 4, batches to logits: encoder, heads, generators."""

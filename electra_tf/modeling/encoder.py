@@ -1,0 +1,315 @@
+"""The Transformer encoder of both towers.
+
+Shape legend, used everywhere: **B** batch, **S** sequence, **P** masked
+positions, **D** hidden, **E** embedding, **H** heads, **V** vocabulary.
+
+Post-LayerNorm blocks as in BERT; embeddings narrower than the layers are
+projected once (paper, 3.2; the original's `model/modeling.py`). Inside the
+blocks activations are `[B * S, D]`, so that every product is one plain matrix
+product, and query, key and value come from a single one.
+"""
+
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.modeling import embeddings as embeddings_lib
+from electra_tf.modeling import layers
+
+# Added to the scores of keys that must not be seen. Not minus infinity: a row
+# without any visible key must stay finite, as in the original.
+MASKED_SCORE = -10000.0
+# Dropout sites of a block: attention probabilities and two outputs.
+_SITES_PER_BLOCK = 3
+
+
+class EncoderOutput(NamedTuple):
+    """What an encoder computes, every intermediate by name.
+
+    Attributes:
+        embedding_layernorm_output: `[B, S, E]`, sum of the embeddings after
+            normalization and dropout.
+        embedding_output: `[B, S, D]`, the same after the projection.
+        layer_outputs: one `[B, S, D]` per block.
+        sequence_output: `[B, S, D]`, the last of them.
+    """
+
+    embedding_layernorm_output: tf.Tensor
+    embedding_output: tf.Tensor
+    layer_outputs: tuple[tf.Tensor, ...]
+    sequence_output: tf.Tensor
+
+
+def _site(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
+    """The seed of one dropout site; see `inputs.randomness.dropout_seed`."""
+    return None if seed is None else seed + tf.constant([0, number], seed.dtype)
+
+
+class TransformerBlock(keras.layers.Layer):
+    """Self-attention and feed-forward, each with residual and LayerNorm.
+
+    Args:
+        hidden_size: width, D.
+        num_attention_heads: heads, H; each D / H wide.
+        intermediate_size: width between the two feed-forward products.
+        hidden_dropout_prob: dropout of both outputs, 0-1.
+        attention_probs_dropout_prob: dropout of attention weights, 0-1.
+        initializer_range: standard deviation of all kernels.
+
+    Call arguments:
+        hidden: `[B * S, D]`.
+        attention_bias: `[B, 1, 1, S]`, 0 or `MASKED_SCORE` per key.
+        dropout_seed: `[2]` int64, or None for inference.
+
+    Output shape:
+        `[B * S, D]`, compute dtype.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_attention_heads: int,
+        intermediate_size: int,
+        hidden_dropout_prob: float = 0.1,
+        attention_probs_dropout_prob: float = 0.1,
+        initializer_range: float = 0.02,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.num_attention_heads = num_attention_heads
+        self.intermediate_size = intermediate_size
+        self.hidden_dropout_prob = hidden_dropout_prob
+        self.attention_probs_dropout_prob = attention_probs_dropout_prob
+        self.initializer_range = initializer_range
+        self.query_key_value = self._linear("qkv", 3 * hidden_size)
+        self.attention_output = self._linear("dense", hidden_size)
+        self.attention_norm = self._norm()
+        self.intermediate = self._linear("dense", intermediate_size)
+        self.output_projection = self._linear("dense", hidden_size)
+        self.output_norm = self._norm()
+
+    def _linear(self, name: str, units: int) -> layers.Linear:
+        return layers.Linear(
+            units,
+            layers.truncated_normal(self.initializer_range),
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def _norm(self) -> layers.LayerNorm:
+        return layers.LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates all weights under the original's names."""
+        width = (None, self.hidden_size)
+        with keras.name_scope("attention"):
+            with keras.name_scope("self"):
+                self.query_key_value.build(width)
+            with keras.name_scope("output"):
+                self.attention_output.build(width)
+                self.attention_norm.build(width)
+        with keras.name_scope("intermediate"):
+            self.intermediate.build(width)
+        with keras.name_scope("output"):
+            self.output_projection.build((None, self.intermediate_size))
+            self.output_norm.build(width)
+
+    def call(
+        self,
+        hidden: tf.Tensor,
+        attention_bias: tf.Tensor,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Transforms `[B * S, D]` activations."""
+        seeds = [_site(dropout_seed, site) for site in range(_SITES_PER_BLOCK)]
+        context = self._attend(hidden, attention_bias, seeds[0])
+        update = self._drop(self.attention_output(context), seeds[1])
+        hidden = self.attention_norm(hidden + update)
+        update = self.output_projection(layers.gelu(self.intermediate(hidden)))
+        return self.output_norm(hidden + self._drop(update, seeds[2]))
+
+    def _drop(self, update: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+        return layers.dropout(update, self.hidden_dropout_prob, seed)
+
+    def _attend(
+        self, hidden: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        query, key, value = self._split_heads(hidden, bias)
+        probs = self._probs(query, key, bias)
+        probs = layers.dropout(probs, self.attention_probs_dropout_prob, seed)
+        context = tf.transpose(tf.matmul(probs, value), [0, 2, 1, 3])
+        return tf.reshape(context, [-1, self.hidden_size])
+
+    def _split_heads(
+        self, hidden: tf.Tensor, bias: tf.Tensor
+    ) -> list[tf.Tensor]:
+        batch, _, _, length = layers.shape_of(bias)
+        heads = self.num_attention_heads
+        size = self.hidden_size // heads
+        fused = self.query_key_value(hidden)
+        fused = tf.reshape(fused, [batch, length, 3, heads, size])
+        # [3, B, H, S, D / H]
+        return tf.unstack(tf.transpose(fused, [2, 0, 3, 1, 4]))
+
+    def _probs(
+        self, query: tf.Tensor, key: tf.Tensor, bias: tf.Tensor
+    ) -> tf.Tensor:
+        scale = tf.constant(query.shape[-1] ** -0.5, query.dtype)
+        scores = tf.matmul(query * scale, key, transpose_b=True)
+        scores = tf.cast(scores, tf.float32) + tf.cast(bias, tf.float32)
+        return tf.cast(tf.nn.softmax(scores), query.dtype)
+
+    def compute_attention_probs(
+        self, hidden: tf.Tensor, attention_bias: tf.Tensor
+    ) -> tf.Tensor:
+        """The attention weights that `call` uses, for analysis.
+
+        Args:
+            hidden: `[B * S, D]`, the block's input.
+            attention_bias: `[B, 1, 1, S]`.
+
+        Returns:
+            `[B, H, S, S]`, rows sum to one.
+        """
+        query, key, _ = self._split_heads(hidden, attention_bias)
+        return self._probs(query, key, attention_bias)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return super().get_config() | {
+            "hidden_size": self.hidden_size,
+            "num_attention_heads": self.num_attention_heads,
+            "intermediate_size": self.intermediate_size,
+            "hidden_dropout_prob": self.hidden_dropout_prob,
+            "attention_probs_dropout_prob": self.attention_probs_dropout_prob,
+            "initializer_range": self.initializer_range,
+        }
+
+
+def compute_attention_bias(input_mask: tf.Tensor) -> tf.Tensor:
+    """What to add to attention scores so that padding is not seen.
+
+    Args:
+        input_mask: `[B, S]` integer, 1 for tokens, 0 for padding.
+
+    Returns:
+        `[B, 1, 1, S]` float32, 0 for tokens, `MASKED_SCORE` for padding.
+    """
+    padding = 1.0 - tf.cast(input_mask, tf.float32)
+    return padding[:, tf.newaxis, tf.newaxis, :] * MASKED_SCORE
+
+
+class Encoder(keras.layers.Layer):
+    """Embeddings, their projection where widths differ, and the blocks.
+
+    Args:
+        embeddings: layer of embeddings; the same object in two encoders ties
+            them.
+        blocks: the Transformer blocks, all of one width.
+        hidden_size: their width, D.
+
+    Call arguments:
+        input_ids, input_mask, segment_ids: `[B, S]` int32.
+        dropout_seed: `[2]` int64 (`inputs.randomness.dropout_seed`), or None
+            for inference.
+
+    Returns:
+        `EncoderOutput`.
+    """
+
+    def __init__(
+        self,
+        embeddings: embeddings_lib.Embeddings,
+        blocks: list[TransformerBlock],
+        hidden_size: int,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.embeddings = embeddings
+        self.blocks = blocks
+        self.hidden_size = hidden_size
+        self.embeddings_project = None
+        if embeddings.embedding_size != hidden_size:
+            self.embeddings_project = layers.Linear(
+                hidden_size, name="embeddings_project", dtype=self.dtype_policy
+            )
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates all weights; embeddings that exist are left alone."""
+        if not self.embeddings.built:
+            self.embeddings.build()
+        if self.embeddings_project is not None:
+            self.embeddings_project.build(
+                (None, self.embeddings.embedding_size)
+            )
+        with keras.name_scope("encoder"):
+            for block in self.blocks:
+                block.build()
+
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> EncoderOutput:
+        """Encodes `[B, S]` ids."""
+        embedded = self.embeddings(input_ids, segment_ids, dropout_seed)
+        hidden = tf.reshape(embedded, [-1, self.embeddings.embedding_size])
+        if self.embeddings_project is not None:
+            hidden = self.embeddings_project(hidden)
+        shape = [*layers.shape_of(input_ids), self.hidden_size]
+        bias = compute_attention_bias(input_mask)
+        states = [hidden]
+        for number, block in enumerate(self.blocks):
+            seed = _site(dropout_seed, 1 + number * _SITES_PER_BLOCK)
+            states.append(block(states[-1], bias, seed))
+        outputs = [tf.reshape(state, shape) for state in states]
+        return EncoderOutput(
+            embedded, outputs[0], tuple(outputs[1:]), outputs[-1]
+        )
+
+
+def build_encoder(
+    settings: config.EncoderConfig,
+    name: str,
+    embeddings: embeddings_lib.Embeddings | None = None,
+    dtype: Any = None,
+) -> Encoder:
+    """Builds an encoder and its weights.
+
+    Args:
+        settings: sizes and dropout.
+        name: first part of every weight's path.
+        embeddings: those of another encoder, to tie them; None makes new ones.
+        dtype: Keras dtype policy, for example `"mixed_bfloat16"`.
+
+    Returns:
+        The encoder, built.
+    """
+    blocks = [
+        TransformerBlock(
+            hidden_size=settings.hidden_size,
+            num_attention_heads=settings.num_attention_heads,
+            intermediate_size=settings.intermediate_size,
+            hidden_dropout_prob=settings.hidden_dropout_prob,
+            attention_probs_dropout_prob=settings.attention_probs_dropout_prob,
+            initializer_range=settings.initializer_range,
+            name=f"layer_{number}",
+            dtype=dtype,
+        )
+        for number in range(settings.num_hidden_layers)
+    ]
+    encoder = Encoder(
+        embeddings or embeddings_lib.build_embeddings(settings, dtype),
+        blocks,
+        settings.hidden_size,
+        name=name,
+        dtype=dtype,
+    )
+    encoder.build()
+    return encoder

@@ -1,0 +1,133 @@
+"""The pre-training heads: what turns hidden states into logits.
+
+Logits are float32 whatever the compute dtype, because softmax, sampling and
+losses stay float32.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from electra_tf.modeling import layers
+
+
+class MaskedLMHead(keras.layers.Layer):
+    """Vocabulary logits from hidden states, with a tied output table.
+
+    Dense to the table's width, gelu, LayerNorm, product with the transposed
+    embedding table, bias (the original's `get_token_logits`).
+
+    Args:
+        hidden_size: width of the hidden states, D.
+        embedding_size: width of the table, E.
+        vocab_size: its rows, V.
+        initializer_range: standard deviation of the dense kernel.
+
+    Call arguments:
+        hidden: `[N, D]`.
+        table: `[V, E]` float32, the generator's token table.
+
+    Output shape:
+        `[N, V]` float32.
+    """
+
+    def __init__(
+        self,
+        hidden_size: int,
+        embedding_size: int,
+        vocab_size: int,
+        initializer_range: float = 0.02,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.embedding_size = embedding_size
+        self.vocab_size = vocab_size
+        self.initializer_range = initializer_range
+        self.dense = layers.Linear(
+            embedding_size,
+            layers.truncated_normal(initializer_range),
+            name="dense",
+            dtype=self.dtype_policy,
+        )
+        self.layer_norm = layers.LayerNorm(
+            name="LayerNorm", dtype=self.dtype_policy
+        )
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates the dense layer, the normalization and the bias."""
+        self.dense.build((None, self.hidden_size))
+        self.layer_norm.build((None, self.embedding_size))
+        self.output_bias = self.add_weight(
+            name="output_bias",
+            shape=(self.vocab_size,),
+            initializer="zeros",
+            autocast=False,
+        )
+
+    def call(self, hidden: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
+        """Scores every vocabulary entry for `[N, D]` states."""
+        hidden = self.layer_norm(layers.gelu(self.dense(hidden)))
+        table = tf.cast(table, hidden.dtype)
+        logits = tf.matmul(hidden, table, transpose_b=True)
+        bias = tf.convert_to_tensor(self.output_bias)
+        return tf.nn.bias_add(tf.cast(logits, tf.float32), bias)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return super().get_config() | {
+            "hidden_size": self.hidden_size,
+            "embedding_size": self.embedding_size,
+            "vocab_size": self.vocab_size,
+            "initializer_range": self.initializer_range,
+        }
+
+
+class ReplacedTokenHead(keras.layers.Layer):
+    """One logit per token, high where the token was replaced.
+
+    Dense, gelu, dense to one (the original's `_get_discriminator_output`).
+    The last layer takes TensorFlow 1's default initializer, as there.
+
+    Args:
+        hidden_size: width of the hidden states, D.
+        initializer_range: standard deviation of the first kernel.
+
+    Call arguments:
+        hidden: `[N, D]`.
+
+    Output shape:
+        `[N]` float32.
+    """
+
+    def __init__(
+        self, hidden_size: int, initializer_range: float = 0.02, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.initializer_range = initializer_range
+        self.dense = layers.Linear(
+            hidden_size,
+            layers.truncated_normal(initializer_range),
+            name="dense",
+            dtype=self.dtype_policy,
+        )
+        self.logit = layers.Linear(1, name="dense_1", dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates both dense layers."""
+        self.dense.build((None, self.hidden_size))
+        self.logit.build((None, self.hidden_size))
+
+    def call(self, hidden: tf.Tensor) -> tf.Tensor:
+        """Scores `[N, D]` states."""
+        logits = self.logit(layers.gelu(self.dense(hidden)))
+        return tf.cast(tf.squeeze(logits, -1), tf.float32)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return super().get_config() | {
+            "hidden_size": self.hidden_size,
+            "initializer_range": self.initializer_range,
+        }

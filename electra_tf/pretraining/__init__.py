@@ -1,0 +1,1 @@
+"""Stage 6, the objectives: sampling, losses, model."""

@@ -1,0 +1,53 @@
+"""The losses, as sums and the weights to divide them by.
+
+A step adds sums and weights over micro-batches and replicas and divides once,
+so that neither changes the result. All inputs are float32 logits.
+"""
+
+import tensorflow as tf
+
+# Added to the weights before dividing, as in the original.
+WEIGHT_EPSILON = 1e-6
+
+
+def masked_lm_loss(
+    logits: tf.Tensor, masked_ids: tf.Tensor, masked_weights: tf.Tensor
+) -> tf.Tensor:
+    """Negative log likelihood of the original tokens, summed (paper, eq. 2).
+
+    Args:
+        logits: `[B, P, V]` float32.
+        masked_ids: `[B, P]` int32, the original ids.
+        masked_weights: `[B, P]` float32, 0 for unused slots.
+
+    Returns:
+        Scalar float32 sum; its weight is the sum of `masked_weights`.
+    """
+    per_slot = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=masked_ids, logits=logits
+    )
+    return tf.reduce_sum(per_slot * masked_weights)
+
+
+def replaced_token_loss(
+    logits: tf.Tensor, is_fake: tf.Tensor, token_weights: tf.Tensor
+) -> tf.Tensor:
+    """Sigmoid cross entropy of real against replaced, summed (paper, eq. 3).
+
+    Args:
+        logits: `[B, S]` float32.
+        is_fake: `[B, S]` integer labels, 1 for replaced.
+        token_weights: `[B, S]` float32, 0 for padding.
+
+    Returns:
+        Scalar float32 sum; its weight is the sum of `token_weights`.
+    """
+    per_token = tf.nn.sigmoid_cross_entropy_with_logits(
+        labels=tf.cast(is_fake, logits.dtype), logits=logits
+    )
+    return tf.reduce_sum(per_token * token_weights)
+
+
+def weighted_mean(total: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    """`total / (weight + 1e-6)`, the original's guarded mean."""
+    return total / (weight + WEIGHT_EPSILON)

@@ -1,0 +1,358 @@
+"""One pre-training run from a config and a folder, resumable at any time.
+
+`pretrain` builds what the config names, restores, trains, evaluates, saves and
+draws. Where the weights come from, first match wins:
+
+1. the newest checkpoint in `model_dir` (everything, to the bit),
+2. another run's weights, `training.init_from` (fresh optimizer),
+3. random numbers from `training.seed`.
+"""
+
+import dataclasses
+import json
+import pathlib
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.inputs import damage
+from electra_tf.inputs import masking
+from electra_tf.inputs import pipeline
+from electra_tf.inputs import streams
+from electra_tf.modeling import flops
+from electra_tf.pretraining import model as model_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import averaging
+from electra_tf.training import cadence as cadence_lib
+from electra_tf.training import checkpoints
+from electra_tf.training import curves
+from electra_tf.training import distribution
+from electra_tf.training import loop as loop_lib
+from electra_tf.training import loss_scaling
+from electra_tf.training import model_dir as model_dir_lib
+from electra_tf.training import optimizers
+from electra_tf.training import reporting
+from electra_tf.training import schedules
+from electra_tf.training import throughput
+from electra_tf.training import warm_start
+
+
+def pretrain(
+    settings: config.ExperimentConfig, model_dir: pathlib.Path
+) -> bool:
+    """Trains to the last step of the config, or until asked to stop.
+
+    Args:
+        settings: the whole run; `data.dataset_dir` must be set.
+        model_dir: where everything of the run goes; made if absent.
+
+    Returns:
+        True if the last step was reached.
+
+    Raises:
+        ValueError: for settings, data or a `model_dir` that do not fit
+            (`ConfigError`, `ModelDirError`, `CheckpointError`, ...).
+        FileNotFoundError: if there is no dataset.
+        NonFiniteLossError: if the loss stops being a number.
+    """
+    if settings.training.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    keras.utils.set_random_seed(settings.training.seed)
+    strategy = distribution.build_strategy(settings.training)
+    settings.check_devices(strategy.num_replicas_in_sync)
+    run = _Run(settings, model_dir, strategy)
+    with loop_lib.StopRequest() as stop:
+        return run.train(stop)
+
+
+class _Run:
+    """The parts of a run and how they are put together."""
+
+    def __init__(
+        self,
+        settings: config.ExperimentConfig,
+        model_dir: pathlib.Path,
+        strategy: tf.distribute.Strategy,
+    ) -> None:
+        self.settings = settings
+        self.model_dir = model_dir
+        self.strategy = strategy
+        self.is_chief = distribution.is_chief(strategy)
+        dataset_dir = pathlib.Path(settings.data.dataset_dir)
+        self.vocabulary = load_vocabulary(dataset_dir)
+        self.train_split, self.held_out_split = self._open_splits(dataset_dir)
+        self.order = streams.StreamOrder(
+            shard_sizes=self.train_split.shard_sizes,
+            num_streams=settings.data.num_streams,
+            global_batch_size=settings.training.train_batch_size,
+            seed=settings.training.seed,
+            shuffle_block=settings.data.shuffle_block,
+        )
+        model_dir_lib.claim(model_dir, settings, self.vocabulary, self.is_chief)
+        with strategy.scope():
+            self.model = build_model_and_optimizer(settings, self.vocabulary)
+        self.loop = loop_lib.TrainingLoop(
+            strategy,
+            self.model,
+            distribution.compiles_with_xla(settings.training),
+        )
+        self.best_loss: float | None = None
+        self.best_step: int | None = None
+        self.held_out: Mapping[str, float] = {}
+        self.start_step = 0
+        self.start_position = streams.Position()
+        self.device = distribution.device_description(strategy)
+
+    def _open_splits(
+        self, dataset_dir: pathlib.Path
+    ) -> tuple[pipeline.Split, pipeline.Split | None]:
+        length = self.settings.data.max_seq_length
+        train = pipeline.open_split(
+            dataset_dir / "train", self.vocabulary, length
+        )
+        folder = dataset_dir / "validation"
+        if not folder.is_dir():
+            return train, None
+        return train, pipeline.open_split(folder, self.vocabulary, length)
+
+    def train(self, stop: loop_lib.StopRequest) -> bool:
+        """Restores, trains, and writes the summary at the end."""
+        origin = self._restore()
+        training = self.settings.training
+        report = reporting.RunReport(
+            self.model_dir if self.is_chief else None,
+            self.start_step,
+            training.num_train_steps,
+        )
+        self._announce(report, origin)
+        self._peak = training.peak_flops or throughput.peak_flops(
+            self.device, training.precision
+        )
+        cadence = cadence_lib.Cadence(
+            total=training.num_train_steps,
+            steps_per_loop=training.steps_per_loop,
+            log=training.log_steps,
+            evaluate=training.eval_steps if self.held_out_split else 0,
+            save=training.save_checkpoints_steps,
+        )
+        actions = loop_lib.Actions(self._evaluate, self._save, self._timing)
+        start = time.monotonic()
+        dataset = self.strategy.distribute_datasets_from_function(
+            lambda context: pipeline.build_training_dataset(
+                self.train_split, self.order, self.start_position, context
+            )
+        )
+        with damage.naming_damage(self.train_split):
+            is_finished = self.loop.run(
+                iter(dataset), cadence, actions, report, stop
+            )
+        report.close()
+        if self.is_chief:
+            self._finish(report, time.monotonic() - start)
+        return is_finished
+
+    def _restore(self) -> str:
+        newest = checkpoints.latest(self.model_dir)
+        if newest is not None:
+            checkpoints.restore(newest, self._variables())
+            state = checkpoints.load_state(newest)
+            self.start_step = state["step"]
+            self.start_position = streams.Position.from_json(state["position"])
+            self.best_loss = state["best_loss"]
+            self.best_step = state["best_step"]
+            return f"resumed from {newest}"
+        other = self.settings.training.init_from
+        if other:
+            weights = {v.path: v for v in self.model.trainable_variables}
+            report = warm_start.warm_start(pathlib.Path(other), weights)
+            if self.model.weight_average is not None:
+                self.model.weight_average.reset()
+            return report
+        return f"fresh weights from seed {self.settings.training.seed}"
+
+    def _variables(self) -> dict[str, Any]:
+        """Everything that a checkpoint holds, by name."""
+        model = self.model
+        groups: dict[str, dict[str, Any]] = {
+            "model": {v.path: v for v in model.trainable_variables},
+            "optimizer": {v.path: v for v in model.optimizer.variables},
+            "statistics": {"total": self.loop.statistics.total},
+        }
+        if model.weight_average is not None:
+            groups["average"] = model.weight_average.by_path()
+        if model.loss_scale is not None:
+            groups["loss_scale"] = model.loss_scale.by_name()
+        return {
+            f"{group}/{name}": variable
+            for group, variables in groups.items()
+            for name, variable in variables.items()
+        }
+
+    def _evaluate(self, step: int) -> Mapping[str, float]:
+        split = self.held_out_split
+        if split is None:
+            raise ValueError("There is no held-out split to evaluate on.")
+        training = self.settings.training
+        dataset = self.strategy.distribute_datasets_from_function(
+            lambda context: pipeline.build_evaluation_dataset(
+                split,
+                self.settings.data.num_streams,
+                training.train_batch_size,
+                context,
+            )
+        )
+        available = pipeline.num_evaluation_batches(
+            split.num_examples, training.train_batch_size
+        )
+        wanted = training.num_eval_batches or available
+        with damage.naming_damage(split):
+            metrics = self.loop.evaluate(dataset, min(wanted, available))
+        self.held_out = metrics
+        if self.best_loss is None or metrics["loss"] < self.best_loss:
+            self.best_loss, self.best_step = metrics["loss"], step
+            if not cadence_lib.is_due(
+                step, training.save_checkpoints_steps, training.num_train_steps
+            ):
+                self._save(step)
+        return metrics
+
+    def _save(self, step: int) -> None:
+        position = self.start_position.advance(
+            step - self.start_step, self.order.batches_per_epoch
+        )
+        if not self.is_chief:
+            return
+        state = {
+            "position": position.to_json(),
+            "seed": self.settings.training.seed,
+            "best_loss": self.best_loss,
+            "best_step": self.best_step,
+        }
+        keep = self.settings.training.keep_checkpoints
+        checkpoints.save(self.model_dir, step, self._variables(), state, keep)
+
+    def _timing(self, seconds: float, steps: int) -> Mapping[str, float]:
+        rows = self.settings.training.train_batch_size
+        tokens = rows * self.settings.data.max_seq_length
+        peak = self._peak * self.strategy.num_replicas_in_sync
+        achieved = self._step_flops() * steps / seconds
+        return {
+            "tokens_per_second": tokens * steps / seconds,
+            "share_of_peak": achieved / peak if peak else 0.0,
+            "seconds_per_step": seconds / steps,
+        }
+
+    def _step_flops(self) -> float:
+        settings = self.settings
+        length = settings.data.max_seq_length
+        return flops.training_step_flops(
+            dataclasses.replace(
+                settings.encoder, vocab_size=self.vocabulary.size
+            ),
+            settings.generator,
+            settings.training.train_batch_size,
+            length,
+            masking.max_predictions_per_seq(settings.masking.mask_prob, length),
+        )
+
+    def _announce(self, report: reporting.RunReport, origin: str) -> None:
+        training = self.settings.training
+        count = sum(
+            v.value.shape.num_elements() for v in self.model.trainable_variables
+        )
+        rows = training.train_batch_size // self.strategy.num_replicas_in_sync
+        epochs = training.num_train_steps / self.order.batches_per_epoch
+        report.say(
+            f"Pre-training in {self.model_dir} on {self.device}, "
+            f"{training.precision}: {origin}.\n"
+            f"{count:,} parameters in {len(self.model.trainable_variables)} "
+            f"variables; {self.train_split.num_examples:,} examples of "
+            f"{self.settings.data.max_seq_length} tokens, "
+            f"{training.train_batch_size} a step ({rows} per device), "
+            f"{epochs:.2f} epochs. The first step is being traced ..."
+        )
+
+    def _finish(self, report: reporting.RunReport, seconds: float) -> None:
+        lines = reporting.read_lines(self.model_dir / "metrics.jsonl")
+        last = {line["split"]: line for line in lines}
+        best = checkpoints.best(self.model_dir)
+        summary = {
+            "step": self.loop.step,
+            "num_train_steps": self.settings.training.num_train_steps,
+            "seconds_of_this_session": round(seconds, 1),
+            "device": self.device,
+            "tensorflow": tf.__version__,
+            "train": last.get("train"),
+            "validation": last.get("validation"),
+            "best_validation_loss": self.best_loss,
+            "best_checkpoint": best and best.name,
+        }
+        text = json.dumps(summary, indent=2) + "\n"
+        (self.model_dir / "summary.json").write_text(text, "utf-8")
+        picture = curves.draw_training_curves(self.model_dir)
+        report.say(
+            f"Step {self.loop.step} after {seconds / 60:.1f} minutes. Wrote "
+            f"{self.model_dir / 'summary.json'} and {picture}."
+        )
+
+
+def load_vocabulary(dataset_dir: pathlib.Path) -> vocabulary_lib.Vocabulary:
+    """The vocabulary that travels with a dataset.
+
+    Raises:
+        FileNotFoundError: if there is no dataset in the folder.
+    """
+    if not (dataset_dir / "train" / "manifest.json").is_file():
+        raise FileNotFoundError(
+            f"No dataset in {str(dataset_dir)!r}: expected train/manifest.json "
+            "there. Build one with scripts/build_pretraining_dataset.py and "
+            "name it with --config.data.dataset_dir."
+        )
+    return vocabulary_lib.Vocabulary.load(dataset_dir)
+
+
+def build_model_and_optimizer(
+    settings: config.ExperimentConfig, vocabulary: vocabulary_lib.Vocabulary
+) -> model_lib.PretrainingModel:
+    """The model with its optimizer, slots and extras; in the strategy's scope.
+
+    Args:
+        settings: the whole config.
+        vocabulary: that of the dataset.
+    """
+    model = model_lib.build_pretraining_model(settings, vocabulary)
+    model.optimizer = build_optimizer(settings)
+    model.optimizer.build(model.trainable_variables)
+    if settings.training.ema_decay:
+        model.weight_average = averaging.WeightAverage(
+            model.trainable_variables, settings.training.ema_decay
+        )
+    if settings.training.precision == "float16":
+        model.loss_scale = loss_scaling.LossScale()
+    return model
+
+
+def build_optimizer(
+    settings: config.ExperimentConfig,
+) -> keras.optimizers.Optimizer:
+    """The optimizer and schedule that a config names."""
+    options = settings.optimizer
+    schedule = schedules.PolynomialDecayTimesWarmup(
+        options.learning_rate,
+        settings.training.num_train_steps,
+        num_warmup_steps=options.num_warmup_steps,
+        power=options.lr_decay_power,
+    )
+    kinds = {"adam": optimizers.AdamWeightDecay, "lamb": optimizers.LAMB}
+    return kinds[options.name](
+        schedule,
+        weight_decay=options.weight_decay_rate,
+        beta_1=options.beta_1,
+        beta_2=options.beta_2,
+        epsilon=options.epsilon,
+        exclude_from_weight_decay=optimizers.NO_DECAY_PATTERNS,
+    )

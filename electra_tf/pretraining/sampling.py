@@ -1,0 +1,62 @@
+"""Sampling replacements from the generator.
+
+The Gumbel draw is the original's, constants included: with noise
+`g = -log(-log(u + 1e-9) + 1e-9)` the index of the largest `logit + g` is a
+sample from the softmax of the logits.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+_EPSILON = 1e-9
+_DISALLOWED = 1000.0
+
+
+class FakeData(NamedTuple):
+    """The discriminator's input and labels.
+
+    Attributes:
+        input_ids: `[B, S]` int32, the original ids with samples put in.
+        is_fake_tokens: `[B, S]` int32, 1 where the id differs from the
+            original's.
+        sampled_tokens: `[B, P]` int32, the samples, one per slot.
+    """
+
+    input_ids: tf.Tensor
+    is_fake_tokens: tf.Tensor
+    sampled_tokens: tf.Tensor
+
+
+def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
+    """Gumbel noise from uniform numbers.
+
+    Args:
+        uniform: any shape, float32 in [0, 1).
+
+    Returns:
+        The same shape, float32.
+    """
+    return -tf.math.log(-tf.math.log(uniform + _EPSILON) + _EPSILON)
+
+
+def sample_from_softmax(
+    logits: tf.Tensor, uniform: tf.Tensor, disallow: tf.Tensor | None = None
+) -> tf.Tensor:
+    """Draws from the softmax of each row of logits.
+
+    Args:
+        logits: `[..., V]` float32; divide by a temperature beforehand.
+        uniform: `[..., V]` float32 in [0, 1), the randomness.
+        disallow: `[...]` int32, one entry per row that must not be drawn
+            (its logit loses 1000), or None.
+
+    Returns:
+        `[...]` int32 indices.
+    """
+    if disallow is not None:
+        entries = tf.range(logits.shape[-1], dtype=disallow.dtype)
+        is_disallowed = entries == disallow[..., tf.newaxis]
+        logits = tf.where(is_disallowed, logits - _DISALLOWED, logits)
+    noisy = tf.stop_gradient(logits) + gumbel_noise(uniform)
+    return tf.argmax(noisy, axis=-1, output_type=tf.int32)

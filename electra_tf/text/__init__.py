@@ -1,0 +1,1 @@
+"""Stage 1, text to ids: normalization, vocabulary, tokenizer."""

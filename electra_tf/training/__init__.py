@@ -1,0 +1,1 @@
+"""Stage 5, losses to checkpoints: optimizers, step, loop, checkpoints."""

@@ -1,0 +1,289 @@
+"""Checkpoints that are either complete or not there.
+
+    model_dir/checkpoints/step-00001000/
+        variables.index, variables.data-00000-of-00001
+        state.json
+
+`variables` is a TensorFlow checkpoint of flat names, readable with
+`tf.train.load_checkpoint`: `model/<path>`, `optimizer/<path>`, and so on. Each
+tensor carries a checksum that is verified when it is read. `state.json` holds
+what is not a tensor: step, input position, best score. A checkpoint is written
+to a hidden folder, flushed to disk and renamed, so a kill at any instant
+leaves the previous one or the new one, never half of one.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+_FORMAT = 1
+_FOLDER = "checkpoints"
+_PREFIX = "variables"
+_NAME = re.compile(r"step-(\d{8,})")
+
+Variables = Mapping[str, Any]
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be written or read; nothing was changed."""
+
+
+def folder_name(step: int) -> str:
+    """The folder of a step's checkpoint, for example `step-00001000`."""
+    return f"step-{step:08d}"
+
+
+def step_of(checkpoint: pathlib.Path) -> int:
+    """The step of a checkpoint folder."""
+    match = _NAME.fullmatch(checkpoint.name)
+    if match is None:
+        raise CheckpointError(
+            "A checkpoint is a folder named step-NNNNNNNN. Received: "
+            f"{checkpoint}. Give one of those under model_dir/checkpoints."
+        )
+    return int(match.group(1))
+
+
+def all_checkpoints(model_dir: pathlib.Path) -> list[pathlib.Path]:
+    """The run's complete checkpoints, oldest first."""
+    folder = model_dir / _FOLDER
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    return sorted(found, key=step_of)
+
+
+def latest(model_dir: pathlib.Path) -> pathlib.Path | None:
+    """The newest checkpoint of a run, or None."""
+    found = all_checkpoints(model_dir)
+    return found[-1] if found else None
+
+
+def best(model_dir: pathlib.Path) -> pathlib.Path | None:
+    """The checkpoint with the lowest held-out loss, or None."""
+    newest = latest(model_dir)
+    if newest is None:
+        return None
+    step = load_state(newest).get("best_step")
+    path = model_dir / _FOLDER / folder_name(step or 0)
+    return path if step and path.is_dir() else None
+
+
+def save(
+    model_dir: pathlib.Path,
+    step: int,
+    variables: Variables,
+    state: Mapping[str, Any],
+    keep: int,
+) -> pathlib.Path:
+    """Writes a checkpoint, then removes those that need not be kept.
+
+    Args:
+        model_dir: the run's folder.
+        step: updates made so far.
+        variables: tensor name to variable.
+        state: what else is restored, as JSON takes it; `best_step` in it
+            names a checkpoint that is kept whatever its age.
+        keep: newest checkpoints that stay.
+
+    Returns:
+        The checkpoint's folder.
+
+    Raises:
+        CheckpointError: if the disk is full or refuses; earlier checkpoints
+            are left as they were.
+    """
+    final = model_dir / _FOLDER / folder_name(step)
+    temporary = final.with_name(f".{final.name}.{os.getpid()}")
+    try:
+        _remove_unfinished(final.parent)
+        temporary.mkdir(parents=True)
+        _write(temporary, variables, dict(state) | {"step": step})
+        if final.exists():
+            shutil.rmtree(final)
+        temporary.rename(final)
+        _flush(final.parent)
+    except (OSError, tf.errors.OpError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        newest = latest(model_dir)
+        raise CheckpointError(
+            f"The checkpoint of step {step} could not be written to {final}: "
+            f"{_first_line(error)}. Earlier ones are untouched, the newest is "
+            f"{newest}. Free space or repair the disk, then start the same "
+            "command again: it goes on from there."
+        ) from error
+    _prune(model_dir, keep, state.get("best_step"))
+    return final
+
+
+def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
+    """What `save` was given as state, and `step`.
+
+    Raises:
+        CheckpointError: if it is missing, damaged or of another format.
+    """
+    path = checkpoint / "state.json"
+    try:
+        state = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(checkpoint, error) from error
+    if state.pop("format", None) != _FORMAT:
+        raise CheckpointError(
+            f"{path} is not of checkpoint format {_FORMAT}. It was written by "
+            "another version of electra_tf: use that version."
+        )
+    return state
+
+
+def load_tensors(
+    checkpoint: pathlib.Path, prefix: str
+) -> dict[str, np.ndarray]:
+    """The checkpoint's tensors under `prefix/`, by the rest of their names.
+
+    Raises:
+        CheckpointError: if the files are missing, truncated or damaged.
+    """
+    try:
+        reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
+        names = sorted(reader.get_variable_to_shape_map())
+        return {
+            name.removeprefix(f"{prefix}/"): reader.get_tensor(name)
+            for name in names
+            if name.startswith(f"{prefix}/")
+        }
+    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
+        raise _damaged(checkpoint, error) from error
+
+
+def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
+    """Sets variables from a checkpoint that must hold exactly these.
+
+    Args:
+        checkpoint: a folder that `save` wrote.
+        variables: tensor name to variable, as they were saved.
+
+    Raises:
+        CheckpointError: if names or shapes differ (lists them), or if the
+            files are damaged. No variable has been changed then.
+    """
+    prefixes = sorted({name.split("/", 1)[0] for name in variables})
+    saved: dict[str, np.ndarray] = {}
+    for prefix in prefixes:
+        tensors = load_tensors(checkpoint, prefix)
+        saved |= {f"{prefix}/{name}": t for name, t in tensors.items()}
+    require_equal_layout(checkpoint, saved, variables)
+    for name, variable in variables.items():
+        variable.assign(saved[name])
+
+
+def load_weights(
+    checkpoint: pathlib.Path, variables: Variables, prefix: str = "model"
+) -> None:
+    """Sets variables from those of a checkpoint; others there are left out.
+
+    Args:
+        checkpoint: a folder that `save` wrote.
+        variables: `variable.path` to variable; each must be there.
+        prefix: `model` for the weights, `average` for their moving average.
+
+    Raises:
+        CheckpointError: if one is missing or has another shape.
+    """
+    saved = load_tensors(checkpoint, prefix)
+    wanted = {name: saved[name] for name in saved if name in variables}
+    require_equal_layout(checkpoint, wanted, variables)
+    for name, variable in variables.items():
+        variable.assign(wanted[name])
+
+
+def _write(
+    folder: pathlib.Path, variables: Variables, state: Mapping[str, Any]
+) -> None:
+    names = sorted(variables)
+    tensors = [_value(variables[name]) for name in names]
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / _PREFIX),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=tensors,
+    )
+    text = json.dumps({"format": _FORMAT, **state}, indent=2)
+    (folder / "state.json").write_text(text + "\n", "utf-8")
+    for path in [*folder.iterdir(), folder]:
+        _flush(path)
+
+
+def _value(variable: Any) -> tf.Tensor:
+    value = variable.value if isinstance(variable, keras.Variable) else variable
+    return tf.convert_to_tensor(value)
+
+
+def _flush(path: pathlib.Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_unfinished(folder: pathlib.Path) -> None:
+    if folder.is_dir():
+        for path in folder.glob(".step-*"):
+            shutil.rmtree(path)
+
+
+def _prune(model_dir: pathlib.Path, keep: int, best_step: int | None) -> None:
+    for path in all_checkpoints(model_dir)[:-keep]:
+        if step_of(path) != best_step:
+            shutil.rmtree(path)
+
+
+def require_equal_layout(
+    checkpoint: pathlib.Path,
+    saved: Mapping[str, np.ndarray],
+    variables: Variables,
+) -> None:
+    """Raises `CheckpointError` unless names and shapes agree, listing which.
+
+    Args:
+        checkpoint: the folder, for the message.
+        saved: tensor name to value.
+        variables: variable name to variable.
+    """
+    problems = [
+        f"missing {name}" for name in sorted(set(variables) - set(saved))
+    ]
+    problems += [
+        f"unknown {name}" for name in sorted(set(saved) - set(variables))
+    ]
+    problems += [
+        f"{name} is {saved[name].shape}, "
+        f"expected {tuple(variables[name].shape)}"
+        for name in sorted(set(saved) & set(variables))
+        if saved[name].shape != tuple(variables[name].shape)
+    ]
+    if problems:
+        raise CheckpointError(
+            f"{checkpoint} does not fit the model: {'; '.join(problems[:8])}"
+            f"{' ...' if len(problems) > 8 else ''} ({len(problems)} in all). "
+            "Use the config that the checkpoint was made with."
+        )
+
+
+def _damaged(checkpoint: pathlib.Path, error: Exception) -> CheckpointError:
+    return CheckpointError(
+        f"{checkpoint} cannot be read: {_first_line(error)}. It is missing or "
+        "damaged. Remove this folder to go on from the checkpoint before it."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

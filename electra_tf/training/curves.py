@@ -1,0 +1,76 @@
+"""The picture of a run: what was learned, on which split, at which step."""
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from electra_tf.training import reporting
+
+# One panel each: title and metrics (missing ones are left out).
+_PANELS = (
+    ("generator loss", ("gen_loss",)),
+    ("discriminator loss", ("disc_loss",)),
+    ("generator accuracy", ("masked_accuracy", "sampled_accuracy")),
+    ("discriminator", ("disc_auc", "disc_precision", "disc_recall")),
+    ("replaced fraction", ("replaced_fraction",)),
+    ("learning rate", ("learning_rate",)),
+)
+_STYLES = {"train": "-", "validation": "o--"}
+
+
+def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
+    """Draws `training_curves.png` from `metrics.jsonl`.
+
+    Args:
+        model_dir: the run's folder.
+
+    Returns:
+        The picture's path, or None where there are no metrics yet.
+    """
+    lines = reporting.read_lines(model_dir / "metrics.jsonl")
+    if not lines:
+        return None
+    # Imported here: it takes a second that a run's start need not wait for.
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(2, 3, figsize=(13, 7), sharex=True)
+    for axis, (title, names) in zip(axes.flat, _PANELS, strict=True):
+        _draw_panel(axis, title, names, lines)
+    for axis in axes[-1]:
+        axis.set_xlabel("step")
+    figure.suptitle(f"Training curves, {lines[-1]['step']} steps")
+    figure.tight_layout()
+    path = model_dir / "training_curves.png"
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+    return path
+
+
+def _draw_panel(
+    axis: Any, title: str, names: Sequence[str], lines: list[dict[str, Any]]
+) -> None:
+    for color, name in enumerate(names):
+        for split, style in _STYLES.items():
+            points = [
+                (line["step"], line[name])
+                for line in lines
+                if line["split"] == split and name in line
+            ]
+            if points:
+                label = "held-out" if split == "validation" else "training"
+                if len(names) > 1:
+                    label = f"{name.removeprefix('disc_')}, {label}"
+                axis.plot(
+                    *zip(*points, strict=True),
+                    style,
+                    color=f"C{color}",
+                    alpha=1.0 if split == "validation" else 0.7,
+                    markersize=4,
+                    label=label,
+                )
+    axis.set_title(title)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)

@@ -1,0 +1,307 @@
+"""The outer loop: run steps on the devices, act on the host, repeat.
+
+The inner loop is one compiled function that takes `steps_per_loop` steps
+without returning to Python; it is traced once. Between its calls the host
+does, in this order: check that the losses are finite, log, evaluate, save,
+stop if it was asked to. Nothing here knows of ELECTRA; a model is a
+`TrainableModel`, everything else are callables.
+"""
+
+import dataclasses
+import signal
+import time
+from collections.abc import Callable
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.training import cadence as cadence_lib
+from electra_tf.training import replica_variables
+from electra_tf.training import reporting
+from electra_tf.training import step as step_lib
+
+_STEP_STATISTICS = {"num_steps": 1, "gradient_norm": 1, "num_skipped_steps": 1}
+# A float16 run that skips this many steps in a row has diverged.
+_MAX_SKIPPED_STEPS = 50
+
+
+class NonFiniteLossError(ArithmeticError):
+    """The loss stopped being a number; the last good checkpoint is kept."""
+
+
+class Statistics:
+    """Added-up statistics on the devices, read and cleared by the host.
+
+    Args:
+        sizes: statistic name to the length of its vector.
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = dict(sorted(sizes.items()))
+        self.total = tf.Variable(
+            tf.zeros([sum(self.sizes.values())]), trainable=False
+        )
+
+    def add(self, statistics: step_lib.Tensors) -> None:
+        """Adds one step's vectors, on each replica for itself."""
+        flat = tf.concat([statistics[name] for name in self.sizes], 0)
+        replica_variables.assign_add(self.total, flat)
+
+    def read(self) -> dict[str, np.ndarray]:
+        """The sums so far, by name."""
+        ends = np.cumsum(list(self.sizes.values()))[:-1]
+        total = tf.convert_to_tensor(self.total).numpy()
+        parts = np.split(total, ends)
+        return dict(zip(self.sizes, parts, strict=True))
+
+    def clear(self) -> None:
+        """Starts anew from zero."""
+        self.total.assign(tf.zeros_like(self.total))
+
+
+class StopRequest:
+    """Remembers that SIGTERM or SIGINT asked the run to end.
+
+    As a context manager it handles both signals; a second one gets the
+    handling that was there before.
+    """
+
+    def __init__(self) -> None:
+        self.signal_name = ""
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopRequest":
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._restore()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.signal_name = signal.Signals(number).name
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+
+@dataclasses.dataclass(frozen=True)
+class Actions:
+    """What the host does between calls of the compiled loop.
+
+    Attributes:
+        evaluate: step to held-out metrics; `loss` decides the best.
+        save: step and held-out loss (or None) to nothing.
+        timing: seconds and steps to what is logged about speed.
+    """
+
+    evaluate: Callable[[int], Mapping[str, float]]
+    save: Callable[[int], None]
+    timing: Callable[[float, int], Mapping[str, float]]
+
+
+class TrainingLoop:
+    """Runs a model's training step on a strategy's devices.
+
+    Args:
+        strategy: where; the model was built in its scope.
+        model: what, with its optimizer built.
+        jit_compile: whether XLA compiles the step of a replica.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: step_lib.TrainableModel,
+        jit_compile: bool,
+    ) -> None:
+        self.strategy = strategy
+        self.model = model
+        with strategy.scope():
+            sizes = dict(model.statistic_sizes)
+            self.statistics = Statistics(sizes | _STEP_STATISTICS)
+            self.held_out = Statistics(sizes)
+        self._compile = _compiler(jit_compile)
+        self.run_steps = tf.function(self._run_steps, autograph=False)
+        self._evaluate_batch = tf.function(
+            self._evaluate_one, autograph=False, reduce_retracing=True
+        )
+        self._training_step = self._compile(model.training_step)
+        self._evaluation_step = self._compile(model.evaluation_step)
+
+    def _run_steps(self, iterator: Any, num_steps: tf.Tensor) -> None:
+        def replica_step(features: step_lib.Tensors) -> None:
+            self.statistics.add(self._training_step(features))
+
+        def body(done: tf.Tensor) -> tf.Tensor:
+            self.strategy.run(replica_step, args=(next(iterator),))
+            return done + 1
+
+        tf.while_loop(
+            lambda done: done < num_steps,
+            body,
+            [tf.constant(0)],
+            parallel_iterations=1,
+        )
+
+    def _evaluate_one(self, features: Any, batch: tf.Tensor) -> None:
+        def replica_step(features: step_lib.Tensors) -> None:
+            self.held_out.add(self._evaluation_step(features, batch))
+
+        self.strategy.run(replica_step, args=(features,))
+
+    def evaluate(self, dataset: Any, num_batches: int) -> dict[str, float]:
+        """Metrics of the first `num_batches` of a distributed dataset."""
+        self.held_out.clear()
+        iterator = iter(dataset)
+        for batch in range(num_batches):
+            index = tf.constant(batch, tf.int64)
+            self._evaluate_batch(next(iterator), index)
+        return self.model.summarize(self.held_out.read())
+
+    @property
+    def step(self) -> int:
+        """Updates made so far."""
+        return int(self.model.optimizer.iterations.numpy())
+
+    def run(
+        self,
+        iterator: Any,
+        cadence: cadence_lib.Cadence,
+        actions: Actions,
+        report: reporting.RunReport,
+        stop: StopRequest,
+    ) -> bool:
+        """Trains from the model's step to the last one.
+
+        Returns:
+            True when the last step was reached, False when `stop` asked to end
+            before; a checkpoint has been saved in both cases.
+
+        Raises:
+            NonFiniteLossError: naming the steps; nothing is saved.
+        """
+        step = self.step
+        clock = _Clock()
+        while step < cadence.total:
+            first, count = step, cadence.num_next_steps(step)
+            self.run_steps(iterator, tf.constant(count))
+            step += count
+            statistics = self.statistics.read()
+            check_finite(statistics, first, step)
+            if cadence_lib.is_due(step, cadence.log, cadence.total):
+                self._log(step, statistics, actions, report, clock)
+            if cadence_lib.is_due(step, cadence.evaluate, cadence.total):
+                report.write("validation", step, actions.evaluate(step))
+            is_stopping = self._is_stopping(stop)
+            saves = cadence_lib.is_due(step, cadence.save, cadence.total)
+            if saves or is_stopping:
+                actions.save(step)
+            if is_stopping and step < cadence.total:
+                report.say(
+                    f"Stopped by {stop.signal_name or 'another worker'} after "
+                    f"step {step}; saved. The same command goes on from there."
+                )
+                return False
+        return True
+
+    def _is_stopping(self, stop: StopRequest) -> bool:
+        """Whether any worker was asked to stop: all must leave together."""
+        asked = bool(stop.signal_name)
+        if not isinstance(
+            self.strategy, tf.distribute.MultiWorkerMirroredStrategy
+        ):
+            return asked
+        value = tf.constant(1.0 if asked else 0.0)
+        total = self.strategy.run(
+            lambda: tf.distribute.get_replica_context().all_reduce(
+                tf.distribute.ReduceOp.SUM, value
+            )
+        )
+        return float(self.strategy.experimental_local_results(total)[0]) > 0
+
+    def _log(
+        self,
+        step: int,
+        statistics: Mapping[str, np.ndarray],
+        actions: Actions,
+        report: reporting.RunReport,
+        clock: "_Clock",
+    ) -> None:
+        num_steps = int(statistics["num_steps"][0])
+        taken = max(1, num_steps - int(statistics["num_skipped_steps"][0]))
+        metrics = self.model.summarize(statistics) | {
+            "learning_rate": self._learning_rate(step - 1),
+            "gradient_norm": float(statistics["gradient_norm"][0]) / taken,
+        }
+        if self.model.loss_scale is not None:
+            metrics["skipped_steps"] = num_steps - taken
+            metrics["loss_scale"] = float(self.model.loss_scale.value.numpy())
+        seconds, timed_steps = clock.lap(step)
+        timing = actions.timing(seconds, timed_steps) if timed_steps else {}
+        report.write("train", step, metrics, timing)
+        self.statistics.clear()
+
+    def _learning_rate(self, step: int) -> float:
+        rate = self.model.optimizer._learning_rate
+        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+            rate = rate(tf.constant(step))
+        return float(tf.convert_to_tensor(rate))
+
+
+class _Clock:
+    """Seconds and steps since the last lap; the first has no steps, because
+    tracing and compiling would count as training."""
+
+    def __init__(self) -> None:
+        self._time = time.monotonic()
+        self._step: int | None = None
+
+    def lap(self, step: int) -> tuple[float, int]:
+        now, before = time.monotonic(), self._step
+        seconds, self._time, self._step = now - self._time, now, step
+        return seconds, 0 if before is None else step - before
+
+
+def check_finite(
+    statistics: Mapping[str, np.ndarray], first: int, last: int
+) -> None:
+    """Raises if a statistic is not finite or if every step was skipped.
+
+    Args:
+        statistics: sums over steps `first + 1` to `last`, or more.
+        first, last: updates made before and after the steps in question.
+
+    Raises:
+        NonFiniteLossError: names the statistics and the range of steps.
+    """
+    broken = [n for n, v in statistics.items() if not np.isfinite(v).all()]
+    steps = int(statistics["num_steps"][0])
+    is_stuck = (
+        steps >= _MAX_SKIPPED_STEPS
+        and int(statistics["num_skipped_steps"][0]) == steps
+    )
+    if broken or is_stuck:
+        what = ", ".join(broken) or "the gradient of every step"
+        raise NonFiniteLossError(
+            f"Not a finite number between steps {first + 1} and {last}: "
+            f"{what}. Nothing was saved since, the last checkpoint is good. "
+            "Start again from it with a lower learning rate or a longer "
+            "warm-up (in a new model_dir), or in float32 or bfloat16."
+        )
+
+
+def _compiler(jit_compile: bool) -> Callable[[Any], Any]:
+    if not jit_compile:
+        return lambda function: function
+    return lambda function: tf.function(
+        function, jit_compile=True, autograph=False
+    )

@@ -1,0 +1,134 @@
+"""The folder of a run: whose it is, and with which settings.
+
+`model_dir/config.json` holds the settings. A later start with other settings
+is refused unless only fields of `SAFE_TO_CHANGE` differ. The vocabulary is
+copied beside it, so that the folder can be exported without the dataset.
+"""
+
+import dataclasses
+import pathlib
+from typing import Any
+
+from electra_tf import config
+from electra_tf.text import vocabulary as vocabulary_lib
+
+# Fields that may differ when a run is resumed: they change neither the model
+# nor what any step computes.
+SAFE_TO_CHANGE = frozenset(
+    {
+        "training.steps_per_loop",
+        "training.log_steps",
+        "training.eval_steps",
+        "training.num_eval_batches",
+        "training.save_checkpoints_steps",
+        "training.keep_checkpoints",
+        "training.peak_flops",
+        "data.dataset_dir",
+    }
+)
+
+
+class ModelDirError(ValueError):
+    """A `model_dir` that belongs to another run; nothing was changed."""
+
+
+def claim(
+    model_dir: pathlib.Path,
+    settings: config.ExperimentConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+    is_chief: bool,
+) -> None:
+    """Makes the folder this run's, or checks that it already is.
+
+    Args:
+        model_dir: the folder; made if absent.
+        settings: the run's config.
+        vocabulary: that of the dataset.
+        is_chief: whether this process may write.
+
+    Raises:
+        ModelDirError: if the folder holds a run with other settings or
+            another vocabulary (names the differences), or no run but files.
+    """
+    path = model_dir / "config.json"
+    if path.exists():
+        _require_same_run(model_dir, settings)
+    elif model_dir.is_dir() and any(model_dir.iterdir()):
+        raise ModelDirError(
+            f"{model_dir} is not empty and holds no config.json of a run. "
+            "Choose a new or empty --model_dir."
+        )
+    elif is_chief:
+        _write_settings(model_dir, settings)
+    if (model_dir / "vocab.txt").exists():
+        _require_same_vocabulary(model_dir, vocabulary)
+    elif is_chief:
+        vocabulary.save(model_dir)
+
+
+def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
+    """The settings of the run in a folder.
+
+    Raises:
+        ModelDirError: if there is no run.
+    """
+    path = model_dir / "config.json"
+    if not path.is_file():
+        raise ModelDirError(
+            f"No run in {model_dir}: expected config.json there. Give the "
+            "--model_dir of a run."
+        )
+    return config.from_json(path.read_text("utf-8"))
+
+
+def _write_settings(
+    model_dir: pathlib.Path, settings: config.ExperimentConfig
+) -> None:
+    # Made beside and renamed in, so that a kill leaves an empty folder or a
+    # claimed one.
+    model_dir.mkdir(parents=True, exist_ok=True)
+    temporary = model_dir.with_name(f".{model_dir.name}.config.json")
+    temporary.write_text(config.to_json(settings), "utf-8")
+    temporary.replace(model_dir / "config.json")
+
+
+def _require_same_run(
+    model_dir: pathlib.Path, settings: config.ExperimentConfig
+) -> None:
+    changed = differences(load_settings(model_dir), settings)
+    if changed:
+        listed = "; ".join(
+            f"{name} was {was!r}, now {now!r}"
+            for name, (was, now) in changed.items()
+        )
+        raise ModelDirError(
+            f"{model_dir} holds a run with other settings: {listed}. Choose "
+            "another --model_dir, or restore these settings."
+        )
+
+
+def _require_same_vocabulary(
+    model_dir: pathlib.Path, vocabulary: vocabulary_lib.Vocabulary
+) -> None:
+    own = vocabulary_lib.Vocabulary.load(model_dir)
+    if own.sha256 != vocabulary.sha256:
+        raise ModelDirError(
+            f"{model_dir} was trained with another vocabulary than the "
+            f"dataset's: sha256 {own.sha256[:12]} there, now "
+            f"{vocabulary.sha256[:12]}. Use the dataset of the run, or "
+            "another --model_dir."
+        )
+
+
+def differences(
+    old: config.ExperimentConfig, new: config.ExperimentConfig
+) -> dict[str, tuple[Any, Any]]:
+    """Fields that differ and may not: `section.field` to (old, new)."""
+    before, after = dataclasses.asdict(old), dataclasses.asdict(new)
+    return {
+        f"{section}.{key}": (before[section][key], after[section][key])
+        for section in before
+        for key in before[section]
+        if before[section][key] != after[section][key]
+        and f"{section}.{key}" not in SAFE_TO_CHANGE
+    }

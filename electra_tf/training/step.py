@@ -1,0 +1,309 @@
+"""The one training step, shared by every model and both loops.
+
+A step sees the part of a global batch that its replica owns and does, in this
+order: prepare the batch (masks), sum the loss weights over all replicas, run
+forward and backward for each micro-batch, sum gradients over all replicas,
+clip, update. Losses are divided once, by the weight of the whole global
+batch, before the backward pass; the gradients then only ever add up, so that
+neither replicas nor micro-batches change the result beyond rounding. A model
+that is trained supplies `prepare`, `loss_weights` and `compute_losses`;
+nothing here knows of ELECTRA.
+
+Our own loop (`training.loop`) calls `training_step` under `strategy.run`; a
+Keras user's `fit` reaches it through `train_step`.
+"""
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.inputs import randomness
+from electra_tf.training import averaging
+from electra_tf.training import loss_scaling
+from electra_tf.training import optimizers
+from electra_tf.training import replica_optimizer
+from electra_tf.training import replica_variables
+
+Tensors = dict[str, tf.Tensor]
+
+
+class LossSums(NamedTuple):
+    """What a model computes for one micro-batch.
+
+    Attributes:
+        losses: name to scalar float32 sum, not yet divided.
+        statistics: name to `[k]` float32 counts and sums, k as the model's
+            `statistic_sizes` says; they may be added over anything.
+    """
+
+    losses: Tensors
+    statistics: Tensors
+
+
+class TrainableModel(keras.Model, abc.ABC):
+    """A Keras model that the step below can train.
+
+    Args:
+        seed: of masks, samples and dropout.
+        num_micro_batches: parts whose gradients are accumulated, M.
+        clip_norm: largest global norm of the reduced gradient.
+        means_per_replica: divide by the weights of each replica alone and
+            average the gradients, as the original does.
+    """
+
+    def __init__(
+        self,
+        seed: int = 1,
+        num_micro_batches: int = 1,
+        clip_norm: float = 1.0,
+        means_per_replica: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.seed = seed
+        self.num_micro_batches = num_micro_batches
+        self.clip_norm = clip_norm
+        self.means_per_replica = means_per_replica
+        self.loss_scale: loss_scaling.LossScale | None = None
+        self.weight_average: averaging.WeightAverage | None = None
+
+    @property
+    @abc.abstractmethod
+    def loss_coefficients(self) -> Mapping[str, float]:
+        """Loss name to its factor in the total loss."""
+
+    @property
+    @abc.abstractmethod
+    def statistic_sizes(self) -> Mapping[str, int]:
+        """Statistic name to the length of its vector."""
+
+    @abc.abstractmethod
+    def prepare(
+        self, features: Tensors, step: tf.Tensor, is_training: bool
+    ) -> Any:
+        """Turns what a replica received into what `compute_losses` takes.
+
+        Args:
+            features: `[n, k, S]` tensors and `stream_ids` `[n]`.
+            step: scalar int64, index of the global batch.
+            is_training: whether masks are those of training.
+
+        Returns:
+            A nest of tensors whose first axes are multiples of the number of
+            micro-batches.
+        """
+
+    @abc.abstractmethod
+    def loss_weights(self, prepared: Any) -> Tensors:
+        """Loss name to scalar weight; may not depend on the weights."""
+
+    @abc.abstractmethod
+    def compute_losses(
+        self, prepared: Any, dropout_seed: tf.Tensor | None
+    ) -> LossSums:
+        """Loss sums and statistics of one micro-batch."""
+
+    @abc.abstractmethod
+    def summarize(
+        self, statistics: Mapping[str, np.ndarray]
+    ) -> dict[str, float]:
+        """Metrics from statistics that were added up, on the host."""
+
+    def training_step(self, features: Tensors) -> Tensors:
+        """One update. To be called in a replica context.
+
+        Args:
+            features: this replica's part of the global batch, `[n, k, S]`
+                tensors (n streams, k rows of each) and `stream_ids` `[n]`.
+
+        Returns:
+            The statistics of the global batch, equal on all replicas, with
+            `num_steps`, `gradient_norm` and `num_skipped_steps` added.
+        """
+        step = tf.cast(self.optimizer.iterations.value, tf.int64)
+        prepared = self.prepare(features, step, is_training=True)
+        weights = self._reduce_weights(self.loss_weights(prepared))
+        gradients, statistics = self._accumulate(prepared, weights, step)
+        gradients = self._reduce_gradients(gradients)
+        gradients, norm = optimizers.clip_by_global_norm(
+            gradients, self.clip_norm
+        )
+        is_finite = self._apply(gradients, norm)
+        skipped = 1.0 - tf.cast(is_finite, tf.float32)
+        return _all_reduce(statistics) | {
+            "num_steps": tf.ones([1]),
+            # A skipped step has no meaningful norm.
+            "gradient_norm": tf.where(is_finite, norm, 0.0)[tf.newaxis]
+            if self.loss_scale
+            else norm[tf.newaxis],
+            "num_skipped_steps": skipped[tf.newaxis],
+        }
+
+    def evaluation_step(self, features: Tensors, batch: tf.Tensor) -> Tensors:
+        """Statistics of one held-out batch. In a replica context.
+
+        Args:
+            features: as for `training_step`.
+            batch: scalar int64, index of the batch; its masks are always the
+                same.
+        """
+        prepared = self.prepare(features, batch, is_training=False)
+        return _all_reduce(self.compute_losses(prepared, None).statistics)
+
+    def train_step(self, data: Tensors) -> Tensors:
+        """What Keras' `fit` calls, with features of shape `[B, S]`."""
+        statistics = self.training_step(as_one_stream(data))
+        return self._logs(statistics)
+
+    def test_step(self, data: Tensors) -> Tensors:
+        """What Keras' `evaluate` calls, with features of shape `[B, S]`."""
+        batch = tf.zeros([], tf.int64)
+        return self._logs(self.evaluation_step(as_one_stream(data), batch))
+
+    @abc.abstractmethod
+    def _logs(self, statistics: Tensors) -> Tensors:
+        """The scalars that Keras prints while it fits."""
+
+    def _reduce_weights(self, weights: Tensors) -> Tensors:
+        return weights if self.means_per_replica else _all_reduce(weights)
+
+    def _accumulate(
+        self, prepared: Any, weights: Tensors, step: tf.Tensor
+    ) -> tuple[list[tf.Tensor], Tensors]:
+        count = self.num_micro_batches
+        if count == 1:
+            return self._gradients(prepared, weights, step, 0)
+        parts = tf.nest.map_structure(lambda t: _split(t, count), prepared)
+        totals = (
+            [tf.zeros(v.shape, v.dtype) for v in self.trainable_variables],
+            {n: tf.zeros([k]) for n, k in self.statistic_sizes.items()},
+        )
+
+        def body(index: tf.Tensor, totals: Any) -> Any:
+            part = tf.nest.map_structure(lambda t: t[index], parts)
+            new = self._gradients(part, weights, step, index)
+            return index + 1, tf.nest.map_structure(tf.add, totals, new)
+
+        _, totals = tf.while_loop(
+            lambda index, _: index < count, body, (tf.constant(0), totals)
+        )
+        return totals
+
+    def _gradients(
+        self, part: Any, weights: Tensors, step: tf.Tensor, index: Any
+    ) -> tuple[list[tf.Tensor], Tensors]:
+        context = tf.distribute.get_replica_context()
+        dropout_seed = randomness.dropout_seed(
+            self.seed,
+            step,
+            context.replica_id_in_sync_group,
+            context.num_replicas_in_sync,
+            index,
+            self.num_micro_batches,
+        )
+        variables = [v.value for v in self.trainable_variables]
+        with tf.GradientTape() as tape:
+            sums = self.compute_losses(part, dropout_seed)
+            loss = self._total_loss(sums.losses, weights)
+            if self.loss_scale is not None:
+                loss = loss * self.loss_scale.value
+        gradients = tape.gradient(loss, variables)
+        return [
+            tf.zeros(variable.shape, variable.dtype)
+            if gradient is None
+            else tf.convert_to_tensor(gradient)
+            for gradient, variable in zip(gradients, variables, strict=True)
+        ], sums.statistics
+
+    def _total_loss(self, sums: Tensors, weights: Tensors) -> tf.Tensor:
+        # The only division of a loss: by the weight of the whole global
+        # batch (or of the replica, with `means_per_replica`).
+        return tf.add_n(
+            [
+                factor * sums[name] / (weights[name] + 1e-6)
+                for name, factor in self.loss_coefficients.items()
+            ]
+        )
+
+    def _reduce_gradients(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+        context = tf.distribute.get_replica_context()
+        replicas = context.num_replicas_in_sync
+        if replicas > 1:
+            how = tf.distribute.ReduceOp.SUM
+            if self.means_per_replica:
+                how = tf.distribute.ReduceOp.MEAN
+            gradients = context.all_reduce(how, gradients)
+        if self.loss_scale is not None:
+            inverse = 1.0 / self.loss_scale.value
+            gradients = [gradient * inverse for gradient in gradients]
+        return gradients
+
+    def _apply(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> tf.Tensor:
+        if self.loss_scale is None:
+            self._update(gradients)
+            return tf.constant(True)
+        is_finite = tf.math.is_finite(norm)
+
+        def update() -> tf.Tensor:
+            self._update(gradients)
+            return tf.constant(0)
+
+        def skip() -> tf.Tensor:
+            # The batch is used up: schedule, masks and input order go on.
+            replica_variables.assign_add(self.optimizer.iterations, tf.constant(1))
+            return tf.constant(0)
+
+        # No collective runs inside the branches, so replicas may take them.
+        tf.cond(is_finite, update, skip)
+        self.loss_scale.update(is_finite)
+        return is_finite
+
+    def _update(self, gradients: list[tf.Tensor]) -> None:
+        if isinstance(self.optimizer, replica_optimizer.ReplicaOptimizer):
+            self.optimizer.apply_in_replica_context(gradients)
+        else:
+            # Keras' own optimizers add gradients over replicas once more.
+            context = tf.distribute.get_replica_context()
+            share = 1.0 / context.num_replicas_in_sync
+            self.optimizer.apply([gradient * share for gradient in gradients])
+        if self.weight_average is not None:
+            self.weight_average.update()
+
+
+def as_one_stream(features: Tensors) -> Tensors:
+    """Gives `[B, S]` features the leading axis of a single stream.
+
+    Args:
+        features: name to `[B, S]` tensor.
+
+    Returns:
+        Name to `[1, B, S]`, and `stream_ids` `[1]`.
+    """
+    stream = {name: value[tf.newaxis] for name, value in features.items()}
+    return stream | {"stream_ids": tf.zeros([1], tf.int64)}
+
+
+def _split(tensor: tf.Tensor, count: int) -> tf.Tensor:
+    shape = tensor.shape
+    return tf.reshape(tensor, [count, shape[0] // count, *shape[1:]])
+
+
+def _all_reduce(tensors: Tensors) -> Tensors:
+    """Sums scalars or vectors over replicas, in one exchange."""
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return tensors
+    names = sorted(tensors)
+    flat = tf.concat([tf.reshape(tensors[n], [-1]) for n in names], 0)
+    flat = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
+    sizes = [tensors[n].shape.num_elements() for n in names]
+    parts = tf.split(flat, sizes)
+    return {
+        n: tf.reshape(part, tensors[n].shape)
+        for n, part in zip(names, parts, strict=True)
+    }

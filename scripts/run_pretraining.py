@@ -1,0 +1,37 @@
+"""Pre-trains a model from a config; the same command resumes it.
+
+    python scripts/run_pretraining.py \
+        --config=configs/pretrain/electra_small.py \
+        --config.data.dataset_dir=DIR --model_dir=DIR
+
+Any field of the config can be set: --config.optimizer.learning_rate=1e-4.
+"""
+
+import pathlib
+
+from absl import flags
+from ml_collections import config_flags
+
+from electra_tf import command_line
+from electra_tf import config
+
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "A file of configs/pretrain."
+)
+_MODEL_DIR = flags.DEFINE_string(
+    "model_dir", None, "Folder for everything that the run writes."
+)
+
+
+def main() -> None:
+    """Freezes the config and trains."""
+    settings = config.freeze(_CONFIG.value)
+    # TensorFlow takes seconds to import; a mistake in the config is reported
+    # before that.
+    from electra_tf.pretraining import run
+
+    run.pretrain(settings, pathlib.Path(_MODEL_DIR.value))
+
+
+if __name__ == "__main__":
+    command_line.run(main, required=["config", "model_dir"])

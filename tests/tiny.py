@@ -1,0 +1,88 @@
+"""A model small enough to trace in a second, for tests of every stage."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.text import vocabulary as vocabulary_lib
+
+VOCABULARY = vocabulary_lib.Vocabulary(
+    vocabulary_lib.SPECIAL_TOKENS + tuple(f"w{i}" for i in range(45)),
+    vocabulary_lib.TokenizerSettings(),
+)
+LENGTH = 16
+
+
+def build_settings(**training: object) -> config.ExperimentConfig:
+    """A two-layer model on 8 rows of 16 tokens in 4 streams, no dropout."""
+    defaults = {
+        "num_train_steps": 20,
+        "train_batch_size": 8,
+        "steps_per_loop": 4,
+        "log_steps": 5,
+        "eval_steps": 10,
+        "save_checkpoints_steps": 5,
+        "deterministic": False,
+        "seed": 7,
+        "peak_flops": 1e9,
+    }
+    return config.ExperimentConfig(
+        encoder=config.EncoderConfig(
+            vocab_size=0,
+            embedding_size=12,
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=32,
+            max_position_embeddings=LENGTH,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        ),
+        generator=config.GeneratorConfig(generator_hidden_size=0.5),
+        data=config.DataConfig(
+            max_seq_length=LENGTH, num_streams=4, shuffle_block=8
+        ),
+        optimizer=config.OptimizerConfig(
+            learning_rate=1e-3, num_warmup_steps=2
+        ),
+        training=config.TrainingConfig(**(defaults | training)),
+    )
+
+
+def with_dropout(settings: config.ExperimentConfig) -> config.ExperimentConfig:
+    """The same with the usual dropout."""
+    encoder = dataclasses.replace(
+        settings.encoder,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+    )
+    return dataclasses.replace(settings, encoder=encoder)
+
+
+def build_features(num_rows: int = 8, seed: int = 0) -> dict[str, tf.Tensor]:
+    """Random `[num_rows, 16]` rows of different lengths, as records hold."""
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(6, LENGTH + 1, num_rows)
+    input_mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int32)
+    ids = generator.integers(5, VOCABULARY.size, (num_rows, LENGTH))
+    ids[:, 0] = VOCABULARY.cls_id
+    ids[np.arange(num_rows), lengths - 1] = VOCABULARY.sep_id
+    features = {
+        "input_ids": ids * input_mask,
+        "input_mask": input_mask,
+        "segment_ids": (np.arange(LENGTH) > 5) * input_mask,
+    }
+    return {k: tf.constant(v.astype(np.int32)) for k, v in features.items()}
+
+
+def deal(
+    features: dict[str, tf.Tensor], num_streams: int = 4
+) -> dict[str, tf.Tensor]:
+    """Rows dealt to streams, as the input pipeline hands them out."""
+    dealt = {
+        name: tf.reshape(rows, [num_streams, -1, LENGTH])
+        for name, rows in features.items()
+    }
+    return dealt | {"stream_ids": tf.range(num_streams, dtype=tf.int64)}
