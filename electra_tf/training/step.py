@@ -155,6 +155,14 @@ class TrainableModel(keras.Model, abc.ABC):
         prepared = self.prepare(features, batch, is_training=False)
         return _all_reduce(self.compute_losses(prepared, None).statistics)
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """As in Keras; also creates the optimizer's variables.
+
+        They cannot be created later, inside a replica's compiled step.
+        """
+        super().compile(*args, **kwargs)
+        self.optimizer.build(self.trainable_variables)
+
     def train_step(self, data: Tensors) -> Tensors:
         """What Keras' `fit` calls, with features of shape `[B, S]`."""
         statistics = self.training_step(as_one_stream(data))

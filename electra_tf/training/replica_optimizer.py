@@ -1,0 +1,398 @@
+"""A Keras optimizer whose update never leaves the replica.
+
+`compile` and `fit` take these optimizers like any other. Our own training
+step calls `apply_in_replica_context` instead: Keras' own path changes to the
+cross-replica context (`merge_call`), and that is impossible inside a loop or
+a condition under `tf.distribute`. Updates are therefore raw ops on variable
+handles; plain `assign` on a mirrored variable would raise there.
+
+The formulas are in `optimizers.py`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+from typing import TypeAlias
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.training import replica_variables
+from electra_tf.training.parameter_rules import ALL_ONE
+from electra_tf.training.parameter_rules import Rule
+from electra_tf.training.parameter_rules import format_parameter_table
+from electra_tf.training.parameter_rules import resolve_rules
+from electra_tf.training.parameter_rules import weight_decay_rules
+
+Schedule: TypeAlias = keras.optimizers.schedules.LearningRateSchedule
+Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
+
+# What the Keras base class could do and this one does not. The constructor
+# does not take them; one that is set afterwards is refused at the next update.
+_UNSUPPORTED_KERAS_FEATURES = (
+    "clipnorm",
+    "clipvalue",
+    "global_clipnorm",
+    "gradient_accumulation_steps",
+    "loss_scale_factor",
+    "use_ema",
+    "weight_decay",
+)
+
+
+class Scalars(NamedTuple):
+    """What all variables share in one update; made once, all float32.
+
+    Attributes:
+        rate: learning rate, before multipliers.
+        adam_rate: the rate as the fused operation takes it.
+        decay: weight decay, before multipliers.
+        beta_1: decay of the first moment.
+        beta_2: decay of the second moment.
+        beta_1_power: `beta_1` to the number of this update, from 1; 0 for
+            no bias correction.
+        beta_2_power: the same of `beta_2`.
+        epsilon: added to the root of the second moment.
+    """
+
+    rate: tf.Tensor
+    adam_rate: tf.Tensor
+    decay: tf.Tensor
+    beta_1: tf.Tensor
+    beta_2: tf.Tensor
+    beta_1_power: tf.Tensor
+    beta_2_power: tf.Tensor
+    epsilon: tf.Tensor
+
+
+class ReplicaOptimizer(keras.optimizers.Optimizer):
+    """Moments, and rate and decay by variable; subclasses add the formula."""
+
+    _takes_decay_schedule = False
+
+    def __init__(
+        self,
+        learning_rate: float | Schedule,
+        weight_decay: float | Schedule,
+        betas: tuple[float, float],
+        epsilon: float,
+        exclude_from_weight_decay: Sequence[str] | None,
+        learning_rate_multipliers: Sequence[Rule] | None,
+        weight_decay_multipliers: Sequence[Rule] | None,
+        name: str | None,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, name=name)
+        if not all(0.0 <= beta < 1.0 for beta in betas):
+            raise ValueError(
+                "`beta_1` and `beta_2` must be in [0, 1). "
+                f"Received: {betas[0]}, {betas[1]}."
+            )
+        if not epsilon > 0:
+            raise ValueError(f"`epsilon` must be above 0. Received: {epsilon}.")
+        if not _is_decay(weight_decay, self._takes_decay_schedule):
+            raise ValueError(
+                "`weight_decay` must be a number of at least 0"
+                + (" or a schedule" if self._takes_decay_schedule else "")
+                + f". Received: {weight_decay}."
+            )
+        # Not called `weight_decay`: under `fit` the Keras base class would
+        # apply an attribute of that name a second time.
+        self.decay = weight_decay
+        self.beta_1, self.beta_2 = betas
+        self.epsilon = epsilon
+        self.decay_exclusions = tuple(exclude_from_weight_decay or ())
+        self.rate_rules = _as_rules(learning_rate_multipliers)
+        self.decay_rules = _as_rules(weight_decay_multipliers)
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Creates two moments for each variable and looks up its factors.
+
+        Call it inside the scope of the strategy that the variables and the
+        optimizer were made in.
+
+        Args:
+            variables: the trainable variables, in the order of the gradients.
+
+        Raises:
+            ValueError: for a variable that is not float32, that matches no
+                rule, or that was made under another strategy.
+        """
+        if self.built:
+            return
+        for variable in variables:
+            self._check_variable(variable)
+        paths = [variable.path for variable in variables]
+        self.rate_multipliers = tuple(
+            resolve_rules(self.rate_rules, paths, "learning rate")
+        )
+        decay_rules = weight_decay_rules(
+            self.decay_exclusions, self.decay_rules
+        )
+        self.decay_multipliers = tuple(
+            resolve_rules(decay_rules, paths, "weight decay")
+        )
+        super().build(list(variables))
+        self.first_moments, self.second_moments = self.add_optimizer_variables(
+            variables, ["adam_m", "adam_v"]
+        )
+
+    def apply_in_replica_context(
+        self, gradients: Sequence[Gradient]
+    ) -> tf.Tensor:
+        """Updates every variable once, within the calling replica.
+
+        Nothing is communicated: every replica must pass the same gradients,
+        reduced over all replicas. May stand inside loops, conditions and
+        XLA-compiled functions.
+
+        Args:
+            gradients: one per variable, in the order given to `build`.
+
+        Returns:
+            The scalar float32 learning rate used, before multipliers.
+
+        Raises:
+            ValueError: if the optimizer is not built, a gradient is missing, or
+                a Keras feature was asked for that this method does not have.
+        """
+        self._check_ready(gradients)
+        scalars = self._scalars(_as_scalar(self.learning_rate))
+        for index, gradient in enumerate(gradients):
+            variable = self._trainable_variables[index]
+            self._update(gradient, index, variable, scalars)
+        replica_variables.assign_add(self._iterations, 1)
+        return scalars.rate
+
+    def update_step(
+        self, gradient: Gradient, variable: Any, learning_rate: Any
+    ) -> None:
+        """Updates one variable; Keras' own loop calls this.
+
+        Args:
+            gradient: of the variable's shape.
+            variable: one of those given to `build`, or its component on the
+                current replica.
+            learning_rate: scalar, before multipliers.
+        """
+        index = self._get_variable_index(variable)
+        scalars = self._scalars(_as_scalar(learning_rate))
+        self._update(gradient, index, variable, scalars)
+
+    def exclude_from_weight_decay(
+        self, var_list: Any = None, var_names: Any = None
+    ) -> None:
+        """Refuses Keras' way to exclude variables, which sees short names only.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError(
+            "Expected the exclusions as the constructor's argument "
+            "`exclude_from_weight_decay`, regular expressions over "
+            f"`variable.path`. Received: {var_list=}, {var_names=}."
+        )
+
+    def parameter_table(self) -> str:
+        """A plain-text table of every variable's factors, for the log."""
+        return format_parameter_table(
+            [variable.path for variable in self._trainable_variables],
+            self._table_columns(),
+        )
+
+    def moments_of(
+        self, variable: keras.Variable
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """First and second moment of a variable, as the formulas have them.
+
+        What is stored may differ by a constant factor, see `_moment_gains`.
+
+        Args:
+            variable: one of those given to `build`.
+
+        Returns:
+            Two float32 arrays of the variable's shape.
+        """
+        index = self._get_variable_index(variable)
+        gains = np.array(self._moment_gains(), np.float32)
+        return (
+            self.first_moments[index].numpy() * gains[0],
+            self.second_moments[index].numpy() * gains[1],
+        )
+
+    def set_moments(
+        self, variable: keras.Variable, first: np.ndarray, second: np.ndarray
+    ) -> None:
+        """Sets what `moments_of` returns, for instance from a checkpoint.
+
+        Args:
+            variable: one of those given to `build`.
+            first: first moment, of the variable's shape.
+            second: second moment, of the variable's shape.
+        """
+        index = self._get_variable_index(variable)
+        gains = np.array(self._moment_gains(), np.float32)
+        self.first_moments[index].assign(first / gains[0])
+        self.second_moments[index].assign(second / gains[1])
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain serializable values."""
+        base = super().get_config()
+        return {
+            "name": base["name"],
+            "learning_rate": base["learning_rate"],
+            "weight_decay": self.decay,
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "exclude_from_weight_decay": list(self.decay_exclusions),
+            "learning_rate_multipliers": [list(r) for r in self.rate_rules],
+            "weight_decay_multipliers": [list(r) for r in self.decay_rules],
+        }
+
+    def _moment_gains(self) -> tuple[float, float]:
+        """Factors from the stored moments to those of the formula."""
+        return 1.0, 1.0
+
+    def _scalars(self, rate: tf.Tensor) -> Scalars:
+        """The shared values of the current update."""
+        step = read(self._iterations)
+        decay = self.decay(step) if callable(self.decay) else self.decay
+        update_number = tf.cast(step + 1, tf.float32)
+        return Scalars(
+            rate=rate,
+            adam_rate=rate,
+            decay=tf.cast(decay, tf.float32),
+            beta_1=tf.constant(self.beta_1, tf.float32),
+            beta_2=tf.constant(self.beta_2, tf.float32),
+            beta_1_power=tf.pow(self.beta_1, update_number),
+            beta_2_power=tf.pow(self.beta_2, update_number),
+            epsilon=tf.constant(self.epsilon, tf.float32),
+        )
+
+    def _update(
+        self,
+        gradient: Gradient,
+        index: int,
+        variable: Any,
+        scalars: Scalars,
+    ) -> None:
+        raise NotImplementedError
+
+    def _apply_adam(
+        self,
+        gradient: tf.Tensor,
+        index: int,
+        variable: Any,
+        rate: tf.Tensor,
+        scalars: Scalars,
+    ) -> None:
+        """Updates moments and variable by Adam's rule, as one fused operation.
+
+        It takes `1 - beta` of the float32 beta, as tensorflow-addons does.
+        """
+        tf.raw_ops.ResourceApplyAdam(
+            var=replica_variables.handle(variable),
+            m=replica_variables.handle(self.first_moments[index]),
+            v=replica_variables.handle(self.second_moments[index]),
+            beta1_power=scalars.beta_1_power,
+            beta2_power=scalars.beta_2_power,
+            lr=rate,
+            beta1=scalars.beta_1,
+            beta2=scalars.beta_2,
+            epsilon=scalars.epsilon,
+            grad=gradient,
+        )
+
+    def _is_decayed(self, index: int) -> bool:
+        return self.decay_multipliers[index] != 0.0 and self.decay != 0.0
+
+    def _table_columns(self) -> dict[str, Sequence[object]]:
+        return {
+            "shape": [tuple(v.shape) for v in self._trainable_variables],
+            "rate x": self.rate_multipliers,
+            "decay x": self.decay_multipliers,
+        }
+
+    def _check_variable(self, variable: keras.Variable) -> None:
+        if not isinstance(variable, keras.Variable):
+            raise ValueError(
+                "Expected Keras variables, whose `path` the rules read. "
+                f"Received: {variable!r}."
+            )
+        if variable.dtype != "float32":
+            raise ValueError(
+                f"Expected float32 variables. Received: {variable.path} of "
+                f"{variable.dtype}. Use a mixed precision policy, which "
+                "computes in 16 bits and keeps the variables in float32."
+            )
+        if _is_distributed(variable) != _is_distributed(self._iterations):
+            raise ValueError(
+                f"Expected {variable.path} and the optimizer to be made under "
+                "the same strategy. Make and build the optimizer inside "
+                "`strategy.scope()`."
+            )
+
+    def _check_ready(self, gradients: Sequence[Gradient]) -> None:
+        if not self.built:
+            raise ValueError(
+                "The optimizer has no variables yet. Call `build(variables)` "
+                "inside `strategy.scope()` first."
+            )
+        variables = self._trainable_variables
+        pairs = zip(variables, gradients, strict=False)
+        missing = [v.path for v, gradient in pairs if gradient is None]
+        if missing or len(gradients) != len(variables):
+            raise ValueError(
+                f"Expected one gradient for each of {len(variables)} "
+                f"variables. Received {len(gradients)}, None for: {missing}. "
+                "Build the optimizer with the variables that the loss uses."
+            )
+        requested = [
+            name for name in _UNSUPPORTED_KERAS_FEATURES if getattr(self, name)
+        ]
+        requested += [v.path for v in variables if v.constraint is not None]
+        if requested:
+            raise ValueError(
+                "Expected none of Keras' optimizer extras or variable "
+                f"constraints. Received: {requested}. Do it in the training "
+                "step, or train with `fit`."
+            )
+
+
+def densify(gradient: Gradient) -> tf.Tensor:
+    """The gradient as one dense float32 tensor; rows named twice are summed."""
+    return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
+
+
+def read(variable: Any) -> tf.Tensor:
+    """The value of this replica's copy of a variable."""
+    return tf.raw_ops.ReadVariableOp(
+        resource=replica_variables.handle(variable), dtype=variable.dtype
+    )
+
+
+def scale(value: tf.Tensor, multiplier: float) -> tf.Tensor:
+    """The product; the value itself for 1, an operation less."""
+    return value if multiplier == 1.0 else value * multiplier
+
+
+def _as_scalar(value: Any) -> tf.Tensor:
+    """A learning rate of any kind as a float32 tensor."""
+    value = read(value) if isinstance(value, keras.Variable) else value
+    return tf.cast(value, tf.float32)
+
+
+def _as_rules(rules: Sequence[Rule] | None) -> tuple[Rule, ...]:
+    given = ALL_ONE if rules is None else rules
+    return tuple((pattern, value) for pattern, value in given)
+
+
+def _is_decay(weight_decay: Any, may_be_schedule: bool) -> bool:
+    if callable(weight_decay):
+        return may_be_schedule
+    return isinstance(weight_decay, int | float) and weight_decay >= 0
+
+
+def _is_distributed(variable: keras.Variable) -> bool:
+    return isinstance(variable.value, tf.distribute.DistributedValues)

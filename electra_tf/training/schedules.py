@@ -1,0 +1,114 @@
+"""Learning-rate schedules."""
+
+import math
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable("electra_tf")
+class PolynomialDecayTimesWarmup(
+    keras.optimizers.schedules.LearningRateSchedule
+):
+    """The original's rate: polynomial decay *times* linear warm-up.
+
+    For update t, counted from 0, with N steps and W warm-up steps:
+
+        rate(t) = peak * (1 - min(t, N) / N) ** power * min(1, t / W)
+        W = max(num_warmup_steps, N * warmup_proportion)
+
+    Both factors act at once, so the rate never quite reaches `peak`, the
+    decay runs over the warm-up steps too, and the first update under warm-up
+    has rate 0 (`model/optimization.py`, `create_optimizer`). W is not
+    rounded. Without warm-up the factor is 1; the original divides 0 by 0
+    there and yields NaN for the first update.
+
+    Args:
+        learning_rate: `peak`, the factor before decay and warm-up.
+        num_steps: N, updates until the rate is 0; it stays 0 afterwards.
+        num_warmup_steps: lower bound of W, in updates.
+        warmup_proportion: lower bound of W as a share of N, in [0, 1].
+        power: exponent of the decay; 1 is linear.
+
+    Raises:
+        ValueError: if a value is out of its range.
+
+    >>> schedule = PolynomialDecayTimesWarmup(1.0, 10, num_warmup_steps=5)
+    >>> [round(float(schedule(step)), 2) for step in (0, 1, 5, 10)]
+    [0.0, 0.18, 0.5, 0.0]
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        num_steps: int,
+        num_warmup_steps: float = 0,
+        warmup_proportion: float = 0.0,
+        power: float = 1.0,
+    ) -> None:
+        super().__init__()
+        _require(
+            "learning_rate",
+            learning_rate,
+            "finite and at least 0",
+            math.isfinite(learning_rate) and learning_rate >= 0,
+        )
+        _require("num_steps", num_steps, "at least 1", num_steps >= 1)
+        _require(
+            "num_warmup_steps",
+            num_warmup_steps,
+            "at least 0",
+            num_warmup_steps >= 0,
+        )
+        _require(
+            "warmup_proportion",
+            warmup_proportion,
+            "in [0, 1]",
+            0 <= warmup_proportion <= 1,
+        )
+        _require("power", power, "above 0", power > 0)
+        self.learning_rate = learning_rate
+        self.num_steps = num_steps
+        self.num_warmup_steps = num_warmup_steps
+        self.warmup_proportion = warmup_proportion
+        self.power = power
+
+    def __call__(self, step: Any) -> tf.Tensor:
+        """The rate of update `step`.
+
+        Args:
+            step: number of updates made so far; any scalar number.
+
+        Returns:
+            Scalar float32.
+        """
+        step = tf.cast(step, tf.float32)
+        # Subtracting whole numbers before the division keeps the last rates
+        # exact to float32, where `1 - step / num_steps` would cancel.
+        remaining = tf.maximum(float(self.num_steps) - step, 0.0)
+        decay = remaining / float(self.num_steps)
+        if self.power != 1.0:
+            decay = tf.pow(decay, self.power)
+        rate = self.learning_rate * decay
+        warmup = max(
+            self.num_warmup_steps, self.num_steps * self.warmup_proportion
+        )
+        if warmup > 0:
+            rate *= tf.minimum(1.0, step / warmup)
+        return rate
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {
+            "learning_rate": self.learning_rate,
+            "num_steps": self.num_steps,
+            "num_warmup_steps": self.num_warmup_steps,
+            "warmup_proportion": self.warmup_proportion,
+            "power": self.power,
+        }
+
+
+def _require(name: str, value: float, expected: str, is_valid: bool) -> None:
+    if not is_valid:
+        raise ValueError(f"`{name}` must be {expected}. Received: {value}.")

@@ -1,0 +1,203 @@
+"""Recomputes optimizer references with tensorflow-addons itself.
+
+This runs in an environment of its own (Python 3.11, tensorflow 2.15.1,
+tensorflow-addons 0.23.0: scripts/requirements-addons.lock), because
+tensorflow-addons cannot be imported beside Keras 3. It needs nothing else of
+this project. For every case `<name>.json` that names an optimizer of
+tensorflow-addons, the gradients in `<name>.npz` are fed to that optimizer,
+and the values after every update are compared with the stored ones.
+
+    python scripts/recompute_addons.py --golden_dir tests/golden/optimizer
+
+Exit status: 0 if every trajectory agrees, 1 if one does not.
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+# Two lines of farewell that tensorflow-addons prints at every import.
+warnings.filterwarnings("ignore", category=UserWarning)
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+import tensorflow_addons as tfa  # noqa: E402
+
+Arrays = Mapping[str, np.ndarray]
+Config = Mapping[str, Any]
+
+TOLERANCE = 5e-6  # absolute, along the whole trajectory
+
+
+def read_rate(value: Any) -> Any:
+    """A float, or the schedule that `{class name: arguments}` names."""
+    if not isinstance(value, dict):
+        return float(value)
+    ((name, arguments),) = value.items()
+    return getattr(tf.keras.optimizers.schedules, name)(**arguments)
+
+
+def build_optimizer(config: Config, factor: float = 1.0) -> Any:
+    """The optimizer of a case, or of one depth of a layer-wise case.
+
+    Args:
+        config: the case's json.
+        factor: of the base rate, and of the base decay if there is one.
+    """
+    kind = re.split(r"[. ]", config["optimizer"])[-1]
+    if kind not in ("AdamW", "LAMB"):
+        raise ValueError(
+            f"Expected AdamW or LAMB of tensorflow-addons. Received: {kind}."
+        )
+    options = {
+        key: config[key]
+        for key in (
+            "beta_1",
+            "beta_2",
+            "epsilon",
+            "exclude_from_weight_decay",
+            "exclude_from_layer_adaptation",
+        )
+        if key in config
+    }
+    for key in ("learning_rate", "weight_decay"):
+        if f"base_{key}" in config:
+            options[key] = config[f"base_{key}"] * factor
+        else:
+            options[key] = read_rate(config[key])
+    return getattr(tfa.optimizers, kind)(**options)
+
+
+def build_multi_optimizer(
+    config: Config, variables: Mapping[str, tf.Variable]
+) -> Any:
+    """One optimizer per depth, as tensorflow-addons' users wrote it."""
+    (top,) = re.findall(r"\*\* \((\d+) - d\)", config["rule"])
+    pairs = []
+    for depth in sorted(set(config["depth"].values())):
+        layer = tf.keras.layers.Layer()
+        layer.members = [
+            variables[name]
+            for name, value in config["depth"].items()
+            if value == depth
+        ]
+        factor = config["layer_decay"] ** (int(top) - depth)
+        pairs.append((build_optimizer(config, factor), layer))
+    return tfa.optimizers.MultiOptimizer(pairs)
+
+
+def make_gradient(
+    config: Config, name: str, step: int, stored: np.ndarray
+) -> Any:
+    """The stored gradient, or rows of it with the indices the case lists."""
+    sentence = config.get("sparse_gradient") or ""
+    if not sentence.startswith(f"{name}:"):
+        return tf.constant(stored)
+    parity = "odd" if step % 2 else "even"
+    (rows,) = re.findall(r"rows \[([\d, ]+)\]", sentence)
+    (indices,) = re.findall(rf"\[([\d, ]+)\] for {parity} t", sentence)
+    return tf.IndexedSlices(
+        tf.constant(stored[[int(row) for row in rows.split(",")]]),
+        tf.constant([int(index) for index in indices.split(",")]),
+        tf.constant(stored.shape),
+    )
+
+
+def recompute(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
+    """The values of every variable before and after every update."""
+    variables = {
+        name: tf.Variable(arrays[f"values/{name}"][0], name=name)
+        for name in config["variables"]
+    }
+    if "depth" in config:
+        optimizer = build_multi_optimizer(config, variables)
+    else:
+        optimizer = build_optimizer(config)
+    values = {name: [v.numpy()] for name, v in variables.items()}
+    for step in range(len(arrays[f"gradients/{next(iter(variables))}"])):
+        optimizer.apply_gradients(
+            [
+                (
+                    make_gradient(
+                        config, name, step, arrays[f"gradients/{name}"][step]
+                    ),
+                    variable,
+                )
+                for name, variable in variables.items()
+            ]
+        )
+        for name, variable in variables.items():
+            values[name].append(variable.numpy())
+    return {f"values/{name}": np.stack(v) for name, v in values.items()}
+
+
+def write_case(
+    folder: Path, path: Path, config: Config, arrays: dict[str, Any]
+) -> None:
+    """Writes a recomputed case in the layout in which it was read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / path.name, "w", encoding="utf-8") as file:
+        json.dump(config, file)
+    np.savez_compressed(folder / f"{path.stem}.npz", **arrays)
+
+
+def check_case(path: Path, output_dir: Path | None) -> bool:
+    """Recomputes one case and prints its line; whether it agrees."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    with np.load(path.with_suffix(".npz")) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    values = recompute(config, arrays)
+    # NumPy's maximum keeps a NaN, Python's may lose it.
+    error = np.max([np.abs(values[k] - arrays[k]).max() for k in values])
+    is_pass = bool(error <= TOLERANCE)
+    updates = len(next(iter(values.values()))) - 1
+    print(
+        f"{path.stem:34}  {updates:7}  {error:13.2g}  {TOLERANCE:9.2g}  "
+        + ("pass" if is_pass else "MISS")
+    )
+    if output_dir is not None:
+        write_case(output_dir, path, config, {**arrays, **values})
+    return is_pass
+
+
+def main() -> int:
+    """Compares every case of a folder; the exit status."""
+    parser = argparse.ArgumentParser(description="Recomputes references.")
+    parser.add_argument(
+        "--golden_dir",
+        type=Path,
+        required=True,
+        help="folder with <name>.json and <name>.npz",
+    )
+    parser.add_argument(
+        "--output_dir",
+        type=Path,
+        help="also write the recomputed cases here, in the same layout",
+    )
+    flags = parser.parse_args()
+    paths = [
+        path
+        for path in sorted(flags.golden_dir.glob("*.json"))
+        if '"tensorflow_addons.' in path.read_text(encoding="utf-8")
+    ]
+    if not paths:
+        sys.exit(
+            "Expected cases of tensorflow-addons (*.json with *.npz) in "
+            f"{flags.golden_dir}. Received a folder without any."
+        )
+    print(f"tensorflow {tf.__version__}, tensorflow-addons {tfa.__version__}")
+    print(f"{'case':34}  {'updates':>7}  {'largest error':>13}  tolerance")
+    results = [check_case(path, flags.output_dir) for path in paths]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

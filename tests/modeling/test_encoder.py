@@ -1,0 +1,93 @@
+"""Properties of the encoder; its numbers are checked by the golden runner."""
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.modeling import embeddings
+from electra_tf.modeling import encoder as encoder_lib
+from tests import tiny
+
+
+def _encoder(dtype=None):
+    tf.keras.utils.set_random_seed(1)
+    settings = config.EncoderConfig(**(
+        tiny.build_settings().encoder.__dict__ | {"vocab_size": 50}
+    ))  # fmt: skip
+    return encoder_lib.build_encoder(settings, "electra", dtype=dtype)
+
+
+def _arguments(features):
+    names = ("input_ids", "input_mask", "segment_ids")
+    return [features[name] for name in names]
+
+
+def test_padding_does_not_change_what_tokens_see():
+    encoder = _encoder()
+    features = tiny.build_features(4)
+    expected = encoder(*_arguments(features)).sequence_output
+    changed = tf.where(features["input_mask"] == 0, 9, features["input_ids"])
+    output = encoder(
+        changed, features["input_mask"], features["segment_ids"]
+    ).sequence_output
+    is_token = features["input_mask"].numpy() == 1
+    np.testing.assert_allclose(
+        output.numpy()[is_token], expected.numpy()[is_token], atol=1e-6
+    )
+
+
+def test_shorter_rows_give_the_same_numbers():
+    encoder = _encoder()
+    features = tiny.build_features(1, seed=2)
+    length = int(features["input_mask"].numpy().sum())
+    cut = {name: value[:, :length] for name, value in features.items()}
+    full = encoder(*_arguments(features)).sequence_output
+    short = encoder(*_arguments(cut)).sequence_output
+    np.testing.assert_allclose(full[:, :length], short, atol=1e-5)
+
+
+def test_attention_weights_sum_to_one_and_avoid_padding():
+    encoder = _encoder()
+    features = tiny.build_features(3)
+    output = encoder(*_arguments(features))
+    bias = encoder_lib.compute_attention_bias(features["input_mask"])
+    hidden = tf.reshape(output.embedding_output, [-1, 16])
+    probs = encoder.blocks[0].compute_attention_probs(hidden, bias).numpy()
+    assert probs.shape == (3, 2, 16, 16)
+    np.testing.assert_allclose(probs.sum(-1), 1.0, atol=1e-5)
+    is_padding = features["input_mask"].numpy() == 0
+    assert (probs.transpose(0, 3, 1, 2)[is_padding] < 1e-12).all()
+
+
+def test_eager_and_compiled_agree_for_any_batch_and_length():
+    encoder = _encoder()
+    compiled = tf.function(
+        lambda *inputs: encoder(*inputs).sequence_output,
+        input_signature=[tf.TensorSpec([None, None], tf.int32)] * 3,
+    )
+    for rows, length in ((1, 7), (3, 16)):
+        arguments = [v[:, :length] for v in _arguments(
+            tiny.build_features(rows))]  # fmt: skip
+        np.testing.assert_allclose(
+            compiled(*arguments),
+            encoder(*arguments).sequence_output,
+            atol=1e-5,
+        )
+
+
+def test_bfloat16_follows_float32():
+    features = _arguments(tiny.build_features(4))
+    exact = _encoder()(*features).sequence_output
+    rough = _encoder("mixed_bfloat16")(*features).sequence_output
+    assert rough.dtype == tf.bfloat16
+    difference = np.abs(np.asarray(rough, "float32") - exact.numpy())
+    assert 0 < difference.max() < 0.1
+
+
+def test_embeddings_round_trip_their_config():
+    layer = embeddings.Embeddings(20, 6, 8, 3, 0.1, 0.2, name="embeddings")
+    copy = embeddings.Embeddings.from_config(layer.get_config())
+    assert copy.get_config() == layer.get_config()
+    blocks = encoder_lib.TransformerBlock(8, 2, 16, 0.1, 0.2, 0.3)
+    copied = encoder_lib.TransformerBlock.from_config(blocks.get_config())
+    assert copied.get_config() == blocks.get_config()

@@ -1,0 +1,132 @@
+"""The Gumbel draw and the corrupted input."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.pretraining import losses
+from electra_tf.pretraining import run
+from electra_tf.pretraining import sampling
+from tests import tiny
+
+
+def test_gumbel_noise_is_the_originals_formula():
+    uniform = np.float32([0.0, 0.3, 0.999])
+    expected = -np.log(-np.log(uniform + 1e-9) + 1e-9)
+    np.testing.assert_allclose(
+        sampling.gumbel_noise(tf.constant(uniform)), expected, rtol=1e-4
+    )
+
+
+def test_samples_follow_the_softmax():
+    probabilities = np.float32([0.5, 0.3, 0.15, 0.05])
+    count = 40_000
+    logits = tf.tile(tf.math.log(probabilities)[tf.newaxis], [count, 1])
+    uniform = tf.random.stateless_uniform([count, 4], [1, 2])
+    drawn = sampling.sample_from_softmax(logits, uniform).numpy()
+    observed = np.bincount(drawn, minlength=4)
+    expected = probabilities * count
+    chi_square = ((observed - expected) ** 2 / expected).sum()
+    assert chi_square < 16.27  # 0.1 % quantile of three degrees of freedom
+
+
+def test_a_disallowed_token_is_never_drawn():
+    logits = tf.constant(np.tile(np.float32([9, 0, 0]), (500, 1)))
+    uniform = tf.random.stateless_uniform([500, 3], [1, 2])
+    disallow = tf.zeros([500], tf.int32)
+    drawn = sampling.sample_from_softmax(logits, uniform, disallow).numpy()
+    assert set(drawn) == {1, 2}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return run.build_model_and_optimizer(tiny.build_settings(), tiny.VOCABULARY)
+
+
+def _prepare(model, step=3, is_training=True):
+    features = tiny.deal(tiny.build_features())
+    return model.prepare(features, tf.constant(step, tf.int64), is_training)
+
+
+def test_corrupted_text_is_the_original_but_for_samples(model):
+    prepared = _prepare(model)
+    masked = prepared.masked
+    logits = tf.zeros([8, masked.masked_positions.shape[1], 50])
+    uniform = model.sample_uniform(prepared.sample_seeds, masked)
+    fake = model._get_fake_data(masked, logits, uniform)
+    original = masked.original_ids.numpy()
+    expected = original.copy()
+    for row in range(8):
+        for slot, weight in enumerate(masked.masked_weights[row].numpy()):
+            if weight:
+                position = masked.masked_positions[row, slot].numpy()
+                expected[row, position] = fake.sampled_tokens[row, slot]
+    np.testing.assert_array_equal(fake.input_ids, expected)
+    np.testing.assert_array_equal(
+        fake.is_fake_tokens, (expected != original).astype(int)
+    )
+
+
+def test_a_sample_that_equals_the_original_counts_as_real(model):
+    prepared = _prepare(model)
+    masked = prepared.masked
+    # Logits that leave the generator no choice but the original token.
+    logits = 1e4 * tf.one_hot(masked.masked_ids, 50)
+    uniform = model.sample_uniform(prepared.sample_seeds, masked)
+    fake = model._get_fake_data(masked, logits, uniform)
+    np.testing.assert_array_equal(fake.input_ids, masked.original_ids)
+    assert not fake.is_fake_tokens.numpy().any()
+
+
+def test_masks_and_samples_follow_seed_step_and_stream(model):
+    first, again = _prepare(model), _prepare(model)
+    later, held_out = _prepare(model, 4), _prepare(model, 3, False)
+    for one, two in zip(first.masked, again.masked, strict=True):
+        np.testing.assert_array_equal(one, two)
+    for other in (later, held_out):
+        assert (
+            (first.masked.masked_positions != other.masked.masked_positions)
+            .numpy()
+            .any()
+        )
+    # Streams 2 and 3 alone, as the second of two replicas has them.
+    features = tiny.deal(tiny.build_features())
+    half = {name: value[2:] for name, value in features.items()}
+    second = model.prepare(half, tf.constant(3, tf.int64), True)
+    np.testing.assert_array_equal(
+        second.masked.input_ids, first.masked.input_ids[4:]
+    )
+    np.testing.assert_array_equal(
+        model.sample_uniform(second.sample_seeds, second.masked),
+        model.sample_uniform(first.sample_seeds, first.masked)[4:],
+    )
+
+
+def test_no_gradient_flows_through_the_sampling(model):
+    prepared = _prepare(model)
+    masked = prepared.masked
+    uniform = model.sample_uniform(prepared.sample_seeds, masked)
+    with tf.GradientTape() as tape:
+        gen_logits = model.generate(masked, None).logits
+        fake = model._get_fake_data(masked, gen_logits, uniform)
+        logits = model.discriminate(fake, masked, None).logits
+        loss = losses.replaced_token_loss(
+            logits, fake.is_fake_tokens, tf.cast(masked.input_mask, tf.float32)
+        )
+    head = [v.value for v in model.generator.head.trainable_variables]
+    assert tape.gradient(loss, head) == [None] * len(head)
+
+
+def test_losses_are_worked_examples():
+    logits = tf.math.log(tf.constant([[[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]]]))
+    loss = losses.masked_lm_loss(
+        logits, tf.constant([[0, 2]]), tf.constant([[1.0, 0.0]])
+    )
+    assert float(loss) == pytest.approx(-np.log(0.7), rel=1e-5)
+    loss = losses.replaced_token_loss(
+        tf.constant([[0.0, 2.0, 5.0]]),
+        tf.constant([[0, 1, 0]]),
+        tf.constant([[1.0, 1.0, 0.0]]),
+    )
+    expected = np.log(2) + np.log1p(np.exp(-2))
+    assert float(loss) == pytest.approx(expected, rel=1e-5)

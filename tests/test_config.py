@@ -1,0 +1,148 @@
+"""Settings: typed, refused when they cannot work, saved and read back."""
+
+import dataclasses
+import pathlib
+
+import pytest
+
+from electra_tf import command_line
+from electra_tf import config
+from electra_tf.inputs import masking
+
+CONFIGS = pathlib.Path(__file__).parent.parent / "configs" / "pretrain"
+
+
+def _load(name: str, argument: str = "") -> config.ExperimentConfig:
+    return config.load_file(CONFIGS / f"{name}.py", argument)
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.py")))
+def test_every_config_loads_and_survives_json(path):
+    settings = config.load_file(path)
+    assert config.from_json(config.to_json(settings)) == settings
+    assert config.freeze(config.to_config_dict(settings)) == settings
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.py")))
+def test_every_config_states_command_hardware_and_expectation(path):
+    text = path.read_text()
+    for word in ("Command", "Hardware", "Expected", "expected"):
+        assert word in text or word.lower() in text.lower()
+
+
+def test_configs_hold_table_6_of_the_paper():
+    rows = {
+        "electra_small": (12, 256, 1024, 4, 128, 64, 0.15, 5e-4, 128, 10**6),
+        "electra_base": (12, 768, 3072, 12, 768, 256, 0.15, 2e-4, 256, 766000),
+        "electra_large": (
+            24, 1024, 4096, 16, 1024, 256, 0.25, 2e-4, 2048, 400000,
+        ),
+    }  # fmt: skip
+    for name, row in rows.items():
+        settings = _load(name)
+        encoder = settings.encoder
+        generator = settings.generator.encoder_config(encoder)
+        assert row == (
+            encoder.num_hidden_layers,
+            encoder.hidden_size,
+            encoder.intermediate_size,
+            encoder.num_attention_heads,
+            encoder.embedding_size,
+            generator.hidden_size,
+            settings.masking.mask_prob,
+            settings.optimizer.learning_rate,
+            settings.training.train_batch_size,
+            settings.training.num_train_steps,
+        )
+        assert settings.optimizer.num_warmup_steps == 10_000
+        assert settings.optimizer.weight_decay_rate == 0.01
+        assert settings.optimizer.epsilon == 1e-6
+        assert generator.num_hidden_layers == encoder.num_hidden_layers
+        assert generator.intermediate_size == 4 * generator.hidden_size
+        assert generator.num_attention_heads == generator.hidden_size // 64
+    assert masking.max_predictions_per_seq(0.15, 128) == 19
+    assert masking.max_predictions_per_seq(0.25, 512) == 130
+
+
+def test_two_phases_differ_in_length_and_position_table():
+    first = _load("electra_base_two_phase", "1")
+    second = _load("electra_base_two_phase", "2")
+    assert first.data.max_seq_length == 128
+    assert first.encoder.max_position_embeddings == 128
+    assert second.data.max_seq_length == 512
+    assert second.encoder.max_position_embeddings == 512
+    with pytest.raises(ValueError, match="phase must be 1 or 2"):
+        _load("electra_base_two_phase", "3")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"trainig": {}}, "Unknown section 'trainig'. Did you mean 'training'"),
+        ({"training": {"seeed": 1}}, "Did you mean 'seed'"),
+        ({"training": {"seed": "1"}}, "must be of type int. Received: '1'"),
+        ({"training": {"seed": True}}, "must be of type int"),
+        ({"training": 3}, "must be a section"),
+        ({"optimizer": {"name": "sgd"}}, "one of adam, lamb. Received: 'sgd'"),
+        ({"masking": {"mask_prob": 1.5}}, "0.001 to 0.9. Received: 1.5"),
+        (
+            {"encoder": {"hidden_size": 250}},
+            "divisible by `encoder.num_attention_heads`.*Use hidden_size=248",
+        ),
+        (
+            {"data": {"max_seq_length": 1024}},
+            "must not exceed `encoder.max_position_embeddings`",
+        ),
+        (
+            {"training": {"train_batch_size": 30}},
+            "multiple of `data.num_streams`.*num_streams=15",
+        ),
+        (
+            {"training": {"num_micro_batches": 3}},
+            "num_streams=16, replicas=1, num_micro_batches=3",
+        ),
+        (
+            {"generator": {"untied_generator": False,
+                           "untied_generator_embeddings": True}},
+            "needs `generator.untied_generator`",
+        ),
+        (
+            {"generator": {"uniform_generator": True,
+                           "untied_generator": False}},
+            "uniform generator has no weights",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
+    with pytest.raises(config.ConfigError, match=message):
+        config.freeze(settings)
+
+
+def test_replicas_must_be_able_to_share_the_streams():
+    settings = config.ExperimentConfig()
+    settings.check_devices(8)
+    with pytest.raises(config.ConfigError, match="replicas=3.*num_streams=18"):
+        settings.check_devices(3)
+
+
+def test_an_unknown_override_names_the_nearest_setting():
+    command_line.check_override("config.training.seed")
+    with pytest.raises(
+        config.ConfigError, match="--config.optimizer.learning_rate"
+    ):
+        command_line.check_override("config.optimizer.learnign_rate")
+
+
+def test_weight_tying_follows_the_originals_flags():
+    tying = config.GeneratorConfig
+    assert tying().weight_tying == "embeddings"
+    assert tying(untied_generator_embeddings=True).weight_tying == "none"
+    assert tying(untied_generator=False).weight_tying == "all"
+
+
+def test_a_third_of_768_is_rounded_not_cut():
+    generator = config.GeneratorConfig(generator_hidden_size=0.33333)
+    base = dataclasses.replace(
+        config.EncoderConfig(), hidden_size=768, num_attention_heads=12
+    )
+    assert generator.encoder_config(base).hidden_size == 256

@@ -1,0 +1,168 @@
+"""The update rules, worked by hand, and clipping."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.training.optimizers import LAMB
+from electra_tf.training.optimizers import AdamWeightDecay
+from electra_tf.training.optimizers import AddonsAdamW
+from electra_tf.training.optimizers import clip_by_global_norm
+from electra_tf.training.schedules import PolynomialDecayTimesWarmup
+
+
+def variables_named(**values):
+    return [
+        keras.Variable(np.array(value, np.float32), name=name)
+        for name, value in values.items()
+    ]
+
+
+def test_the_first_adam_update_by_hand():
+    # m = 0.1 * 0.5, v = 0.001 * 0.5 ** 2, no bias correction:
+    # 1 - 0.1 * (0.05 / (sqrt(0.00025) + 1e-6) + 0.01 * 1) = 0.682802...
+    (weight,) = variables_named(kernel=1.0)
+    optimizer = AdamWeightDecay(0.1)
+    optimizer.build([weight])
+    rate = optimizer.apply_in_replica_context([tf.constant(0.5)])
+    update = 0.05 / (0.00025**0.5 + 1e-6) + 0.01
+    assert float(weight) == pytest.approx(1 - 0.1 * update, abs=1e-6)
+    assert float(rate) == np.float32(0.1)
+    first, second = optimizer.moments_of(weight)
+    assert (first, second) == (
+        pytest.approx(0.05, rel=1e-6),
+        pytest.approx(0.00025, rel=1e-6),
+    )
+
+
+def test_bias_and_layer_norm_are_not_decayed_but_embeddings_are():
+    with keras.name_scope("LayerNorm"):
+        gamma = keras.Variable(np.ones(2, np.float32), name="gamma")
+    variables = [
+        *variables_named(word_embeddings=[[2.0]], output_bias=[2.0]),
+        gamma,
+    ]
+    optimizer = AdamWeightDecay(0.5, weight_decay=0.01)
+    optimizer.build(variables)
+    optimizer.apply_in_replica_context([tf.zeros(v.shape) for v in variables])
+    embeddings, bias, gamma = (variable.numpy() for variable in variables)
+    np.testing.assert_allclose(embeddings, [[2.0 - 0.5 * 0.01 * 2.0]])
+    np.testing.assert_array_equal(bias, [2.0])
+    np.testing.assert_array_equal(gamma, [1.0, 1.0])
+
+
+def test_addons_decay_is_not_multiplied_by_the_rate():
+    (weight,) = variables_named(kernel=[2.0])
+    optimizer = AddonsAdamW(0.5, weight_decay=0.01)
+    optimizer.build([weight])
+    optimizer.apply_in_replica_context([tf.zeros([1])])
+    np.testing.assert_allclose(weight.numpy(), [2.0 - 0.01 * 2.0])
+
+
+def test_sparse_rows_named_twice_are_summed_but_decayed_once():
+    (table,) = variables_named(table=[[1.0], [1.0], [1.0]])
+    (other,) = variables_named(table=[[1.0], [1.0], [1.0]])
+    rows = tf.IndexedSlices(
+        tf.constant([[0.1], [0.2], [0.3]]),
+        tf.constant([1, 2, 1]),
+        tf.constant([3, 1]),
+    )
+    sparse, dense = AddonsAdamW(0.1, weight_decay=0.5), AddonsAdamW(0.1)
+    sparse.build([table])
+    dense.build([other])
+    sparse.apply_in_replica_context([rows])
+    dense.apply_in_replica_context([tf.constant([[0.0], [0.4], [0.2]])])
+    decayed = other.numpy() - [[0.0], [0.5], [0.5]]
+    np.testing.assert_allclose(table.numpy(), decayed, atol=1e-6)
+
+
+@pytest.mark.parametrize("start", [[[0.0, 0.0]], [[3.0, 4.0]]])
+def test_lamb_moves_by_rate_times_norm_and_also_from_zero(start):
+    (weight,) = variables_named(kernel=start)
+    optimizer = LAMB(0.1)
+    optimizer.build([weight])
+    optimizer.apply_in_replica_context([tf.constant([[1.0, 1.0]])])
+    step = np.linalg.norm(weight.numpy() - start)
+    # From zero the ratio is 1, and the first corrected update is (1, 1).
+    norm = np.linalg.norm(start) or np.sqrt(2.0)
+    assert step == pytest.approx(0.1 * norm, rel=1e-5)
+
+
+def test_lamb_adaptation_follows_the_decay_list_unless_told_otherwise():
+    def step_size(**options):
+        (bias,) = variables_named(bias=[30.0, 40.0])
+        optimizer = LAMB(0.1, exclude_from_weight_decay=["bias"], **options)
+        optimizer.build([bias])
+        optimizer.apply_in_replica_context([tf.constant([1.0, 1.0])])
+        return np.linalg.norm(bias.numpy() - [30.0, 40.0])
+
+    assert step_size() == pytest.approx(0.1 * 2**0.5, rel=1e-4)
+    adapted = step_size(exclude_from_layer_adaptation=[])
+    assert adapted == pytest.approx(0.1 * 50, rel=1e-4)
+
+
+def test_rate_multipliers_scale_the_step_of_each_variable():
+    # A power of two scales without rounding, and 0 freezes.
+    variables = variables_named(a=[0.0], b=[0.0], c=[0.0])
+    optimizer = AdamWeightDecay(
+        0.1, learning_rate_multipliers=[("a", 1.0), ("b", 0.25), ("c", 0.0)]
+    )
+    optimizer.build(variables)
+    optimizer.apply_in_replica_context([tf.ones([1])] * 3)
+    full, quarter, frozen = (float(v.numpy()[0]) for v in variables)
+    assert full < 0
+    assert (quarter, frozen) == (full * 0.25, 0.0)
+
+
+def test_clipping_scales_to_the_true_norm_of_summed_rows():
+    rows = tf.IndexedSlices(
+        tf.constant([[1.0], [2.0]]), tf.constant([1, 1]), tf.constant([3, 1])
+    )
+    clipped, norm = clip_by_global_norm([rows, tf.constant([4.0])], 1.0)
+    assert float(norm) == 5.0
+    np.testing.assert_allclose(clipped[0], [[0.0], [0.6], [0.0]], rtol=1e-6)
+    np.testing.assert_allclose(clipped[1], [0.8], rtol=1e-6)
+
+
+def test_gradients_below_the_norm_pass_unchanged_in_float32():
+    half = tf.constant([0.25, -0.5], tf.float16)
+    (clipped,), norm = clip_by_global_norm([half], 1.0)
+    assert clipped.dtype == tf.float32
+    np.testing.assert_array_equal(clipped, [0.25, -0.5])
+    assert float(norm) == pytest.approx(0.3125**0.5)
+
+
+def test_a_gradient_that_is_not_finite_spreads_to_all():
+    clipped, norm = clip_by_global_norm(
+        [tf.constant([np.inf]), tf.constant([1.0])], 1.0
+    )
+    assert not np.isfinite(norm)
+    assert all(np.isnan(gradient).all() for gradient in clipped)
+
+
+def test_a_clip_norm_of_zero_is_refused():
+    with pytest.raises(ValueError, match="`clip_norm` must be above 0"):
+        clip_by_global_norm([tf.ones([1])], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beta_1": 1.0}, "must be in"),
+        ({"beta_2": -0.1}, "must be in"),
+        ({"epsilon": 0.0}, "`epsilon` must be above 0"),
+        ({"weight_decay": -0.1}, "`weight_decay` must be"),
+        ({"weight_decay": None}, "`weight_decay` must be"),
+    ],
+)
+@pytest.mark.parametrize("kind", [AdamWeightDecay, AddonsAdamW, LAMB])
+def test_numbers_out_of_range_are_refused(kind, options, message):
+    with pytest.raises(ValueError, match=message):
+        kind(0.1, **options)
+
+
+@pytest.mark.parametrize("kind", [AdamWeightDecay, LAMB])
+def test_only_the_addons_decay_takes_a_schedule(kind):
+    with pytest.raises(ValueError, match="`weight_decay` must be a number"):
+        kind(0.1, weight_decay=PolynomialDecayTimesWarmup(0.1, 9))

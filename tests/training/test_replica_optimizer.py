@@ -1,0 +1,336 @@
+"""Optimizers in loops, conditions, replicas, under XLA and in Keras."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.training.optimizers import LAMB
+from electra_tf.training.optimizers import AdamWeightDecay
+from electra_tf.training.optimizers import AddonsAdamW
+from electra_tf.training.schedules import PolynomialDecayTimesWarmup
+
+SCHEDULE = PolynomialDecayTimesWarmup(0.1, 20, num_warmup_steps=3)
+BUILDERS = {
+    "adam": lambda: AdamWeightDecay(SCHEDULE),
+    "addons_adamw": lambda: AddonsAdamW(SCHEDULE, weight_decay=0.01),
+    "lamb": lambda: LAMB(SCHEDULE, weight_decay=0.01),
+}
+
+
+@pytest.fixture(params=BUILDERS)
+def build_optimizer(request):
+    return BUILDERS[request.param]
+
+
+def variables_named(**values):
+    return [
+        keras.Variable(np.array(value, np.float32), name=name)
+        for name, value in values.items()
+    ]
+
+
+def small_model_variables():
+    return variables_named(
+        kernel=[[0.5, -0.3], [0.2, 0.1]], bias=[0.1, -0.2], gamma=[1.0, 1.0]
+    )
+
+
+def gradients_of(step):
+    """Fixed gradients of `small_model_variables` at a step."""
+    generator = np.random.default_rng(step)
+    shapes = ([2, 2], [2], [2])
+    return [tf.constant(generator.normal(size=s), tf.float32) for s in shapes]
+
+
+def values_of(variables):
+    return [variable.numpy() for variable in variables]
+
+
+def train_in_replica(optimizer, variables, num_steps, **function_options):
+    update = tf.function(optimizer.apply_in_replica_context, **function_options)
+    for step in range(num_steps):
+        update(gradients_of(step))
+    return values_of(variables)
+
+
+def reference_values(build_optimizer, num_steps):
+    """What the optimizer gives eagerly on one device."""
+    variables, optimizer = small_model_variables(), build_optimizer()
+    optimizer.build(variables)
+    for step in range(num_steps):
+        optimizer.apply_in_replica_context(gradients_of(step))
+    return values_of(variables)
+
+
+def assert_close(values, expected, tolerance=1e-6):
+    for value, other in zip(values, expected, strict=True):
+        np.testing.assert_allclose(value, other, rtol=0, atol=tolerance)
+
+
+def test_at_rate_zero_only_the_moments_change():
+    variables = small_model_variables()
+    optimizer = AdamWeightDecay(SCHEDULE)
+    optimizer.build(variables)
+    before = values_of(variables)
+    rate = optimizer.apply_in_replica_context(gradients_of(0))
+    assert float(rate) == 0.0
+    assert_close(values_of(variables), before, tolerance=0)
+    assert all(np.any(m.numpy() != 0) for m in optimizer.second_moments)
+    assert int(optimizer.iterations) == 1
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_graph_and_xla_give_the_eager_numbers(build_optimizer, jit_compile):
+    variables, optimizer = small_model_variables(), build_optimizer()
+    optimizer.build(variables)
+    values = train_in_replica(optimizer, variables, 5, jit_compile=jit_compile)
+    assert_close(values, reference_values(build_optimizer, 5))
+
+
+def test_the_second_step_does_not_retrace(build_optimizer):
+    variables, optimizer = small_model_variables(), build_optimizer()
+    optimizer.build(variables)
+    update = tf.function(optimizer.apply_in_replica_context)
+    for step in range(3):
+        update(gradients_of(step))
+    assert update.experimental_get_tracing_count() == 1
+
+
+def test_replicas_stay_equal_inside_a_loop_and_a_condition(
+    build_optimizer, two_devices
+):
+    with two_devices.scope():
+        variables, optimizer = small_model_variables(), build_optimizer()
+        optimizer.build(variables)
+    stacked = [
+        tf.stack(g) for g in zip(*map(gradients_of, range(6)), strict=True)
+    ]
+
+    def replica_step(step):
+        gradients = [gradient[step] for gradient in stacked]
+
+        def update():
+            optimizer.apply_in_replica_context(gradients)
+            return 0
+
+        # The last step is left out, as a step with overflow would be.
+        tf.cond(step < 5, update, lambda: 0)
+
+    @tf.function
+    def train():
+        for step in tf.range(6):
+            two_devices.run(replica_step, args=(step,))
+
+    train()
+    for variable in [*variables, *optimizer.variables]:
+        first, second = variable.value.values
+        np.testing.assert_array_equal(first.numpy(), second.numpy())
+    assert optimizer.iterations.numpy() == 5
+    assert_close(values_of(variables), reference_values(build_optimizer, 5))
+
+
+def build_and_fit(build_optimizer):
+    """Three updates of a dense layer by Keras' own loop."""
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential([keras.Input([4]), keras.layers.Dense(2)])
+    model.compile(build_optimizer(), "mse")
+    features = np.random.default_rng(1).normal(size=[24, 4])
+    model.fit(features, features[:, :2], 8, shuffle=False, verbose=0)
+    return model
+
+
+def test_plain_fit_trains_alike_on_one_and_two_devices(
+    build_optimizer, two_devices
+):
+    alone = build_and_fit(build_optimizer)
+    with two_devices.scope():
+        mirrored = build_and_fit(build_optimizer)
+    assert mirrored.optimizer.iterations.numpy() == 3
+    assert_close(mirrored.get_weights(), alone.get_weights())
+
+
+def test_fit_and_our_own_loop_make_the_same_updates(build_optimizer):
+    variables, optimizer = small_model_variables(), build_optimizer()
+    for step in range(4):
+        optimizer.apply(gradients_of(step), variables)
+    assert_close(values_of(variables), reference_values(build_optimizer, 4), 0)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_keeps_float32_variables_and_moments(policy):
+    layer = keras.layers.Dense(2, dtype=policy)
+    model = keras.Sequential([keras.Input([4]), layer])
+    model.compile(AdamWeightDecay(0.1), "mse")
+    before = model.get_weights()
+    model.fit(np.ones([8, 4]), np.ones([8, 2]), verbose=0)
+    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
+    held = [*model.trainable_variables, *optimizer.first_moments]
+    assert {variable.dtype for variable in held} == {"float32"}
+    assert np.any(before[0] != model.get_weights()[0])
+
+
+def test_the_state_is_two_moments_per_variable_and_the_step(build_optimizer):
+    variables, optimizer = small_model_variables(), build_optimizer()
+    optimizer.build(variables)
+    paths = [variable.path for variable in optimizer.variables]
+    assert len(paths) == 1 + 2 * len(variables)
+    assert sum(path.endswith("kernel_adam_v") for path in paths) == 1
+
+
+def test_training_goes_on_bit_for_bit_from_a_checkpoint(
+    build_optimizer, tmp_path
+):
+    variables, optimizer = small_model_variables(), build_optimizer()
+    optimizer.build(variables)
+    train_in_replica(optimizer, variables, 2)
+    checkpoint = tf.train.Checkpoint(optimizer=optimizer, variables=variables)
+    path = checkpoint.save(str(tmp_path / "checkpoint"))
+    expected = train_in_replica(optimizer, variables, 3)
+
+    restored, copy = small_model_variables(), build_optimizer()
+    copy.build(restored)
+    tf.train.Checkpoint(optimizer=copy, variables=restored).restore(
+        path
+    ).assert_consumed()
+    assert_close(train_in_replica(copy, restored, 3), expected, tolerance=0)
+
+
+def test_moments_set_are_the_moments_read(build_optimizer):
+    variables, optimizer = small_model_variables(), build_optimizer()
+    optimizer.build(variables)
+    first, second = (np.float32([[0.1, 2], [3, 4]]) * k for k in (1, 1e-5))
+    optimizer.set_moments(variables[0], first, second)
+    assert_close(
+        optimizer.moments_of(variables[0]), (first, second), tolerance=5e-7
+    )
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        AdamWeightDecay(
+            SCHEDULE,
+            weight_decay=0.02,
+            beta_1=0.8,
+            beta_2=0.99,
+            epsilon=1e-5,
+            exclude_from_weight_decay=["x"],
+            learning_rate_multipliers=[("a", 0.5), (".*", 1.0)],
+        ),
+        AddonsAdamW(
+            0.01,
+            weight_decay=SCHEDULE,
+            weight_decay_multipliers=[(".*", 0.3)],
+        ),
+        LAMB(
+            0.01,
+            weight_decay=0.1,
+            exclude_from_weight_decay=["a"],
+            exclude_from_layer_adaptation=["b"],
+            name="lamb",
+        ),
+    ],
+    ids=lambda optimizer: type(optimizer).__name__,
+)
+def test_an_optimizer_survives_serialization(optimizer):
+    config = keras.optimizers.serialize(optimizer)
+    copy = keras.optimizers.deserialize(config)
+    assert type(copy) is type(optimizer)
+    assert copy.get_config() == optimizer.get_config()
+
+
+def test_a_saved_keras_model_brings_its_optimizer_back(
+    build_optimizer, tmp_path
+):
+    model = build_and_fit(build_optimizer)
+    path = tmp_path / "model.keras"
+    model.save(path)
+    copy = keras.models.load_model(path).optimizer
+    assert type(copy) is type(model.optimizer)
+    assert_close(
+        values_of(copy.variables), values_of(model.optimizer.variables), 0
+    )
+
+
+def test_the_table_names_every_factor():
+    variables = variables_named(kernel=[[1.0]], bias=[1.0])
+    optimizer = LAMB(
+        0.1,
+        exclude_from_weight_decay=["bias"],
+        learning_rate_multipliers=[(".*", 0.5)],
+    )
+    optimizer.build(variables)
+    assert [line.split() for line in optimizer.parameter_table().split("\n")][
+        1:
+    ] == [
+        ["kernel", "(1,", "1)", "0.5", "1", "True"],
+        ["bias", "(1,)", "0.5", "0", "False"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "clipnorm",
+        "global_clipnorm",
+        "use_ema",
+        "loss_scale_factor",
+        "gradient_accumulation_steps",
+    ],
+)
+def test_keras_extras_are_never_accepted_and_ignored(build_optimizer, option):
+    with pytest.raises(TypeError, match=option):
+        type(build_optimizer())(**{"learning_rate": 0.1, option: 1})
+    variables, optimizer = small_model_variables(), build_optimizer()
+    optimizer.build(variables)
+    setattr(optimizer, option, 1)
+    with pytest.raises(ValueError, match=option):
+        optimizer.apply_in_replica_context(gradients_of(0))
+
+
+def test_keras_exclusion_by_short_name_is_refused(build_optimizer):
+    with pytest.raises(ValueError, match="constructor's argument"):
+        build_optimizer().exclude_from_weight_decay(var_names=["bias"])
+
+
+def test_variables_must_be_float32(build_optimizer):
+    half = keras.Variable(np.ones(2), dtype="bfloat16", name="kernel")
+    with pytest.raises(ValueError, match="kernel of bfloat16.*mixed"):
+        build_optimizer().build([half])
+
+
+def test_a_variable_without_a_rate_rule_is_refused():
+    optimizer = AdamWeightDecay(0.1, learning_rate_multipliers=[("a", 1.0)])
+    with pytest.raises(ValueError, match="kernel"):
+        optimizer.build(small_model_variables())
+
+
+def test_an_optimizer_made_outside_the_scope_is_refused(
+    build_optimizer, two_devices
+):
+    with two_devices.scope():
+        variables = small_model_variables()
+    with pytest.raises(ValueError, match="strategy.scope"):
+        build_optimizer().build(variables)
+
+
+def test_each_variable_needs_a_gradient(build_optimizer):
+    optimizer = build_optimizer()
+    with pytest.raises(ValueError, match="no variables yet"):
+        optimizer.apply_in_replica_context([])
+    optimizer.build(small_model_variables())
+    with pytest.raises(ValueError, match=r"None for: \['bias'\]"):
+        kernel, _, gamma = gradients_of(0)
+        optimizer.apply_in_replica_context([kernel, None, gamma])
+    with pytest.raises(ValueError, match="Received 2"):
+        optimizer.apply_in_replica_context(gradients_of(0)[:2])
+
+
+def test_constraints_are_refused_in_our_own_loop(build_optimizer):
+    layer = keras.layers.Dense(1, kernel_constraint="non_neg")
+    layer.build([None, 2])
+    optimizer = build_optimizer()
+    optimizer.build(layer.trainable_variables)
+    with pytest.raises(ValueError, match="kernel"):
+        optimizer.apply_in_replica_context([tf.ones([2, 1]), tf.ones([1])])

@@ -1,0 +1,85 @@
+"""The learning rate of every update."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.training.schedules import PolynomialDecayTimesWarmup
+
+
+def formula(step, rate, steps, warmup, power):
+    """The schedule in float64, straight from its definition."""
+    decay = (1 - min(step, steps) / steps) ** power
+    return rate * decay * (min(1, step / warmup) if warmup else 1)
+
+
+def test_a_worked_example_of_ten_steps():
+    schedule = PolynomialDecayTimesWarmup(1.0, 10, num_warmup_steps=4)
+    rates = [float(schedule(step)) for step in range(12)]
+    # 1 - t/10, times t/4 while that is below 1.
+    expected = [0, 0.225, 0.4, 0.525, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0, 0]
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("power", [1.0, 2.0, 0.5])
+@pytest.mark.parametrize("steps", [7, 1000, 1_000_000])
+def test_rates_are_exact_to_float32_also_near_the_end(steps, power):
+    schedule = PolynomialDecayTimesWarmup(
+        5e-4, steps, num_warmup_steps=steps // 100, power=power
+    )
+    chosen = [0, 1, 2, steps // 3, steps - 2, steps - 1, steps, steps + 5]
+    expected = [formula(t, 5e-4, steps, steps // 100, power) for t in chosen]
+    rates = [float(schedule(tf.constant(t, tf.int64))) for t in chosen]
+    np.testing.assert_allclose(rates, expected, rtol=1e-6)
+
+
+def test_warmup_is_the_larger_of_both_settings_and_not_rounded():
+    by_share = PolynomialDecayTimesWarmup(
+        1.0, 25, num_warmup_steps=2, warmup_proportion=0.1
+    )
+    assert float(by_share(1)) == pytest.approx(24 / 25 / 2.5, rel=1e-6)
+    by_steps = PolynomialDecayTimesWarmup(
+        1.0, 25, num_warmup_steps=5, warmup_proportion=0.1
+    )
+    assert float(by_steps(1)) == pytest.approx(24 / 25 / 5, rel=1e-6)
+
+
+def test_without_warmup_the_first_rate_is_the_peak():
+    assert float(PolynomialDecayTimesWarmup(0.3, 10)(0)) == np.float32(0.3)
+
+
+def test_it_reads_a_variable_and_compiles():
+    schedule = PolynomialDecayTimesWarmup(1.0, 10, num_warmup_steps=5)
+    step = keras.Variable(1, dtype="int64", trainable=False)
+    compiled = tf.function(lambda: schedule(step), jit_compile=True)
+    assert float(schedule(step)) == pytest.approx(0.18, rel=1e-6)
+    assert float(compiled()) == pytest.approx(0.18, rel=1e-6)
+    assert schedule(step).dtype == tf.float32
+
+
+def test_it_survives_serialization():
+    schedule = PolynomialDecayTimesWarmup(0.1, 50, 3, 0.2, 2.0)
+    config = keras.saving.serialize_keras_object(schedule)
+    copy = keras.saving.deserialize_keras_object(config)
+    assert copy.get_config() == schedule.get_config()
+    assert float(copy(17)) == float(schedule(17))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"learning_rate": -1.0},
+        {"learning_rate": float("nan")},
+        {"num_steps": 0},
+        {"num_warmup_steps": -1},
+        {"warmup_proportion": 1.5},
+        {"power": 0.0},
+    ],
+)
+def test_values_out_of_range_are_refused_by_name(wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"`{name}` must be"):
+        PolynomialDecayTimesWarmup(
+            **{"learning_rate": 0.1, "num_steps": 10, **wrong}
+        )
