@@ -1,11 +1,9 @@
 """The settings of one pre-training run: typed, validated, frozen.
 
-Flow: a file under `configs/` builds an `ExperimentConfig` and returns it as a
-`ConfigDict`; `--config.section.field=value` overrides single fields; `freeze`
-turns the result into the frozen dataclasses below, which refuse what cannot
-work before any graph exists. Every piece of the system receives its own
-section. Names that users of the original know are kept (`gen_weight`,
-`mask_prob`, `generator_hidden_size`, ...).
+A file of `configs/` returns an `ExperimentConfig` as a `ConfigDict`;
+`--config.section.field=value` overrides single fields; `freeze` turns the
+result into the dataclasses below, which refuse what cannot work before any
+graph exists. Names that users of the original know are kept.
 """
 
 import dataclasses
@@ -43,10 +41,9 @@ def _require_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
 def _require_range(
     field: str, value: float, low: float, high: float = float("inf")
 ) -> None:
-    expected = f"at least {low}" if high == float("inf") else f"{low} to {high}"
     _require(
         low <= value <= high,
-        f"`{field}` must be {expected}. Received: {value}.",
+        f"`{field}` must be {low} to {high}. Received: {value}.",
     )
 
 
@@ -67,7 +64,6 @@ class EncoderConfig:
     initializer_range: float = 0.02  # standard deviation, truncated normal
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` for sizes that no encoder can have."""
         for name in ("embedding_size", "hidden_size", "num_hidden_layers",
                      "num_attention_heads", "intermediate_size",
                      "max_position_embeddings", "type_vocab_size"):  # fmt: skip
@@ -96,7 +92,6 @@ class GeneratorConfig:
     uniform_generator: bool = False  # samples uniformly, learns nothing
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` for fractions or tyings that cannot be."""
         for name in ("generator_hidden_size", "generator_layers"):
             _require_range(f"generator.{name}", getattr(self, name), 1e-3)
         _require(
@@ -105,6 +100,11 @@ class GeneratorConfig:
             "`generator.untied_generator`: one shared encoder has one set of "
             "embeddings. Received: untied_generator=False, "
             "untied_generator_embeddings=True. Set one of them otherwise.",
+        )
+        _require(
+            not self.uniform_generator or self.weight_tying == "embeddings",
+            "A uniform generator has no weights to tie or untie. Leave "
+            "`untied_generator` and `untied_generator_embeddings` alone.",
         )
 
     @property
@@ -150,7 +150,6 @@ class MaskingConfig:
     draw_with_replacement: bool = False
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` for probabilities outside 0-1."""
         _require_range("masking.mask_prob", self.mask_prob, 0.001, 0.9)
         _require_range("masking.replace_prob", self.replace_prob, 0, 1)
 
@@ -169,7 +168,6 @@ class ObjectiveConfig:
     means_per_replica: bool = False
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` for weights or temperatures out of range."""
         _require_range("objective.gen_weight", self.gen_weight, 0)
         _require_range("objective.disc_weight", self.disc_weight, 0)
         _require_range("objective.temperature", self.temperature, 1e-3)
@@ -187,7 +185,6 @@ class DataConfig:
     shuffle_block: int = 4096  # examples that a stream shuffles together
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` for lengths or counts below one."""
         _require_range("data.max_seq_length", self.max_seq_length, 8)
         _require_range("data.num_streams", self.num_streams, 1)
         _require_range("data.shuffle_block", self.shuffle_block, 1)
@@ -208,7 +205,6 @@ class OptimizerConfig:
     clip_norm: float = 1.0  # global norm of the reduced gradient
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` for an unknown optimizer or a bad rate."""
         _require_choice("optimizer.name", self.name, OPTIMIZERS)
         for name in ("learning_rate", "num_warmup_steps", "weight_decay_rate"):
             _require_range(f"optimizer.{name}", getattr(self, name), 0)
@@ -244,7 +240,6 @@ class TrainingConfig:
     peak_flops: float = 0.0  # per device and second; 0: table or measurement
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` for counts, choices or rates out of range."""
         for name in ("num_train_steps", "train_batch_size", "num_micro_batches",
                      "steps_per_loop", "log_steps", "save_checkpoints_steps",
                      "keep_checkpoints"):  # fmt: skip
@@ -272,7 +267,6 @@ class ExperimentConfig:
     training: TrainingConfig = TrainingConfig()
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` for sections that do not fit each other."""
         length = self.data.max_seq_length
         rows = self.encoder.max_position_embeddings
         _require(
@@ -288,16 +282,9 @@ class ExperimentConfig:
             "`training.train_batch_size` must be a multiple of "
             f"`data.num_streams`. Received: train_batch_size={batch}, "
             f"num_streams={streams}. Use --config.data.num_streams="
-            f"{_largest_divisor(batch, streams)}.",
+            f"{max(n for n in range(1, streams + 1) if batch % n == 0)}.",
         )
         self.check_devices(1)
-        _require(
-            not (self.generator.uniform_generator
-                 and self.generator.weight_tying != "embeddings"),
-            "A uniform generator has no weights to tie or untie. Leave "
-            "`generator.untied_generator` True and "
-            "`generator.untied_generator_embeddings` False.",
-        )  # fmt: skip
 
     def check_devices(self, num_replicas: int) -> None:
         """Checks that replicas and micro-batches can share the streams.
@@ -323,10 +310,6 @@ class ExperimentConfig:
         )
 
 
-def _largest_divisor(number: int, bound: int) -> int:
-    return next(n for n in range(min(number, bound), 0, -1) if number % n == 0)
-
-
 def to_config_dict(config: ExperimentConfig) -> ml_collections.ConfigDict:
     """The settings as a `ConfigDict`, what a config file returns."""
     return ml_collections.ConfigDict(dataclasses.asdict(config))
@@ -336,24 +319,21 @@ def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
     """Turns a `ConfigDict` or nested mapping into a validated config.
 
     Args:
-        settings: section name to field name to value; absent fields keep
-            their defaults.
+        settings: section to field to value; absent fields keep defaults.
 
     Raises:
         ConfigError: for an unknown section or field (names the closest one),
             a value of another type, or values that cannot work.
     """
-    sections = {field.name: field.type for field in _fields(ExperimentConfig)}
+    sections = {
+        field.name: field.type for field in dataclasses.fields(ExperimentConfig)
+    }
     _refuse_unknown("section", settings, sections)
     built = {
         name: _build_section(name, typing.cast(type, sections[name]), values)
         for name, values in settings.items()
     }
     return ExperimentConfig(**built)
-
-
-def _fields(schema: type) -> tuple[dataclasses.Field, ...]:
-    return dataclasses.fields(schema)
 
 
 def _refuse_unknown(
@@ -373,7 +353,7 @@ def _build_section(name: str, schema: type, values: Mapping[str, Any]) -> Any:
         raise ConfigError(
             f"`{name}` must be a section of fields. Received: {values!r}."
         )
-    types = {field.name: field.type for field in _fields(schema)}
+    types = {field.name: field.type for field in dataclasses.fields(schema)}
     _refuse_unknown(f"field in section {name!r}", values, types)
     return schema(
         **{

@@ -1,0 +1,97 @@
+# `make pretrain` and `make test` need Python 3.11 and make, nothing else.
+PYTHON ?= python3.11
+VENV := .venv
+RUN := $(VENV)/bin/python
+# Everything that `make pretrain` writes.
+OUT ?= runs/tiny
+PROCESSES ?= 2
+# The reference folder that `make golden` checks; any of the same layout.
+GOLDEN ?= tests/golden/reference
+GOLDEN_OPTIMIZER ?= tests/golden/optimizer
+BENCH_CONFIG ?= configs/pretrain/electra_small.py
+
+.PHONY: setup lock pretrain score test test-slow lint format types bench \
+	golden golden-addons wheel clean
+
+setup: $(VENV)/.installed
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check \
+	  --require-hashes --requirement requirements.lock
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check \
+	  --no-deps --no-build-isolation --editable .
+	touch $@
+
+# Needs `pip install uv`; run it after a change of the dependencies.
+lock:
+	uv pip compile pyproject.toml --extra dev --python-version 3.11 \
+	  --generate-hashes --no-header --no-annotate --quiet \
+	  --output-file requirements.lock
+
+# Text to a scored sentence. Each stage is skipped where its result stands;
+# training goes on where it was stopped.
+pretrain: score
+
+$(OUT)/vocabulary/vocab.txt: | $(VENV)/.installed
+	$(RUN) scripts/train_vocabulary.py --corpus=python_docs \
+	  --vocab_size=8192 --output_dir=$(OUT)/vocabulary
+
+$(OUT)/dataset/train/manifest.json: $(OUT)/vocabulary/vocab.txt
+	$(RUN) scripts/build_pretraining_dataset.py --corpus=python_docs \
+	  --vocab_file=$(OUT)/vocabulary --output_dir=$(OUT)/dataset \
+	  --max_seq_length=64 --validation_fraction=0.02 \
+	  --num_processes=$(PROCESSES) --resume
+
+$(OUT)/export/saved_model.pb: $(OUT)/dataset/train/manifest.json
+	$(RUN) scripts/run_pretraining.py --config=configs/pretrain/tiny.py \
+	  --config.data.dataset_dir=$(OUT)/dataset --model_dir=$(OUT)/model
+	$(RUN) scripts/export_saved_model.py --model_dir=$(OUT)/model \
+	  --export_dir=$(OUT)/export
+
+score: $(OUT)/export/saved_model.pb
+	$(RUN) scripts/score_text.py --saved_model=$(OUT)/export \
+	  --text="Return the number of items in the list."
+
+test: setup
+	$(RUN) -m pytest -m "not slow"
+
+test-slow: setup
+	$(RUN) -m pytest -m slow
+
+lint: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+format: setup
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+types: setup
+	$(VENV)/bin/mypy electra_tf scripts
+
+bench: setup
+	$(RUN) scripts/benchmark.py --config=$(BENCH_CONFIG)
+
+golden: setup
+	$(RUN) scripts/verify_golden.py --golden_dir=$(GOLDEN)
+
+.venv-addons/.installed: scripts/requirements-addons.lock
+	$(PYTHON) -m venv .venv-addons
+	.venv-addons/bin/pip install --quiet --disable-pip-version-check \
+	  --require-hashes --requirement $<
+	touch $@
+
+# The tensorflow-addons numbers, computed anew by tensorflow-addons itself.
+golden-addons: .venv-addons/.installed setup
+	rm -rf build/golden-addons
+	.venv-addons/bin/python scripts/recompute_addons.py \
+	  --golden_dir=$(GOLDEN_OPTIMIZER) \
+	  --output_dir=build/golden-addons/optimizer
+	$(RUN) scripts/verify_golden.py --golden_dir=build/golden-addons
+
+wheel: setup
+	$(RUN) -m build --wheel --no-isolation --outdir build/dist
+
+clean:
+	rm -rf build dist *.egg-info

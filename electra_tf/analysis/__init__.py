@@ -1,0 +1,1 @@
+"""Stage 8 too: questions about models and speed."""
