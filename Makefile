@@ -51,7 +51,7 @@ $(OUT)/export/saved_model.pb: $(OUT)/dataset/train/manifest.json
 
 score: $(OUT)/export/saved_model.pb
 	$(RUN) scripts/score_text.py --saved_model=$(OUT)/export \
-	  --text="Return the number of items in the list."
+	  --text="Return the number of items in the list." --swap=items:banana
 
 test: setup
 	$(RUN) -m pytest -m "not slow"

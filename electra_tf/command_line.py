@@ -45,8 +45,13 @@ def _parse(argv: list[str]) -> list[str]:
             try:
                 check_override(argument.split("=", 1)[0].removeprefix("--"))
             except config.ConfigError as error:
-                sys.exit(f"error: {error}")
-    return app.parse_flags_with_usage(argv)
+                print(f"error: {error}", file=sys.stderr)
+                sys.exit(2)
+    try:
+        return flags.FLAGS(argv)
+    except flags.Error as error:
+        print(f"error: {error}. See --help.", file=sys.stderr)
+        sys.exit(2)
 
 
 def check_override(name: str) -> None:

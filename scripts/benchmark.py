@@ -1,4 +1,4 @@
-"""Times the training step of a config, and the input pipeline of a dataset.
+r"""Times the training step of a config, and the input pipeline of a dataset.
 
     python scripts/benchmark.py --config=configs/pretrain/electra_small.py \
         --precisions=float32,bfloat16 [--dataset_dir=DIR]

@@ -1,4 +1,4 @@
-"""Pre-trains a model from a config; the same command resumes it.
+r"""Pre-trains a model from a config; the same command resumes it.
 
     python scripts/run_pretraining.py \
         --config=configs/pretrain/electra_small.py \

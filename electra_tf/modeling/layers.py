@@ -29,11 +29,14 @@ def shape_of(tensor: tf.Tensor) -> list[Any]:
     ]
 
 
-def gelu(inputs: tf.Tensor) -> tf.Tensor:
+@tf.custom_gradient
+def gelu(inputs: tf.Tensor) -> Any:
     """Gaussian error linear unit with the exact error function.
 
     The tanh approximation that others use differs by up to 5e-4, more than a
-    converted checkpoint may differ.
+    converted checkpoint may differ. Computed in float32. The gradient is
+    written out because TensorFlow's own makes twice as many passes over the
+    widest activations of the model.
 
     Args:
         inputs: any shape, floating.
@@ -41,7 +44,15 @@ def gelu(inputs: tf.Tensor) -> tf.Tensor:
     Returns:
         The same shape and dtype.
     """
-    return tf.nn.gelu(inputs, approximate=False)
+    exact = tf.cast(inputs, tf.float32)
+    probability = 0.5 * (1.0 + tf.math.erf(exact * math.sqrt(0.5)))
+
+    def gradient(upstream: tf.Tensor) -> tf.Tensor:
+        density = tf.exp(-0.5 * tf.square(exact)) / math.sqrt(2 * math.pi)
+        slope = probability + exact * density
+        return upstream * tf.cast(slope, inputs.dtype)
+
+    return tf.cast(exact * probability, inputs.dtype), gradient
 
 
 def dropout(

@@ -1,8 +1,10 @@
 """How far our arrays are from reference arrays."""
 
 import math
+from typing import SupportsFloat
 
 import numpy as np
+import numpy.typing as npt
 
 from electra_tf.verification.report import CheckResult
 
@@ -22,10 +24,10 @@ class Comparison:
         self.tolerance = tolerance
         self.errors: dict[str, float] = {}
 
-    def add(self, name: str, error: float) -> None:
+    def add(self, name: str, error: SupportsFloat) -> None:
         """Notes an error; one that is not a number counts as infinite."""
-        error = float(error)
-        self.errors[name] = math.inf if math.isnan(error) else error
+        number = float(error)
+        self.errors[name] = math.inf if math.isnan(number) else number
 
     def result(self) -> CheckResult:
         """The line; a miss names what is furthest off."""
@@ -39,54 +41,54 @@ class Comparison:
         )
 
 
-def count_unequal(ours: np.ndarray, theirs: np.ndarray) -> float:
+def count_unequal(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> float:
     """Entries that differ; infinite where shapes do."""
-    ours, theirs = np.asarray(ours), np.asarray(theirs)
-    if ours.shape != theirs.shape:
+    left, right = np.asarray(ours), np.asarray(theirs)
+    if left.shape != right.shape:
         return math.inf
-    return float(np.sum(ours != theirs))
+    return float(np.sum(left != right))
 
 
-def compute_error(ours: np.ndarray, theirs: np.ndarray) -> float:
+def compute_error(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> float:
     """Largest `|ours - theirs| / (1 + |theirs|)`.
 
     At most t exactly if all entries agree to `atol=t, rtol=t`. Equal
     infinities agree.
     """
-    difference, theirs = _difference(ours, theirs)
+    difference, expected = _difference(ours, theirs)
     with np.errstate(invalid="ignore"):
-        ratio = difference / (1 + np.abs(theirs))
+        ratio = difference / (1 + np.abs(expected))
     return _largest(np.where(difference == 0, 0.0, ratio))
 
 
-def compute_relative_error(ours: np.ndarray, theirs: np.ndarray) -> float:
+def compute_relative_error(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> float:
     """Largest `|ours - theirs| / |theirs|`, entry by entry."""
-    difference, theirs = _difference(ours, theirs)
+    difference, expected = _difference(ours, theirs)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = difference / np.abs(theirs)
+        ratio = difference / np.abs(expected)
     return _largest(np.where(difference == 0, 0.0, ratio))
 
 
-def compute_scaled_error(ours: np.ndarray, theirs: np.ndarray) -> float:
+def compute_scaled_error(ours: npt.ArrayLike, theirs: npt.ArrayLike) -> float:
     """Largest difference as a share of the reference's largest entry."""
-    difference, theirs = _difference(ours, theirs)
+    difference, expected = _difference(ours, theirs)
     largest = _largest(difference)
     if largest == 0:
         return 0.0
-    scale = _largest(np.abs(theirs))
+    scale = _largest(np.abs(expected))
     return largest / scale if scale else math.inf
 
 
 def _difference(
-    ours: np.ndarray, theirs: np.ndarray
+    ours: npt.ArrayLike, theirs: npt.ArrayLike
 ) -> tuple[np.ndarray, np.ndarray]:
-    ours = np.asarray(ours, np.float64)
-    theirs = np.asarray(theirs, np.float64)
-    if ours.shape != theirs.shape:
+    left = np.asarray(ours, np.float64)
+    right = np.asarray(theirs, np.float64)
+    if left.shape != right.shape:
         return np.array(math.inf), np.array(1.0)
     with np.errstate(invalid="ignore"):
-        difference = np.abs(ours - theirs)
-    return np.where(ours == theirs, 0.0, difference), theirs
+        difference = np.abs(left - right)
+    return np.where(left == right, 0.0, difference), right
 
 
 def _largest(errors: np.ndarray) -> float:

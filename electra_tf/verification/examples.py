@@ -3,6 +3,7 @@
 Runs, files, seeds and options are those of `info.json`.
 """
 
+import functools
 import random
 import re
 from collections.abc import Mapping
@@ -99,7 +100,7 @@ def build_run(
             strip_accents=run["strip_accents"],
         ),
     )
-    tokenizer = tokenizer_lib.Tokenizer(vocabulary)
+    tokenizer = _build_tokenizer(vocabulary)
     rng = _seed_generator(run)
     builder = examples_lib.ExampleBuilder(run["max_seq_length"], rng)
     options = readers.ReadingOptions("text", run["blanks_separate_docs"])
@@ -117,6 +118,14 @@ def build_run(
         vocabulary.sep_id,
     )
     return features, rng
+
+
+@functools.lru_cache(maxsize=2)
+def _build_tokenizer(
+    vocabulary: vocabulary_lib.Vocabulary,
+) -> tokenizer_lib.Tokenizer:
+    """Runs share vocabularies, and compiling one takes seconds."""
+    return tokenizer_lib.Tokenizer(vocabulary)
 
 
 def _seed_generator(run: Mapping[str, Any]) -> random.Random:

@@ -230,7 +230,8 @@ def _compare_outputs(
         group: comparison.Comparison(KIND, f"{name}, {group}", TOLERANCE)
         for group in _GROUPS
     }
-    for key in sorted({*ours, *expected} - {*_OPTIONAL} | {*expected}):
+    needed = ours.keys() - set(_OPTIONAL)
+    for key in sorted({*needed, *expected}):
         if key not in expected:
             integers.add(f"{key} missing in the reference", np.inf)
         elif key not in ours:
@@ -268,9 +269,13 @@ def _check_sizes(configuration: fed_model.Configuration) -> CheckResult:
         settings.masking.mask_prob, settings.data.max_seq_length
     )
     line.add("N", abs(slots - info["max_predictions_per_seq"]))
+    model, ids = configuration.model, info["special_token_ids"]
+    special_ids = (ids["[CLS]"], ids["[SEP]"], ids["[MASK]"])
+    line.add("special ids", model.special_ids != special_ids)
+    line.add("[MASK]", model.mask_id != ids["[MASK]"])
     shapes = {
         name: list(value.shape)
-        for variable in configuration.model.trainable_variables
+        for variable in model.trainable_variables
         for name, value in parameter_names.split(
             variable.path, variable.numpy()
         ).items()

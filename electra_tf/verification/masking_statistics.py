@@ -6,11 +6,11 @@ slots that become [MASK].
 """
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from electra_tf.inputs import masking as masking_lib
@@ -205,18 +205,18 @@ def _check_multiplicity(title: str, draws: Draws, rate: float) -> CheckResult:
 
 
 def _line(
-    title: str, differences: Sequence[float], variances: Sequence[float]
+    title: str, differences: npt.ArrayLike, variances: npt.ArrayLike
 ) -> CheckResult:
     """Largest deviation of counts, those of small variance taken together."""
-    differences = np.asarray(differences, float)
-    variances = np.asarray(variances, float)
-    is_large = variances >= _MIN_VARIANCE
-    errors = np.abs(differences[is_large]) / np.sqrt(variances[is_large])
+    deviations = np.asarray(differences, float)
+    spreads = np.asarray(variances, float)
+    is_large = spreads >= _MIN_VARIANCE
+    errors = np.abs(deviations[is_large]) / np.sqrt(spreads[is_large])
     line = comparison.Comparison(masking.KIND, title, STANDARD_ERRORS)
     for number, error in enumerate(errors):
         line.add(f"number {number} of large variance", error)
-    rest = variances[~is_large].sum()
-    difference = abs(differences[~is_large].sum())
+    rest = spreads[~is_large].sum()
+    difference = abs(deviations[~is_large].sum())
     if rest > 0:
         line.add("the others together", difference / math.sqrt(rest))
     elif difference > 1e-6:

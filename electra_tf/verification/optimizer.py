@@ -75,10 +75,10 @@ def check_optimizer(folder: Path) -> list[CheckResult]:
             f"Expected optimizer cases (*.json with *.npz) in {folder}. "
             "Received a folder without any."
         )
-    return [result for path in paths for result in _check_case(path)]
+    return [result for path in paths for result in check_case(path)]
 
 
-def _check_case(path: Path) -> list[CheckResult]:
+def check_case(path: Path) -> list[CheckResult]:
     config = json.loads(path.read_text(encoding="utf-8"))
     with np.load(path.with_suffix(".npz")) as archive:
         arrays = {name: archive[name] for name in archive.files}

@@ -44,8 +44,10 @@ def read_arrays(path: Path) -> Arrays:
         with np.load(path) as archive:
             return {name: archive[name] for name in archive.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        # NumPy takes what it does not know for a pickle, and says so.
         raise ReferenceFileError(
-            f"Expected arrays in {path}. Received: {error}."
+            f"Expected an .npz file of arrays: {path}. Received a damaged "
+            "file, or one of another format."
         ) from error
 
 

@@ -106,16 +106,25 @@ def check_training(
         _compare_samples(title, ours, expected),
         _compare_sums(title, weights, expected, total_rate),
     ]
-    if info.get("after_training_checkpoint_from") == run_name:
+    if _checkpoint_source(configuration) == run_name:
         results.append(
             _compare_checkpoint(title, configuration, weights, total_rate)
         )
     return results
 
 
+def _checkpoint_source(configuration: fed_model.Configuration) -> str | None:
+    """The run that the checkpoint after training belongs to, if any."""
+    has_checkpoint = (configuration.folder / AFTER_TRAINING).is_dir()
+    return configuration.info.get(
+        "after_training_checkpoint_from", LOOKUP if has_checkpoint else None
+    )
+
+
 def _reset(configuration: fed_model.Configuration) -> None:
     """Gives the model its first weights and a fresh optimizer."""
     model = configuration.model
+    model.fed_samples = None
     checkpoint = tf1.read_checkpoint(configuration.folder)
     tf1.assign_variables(model.trainable_variables, checkpoint)
     model.optimizer = run.build_optimizer(configuration.settings)

@@ -17,6 +17,17 @@ def test_gelu_is_exact_not_the_tanh_approximation():
     )
 
 
+def test_the_written_gradient_of_gelu_equals_differentiation():
+    x = tf.constant(np.linspace(-5, 5, 101), tf.float32)
+    slopes = []
+    for function in (layers.gelu, lambda x: tf.nn.gelu(x, False)):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            output = function(x)
+        slopes.append(tape.gradient(output, x))
+    np.testing.assert_allclose(slopes[0], slopes[1], atol=2e-6)
+
+
 def _reference_norm(x, gamma, beta):
     mean, variance = tf.nn.moments(x, [-1], keepdims=True)
     return (x - mean) / tf.sqrt(variance + 1e-12) * gamma + beta

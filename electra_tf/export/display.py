@@ -1,0 +1,113 @@
+"""Scored texts for people: a marked sentence and a table of its words."""
+
+from collections.abc import Sequence
+
+from rich import console as rich_console
+from rich import table as rich_table
+from rich import text as rich_text
+
+from electra_tf.export import scoring
+
+_MARK_STYLE = "bold red"
+# Marks stay visible where colours are not.
+_MARKS = (">>", "<<")
+_BAR_WIDTH = 30
+
+
+def print_scored(
+    texts: Sequence[scoring.ScoredText], num_marked: int = 1
+) -> None:
+    """Prints table and marked sentence; in colour on a terminal only.
+
+    Args:
+        texts: what to show.
+        num_marked: most suspicious words to mark in each.
+    """
+    console = rich_console.Console(highlight=False, markup=False)
+    for scored in texts:
+        marked = scored.most_suspicious(num_marked)
+        console.print(build_table(scored, marked))
+        console.print()
+        console.print(mark_words(scored, marked), soft_wrap=True)
+        if scored.num_truncated:
+            console.print(
+                f"({scored.num_truncated} pieces at the end were not scored: "
+                "the text is longer than the model takes)"
+            )
+
+
+def describe_swap(
+    original: scoring.ScoredText,
+    scored: scoring.ScoredText,
+    swap: scoring.Swap,
+) -> str:
+    """A sentence about the exchanged word, before and after.
+
+    Args:
+        original: the old sentence.
+        scored: the new one.
+        swap: how it came from the old one.
+    """
+    before = scoring.find_suspect(original, swap.start, swap.old_end)
+    after = scoring.find_suspect(scored, swap.start, swap.new_end)
+    if before is None or after is None:
+        return "The swapped word was not scored: the text is too long."
+    place, word = after
+    return (
+        f"The swapped word is number {place} of {len(scored.words)} by "
+        f"suspicion, with {word.replaced_probability:.3f}; the original word "
+        f"had {before[1].replaced_probability:.3f}."
+    )
+
+
+def mark_words(
+    scored: scoring.ScoredText, words: Sequence[scoring.ScoredWord]
+) -> rich_text.Text:
+    """The sentence with words between `>>` and `<<`, red where colours are.
+
+    Args:
+        scored: the sentence.
+        words: some of its words.
+    """
+    marked = rich_text.Text()
+    position = 0
+    for word in sorted(words, key=lambda word: word.start):
+        marked.append(_printable(scored.data[position : word.start]))
+        inside = _printable(scored.data[word.start : word.end])
+        marked.append(inside.join(_MARKS), style=_MARK_STYLE)
+        position = word.end
+    marked.append(_printable(scored.data[position:]))
+    return marked
+
+
+def build_table(
+    scored: scoring.ScoredText, marked: Sequence[scoring.ScoredWord]
+) -> rich_table.Table:
+    """One line per word: the word, its probability, a bar.
+
+    Args:
+        scored: the sentence.
+        marked: the words to emphasize.
+    """
+    table = rich_table.Table(box=None, pad_edge=False)
+    table.add_column("word", no_wrap=True)
+    table.add_column("replaced", justify="right")
+    table.add_column("", no_wrap=True)
+    for word in scored.words:
+        is_marked = word in marked
+        bar = "#" * round(word.replaced_probability * _BAR_WIDTH)
+        table.add_row(
+            rich_text.Text(_printable(scored.data[word.start : word.end])),
+            f"{word.replaced_probability:.3f}",
+            f"{bar} <-- most suspicious".lstrip() if is_marked else bar,
+            style=_MARK_STYLE if is_marked else None,
+        )
+    return table
+
+
+def _printable(data: bytes) -> str:
+    """Text that cannot steer a terminal or break a line."""
+    return "".join(
+        character if character.isprintable() else " "
+        for character in data.decode("utf-8", "replace")
+    )

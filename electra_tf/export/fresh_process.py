@@ -1,0 +1,45 @@
+"""Answers of a SavedModel where only TensorFlow and TensorFlow Text exist.
+
+Run as a file, so that nothing of this project is imported:
+
+    python -P fresh_process.py EXPORT_DIR REQUESTS.npz ANSWERS.npz
+
+Every array of the requests is named `<number>/<signature>/<input>`; the
+answers are named `<number>/<signature>/<output>`. It is also the shortest
+example of a client.
+"""
+
+import sys
+
+import numpy as np
+
+
+def answer(export_dir: str, requests_path: str, answers_path: str) -> None:
+    """Runs every request and writes what the model answers.
+
+    Args:
+        export_dir: folder of the SavedModel.
+        requests_path: .npz of inputs.
+        answers_path: .npz to write.
+    """
+    # Whatever this project's model needs must have been saved with it.
+    sys.modules["electra_tf"] = None  # type: ignore[assignment]
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (registers its operations)
+
+    signatures = tf.saved_model.load(export_dir).signatures
+    requests: dict[str, dict[str, tf.Tensor]] = {}
+    with np.load(requests_path, allow_pickle=False) as inputs:
+        for name in inputs.files:
+            request, _, key = name.rpartition("/")
+            requests.setdefault(request, {})[key] = tf.constant(inputs[name])
+    answers = {
+        f"{request}/{key}": value.numpy()
+        for request, arguments in requests.items()
+        for key, value in signatures[request.split("/")[1]](**arguments).items()
+    }
+    np.savez(answers_path, **answers)
+
+
+if __name__ == "__main__":
+    answer(*sys.argv[1:])

@@ -1,0 +1,202 @@
+"""A checkpoint's discriminator as a SavedModel that takes raw text.
+
+    export_dir/
+        saved_model.pb, variables/     what TensorFlow loads
+        assets.extra/                  vocabulary, config, origin
+        README.md, signatures.json     the public format (`signatures`)
+
+The folder appears complete and checked, or not at all: it is written under
+another name, loaded in a fresh process that must give this process' numbers
+(`self_check`), and renamed.
+"""
+
+import dataclasses
+import json
+import pathlib
+from typing import Any
+
+import tensorflow as tf
+
+import electra_tf
+from electra_tf import config
+from electra_tf.export import documentation
+from electra_tf.export import self_check
+from electra_tf.export import serving_module
+from electra_tf.export import trained_run
+from electra_tf.modeling import discriminator as discriminator_lib
+from electra_tf.records import atomic
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
+
+# Servers ignore this folder of a SavedModel.
+EXTRA_FOLDER = "assets.extra"
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportOptions:
+    """How a run is exported.
+
+    Attributes:
+        checkpoint: `latest`, `best` (lowest held-out loss), or the path of a
+            checkpoint's folder.
+        use_average: take the moving average of the weights.
+        precision: of the products; one of `config.PRECISIONS`. Weights and
+            outputs are float32 whatever the run trained with.
+        max_length: tokens at which texts are cut, with [CLS] and [SEP]; 0 is
+            the model's number of positions.
+    """
+
+    checkpoint: str = "latest"
+    use_average: bool = False
+    precision: str = "float32"
+    max_length: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for an unknown precision."""
+        if self.precision not in config.PRECISIONS:
+            raise ValueError(
+                "`precision` must be one of "
+                f"{', '.join(config.PRECISIONS)}. Received: "
+                f"{self.precision!r}."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportedModel:
+    """A finished export.
+
+    Attributes:
+        folder: where it is.
+        checkpoint: the checkpoint that it was made from.
+        largest_difference: between this process and a fresh one, see
+            `self_check.TOLERANCES`.
+    """
+
+    folder: pathlib.Path
+    checkpoint: pathlib.Path
+    largest_difference: float
+
+
+def export_run(
+    model_dir: pathlib.Path,
+    export_dir: pathlib.Path,
+    options: ExportOptions | None = None,
+) -> ExportedModel:
+    """Exports the discriminator of a pre-training run.
+
+    Args:
+        model_dir: the run's folder: config.json, vocabulary, checkpoints.
+        export_dir: folder to create.
+        options: which weights, how precisely, how long; None takes the
+            defaults.
+
+    Raises:
+        FileExistsError: if `export_dir` exists.
+        FileNotFoundError: if `model_dir` lacks what a run leaves there.
+        ValueError: if weights, config and vocabulary do not fit each other.
+        SelfCheckError: if the saved model answers otherwise when loaded.
+    """
+    options = options or ExportOptions()
+    _refuse_existing(export_dir)
+    settings = trained_run.load_settings(model_dir)
+    vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
+    checkpoint = trained_run.find_checkpoint(model_dir, options.checkpoint)
+    discriminator = trained_run.load_discriminator(
+        settings,
+        vocabulary,
+        checkpoint,
+        options.precision,
+        options.use_average,
+    )
+    difference = save(
+        discriminator,
+        vocabulary,
+        settings,
+        export_dir,
+        options,
+        origin={
+            "checkpoint": f"{model_dir.resolve().name}/{checkpoint.name}",
+            "step": checkpoints.step_of(checkpoint),
+        },
+    )
+    return ExportedModel(export_dir, checkpoint, difference)
+
+
+def save(
+    discriminator: discriminator_lib.Discriminator,
+    vocabulary: vocabulary_lib.Vocabulary,
+    settings: config.ExperimentConfig,
+    export_dir: pathlib.Path,
+    options: ExportOptions,
+    origin: dict[str, Any],
+) -> float:
+    """Writes, checks and names a SavedModel.
+
+    Args:
+        discriminator: built in `options.precision`, with its weights.
+        vocabulary: the one that it was trained with.
+        settings: of the run, kept beside the model.
+        export_dir: folder to create.
+        options: as for `export_run`.
+        origin: `checkpoint` and `step`, for the documentation.
+
+    Returns:
+        The largest difference that the self-check found.
+
+    Raises:
+        FileExistsError: if `export_dir` exists.
+        SelfCheckError: if the saved model answers otherwise when loaded; the
+            folder is removed then.
+    """
+    _refuse_existing(export_dir)
+    module = serving_module.ServingModule(
+        discriminator, tokenizer_lib.Tokenizer(vocabulary), options.max_length
+    )
+    facts = origin | {
+        "weights": "average" if options.use_average else "model",
+        "precision": options.precision,
+        "max_length": module.max_length,
+        "num_positions": module.num_positions,
+        "trained_length": settings.data.max_seq_length,
+        "electra_tf": electra_tf.__version__,
+        "tensorflow": tf.__version__,
+    }
+    with atomic.creating_folder(export_dir) as folder:
+        tf.saved_model.save(
+            module, str(folder), signatures=module.trace_signatures()
+        )
+        _write_companions(folder, vocabulary, settings, facts)
+        difference = self_check.check(
+            folder, module, self_check.TOLERANCES[options.precision]
+        )
+        # Another process may have made it while this one was at work.
+        _refuse_existing(export_dir)
+    return difference
+
+
+def _write_companions(
+    folder: pathlib.Path,
+    vocabulary: vocabulary_lib.Vocabulary,
+    settings: config.ExperimentConfig,
+    facts: dict[str, Any],
+) -> None:
+    extra = folder / EXTRA_FOLDER
+    extra.mkdir()
+    vocabulary.save(extra)
+    origin = json.dumps(facts, indent=2) + "\n"
+    for path, text in {
+        extra / "config.json": config.to_json(settings),
+        extra / "export.json": origin,
+        folder / "signatures.json": documentation.render_signatures(),
+        folder / "README.md": documentation.render_readme(facts),
+    }.items():
+        path.write_text(text, "utf-8")
+
+
+def _refuse_existing(export_dir: pathlib.Path) -> None:
+    if export_dir.exists() or export_dir.is_symlink():
+        raise FileExistsError(
+            f"The export folder must not exist yet. Received: {export_dir}. "
+            "Give another --export_dir, or remove that one."
+        )

@@ -1,0 +1,109 @@
+"""What a pre-training run left in its folder, for those who export it."""
+
+import dataclasses
+import pathlib
+
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.modeling import discriminator as discriminator_lib
+from electra_tf.modeling import towers
+from electra_tf.pretraining import model as model_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
+
+
+def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
+    """The config that the run was started with.
+
+    Raises:
+        FileNotFoundError: if the folder is not that of a run.
+    """
+    path = model_dir / "config.json"
+    if not path.is_file():
+        raise FileNotFoundError(
+            "--model_dir must be the folder of a pre-training run, with "
+            f"config.json in it. Received: {model_dir}."
+        )
+    return config.from_json(path.read_text("utf-8"))
+
+
+def find_checkpoint(model_dir: pathlib.Path, which: str) -> pathlib.Path:
+    """The folder of the checkpoint that `which` means.
+
+    Args:
+        model_dir: the run's folder.
+        which: `latest`, `best` (lowest held-out loss), or a folder.
+
+    Raises:
+        FileNotFoundError: if there is none.
+    """
+    named = {"latest": checkpoints.latest, "best": checkpoints.best}
+    if which not in named:
+        path = pathlib.Path(which)
+        if not path.is_dir():
+            raise FileNotFoundError(
+                "--checkpoint must be latest, best, or a folder such as "
+                f"{model_dir}/checkpoints/step-00001000. Received: {which}."
+            )
+        return path
+    found = named[which](model_dir)
+    if found is None:
+        remedy = (
+            "Evaluation makes one (training.eval_steps); or take latest."
+            if which == "best"
+            else "Train first with scripts/run_pretraining.py."
+        )
+        raise FileNotFoundError(
+            f"{model_dir} must hold the {which} checkpoint that was asked "
+            f"for. Received: a folder without one. {remedy}"
+        )
+    return found
+
+
+def load_discriminator(
+    settings: config.ExperimentConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+    checkpoint: pathlib.Path,
+    precision: str = "float32",
+    use_average: bool = False,
+) -> discriminator_lib.Discriminator:
+    """A checkpoint's discriminator, on the CPU.
+
+    Args:
+        settings: the run's config.
+        vocabulary: the one that it trained with.
+        checkpoint: folder of a checkpoint.
+        precision: of the products, one of `config.PRECISIONS`; the run may
+            have had another.
+        use_average: take the moving average of the weights.
+
+    Raises:
+        ValueError: if average weights are asked of a run that kept none, or
+            if the vocabulary or the checkpoint do not fit the config.
+    """
+    if use_average and settings.training.ema_decay == 0:
+        raise ValueError(
+            "Averaged weights must have been kept while training. Received: a "
+            "run with training.ema_decay=0. Export its plain weights, or "
+            "train with --config.training.ema_decay=0.9999."
+        )
+    size = settings.encoder.vocab_size
+    if size not in (0, vocabulary.size):
+        raise ValueError(
+            "The vocabulary in the run's folder must be the one it trained "
+            f"with, of {size} entries. Received: {vocabulary.size} entries. "
+            "Put the vocab.txt of its dataset there."
+        )
+    encoder = dataclasses.replace(settings.encoder, vocab_size=vocabulary.size)
+    # The CPU always has room, an accelerator may be in use.
+    with tf.device("/CPU:0"):
+        discriminator = towers.build_discriminator(
+            encoder, model_lib.dtype_policy(precision)
+        )
+        checkpoints.load_weights(
+            checkpoint,
+            {variable.path: variable for variable in discriminator.variables},
+            prefix="average" if use_average else "model",
+        )
+    return discriminator

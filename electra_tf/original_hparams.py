@@ -1,0 +1,254 @@
+"""Hyperparameters written for the original ELECTRA code, as our config.
+
+The original takes one flat JSON object (`--hparams`), whose names and
+defaults are those of its `configure_pretraining.py`; sizes of the model come
+from `model_size`, changed by `model_hparam_overrides`
+(`util/training_utils.py`). Most names live on in our sections. Two things
+differ on purpose and keep our defaults: positions are drawn without
+replacement and means run over the global batch
+(`masking.draw_with_replacement`, `objective.means_per_replica`).
+"""
+
+import difflib
+import math
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf import config
+
+MODEL_SIZES: Mapping[str, Mapping[str, int]] = {
+    "small": {"hidden_size": 256, "num_hidden_layers": 12},
+    "base": {"hidden_size": 768, "num_hidden_layers": 12},
+    "large": {"hidden_size": 1024, "num_hidden_layers": 24},
+}
+"""What `model_size` means before `model_hparam_overrides`."""
+
+# Original name: our section and field, and the original's default.
+_FIELDS: Mapping[str, tuple[str, Any]] = {
+    "gen_weight": ("objective.gen_weight", 1.0),
+    "disc_weight": ("objective.disc_weight", 50.0),
+    "temperature": ("objective.temperature", 1.0),
+    "disallow_correct": ("objective.disallow_correct", False),
+    "mask_prob": ("masking.mask_prob", 0.15),
+    "learning_rate": ("optimizer.learning_rate", 5e-4),
+    "lr_decay_power": ("optimizer.lr_decay_power", 1.0),
+    "weight_decay_rate": ("optimizer.weight_decay_rate", 0.01),
+    "num_warmup_steps": ("optimizer.num_warmup_steps", 10_000),
+    "num_train_steps": ("training.num_train_steps", 1_000_000),
+    "train_batch_size": ("training.train_batch_size", 128),
+    "iterations_per_loop": ("training.steps_per_loop", 200),
+    "save_checkpoints_steps": ("training.save_checkpoints_steps", 1_000),
+    "keep_checkpoint_max": ("training.keep_checkpoints", 5),
+    "num_eval_steps": ("training.num_eval_batches", 100),
+    "max_seq_length": ("data.max_seq_length", 128),
+    "generator_hidden_size": ("generator.generator_hidden_size", 0.25),
+    "generator_layers": ("generator.generator_layers", 1.0),
+    "untied_generator": ("generator.untied_generator", True),
+    "untied_generator_embeddings": (
+        "generator.untied_generator_embeddings",
+        False,
+    ),
+    "uniform_generator": ("generator.uniform_generator", False),
+}
+_OBJECTIVE_FIELDS: Mapping[str, bool] = {
+    "electra_objective": True,
+    "electric_objective": False,
+    "two_tower_generator": False,
+}
+# Read by the functions below.
+_OTHER_FIELDS = (
+    "debug",
+    "model_size",
+    "model_hparam_overrides",
+    "embedding_size",
+    "vocab_size",
+    "use_tpu",
+    "tpu_name",
+)
+# What has another place here: only the original's default is taken silently.
+_ELSEWHERE: Mapping[str, tuple[Any, str]] = {
+    "do_train": (True, "run_pretraining.py trains and evaluates"),
+    "do_eval": (False, "set --config.training.eval_steps"),
+    "eval_batch_size": (128, "evaluation uses `train_batch_size`"),
+    "do_lower_case": (True, "casing is stored beside the vocabulary"),
+    "num_tpu_cores": (1, "all cores that TensorFlow finds are used"),
+    "tpu_job_name": (None, "set --config.training.tpu"),
+    "tpu_zone": (None, "set --config.training.tpu"),
+    "gcp_project": (None, "set --config.training.tpu"),
+    "pretrain_tfrecords": (None, "set --config.data.dataset_dir"),
+    "vocab_file": (None, "the dataset folder holds its vocabulary"),
+    "model_dir": (None, "use the flag --model_dir"),
+    "results_txt": (None, "results are written to `model_dir`"),
+    "results_pkl": (None, "results are written to `model_dir`"),
+}
+_DEBUG_VALUES: Mapping[str, int] = {
+    "train_batch_size": 8,
+    "num_train_steps": 20,
+    "iterations_per_loop": 10,
+    "num_eval_steps": 2,
+}
+_ENCODER_FIELDS = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "initializer_range",
+)
+_MAX_STREAMS = 16
+
+
+class NotYetSupportedError(config.ConfigError):
+    """A setting of the original that this version has no part for.
+
+    Args:
+        missing: the part, and the setting that asks for it.
+    """
+
+    def __init__(self, missing: str) -> None:
+        super().__init__(
+            "Expected the replaced-token objective with a masked-LM or uniform "
+            f"generator. Received a request for the {missing}, which this "
+            "version does not have yet. Leave the setting out."
+        )
+        self.missing = missing
+
+
+def from_original_hparams(
+    hparams: Mapping[str, Any],
+) -> config.ExperimentConfig:
+    """The run that the original would make of these hyperparameters.
+
+    Args:
+        hparams: the original's names to values; absent ones keep the
+            original's defaults, which depend on `model_size` and `debug`.
+
+    Raises:
+        NotYetSupportedError: for an objective or a generator that does not
+            exist here yet.
+        ConfigError: for an unknown name (names the closest one), a setting
+            that has its place elsewhere, or values that cannot work.
+
+    >>> settings = from_original_hparams({"model_size": "base"})
+    >>> settings.encoder.hidden_size, settings.encoder.embedding_size
+    (768, 768)
+    """
+    _refuse_unknown("hyperparameter", hparams, _known_names())
+    _refuse_missing_parts(hparams)
+    _refuse_settings_of_other_places(hparams)
+    sections: dict[str, dict[str, Any]] = {
+        "encoder": _encoder_fields(hparams),
+        "training": _tpu_fields(hparams),
+    }
+    debug_values = _DEBUG_VALUES if hparams.get("debug") else {}
+    for name, (place, default) in _FIELDS.items():
+        section, field = place.split(".")
+        value = hparams.get(name, debug_values.get(name, default))
+        sections.setdefault(section, {})[field] = value
+    batch_size = sections["training"]["train_batch_size"]
+    if isinstance(batch_size, int):
+        sections["data"]["num_streams"] = math.gcd(batch_size, _MAX_STREAMS)
+    return config.freeze(sections)
+
+
+def _known_names() -> list[str]:
+    return [*_FIELDS, *_OBJECTIVE_FIELDS, *_OTHER_FIELDS, *_ELSEWHERE]
+
+
+def _refuse_unknown(
+    kind: str, given: Iterable[str], known: Iterable[str]
+) -> None:
+    names = list(known)
+    for key in given:
+        if key not in names:
+            closest = difflib.get_close_matches(str(key), names, 1, 0)[0]
+            raise config.ConfigError(
+                f"Unknown {kind} of the original: {key!r}. Did you mean "
+                f"{closest!r}? Known: {', '.join(names)}."
+            )
+
+
+def _refuse_missing_parts(hparams: Mapping[str, Any]) -> None:
+    chosen = {
+        name: hparams.get(name, default)
+        for name, default in _OBJECTIVE_FIELDS.items()
+    }
+    if chosen["electric_objective"]:
+        missing = "Electric objective (electric_objective)"
+    elif chosen["two_tower_generator"]:
+        missing = "two-tower cloze generator (two_tower_generator)"
+    elif not chosen["electra_objective"]:
+        missing = "masked-LM objective (electra_objective false)"
+    else:
+        return
+    raise NotYetSupportedError(missing)
+
+
+def _refuse_settings_of_other_places(hparams: Mapping[str, Any]) -> None:
+    for name, (default, place) in _ELSEWHERE.items():
+        if name in hparams and hparams[name] != default:
+            raise config.ConfigError(
+                f"`{name}` is not a setting of the model or its training "
+                f"here: {place}. Received: {name}={hparams[name]!r}. Leave "
+                "it out."
+            )
+
+
+def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
+    """Sizes of the discriminator, resolved in the original's order."""
+    overrides = hparams.get("model_hparam_overrides", {})
+    if not isinstance(overrides, Mapping):
+        raise config.ConfigError(
+            "`model_hparam_overrides` must be a JSON object. "
+            f"Received: {overrides!r}."
+        )
+    known = (*_ENCODER_FIELDS, "hidden_act")
+    _refuse_unknown("model_hparam_overrides field", overrides, known)
+    fields = {"vocab_size": hparams.get("vocab_size", 30522)}
+    fields |= _size_defaults(hparams)
+    fields |= overrides
+    fields.setdefault(
+        "num_attention_heads", max(1, fields["hidden_size"] // 64)
+    )
+    fields.setdefault("intermediate_size", 4 * fields["hidden_size"])
+    if fields.pop("hidden_act", "gelu") != "gelu":
+        raise config.ConfigError(
+            "`hidden_act` must be 'gelu', the only activation here. "
+            f"Received: {overrides['hidden_act']!r}."
+        )
+    fields["embedding_size"] = _embedding_size(hparams, fields["hidden_size"])
+    return fields
+
+
+def _size_defaults(hparams: Mapping[str, Any]) -> dict[str, int]:
+    size = hparams.get("model_size", "small")
+    if size not in MODEL_SIZES:
+        raise config.ConfigError(
+            f"`model_size` must be one of {', '.join(MODEL_SIZES)}. "
+            f"Received: {size!r}."
+        )
+    return dict(MODEL_SIZES[size])
+
+
+def _embedding_size(hparams: Mapping[str, Any], hidden_size: int) -> int:
+    """128 for Small, else the hidden size; so is an explicit null."""
+    is_small = hparams.get("model_size", "small") == "small"
+    size = hparams.get("embedding_size", 128 if is_small else None)
+    return hidden_size if size is None else size
+
+
+def _tpu_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
+    name = hparams.get("tpu_name")
+    if not hparams.get("use_tpu", False):
+        if name is not None:
+            raise config.ConfigError(
+                "`tpu_name` has no effect without `use_tpu`. Received: "
+                f"tpu_name={name!r}. Set `use_tpu` too, or leave it out."
+            )
+        return {}
+    return {"strategy": "tpu", "tpu": name or ""}

@@ -1,0 +1,49 @@
+r"""Shows which words of a text look replaced to an exported model.
+
+    python scripts/score_text.py --saved_model=runs/tiny/export \\
+        --text="The cat sat on the mat." --swap=mat:banana
+"""
+
+from absl import flags
+
+from electra_tf import command_line
+
+_SAVED_MODEL = flags.DEFINE_string(
+    "saved_model", None, "Folder made by export_saved_model.py.", required=True
+)
+_TEXTS = flags.DEFINE_multi_string(
+    "text", None, "A text to score; may be given again.", required=True
+)
+_SWAP = flags.DEFINE_string(
+    "swap",
+    "",
+    "WORD:REPLACEMENT. Also scores every text with the word's first "
+    "occurrence exchanged, and says how suspicious the new word is.",
+)
+_NUM_MARKED = flags.DEFINE_integer(
+    "num_marked", 1, "Words to mark in each text.", lower_bound=1
+)
+
+
+def main() -> None:
+    """Prints a table of words and the marked text for every text."""
+    # TensorFlow takes seconds to import; a mistaken flag is reported before.
+    from electra_tf.export import display
+    from electra_tf.export import scoring
+
+    texts, swap = _TEXTS.value, _SWAP.value
+    swaps = [scoring.swap_word(text, swap) for text in texts if swap]
+    scorer = scoring.Scorer(_SAVED_MODEL.value)
+    originals = scorer.score(texts)
+    swapped = scorer.score([change.data for change in swaps])
+    display.print_scored(originals, _NUM_MARKED.value)
+    for original, scored, change in zip(
+        originals, swapped, swaps, strict=False
+    ):
+        print(f"\nWith {swap}:\n")
+        display.print_scored([scored], _NUM_MARKED.value)
+        print(display.describe_swap(original, scored, change))
+
+
+if __name__ == "__main__":
+    command_line.run(main)

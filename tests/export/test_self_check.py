@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+from electra_tf.export import self_check
+from electra_tf.export import serving_module
+from electra_tf.text import tokenizer as tokenizer_lib
+
+ANSWERS = {"p": np.float32([0.5, 0.25]), "i": np.int32([1, 2])}
+
+
+@pytest.mark.parametrize(
+    ("received", "message"),
+    [
+        ({"p": np.float32([0.5, 0.2501])}, "9.99.*e-05 in p"),
+        ({"p": np.float32([0.5, np.nan])}, "inf in p"),
+        ({"i": np.int32([1, 2]), "p": np.float32([np.nan, 0.25])}, "inf in p"),
+        ({"p": np.float32([0.5])}, "inf in p"),
+        ({"p": np.float64([0.5, 0.25])}, "inf in p"),
+        ({"i": np.int32([1, 3])}, "inf in i"),
+        ({"q": np.int32([1, 3])}, r"unknown: \['q'\]"),
+    ],
+)
+def test_self_check_refuses_answers_that_differ(received, message):
+    with pytest.raises(self_check.SelfCheckError, match=message):
+        self_check.compare(ANSWERS, ANSWERS | received, 1e-5)
+
+
+def test_self_check_measures_the_largest_difference():
+    received = ANSWERS | {"p": ANSWERS["p"] + np.float32([0, 2**-20])}
+    assert self_check.compare(ANSWERS, received, 1e-5) == 2**-20
+    large = {"f": np.float32([100.0, -3.0])}
+    near = {"f": np.float32([100.0, -3.5])}
+    assert self_check.compare(large, near, 0.1) == pytest.approx(0.005)
+
+
+def test_folder_that_does_not_load_fails_the_self_check(tiny_run, tmp_path):
+    module = serving_module.ServingModule(
+        tiny_run.discriminator, tokenizer_lib.Tokenizer(tiny_run.vocabulary)
+    )
+    with pytest.raises(self_check.SelfCheckError, match="must load and answer"):
+        self_check.check(tmp_path, module, 1e-5)

@@ -1,0 +1,60 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from electra_tf.export import trained_run
+
+
+def test_average_weights_are_taken_when_asked(tiny_run):
+    path = tiny_run.model_dir / "checkpoints" / "step-00000007"
+    load = [
+        trained_run.load_discriminator(
+            tiny_run.settings,
+            tiny_run.vocabulary,
+            path,
+            use_average=use_average,
+        )
+        for use_average in (False, True)
+    ]
+    for plain, average in zip(*(d.variables for d in load), strict=True):
+        np.testing.assert_array_equal(average.numpy(), 0.5 * plain.numpy())
+
+
+def test_average_of_a_run_that_kept_none_is_refused(tiny_run):
+    training = dataclasses.replace(tiny_run.settings.training, ema_decay=0.0)
+    settings = dataclasses.replace(tiny_run.settings, training=training)
+    with pytest.raises(ValueError, match="ema_decay=0"):
+        trained_run.load_discriminator(
+            settings,
+            tiny_run.vocabulary,
+            tiny_run.model_dir / "checkpoints" / "step-00000007",
+            use_average=True,
+        )
+
+
+def test_another_vocabulary_than_the_runs_is_refused(tiny_run):
+    encoder = dataclasses.replace(tiny_run.settings.encoder, vocab_size=99)
+    settings = dataclasses.replace(tiny_run.settings, encoder=encoder)
+    with pytest.raises(ValueError, match="of 99 entries"):
+        trained_run.load_discriminator(
+            settings,
+            tiny_run.vocabulary,
+            tiny_run.model_dir / "checkpoints" / "step-00000007",
+        )
+
+
+@pytest.mark.parametrize(
+    ("which", "name"),
+    [("latest", "step-00000007"), ("best", "step-00000006")],
+)
+def test_checkpoint_is_found_by_word(tiny_run, which, name):
+    found = trained_run.find_checkpoint(tiny_run.model_dir, which)
+    assert found.name == name
+    assert trained_run.find_checkpoint(tiny_run.model_dir, str(found)) == found
+
+
+@pytest.mark.parametrize("which", ["latest", "best", "/nowhere/step-1"])
+def test_missing_checkpoint_is_an_error(tmp_path, which):
+    with pytest.raises(FileNotFoundError, match="checkpoint"):
+        trained_run.find_checkpoint(tmp_path, which)
