@@ -3,23 +3,28 @@
 The inner loop is one compiled function that takes `steps_per_loop` steps
 without returning to Python; it is traced once. Between its calls the host
 does, in this order: check that the losses are finite, log, evaluate, save,
-stop if it was asked to. Nothing here knows of ELECTRA; a model is a
-`TrainableModel`, everything else are callables.
+stop if it was asked to. A checkpoint comes last, so that whatever a run has
+told about its step is on disk by then. Nothing here knows of ELECTRA; a model
+is a `TrainableModel`, everything else are callables.
 """
 
+import contextlib
 import dataclasses
 import signal
 import time
 from collections.abc import Callable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from types import FrameType
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.training import cadence as cadence_lib
+from electra_tf.training import distribution
 from electra_tf.training import replica_variables
 from electra_tf.training import reporting
 from electra_tf.training import step as step_lib
@@ -93,17 +98,30 @@ class StopRequest:
         self._previous = {}
 
 
+class Evaluation(NamedTuple):
+    """What an evaluation found.
+
+    Attributes:
+        metrics: name to value.
+        is_best: whether a checkpoint of this step is wanted, because none
+            was better.
+    """
+
+    metrics: Mapping[str, float]
+    is_best: bool
+
+
 @dataclasses.dataclass(frozen=True)
 class Actions:
     """What the host does between calls of the compiled loop.
 
     Attributes:
-        evaluate: step to held-out metrics; `loss` decides the best.
-        save: step and held-out loss (or None) to nothing.
+        evaluate: step to what held-out data say.
+        save: writes the checkpoint of a step.
         timing: seconds and steps to what is logged about speed.
     """
 
-    evaluate: Callable[[int], Mapping[str, float]]
+    evaluate: Callable[[int], Evaluation]
     save: Callable[[int], None]
     timing: Callable[[float, int], Mapping[str, float]]
 
@@ -129,13 +147,15 @@ class TrainingLoop:
             sizes = dict(model.statistic_sizes)
             self.statistics = Statistics(sizes | _STEP_STATISTICS)
             self.held_out = Statistics(sizes)
-        self._compile = _compiler(jit_compile)
+        compile_fn = _compiler(jit_compile)
         self.run_steps = tf.function(self._run_steps, autograph=False)
-        self._evaluate_batch = tf.function(
-            self._evaluate_one, autograph=False, reduce_retracing=True
+        self.evaluate_batch = tf.function(
+            self._evaluate_batch, autograph=False, reduce_retracing=True
         )
-        self._training_step = self._compile(model.training_step)
-        self._evaluation_step = self._compile(model.evaluation_step)
+        self._training_step = compile_fn(model.training_step)
+        self._evaluation_step = compile_fn(model.evaluation_step)
+        # Steps skipped in a row before the present period of the log.
+        self._num_skipped_before = 0
 
     def _run_steps(self, iterator: Any, num_steps: tf.Tensor) -> None:
         def replica_step(features: step_lib.Tensors) -> None:
@@ -152,7 +172,7 @@ class TrainingLoop:
             parallel_iterations=1,
         )
 
-    def _evaluate_one(self, features: Any, batch: tf.Tensor) -> None:
+    def _evaluate_batch(self, features: Any, batch: tf.Tensor) -> None:
         def replica_step(features: step_lib.Tensors) -> None:
             self.held_out.add(self._evaluation_step(features, batch))
 
@@ -164,7 +184,7 @@ class TrainingLoop:
         iterator = iter(dataset)
         for batch in range(num_batches):
             index = tf.constant(batch, tf.int64)
-            self._evaluate_batch(next(iterator), index)
+            self.evaluate_batch(next(iterator), index)
         return self.model.summarize(self.held_out.read())
 
     @property
@@ -192,18 +212,21 @@ class TrainingLoop:
         step = self.step
         clock = _Clock()
         while step < cadence.total:
-            first, count = step, cadence.num_next_steps(step)
-            self.run_steps(iterator, tf.constant(count))
-            step += count
-            statistics = self.statistics.read()
-            check_finite(statistics, first, step)
+            first, step = step, step + cadence.num_next_steps(step)
+            with clock.measure(step - first):
+                self.run_steps(iterator, tf.constant(step - first))
+                statistics = self.statistics.read()
+            check_finite(statistics, first, step, self._num_skipped_before)
             if cadence_lib.is_due(step, cadence.log, cadence.total):
                 self._log(step, statistics, actions, report, clock)
+            is_best = False
             if cadence_lib.is_due(step, cadence.evaluate, cadence.total):
-                report.write("validation", step, actions.evaluate(step))
+                metrics, is_best = actions.evaluate(step)
+                check_held_out(metrics, step)
+                report.write("validation", step, metrics)
             is_stopping = self._is_stopping(stop)
             saves = cadence_lib.is_due(step, cadence.save, cadence.total)
-            if saves or is_stopping:
+            if saves or is_best or is_stopping:
                 actions.save(step)
             if is_stopping and step < cadence.total:
                 report.say(
@@ -215,18 +238,8 @@ class TrainingLoop:
 
     def _is_stopping(self, stop: StopRequest) -> bool:
         """Whether any worker was asked to stop: all must leave together."""
-        asked = bool(stop.signal_name)
-        if not isinstance(
-            self.strategy, tf.distribute.MultiWorkerMirroredStrategy
-        ):
-            return asked
-        value = tf.constant(1.0 if asked else 0.0)
-        total = self.strategy.run(
-            lambda: tf.distribute.get_replica_context().all_reduce(
-                tf.distribute.ReduceOp.SUM, value
-            )
-        )
-        return float(self.strategy.experimental_local_results(total)[0]) > 0
+        asked = 1.0 if stop.signal_name else 0.0
+        return distribution.mean_over_workers(self.strategy, asked) > 0
 
     def _log(
         self,
@@ -237,18 +250,22 @@ class TrainingLoop:
         clock: "_Clock",
     ) -> None:
         num_steps = int(statistics["num_steps"][0])
-        taken = max(1, num_steps - int(statistics["num_skipped_steps"][0]))
+        num_skipped = int(statistics["num_skipped_steps"][0])
+        num_taken = max(1, num_steps - num_skipped)
         metrics = self.model.summarize(statistics) | {
             "learning_rate": self._learning_rate(step - 1),
-            "gradient_norm": float(statistics["gradient_norm"][0]) / taken,
+            "gradient_norm": float(statistics["gradient_norm"][0]) / num_taken,
         }
         if self.model.loss_scale is not None:
-            metrics["skipped_steps"] = num_steps - taken
+            metrics["skipped_steps"] = num_skipped
             metrics["loss_scale"] = float(self.model.loss_scale.value.numpy())
-        seconds, timed_steps = clock.lap(step)
+        seconds, timed_steps = clock.lap()
         timing = actions.timing(seconds, timed_steps) if timed_steps else {}
         report.write("train", step, metrics, timing)
         self.statistics.clear()
+        is_stuck = num_skipped == num_steps
+        self._num_skipped_before += num_skipped
+        self._num_skipped_before *= is_stuck
 
     def _learning_rate(self, step: int) -> float:
         rate = self.model.optimizer._learning_rate
@@ -258,45 +275,81 @@ class TrainingLoop:
 
 
 class _Clock:
-    """Seconds and steps since the last lap; the first has no steps, because
-    tracing and compiling would count as training."""
+    """Seconds and steps of training since the last log.
+
+    Evaluating and saving do not count, nor does the first call of the
+    compiled loop, which is traced and compiled.
+    """
 
     def __init__(self) -> None:
-        self._time = time.monotonic()
-        self._step: int | None = None
+        self._is_traced = False
+        self._seconds = 0.0
+        self._steps = 0
 
-    def lap(self, step: int) -> tuple[float, int]:
-        now, before = time.monotonic(), self._step
-        seconds, self._time, self._step = now - self._time, now, step
-        return seconds, 0 if before is None else step - before
+    @contextlib.contextmanager
+    def measure(self, num_steps: int) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        if self._is_traced:
+            self._seconds += time.monotonic() - start
+            self._steps += num_steps
+        self._is_traced = True
+
+    def lap(self) -> tuple[float, int]:
+        lap = self._seconds, self._steps
+        self._seconds, self._steps = 0.0, 0
+        return lap
 
 
 def check_finite(
-    statistics: Mapping[str, np.ndarray], first: int, last: int
+    statistics: Mapping[str, np.ndarray],
+    first: int,
+    last: int,
+    num_skipped_before: int = 0,
 ) -> None:
-    """Raises if a statistic is not finite or if every step was skipped.
+    """Raises if a statistic is not finite or if no step is taken any more.
 
     Args:
         statistics: sums over steps `first + 1` to `last`, or more.
         first, last: updates made before and after the steps in question.
+        num_skipped_before: steps that were skipped just before those of
+            `statistics`.
 
     Raises:
         NonFiniteLossError: names the statistics and the range of steps.
     """
     broken = [n for n, v in statistics.items() if not np.isfinite(v).all()]
+    if broken:
+        raise _non_finite(f"between steps {first + 1} and {last}", broken)
     steps = int(statistics["num_steps"][0])
-    is_stuck = (
-        steps >= _MAX_SKIPPED_STEPS
-        and int(statistics["num_skipped_steps"][0]) == steps
-    )
-    if broken or is_stuck:
-        what = ", ".join(broken) or "the gradient of every step"
-        raise NonFiniteLossError(
-            f"Not a finite number between steps {first + 1} and {last}: "
-            f"{what}. Nothing was saved since, the last checkpoint is good. "
-            "Start again from it with a lower learning rate or a longer "
-            "warm-up (in a new model_dir), or in float32 or bfloat16."
+    skipped = int(statistics["num_skipped_steps"][0])
+    num_skipped = num_skipped_before + skipped
+    if skipped == steps and num_skipped >= _MAX_SKIPPED_STEPS:
+        raise _non_finite(
+            f"in the {num_skipped} steps up to {last}",
+            ["the gradient of every step"],
         )
+
+
+def check_held_out(metrics: Mapping[str, float], step: int) -> None:
+    """Raises `NonFiniteLossError` if a held-out metric is not finite.
+
+    Args:
+        metrics: name to value.
+        step: updates made so far.
+    """
+    broken = [n for n, value in metrics.items() if not np.isfinite(value)]
+    if broken:
+        raise _non_finite(f"on held-out data at step {step}", broken)
+
+
+def _non_finite(where: str, names: list[str]) -> NonFiniteLossError:
+    return NonFiniteLossError(
+        f"Not a finite number {where}: {', '.join(names)}. Nothing was saved "
+        "since, the last checkpoint is good. Start again from it with a lower "
+        "learning rate or a longer warm-up (in a new model_dir), or in "
+        "float32 or bfloat16."
+    )
 
 
 def _compiler(jit_compile: bool) -> Callable[[Any], Any]:

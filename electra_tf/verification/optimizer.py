@@ -79,6 +79,11 @@ def check_optimizer(folder: Path) -> list[CheckResult]:
 
 
 def check_case(path: Path) -> list[CheckResult]:
+    """One case, recomputed with our optimizers.
+
+    Args:
+        path: its JSON file; the arrays stand beside it, `.npz`.
+    """
     config = json.loads(path.read_text(encoding="utf-8"))
     with np.load(path.with_suffix(".npz")) as archive:
         arrays = {name: archive[name] for name in archive.files}

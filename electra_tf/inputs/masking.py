@@ -1,0 +1,319 @@
+"""Which tokens the generator must fill: choice, [MASK], gather and scatter.
+
+Dynamic masking as in the original's `pretrain/pretrain_helpers.py` (paper,
+section 3.1), in three steps that `mask_inputs` puts one after the other:
+
+    candidates   `eligible_positions`: neither padding nor special tokens
+    choice       `num_predictions` of them, by `draw_positions`
+    [MASK]       `apply_masks`: 85 % of the chosen; the others keep their token
+
+One deliberate departure: positions are drawn without replacement. The original
+draws with replacement, so that one position can fill several slots and its
+sampled tokens are then averaged to an id that nobody sampled;
+`draw_positions_with_replacement` and the averaging in `scatter_update` do the
+same for comparison.
+
+Another way of choosing (whole words, spans) is another function beside
+`draw_positions` that returns positions and weights; the rest stays.
+
+Rows are flat here: B counts the rows of all streams on a replica. Shapes: B
+rows, S tokens, P slots of a row, D features. A slot that a short row does not
+need has weight 0, position 0 and id 0; position 0 holds [CLS] and is never
+chosen nor written. All functions have static shapes and compile under XLA.
+Randomness is an argument everywhere (see `randomness.py`).
+"""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+# Eligible positions, numbers to choose, uniform numbers and P; to positions
+# and weights.
+DrawFn = Callable[
+    [tf.Tensor, tf.Tensor, tf.Tensor, int], tuple[tf.Tensor, tf.Tensor]
+]
+
+
+class MaskedInputs(NamedTuple):
+    """Rows with [MASK] put in, and what the generator must predict."""
+
+    input_ids: tf.Tensor  # [B, S] int32, with [MASK]
+    original_ids: tf.Tensor  # [B, S] int32, before masking
+    input_mask: tf.Tensor  # [B, S] int32, 1 at tokens and 0 at padding
+    segment_ids: tf.Tensor  # [B, S] int32
+    masked_positions: tf.Tensor  # [B, P] int32, 0 in unused slots
+    masked_ids: tf.Tensor  # [B, P] int32, original ids, 0 in unused slots
+    masked_weights: tf.Tensor  # [B, P] float32, 1 in used slots, else 0
+
+
+def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
+    """Slots of a row, P: `int((mask_prob + 0.005) * max_seq_length)`.
+
+    Args:
+        mask_prob: fraction of the tokens to choose, 0-1.
+        max_seq_length: tokens of a row, S.
+
+    Returns:
+        Slots; 19 for 0.15 of 128 tokens, 79 for 0.15 of 512.
+
+    Raises:
+        ValueError: if rows are so short that there would be none.
+    """
+    num_slots = int((mask_prob + 0.005) * max_seq_length)
+    if num_slots < 1:
+        raise ValueError(
+            "Masking needs at least one slot in a row, and "
+            "int((mask_prob + 0.005) * max_seq_length) is 0. Received: "
+            f"mask_prob={mask_prob}, max_seq_length={max_seq_length}. Raise "
+            "one of them."
+        )
+    return num_slots
+
+
+def num_predictions(
+    lengths: tf.Tensor, mask_prob: float, max_predictions: int
+) -> tf.Tensor:
+    """How many positions of each row to choose: `max(1, min(P, round(...)))`.
+
+    Args:
+        lengths: `[B]` integer, tokens of each row, [CLS] and [SEP] included.
+        mask_prob: fraction of the tokens to choose, 0-1.
+        max_predictions: slots of a row, P.
+
+    Returns:
+        `[B]` int32. The product is float32 and rounds half to even, as in the
+        original. An empty row also gets 1; it has no candidate to fill it.
+    """
+    wanted = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
+    bounded = tf.minimum(max_predictions, tf.cast(wanted, tf.int32))
+    return tf.maximum(1, bounded)
+
+
+def eligible_positions(
+    input_ids: tf.Tensor, input_mask: tf.Tensor, special_ids: Sequence[int]
+) -> tf.Tensor:
+    """Marks the positions that may be chosen.
+
+    Args:
+        input_ids: `[B, S]` int32.
+        input_mask: `[B, S]` int32, 1 at tokens and 0 at padding.
+        special_ids: ids never to choose: those of [CLS], [SEP] and [MASK]. The
+            original lets [UNK] be chosen.
+
+    Returns:
+        `[B, S]` bool.
+    """
+    eligible = tf.cast(input_mask, tf.bool)
+    for special_id in special_ids:
+        eligible = tf.logical_and(eligible, input_ids != special_id)
+    return eligible
+
+
+def draw_positions(
+    eligible: tf.Tensor,
+    num: tf.Tensor,
+    uniform: tf.Tensor,
+    max_predictions: int,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Chooses positions uniformly without replacement.
+
+    Every position gets a random key and the largest keys win, which makes all
+    subsets and all orders equally likely. Two equal keys among S draws of 23
+    bits are rare, and either order of them is as good as the other.
+
+    Args:
+        eligible: `[B, S]` bool.
+        num: `[B]` int32, positions to choose; a row with fewer candidates
+            gives all it has.
+        uniform: `[B, S]` float32 in `[0, 1)`.
+        max_predictions: slots of a row, P, at most S.
+
+    Returns:
+        Positions `[B, P]` int32 and weights `[B, P]` float32.
+    """
+    keys = tf.where(eligible, uniform, -1.0)
+    largest, positions = tf.math.top_k(keys, max_predictions)
+    is_used = tf.logical_and(largest >= 0, _first_slots(num, max_predictions))
+    weights = tf.cast(is_used, tf.float32)
+    return positions * tf.cast(is_used, tf.int32), weights
+
+
+def draw_positions_with_replacement(
+    eligible: tf.Tensor,
+    num: tf.Tensor,
+    uniform: tf.Tensor,
+    max_predictions: int,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Chooses positions as the original does: one may be drawn repeatedly.
+
+    Args:
+        eligible: `[B, S]` bool.
+        num: `[B]` int32, slots to fill; a row without candidates fills none,
+            where the original fails.
+        uniform: `[B, P]` or wider float32 in `[0, 1)`; the first P count.
+        max_predictions: slots of a row, P.
+
+    Returns:
+        Positions `[B, P]` int32 and weights `[B, P]` float32.
+    """
+    ranks_up_to = tf.cumsum(tf.cast(eligible, tf.int32), axis=1)
+    num_candidates = ranks_up_to[:, -1:]
+    draws = uniform[:, :max_predictions]
+    ranks = tf.cast(draws * tf.cast(num_candidates, tf.float32), tf.int32)
+    # Rounding up to C itself must not point behind the last candidate.
+    ranks = tf.minimum(ranks, num_candidates - 1)
+    positions = tf.searchsorted(ranks_up_to, ranks + 1, side="left")
+    is_used = tf.logical_and(
+        num_candidates > 0, _first_slots(num, max_predictions)
+    )
+    weights = tf.cast(is_used, tf.float32)
+    return positions * tf.cast(is_used, tf.int32), weights
+
+
+def _first_slots(num: tf.Tensor, max_predictions: int) -> tf.Tensor:
+    return tf.range(max_predictions)[tf.newaxis, :] < num[:, tf.newaxis]
+
+
+def apply_masks(
+    inputs: Mapping[str, tf.Tensor],
+    positions: tf.Tensor,
+    weights: tf.Tensor,
+    replace_uniform: tf.Tensor,
+    mask_id: int,
+    replace_prob: float = 0.85,
+) -> MaskedInputs:
+    """Puts [MASK] at most of the chosen positions and notes what was there.
+
+    Args:
+        inputs: `input_ids`, `input_mask`, `segment_ids`, each `[B, S]` int32.
+        positions: `[B, P]` int32, 0 in unused slots.
+        weights: `[B, P]` float32, 1 in used slots and 0 in others.
+        replace_uniform: `[B, P]` float32; a slot below `replace_prob` shows
+            [MASK], any other keeps its token (the original never puts a
+            random token in).
+        mask_id: id of [MASK].
+        replace_prob: fraction of the chosen tokens to replace, 0-1.
+
+    Returns:
+        The masked rows.
+    """
+    original_ids = inputs["input_ids"]
+    is_replaced = tf.cast(replace_uniform < replace_prob, tf.float32)
+    mask_ids = tf.fill(tf.shape(positions), mask_id)
+    input_ids, _ = scatter_update(
+        original_ids, mask_ids, positions, weights * is_replaced
+    )
+    chosen_ids = tf.gather(original_ids, positions, batch_dims=1)
+    return MaskedInputs(
+        input_ids=input_ids,
+        original_ids=original_ids,
+        input_mask=inputs["input_mask"],
+        segment_ids=inputs["segment_ids"],
+        masked_positions=positions,
+        masked_ids=chosen_ids * tf.cast(weights, tf.int32),
+        masked_weights=weights,
+    )
+
+
+def mask_inputs(
+    inputs: Mapping[str, tf.Tensor],
+    position_uniform: tf.Tensor,
+    replace_uniform: tf.Tensor,
+    *,
+    special_ids: Sequence[int],
+    mask_id: int,
+    mask_prob: float,
+    replace_prob: float = 0.85,
+    draw_fn: DrawFn = draw_positions,
+) -> MaskedInputs:
+    """Chooses positions of every row and masks them.
+
+    Args:
+        inputs: `input_ids`, `input_mask`, `segment_ids`, each `[B, S]` int32.
+        position_uniform: `[B, S]` float32 in `[0, 1)`, decides the positions.
+        replace_uniform: `[B, P]` float32 in `[0, 1)`, decides who is replaced.
+        special_ids: ids never to choose ([CLS], [SEP], [MASK]).
+        mask_id: id of [MASK].
+        mask_prob: fraction of the tokens to choose, 0-1.
+        replace_prob: fraction of the chosen tokens to replace, 0-1.
+        draw_fn: `draw_positions` or a function with its signature.
+
+    Returns:
+        The masked rows; P is `replace_uniform.shape[1]`.
+    """
+    num_slots = replace_uniform.shape[1]
+    input_ids, input_mask = inputs["input_ids"], inputs["input_mask"]
+    eligible = eligible_positions(input_ids, input_mask, special_ids)
+    lengths = tf.reduce_sum(input_mask, axis=1)
+    num = num_predictions(lengths, mask_prob, num_slots)
+    positions, weights = draw_fn(eligible, num, position_uniform, num_slots)
+    return apply_masks(
+        inputs, positions, weights, replace_uniform, mask_id, replace_prob
+    )
+
+
+def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Picks the vectors of the chosen positions.
+
+    Args:
+        sequence: `[B, S, D]`, any dtype.
+        positions: `[B, P]` int32.
+
+    Returns:
+        `[B, P, D]`. Unused slots get the vector of position 0; weights, not
+        values, say what counts.
+    """
+    return tf.gather(sequence, positions, batch_dims=1)
+
+
+def scatter_update(
+    sequence: tf.Tensor,
+    updates: tf.Tensor,
+    positions: tf.Tensor,
+    weights: tf.Tensor | None = None,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Writes ids to the chosen positions.
+
+    A position that several slots name receives the mean of their ids, rounded
+    down, as in the original. That is harmless for [MASK] and for original ids,
+    and never happens to positions from `draw_positions`.
+
+    Args:
+        sequence: `[B, S]` int32.
+        updates: `[B, P]` int32.
+        positions: `[B, P]` int32; position 0, the unused slot's, is never
+            written.
+        weights: `[B, P]`, 0 where a slot must not write; None: all may.
+
+    Returns:
+        The sequence after writing, `[B, S]` int32, and an indicator, `[B, S]`
+        int32, that is 1 where something was written.
+    """
+    is_writing = positions > 0
+    if weights is not None:
+        is_writing = tf.logical_and(is_writing, weights > 0)
+    writes = tf.cast(is_writing, tf.int32)
+    # Sums of integers do not depend on the order in which a GPU adds them.
+    totals = _sum_by_position(updates * writes, positions, sequence)
+    counts = _sum_by_position(writes, positions, sequence)
+    is_written = counts > 0
+    means = totals // tf.maximum(counts, 1)
+    updated = tf.where(is_written, means, sequence)
+    return updated, tf.cast(is_written, tf.int32)
+
+
+def _sum_by_position(
+    values: tf.Tensor, positions: tf.Tensor, sequence: tf.Tensor
+) -> tf.Tensor:
+    """Adds slot values `[B, P]` up at their positions `[B, S]`."""
+    num_rows, length = sequence.shape
+    if num_rows is None:
+        num_rows = tf.shape(sequence)[0]
+    rows = tf.range(num_rows)[:, tf.newaxis]
+    sums = tf.math.unsorted_segment_sum(
+        values, rows * length + positions, num_rows * length
+    )
+    return tf.reshape(sums, tf.shape(sequence))

@@ -1,0 +1,312 @@
+"""Shards to global batches: read, order, parse, hand out to replicas.
+
+Training: every canonical stream (`streams.py`) is a small dataset that reads
+its shards in the background, one shuffled block ahead. The streams of a worker
+are interleaved one batch share at a time, parsed together, and cut into one
+element per local replica. Use it through
+
+    strategy.distribute_datasets_from_function(
+        lambda context: build_training_dataset(split, order, position, context)
+    )
+
+Evaluation: the examples of the held-out split in the order of the shards, the
+last batch filled up with empty rows, in elements of the same shape.
+
+An element is a dict of `input_ids`, `input_mask`, `segment_ids`, int32
+`[C/R, B/C, S]` (streams first, all static), and `stream_ids`, int64 `[C/R]`,
+for the stateless seeds of masks and samples. C canonical streams, R replicas,
+B rows of a global batch, S tokens.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from electra_tf.inputs import damage
+from electra_tf.inputs import streams
+from electra_tf.records import schema
+from electra_tf.records.manifest import Manifest
+from electra_tf.text.vocabulary import Vocabulary
+
+# Larger reads than TensorFlow's 256 KiB, for shards on network storage.
+_READ_BUFFER_BYTES = 1 << 20
+
+Element = dict[str, tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """The shards of one split, checked and ready to be read.
+
+    Attributes:
+        paths: shard files, in the manifest's order.
+        shard_sizes: examples in each of them.
+        max_seq_length: tokens of a row, S.
+    """
+
+    paths: tuple[str, ...]
+    shard_sizes: tuple[int, ...]
+    max_seq_length: int
+
+    @property
+    def num_examples(self) -> int:
+        """Examples of the split, N."""
+        return sum(self.shard_sizes)
+
+
+def open_split(
+    folder: pathlib.Path,
+    vocabulary: Vocabulary,
+    max_seq_length: int,
+) -> Split:
+    """Checks a split's manifest and files before any graph is built.
+
+    Args:
+        folder: the folder that holds `manifest.json` and the shards.
+        vocabulary: the vocabulary of the model.
+        max_seq_length: the row length of the model, S.
+
+    Returns:
+        The split.
+
+    Raises:
+        DatasetError: if there is no manifest, if the records were made with
+            another vocabulary or row length, or (`DamagedShardError`) if a
+            shard is missing or has another size than when it was written.
+    """
+    manifest = Manifest.load(folder)
+    manifest.check(vocabulary=vocabulary, max_seq_length=max_seq_length)
+    damage.check_files(folder, manifest)
+    return Split(
+        paths=tuple(str(folder / shard.name) for shard in manifest.shards),
+        shard_sizes=tuple(shard.num_examples for shard in manifest.shards),
+        max_seq_length=max_seq_length,
+    )
+
+
+def build_training_dataset(
+    split: Split,
+    order: streams.StreamOrder,
+    position: streams.Position | None = None,
+    context: tf.distribute.InputContext | None = None,
+) -> tf.data.Dataset:
+    """Endless batches in the order of `streams.py`, one element per replica.
+
+    Args:
+        split: the training split.
+        order: order, batch and stream sizes; made for `split.shard_sizes`.
+        position: where to begin; None begins at the first batch.
+        context: which worker this is, as `tf.distribute` says; None is one
+            worker with one replica.
+
+    Returns:
+        Elements as in the module docstring. A worker with L local replicas
+        gets L consecutive elements for every global batch.
+
+    Raises:
+        ValueError: if replicas and streams, split and order or position and
+            order do not fit each other.
+    """
+    position = position or streams.Position()
+    if order.shard_sizes != split.shard_sizes:
+        raise ValueError(
+            "`order` must be made for the shards of `split`. Received: "
+            f"{len(order.shard_sizes)} shards with {order.num_examples} "
+            f"examples, and a split of {len(split.paths)} shards with "
+            f"{split.num_examples}. Pass shard_sizes=split.shard_sizes."
+        )
+    if position.batch >= order.batches_per_epoch:
+        raise ValueError(
+            "A position must lie within its epoch. Received: batch "
+            f"{position.batch} of {order.batches_per_epoch}. The dataset or "
+            "the batch size has changed since the position was saved."
+        )
+    share = _Share.of(context, order.num_streams)
+    rows = _read_streams(split, order, position, share)
+    parsed = rows.map(
+        lambda serialized: schema.parse_examples(
+            tf.reshape(serialized, [-1]), split.max_seq_length
+        ),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    return _deal(parsed, share, order.rows_per_stream, split.max_seq_length)
+
+
+def build_evaluation_dataset(
+    split: Split,
+    num_streams: int,
+    global_batch_size: int,
+    context: tf.distribute.InputContext | None = None,
+) -> tf.data.Dataset:
+    """Every example of a split once, in fixed order and static shapes.
+
+    Row i of a global batch counts to stream `i // (B / C)`, so that masks do
+    not depend on the number of replicas. The last batch is filled up with rows
+    of zeros, whose `input_mask` of 0 gives them no weight.
+
+    Args:
+        split: the held-out split.
+        num_streams: canonical streams, C.
+        global_batch_size: rows of a global batch, B, a multiple of C.
+        context: which worker this is; None is one worker with one replica.
+
+    Returns:
+        A finite dataset of elements as in the module docstring.
+
+    Raises:
+        ValueError: if replicas, streams and batch do not fit each other.
+    """
+    if global_batch_size % num_streams:
+        raise ValueError(
+            "`num_streams` must divide the global batch. Received: "
+            f"num_streams={num_streams}, "
+            f"global_batch_size={global_batch_size}. Change one."
+        )
+    share = _Share.of(context, num_streams)
+    rows_per_stream = global_batch_size // num_streams
+    first_row = share.first_stream * rows_per_stream
+    num_rows = share.num_streams * rows_per_stream
+
+    def parse_own_rows(serialized: tf.Tensor) -> Element:
+        own = serialized[first_row : first_row + num_rows]
+        parsed = schema.parse_examples(own, split.max_seq_length)
+        padding = [[0, num_rows - tf.size(own)], [0, 0]]
+        return {name: tf.pad(rows, padding) for name, rows in parsed.items()}
+
+    records = tf.data.TFRecordDataset(
+        list(split.paths), buffer_size=_READ_BUFFER_BYTES
+    )
+    parsed = records.batch(global_batch_size).map(
+        parse_own_rows,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )
+    return _deal(parsed, share, rows_per_stream, split.max_seq_length)
+
+
+def num_evaluation_batches(num_examples: int, global_batch_size: int) -> int:
+    """Global batches that one evaluation takes, the filled-up one included."""
+    return -(-num_examples // global_batch_size)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Share:
+    """The canonical streams that one worker reads for its local replicas."""
+
+    first_stream: int
+    num_streams: int
+    num_replicas: int  # local ones
+
+    @classmethod
+    def of(
+        cls, context: tf.distribute.InputContext | None, num_streams: int
+    ) -> "_Share":
+        context = context or tf.distribute.InputContext()
+        replicas = context.num_replicas_in_sync
+        workers = context.num_input_pipelines
+        if num_streams % replicas or replicas % workers:
+            raise ValueError(
+                "`num_streams` must be a multiple of the replicas, and those "
+                f"of the workers. Received: num_streams={num_streams}, "
+                f"{replicas} replicas on {workers} workers. Use a number of "
+                "streams that all replica counts of the run divide."
+            )
+        owned = num_streams // workers
+        return cls(
+            first_stream=context.input_pipeline_id * owned,
+            num_streams=owned,
+            num_replicas=replicas // workers,
+        )
+
+
+def _read_streams(
+    split: Split,
+    order: streams.StreamOrder,
+    position: streams.Position,
+    share: _Share,
+) -> tf.data.Dataset:
+    """Endless `[C_local, B/C]` serialized examples of a worker's streams."""
+
+    def read_stream(stream: tf.Tensor) -> tf.data.Dataset:
+        read_fn = _epoch_reader(split, order, position, stream)
+        epochs = tf.data.Dataset.range(position.epoch, tf.int64.max)
+        # The next block is read while this one is consumed, also across the
+        # end of an epoch.
+        blocks = epochs.flat_map(read_fn).prefetch(1)
+        return blocks.rebatch(order.rows_per_stream, drop_remainder=True)
+
+    first = share.first_stream
+    owned = tf.data.Dataset.range(first, first + share.num_streams)
+    return owned.interleave(
+        read_stream,
+        cycle_length=share.num_streams,
+        block_length=1,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    ).batch(share.num_streams, drop_remainder=True)
+
+
+def _epoch_reader(
+    split: Split,
+    order: streams.StreamOrder,
+    position: streams.Position,
+    stream: tf.Tensor,
+) -> Callable[[tf.Tensor], tf.data.Dataset]:
+    """A function from an epoch to a stream's shuffled blocks in it."""
+
+    def read_piece(
+        shard: tf.Tensor, start: tf.Tensor, count: tf.Tensor
+    ) -> tf.data.Dataset:
+        path = tf.gather(tf.constant(split.paths), shard)
+        records = tf.data.TFRecordDataset(path, buffer_size=_READ_BUFFER_BYTES)
+        return records.skip(start).take(count)
+
+    def read_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
+        # Only the first epoch of a run may begin in its middle.
+        consumed = position.batch * order.rows_per_stream
+        is_first = tf.equal(epoch, position.epoch)
+        first_example = tf.where(is_first, tf.constant(consumed, tf.int64), 0)
+        first_block = order.first_block(first_example)
+        pieces = order.stream_pieces(epoch, stream, first_block)
+        records = tf.data.Dataset.from_tensor_slices(pieces)
+        blocks = records.flat_map(read_piece).batch(order.shuffle_block)
+        return blocks.enumerate(first_block).map(
+            lambda block, block_records: order.shuffle(
+                block_records, epoch, stream, block, first_example
+            )
+        )
+
+    return read_epoch
+
+
+def _deal(
+    parsed: tf.data.Dataset,
+    share: _Share,
+    rows_per_stream: int,
+    max_seq_length: int,
+) -> tf.data.Dataset:
+    """Cuts a worker's `[rows, S]` into one element per local replica."""
+    streams_per_replica = share.num_streams // share.num_replicas
+    shape = [share.num_replicas, streams_per_replica, rows_per_stream]
+    stream_ids = tf.range(share.num_streams, dtype=tf.int64)
+    stream_ids = tf.reshape(stream_ids + share.first_stream, shape[:2])
+
+    def split_replicas(rows: Element) -> Element:
+        element = {
+            name: tf.reshape(values, [*shape, max_seq_length])
+            for name, values in rows.items()
+        }
+        element["stream_ids"] = stream_ids
+        return element
+
+    elements = parsed.map(split_replicas).unbatch()
+    options = tf.data.Options()
+    options.deterministic = True
+    # Streams are dealt above; the strategy must not deal them again.
+    options.experimental_distribute.auto_shard_policy = (
+        tf.data.experimental.AutoShardPolicy.OFF
+    )
+    return elements.with_options(options).prefetch(tf.data.AUTOTUNE)

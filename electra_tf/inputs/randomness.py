@@ -1,0 +1,186 @@
+"""Every random number of a run, as a pure function of where it is used.
+
+There is no random state to save or to lose. A number is named by
+
+    (run seed, purpose, step, stream)                    masks and samples
+    (run seed, purpose, step, replica, micro-batch)      dropout
+
+and a counter-based generator turns the name into bits. Three consequences:
+
+* A resumed run draws what the uninterrupted one would have drawn.
+* Masks and generator samples follow their rows. A row belongs to a stream of
+  the input order (`streams.py`), and neither the number of replicas nor that
+  of micro-batches changes which stream that is, so a run that moves from one
+  device to four trains on the same corrupted text.
+* Dropout follows the device: its noise need not survive a move, so the layers
+  are free to draw it in whatever shape is cheapest. Equal seeds on equally
+  many replicas still give equal bits.
+
+A name becomes the two 64-bit words of a stateless seed: (`run_seed * 16 +
+purpose`, counter). Purposes separate the uses, the counter the places, and
+both maps are one-to-one, so that no two uses ever share a draw.
+
+The generator is Philox everywhere and floats are made from its bits here,
+because TensorFlow's own conversion differs between XLA and the rest: the same
+name gives the same float on CPU, GPU and TPU, compiled or not.
+"""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+# What a draw is for. New uses take new numbers; a changed number changes runs.
+MASK_POSITIONS = 0  # which positions the generator must fill
+MASK_REPLACEMENT = 1  # which of them show [MASK]
+GENERATOR_SAMPLE = 2  # Gumbel noise of the sampled tokens
+DROPOUT = 3
+DATA_ORDER = 4  # order of shards and examples
+# Added to one of the first three for held-out batches, so that evaluation at
+# batch k repeats nothing of training step k.
+EVALUATION = 8
+
+_NUM_PURPOSES = 16
+_MAX_SEED = 2**63 // _NUM_PURPOSES
+
+# A dropout counter leaves this much room for the sites within one step.
+_MAX_SITES = 1024
+
+_PHILOX = 1  # TensorFlow's number for the algorithm
+_WORDS_PER_COUNT = 4  # 32-bit words that Philox makes from one counter value
+# The bits of 1.0: below them are the 23 bits of a float's fraction.
+_ONE = 0x3F800000
+
+
+def purpose_key(run_seed: int, purpose: int) -> int:
+    """The first word of every seed that serves one purpose in one run.
+
+    Args:
+        run_seed: seed of the run, 0 to 2**59 - 1.
+        purpose: one of this module's constants, 0 to 15.
+
+    Raises:
+        ValueError: if one of them is out of range and would collide.
+    """
+    if not 0 <= run_seed < _MAX_SEED:
+        raise ValueError(
+            f"`run_seed` must be 0 to {_MAX_SEED - 1}, so that seed and "
+            f"purpose fit in 64 bits. Received: {run_seed}. Use a smaller seed."
+        )
+    if not 0 <= purpose < _NUM_PURPOSES:
+        raise ValueError(
+            f"`purpose` must be 0 to {_NUM_PURPOSES - 1}. Received: {purpose}. "
+            "Use a constant of `electra_tf.inputs.randomness`."
+        )
+    return run_seed * _NUM_PURPOSES + purpose
+
+
+def stream_seeds(
+    run_seed: int,
+    purpose: int,
+    step: tf.Tensor | int,
+    stream_ids: tf.Tensor,
+    num_streams: int,
+) -> tf.Tensor:
+    """One stateless seed per stream, for one purpose at one step.
+
+    Args:
+        run_seed: seed of the run.
+        purpose: one of this module's constants.
+        step: scalar integer, the step or evaluation batch from 0.
+        stream_ids: `[n]` integer, streams as the input pipeline names them.
+        num_streams: streams of the whole run, C.
+
+    Returns:
+        `[n, 2]` int64; the counter is `step * num_streams + stream_id`.
+    """
+    streams = tf.cast(stream_ids, tf.int64)
+    counters = tf.cast(step, tf.int64) * num_streams + streams
+    key = tf.constant(purpose_key(run_seed, purpose), tf.int64)
+    return tf.stack([tf.fill(tf.shape(counters), key), counters], axis=1)
+
+
+def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
+    """Uniform numbers of several consecutive streams, the same bits anywhere.
+
+    Philox makes four words from every value of a 128-bit counter. A stream
+    gets the values from `seed counter * groups` on, where `groups` is what its
+    shape needs, so consecutive streams are one contiguous draw: one call, and
+    yet each stream's numbers are its own. (A call per stream gives XLA 48
+    copies of Philox to compile for 16 streams, ten seconds of it.)
+
+    Args:
+        seeds: `[n, 2]` int64 with a static n, as `stream_seeds` gives them for
+            streams `c, c + 1, ..., c + n - 1`.
+        shape: static shape of one stream's numbers, rows first. All draws of
+            one purpose must have the same.
+
+    Returns:
+        `[n * shape[0], *shape[1:]]` float32 in `[0, 1)`, multiples of 2**-23,
+        stream after stream.
+
+    Raises:
+        ValueError: if the number of streams is not known when tracing, or if
+            they can be seen not to be consecutive.
+    """
+    _check_consecutive(seeds)
+    num_streams, size = seeds.shape[0], math.prod(shape)
+    groups = -(-size // _WORDS_PER_COUNT)
+    first_count = seeds[0, 1] * groups
+    bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=[num_streams, groups * _WORDS_PER_COUNT],
+        key=tf.bitcast(seeds[0, :1], tf.uint64),
+        counter=tf.bitcast(tf.stack([first_count, 0]), tf.uint64),
+        alg=_PHILOX,
+        dtype=tf.uint32,
+    )
+    # The top 23 bits become the fraction of a number between 1 and 2.
+    fraction = tf.bitwise.right_shift(bits, tf.constant(9, tf.uint32))
+    one_to_two = tf.bitwise.bitwise_or(fraction, tf.constant(_ONE, tf.uint32))
+    numbers = tf.bitcast(one_to_two, tf.float32) - 1.0
+    rows = num_streams * shape[0]
+    return tf.reshape(numbers[:, :size], [rows, *shape[1:]])
+
+
+def _check_consecutive(seeds: tf.Tensor) -> None:
+    if seeds.shape[0] is None:
+        raise ValueError(
+            "`seeds` must have a static number of streams. Received: shape "
+            f"{seeds.shape}. Take `stream_ids` from a dataset of "
+            "`electra_tf.inputs.pipeline`."
+        )
+    # Inside a traced step the values are unknown and the pipeline vouches.
+    values = tf.get_static_value(seeds)
+    if values is not None and (np.diff(values[:, 1]) != 1).any():
+        raise ValueError(
+            "`seeds` must be those of consecutive streams. Received counters "
+            f"{values[:, 1].tolist()}. Draw for each run of streams alone."
+        )
+
+
+def dropout_seed(
+    run_seed: int,
+    step: tf.Tensor | int,
+    replica: tf.Tensor | int,
+    num_replicas: int,
+    micro_batch: tf.Tensor | int,
+    num_micro_batches: int,
+) -> tf.Tensor:
+    """The seed of one micro-batch's dropout on one replica.
+
+    Args:
+        run_seed: seed of the run.
+        step: scalar integer, the step from 0.
+        replica: scalar integer, the replica from 0.
+        num_replicas: replicas in sync, R.
+        micro_batch: scalar integer, the micro-batch from 0.
+        num_micro_batches: micro-batches of a step, M.
+
+    Returns:
+        `[2]` int64 with counter `((step * R + replica) * M + micro_batch) *
+        1024`. A layer adds `[0, site]`, site below 1024, to get its own.
+    """
+    place = tf.cast(step, tf.int64) * num_replicas + tf.cast(replica, tf.int64)
+    place = place * num_micro_batches + tf.cast(micro_batch, tf.int64)
+    key = tf.constant(purpose_key(run_seed, DROPOUT), tf.int64)
+    return tf.stack([key, place * _MAX_SITES])

@@ -1,0 +1,246 @@
+"""The order of the examples: a pure function of shards, seed and position.
+
+No shuffle buffer, so nothing about the order enters a checkpoint but two
+integers. In every epoch anew:
+
+1. The shards are permuted and laid end to end as a ring, which is opened at a
+   random example of the first shard.
+2. The ring of N examples is cut into C equal ranges of `n = N // C`, one for
+   each canonical stream. The rest, fewer than C examples, sits out.
+3. A stream reads its range in blocks of `shuffle_block` examples and permutes
+   each block. All streams together so shuffle over `C * shuffle_block`
+   examples, and take as much memory.
+4. Global batch k holds the next `B / C` examples of every stream, rows of one
+   stream side by side. An epoch has `n // (B / C)` batches; what a stream has
+   beyond that sits out.
+
+The dropped examples and the neighbourhoods differ from epoch to epoch, even
+with a single shard, because the ring is opened elsewhere.
+
+Replica r of R owns streams `r * C / R` to `(r + 1) * C / R - 1`, so the global
+batches are the same for every R that divides C. Jumping to a position loads
+one block per stream and drops the part that was consumed.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from electra_tf.inputs import randomness
+
+# How an iteration says that a shard ends too early; `damage.py` looks for it.
+MISSING_RECORDS = "A shard holds fewer records than its manifest says."
+
+
+@dataclasses.dataclass(frozen=True)
+class Position:
+    """A place between two global batches, all that a checkpoint must hold."""
+
+    epoch: int = 0  # from 0
+    batch: int = 0  # batches of this epoch already consumed
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` for negative or fractional coordinates."""
+        for name, value in self.to_json().items():
+            if not isinstance(value, int) or value < 0:
+                raise ValueError(
+                    f"`{name}` of a position must be an integer of at least "
+                    f"0. Received: {value!r}. Take positions from `advance`."
+                )
+
+    def advance(self, num_batches: int, batches_per_epoch: int) -> "Position":
+        """The position after some more global batches.
+
+        Args:
+            num_batches: batches consumed since this position.
+            batches_per_epoch: `StreamOrder.batches_per_epoch`.
+        """
+        epochs, batch = divmod(self.batch + num_batches, batches_per_epoch)
+        return Position(self.epoch + epochs, batch)
+
+    def to_json(self) -> dict[str, int]:
+        """The coordinates as a mapping that JSON can hold."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, coordinates: Mapping[str, int]) -> "Position":
+        """Reads what `to_json` gave.
+
+        Raises:
+            ValueError: if a coordinate is absent, unknown or negative.
+        """
+        if set(coordinates) != {"epoch", "batch"}:
+            raise ValueError(
+                "An input position has the fields epoch and batch. Received: "
+                f"{sorted(coordinates)}. The checkpoint is of another format."
+            )
+        return cls(**coordinates)
+
+
+@dataclasses.dataclass(frozen=True)
+class StreamOrder:
+    """Which example comes when, for one dataset, seed and batch size.
+
+    Attributes:
+        shard_sizes: examples in each shard, in the manifest's order.
+        num_streams: canonical streams, C.
+        global_batch_size: rows of a global batch, B, a multiple of C.
+        seed: seed of the run.
+        shuffle_block: examples that a stream shuffles together.
+    """
+
+    shard_sizes: tuple[int, ...]
+    num_streams: int
+    global_batch_size: int
+    seed: int
+    shuffle_block: int
+
+    def __post_init__(self) -> None:
+        """Raises `ValueError` if the streams cannot fill a global batch."""
+        for name in ("num_streams", "global_batch_size", "shuffle_block"):
+            if getattr(self, name) < 1:
+                raise ValueError(
+                    f"`{name}` must be at least 1. Received: "
+                    f"{getattr(self, name)}."
+                )
+        randomness.purpose_key(self.seed, randomness.DATA_ORDER)
+        if self.global_batch_size % self.num_streams:
+            raise ValueError(
+                "`num_streams` must divide the global batch. Received: "
+                f"num_streams={self.num_streams}, "
+                f"global_batch_size={self.global_batch_size}. Change one."
+            )
+        if self.batches_per_epoch < 1:
+            raise ValueError(
+                "The training split must fill at least one global batch, with "
+                "equally many examples in each stream. Received: "
+                f"{self.num_examples} examples for "
+                f"global_batch_size={self.global_batch_size} from "
+                f"num_streams={self.num_streams}. Build a larger dataset or "
+                "use a smaller batch."
+            )
+
+    @property
+    def num_examples(self) -> int:
+        """Examples of the dataset, N."""
+        return sum(self.shard_sizes)
+
+    @property
+    def examples_per_stream(self) -> int:
+        """Examples in one stream's range, n."""
+        return self.num_examples // self.num_streams
+
+    @property
+    def rows_per_stream(self) -> int:
+        """Rows of a global batch that come from one stream, B / C."""
+        return self.global_batch_size // self.num_streams
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Global batches of one epoch."""
+        return self.examples_per_stream // self.rows_per_stream
+
+    @property
+    def _num_blocks(self) -> int:
+        return -(-self.examples_per_stream // self.shuffle_block)
+
+    def first_block(self, first_example: tf.Tensor) -> tf.Tensor:
+        """The block, from 0, that holds an example of a stream's range."""
+        return first_example // self.shuffle_block
+
+    def stream_pieces(
+        self, epoch: tf.Tensor, stream: tf.Tensor, first_block: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Runs of records that make up a stream's range, from a block on.
+
+        Args:
+            epoch: scalar int64.
+            stream: scalar int64, the canonical stream.
+            first_block: scalar int64, blocks of the range to leave out.
+
+        Returns:
+            `[k]` int64 each, in reading order: index of the shard, its first
+            record to read, and how many.
+        """
+        shards, starts, counts = self._ring(epoch)
+        ends = tf.cumsum(counts)
+        begins = ends - counts
+        low = stream * self.examples_per_stream
+        high = low + self.examples_per_stream
+        low += first_block * self.shuffle_block
+        begins_inside = tf.maximum(begins, low)
+        sizes_inside = tf.minimum(ends, high) - begins_inside
+        inside = tf.reshape(tf.where(sizes_inside > 0), [-1])
+        return (
+            tf.gather(shards, inside),
+            tf.gather(starts + begins_inside - begins, inside),
+            tf.gather(sizes_inside, inside),
+        )
+
+    def _ring(self, epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The epoch's shards end to end; the first one's head comes last."""
+        num_shards = len(self.shard_sizes)
+        shards = _shuffle(
+            tf.range(num_shards, dtype=tf.int64), self._seed(epoch, 0)
+        )
+        sizes = tf.gather(tf.constant(self.shard_sizes, tf.int64), shards)
+        opening = tf.random.stateless_uniform(
+            [1], self._seed(epoch, 1), 0, tf.maximum(sizes[0], 1), tf.int64,
+            alg="philox",
+        )  # fmt: skip
+        starts = tf.concat([opening, tf.zeros_like(sizes)], axis=0)
+        counts = tf.concat([sizes[:1] - opening, sizes[1:], opening], axis=0)
+        return tf.concat([shards, shards[:1]], axis=0), starts, counts
+
+    def shuffle(
+        self,
+        records: tf.Tensor,
+        epoch: tf.Tensor,
+        stream: tf.Tensor,
+        block: tf.Tensor,
+        first_example: tf.Tensor,
+    ) -> tf.Tensor:
+        """Permutes one block and leaves out what this run must not see.
+
+        Args:
+            records: `[m]`, the block as read.
+            epoch: scalar int64.
+            stream: scalar int64.
+            block: scalar int64, the block of the stream's range from 0.
+            first_example: scalar int64, examples of the range that were
+                consumed before.
+
+        Returns:
+            `[m']`: the permuted block without consumed examples and without
+            those that would not fill a batch at the epoch's end.
+
+        Raises:
+            tf.errors.InvalidArgumentError: on iteration, if the shards hold
+                fewer records than `shard_sizes` says.
+        """
+        begin = block * self.shuffle_block
+        expected = tf.minimum(
+            self.examples_per_stream - begin, self.shuffle_block
+        )
+        tf.debugging.assert_equal(
+            tf.size(records, tf.int64), expected, MISSING_RECORDS
+        )
+        seed = self._seed(epoch, 2 + stream * self._num_blocks + block)
+        num_used = self.batches_per_epoch * self.rows_per_stream
+        first = tf.maximum(first_example - begin, 0)
+        last = tf.maximum(num_used - begin, first)
+        return _shuffle(records, seed)[first:last]
+
+    def _seed(self, epoch: tf.Tensor, place: tf.Tensor | int) -> tf.Tensor:
+        """The seed of one of an epoch's permutations, `[2]` int64."""
+        places = 2 + self.num_streams * self._num_blocks
+        key = randomness.purpose_key(self.seed, randomness.DATA_ORDER)
+        counter = tf.cast(epoch, tf.int64) * places + place
+        return tf.stack([tf.constant(key, tf.int64), counter])
+
+
+def _shuffle(values: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    return tf.random.experimental.stateless_shuffle(
+        values, seed=seed, alg="philox"
+    )

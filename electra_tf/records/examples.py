@@ -1,0 +1,300 @@
+"""Documents of token ids to ELECTRA's one- and two-segment examples.
+
+The rules, and the order in which random numbers are drawn, are those of the
+original's `build_pretraining_dataset.py` (class `ExampleBuilder`), so that an
+equally seeded generator gives equal examples and ends in an equal state. The
+work goes by token counts: a line is a pair of offsets, and ids are copied once
+per example.
+"""
+
+import random
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+# In the original's words: as in classification tasks, one segment only.
+SINGLE_SEGMENT_PROBABILITY = 0.1
+SINGLE_SEGMENT_TARGET = 100_000
+JOIN_FIRST_SEGMENT_PROBABILITY = 0.5
+SHORT_EXAMPLE_PROBABILITY = 0.05
+MIN_TARGET_LENGTH = 5
+
+_Span = tuple[int, int]
+
+
+class Examples(NamedTuple):
+    """Segment pairs without special tokens, stored end to end.
+
+    Attributes:
+      token_ids: `[num_tokens]` int32; per example its first segment, then its
+        second.
+      first_lengths: `[num_examples]` int32, tokens of each first segment.
+      second_lengths: `[num_examples]` int32; 0 where there is no second one.
+    """
+
+    token_ids: np.ndarray
+    first_lengths: np.ndarray
+    second_lengths: np.ndarray
+
+
+class ExampleBuilder:
+    """Collects lines until they reach a target length, then makes an example.
+
+    Lines are added by document; the end of a document always ends the example
+    under construction. Everything that a later example needs from an earlier
+    one is the generator's state and the current target length, both kept here.
+
+    Args:
+      max_seq_length: tokens per example, [CLS] and [SEP]s included; at least 5.
+      rng: source of random numbers: a `random.Random` or the module `random`.
+      keep_overflow: whether the tokens that the original cuts off begin the
+        next example of the same document. False reproduces the original.
+    """
+
+    def __init__(
+        self,
+        max_seq_length: int,
+        rng: random.Random,
+        keep_overflow: bool = False,
+    ):
+        if max_seq_length < MIN_TARGET_LENGTH:
+            raise ValueError(
+                f"max_seq_length must be at least {MIN_TARGET_LENGTH}. "
+                f"Received: {max_seq_length}."
+            )
+        self._max_seq_length = max_seq_length
+        self._rng = rng
+        self._keep_overflow = keep_overflow
+        self._target_length = max_seq_length
+        # The unfinished example: its tokens, its lines as spans of them.
+        self._token_ids = np.zeros([0], np.int32)
+        self._lines: list[_Span] = []
+        self._num_pending = 0
+        # Finished examples that `take` has not handed out yet.
+        self._pieces: list[np.ndarray] = []
+        self._first_lengths: list[int] = []
+        self._second_lengths: list[int] = []
+
+    def add_document(
+        self, token_ids: np.ndarray, line_lengths: Iterable[int]
+    ) -> None:
+        """Adds one whole document; see `add_lines`."""
+        self.add_lines(token_ids, line_lengths)
+        self.end_document()
+
+    def add_lines(
+        self, token_ids: np.ndarray, line_lengths: Iterable[int]
+    ) -> None:
+        """Adds lines to the document under construction.
+
+        Lines without tokens may be left out: they change neither the examples
+        nor the random numbers.
+
+        Args:
+          token_ids: `[num_tokens]` int32, the lines' ids end to end. Not
+            copied: leave it unchanged until the document's end.
+          line_lengths: tokens of each line, as plain integers; they add up to
+            num_tokens.
+        """
+        if self._lines:
+            token_ids = self._prepend_pending(token_ids)
+        self._token_ids = token_ids
+        begin = self._num_pending
+        lines, target_length = self._lines, self._target_length
+        num_pending = self._num_pending
+        for length in line_lengths:
+            if not length:
+                continue
+            end = begin + length
+            lines.append((begin, end))
+            begin = end
+            num_pending += length
+            while num_pending >= target_length:
+                self._num_pending = num_pending
+                self._make_example()
+                lines, target_length = self._lines, self._target_length
+                num_pending = self._num_pending
+        self._num_pending = num_pending
+
+    def end_document(self) -> None:
+        """Makes the last example of the document, if any token is left."""
+        while self._num_pending:
+            self._make_example()
+
+    def take(self) -> Examples:
+        """Returns the examples finished since the last call, in order."""
+        token_ids = np.zeros([0], np.int32)
+        if self._pieces:
+            token_ids = np.concatenate(self._pieces)
+        examples = Examples(
+            token_ids,
+            np.array(self._first_lengths, np.int32),
+            np.array(self._second_lengths, np.int32),
+        )
+        self._pieces, self._first_lengths, self._second_lengths = [], [], []
+        return examples
+
+    def _prepend_pending(self, token_ids: np.ndarray) -> np.ndarray:
+        """Returns the unfinished lines' ids, then the new ones."""
+        pending = [self._token_ids[begin:end] for begin, end in self._lines]
+        ends = np.cumsum([len(line) for line in pending]).tolist()
+        self._lines = list(zip([0, *ends], ends, strict=False))
+        return np.concatenate([*pending, token_ids])
+
+    def _make_example(self) -> None:
+        """Turns the pending lines into one example and draws the next target.
+
+        The cut is at the maximum length, not at the target: a short target
+        only makes the lines stop early.
+        """
+        first, second, num_first = self._split_lines()
+        num_second = self._num_pending - num_first
+        rest: list[_Span] = []
+        limit = self._max_seq_length - 2
+        if num_first > limit:
+            first, rest = _cut(first, limit)
+            num_first = limit
+        limit = max(0, self._max_seq_length - 3 - num_first)
+        if num_second > limit:
+            second, second_rest = _cut(second, limit)
+            rest += second_rest
+            num_second = limit
+        for begin, end in first + second:
+            self._pieces.append(self._token_ids[begin:end])
+        self._first_lengths.append(num_first)
+        self._second_lengths.append(num_second)
+
+        self._lines = []
+        self._num_pending = 0
+        if self._keep_overflow:
+            self._lines = sorted(rest)
+            self._num_pending = sum(end - begin for begin, end in rest)
+        if self._rng.random() < SHORT_EXAMPLE_PROBABILITY:
+            self._target_length = self._rng.randint(
+                MIN_TARGET_LENGTH, self._max_seq_length
+            )
+        else:
+            self._target_length = self._max_seq_length
+
+    def _split_lines(self) -> tuple[list[_Span], list[_Span], int]:
+        """Returns the two segments as spans, and the length of the first.
+
+        A line joins the first segment if that is empty, if it fits strictly
+        below the first segment's target, or half of the time if it is the one
+        that crosses the target. The conditions' order decides how many random
+        numbers are drawn. A later short line may still fit the first segment,
+        so a segment is not always one run of lines.
+        """
+        random_number = self._rng.random
+        if random_number() < SINGLE_SEGMENT_PROBABILITY:
+            target = SINGLE_SEGMENT_TARGET
+        else:
+            # Minus [CLS] and two [SEP], which are not in the text yet.
+            target = (self._target_length - 3) // 2
+        first: list[_Span] = [self._lines[0]]
+        second: list[_Span] = []
+        num_first = first[0][1] - first[0][0]
+        for begin, end in self._lines[1:]:
+            length = end - begin
+            if num_first + length < target or (
+                not second
+                and num_first < target
+                and random_number() < JOIN_FIRST_SEGMENT_PROBABILITY
+            ):
+                num_first += length
+                spans = first
+            else:
+                spans = second
+            if spans and spans[-1][1] == begin:
+                spans[-1] = (spans[-1][0], end)
+            else:
+                spans.append((begin, end))
+        return first, second, num_first
+
+
+def select_examples(examples: Examples, indices: np.ndarray) -> Examples:
+    """Returns the examples at the given indices, in that order."""
+    lengths = examples.first_lengths + examples.second_lengths
+    begins = np.cumsum(lengths, dtype=np.int64) - lengths
+    chosen = lengths[indices].astype(np.int64)
+    # Entry i of the result lies at its own position shifted by how far its
+    # example moved.
+    shifts = begins[indices] - (np.cumsum(chosen) - chosen)
+    positions = np.arange(chosen.sum()) + np.repeat(shifts, chosen)
+    return Examples(
+        examples.token_ids[positions],
+        examples.first_lengths[indices],
+        examples.second_lengths[indices],
+    )
+
+
+def join_examples(parts: Sequence[Examples]) -> Examples:
+    """Returns the examples of all parts, one part after the other."""
+    if not parts:
+        empty = np.zeros([0], np.int32)
+        return Examples(empty, empty, empty)
+    return Examples(
+        *(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    )
+
+
+def build_features(
+    examples: Examples,
+    max_seq_length: int,
+    cls_id: int,
+    sep_id: int,
+    pad_id: int = 0,
+) -> dict[str, np.ndarray]:
+    """Returns the padded rows of the examples, special tokens added.
+
+    A row is `[CLS] first [SEP]`, then `second [SEP]` if there is a second
+    segment, then padding.
+
+    Args:
+      examples: n examples, none longer than the maximum allows.
+      max_seq_length: the row length S.
+      cls_id: id of [CLS].
+      sep_id: id of [SEP].
+      pad_id: id of [PAD]; the original writes 0 whatever the vocabulary says.
+
+    Returns:
+      `input_ids`, `input_mask`, `segment_ids`, each `[n, S]` int32.
+    """
+    first_lengths = examples.first_lengths[:, np.newaxis]
+    second_lengths = examples.second_lengths[:, np.newaxis]
+    has_second = second_lengths > 0
+    lengths = first_lengths + second_lengths + 2 + has_second
+    columns = np.arange(max_seq_length, dtype=np.int32)
+    is_real = columns < lengths
+    is_second = is_real & (columns >= first_lengths + 2)
+    is_separator = (columns == first_lengths + 1) | (
+        is_second & (columns == lengths - 1)
+    )
+    is_token = is_real & ~is_separator
+    is_token[:, 0] = False
+    input_ids = np.full(is_real.shape, pad_id, np.int32)
+    # Row-major order visits the tokens in just the order they are stored in.
+    input_ids[is_token] = examples.token_ids
+    input_ids[is_separator] = sep_id
+    input_ids[:, 0] = cls_id
+    return {
+        "input_ids": input_ids,
+        "input_mask": is_real.astype(np.int32),
+        "segment_ids": is_second.astype(np.int32),
+    }
+
+
+def _cut(spans: list[_Span], limit: int) -> tuple[list[_Span], list[_Span]]:
+    """Splits spans after `limit` tokens, into the kept and the rest."""
+    kept: list[_Span] = []
+    for index, (begin, end) in enumerate(spans):
+        if end - begin > limit:
+            middle = begin + limit
+            if limit:
+                kept.append((begin, middle))
+            return kept, [(middle, end), *spans[index + 1 :]]
+        kept.append((begin, end))
+        limit -= end - begin
+    return kept, []

@@ -1,0 +1,344 @@
+"""One corpus file to documents: text, JSON lines, WikiExtractor, archives.
+
+Lines end at line feeds alone and are then stripped of everything that Python
+calls white space, as the original does; a line that is empty after that is
+blank. Bytes that are not UTF-8 are replaced by U+FFFD and counted by file.
+"""
+
+import bz2
+import contextlib
+import gzip
+import json
+import lzma
+import os
+import re
+import tarfile
+import zlib
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import IO
+from typing import Any
+from typing import NamedTuple
+
+FORMATS = ("text", "jsonl", "wiki", "archive")
+_COMPRESSED_SUFFIXES = (".gz", ".xz", ".bz2")
+_JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
+_DECOMPRESSION_ERRORS = (
+    EOFError,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zlib.error,
+)
+_BLOCK_BYTES = 1 << 22
+_TAR_MAGIC = slice(257, 262)
+_WIKI_START = "<doc "
+_WIKI_END = "</doc>"
+# A document end among stripped lines, where no line can be empty.
+_END_OF_DOCUMENT = ""
+# Control characters that no text has: all but those that move the cursor and
+# the escape character.
+_CONTROL_BYTES = bytes(set(range(32)) - set(b"\b\t\n\v\f\r\x1b"))
+_MAX_UNREADABLE = 0.1
+# JSON can spell halves of characters, which no encoding can.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class CorpusError(ValueError):
+    """A corpus that cannot be read as asked; says which file and line."""
+
+
+class Document(NamedTuple):
+    """Text that belongs together.
+
+    Attributes:
+      source: name of the file it comes from.
+      lines: stripped, non-empty lines.
+      is_continued: whether the next item goes on with the same document; very
+        long documents come in several pieces.
+    """
+
+    source: str
+    lines: list[str]
+    is_continued: bool = False
+
+
+class ReadingOptions(NamedTuple):
+    """How files become documents.
+
+    Attributes:
+      format: one of `FORMATS`, or "auto": by file name and first bytes.
+      blanks_separate_docs: in plain text, whether a blank line ends the
+        document; otherwise a file is one document.
+      text_field: the member of each JSON object that holds the text.
+    """
+
+    format: str = "auto"
+    blanks_separate_docs: bool = True
+    text_field: str = "text"
+
+
+class FileReader:
+    """The documents of one file, or of a range of its bytes.
+
+    Args:
+      path: the file.
+      name: what errors and counts call it.
+      options: how to read it.
+      begin: first byte of the range; a document must begin there.
+      end: byte after the range; None for the end of the file.
+
+    Attributes:
+      invalid_utf8: byte sequences replaced so far.
+      num_bytes: bytes read so far, as they are on the disk.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        options: ReadingOptions,
+        begin: int = 0,
+        end: int | None = None,
+    ):
+        self._path = path
+        self._name = name
+        self._options = options
+        self._begin = begin
+        self._end = end
+        self.invalid_utf8 = 0
+        self.num_bytes = 0
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yields the documents in the file's order.
+
+        Raises:
+          CorpusError: for a file that is no text, is cut off, or holds
+            something else than its format says.
+        """
+        with _damage_named(self._path), open(self._path, "rb") as raw:
+            raw.seek(self._begin)
+            yield from self._documents(self._line_blocks(raw))
+            self.num_bytes = raw.tell() - self._begin
+
+    def _documents(self, blocks: Iterable[list[str]]) -> Iterator[Document]:
+        """Gathers lines up to each `_END_OF_DOCUMENT`."""
+        lines: list[str] = []
+        is_continued = False
+        for block in blocks:
+            for line in block:
+                if line:
+                    lines.append(line)
+                elif lines or is_continued:
+                    yield Document(self._name, lines)
+                    lines, is_continued = [], False
+            if sum(map(len, lines)) > _BLOCK_BYTES:
+                yield Document(self._name, lines, is_continued=True)
+                lines, is_continued = [], True
+        if lines or is_continued:
+            yield Document(self._name, lines)
+
+    def _line_blocks(self, raw: IO[bytes]) -> Iterator[list[str]]:
+        """Yields lists of stripped lines and document ends."""
+        file_format = self._options.format
+        if file_format == "auto":
+            file_format = detect_format(self._path)
+        stream = _decompressed(raw, self._path)
+        if file_format == "archive":
+            yield from self._archive_members(stream, raw)
+            return
+        line_number = 1
+        for text in self._texts(stream, raw):
+            lines = [line.strip() for line in text.split("\n")]
+            if file_format == "jsonl":
+                yield self._json_lines(lines, line_number)
+            elif file_format == "wiki":
+                yield _wiki_lines(lines)
+            elif self._options.blanks_separate_docs:
+                yield lines
+            else:
+                yield list(filter(None, lines))
+            line_number += len(lines)
+
+    def _texts(self, stream: IO[bytes], raw: IO[bytes]) -> Iterator[str]:
+        """Yields the decoded text in blocks of whole lines.
+
+        The line feed between two blocks belongs to neither.
+        """
+        remaining = None if self._end is None else self._end - self._begin
+        rest = b""
+        while True:
+            size = _BLOCK_BYTES
+            if remaining is not None:
+                size = min(size, remaining)
+                remaining -= size
+            block = stream.read(size) if size else b""
+            self.num_bytes = raw.tell() - self._begin
+            if not block:
+                break
+            head, line_feed, tail = block.rpartition(b"\n")
+            if line_feed:
+                yield self._decode(rest + head, self._path)
+                rest = tail
+            else:
+                rest += tail
+        if rest:
+            yield self._decode(rest, self._path)
+
+    def _decode(self, data: bytes, place: str) -> str:
+        """Returns the text; counts what had to be replaced.
+
+        Raises:
+          CorpusError: if more than a tenth of it is unreadable.
+        """
+        num_replaced = 0
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            text = data.decode(errors="replace")
+            num_replaced = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
+            self.invalid_utf8 += num_replaced
+        num_control = len(data) - len(data.translate(None, _CONTROL_BYTES))
+        num_unreadable = num_replaced + num_control
+        if num_unreadable > _MAX_UNREADABLE * len(text):
+            raise CorpusError(
+                f"{place} is no UTF-8 text: {num_unreadable} of {len(text)} "
+                "characters are control characters or undecodable. Take "
+                "binary files out of the corpus; convert other encodings, "
+                "for example with iconv."
+            )
+        return text.removeprefix("\ufeff")
+
+    def _json_lines(self, lines: list[str], line_number: int) -> list[str]:
+        """Returns the texts' lines of one JSON object per line."""
+        result: list[str] = []
+        for number, line in enumerate(lines, line_number):
+            if not line:
+                continue
+            place = f"{self._path}, line {number}"
+            if self._begin:
+                place += f" after byte {self._begin}"
+            text = json_text(line, self._options.text_field, place)
+            text, num_replaced = _SURROGATE.subn("\ufffd", text)
+            self.invalid_utf8 += num_replaced
+            result += text_lines(text)
+            result.append(_END_OF_DOCUMENT)
+        return result
+
+    def _archive_members(
+        self, stream: IO[bytes], raw: IO[bytes]
+    ) -> Iterator[list[str]]:
+        """Yields each regular file of a tar archive as one document.
+
+        Blank lines separate nothing here, as in the original's
+        `build_openwebtext_pretraining_dataset.py`.
+        """
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                content = archive.extractfile(member)
+                if content is None:
+                    continue
+                place = f"{self._path}, member {member.name}"
+                text = self._decode(content.read(), place)
+                self.num_bytes = raw.tell()
+                yield [*text_lines(text), _END_OF_DOCUMENT]
+
+
+def detect_format(path: str) -> str:
+    """Returns which of `FORMATS` a file has, by its name and first bytes.
+
+    A tar archive may lack the suffix: the parts of OpenWebText are called
+    `urlsf_subset00-1_data.xz`.
+    """
+    stem, suffix = os.path.splitext(path.lower())
+    if suffix in _COMPRESSED_SUFFIXES:
+        suffix = os.path.splitext(stem)[1]
+    with _damage_named(path), open(path, "rb") as raw:
+        head = _decompressed(raw, path).read(512)
+    if suffix == ".tar" or head[_TAR_MAGIC] == b"ustar":
+        return "archive"
+    if suffix in _JSON_SUFFIXES:
+        return "jsonl"
+    if head.removeprefix(b"\xef\xbb\xbf").startswith(_WIKI_START.encode()):
+        return "wiki"
+    return "text"
+
+
+def is_compressed(path: str) -> bool:
+    """Returns whether the file name promises a compressed file."""
+    return path.lower().endswith(_COMPRESSED_SUFFIXES)
+
+
+def is_document_start(line: bytes, file_format: str) -> bool:
+    """Returns whether a file may be cut before this line."""
+    if file_format == "wiki":
+        return line.startswith(_WIKI_START.encode())
+    return file_format == "jsonl" or not line.strip()
+
+
+def json_text(line: str, field: str, place: str) -> str:
+    """Returns the text of one JSON object.
+
+    Raises:
+      CorpusError: names the place and what was found there instead.
+    """
+    try:
+        value: Any = json.loads(line)
+    except ValueError as error:
+        raise CorpusError(
+            f"{place}: expected one JSON object. Received: {line[:40]!r} "
+            f"({error}). For plain text choose the format `text`."
+        ) from error
+    if not isinstance(value, dict):
+        raise CorpusError(
+            f"{place}: expected one JSON object. Received: {line[:40]!r}."
+        )
+    if not isinstance(value.get(field), str):
+        raise CorpusError(
+            f"{place}: expected a text in the member {field!r}. Received the "
+            f"members {sorted(value)}. Name the right one as text field."
+        )
+    return value[field]
+
+
+def text_lines(text: str) -> list[str]:
+    """Returns the stripped lines of a text, without the blank ones."""
+    lines = [line.strip() for line in text.split("\n")]
+    return list(filter(None, lines))
+
+
+@contextlib.contextmanager
+def _damage_named(path: str) -> Iterator[None]:
+    """Turns the many errors of decompression into one that names the file."""
+    try:
+        yield
+    except (*_DECOMPRESSION_ERRORS, OSError) as error:
+        # The system's own errors have a number, and name the file already.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise CorpusError(
+            f"{path} is damaged or cut off: {error}. Replace it or take it "
+            "out of the corpus."
+        ) from error
+
+
+def _wiki_lines(lines: list[str]) -> list[str]:
+    """Returns the lines inside WikiExtractor's `<doc>` elements."""
+    result = []
+    for line in lines:
+        if line == _WIKI_END or line.startswith(_WIKI_START):
+            result.append(_END_OF_DOCUMENT)
+        elif line:
+            result.append(line)
+    return result
+
+
+def _decompressed(raw: IO[bytes], path: str) -> IO[bytes]:
+    """Returns a stream of the file's content."""
+    suffix = os.path.splitext(path.lower())[1]
+    if suffix == ".gz":
+        return gzip.open(raw)
+    if suffix == ".xz":
+        return lzma.open(raw)
+    if suffix == ".bz2":
+        return bz2.open(raw)
+    return raw

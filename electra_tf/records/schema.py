@@ -1,0 +1,184 @@
+"""The features of one record, written and read side by side.
+
+A record is a serialised `tf.train.Example` with the original's three features.
+Filling one message per example in Python would take longer than tokenizing its
+text, so the wire format is laid down here for many examples at once; the bytes
+are those of `tf.train.Example.SerializeToString(deterministic=True)`.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+# Each feature is an int64 list of max_seq_length values:
+#   input_ids: [CLS] first segment [SEP] second segment [SEP], then [PAD].
+#   input_mask: 1 at real tokens, 0 at padding.
+#   segment_ids: 0 in the first segment and at padding, 1 in the second.
+# Sorted by name, as a deterministic serialisation has them.
+FEATURE_NAMES = ("input_ids", "input_mask", "segment_ids")
+
+
+def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
+    """Returns the records of many examples.
+
+    Args:
+      features: for each of `FEATURE_NAMES` an `[n, S]` array; ids from 0 to
+        2**31 - 1, masks and segments 0 or 1.
+
+    Returns:
+      n serialised `tf.train.Example` messages.
+
+    Raises:
+      ValueError: if the features are not exactly the expected ones, of one
+        shape and in range.
+    """
+    _check_features(features)
+    flat_ids, ends = _pack_ids(features["input_ids"])
+    num_rows, num_columns = features["input_ids"].shape
+    # Masks and segments take one byte per value, so the second part of all
+    # records has one length and is laid out as a matrix.
+    columns = []
+    for name in FEATURE_NAMES[1:]:
+        header = np.frombuffer(_feature_header(name, num_columns), np.uint8)
+        columns.append(np.tile(header, [num_rows, 1]))
+        columns.append(features[name].astype(np.uint8))
+    flat_tails = np.concatenate(columns, axis=1).tobytes()
+    tail_size = len(flat_tails) // max(num_rows, 1)
+    records = []
+    begin = tail_begin = 0
+    for end in ends:
+        tail_end = tail_begin + tail_size
+        records.append(
+            _record_header(end - begin, tail_size)
+            + flat_ids[begin:end]
+            + flat_tails[tail_begin:tail_end]
+        )
+        begin, tail_begin = end, tail_end
+    return records
+
+
+def parse_examples(
+    serialized: "tf.Tensor", max_seq_length: int
+) -> dict[str, "tf.Tensor"]:
+    """Returns the features of a batch of records; runs inside tf.data.
+
+    Args:
+      serialized: `[n]` strings, each one record.
+      max_seq_length: the length S that every feature must have; TensorFlow
+        raises InvalidArgumentError for a record of another length.
+
+    Returns:
+      For each of `FEATURE_NAMES` an `[n, S]` int32 tensor.
+    """
+    import tensorflow as tf
+
+    specification = {
+        name: tf.io.FixedLenFeature([max_seq_length], tf.int64)
+        for name in FEATURE_NAMES
+    }
+    features = tf.io.parse_example(serialized, specification)
+    return {name: tf.cast(features[name], tf.int32) for name in FEATURE_NAMES}
+
+
+def _check_features(features: Mapping[str, np.ndarray]) -> None:
+    """Raises unless the features fit `serialize_examples`."""
+    if sorted(features) != list(FEATURE_NAMES):
+        raise ValueError(
+            f"A record holds {list(FEATURE_NAMES)}. "
+            f"Received: {sorted(features)}."
+        )
+    shapes = {name: features[name].shape for name in FEATURE_NAMES}
+    if len(set(shapes.values())) > 1 or len(shapes["input_ids"]) != 2:
+        raise ValueError(
+            "All features must have one shape [examples, max_seq_length]. "
+            f"Received: {shapes}."
+        )
+    for name in FEATURE_NAMES:
+        values = features[name]
+        largest = 2**31 - 1 if name == "input_ids" else 1
+        if values.size and not 0 <= values.min() <= values.max() <= largest:
+            raise ValueError(
+                f"Values of {name} must be from 0 to {largest}. Received: "
+                f"{int(values.min())} to {int(values.max())}."
+            )
+
+
+def _pack_ids(values: np.ndarray) -> tuple[bytes, list[int]]:
+    """Returns the varints of all rows end to end, and where each row ends."""
+    if not values.size:
+        return b"", [0] * len(values)
+    encoded, is_used = _encode_varints(values)
+    row_sizes = is_used.reshape([len(values), -1]).sum(axis=1)
+    return encoded[is_used].tobytes(), np.cumsum(row_sizes).tolist()
+
+
+def _encode_varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the bytes of each value's varint, and which of them it uses.
+
+    Seven bits per byte, lowest first; the top bit says that another follows.
+
+    Args:
+      values: `[n, S]` integers below 2**31.
+
+    Returns:
+      `[n, S, width]` uint8 and bool.
+    """
+    values = values.astype(np.uint32)
+    largest = int(values.max())
+    width = max(1, -(-largest.bit_length() // 7))
+    encoded = np.empty([*values.shape, width], np.uint8)
+    is_used = np.ones(encoded.shape, bool)
+    for index in range(width):
+        shifted = values >> np.uint32(7 * index)
+        if index:
+            is_used[..., index] = shifted > 0
+        has_more = (shifted > 0x7F).astype(np.uint8) << 7
+        encoded[..., index] = (shifted & 0x7F).astype(np.uint8) | has_more
+    return encoded, is_used
+
+
+@functools.lru_cache(maxsize=65536)
+def _record_header(ids_size: int, tail_size: int) -> bytes:
+    """Returns the bytes before the packed ids of a record.
+
+    Args:
+      ids_size: bytes of the packed ids.
+      tail_size: bytes of the features after them.
+    """
+    header = _feature_header(FEATURE_NAMES[0], ids_size)
+    total = len(header) + ids_size + tail_size
+    return b"\x0a" + _varint(total) + header
+
+
+def _feature_header(name: str, packed_size: int) -> bytes:
+    """Returns the bytes before a feature's packed values.
+
+    The messages nest as Example { features(1): Features { feature(1): map
+    entry { key(1), value(2): Feature { int64_list(3): Int64List {
+    value(1) } } } } }; every level is a tag byte, a size and the content.
+
+    Args:
+      name: the feature's name.
+      packed_size: bytes of its values.
+    """
+    header = b""
+    for tag in (b"\x0a", b"\x1a", b"\x12"):
+        header = tag + _varint(len(header) + packed_size) + header
+    key = name.encode()
+    header = b"\x0a" + _varint(len(key)) + key + header
+    return b"\x0a" + _varint(len(header) + packed_size) + header
+
+
+def _varint(value: int) -> bytes:
+    """Returns one non-negative integer as a varint."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

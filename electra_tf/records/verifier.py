@@ -1,0 +1,231 @@
+"""Reads a whole dataset back and compares it with its manifests."""
+
+import dataclasses
+import functools
+import os
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from electra_tf.records.manifest import DatasetError
+from electra_tf.records.manifest import Manifest
+from electra_tf.records.manifest import Shard
+from electra_tf.records.manifest import describe_vocabulary
+from electra_tf.records.manifest import file_sha256
+from electra_tf.records.manifest import load_index
+from electra_tf.records.manifest import load_token_counts
+from electra_tf.records.progress import ProgressLine
+from electra_tf.records.schema import parse_examples
+from electra_tf.records.workers import Handler
+from electra_tf.records.workers import Report
+from electra_tf.records.workers import WorkerPool
+from electra_tf.records.workers import limit_threads
+from electra_tf.text.vocabulary import Vocabulary
+
+_EXAMPLES_AT_ONCE = 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class _ShardCheck:
+    """The order to read one shard back."""
+
+    path: str
+    shard: Shard
+    max_seq_length: int
+
+    def __str__(self) -> str:
+        return self.path
+
+
+def verify_dataset(
+    folder: str | os.PathLike, num_processes: int = 1
+) -> dict[str, int]:
+    """Reads every record back and checks it against the manifests.
+
+    Checked are size, checksum and number of records of every shard, the
+    length and form of every example, that ids exist, the token counts, that
+    shards are balanced, and that the vocabulary is the one recorded.
+
+    Args:
+      folder: the dataset folder.
+      num_processes: shards read at the same time.
+
+    Returns:
+      The number of examples of each split.
+
+    Raises:
+      DatasetError: lists everything that is wrong, with the shards' names.
+    """
+    folder = pathlib.Path(folder)
+    index = load_index(folder)
+    vocabulary = Vocabulary.load(folder)
+    manifests = {
+        split: Manifest.load(folder / split) for split in index["splits"]
+    }
+    problems = []
+    tasks = []
+    for split, manifest in manifests.items():
+        problems += _check_manifest(folder / split, manifest, vocabulary)
+        if manifest.num_examples != index["splits"][split]["num_examples"]:
+            problems.append(f"{folder}: the manifests differ on {split}")
+        tasks += [
+            _ShardCheck(
+                str(folder / split / shard.name), shard, manifest.max_seq_length
+            )
+            for shard in manifest.shards
+        ]
+    counts = {
+        split: np.zeros([vocabulary.size], np.int64) for split in manifests
+    }
+    total = sum(manifest.num_examples for manifest in manifests.values())
+    start = functools.partial(_start_check, vocabulary)
+    pool = WorkerPool(start, num_processes)
+    with ProgressLine("Verifying", total, "examples") as line, pool:
+        for task, (found, token_counts) in pool.run(tasks, line.advance):
+            problems += found
+            counts[pathlib.Path(task.path).parent.name] += token_counts
+    for split in manifests:
+        recorded = load_token_counts(folder / split)
+        if not problems and not np.array_equal(recorded, counts[split]):
+            problems.append(f"{folder / split}: the token counts differ")
+    if problems:
+        raise DatasetError(
+            f"{folder} is damaged:\n  " + "\n  ".join(problems) + "\nDelete "
+            "damaged shards and run the builder again with --resume."
+        )
+    return {split: each.num_examples for split, each in manifests.items()}
+
+
+def _start_check(vocabulary: Vocabulary) -> Handler:
+    """Returns the function that checks a shard in a worker process."""
+    limit_threads()
+    return functools.partial(_check_shard, vocabulary)
+
+
+def _check_manifest(
+    folder: pathlib.Path, manifest: Manifest, vocabulary: Vocabulary
+) -> list[str]:
+    """Returns what is wrong with a manifest by itself."""
+    problems = []
+    if manifest.vocabulary != describe_vocabulary(vocabulary):
+        problems.append(
+            f"{folder.parent}: the vocabulary is not the recorded one "
+            f"(sha256 {vocabulary.sha256}, recorded "
+            f"{manifest.vocabulary['sha256']})"
+        )
+    sizes = [shard.num_examples for shard in manifest.shards]
+    if sum(sizes) != manifest.num_examples:
+        problems.append(f"{folder}: shards hold {sum(sizes)} examples, the "
+                        f"manifest says {manifest.num_examples}")  # fmt: skip
+    if max(sizes) - min(sizes) > 1:
+        problems.append(
+            f"{folder}: shards are not balanced, they hold {min(sizes)} to "
+            f"{max(sizes)} examples"
+        )
+    return problems
+
+
+def _check_shard(
+    vocabulary: Vocabulary, task: _ShardCheck, report: Report
+) -> tuple[list[str], np.ndarray]:
+    """Returns what is wrong with one shard, and its token counts."""
+    import tensorflow as tf
+
+    counts = np.zeros([vocabulary.size], np.int64)
+    path, shard = pathlib.Path(task.path), task.shard
+    if not path.is_file():
+        return [f"{path} is missing"], counts
+    problems = []
+    num_bytes = path.stat().st_size
+    if num_bytes != shard.num_bytes:
+        kind = "truncated" if num_bytes < shard.num_bytes else "too long"
+        problems.append(
+            f"{path} is {kind}: {num_bytes} bytes, the manifest says "
+            f"{shard.num_bytes}"
+        )
+    elif file_sha256(path) != shard.sha256:
+        problems.append(f"{path} was changed: its sha256 is not the recorded")
+    num_examples = num_tokens = 0
+    try:
+        for features in _read_batches(path, task.max_seq_length):
+            problem = _check_examples(features, vocabulary)
+            if problem:
+                problems.append(
+                    f"{path}: among the {_EXAMPLES_AT_ONCE} records from "
+                    f"{num_examples} on {problem}"
+                )
+                return problems, counts
+            counts += _count_tokens(features, vocabulary)
+            num_examples += len(features["input_ids"])
+            num_tokens += int(features["input_mask"].sum())
+            report(len(features["input_ids"]), len(features["input_ids"]))
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        problems.append(
+            f"{path}: reading fails after {num_examples} records: "
+            f"{str(error.message)[:200]}"
+        )
+        return problems, counts
+    found = (num_examples, num_tokens)
+    if found != (shard.num_examples, shard.num_tokens):
+        problems.append(
+            f"{path} holds {found[0]} examples, {found[1]} tokens; the "
+            f"manifest says {shard.num_examples} and {shard.num_tokens}"
+        )
+    return problems, counts
+
+
+def _read_batches(
+    path: pathlib.Path, max_seq_length: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the features of a shard, batch by batch."""
+    import tensorflow as tf
+
+    dataset = tf.data.TFRecordDataset(str(path)).batch(_EXAMPLES_AT_ONCE)
+    dataset = dataset.map(
+        lambda records: parse_examples(records, max_seq_length)
+    )
+    yield from dataset.as_numpy_iterator()
+
+
+def _check_examples(
+    features: dict[str, np.ndarray], vocabulary: Vocabulary
+) -> str | None:
+    """Returns what is wrong with the form of some example, if anything."""
+    input_ids = features["input_ids"]
+    input_mask = features["input_mask"]
+    if input_ids.min() < 0 or input_ids.max() >= vocabulary.size:
+        return (
+            f"an id is {input_ids.min()} or {input_ids.max()}, outside the "
+            f"vocabulary of {vocabulary.size}"
+        )
+    columns = np.arange(input_ids.shape[1])
+    lengths = input_mask.sum(axis=1, keepdims=True)
+    is_real = columns < lengths
+    last_ids = np.take_along_axis(input_ids, np.maximum(lengths, 1) - 1, axis=1)
+    if not np.array_equal(input_mask, is_real):
+        return "an input_mask is not ones followed by zeros"
+    if (input_ids[:, 0] != vocabulary.cls_id).any():
+        return "an example does not begin with [CLS]"
+    if (last_ids != vocabulary.sep_id).any():
+        return "an example does not end with [SEP]"
+    if (input_ids[~is_real] != vocabulary.pad_id).any():
+        return "an id is not [PAD] where input_mask is 0"
+    num_second = features["segment_ids"].sum(axis=1, keepdims=True)
+    is_second = is_real & (columns >= lengths - num_second)
+    if not np.array_equal(features["segment_ids"], is_second):
+        return "segment_ids are not zeros, then ones up to the padding"
+    return None
+
+
+def _count_tokens(
+    features: dict[str, np.ndarray], vocabulary: Vocabulary
+) -> np.ndarray:
+    """Returns how often each id of the text occurs: `[vocabulary]` int64."""
+    is_real = features["input_mask"] > 0
+    counts = np.bincount(
+        features["input_ids"][is_real], minlength=vocabulary.size
+    )
+    # Text never becomes these two: brackets are words of their own.
+    counts[[vocabulary.cls_id, vocabulary.sep_id]] = 0
+    return counts

@@ -1,0 +1,212 @@
+"""One integer per code point that says how the tokenizer treats it.
+
+The rules are those of the original's `model/tokenization.py`; they depend on
+the tokenizer's settings, so a table is made for each combination of them.
+"""
+
+import dataclasses
+import functools
+import re
+
+import numpy as np
+
+from electra_tf.text.unicode_tables import NUM_CODE_POINTS
+from electra_tf.text.unicode_tables import CodePoints
+from electra_tf.text.unicode_tables import load_character_properties
+from electra_tf.text.vocabulary import TokenizerSettings
+
+# Bits of a table entry. The combining class takes bits 8 to 15, the number of
+# the replacement (0: the character stays) all bits from 16.
+DROPPED = 1
+BLANK = 2
+IDEOGRAPH = 4
+MARK = 8
+PUNCTUATION = 16
+CASED = 32
+CASE_IGNORABLE = 64
+CLASS_SHIFT = 8
+CHANGE_SHIFT = 16
+
+CAPITAL_SIGMA = 0x3A3
+FINAL_SIGMA = 0x3C2
+_REPLACEMENT_CHARACTER = 0xFFFD
+_PAGE_SIZE = 256
+_MAX_UTF8_BYTES = 4
+_MAX_REPETITION = 1000  # the most that RE2 counts
+# The blocks that the original sets apart as "Chinese characters".
+_IDEOGRAPH_BLOCKS = (
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class CharacterTable:
+    """How each code point is treated, in pages that equal blocks share.
+
+    Attributes:
+      pages: `[0x1100]` int32, where the page of a code point begins in
+        `entries`, by the code point's upper bits (`code >> 8`).
+      entries: int32 bits as named above, by page start plus `code & 255`.
+      change_starts: `[num_changes + 1]` int32, where the replacement with this
+        number begins in `change_values`; number 0 is unused.
+      change_lengths: `[num_changes + 1]` int32, 1 for number 0.
+      change_values: int32 code points.
+    """
+
+    pages: np.ndarray
+    entries: np.ndarray
+    change_starts: np.ndarray
+    change_lengths: np.ndarray
+    change_values: np.ndarray
+
+
+def build_character_table(settings: TokenizerSettings) -> CharacterTable:
+    """Returns the table for the given casing mode."""
+    properties = load_character_properties()
+    changes = compute_changes(settings)
+    entries = compute_flags().copy()
+    entries |= properties.combining_class.astype(np.int32) << CLASS_SHIFT
+    starts, lengths, values = [0], [1], [0]
+    for number, (code, images) in enumerate(changes.items(), start=1):
+        entries[code] |= number << CHANGE_SHIFT
+        starts.append(len(values))
+        lengths.append(len(images))
+        values.extend(images)
+    blocks: dict[bytes, int] = {}
+    pages = [
+        blocks.setdefault(block.tobytes(), len(blocks) * _PAGE_SIZE)
+        for block in entries.reshape(-1, _PAGE_SIZE)
+    ]
+    return CharacterTable(
+        pages=np.array(pages, np.int32),
+        entries=np.frombuffer(b"".join(blocks), np.int32),
+        change_starts=np.array(starts, np.int32),
+        change_lengths=np.array(lengths, np.int32),
+        change_values=np.array(values, np.int32),
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def compute_flags() -> np.ndarray:
+    """Returns `[0x110000]` int32 flags, the same in every casing mode.
+
+    Control, format, private-use and unassigned characters (C*) vanish without
+    separating words, except tab, line feed and carriage return.
+    """
+    properties = load_character_properties()
+    categories = properties.categories
+    flags = np.zeros(NUM_CODE_POINTS, np.int32)
+    dropped = categories["C"].copy()
+    dropped[_REPLACEMENT_CHARACTER] = True
+    blank = categories["Zs"] | categories["Zl"] | categories["Zp"]
+    for code in map(ord, "\t\n\r"):
+        dropped[code] = False
+        blank[code] = True
+    ideograph = np.zeros(NUM_CODE_POINTS, bool)
+    for first, last in _IDEOGRAPH_BLOCKS:
+        ideograph[first : last + 1] = True
+    punctuation = categories["P"].copy()
+    for code in range(0x21, 0x7F):
+        punctuation[code] |= not chr(code).isalnum()
+    flags[dropped] |= DROPPED
+    flags[blank] |= BLANK
+    flags[ideograph & ~dropped] |= IDEOGRAPH
+    flags[categories["Mn"]] |= MARK
+    flags[punctuation] |= PUNCTUATION
+    flags[properties.is_cased] |= CASED
+    flags[properties.is_case_ignorable] |= CASE_IGNORABLE
+    flags.flags.writeable = False
+    return flags
+
+
+def compute_changes(settings: TokenizerSettings) -> dict[int, CodePoints]:
+    """Returns what lower-casing and decomposition make of single characters.
+
+    Marks are still there, since canonical reordering looks at them; the final
+    sigma depends on its neighbours and is not covered.
+    """
+    properties = load_character_properties()
+    if not settings.do_lower_case:
+        return {}
+    if not settings.strip_accents:
+        return dict(properties.lower)
+    changes = {}
+    for code in sorted(properties.lower.keys() | properties.decomposition):
+        changes[code] = properties.decompose(
+            properties.lower.get(code, (code,))
+        )
+    return changes
+
+
+def simple_text_pattern(settings: TokenizerSettings) -> str:
+    """Returns an RE2 pattern of texts that library operations treat exactly.
+
+    It matches texts of characters for which TensorFlow's and
+    tensorflow-text's own operations (NFD, removal of marks, ASCII
+    lower-casing, splitting) do what the rules say, whatever Unicode version
+    is built into them: nothing to drop, no capital that needs Unicode
+    lower-casing (that operation of TensorFlow follows the locale of the
+    process: Turkish has another lower-case I), no sigma, no spacing mark that
+    could be reordered.
+    """
+    properties = load_character_properties()
+    flags = compute_flags()
+    is_simple = properties.is_stable & (flags & DROPPED == 0)
+    is_simple[[ord("\t"), ord("\n"), ord("\r")]] = True
+    is_simple &= ~properties.categories["Zl"] & ~properties.categories["Zp"]
+    if settings.do_lower_case:
+        is_simple[CAPITAL_SIGMA] = False
+    if settings.do_lower_case and settings.strip_accents:
+        is_mark = flags & MARK != 0
+        is_simple &= is_mark | (properties.combining_class == 0)
+    for code, images in compute_changes(settings).items():
+        parts: CodePoints = (code,)
+        if settings.strip_accents:
+            parts = _strip(properties.decompose(parts), flags)
+            images = _strip(images, flags)
+        if _lower_ascii(parts) != images:
+            is_simple[code] = False
+    return f"[{_character_class(is_simple)}]*"
+
+
+def long_run_pattern(settings: TokenizerSettings) -> str:
+    """Returns an RE2 pattern of texts with a word of too many bytes.
+
+    It may match more than that: `max_word_length` bytes are at least a quarter
+    as many characters, and a run of those is what it looks for.
+    """
+    if settings.max_word_length < _MAX_UTF8_BYTES:
+        return "(?s).*"  # a single character may already be too much
+    properties = load_character_properties()
+    breaks = compute_flags() & (BLANK | IDEOGRAPH | PUNCTUATION) != 0
+    breaks &= properties.is_stable | (np.arange(NUM_CODE_POINTS) < 128)
+    length = settings.max_word_length // _MAX_UTF8_BYTES + 1
+    run = min(length, _MAX_REPETITION)
+    return f"(?s).*[^{_character_class(breaks)}]{{{run}}}.*"
+
+
+def _strip(codes: CodePoints, flags: np.ndarray) -> CodePoints:
+    return tuple(code for code in codes if not flags[code] & MARK)
+
+
+def _lower_ascii(codes: CodePoints) -> CodePoints:
+    return tuple(
+        ord(chr(code).lower()) if code < 128 else code for code in codes
+    )
+
+
+def _character_class(members: np.ndarray) -> str:
+    """Returns the inside of a bracket expression that holds the members."""
+    edges = np.flatnonzero(np.diff(members, prepend=False, append=False))
+    ranges = edges.reshape(-1, 2)
+    return "".join(
+        f"{re.escape(chr(first))}-{re.escape(chr(end - 1))}"
+        for first, end in ranges.tolist()
+    )

@@ -1,0 +1,316 @@
+"""Raw text to normalised words, inside the graph, by the original's rules.
+
+Clean the text, set ideographs apart, split at blanks; then in every word:
+lower-case, decompose (NFD), drop marks, split at punctuation (the original's
+`BasicTokenizer`). The tables behind it are those of Unicode 14.
+
+Only plain TensorFlow operations on flat arrays of characters are used, so the
+same code runs in a tf.data pipeline and inside a SavedModel.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from electra_tf.text import character_table
+from electra_tf.text.character_table import CAPITAL_SIGMA
+from electra_tf.text.character_table import FINAL_SIGMA
+from electra_tf.text.character_table import build_character_table
+from electra_tf.text.vocabulary import TokenizerSettings
+
+
+class Words(NamedTuple):
+    """The words of N texts, flat.
+
+    Attributes:
+      words: `[W]` string, normalised.
+      text_splits: `[N + 1]` int64; text i has the words from `text_splits[i]`
+        up to `text_splits[i + 1]`.
+      starts: `[W]` int32, byte offset of the word in its text as given.
+      ends: `[W]` int32, byte offset of the first byte after the word, marks
+        that were stripped from its end included.
+      num_characters: `[W]` int32, length of the normalised word.
+    """
+
+    words: tf.Tensor
+    text_splits: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    num_characters: tf.Tensor
+
+
+class _Decoded(NamedTuple):
+    """All characters of N texts as they came, flat, `[C]` int32 unless said."""
+
+    codes: tf.Tensor
+    attributes: tf.Tensor
+    chunks: tf.Tensor  # number of the blank-separated word, from 1 upwards
+    starts: tf.Tensor  # byte offset in the text
+    text_splits: tf.Tensor  # [N + 1] int64
+
+
+class _Characters(NamedTuple):
+    """Characters under way, flat, `[T]` int32 each."""
+
+    codes: tf.Tensor
+    attributes: tf.Tensor
+    sources: tf.Tensor  # index of the decoded character it came from
+    chunks: tf.Tensor
+
+
+class Normalizer(tf.Module):
+    """Splits texts into normalised words as the original does."""
+
+    def __init__(self, settings: TokenizerSettings) -> None:
+        """Builds the tables.
+
+        Args:
+          settings: casing and accents.
+        """
+        super().__init__(name="normalizer")
+        self._is_folding = settings.do_lower_case
+        self._is_stripping = settings.do_lower_case and settings.strip_accents
+        table = build_character_table(settings)
+        self._pages = tf.constant(table.pages)
+        self._entries = tf.constant(table.entries)
+        self._change_starts = tf.constant(table.change_starts)
+        self._change_lengths = tf.constant(table.change_lengths)
+        self._change_values = tf.constant(table.change_values)
+
+    def split(self, texts: tf.Tensor) -> Words:
+        """Returns the words of the texts.
+
+        Args:
+          texts: `[N]` string, UTF-8; invalid bytes are dropped.
+        """
+        decoded = self._decode(texts)
+        characters = _keep_visible(decoded)
+        if self._is_folding:
+            characters = self._fold(characters)
+        if self._is_stripping:
+            characters = _reorder(characters)
+        last_sources = characters.sources
+        if self._is_stripping:
+            characters, last_sources = _drop_marks(characters)
+        return _gather_words(decoded, characters, last_sources)
+
+    def _look_up(self, codes: tf.Tensor) -> tf.Tensor:
+        """Returns the table entries of the code points."""
+        pages = tf.gather(self._pages, tf.bitwise.right_shift(codes, 8))
+        return tf.gather(
+            self._entries, pages + tf.bitwise.bitwise_and(codes, 255)
+        )
+
+    def _decode(self, texts: tf.Tensor) -> _Decoded:
+        """Returns all characters, numbered by blank-separated word."""
+        ragged_codes, ragged_starts = tf.strings.unicode_decode_with_offsets(
+            texts, "UTF-8", errors="replace"
+        )
+        codes = ragged_codes.flat_values
+        attributes = self._look_up(codes)
+        is_ideograph = _has(attributes, character_table.IDEOGRAPH)
+        is_break = is_ideograph | _shift(is_ideograph)
+        is_break |= _has(attributes, character_table.BLANK)
+        is_break |= mark_positions(ragged_codes.row_starts(), tf.size(codes))
+        return _Decoded(
+            codes=codes,
+            attributes=attributes,
+            chunks=tf.cumsum(tf.cast(is_break, tf.int32)),
+            starts=tf.cast(ragged_starts.flat_values, tf.int32),
+            text_splits=ragged_codes.row_splits,
+        )
+
+    def _fold(self, characters: _Characters) -> _Characters:
+        """Lower-cases, and decomposes if accents are to be stripped."""
+        is_final_sigma = _find_final_sigmas(characters)
+        changes = tf.bitwise.right_shift(
+            characters.attributes, character_table.CHANGE_SHIFT
+        )
+        lengths = tf.gather(self._change_lengths, changes)
+        ends = tf.cumsum(lengths)
+        firsts = ends - lengths
+        num_images = tf.reduce_sum(lengths)
+        owners = _count_up_to(firsts, num_images)
+        # Where the images of each character begin in the table, less where
+        # they go, so that adding the new position gives the place to read.
+        shifts = tf.gather(self._change_starts, changes) - firsts
+        images = tf.gather(
+            self._change_values,
+            tf.range(num_images) + tf.gather(shifts, owners),
+        )
+        kept = tf.where(changes == 0, characters.codes, -1)
+        kept = tf.where(is_final_sigma, FINAL_SIGMA, kept)
+        kept = tf.gather(kept, owners)
+        codes = tf.where(kept < 0, images, kept)
+        return _Characters(
+            codes=codes,
+            attributes=self._look_up(codes),
+            sources=tf.gather(characters.sources, owners),
+            chunks=tf.gather(characters.chunks, owners),
+        )
+
+
+def _has(attributes: tf.Tensor, flag: int) -> tf.Tensor:
+    return tf.bitwise.bitwise_and(attributes, flag) != 0
+
+
+def _changes(values: tf.Tensor) -> tf.Tensor:
+    """Returns where a value differs from the one before it, and the first."""
+    return tf.concat(
+        [tf.ones_like(values[:1], tf.bool), values[1:] != values[:-1]], axis=0
+    )
+
+
+def _shift(flags: tf.Tensor) -> tf.Tensor:
+    """Returns for each position the flag of the position before it."""
+    return tf.concat([tf.zeros_like(flags[:1]), flags[:-1]], axis=0)
+
+
+def mark_positions(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Returns `[size]` bool, true at the positions that are below `size`."""
+    counts = tf.raw_ops.DenseBincount(
+        input=tf.cast(positions, tf.int32),
+        size=size,
+        weights=tf.zeros([0], tf.int32),
+    )
+    return counts > 0
+
+
+def _count_up_to(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Returns `[size]` int32: how many positions after the first were passed.
+
+    This is `tf.repeat` of 0, 1, 2, ... for increasing positions from 0 on,
+    without the padded matrix which that operation makes.
+    """
+    is_marked = mark_positions(positions, size)
+    return tf.cumsum(tf.cast(is_marked, tf.int32)) - 1
+
+
+def _keep_visible(decoded: _Decoded) -> _Characters:
+    """Returns the characters that are neither dropped nor blank."""
+    is_gone = _has(
+        decoded.attributes, character_table.DROPPED | character_table.BLANK
+    )
+    sources = tf.cast(tf.where(~is_gone)[:, 0], tf.int32)
+    return _Characters(
+        codes=tf.gather(decoded.codes, sources),
+        attributes=tf.gather(decoded.attributes, sources),
+        sources=sources,
+        chunks=tf.gather(decoded.chunks, sources),
+    )
+
+
+def _find_final_sigmas(characters: _Characters) -> tf.Tensor:
+    """Returns where a capital sigma ends its word, `[T]` bool.
+
+    As in `str.lower()`: looking through case-ignorable characters, the one
+    before it in the word is cased, and the one after it is not or is absent.
+    """
+    is_sigma = characters.codes == CAPITAL_SIGMA
+
+    def examine_neighbours() -> tf.Tensor:
+        is_seen = ~_has(characters.attributes, character_table.CASE_IGNORABLE)
+        seen = tf.where(is_seen)[:, 0]
+        is_cased = _has(
+            tf.gather(characters.attributes, seen), character_table.CASED
+        )
+        is_cased = tf.pad(is_cased, [[1, 1]])
+        chunks = tf.pad(tf.gather(characters.chunks, seen), [[1, 1]])
+        position = tf.cumsum(tf.cast(is_seen, tf.int32))
+
+        def is_cased_at(neighbour: tf.Tensor) -> tf.Tensor:
+            is_same_word = tf.gather(chunks, neighbour) == characters.chunks
+            return is_same_word & tf.gather(is_cased, neighbour)
+
+        return (
+            is_sigma
+            & is_cased_at(tf.maximum(position - 1, 0))
+            & ~is_cased_at(tf.minimum(position + 1, tf.size(seen) + 1))
+        )
+
+    return tf.cond(
+        tf.reduce_any(is_sigma), examine_neighbours, lambda: is_sigma
+    )
+
+
+def _reorder(characters: _Characters) -> _Characters:
+    """Puts marks into canonical order (Unicode standard, section 3.11)."""
+    classes = tf.bitwise.bitwise_and(
+        tf.bitwise.right_shift(
+            characters.attributes, character_table.CLASS_SHIFT
+        ),
+        255,
+    )
+    is_start = (classes == 0) | _changes(characters.chunks)
+    is_unordered = (classes[1:] < classes[:-1]) & ~is_start[1:]
+
+    def sort() -> _Characters:
+        groups = tf.cumsum(tf.cast(is_start, tf.int64))
+        order = tf.argsort(
+            groups * 256 + tf.cast(classes, tf.int64), stable=True
+        )
+        return _Characters(*(tf.gather(part, order) for part in characters))
+
+    return tf.cond(tf.reduce_any(is_unordered), sort, lambda: characters)
+
+
+def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
+    """Drops nonspacing marks (Mn).
+
+    Returns:
+      The characters left, and for each the largest source among it and the
+      marks behind it, which its word still covers in the text.
+    """
+    is_kept = ~_has(characters.attributes, character_table.MARK)
+    kept = tf.where(is_kept)[:, 0]
+    left = _Characters(*(tf.gather(part, kept) for part in characters))
+    owner_chunks = tf.pad(left.chunks, [[1, 0]])
+    owners = tf.cumsum(tf.cast(is_kept, tf.int32))
+    is_own = tf.gather(owner_chunks, owners) == characters.chunks
+    last_sources = tf.math.segment_max(
+        tf.where(is_own, characters.sources, -1), owners
+    )
+    return left, last_sources[1:]
+
+
+def _gather_words(
+    decoded: _Decoded,
+    characters: _Characters,
+    last_sources: tf.Tensor,
+) -> Words:
+    """Splits at punctuation and collects the words."""
+    is_punctuation = _has(characters.attributes, character_table.PUNCTUATION)
+    is_first = (
+        _changes(characters.chunks) | is_punctuation | _shift(is_punctuation)
+    )
+    firsts = tf.where(is_first)[:, 0]
+    num_codes = tf.size(characters.codes, out_type=tf.int64)
+    splits = tf.concat([firsts, num_codes[tf.newaxis]], axis=0)
+    words = tf.strings.unicode_encode(
+        tf.RaggedTensor.from_row_splits(
+            characters.codes, splits, validate=False
+        ),
+        "UTF-8",
+    )
+    word_of_character = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
+    first_sources = tf.math.segment_min(characters.sources, word_of_character)
+    last_sources = tf.math.segment_max(last_sources, word_of_character)
+    last_codes = tf.gather(decoded.codes, last_sources)
+    return Words(
+        words=words,
+        text_splits=tf.searchsorted(
+            tf.cast(first_sources, tf.int64),
+            decoded.text_splits,
+            out_type=tf.int64,
+        ),
+        starts=tf.gather(decoded.starts, first_sources),
+        ends=tf.gather(decoded.starts, last_sources) + _num_bytes(last_codes),
+        num_characters=tf.cast(splits[1:] - splits[:-1], tf.int32),
+    )
+
+
+def _num_bytes(codes: tf.Tensor) -> tf.Tensor:
+    """Returns how many bytes UTF-8 takes for each code point, `[W]` int32."""
+    return 1 + sum(
+        tf.cast(codes >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000)
+    )

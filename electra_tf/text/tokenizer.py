@@ -1,0 +1,222 @@
+"""Text to WordPiece ids, as operations of the graph.
+
+The ids are those of the original's `FullTokenizer`, on every text. Most texts
+take a fast path through tensorflow-text's own operations; the few that hold
+characters for which those operations depend on a Unicode version, a locale or
+the neighbours go through `normalization.Normalizer`, which spells the rules
+out. Which path a text takes never shows in the result.
+"""
+
+import tensorflow as tf
+import tensorflow_text
+
+from electra_tf.text.character_table import BLANK
+from electra_tf.text.character_table import DROPPED
+from electra_tf.text.character_table import IDEOGRAPH
+from electra_tf.text.character_table import PUNCTUATION
+from electra_tf.text.character_table import compute_flags
+from electra_tf.text.character_table import long_run_pattern
+from electra_tf.text.character_table import simple_text_pattern
+from electra_tf.text.normalization import Normalizer
+from electra_tf.text.normalization import Words
+from electra_tf.text.normalization import mark_positions
+from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.text.vocabulary import VocabularyError
+
+_UNKNOWN_TOKEN = "[UNK]"
+_CONTINUATION_PREFIX = "##"
+_MAX_UTF8_BYTES = 4
+_MAX_TOKEN_BYTES = 256
+_TEXTS = tf.TensorSpec([None], tf.string, name="texts")
+
+
+class Tokenizer(tf.Module):
+    """Texts to ids, in Python, tf.data, tf.function or a SavedModel.
+
+    A SavedModel that holds it needs nothing but `import tensorflow_text` in
+    the process that loads it.
+
+    Attributes:
+      vocabulary: tokens and settings it was built from.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Compiles the vocabulary.
+
+        Args:
+          vocabulary: tokens with their settings.
+        """
+        super().__init__(name="tokenizer")
+        self.vocabulary = vocabulary
+        settings = vocabulary.settings
+        self._is_folding = settings.do_lower_case
+        self._is_stripping = settings.do_lower_case and settings.strip_accents
+        self._simple_pattern = simple_text_pattern(settings)
+        self._long_run_pattern = long_run_pattern(settings)
+        self._normalizer = Normalizer(settings)
+        tokens = _matchable_tokens(vocabulary)
+        self._sentence_pieces = _build_pieces(
+            tokens, max_bytes=settings.max_word_length, is_split=False
+        )
+        self._word_pieces = _build_pieces(
+            tokens,
+            max_bytes=settings.max_word_length * _MAX_UTF8_BYTES,
+            is_split=True,
+        )
+
+    @tf.function(input_signature=[_TEXTS], autograph=False)
+    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns the ids of the texts, without special tokens.
+
+        Args:
+          texts: `[N]` string, UTF-8; invalid bytes are dropped. `[CLS]` and
+            the like in a text are ordinary text.
+
+        Returns:
+          `[N, (pieces)]` int32.
+        """
+        is_simple = tf.strings.regex_full_match(texts, self._simple_pattern)
+        simple = self._normalize_simple(tf.where(is_simple, texts, ""))
+        fast = self._sentence_pieces.tokenize(simple)
+        is_exact = ~is_simple | self._may_hold_long_words(simple, fast)
+
+        def merge_exact() -> tf.RaggedTensor:
+            exact = self._tokenize_exactly(tf.boolean_mask(texts, is_exact))
+            order = tf.where(
+                is_exact,
+                tf.cumsum(tf.cast(is_exact, tf.int64), exclusive=True)
+                + fast.nrows(),
+                tf.range(fast.nrows()),
+            )
+            return tf.gather(tf.concat([fast, exact], axis=0), order)
+
+        return tf.cond(tf.reduce_any(is_exact), merge_exact, lambda: fast)
+
+    @tf.function(input_signature=[_TEXTS], autograph=False)
+    def tokenize_with_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Returns ids, and where in the text each one's word stands.
+
+        A word is what is left after splitting at blanks, punctuation and
+        ideographs; all its pieces have the same offsets. Several times slower
+        than `tokenize`.
+
+        Args:
+          texts: as in `tokenize`.
+
+        Returns:
+          Three ragged tensors `[N, (pieces)]` int32: the ids, equal to those
+          of `tokenize`; the byte offset in the given text of the first byte
+          of the piece's word; and of the byte after its last one.
+        """
+        words = self._normalizer.split(texts)
+        pieces = self._match(words)
+        word_of_piece = pieces.value_rowids()
+        ids = _by_text(pieces, words)
+        return (
+            ids,
+            ids.with_values(tf.gather(words.starts, word_of_piece)),
+            ids.with_values(tf.gather(words.ends, word_of_piece)),
+        )
+
+    def _normalize_simple(self, texts: tf.Tensor) -> tf.Tensor:
+        """Lower-cases and strips texts that match the simple pattern."""
+        if self._is_stripping:
+            texts = tensorflow_text.normalize_utf8(texts, "NFD")
+            texts = tf.strings.regex_replace(texts, r"\p{Mn}+", "")
+        if self._is_folding:
+            texts = tf.strings.lower(texts)
+        return texts
+
+    def _may_hold_long_words(
+        self, texts: tf.Tensor, pieces: tf.RaggedTensor
+    ) -> tf.Tensor:
+        """Returns where a word may have been taken for too long, `[N]` bool.
+
+        The fast path counts bytes: a word of more than `max_word_length` bytes
+        is [UNK] there, even if it has few enough characters.
+        """
+        unknown = tf.where(pieces.values == self.vocabulary.unk_id)[:, 0]
+        rows = tf.searchsorted(pieces.row_splits, unknown, side="right") - 1
+        has_unknown = mark_positions(rows, tf.size(texts))
+        return tf.strings.regex_full_match(
+            tf.where(has_unknown, texts, ""), self._long_run_pattern
+        )
+
+    def _tokenize_exactly(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Tokenizes any texts by the rules spelt out."""
+        words = self._normalizer.split(texts)
+        return _by_text(self._match(words), words)
+
+    def _match(self, words: Words) -> tf.RaggedTensor:
+        """Returns the pieces of each word, `[W, (pieces)]` int32."""
+        is_too_long = (
+            words.num_characters > self.vocabulary.settings.max_word_length
+        )
+        return self._word_pieces.tokenize(
+            tf.where(is_too_long, _UNKNOWN_TOKEN, words.words)
+        )
+
+
+def _matchable_tokens(vocabulary: Vocabulary) -> list[str]:
+    """Returns the tokens, with harmless names for those that never match.
+
+    tensorflow-text goes wrong on some of them: after `a b` it takes the word
+    `aa` for unknown.
+
+    Raises:
+      VocabularyError: for a token that is longer than the library can match.
+    """
+    max_length = vocabulary.settings.max_word_length
+    tokens = []
+    for number, token in enumerate(vocabulary.tokens):
+        content = token.removeprefix(_CONTINUATION_PREFIX)
+        is_matchable = token == _UNKNOWN_TOKEN or (
+            len(content) <= max_length and _occurs_in_words(token, content)
+        )
+        tokens.append(token if is_matchable else f"[{number}]")
+        if is_matchable and len(content.encode()) > _MAX_TOKEN_BYTES:
+            raise VocabularyError(
+                f"Token {token[:20]!r}... of line {number + 1} takes more than "
+                f"{_MAX_TOKEN_BYTES} bytes, the most that tensorflow-text "
+                "can match. Replace it by an unused name."
+            )
+    return tokens
+
+
+def _occurs_in_words(token: str, content: str) -> bool:
+    """Returns whether a word can hold the token.
+
+    No word is empty or holds a blank or a dropped character; punctuation and
+    ideographs are words of their own.
+    """
+    if content.isascii() and content.isalnum():
+        return True
+    gone = DROPPED | BLANK
+    breaks = gone if len(token) == 1 else gone | PUNCTUATION | IDEOGRAPH
+    flags = compute_flags()
+    return bool(content) and not any(flags[ord(c)] & breaks for c in content)
+
+
+def _build_pieces(
+    tokens: list[str], max_bytes: int, is_split: bool
+) -> tensorflow_text.FastWordpieceTokenizer:
+    """Returns the matcher for whole texts or for words already split."""
+    return tensorflow_text.FastWordpieceTokenizer(
+        vocab=tokens,
+        suffix_indicator=_CONTINUATION_PREFIX,
+        max_bytes_per_word=max_bytes,
+        token_out_type=tf.int32,
+        unknown_token=_UNKNOWN_TOKEN,
+        no_pretokenization=is_split,
+    )
+
+
+def _by_text(pieces: tf.RaggedTensor, words: Words) -> tf.RaggedTensor:
+    """Joins the pieces of the words of each text."""
+    return tf.RaggedTensor.from_row_splits(
+        pieces.values,
+        tf.gather(pieces.row_splits, words.text_splits),
+        validate=False,
+    )

@@ -1,0 +1,324 @@
+"""Vocabularies: tokens, special ids and the settings that belong to them.
+
+On disk a vocabulary is a folder with `vocab.txt`, one token per line in the
+order of the ids, and `tokenizer_config.json` beside it. The settings travel
+with the tokens because ids mean nothing without them.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+VOCABULARY_FILE = "vocab.txt"
+SETTINGS_FILE = "tokenizer_config.json"
+# Above this share of tokens with capitals a vocabulary is surely a cased one.
+_CASED_SHARE = 0.01
+_NUM_SHOWN = 5
+
+
+class VocabularyError(ValueError):
+    """A vocabulary or its settings that cannot be used, with the reason."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerSettings:
+    """How text becomes words, before the vocabulary is asked.
+
+    Attributes:
+      do_lower_case: whether words are lower-cased.
+      strip_accents: whether accents are removed; as in the original, only
+        when lower-casing.
+      max_word_length: words of more characters than this become [UNK].
+    """
+
+    do_lower_case: bool = True
+    strip_accents: bool = True
+    max_word_length: int = 200
+
+    def __post_init__(self) -> None:
+        for name in ("do_lower_case", "strip_accents"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise VocabularyError(
+                    f"`{name}` must be true or false. Received: {value!r}."
+                )
+        length = self.max_word_length
+        is_integer = isinstance(length, int) and not isinstance(length, bool)
+        if not is_integer or length < 1:
+            raise VocabularyError(
+                "`max_word_length` must be a whole number of characters, at "
+                f"least 1. Received: {length!r}. The original has 200."
+            )
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "TokenizerSettings":
+        """Returns settings read from JSON; absent keys take the defaults.
+
+        Raises:
+          VocabularyError: for an unknown key or a value of the wrong kind.
+        """
+        known = [field.name for field in dataclasses.fields(cls)]
+        unknown = sorted(values.keys() - set(known))
+        if unknown:
+            raise VocabularyError(
+                f"Unknown tokenizer settings {unknown}; known are {known}. "
+                "Remove them, since they would have no effect."
+            )
+        return cls(**values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """Tokens in the order of their ids, with the tokenizer's settings.
+
+    Attributes:
+      tokens: the tokens; continuations of a word begin with `##`.
+      settings: how text is split before the tokens are matched.
+
+    Raises:
+      VocabularyError: if a special token is missing, or a token is empty,
+        occurs twice or holds a line end.
+    """
+
+    tokens: tuple[str, ...] = dataclasses.field(repr=False)
+    settings: TokenizerSettings = TokenizerSettings()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tokens", tuple(self.tokens))
+        _check_tokens(self.tokens)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "Vocabulary":
+        """Returns the vocabulary of a folder, or of a file in it.
+
+        Args:
+          path: the folder with `vocab.txt`, or the file of tokens itself.
+            `tokenizer_config.json` beside it is optional.
+
+        Raises:
+          FileNotFoundError: if there is no such file.
+          VocabularyError: if the tokens or settings cannot be used; the
+            message names the file and the lines.
+        """
+        path = pathlib.Path(path)
+        if path.is_dir():
+            path = path / VOCABULARY_FILE
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"Expected a vocabulary at {path}, but there is no such file. "
+                "Give a folder with vocab.txt, or make one with "
+                "scripts/train_vocabulary.py."
+            )
+        settings = _read_settings(path.with_name(SETTINGS_FILE))
+        try:
+            vocabulary = cls(_read_tokens(path), settings)
+        except VocabularyError as error:
+            raise VocabularyError(f"{path}: {error}") from error
+        _warn_of_capitals(vocabulary, path)
+        return vocabulary
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes `vocab.txt` and `tokenizer_config.json` into the folder.
+
+        Files of the same content stay as they are.
+
+        Raises:
+          FileExistsError: if the folder holds another vocabulary.
+        """
+        folder = pathlib.Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = json.dumps(dataclasses.asdict(self.settings), indent=2)
+        contents = {
+            SETTINGS_FILE: f"{settings}\n".encode(),
+            VOCABULARY_FILE: self._file_bytes(),
+        }
+        for name, content in contents.items():
+            if _holds_other(folder / name, content):
+                raise FileExistsError(
+                    f"{folder / name} exists and differs from what would be "
+                    "written. Choose another folder, or remove it yourself: "
+                    "records and models made with it would no longer fit."
+                )
+        for name, content in contents.items():
+            _write_then_rename(folder / name, content)
+
+    @property
+    def size(self) -> int:
+        """The number of tokens."""
+        return len(self.tokens)
+
+    @property
+    def pad_id(self) -> int:
+        """The id of `[PAD]`."""
+        return self.id_of("[PAD]")
+
+    @property
+    def unk_id(self) -> int:
+        """The id of `[UNK]`."""
+        return self.id_of("[UNK]")
+
+    @property
+    def cls_id(self) -> int:
+        """The id of `[CLS]`."""
+        return self.id_of("[CLS]")
+
+    @property
+    def sep_id(self) -> int:
+        """The id of `[SEP]`."""
+        return self.id_of("[SEP]")
+
+    @property
+    def mask_id(self) -> int:
+        """The id of `[MASK]`."""
+        return self.id_of("[MASK]")
+
+    @property
+    def special_ids(self) -> tuple[int, ...]:
+        """The ids of `SPECIAL_TOKENS`, in their order."""
+        return tuple(self.id_of(token) for token in SPECIAL_TOKENS)
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """The checksum of `vocab.txt` as `save` writes it."""
+        return hashlib.sha256(self._file_bytes()).hexdigest()
+
+    def id_of(self, token: str) -> int:
+        """Returns the token's id.
+
+        Raises:
+          VocabularyError: if the vocabulary lacks the token.
+        """
+        try:
+            return self._ids[token]
+        except KeyError:
+            raise VocabularyError(
+                f"Token {token!r} is not among the {self.size} tokens of the "
+                "vocabulary. Is this the vocabulary of the model or records?"
+            ) from None
+
+    @functools.cached_property
+    def _ids(self) -> dict[str, int]:
+        return {token: number for number, token in enumerate(self.tokens)}
+
+    def _file_bytes(self) -> bytes:
+        return "".join(f"{token}\n" for token in self.tokens).encode("utf-8")
+
+
+def _check_tokens(tokens: Sequence[str]) -> None:
+    """Raises VocabularyError, naming lines, unless the tokens can be used."""
+    first_lines: dict[str, int] = {}
+    repeated = []
+    for line, token in enumerate(tokens, start=1):
+        if not token.strip(" \t"):
+            raise VocabularyError(
+                f"Line {line} is blank; every line must hold one token. "
+                "Remove the line only if the ids behind it may shift."
+            )
+        if "\n" in token or "\r" in token:
+            raise VocabularyError(
+                f"The token of line {line} holds a line end: {token!r}. "
+                "Write all lines with the same line end."
+            )
+        first = first_lines.setdefault(token, line)
+        if first != line:
+            repeated.append(f"{token!r} on lines {first} and {line}")
+    if repeated:
+        raise VocabularyError(
+            f"Tokens must be unique, but {len(repeated)} occur again: "
+            f"{_shorten(repeated)}. Replace the later ones by unused names "
+            "such as [unused0], so that no id shifts."
+        )
+    missing = [token for token in SPECIAL_TOKENS if token not in first_lines]
+    if missing:
+        raise VocabularyError(
+            f"Special tokens are missing: {', '.join(missing)}; expected all "
+            f"of {', '.join(SPECIAL_TOKENS)} among the {len(tokens)} tokens. "
+            "Put them on lines of unused tokens, or train a vocabulary with "
+            "scripts/train_vocabulary.py."
+        )
+
+
+def _shorten(items: Sequence[str]) -> str:
+    more = len(items) - _NUM_SHOWN
+    shown = "; ".join(items[:_NUM_SHOWN])
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def _read_tokens(path: pathlib.Path) -> tuple[str, ...]:
+    """Returns the lines; a byte order mark and CR LF line ends are fine."""
+    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    if lines and all(line.endswith(b"\r") for line in lines):
+        lines = [line[:-1] for line in lines]
+    tokens = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            tokens.append(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise VocabularyError(
+                f"Line {number} is not valid UTF-8: {line[:40]!r}. Convert "
+                "the file to UTF-8, or check that it is a vocabulary."
+            ) from error
+    return tuple(tokens)
+
+
+def _read_settings(path: pathlib.Path) -> TokenizerSettings:
+    """Returns the settings file's content, or defaults if there is none."""
+    if not path.exists():
+        return TokenizerSettings()
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(values, dict):
+            raise VocabularyError(
+                f"Expected a JSON object. Received: {values!r:.60}."
+            )
+        return TokenizerSettings.from_dict(values)
+    except ValueError as error:
+        raise VocabularyError(f"{path}: {error}") from error
+
+
+def _warn_of_capitals(vocabulary: Vocabulary, path: pathlib.Path) -> None:
+    """Warns when lower-casing makes many tokens unreachable."""
+    if not vocabulary.settings.do_lower_case:
+        return
+    num_capital = sum(
+        token.lower() != token and not token.startswith("[")
+        for token in vocabulary.tokens
+    )
+    if num_capital > _CASED_SHARE * vocabulary.size:
+        logging.warning(
+            "%s: %d of %d tokens hold capitals and can never match, since "
+            "do_lower_case is true. If the vocabulary is a cased one, write "
+            '{"do_lower_case": false} into %s beside it.',
+            path,
+            num_capital,
+            vocabulary.size,
+            SETTINGS_FILE,
+        )
+
+
+def _holds_other(path: pathlib.Path, content: bytes) -> bool:
+    return path.exists() and path.read_bytes() != content
+
+
+def _write_then_rename(path: pathlib.Path, content: bytes) -> None:
+    """Writes the file so that its name never shows half of it."""
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    try:
+        with open(partial, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

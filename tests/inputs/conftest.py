@@ -1,0 +1,99 @@
+"""Small splits on disk whose rows say which example they are."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.inputs import pipeline
+from electra_tf.records import manifest
+from electra_tf.records import schema
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.text.vocabulary import Vocabulary
+
+LENGTH = 8
+
+
+def number_examples(first, count, length=LENGTH):
+    """Features whose first two ids are [CLS] and 1000 + the example's number.
+
+    Rows are 5 tokens long and have two segments.
+    """
+    numbers = 1000 + np.arange(first, first + count)
+    input_ids = np.zeros([count, length], np.int64)
+    input_ids[:, :5] = 7
+    input_ids[:, 0] = 101
+    input_ids[:, 1] = numbers
+    segment_ids = np.zeros_like(input_ids)
+    segment_ids[:, 3:5] = 1
+    return {
+        "input_ids": input_ids,
+        "input_mask": (input_ids > 0).astype(np.int64),
+        "segment_ids": segment_ids,
+    }
+
+
+def write_shard(path, features):
+    """Writes features as one TFRecord file."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in schema.serialize_examples(features):
+            writer.write(record)
+
+
+@pytest.fixture
+def make_split(tmp_path):
+    """A function from shard sizes to a `Split` of numbered examples."""
+
+    def make(shard_sizes, length=LENGTH):
+        paths, first = [], 0
+        for index, size in enumerate(shard_sizes):
+            path = tmp_path / f"pretrain_data.tfrecord-{index:05d}"
+            write_shard(path, number_examples(first, size, length))
+            paths.append(str(path))
+            first += size
+        return pipeline.Split(tuple(paths), tuple(shard_sizes), length)
+
+    return make
+
+
+@pytest.fixture
+def vocabulary():
+    """A vocabulary of the special tokens and three words."""
+    return Vocabulary((*SPECIAL_TOKENS, "a", "b", "c"))
+
+
+@pytest.fixture
+def make_dataset(make_split, vocabulary):
+    """A function from shard sizes to the folder of a split with a manifest."""
+
+    def make(shard_sizes):
+        paths = [pathlib.Path(p) for p in make_split(shard_sizes).paths]
+        shards = tuple(
+            manifest.Shard(path.name, count, 5 * count, path.stat().st_size, "")
+            for path, count in zip(paths, shard_sizes, strict=True)
+        )
+        settings = vocabulary.settings
+        manifest.Manifest(
+            split="train",
+            corpus={},
+            vocabulary=manifest.describe_vocabulary(vocabulary),
+            tokenizer={
+                "do_lower_case": settings.do_lower_case,
+                "strip_accents": settings.strip_accents,
+                "max_word_length": settings.max_word_length,
+            },
+            max_seq_length=LENGTH,
+            builder={},
+            seed=0,
+            num_documents=1,
+            num_corpus_tokens=5 * sum(shard_sizes),
+            num_examples=sum(shard_sizes),
+            num_tokens=5 * sum(shard_sizes),
+            shards=shards,
+            token_counts="unigram_counts.npy",
+            invalid_utf8={},
+        ).save(paths[0].parent)
+        return paths[0].parent
+
+    return make

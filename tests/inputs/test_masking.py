@@ -1,0 +1,411 @@
+"""Tests of the choice of positions, [MASK], gather and scatter."""
+
+import collections
+import itertools
+import json
+
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+
+from electra_tf.inputs import masking
+from electra_tf.inputs import randomness
+
+# Ids of the worked examples.
+PAD, UNK, CLS, SEP, MASK = 0, 1, 2, 3, 4
+SPECIAL = (CLS, SEP, MASK)
+
+
+def _inputs(rows):
+    input_ids = tf.constant(rows, tf.int32)
+    return {
+        "input_ids": input_ids,
+        "input_mask": tf.cast(input_ids != PAD, tf.int32),
+        "segment_ids": tf.zeros_like(input_ids),
+    }
+
+
+def _uniform(seed, shape):
+    seeds = tf.cast(tf.convert_to_tensor(seed), tf.int64)[tf.newaxis]
+    return randomness.uniform_by_stream(seeds, shape)
+
+
+def _golden_folders(golden, oracles_or_none):
+    roots = [golden / "forward_masking"]
+    if oracles_or_none is not None:
+        roots.append(oracles_or_none / "forward")
+    folders = [path for root in roots for path in sorted(root.iterdir())]
+    assert len(folders) >= 2
+    return folders
+
+
+def _check_reference_masking(folder):
+    """Feeds a reference folder's draws; compares all that masking makes."""
+    info = json.loads((folder / "info.json").read_text())
+    inputs = dict(np.load(folder / "inputs.npz"))
+    expected = np.load(folder / "outputs.npz")
+    ids = info["special_token_ids"]
+    special = [ids[token] for token in ("[CLS]", "[SEP]", "[MASK]")]
+    mask_prob = info["pretraining_config"].get("mask_prob", 0.15)
+    slots = info["max_predictions_per_seq"]
+    rows = {
+        name: tf.constant(inputs[name])
+        for name in ("input_ids", "input_mask", "segment_ids")
+    }
+
+    length = inputs["input_ids"].shape[1]
+    assert masking.max_predictions_per_seq(mask_prob, length) == slots
+    eligible = masking.eligible_positions(
+        rows["input_ids"], rows["input_mask"], special
+    )
+    np.testing.assert_array_equal(
+        eligible, np.isfinite(expected["mask_sample_log_probs"])
+    )
+    lengths = tf.reduce_sum(rows["input_mask"], axis=1)
+    np.testing.assert_array_equal(lengths, info["lengths"])
+    num = masking.num_predictions(lengths, mask_prob, slots)
+    weights = tf.sequence_mask(num, slots, tf.float32)
+    np.testing.assert_array_equal(weights, expected["masked_lm_weights"])
+    positions = inputs["drawn_positions"] * tf.cast(weights, tf.int32)
+
+    masked = masking.apply_masks(
+        rows, positions, weights, inputs["replace_uniform"], ids["[MASK]"]
+    )
+    np.testing.assert_array_equal(
+        masked.masked_positions, expected["masked_lm_positions"]
+    )
+    for field, name in (
+        ("masked_ids", "masked_lm_ids"),
+        ("masked_weights", "masked_lm_weights"),
+        ("input_ids", "masked_input_ids"),
+    ):
+        np.testing.assert_array_equal(getattr(masked, field), expected[name])
+    restored, _ = masking.scatter_update(
+        masked.input_ids, masked.masked_ids, masked.masked_positions
+    )
+    np.testing.assert_array_equal(restored, inputs["input_ids"])
+    corrupted, _ = masking.scatter_update(
+        masked.original_ids, expected["sampled_ids"], masked.masked_positions
+    )
+    np.testing.assert_array_equal(corrupted, expected["updated_input_ids"])
+    chosen = inputs["drawn_positions"]
+    return any(
+        len(set(row[:count])) < count
+        for row, count in zip(chosen, num.numpy(), strict=True)
+    )
+
+
+def test_reference_masking_is_reproduced_from_its_draws(golden):
+    folders = _golden_folders(golden, None)
+    has_duplicates = [_check_reference_masking(folder) for folder in folders]
+    assert any(has_duplicates)
+
+
+def test_all_reference_masking_is_reproduced_from_its_draws(golden, oracles):
+    for folder in _golden_folders(golden, oracles):
+        _check_reference_masking(folder)
+
+
+@pytest.fixture(scope="module")
+def statistics(golden):
+    return json.loads((golden / "masking" / "statistics.json").read_text())
+
+
+def test_number_of_predictions_equals_the_reference_table(statistics):
+    for name, table in statistics["predictions_table"].items():
+        # mask_prob_0.15_max_seq_length_128
+        words = name.split("_")
+        mask_prob, length = float(words[2]), int(words[-1])
+        slots = masking.max_predictions_per_seq(mask_prob, length)
+        assert slots == table["max_predictions_per_seq"]
+        num = masking.num_predictions(tf.range(1, length + 1), mask_prob, slots)
+        np.testing.assert_array_equal(
+            num, table["predictions_for_length_1_to_max"]
+        )
+
+
+def test_rows_too_short_for_a_slot_are_refused():
+    with pytest.raises(ValueError, match="max_seq_length=5"):
+        masking.max_predictions_per_seq(0.15, 5)
+
+
+def test_special_tokens_and_padding_are_not_eligible():
+    inputs = _inputs([[CLS, 7, MASK, UNK, SEP, 8, SEP, PAD]])
+    eligible = masking.eligible_positions(
+        inputs["input_ids"], inputs["input_mask"], SPECIAL
+    )
+    np.testing.assert_array_equal(eligible, [[0, 1, 0, 1, 0, 1, 0, 0]])
+
+
+def test_the_largest_eligible_keys_are_chosen():
+    eligible = tf.constant([[False, True, True, True, False, True]])
+    uniform = tf.constant([[0.99, 0.2, 0.7, 0.1, 0.98, 0.5]])
+    positions, weights = masking.draw_positions(
+        eligible, tf.constant([2]), uniform, 3
+    )
+    np.testing.assert_array_equal(positions, [[2, 5, 0]])
+    np.testing.assert_array_equal(weights, [[1, 1, 0]])
+
+
+@pytest.mark.parametrize("num_candidates", [0, 1, 2])
+@pytest.mark.parametrize(
+    "draw_fn",
+    [masking.draw_positions, masking.draw_positions_with_replacement],
+)
+def test_rows_with_few_candidates_leave_slots_unused(draw_fn, num_candidates):
+    eligible = tf.constant([[False] + [True] * num_candidates + [False] * 5])
+    eligible = eligible[:, :6]
+    positions, weights = draw_fn(
+        eligible, tf.constant([4]), tf.zeros([1, 6]), 5
+    )
+    used = weights.numpy()[0].astype(bool)
+    if draw_fn is masking.draw_positions:
+        assert used.sum() == num_candidates
+    else:
+        assert used.sum() == (4 if num_candidates else 0)
+    assert not positions.numpy()[0][~used].any()
+    assert np.isin(positions.numpy()[0][used], [1, 2]).all()
+
+
+def test_draws_with_replacement_pick_the_candidate_of_their_rank():
+    eligible = tf.constant([[False, True, False, True, True, False]])
+    uniform = tf.constant([[0.0, 0.34, 0.999999, 0.33, 0.5]])
+    positions, weights = masking.draw_positions_with_replacement(
+        eligible, tf.constant([4]), uniform, 5
+    )
+    np.testing.assert_array_equal(positions, [[1, 3, 4, 1, 0]])
+    np.testing.assert_array_equal(weights, [[1, 1, 1, 1, 0]])
+
+
+def test_a_masked_row_looks_like_this():
+    # [CLS] a b [SEP] c [SEP]: b and c are chosen, only c's number is below .85.
+    inputs = _inputs([[CLS, 11, 12, SEP, 13, SEP, PAD, PAD]])
+    masked = masking.apply_masks(
+        inputs,
+        positions=tf.constant([[2, 4, 0]]),
+        weights=tf.constant([[1.0, 1.0, 0.0]]),
+        replace_uniform=tf.constant([[0.85, 0.84, 0.0]]),
+        mask_id=MASK,
+    )
+    np.testing.assert_array_equal(
+        masked.input_ids, [[CLS, 11, 12, SEP, MASK, SEP, PAD, PAD]]
+    )
+    np.testing.assert_array_equal(masked.masked_ids, [[12, 13, 0]])
+    np.testing.assert_array_equal(masked.original_ids, inputs["input_ids"])
+
+
+def test_scatter_writes_where_weights_allow_and_never_to_position_zero():
+    updated, is_updated = masking.scatter_update(
+        tf.constant([[10, 11, 12, 13], [20, 21, 22, 23]]),
+        updates=tf.constant([[91, 92, 93], [94, 95, 96]]),
+        positions=tf.constant([[3, 1, 0], [2, 3, 0]]),
+        weights=tf.constant([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]),
+    )
+    np.testing.assert_array_equal(updated, [[10, 92, 12, 91], [20, 21, 94, 23]])
+    np.testing.assert_array_equal(is_updated, [[0, 1, 0, 1], [0, 0, 1, 0]])
+
+
+def test_several_writes_to_one_position_average_as_in_the_original():
+    updated, is_updated = masking.scatter_update(
+        tf.constant([[10, 11, 12]]),
+        updates=tf.constant([[7, 8, 5]]),
+        positions=tf.constant([[1, 1, 2]]),
+    )
+    np.testing.assert_array_equal(updated, [[10, 7, 5]])
+    np.testing.assert_array_equal(is_updated, [[0, 1, 1]])
+
+
+def test_gather_picks_vectors_and_its_gradient_returns_to_them():
+    sequence = tf.random.stateless_normal([2, 5, 3], [1, 2])
+    positions = tf.constant([[4, 1, 0], [2, 0, 0]])
+    with tf.GradientTape() as tape:
+        tape.watch(sequence)
+        gathered = masking.gather_positions(sequence, positions)
+        loss = tf.reduce_sum(gathered * [[[1.0], [1.0], [0.0]]])
+    np.testing.assert_array_equal(gathered[0, 0], sequence[0, 4])
+    np.testing.assert_array_equal(gathered[1, 0], sequence[1, 2])
+    gradient = tf.convert_to_tensor(tape.gradient(loss, sequence)).numpy()
+    np.testing.assert_array_equal(
+        gradient[..., 0], [[0, 1, 0, 0, 1], [1, 0, 1, 0, 0]]
+    )
+
+
+def _repeated_draws(golden, num_batches=200, draw_fn=masking.draw_positions):
+    """Masks the reference's input rows many times with our own numbers.
+
+    Returns the `[batches, rows, ...]` results of one large call.
+    """
+    sample = np.load(golden / "masking" / "sample.npz")
+    input_ids, input_mask = sample["input_ids"], sample["input_mask"]
+    num_rows, length = input_ids.shape
+    inputs = {
+        "input_ids": tf.tile(input_ids, [num_batches, 1]),
+        "input_mask": tf.tile(input_mask, [num_batches, 1]),
+        "segment_ids": tf.zeros([num_batches * num_rows, length], tf.int32),
+    }
+    slots = sample["masked_lm_positions"].shape[-1]
+    count = num_batches * num_rows
+    masked = masking.mask_inputs(
+        inputs,
+        _uniform([1, 0], (count, length)),
+        _uniform([2, 0], (count, slots)),
+        special_ids=(101, 102, 103),
+        mask_id=103,
+        mask_prob=0.15,
+        draw_fn=draw_fn,
+    )
+    fields = {
+        name: value.numpy().reshape(num_batches, num_rows, -1)
+        for name, value in masked._asdict().items()
+    }
+    return sample, fields
+
+
+@pytest.fixture(scope="module")
+def own_draws(golden):
+    return _repeated_draws(golden)
+
+
+def test_every_row_gets_exactly_its_number_of_different_positions(
+    own_draws, statistics
+):
+    _, fields = own_draws
+    for row, expected in enumerate(statistics["rows"]):
+        weights = fields["masked_weights"][:, row]
+        np.testing.assert_array_equal(weights.sum(1), expected["predictions"])
+        for positions, used in zip(
+            fields["masked_positions"][:, row], weights > 0, strict=True
+        ):
+            assert len(set(positions[used])) == used.sum()
+            assert not positions[~used].any()
+
+
+def test_special_tokens_and_padding_are_never_chosen(own_draws):
+    sample, fields = own_draws
+    positions, weights = fields["masked_positions"], fields["masked_weights"]
+    batch, row, slot = np.nonzero(weights)
+    chosen = positions[batch, row, slot]
+    assert not np.isin(sample["input_ids"][row, chosen], (101, 102, 103)).any()
+    assert sample["input_mask"][row, chosen].all()
+    unchosen = np.ones(fields["input_ids"].shape, bool)
+    unchosen[batch, row, chosen] = False
+    np.testing.assert_array_equal(
+        fields["input_ids"][unchosen], fields["original_ids"][unchosen]
+    )
+
+
+def test_every_candidate_is_chosen_equally_often(own_draws, statistics):
+    sample, fields = own_draws
+    num_batches = len(fields["masked_weights"])
+    p_values = []
+    for row, expected in enumerate(statistics["rows"]):
+        num, candidates = expected["predictions"], expected["candidates"]
+        used = fields["masked_weights"][:, row] > 0
+        counts = np.bincount(
+            fields["masked_positions"][:, row][used],
+            minlength=sample["input_ids"].shape[1],
+        )
+        is_candidate = sample["input_mask"][row] * ~np.isin(
+            sample["input_ids"][row], (101, 102, 103)
+        )
+        assert is_candidate.sum() == candidates
+        if num == candidates:
+            continue
+        # Without replacement a count is binomial over the batches, and the
+        # counts sum to a constant, which costs one degree of freedom.
+        rate = num / candidates
+        deviations = counts[is_candidate > 0] - num_batches * rate
+        variance = num_batches * rate * (1 - rate)
+        statistic = (deviations**2).sum() / variance
+        statistic *= (candidates - 1) / candidates
+        p_values.append(scipy.stats.chi2.sf(statistic, candidates - 1))
+    assert min(p_values) > 1e-3
+    assert scipy.stats.kstest(p_values, "uniform").pvalue > 1e-3
+
+
+def test_85_percent_of_the_chosen_tokens_become_mask(own_draws):
+    _, fields = own_draws
+    batch, row, slot = np.nonzero(fields["masked_weights"])
+    chosen = fields["masked_positions"][batch, row, slot]
+    shown = fields["input_ids"][batch, row, chosen]
+    original = fields["original_ids"][batch, row, chosen]
+    is_masked = shown == 103
+    np.testing.assert_array_equal(shown[~is_masked], original[~is_masked])
+    error = np.sqrt(0.85 * 0.15 / len(shown))
+    assert abs(is_masked.mean() - 0.85) < 4 * error
+
+
+def test_all_subsets_of_candidates_are_equally_likely():
+    num_rows = 6000
+    eligible = tf.tile([[False, True, True, True, True, True]], [num_rows, 1])
+    uniform = _uniform([3, 4], (num_rows, 6))
+    positions, _ = masking.draw_positions(
+        eligible, tf.fill([num_rows], 2), uniform, 2
+    )
+    counts = collections.Counter(map(tuple, positions.numpy().tolist()))
+    ordered_pairs = list(itertools.permutations(range(1, 6), 2))
+    assert set(counts) == set(ordered_pairs)
+    observed = [counts[pair] for pair in ordered_pairs]
+    assert scipy.stats.chisquare(observed).pvalue > 1e-3
+
+
+def test_drawing_with_replacement_repeats_positions_as_the_original_does(
+    golden, statistics
+):
+    _, fields = _repeated_draws(
+        golden, draw_fn=masking.draw_positions_with_replacement
+    )
+    num_batches = len(fields["masked_weights"])
+    for row, expected in enumerate(statistics["rows"]):
+        used = fields["masked_weights"][:, row] > 0
+        positions = fields["masked_positions"][:, row]
+        distinct = [
+            len(set(p[u])) for p, u in zip(positions, used, strict=True)
+        ]
+        error = expected["std_distinct"] / np.sqrt(num_batches)
+        difference = np.mean(distinct) - expected["expected_distinct"]
+        assert abs(difference) <= 4 * error + 1e-9
+
+
+def test_the_whole_of_masking_compiles_and_gives_the_eager_result():
+    inputs = _inputs(
+        [
+            [CLS, 11, 12, UNK, SEP, 14, 15, SEP],
+            [CLS, 21, MASK, SEP, PAD, PAD, PAD, PAD],
+            [PAD] * 8,
+        ]
+    )
+
+    def run(rows, seed, draw_fn):
+        masked = masking.mask_inputs(
+            rows,
+            _uniform(seed, (3, 8)),
+            _uniform(seed + 1, (3, 4)),
+            special_ids=SPECIAL,
+            mask_id=MASK,
+            mask_prob=0.4,
+            draw_fn=draw_fn,
+        )
+        sequence = tf.cast(masked.input_ids, tf.float32)[..., tf.newaxis]
+        return (
+            *masked,
+            *masking.scatter_update(
+                rows["input_ids"], masked.masked_ids + 1,
+                masked.masked_positions, masked.masked_weights,
+            ),
+            masking.gather_positions(sequence, masked.masked_positions),
+        )  # fmt: skip
+
+    for draw_fn in (
+        masking.draw_positions,
+        masking.draw_positions_with_replacement,
+    ):
+        seed = tf.constant([8, 9], tf.int64)
+        eager = run(inputs, seed, draw_fn)
+        compiled = tf.function(run, jit_compile=True)(inputs, seed, draw_fn)
+        for ours, theirs in zip(eager, compiled, strict=True):
+            assert theirs.shape.is_fully_defined()
+            np.testing.assert_array_equal(ours, theirs)
+        # The empty row, as evaluation fills batches up with, weighs nothing.
+        assert not eager[6].numpy()[2].any()

@@ -1,0 +1,315 @@
+"""Tests of the datasets that feed training and evaluation."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.inputs import pipeline
+from electra_tf.inputs import streams
+from electra_tf.records.manifest import DatasetError
+from electra_tf.text.vocabulary import Vocabulary
+
+# 103 examples of uneven shards, one of them empty.
+SIZES = (20, 31, 0, 5, 47)
+
+
+def _order(split, num_streams=4, batch=8, seed=3, shuffle_block=6):
+    return streams.StreamOrder(
+        split.shard_sizes, num_streams, batch, seed, shuffle_block
+    )
+
+
+def _numbers(element):
+    """The examples' numbers in an element, `[streams, rows]`."""
+    return element["input_ids"].numpy()[..., 1] - 1000
+
+
+def _global_batches(build_fn, num_batches, num_replicas=1, num_workers=1):
+    """Global batches `[C, B/C]` of numbers, put together from all workers.
+
+    Args:
+        build_fn: an input context to a dataset.
+        num_batches: how many.
+        num_replicas: replicas of all workers.
+        num_workers: input pipelines.
+    """
+    local = num_replicas // num_workers
+    parts = []
+    for worker in range(num_workers):
+        context = tf.distribute.InputContext(num_workers, worker, num_replicas)
+        elements = itertools.islice(build_fn(context), num_batches * local)
+        numbers, stream_ids = [], []
+        for element in elements:
+            numbers.append(_numbers(element))
+            stream_ids.append(element["stream_ids"].numpy())
+        shape = (num_batches, -1)
+        rows = numbers[0].shape[1]
+        parts.append(
+            (
+                np.reshape(stream_ids, shape),
+                np.reshape(numbers, (*shape, rows)),
+            )
+        )
+    stream_ids = np.concatenate([part[0] for part in parts], axis=1)
+    numbers = np.concatenate([part[1] for part in parts], axis=1)
+    assert (stream_ids == np.arange(stream_ids.shape[1])).all()
+    return numbers
+
+
+def _training_batches(split, order, num_batches, position=None, **replicas):
+    return _global_batches(
+        lambda context: pipeline.build_training_dataset(
+            split, order, position, context
+        ),
+        num_batches,
+        **replicas,
+    )
+
+
+def test_an_element_has_static_shapes_and_the_rows_of_the_shards(make_split):
+    split = make_split(SIZES)
+    context = tf.distribute.InputContext(1, 0, 2)
+    dataset = pipeline.build_training_dataset(
+        split, _order(split), None, context
+    )
+    rows = tf.TensorSpec([2, 2, 8], tf.int32)
+    assert dataset.element_spec == {
+        "input_ids": rows,
+        "input_mask": rows,
+        "segment_ids": rows,
+        "stream_ids": tf.TensorSpec([2], tf.int64),
+    }
+    element = next(iter(dataset))
+    number = element["input_ids"].numpy()[0, 1, 1]
+    np.testing.assert_array_equal(
+        element["input_ids"][0, 1], [101, number, 7, 7, 7, 0, 0, 0]
+    )
+    np.testing.assert_array_equal(
+        element["input_mask"][0, 1], [1, 1, 1, 1, 1, 0, 0, 0]
+    )
+    np.testing.assert_array_equal(
+        element["segment_ids"][0, 1], [0, 0, 0, 1, 1, 0, 0, 0]
+    )
+
+
+@pytest.mark.parametrize("shuffle_block", [1, 6, 13, 1000])
+@pytest.mark.parametrize("num_streams", [1, 4])
+def test_an_epoch_holds_every_example_once_except_the_rest(
+    make_split, num_streams, shuffle_block
+):
+    split = make_split(SIZES)
+    order = _order(split, num_streams, shuffle_block=shuffle_block)
+    assert order.batches_per_epoch == 12
+    batches = _training_batches(split, order, 36)
+    for epoch in np.split(batches, 3):
+        assert len(set(epoch.ravel().tolist())) == 12 * 8
+
+
+def test_every_epoch_has_another_order_and_another_rest(make_split):
+    split = make_split((103,))
+    batches = _training_batches(split, _order(split), 12 * 4)
+    epochs = np.split(batches.reshape(-1), 4)
+    for one, other in itertools.combinations(epochs, 2):
+        assert (one != other).mean() > 0.8
+    rests = {frozenset(range(103)) - set(epoch.tolist()) for epoch in epochs}
+    assert len(rests) == 4
+
+
+def test_equal_seeds_give_equal_batches_and_others_do_not(make_split):
+    split = make_split(SIZES)
+    batches = _training_batches(split, _order(split, seed=3), 20)
+    np.testing.assert_array_equal(
+        batches, _training_batches(split, _order(split, seed=3), 20)
+    )
+    other = _training_batches(split, _order(split, seed=4), 20)
+    assert (batches != other).mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("num_replicas", "num_workers"), [(2, 1), (2, 2), (4, 1), (4, 2), (4, 4)]
+)
+def test_global_batches_do_not_depend_on_replicas_or_workers(
+    make_split, num_replicas, num_workers
+):
+    split = make_split(SIZES)
+    order = _order(split)
+    np.testing.assert_array_equal(
+        _training_batches(split, order, 14),
+        _training_batches(
+            split, order, 14,
+            num_replicas=num_replicas, num_workers=num_workers,
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("shuffle_block", [4, 1000])
+def test_a_run_goes_on_from_any_position_as_if_never_stopped(
+    make_split, shuffle_block
+):
+    split = make_split(SIZES)
+    order = _order(split, shuffle_block=shuffle_block)
+    uncut = _training_batches(split, order, 28)
+    for consumed in (1, 3, 11, 12, 25):
+        position = streams.Position().advance(consumed, order.batches_per_epoch)
+        resumed = _training_batches(split, order, 28 - consumed, position)
+        np.testing.assert_array_equal(resumed, uncut[consumed:])
+
+
+def test_a_resumed_run_may_have_other_replicas(make_split):
+    split = make_split(SIZES)
+    order = _order(split)
+    uncut = _training_batches(split, order, 14)
+    resumed = _training_batches(
+        split, order, 5, streams.Position(0, 9), num_replicas=4, num_workers=2
+    )
+    np.testing.assert_array_equal(resumed, uncut[9:])
+
+
+def test_neighbours_in_the_corpus_are_spread_over_the_block(make_split):
+    split = make_split((400,))
+    order = _order(split, num_streams=1, batch=1, shuffle_block=200)
+    numbers = _training_batches(split, order, 400).ravel()
+    for block in np.split(numbers, 2):
+        steps = np.abs(np.diff(block))
+        # The median distance of two uniform draws from 200 is 58. One block
+        # may hold the seam of the ring, hence the distance around it.
+        assert np.median(np.minimum(steps, 400 - steps)) > 40
+
+
+def test_jumping_late_into_a_large_epoch_takes_seconds(make_split):
+    split = make_split((60_000,) * 3 + (20_000,))
+    order = _order(split, num_streams=16, batch=1024, shuffle_block=1024)
+    late = order.batches_per_epoch - 3
+    start = time.monotonic()
+    jumped = _training_batches(split, order, 5, streams.Position(2, late))
+    seconds = time.monotonic() - start
+    # Measured 0.5 s on two cores; the bound leaves room for a busy machine.
+    assert seconds < 10
+    walked = _training_batches(split, order, late + 5, streams.Position(2, 0))
+    np.testing.assert_array_equal(jumped, walked[late:])
+
+
+def test_a_mirrored_strategy_gives_each_replica_its_streams(
+    make_split, two_devices
+):
+    split = make_split(SIZES)
+    order = _order(split)
+    dataset = two_devices.distribute_datasets_from_function(
+        lambda context: pipeline.build_training_dataset(
+            split, order, None, context
+        )
+    )
+    iterator = iter(dataset)
+    traces = []
+
+    @tf.function
+    def step():
+        traces.append(None)
+        return two_devices.run(
+            lambda features: features, args=(next(iterator),)
+        )
+
+    expected = _training_batches(split, order, 14)
+    for batch in expected:
+        replicas = two_devices.experimental_local_results(step())
+        for replica, element in enumerate(replicas):
+            ids = element["stream_ids"].numpy().tolist()
+            assert ids == [2 * replica, 2 * replica + 1]
+            np.testing.assert_array_equal(_numbers(element), batch[ids])
+    assert len(traces) == 1
+
+
+def test_a_split_is_opened_from_its_manifest(make_dataset, vocabulary):
+    folder = make_dataset(SIZES)
+    split = pipeline.open_split(folder, vocabulary, 8)
+    assert split.shard_sizes == SIZES
+    assert split.num_examples == 103
+    numbers = _evaluation_batches(split, 13).ravel()
+    np.testing.assert_array_equal(numbers[:103], np.arange(103))
+
+
+def test_records_of_another_length_are_refused(make_dataset, vocabulary):
+    with pytest.raises(DatasetError, match="has 8, expected was 16"):
+        pipeline.open_split(make_dataset(SIZES), vocabulary, 16)
+
+
+def test_records_of_another_vocabulary_are_refused(make_dataset, vocabulary):
+    other = Vocabulary((*vocabulary.tokens, "d"))
+    with pytest.raises(DatasetError, match="size: .* has 8, expected was 9"):
+        pipeline.open_split(make_dataset(SIZES), other, 8)
+
+
+def test_a_folder_without_a_dataset_is_refused(tmp_path, vocabulary):
+    with pytest.raises(DatasetError, match="manifest.json is missing"):
+        pipeline.open_split(tmp_path, vocabulary, 8)
+
+
+def _evaluation_batches(split, num_batches, **replicas):
+    return _global_batches(
+        lambda context: pipeline.build_evaluation_dataset(split, 4, 8, context),
+        num_batches,
+        **replicas,
+    )
+
+
+@pytest.mark.parametrize(
+    ("num_replicas", "num_workers"), [(1, 1), (4, 1), (2, 2)]
+)
+def test_evaluation_reads_every_example_once_in_order(
+    make_split, num_replicas, num_workers
+):
+    split = make_split(SIZES)
+    assert pipeline.num_evaluation_batches(103, 8) == 13
+    numbers = _evaluation_batches(
+        split, 13, num_replicas=num_replicas, num_workers=num_workers
+    ).ravel()
+    np.testing.assert_array_equal(numbers[:103], np.arange(103))
+    np.testing.assert_array_equal(numbers[103:], [-1000])
+
+
+def test_evaluation_fills_up_with_rows_that_weigh_nothing(make_split):
+    split = make_split((3,))
+    context = tf.distribute.InputContext(1, 0, 2)
+    dataset = pipeline.build_evaluation_dataset(split, 4, 8, context)
+    assert dataset.element_spec["input_ids"].shape == (2, 2, 8)
+    elements = list(dataset)
+    assert len(elements) == 2
+    mask = np.concatenate([e["input_mask"].numpy() for e in elements])
+    np.testing.assert_array_equal(
+        mask.sum(-1), [[5, 5], [5, 0], [0, 0], [0, 0]]
+    )
+    for name in ("input_ids", "segment_ids"):
+        assert not elements[1][name].numpy().any()
+
+
+def test_evaluation_needs_a_batch_that_the_streams_divide(make_split):
+    with pytest.raises(ValueError, match="global_batch_size=10"):
+        pipeline.build_evaluation_dataset(make_split((3,)), 4, 10)
+
+
+@pytest.mark.parametrize(("num_replicas", "num_workers"), [(3, 1), (2, 4)])
+def test_replicas_that_cannot_share_the_streams_are_refused(
+    make_split, num_replicas, num_workers
+):
+    split = make_split(SIZES)
+    context = tf.distribute.InputContext(num_workers, 0, num_replicas)
+    with pytest.raises(ValueError, match=f"{num_replicas} replicas on"):
+        pipeline.build_training_dataset(split, _order(split), None, context)
+
+
+def test_a_position_behind_the_epoch_is_refused(make_split):
+    split = make_split(SIZES)
+    with pytest.raises(ValueError, match="batch 12 of 12"):
+        pipeline.build_training_dataset(
+            split, _order(split), streams.Position(0, 12)
+        )
+
+
+def test_an_order_for_other_shards_is_refused(make_split):
+    split = make_split(SIZES)
+    order = streams.StreamOrder((103,), 4, 8, 3, 6)
+    with pytest.raises(ValueError, match="Pass shard_sizes=split.shard_sizes"):
+        pipeline.build_training_dataset(split, order)

@@ -1,0 +1,147 @@
+"""Tests of the names that random numbers go by."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+
+from electra_tf.inputs import randomness
+
+
+def _draw(step, stream_ids, purpose=randomness.MASK_POSITIONS):
+    seeds = randomness.stream_seeds(
+        7, purpose, step, tf.constant(stream_ids, tf.int64), num_streams=4
+    )
+    return randomness.uniform_by_stream(seeds, (2, 5)).numpy()
+
+
+def test_stream_seeds_are_key_and_counter():
+    seeds = randomness.stream_seeds(
+        3, randomness.GENERATOR_SAMPLE, 10, tf.constant([1, 3]), num_streams=4
+    )
+    # 3 * 16 + 2 and 10 * 4 + stream.
+    np.testing.assert_array_equal(seeds, [[50, 41], [50, 43]])
+    assert seeds.dtype == tf.int64
+
+
+def test_dropout_seed_is_key_and_counter():
+    seed = randomness.dropout_seed(3, 10, 1, 2, 2, 4)
+    # 3 * 16 + 3 and ((10 * 2 + 1) * 4 + 2) * 1024.
+    np.testing.assert_array_equal(seed, [51, 86 * 1024])
+
+
+def test_dropout_seeds_never_collide():
+    places = itertools.product(range(5), range(3), range(4))
+    seeds = {
+        tuple(randomness.dropout_seed(1, s, r, 3, m, 4).numpy().tolist())
+        for s, r, m in places
+    }
+    assert len(seeds) == 5 * 3 * 4
+
+
+def test_draws_follow_the_stream_however_streams_are_dealt():
+    together = _draw(6, [0, 1, 2, 3])
+    assert together.shape == (8, 5)
+    np.testing.assert_array_equal(together[:4], _draw(6, [0, 1]))
+    np.testing.assert_array_equal(together[4:], _draw(6, [2, 3]))
+    np.testing.assert_array_equal(together[4:6], _draw(6, [2]))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: _draw(7, [0]),
+        lambda: _draw(6, [1]),
+        lambda: _draw(6, [0], randomness.MASK_REPLACEMENT),
+        lambda: _draw(6, [0], randomness.EVALUATION),
+    ],
+    ids=["step", "stream", "purpose", "evaluation"],
+)
+def test_another_name_gives_other_numbers(other):
+    assert not np.isin(other(), _draw(6, [0])).any()
+
+
+def test_uniform_numbers_are_uniform():
+    seeds = tf.constant([[5, 6], [5, 7]], tf.int64)
+    numbers = randomness.uniform_by_stream(seeds, (100, 499)).numpy().ravel()
+    assert 0 <= numbers.min() < 1e-4
+    assert 1 - 1e-4 < numbers.max() < 1
+    assert scipy.stats.kstest(numbers, "uniform").pvalue > 1e-3
+    # Neighbouring keys and counters must not look alike.
+    other = randomness.uniform_by_stream(seeds + 1, (100, 499)).numpy().ravel()
+    assert abs(np.corrcoef(numbers, other)[0, 1]) < 4 / np.sqrt(numbers.size)
+
+
+# Philox4x32-10 of counter 0 and key 0, from the known-answer test vectors of
+# its authors (Random123, kat_vectors).
+PHILOX_ZERO = (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
+
+
+def test_uniform_numbers_are_the_top_bits_of_philox():
+    seeds = tf.zeros([1, 2], tf.int64)
+    numbers = randomness.uniform_by_stream(seeds, (4,)).numpy()
+    np.testing.assert_array_equal(
+        numbers, [(word >> 9) / 2**23 for word in PHILOX_ZERO]
+    )
+
+
+@pytest.mark.parametrize("counter", [0, 2**32 - 2, 2**45])
+@pytest.mark.parametrize("shape", [(3, 7), (19, 331)])
+def test_uniform_numbers_have_equal_bits_eager_traced_and_compiled(
+    shape, counter
+):
+    counters = counter + tf.range(3, dtype=tf.int64)
+    seeds = tf.stack([tf.fill([3], tf.int64.max), counters], axis=1)
+    eager = randomness.uniform_by_stream(seeds, shape).numpy()
+    for jit_compile in (False, True):
+        traced = tf.function(
+            lambda given: randomness.uniform_by_stream(given, shape),
+            jit_compile=jit_compile,
+        )
+        np.testing.assert_array_equal(eager, traced(seeds))
+
+
+def test_seeds_compile_with_a_step_that_is_a_tensor():
+    @tf.function(jit_compile=True)
+    def draw(step, stream_ids):
+        seeds = randomness.stream_seeds(7, 0, step, stream_ids, 4)
+        dropout = randomness.dropout_seed(7, step, 1, 2, 0, 1)
+        return randomness.uniform_by_stream(seeds, (2, 5)), dropout
+
+    numbers, dropout = draw(tf.constant(6, tf.int64), tf.constant([1, 2]))
+    np.testing.assert_array_equal(numbers, _draw(6, [1, 2]))
+    np.testing.assert_array_equal(dropout, [7 * 16 + 3, 13 * 1024])
+
+
+def test_steps_beyond_32_bits_keep_their_own_seeds():
+    step = tf.constant(2**33 + 1, tf.int64)
+    seeds = randomness.stream_seeds(0, 0, step, tf.constant([0]), 8)
+    assert seeds.numpy()[0, 1] == (2**33 + 1) * 8
+
+
+@pytest.mark.parametrize("run_seed", [-1, 2**59])
+def test_a_seed_out_of_range_is_refused(run_seed):
+    with pytest.raises(ValueError, match=f"Received: {run_seed}"):
+        randomness.purpose_key(run_seed, 0)
+
+
+def test_an_unknown_purpose_is_refused():
+    with pytest.raises(ValueError, match="`purpose` must be 0 to 15"):
+        randomness.purpose_key(0, 16)
+
+
+def test_an_unknown_number_of_streams_is_refused():
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.int64)])
+    def draw(seeds):
+        return randomness.uniform_by_stream(seeds, (1,))
+
+    with pytest.raises(ValueError, match="static number of streams"):
+        draw(tf.zeros([2, 2], tf.int64))
+
+
+def test_streams_with_gaps_are_refused():
+    seeds = tf.constant([[5, 6], [5, 8]], tf.int64)
+    with pytest.raises(ValueError, match=r"counters \[6, 8\]"):
+        randomness.uniform_by_stream(seeds, (1,))

@@ -1,0 +1,164 @@
+"""Tests of positions and of the order of examples."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.inputs import streams
+
+SIZES = (5, 0, 9, 3, 10)
+
+
+def _order(**changes):
+    settings = {
+        "shard_sizes": SIZES,
+        "num_streams": 2,
+        "global_batch_size": 4,
+        "seed": 1,
+        "shuffle_block": 4,
+    }
+    return streams.StreamOrder(**(settings | changes))
+
+
+def _int64(value):
+    return tf.constant(value, tf.int64)
+
+
+def _pieces(order, epoch, stream, first_block=0):
+    """The (shard, record) pairs of a stream's range in reading order."""
+    pieces = order.stream_pieces(
+        _int64(epoch), _int64(stream), _int64(first_block)
+    )
+    return [
+        (shard, record)
+        for shard, start, count in zip(*map(np.array, pieces), strict=True)
+        for record in range(start, start + count)
+    ]
+
+
+def test_a_position_advances_over_the_ends_of_epochs():
+    position = streams.Position(2, 3)
+    assert position.advance(1, 5) == streams.Position(2, 4)
+    assert position.advance(2, 5) == streams.Position(3, 0)
+    assert position.advance(13, 5) == streams.Position(5, 1)
+    assert position.advance(6, 5).advance(7, 5) == position.advance(13, 5)
+
+
+def test_a_position_survives_json():
+    position = streams.Position(2, 3)
+    text = json.dumps(position.to_json())
+    assert text == '{"epoch": 2, "batch": 3}'
+    assert streams.Position.from_json(json.loads(text)) == position
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "message"),
+    [
+        ({"epoch": 1}, "Received: \\['epoch'\\]"),
+        ({"epoch": 1, "batch": -1}, "Received: -1"),
+        ({"epoch": 1, "batch": 0.5}, "Received: 0.5"),
+    ],
+)
+def test_a_position_that_cannot_be_is_refused(coordinates, message):
+    with pytest.raises(ValueError, match=message):
+        streams.Position.from_json(coordinates)
+
+
+def test_sizes_follow_from_examples_streams_and_batch():
+    # 27 examples in 2 streams of 13, each giving 2 rows to a batch.
+    order = _order()
+    assert order.num_examples == 27
+    assert order.examples_per_stream == 13
+    assert order.rows_per_stream == 2
+    assert order.batches_per_epoch == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"global_batch_size": 5}, "num_streams=2, global_batch_size=5"),
+        ({"global_batch_size": 28}, "27 examples for global_batch_size=28"),
+        ({"shard_sizes": ()}, "0 examples"),
+        ({"num_streams": 0}, "`num_streams` must be at least 1"),
+        ({"shuffle_block": 0}, "`shuffle_block` must be at least 1"),
+        ({"seed": -1}, "`run_seed` must be"),
+    ],
+)
+def test_an_order_that_cannot_fill_a_batch_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        _order(**changes)
+
+
+@pytest.mark.parametrize("num_streams", [1, 2, 3, 4])
+def test_streams_read_disjoint_ranges_that_cover_all_but_the_rest(num_streams):
+    order = _order(num_streams=num_streams, global_batch_size=12)
+    for epoch in range(5):
+        ranges = [_pieces(order, epoch, s) for s in range(num_streams)]
+        seen = [pair for pairs in ranges for pair in pairs]
+        assert len(seen) == len(set(seen)) == 27 // num_streams * num_streams
+        assert {len(pairs) for pairs in ranges} == {27 // num_streams}
+        assert all(record < SIZES[shard] for shard, record in seen)
+
+
+def test_a_range_can_be_entered_at_any_block():
+    order = _order()
+    whole = _pieces(order, 3, 1)
+    for block in range(4):
+        assert _pieces(order, 3, 1, block) == whole[block * 4 :]
+
+
+def test_every_epoch_lays_the_shards_out_anew():
+    order = _order(num_streams=1, global_batch_size=1)
+    layouts = {tuple(_pieces(order, epoch, 0)) for epoch in range(10)}
+    assert len(layouts) == 10
+    # Also where there is nothing to permute.
+    single = _order(shard_sizes=(1000,), num_streams=1, global_batch_size=1)
+    openings = {_pieces(single, epoch, 0)[0] for epoch in range(10)}
+    assert len(openings) == 10
+
+
+def _shuffled(order, epoch, stream, block, first_example=0, size=4):
+    return order.shuffle(
+        tf.range(size),
+        _int64(epoch), _int64(stream), _int64(block), _int64(first_example),
+    ).numpy().tolist()  # fmt: skip
+
+
+def test_blocks_are_permuted_each_in_its_own_way():
+    order = _order(shard_sizes=(4000,), shuffle_block=50)
+    places = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+    permutations = [_shuffled(order, *place, size=50) for place in places]
+    for permutation in permutations:
+        assert sorted(permutation) == list(range(50))
+    assert len(set(map(tuple, permutations))) == 4
+    again = _order(shard_sizes=(4000,), shuffle_block=50, seed=2)
+    assert _shuffled(again, 0, 0, 0, size=50) != permutations[0]
+
+
+def test_consumed_examples_and_the_epochs_rest_are_left_out():
+    order = _order()  # 13 examples a stream, 12 of them used
+    whole = _shuffled(order, 0, 0, 1)
+    assert _shuffled(order, 0, 0, 1, first_example=4) == whole
+    assert _shuffled(order, 0, 0, 1, first_example=6) == whole[2:]
+    assert _shuffled(order, 0, 0, 3, size=1) == []
+
+
+def test_a_block_that_is_too_short_is_an_error():
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=streams.MISSING_RECORDS
+    ):
+        _shuffled(_order(), 0, 0, 1, size=3)
+
+
+def test_the_order_of_a_seed_is_pinned():
+    # A change here changes every run that resumes from an older checkpoint.
+    order = _order()
+    # Stream 0 reads records 3 to 9 of shard 4, then shards 3 and 0.
+    expected = [*((4, record) for record in range(3, 10)),
+                *((3, record) for record in range(3)),
+                *((0, record) for record in range(3))]  # fmt: skip
+    assert _pieces(order, 0, 0) == expected
+    blocks = [_shuffled(order, 0, 0, block) for block in range(3)]
+    assert blocks == [[0, 2, 1, 3], [3, 2, 0, 1], [3, 0, 1, 2]]

@@ -1,0 +1,141 @@
+"""Corpus names to sources and work units."""
+
+import pytest
+
+from electra_tf.records import corpus as corpus_module
+from electra_tf.records import python_docs
+from electra_tf.records.corpus import open_corpus
+from electra_tf.records.corpus import open_source
+from electra_tf.records.corpus import plan_units
+from electra_tf.records.readers import CorpusError
+
+
+def all_documents(corpus):
+    return [document.lines for document in corpus.documents()]
+
+
+def documents_of_units(corpus, unit_bytes):
+    """Returns the documents read unit by unit, and the number of units."""
+    units = plan_units(corpus, unit_bytes)
+    lines = [
+        document.lines
+        for unit in units
+        for source in unit
+        for document in open_source(source, corpus.options)
+    ]
+    return lines, len(units)
+
+
+def test_folder_is_searched_recursively_in_sorted_order(tmp_path):
+    for name in ("b.txt", "a/z.txt", "a/.hidden", ".git/x", "c"):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name)
+    corpus = open_corpus(str(tmp_path))
+    assert [source.name for source in corpus.sources] == [
+        "a/z.txt",
+        "b.txt",
+        "c",
+    ]
+    assert all_documents(corpus) == [["a/z.txt"], ["b.txt"], ["c"]]
+
+
+def test_several_names_are_joined_in_the_given_order(tmp_path):
+    (tmp_path / "a.txt").write_text("one")
+    (tmp_path / "b.txt").write_text("two")
+    corpus = open_corpus([str(tmp_path / "b.txt"), str(tmp_path / "a.txt")])
+    assert corpus.name == "b.txt+a.txt"
+    assert all_documents(corpus) == [["two"], ["one"]]
+
+
+def test_openwebtext_folder_beside_the_vocabulary_is_found(tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n")
+    (tmp_path / "openwebtext").mkdir()
+    (tmp_path / "openwebtext" / "a.txt").write_text("one")
+    assert all_documents(open_corpus(str(tmp_path))) == [["one"]]
+
+
+def test_missing_and_empty_corpora_are_refused(tmp_path):
+    with pytest.raises(CorpusError, match="No corpus at .*nowhere. Name a"):
+        open_corpus(str(tmp_path / "nowhere"))
+    with pytest.raises(CorpusError, match="is empty: 0 files, 0 bytes"):
+        open_corpus(str(tmp_path))
+    (tmp_path / "a.txt").write_text("")
+    with pytest.raises(CorpusError, match="is empty: 1 files, 0 bytes"):
+        open_corpus(str(tmp_path))
+    with pytest.raises(CorpusError, match="auto, text.* Received: 'xml'"):
+        open_corpus(str(tmp_path), "xml")
+
+
+def test_python_docs_is_prepared_and_states_its_versions(tmp_path, monkeypatch):
+    def prepare():
+        (tmp_path / "text.txt").write_text("one\n")
+        (tmp_path / "provenance.json").write_text('{"versions": {"x": "1"}}')
+        return tmp_path
+
+    monkeypatch.setattr(python_docs, "prepare", prepare)
+    corpus = open_corpus("python_docs")
+    assert corpus.describe()["provenance"] == {"versions": {"x": "1"}}
+    assert [source.name for source in corpus.sources] == ["text.txt"]
+    assert corpus.name == "python_docs"
+
+
+@pytest.mark.parametrize("unit_bytes", [1, 50, 120, 1000, 10**6])
+def test_units_hold_every_document_once(tmp_path, unit_bytes):
+    documents = [
+        "\n".join(f"document {index} line {line}" for line in range(index % 5))
+        for index in range(40)
+    ]
+    (tmp_path / "a.txt").write_text("\n\n".join(documents))
+    (tmp_path / "b.txt").write_text("\n \t\n\n".join(documents) + "\n\n\n")
+    (tmp_path / "c.txt").write_text("tiny")
+    corpus = open_corpus(str(tmp_path))
+    found, num_units = documents_of_units(corpus, unit_bytes)
+    assert found == all_documents(corpus)
+    assert (num_units > 1) == (unit_bytes < 10**6)
+
+
+@pytest.mark.parametrize(
+    ("name", "record"),
+    [
+        ("a.jsonl", '{{"text": "number {}"}}\n'),
+        ("wiki_00", '<doc id="{}">\nTitle\n\nText.\n</doc>\n'),
+    ],
+)
+def test_large_structured_files_are_cut_between_documents(
+    tmp_path, name, record
+):
+    (tmp_path / name).write_text("".join(map(record.format, range(50))))
+    corpus = open_corpus(str(tmp_path))
+    found, num_units = documents_of_units(corpus, 100)
+    assert len(found) == 50
+    assert found == all_documents(corpus)
+    assert num_units > 5
+
+
+def test_files_that_are_one_document_are_not_cut(tmp_path):
+    (tmp_path / "a.txt").write_text("line\n\n" * 100)
+    corpus = open_corpus(str(tmp_path), blanks_separate_docs=False)
+    assert len(plan_units(corpus, 10)) == 1
+
+
+def test_small_files_share_a_unit(tmp_path):
+    for index in range(10):
+        (tmp_path / f"{index}.txt").write_text("x" * 10)
+    sizes = [len(unit) for unit in plan_units(open_corpus(str(tmp_path)), 35)]
+    assert sizes == [3, 3, 3, 1]
+
+
+def test_description_is_the_same_wherever_the_corpus_lies(tmp_path):
+    descriptions = []
+    for name in ("x/corpus", "y/corpus"):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        (folder / "a.txt").write_text("one")
+        descriptions.append(open_corpus(str(folder)).describe())
+    assert descriptions[0] == descriptions[1]
+    assert descriptions[0]["name"] == "corpus"
+
+
+def test_units_grow_with_the_corpus():
+    assert corpus_module._MIN_UNIT_BYTES < corpus_module._MAX_UNIT_BYTES

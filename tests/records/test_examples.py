@@ -1,0 +1,241 @@
+"""The original's example building: golden, by hand, and its invariants."""
+
+import hashlib
+import json
+import random
+
+import numpy as np
+import pytest
+
+from electra_tf.records.examples import ExampleBuilder
+from electra_tf.records.examples import Examples
+from electra_tf.records.examples import build_features
+from electra_tf.records.examples import join_examples
+from electra_tf.records.examples import select_examples
+
+CLS, SEP = 101, 102
+RUNS = (
+    "len128_blanks",
+    "len128_noblanks",
+    "len512_blanks",
+    "len512_noblanks",
+    "script_order",
+)
+
+
+class ScriptedRandom(random.Random):
+    """Gives the listed numbers, then fails."""
+
+    def __init__(self, numbers):
+        super().__init__(0)
+        self.numbers = list(numbers)
+
+    def random(self):
+        return self.numbers.pop(0)
+
+    def randint(self, low, high):
+        return self.numbers.pop(0)
+
+
+def build(lines, numbers, max_seq_length=16, keep_overflow=False):
+    """Builds one document of the given lines of ids; returns the pairs."""
+    rng = ScriptedRandom(numbers)
+    builder = ExampleBuilder(max_seq_length, rng, keep_overflow)
+    token_ids = np.array(sum(lines, []), np.int32)
+    builder.add_document(token_ids, [len(line) for line in lines])
+    assert not rng.numbers, "not all random numbers were drawn"
+    return as_pairs(builder.take())
+
+
+def as_pairs(examples):
+    """Returns first and second segment of each example as lists."""
+    ids = examples.token_ids.tolist()
+    pairs = []
+    for first, second in zip(*examples[1:], strict=True):
+        pairs.append((ids[:first], ids[first : first + second]))
+        ids = ids[first + second :]
+    assert not ids
+    return pairs
+
+
+def documents_of(corpus, run):
+    """Yields ids and line lengths of each document, in the run's order."""
+    for name in run["file_order"]:
+        ids = corpus[f"{name}/token_ids"].astype(np.int32)
+        begin = end = 0
+        lengths = []
+        for length in [*corpus[f"{name}/line_lengths"].tolist(), None]:
+            is_end = length is None or (
+                length < 0 and run["blanks_separate_docs"]
+            )
+            if not is_end and length >= 0:
+                lengths.append(length)
+                end += length
+            if is_end and lengths:
+                yield ids[begin:end], lengths
+                begin, lengths = end, []
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_examples_and_random_numbers_equal_the_original(golden, name):
+    folder = golden / "examples"
+    run = json.loads((folder / "info.json").read_text())["runs"][name]
+    corpus = np.load(folder / "corpus.npz")
+    rng = random.Random(run["seed"])
+    if name == "script_order":
+        order = sorted(run["file_order"])
+        rng.shuffle(order)
+        assert order == run["file_order"]
+    builder = ExampleBuilder(run["max_seq_length"], rng)
+    for token_ids, lengths in documents_of(corpus, run):
+        builder.add_document(token_ids, lengths)
+    features = build_features(builder.take(), run["max_seq_length"], CLS, SEP)
+    assert len(features["input_ids"]) == run["n_examples"]
+    if name == "len128_blanks":
+        expected = np.load(folder / "len128_blanks.npz")
+        for key in features:
+            np.testing.assert_array_equal(features[key][:100], expected[key])
+    for key, digest in run["sha256"].items():
+        content = features[key].astype("<i4").tobytes()
+        assert hashlib.sha256(content).hexdigest() == digest, key
+    assert rng.random() == float.fromhex(run["next_random"])
+
+
+def test_module_level_random_serves_as_well():
+    outcomes = []
+    random.seed(3)
+    for rng in (random, random.Random(3)):
+        builder = ExampleBuilder(16, rng)
+        builder.add_document(np.arange(200, dtype=np.int32), [7] * 28 + [4])
+        outcomes.append((as_pairs(builder.take()), rng.random()))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_line_that_crosses_the_target_may_join_the_first_segment():
+    # Maximum 16: first segment target (16 - 3) // 2 = 6. 0.4 < 0.5: joins.
+    lines = [[1, 2, 3], [4, 5, 6], [7] * 5, [8] * 5]
+    pairs = build(lines, [0.9, 0.4, 0.9])
+    # 16 - 6 - 3 = 7 tokens fit the second segment; 3 of ten are lost.
+    assert pairs == [([1, 2, 3, 4, 5, 6], [7] * 5 + [8] * 2)]
+
+
+def test_later_short_line_may_return_to_the_first_segment():
+    # Line 2 does not fit below 6 and 0.6 sends it to the second segment;
+    # line 3 fits the first one again, without any random number.
+    lines = [[1, 2], [3] * 9, [4, 5], [6] * 3]
+    pairs = build(lines, [0.9, 0.6, 0.9])
+    assert pairs == [([1, 2, 4, 5], [3] * 9)]
+
+
+def test_single_segment_example_takes_up_to_the_maximum_minus_two():
+    assert build([[1] * 9, [2] * 9], [0.09, 0.9]) == [([1] * 9 + [2] * 5, [])]
+
+
+def test_short_target_carries_over_to_the_next_document():
+    rng = ScriptedRandom([0.0, 0.04, 5, 0.0, 0.9, 0.0, 0.9])
+    builder = ExampleBuilder(16, rng)
+    for _ in range(2):
+        builder.add_document(np.arange(8, dtype=np.int32), [4, 4])
+    # The first document ends before 16 tokens; it draws the target 5, which
+    # the second document reaches after its second line.
+    assert as_pairs(builder.take()) == [(list(range(8)), [])] * 2
+
+
+def test_cut_is_at_the_maximum_not_at_the_target():
+    rng = ScriptedRandom([0.0, 0.0, 5, 0.0, 0.9])
+    builder = ExampleBuilder(16, rng)
+    builder.add_document(np.arange(1, dtype=np.int32), [1])
+    builder.add_document(np.arange(12, dtype=np.int32), [12])
+    assert as_pairs(builder.take())[1] == (list(range(12)), [])
+
+
+def test_empty_lines_and_documents_change_nothing():
+    plain, padded = [], []
+    for lengths, result in (([5, 9], plain), ([0, 5, 0, 0, 9, 0], padded)):
+        rng = random.Random(1)
+        builder = ExampleBuilder(16, rng)
+        for _ in range(50):
+            builder.add_document(np.arange(14, dtype=np.int32), lengths)
+            builder.add_document(np.zeros([0], np.int32), [])
+        result.extend([as_pairs(builder.take()), rng.random()])
+    assert plain == padded
+
+
+def test_pieces_of_a_document_give_the_same_as_the_whole():
+    lengths = random.Random(2).choices(range(1, 30), k=200)
+    token_ids = np.arange(sum(lengths), dtype=np.int32)
+    for keep_overflow in (False, True):
+        whole = ExampleBuilder(32, random.Random(9), keep_overflow)
+        whole.add_document(token_ids, lengths)
+        pieces = ExampleBuilder(32, random.Random(9), keep_overflow)
+        begin = 0
+        for index in range(0, 200, 7):
+            piece = lengths[index : index + 7]
+            end = begin + sum(piece)
+            pieces.add_lines(token_ids[begin:end].copy(), piece)
+            begin = end
+        pieces.end_document()
+        assert as_pairs(whole.take()) == as_pairs(pieces.take())
+
+
+def test_keep_overflow_loses_no_token_and_overfills_no_example():
+    builder = ExampleBuilder(32, random.Random(4), keep_overflow=True)
+    rng = random.Random(5)
+    total = 0
+    for _ in range(200):
+        lengths = rng.choices([1, 2, 3, 20, 45, 90], k=rng.randint(1, 20))
+        ids = np.arange(total, total + sum(lengths), dtype=np.int32)
+        total += sum(lengths)
+        builder.add_document(ids, lengths)
+    examples = builder.take()
+    assert sorted(examples.token_ids.tolist()) == list(range(total))
+    lengths = examples.first_lengths + examples.second_lengths + 2
+    assert (lengths + (examples.second_lengths > 0)).max() == 32
+
+
+def test_original_drops_overflow():
+    builder = ExampleBuilder(32, random.Random(4))
+    builder.add_document(np.arange(500, dtype=np.int32), [50] * 10)
+    assert len(builder.take().token_ids) <= 10 * 30
+
+
+def test_rows_are_padded_and_marked():
+    examples = Examples(
+        np.array([7, 8, 9, 5], np.int32),
+        np.array([2, 1], np.int32),
+        np.array([1, 0], np.int32),
+    )
+    features = build_features(examples, 8, cls_id=1, sep_id=2, pad_id=3)
+    # [CLS] 7 8 [SEP] 9 [SEP] and [CLS] 5 [SEP]: one [SEP] if one segment.
+    assert features["input_ids"].tolist() == [
+        [1, 7, 8, 2, 9, 2, 3, 3],
+        [1, 5, 2, 3, 3, 3, 3, 3],
+    ]
+    assert features["input_mask"].tolist() == [
+        [1, 1, 1, 1, 1, 1, 0, 0],
+        [1, 1, 1, 0, 0, 0, 0, 0],
+    ]
+    assert features["segment_ids"].tolist() == [
+        [0, 0, 0, 0, 1, 1, 0, 0],
+        [0, 0, 0, 0, 0, 0, 0, 0],
+    ]
+    assert all(value.dtype == np.int32 for value in features.values())
+
+
+def test_examples_are_selected_and_joined_in_order():
+    examples = Examples(
+        np.array([1, 2, 3, 4, 5, 6], np.int32),
+        np.array([2, 1, 1], np.int32),
+        np.array([1, 1, 0], np.int32),
+    )
+    chosen = select_examples(examples, np.array([2, 0]))
+    assert as_pairs(chosen) == [([6], []), ([1, 2], [3])]
+    both = join_examples([chosen, examples])
+    assert as_pairs(both) == as_pairs(chosen) + as_pairs(examples)
+    assert as_pairs(join_examples([])) == []
+    assert as_pairs(select_examples(examples, np.array([], int))) == []
+
+
+def test_too_short_maximum_is_refused():
+    with pytest.raises(ValueError, match="at least 5. Received: 4"):
+        ExampleBuilder(4, random.Random(0))

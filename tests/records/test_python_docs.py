@@ -1,0 +1,114 @@
+"""The embedded corpus, from a small stand-in for an installation."""
+
+import json
+import pathlib
+import time
+
+import pytest
+
+from electra_tf.records import python_docs
+from electra_tf.records.readers import CorpusError
+
+SENTENCES = [
+    f"This is sentence number {word} of a long enough documentation text."
+    for word in [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+    ]
+]
+
+
+def write_module(path, docstring, body=""):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'"""{docstring}"""\n{body}')
+
+
+@pytest.fixture
+def installation(tmp_path, monkeypatch):
+    """Two packages in place of the standard library and the installed ones."""
+    root = tmp_path / "site"
+    text = "\n\n".join(SENTENCES)
+    write_module(
+        root / "one" / "b.py",
+        text,
+        'class A:\n    """A class that does what its name says it does."""\n'
+        '    def f(self):\n        """A method that the class has for us."""\n',
+    )
+    write_module(root / "one" / "a.py", "Too short to be a document at all.")
+    write_module(root / "one" / "tests" / "c.py", text.replace("This", "That"))
+    write_module(root / "two" / "a.py", text + "\n\nOne more of them is new.")
+    (root / "two" / "broken.py").write_text("def (:\n")
+    monkeypatch.setattr(
+        python_docs,
+        "_roots",
+        lambda: [(name, root / name) for name in ("one", "two")],
+    )
+    return root
+
+
+def test_documents_are_modules_in_order_without_repetitions(
+    installation, tmp_path
+):
+    folder = python_docs.prepare(tmp_path / "out")
+    lines = (folder / "one.txt").read_text().splitlines()
+    assert lines == [
+        *SENTENCES,
+        "A class that does what its name says it does.",
+        "A method that the class has for us.",
+    ]
+    # All but one paragraph of the second package occurred before, and what
+    # is left is too little for a document.
+    assert (folder / "two.txt").read_text() == "\n"
+    provenance = json.loads((folder / "provenance.json").read_text())
+    assert provenance["versions"] == python_docs.installed_versions()
+    assert provenance["files"]["one.txt"]["documents"] == 1
+
+
+def test_present_corpus_is_kept(installation, tmp_path):
+    folder = python_docs.prepare(tmp_path / "out")
+    before = (folder / "one.txt").stat().st_mtime_ns
+    time.sleep(0.01)
+    assert python_docs.prepare(folder) == folder
+    assert (folder / "one.txt").stat().st_mtime_ns == before
+
+
+def test_other_folders_are_not_touched(installation, tmp_path, monkeypatch):
+    (tmp_path / "full").mkdir()
+    with pytest.raises(CorpusError, match="holds no corpus of these versions"):
+        python_docs.prepare(tmp_path / "full")
+    folder = python_docs.prepare(tmp_path / "out")
+    monkeypatch.setattr(
+        python_docs, "installed_versions", lambda: {"python": "9"}
+    )
+    with pytest.raises(CorpusError, match="Expected: {'python': '9'}"):
+        python_docs.prepare(folder)
+
+
+def test_default_folder_depends_on_the_versions(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = python_docs.default_folder()
+    monkeypatch.setattr(
+        python_docs, "installed_versions", lambda: {"python": "9"}
+    )
+    assert first.parent == tmp_path / "electra_tf"
+    assert python_docs.default_folder() != first
+
+
+def test_real_installation_has_prose(tmp_path, monkeypatch):
+    import pydoc_data
+
+    root = pathlib.Path(pydoc_data.__file__).parent
+    monkeypatch.setattr(python_docs, "_roots", lambda: [("python", root)])
+    text = (python_docs.prepare(tmp_path / "out") / "python.txt").read_text()
+    assert len(text) > 100_000
+    assert "is used to wrap the execution of a block with" in text
+    assert ">>>" not in text
+    assert set(python_docs.installed_versions()) >= {"python", "tensorflow"}

@@ -1,0 +1,204 @@
+"""Files to documents: every format, and what is wrong with bad files."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import tarfile
+
+import pytest
+
+from electra_tf.records import readers
+from electra_tf.records.readers import CorpusError
+from electra_tf.records.readers import Document
+from electra_tf.records.readers import FileReader
+from electra_tf.records.readers import ReadingOptions
+
+
+def read(path, **options):
+    """Returns the lines of each document of a file."""
+    reader = FileReader(str(path), "name", ReadingOptions(**options))
+    return [document.lines for document in reader]
+
+
+def write(path, content):
+    """Writes text as UTF-8 with its line ends unchanged."""
+    path.write_bytes(content.encode())
+    return path
+
+
+def test_blank_lines_end_documents_and_lines_are_stripped(tmp_path):
+    path = write(tmp_path / "a.txt", "\n  one \r\ntwo\n\n \t\u3000\nthree")
+    assert read(path) == [["one", "two"], ["three"]]
+
+
+def test_without_separating_blanks_a_file_is_one_document(tmp_path):
+    path = write(tmp_path / "a.txt", "one\n\ntwo\n")
+    assert read(path, blanks_separate_docs=False) == [["one", "two"]]
+
+
+def test_only_line_feeds_end_lines(tmp_path):
+    path = write(tmp_path / "a.txt", "a\rb\u2028c\x0bd\x85e\n\x1c\nf\n")
+    # U+001C alone counts as white space, so its line is blank.
+    assert read(path) == [["a\rb\u2028c\x0bd\x85e"], ["f"]]
+
+
+def test_byte_order_mark_is_dropped(tmp_path):
+    path = write(tmp_path / "a.txt", "\ufeffone\n")
+    assert read(path) == [["one"]]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [(".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)],
+)
+def test_compressed_files_are_read(tmp_path, suffix, compress):
+    path = tmp_path / f"a.txt{suffix}"
+    path.write_bytes(compress(b"one\n\ntwo\n"))
+    assert read(path) == [["one"], ["two"]]
+    path.write_bytes(compress(b"one\n\ntwo\n" * 1000)[:-20])
+    with pytest.raises(CorpusError, match=f"a.txt{suffix} is damaged"):
+        read(path)
+    path.write_bytes(b"no such format")
+    with pytest.raises(CorpusError, match=f"a.txt{suffix} is damaged"):
+        read(path)
+
+
+def test_json_lines_are_one_document_each(tmp_path):
+    objects = [{"text": "one\n\ntwo", "id": 1}, {"text": ""}, {"text": "x"}]
+    content = "\n".join(map(json.dumps, objects)) + "\n\n"
+    path = write(tmp_path / "a.jsonl", content)
+    assert read(path) == [["one", "two"], ["x"]]
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(content.encode()))
+    assert read(path) == [["one", "two"], ["x"]]
+
+
+def test_text_field_is_chosen(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"body": "one", "text": "two"}')
+    assert read(path, text_field="body") == [["one"]]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("plain text", r"line 2: expected one JSON object. Received: 'plain"),
+        ("[1]", r"line 2: expected one JSON object. Received: '\[1\]'"),
+        ('{"body": 1}', r"line 2: expected a text in the member 'text'. .*'bo"),
+        ('{"text": 1}', r"line 2: expected a text in the member 'text'"),
+    ],
+)
+def test_bad_json_is_named_by_line(tmp_path, line, message):
+    path = write(tmp_path / "a.jsonl", f'{{"text": "x"}}\n{line}\n')
+    with pytest.raises(CorpusError, match=message):
+        read(path)
+
+
+def test_half_characters_of_json_are_replaced_and_counted(tmp_path):
+    path = write(tmp_path / "a.jsonl", '{"text": "bad \\ud800 end"}')
+    reader = FileReader(str(path), "a", ReadingOptions())
+    assert list(reader) == [Document("a", ["bad \ufffd end"])]
+    assert reader.invalid_utf8 == 1
+
+
+def test_wiki_extractor_tags_bound_documents(tmp_path):
+    path = write(
+        tmp_path / "wiki_00",
+        '<doc id="1" title="A">\nA\n\nText.\n\n</doc>\n'
+        '<doc id="2">\nB\n</doc>\n',
+    )
+    assert read(path) == [["A", "Text."], ["B"]]
+    assert len(read(path, format="text")) == 3
+
+
+def make_archive(path, members, mode):
+    """Writes a tar archive of the members."""
+    with tarfile.open(path, mode) as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+
+
+def test_openwebtext_archives_hold_one_document_per_member(tmp_path):
+    path = tmp_path / "urlsf_subset00-1_data.xz"
+    members = {"0-a.txt": b"one\n\ntwo\n", "1-b.txt": b"\n", "2-c.txt": b"x"}
+    make_archive(path, members, "w:xz")
+    assert read(path) == [["one", "two"], ["x"]]
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(CorpusError, match="data.xz is damaged"):
+        read(path)
+
+
+def test_plain_tar_is_an_archive_too(tmp_path):
+    make_archive(tmp_path / "a.tar", {"x": b"one"}, "w")
+    assert read(tmp_path / "a.tar") == [["one"]]
+
+
+def test_invalid_utf8_is_replaced_and_counted(tmp_path):
+    path = tmp_path / "a.txt"
+    good = "a genuine replacement character: \ufffd".encode()
+    path.write_bytes(good + b" and 100 characters " * 5 + b"\xff \xe9t\xe9\n")
+    reader = FileReader(str(path), "a", ReadingOptions())
+    (document,) = reader
+    assert document.lines[0].endswith("\ufffd \ufffdt\ufffd")
+    assert reader.invalid_utf8 == 3
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        bytes(range(256)) * 20,
+        "utf-16 text".encode("utf-16"),
+        "привет, мир".encode("cp1251"),
+        b"\x7fELF" + bytes(100),
+    ],
+)
+def test_binary_files_are_refused(tmp_path, content):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    with pytest.raises(CorpusError, match="a.txt is no UTF-8 text: .* iconv"):
+        read(path)
+
+
+def test_stray_control_characters_are_no_binary_file(tmp_path):
+    path = write(tmp_path / "a.txt", "a form\x0cfeed and one \x00 among many.")
+    assert len(read(path)) == 1
+
+
+def test_long_documents_come_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "_BLOCK_BYTES", 64)
+    lines = [f"line number {index}" for index in range(50)]
+    path = write(tmp_path / "a.txt", "\n".join(lines) + "\n\nlast\n")
+    documents = list(FileReader(str(path), "a", ReadingOptions()))
+    pieces = [document for document in documents if document.is_continued]
+    assert len(pieces) > 5
+    assert sum([document.lines for document in documents[:-1]], []) == lines
+    assert documents[-1] == Document("a", ["last"], False)
+    # The end of the long document is stated even if no line is left for it.
+    assert not documents[-2].is_continued
+
+
+def test_lines_longer_than_a_block_stay_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "_BLOCK_BYTES", 8)
+    lines = ["x" * 100, "é" * 30, "short"]
+    path = write(tmp_path / "a.txt", "\n".join(lines))
+    pieces = FileReader(str(path), "a", ReadingOptions())
+    assert sum([document.lines for document in pieces], []) == lines
+
+
+def test_range_of_bytes_is_read_alone(tmp_path):
+    path = write(tmp_path / "a.txt", "one\n\ntwo\n\nthree\n")
+    reader = FileReader(str(path), "a", ReadingOptions(), begin=4, end=10)
+    assert [document.lines for document in reader] == [["two"]]
+    assert reader.num_bytes == 6
+
+
+def test_progress_is_in_bytes_of_the_file(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"one\n" * 1000))
+    reader = FileReader(str(path), "a", ReadingOptions())
+    list(reader)
+    assert reader.num_bytes == path.stat().st_size

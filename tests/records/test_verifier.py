@@ -1,0 +1,152 @@
+"""Damage of every kind is found and named."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.records.manifest import DatasetError
+from electra_tf.records.manifest import Manifest
+from electra_tf.records.manifest import file_sha256
+from electra_tf.records.schema import FEATURE_NAMES
+from electra_tf.records.schema import serialize_examples
+from electra_tf.records.verifier import verify_dataset
+
+SHARD = "pretrain_data.tfrecord-00002-of-00004"
+
+
+def rewrite(path, records):
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            writer.write(record)
+
+
+def adjust_manifest(folder):
+    """Makes sizes and checksums of the manifest fit the shards again."""
+    path = folder / "manifest.json"
+    content = json.loads(path.read_text())
+    for shard in content["shards"]:
+        shard["num_bytes"] = (folder / shard["name"]).stat().st_size
+        shard["sha256"] = file_sha256(folder / shard["name"])
+    path.write_text(json.dumps(content))
+
+
+def test_intact_dataset_passes(dataset):
+    counts = verify_dataset(dataset)
+    assert counts == {
+        split: Manifest.load(dataset / split).num_examples
+        for split in ("train", "validation")
+    }
+
+
+def test_truncated_shard_is_named(dataset):
+    path = dataset / "train" / SHARD
+    content = path.read_bytes()
+    path.write_bytes(content[:-100])
+    with pytest.raises(DatasetError, match=f"{SHARD} is truncated: .* bytes"):
+        verify_dataset(dataset)
+
+
+@pytest.mark.parametrize("position", [3, 40, -50])
+def test_flipped_bit_is_named(dataset, position):
+    path = dataset / "train" / SHARD
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DatasetError) as error:
+        verify_dataset(dataset)
+    assert f"{SHARD} was changed: its sha256" in str(error.value)
+    assert f"{SHARD}: reading fails after" in str(error.value)
+    assert "--resume" in str(error.value)
+
+
+def test_missing_shard_is_named(dataset):
+    (dataset / "validation" / "pretrain_data.tfrecord-00000-of-00001").unlink()
+    with pytest.raises(DatasetError, match="00000-of-00001 is missing"):
+        verify_dataset(dataset)
+
+
+def test_all_damage_is_listed(dataset):
+    for index in (0, 2):
+        name = f"pretrain_data.tfrecord-0000{index}-of-00004"
+        (dataset / "train" / name).unlink()
+    with pytest.raises(DatasetError, match="(?s)00000-of.*00002-of"):
+        verify_dataset(dataset)
+
+
+def test_lost_record_is_found(dataset):
+    path = dataset / "train" / SHARD
+    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+    rewrite(path, records[1:])
+    adjust_manifest(dataset / "train")
+    with pytest.raises(
+        DatasetError, match=f"{SHARD} holds {len(records) - 1} examples"
+    ):
+        verify_dataset(dataset)
+
+
+def test_records_of_another_length_are_found(dataset):
+    path = dataset / "train" / SHARD
+    features = {name: np.ones([3, 16], np.int32) for name in FEATURE_NAMES}
+    rewrite(path, serialize_examples(features))
+    adjust_manifest(dataset / "train")
+    with pytest.raises(DatasetError, match=f"{SHARD}: reading fails after 0"):
+        verify_dataset(dataset)
+
+
+def good_row():
+    """Returns one well-formed example of 32 tokens: 2 is [CLS], 3 [SEP]."""
+    ids = np.zeros([32], np.int32)
+    ids[:7] = [2, 10, 11, 3, 12, 13, 3]
+    segments = np.zeros([32], np.int32)
+    segments[4:7] = 1
+    mask = (ids > 0).astype(np.int32)
+    return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "value", "message"),
+    [
+        ("input_ids", 2, 59, "outside the vocabulary of 59"),
+        ("input_ids", 0, 9, r"does not begin with \[CLS\]"),
+        ("input_ids", 6, 9, r"does not end with \[SEP\]"),
+        ("input_ids", 20, 9, r"no?t? ?\[PAD\] where input_mask is 0"),
+        ("input_mask", 20, 1, "not ones followed by zeros"),
+        ("segment_ids", 1, 1, "segment_ids are not zeros, then ones"),
+    ],
+)
+def test_malformed_examples_are_found(dataset, name, position, value, message):
+    row = good_row()
+    row[name][position] = value
+    features = {key: values[np.newaxis] for key, values in row.items()}
+    rewrite(dataset / "train" / SHARD, serialize_examples(features))
+    adjust_manifest(dataset / "train")
+    with pytest.raises(DatasetError, match=message):
+        verify_dataset(dataset)
+
+
+def test_swapped_vocabulary_is_found(dataset):
+    path = dataset / "vocab.txt"
+    lines = path.read_text().splitlines()
+    lines[-1], lines[-2] = lines[-2], lines[-1]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(DatasetError, match="vocabulary is not the recorded"):
+        verify_dataset(dataset)
+
+
+def test_wrong_token_counts_are_found(dataset):
+    path = dataset / "train" / "unigram_counts.npy"
+    np.save(path, np.load(path) + 1)
+    with pytest.raises(DatasetError, match="train: the token counts differ"):
+        verify_dataset(dataset)
+
+
+def test_unfinished_dataset_is_refused(dataset):
+    (dataset / "manifest.json").unlink()
+    with pytest.raises(DatasetError, match="manifest.json is missing"):
+        verify_dataset(dataset)
+    shutil.rmtree(dataset)
+    with pytest.raises(DatasetError, match="No dataset at"):
+        verify_dataset(dataset)

@@ -1,0 +1,449 @@
+"""Whole builds: same bytes, splits, balance, resuming, and refusals."""
+
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.records import parts
+from electra_tf.records import plan
+from electra_tf.records import shards
+from electra_tf.records import writer
+from electra_tf.records.build_folder import claim_folder
+from electra_tf.records.corpus import open_corpus
+from electra_tf.records.manifest import DatasetError
+from electra_tf.records.manifest import Manifest
+from electra_tf.records.manifest import load_index
+from electra_tf.records.plan import BuildSettings
+from electra_tf.records.readers import CorpusError
+from electra_tf.records.schema import parse_examples
+from electra_tf.records.workers import WorkerError
+from tests.records.conftest import folder_bytes
+from tests.records.conftest import write_corpus
+
+SCRIPT = (
+    pathlib.Path(__file__).resolve().parents[2]
+    / "scripts"
+    / "build_pretraining_dataset.py"
+)
+
+
+def read_split(folder, max_seq_length=32):
+    """Returns the features of all shards, one after the other."""
+    manifest = Manifest.load(folder)
+    paths = [str(folder / shard.name) for shard in manifest.shards]
+    records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
+    return parse_examples(tf.constant(records), max_seq_length)
+
+
+def script_command(settings, *flags):
+    """Returns the command line that builds the same as the settings."""
+    return [
+        sys.executable,
+        str(SCRIPT),
+        f"--corpus={settings.corpus[0]}",
+        f"--vocab_file={settings.vocabulary}",
+        f"--output_dir={settings.output_dir}",
+        f"--max_seq_length={settings.max_seq_length}",
+        f"--num_out_files={settings.num_out_files}",
+        f"--validation_fraction={settings.validation_fraction}",
+        f"--seed={settings.seed}",
+        *flags,
+    ]
+
+
+@pytest.fixture
+def many_units(monkeypatch):
+    """Cuts the corpus into units of about one file each."""
+    plan_units = plan.plan_units
+    monkeypatch.setattr(
+        plan, "plan_units", lambda corpus: plan_units(corpus, unit_bytes=1500)
+    )
+
+
+def test_shards_are_balanced_and_all_records_are_well_formed(dataset):
+    for split, num_shards in (("train", 4), ("validation", 1)):
+        manifest = Manifest.load(dataset / split)
+        sizes = [shard.num_examples for shard in manifest.shards]
+        assert len(sizes) == num_shards
+        assert max(sizes) - min(sizes) <= 1
+        features = read_split(dataset / split)
+        assert len(features["input_ids"]) == manifest.num_examples
+        assert tf.reduce_sum(features["input_mask"]) == manifest.num_tokens
+    names = sorted(path.name for path in (dataset / "train").iterdir())
+    assert names == [
+        "manifest.json",
+        *(f"pretrain_data.tfrecord-0000{i}-of-00004" for i in range(4)),
+        "unigram_counts.npy",
+    ]
+
+
+def test_dataset_carries_its_vocabulary(dataset, vocabulary_folder):
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        expected = (vocabulary_folder / name).read_bytes()
+        assert (dataset / name).read_bytes() == expected
+    assert not (dataset / ".build").exists()
+
+
+def test_documents_fall_on_one_side(settings, tmp_path):
+    # Every word of document i is the letter i, so tokens tell documents.
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    text = "\n\n".join(f"{letter} " * 60 for letter in letters)
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "a.txt").write_text(text)
+    settings = dataclasses.replace(
+        settings, corpus=(str(tmp_path / "text"),), num_out_files=2
+    )
+    manifests = writer.build_dataset(settings)
+    sides = {}
+    for split in manifests:
+        ids = read_split(pathlib.Path(settings.output_dir, split))["input_ids"]
+        sides[split] = set(np.unique(ids)) - set(range(5))
+    assert len(sides["train"]) + len(sides["validation"]) == 26
+    assert not sides["train"] & sides["validation"]
+    assert manifests["validation"].num_documents == len(sides["validation"])
+
+
+def test_seed_decides_the_examples_and_the_split(
+    settings, dataset, tmp_path, many_units
+):
+    same = dataclasses.replace(settings, output_dir=str(tmp_path / "same"))
+    other = dataclasses.replace(
+        settings, output_dir=str(tmp_path / "other"), seed=6
+    )
+    writer.build_dataset(same)
+    writer.build_dataset(other)
+    again = dataclasses.replace(settings, output_dir=str(tmp_path / "again"))
+    writer.build_dataset(again)
+    assert folder_bytes(tmp_path / "same") == folder_bytes(tmp_path / "again")
+    first = Manifest.load(tmp_path / "same" / "train").shards
+    assert first != Manifest.load(tmp_path / "other" / "train").shards
+
+
+def test_every_shard_mixes_the_whole_corpus(settings, tmp_path, many_units):
+    letters = "abcdefgh"
+    (tmp_path / "text").mkdir()
+    for letter in letters:
+        text = "\n\n".join([f"{letter} " * 29] * 40)
+        (tmp_path / "text" / f"{letter}.txt").write_text(text)
+    settings = dataclasses.replace(
+        settings, corpus=(str(tmp_path / "text"),), validation_fraction=0.0
+    )
+    writer.build_dataset(settings)
+    folder = pathlib.Path(settings.output_dir, "train")
+    ids = read_split(folder)["input_ids"].numpy()[:, 1]
+    for shard in np.split(ids, 4):
+        assert set(collections.Counter(shard).values()) == {10}
+        assert len(np.flatnonzero(np.diff(shard))) > 20, "not shuffled"
+
+
+def test_overflow_is_kept_on_request(settings, tmp_path):
+    manifests = writer.build_dataset(
+        dataclasses.replace(settings, keep_overflow=True)
+    )
+    for split, manifest in manifests.items():
+        counts = np.load(
+            pathlib.Path(settings.output_dir, split, manifest.token_counts)
+        )
+        assert counts.sum() == manifest.num_corpus_tokens
+
+
+def test_original_order_reproduces_the_original(oracles, tmp_path):
+    folder = oracles / "examples"
+    run = json.loads((folder / "info.json").read_text())["runs"]["script_order"]
+    writer.build_dataset(
+        BuildSettings(
+            corpus=(str(folder / "corpus"),),
+            vocabulary=str(oracles / "tokenization" / "vocab.txt"),
+            output_dir=str(tmp_path / "dataset"),
+            max_seq_length=run["max_seq_length"],
+            num_out_files=12,
+            validation_fraction=0.0,
+            seed=run["seed"],
+            original_order=True,
+        )
+    )
+    expected = np.load(folder / "script_order.npz")
+    found = read_split(tmp_path / "dataset" / "train", 128)
+    order = np.concatenate(
+        [np.arange(run["n_examples"])[index::12] for index in range(12)]
+    )
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, expected[name][order])
+
+
+class Interruption(BaseException):
+    """Ends a build from outside, as a signal would."""
+
+
+def test_resume_redoes_only_what_is_missing(
+    settings, tmp_path, monkeypatch, many_units
+):
+    one_go = dataclasses.replace(settings, output_dir=str(tmp_path / "one_go"))
+    writer.build_dataset(one_go)
+    done = []
+
+    def watch(module, name, limit):
+        function = getattr(module, name)
+
+        def call(plan, task, *rest):
+            if len(done) >= limit:
+                raise Interruption
+            done.append(str(task))
+            return function(plan, task, *rest)
+
+        monkeypatch.setattr(module, name, call)
+        return function
+
+    # Interrupted in the parts, then in the shards, then left to finish.
+    build_part = watch(parts, "build_part", 3)
+    with pytest.raises(Interruption):
+        writer.build_dataset(settings)
+    with pytest.raises(DatasetError, match="unfinished .* Use --resume"):
+        writer.build_dataset(settings)
+    monkeypatch.setattr(parts, "build_part", build_part)
+    num_parts = len(plan.plan_units(open_corpus(settings.corpus)))
+    watch(parts, "build_part", num_parts)
+    write_shard = watch(shards, "write_shard", num_parts + 2)
+    with pytest.raises(Interruption):
+        writer.build_dataset(settings, resume=True)
+    monkeypatch.setattr(shards, "write_shard", write_shard)
+    watch(shards, "write_shard", 99)
+    writer.build_dataset(settings, resume=True)
+    assert len(done) == len(set(done)) == num_parts + 5
+    found = folder_bytes(pathlib.Path(settings.output_dir))
+    assert found == folder_bytes(tmp_path / "one_go")
+
+
+def test_resume_restores_deleted_shards_only(settings, dataset):
+    before = folder_bytes(dataset)
+    lost = dataset / "train" / "pretrain_data.tfrecord-00002-of-00004"
+    kept = dataset / "train" / "pretrain_data.tfrecord-00001-of-00004"
+    lost.unlink()
+    time_kept = kept.stat().st_mtime_ns
+    writer.build_dataset(settings, resume=True)
+    assert folder_bytes(dataset) == before
+    assert kept.stat().st_mtime_ns == time_kept
+
+
+def test_resume_of_a_complete_dataset_does_nothing(
+    settings, dataset, monkeypatch
+):
+    before = folder_bytes(dataset)
+    monkeypatch.delattr(parts, "build_part")
+    assert set(writer.build_dataset(settings, resume=True)) == {
+        "train",
+        "validation",
+    }
+    assert folder_bytes(dataset) == before
+
+
+def test_shard_of_a_changed_corpus_is_not_restored(settings, dataset, tmp_path):
+    changed = write_corpus(tmp_path / "corpus")
+    path = changed / "part_0.txt"
+    text = path.read_text()
+    path.write_text(text[::-1])
+    lost = dataset / "train" / "pretrain_data.tfrecord-00002-of-00004"
+    lost.unlink()
+    settings = dataclasses.replace(settings, corpus=(str(changed),))
+    with pytest.raises(DatasetError, match="00002-of-00004 differs from the"):
+        writer.build_dataset(settings, resume=True)
+    assert not lost.exists()
+
+
+def test_other_datasets_are_not_overwritten(settings, dataset):
+    before = folder_bytes(dataset)
+    with pytest.raises(DatasetError, match="holds a dataset with these setti"):
+        writer.build_dataset(settings)
+    other = dataclasses.replace(settings, seed=8, max_seq_length=64)
+    for resume in (False, True):
+        with pytest.raises(
+            DatasetError,
+            match="max_seq_length is 32 there, 64 now; seed is 5 there, 8 now",
+        ):
+            writer.build_dataset(other, resume=resume)
+    assert folder_bytes(dataset) == before
+
+
+def test_foreign_folders_are_not_touched(settings):
+    output = pathlib.Path(settings.output_dir)
+    output.mkdir()
+    (output / "thesis.tex").write_text("x")
+    for resume in (False, True):
+        with pytest.raises(
+            DatasetError, match=r"other files: \['thesis.tex'\]"
+        ):
+            writer.build_dataset(settings, resume=resume)
+    assert folder_bytes(output) == {"thesis.tex": b"x"}
+
+
+def test_two_builds_in_one_folder_are_refused(settings):
+    output = pathlib.Path(settings.output_dir)
+    with (
+        claim_folder(output, {}, resume=False),
+        pytest.raises(DatasetError, match="Another process is building"),
+        claim_folder(output, {}, resume=True),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (bytes(range(256)) * 9, "bad.txt is no UTF-8 text"),
+        (b'{"text": ', "bad.jsonl, line 1: expected one JSON object"),
+    ],
+)
+def test_bad_corpora_leave_nothing_behind(settings, tmp_path, content, message):
+    folder = write_corpus(tmp_path / "bad")
+    name = "bad.jsonl" if content[:1] == b"{" else "bad.txt"
+    (folder / name).write_bytes(content)
+    settings = dataclasses.replace(settings, corpus=(str(folder),))
+    with pytest.raises(CorpusError, match=message):
+        writer.build_dataset(settings)
+    assert not pathlib.Path(settings.output_dir).exists()
+
+
+def test_invalid_utf8_is_counted_by_file(settings, tmp_path):
+    folder = write_corpus(tmp_path / "bad")
+    with open(folder / "part_3.txt", "ab") as stream:
+        stream.write(b"\n\n" + b"some more text " * 40 + b"caf\xe9 \xff\n")
+    settings = dataclasses.replace(settings, corpus=(str(folder),))
+    manifests = writer.build_dataset(settings)
+    assert manifests["train"].invalid_utf8 == {"part_3.txt": 2}
+
+
+def test_too_small_corpora_are_named(settings, tmp_path):
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "a.txt").write_text("a few words\n")
+    settings = dataclasses.replace(
+        settings,
+        corpus=(str(tmp_path / "text"),),
+        validation_fraction=1e-9,
+        num_out_files=1,
+    )
+    with pytest.raises(DatasetError, match="No document fell into the valid"):
+        writer.build_dataset(settings)
+    settings = dataclasses.replace(
+        settings, validation_fraction=0.0, num_out_files=4
+    )
+    with pytest.raises(DatasetError, match="1 train examples for 4 shards"):
+        writer.build_dataset(settings)
+    assert not pathlib.Path(settings.output_dir).exists()
+
+
+def test_text_without_any_token_is_named(settings, tmp_path):
+    (tmp_path / "blank.txt").write_text("\n \n\n")
+    settings = dataclasses.replace(
+        settings,
+        corpus=(str(tmp_path / "blank.txt"),),
+        validation_fraction=0.0,
+    )
+    with pytest.raises(DatasetError, match="gives 0 train examples"):
+        writer.build_dataset(settings)
+
+
+def test_full_disk_leaves_nothing_half_written(settings, many_units):
+    """A limit on the size of files stands in for the end of the disk."""
+    output = pathlib.Path(settings.output_dir)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, before[1]))
+    try:
+        with pytest.raises(OSError, match="--resume|File too large"):
+            writer.build_dataset(settings)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    left = [path for path in output.rglob("*") if "partial" in path.name]
+    assert not left
+    assert not list(output.glob("*/pretrain_data*"))
+    writer.build_dataset(settings, resume=True)
+    assert load_index(output)["splits"]["train"]["num_shards"] == 4
+
+
+@pytest.mark.slow
+def test_number_of_processes_changes_no_byte(settings, finished_dataset):
+    command = script_command(settings, "--num_processes=3")
+    subprocess.run(command, check=True)
+    found = folder_bytes(pathlib.Path(settings.output_dir))
+    assert found == folder_bytes(finished_dataset)
+
+
+@pytest.mark.slow
+def test_killed_worker_is_a_clear_error_and_resume_completes(
+    settings, tmp_path
+):
+    corpus = write_corpus(tmp_path / "large", num_files=40)
+    for path in corpus.iterdir():
+        path.write_text(path.read_text() * 60)
+    settings = dataclasses.replace(settings, corpus=(str(corpus),))
+    one_go = dataclasses.replace(settings, output_dir=str(tmp_path / "one_go"))
+    subprocess.run(script_command(one_go, "--num_processes=2"), check=True)
+
+    output = pathlib.Path(settings.output_dir)
+    process = subprocess.Popen(
+        script_command(settings, "--num_processes=2"),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    finished = output / ".build" / "parts"
+    while not list(finished.glob("0*")):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    os.kill(worker_of(process.pid), signal.SIGKILL)
+    _, errors = process.communicate()
+    assert process.returncode == 1
+    assert "was killed by SIGKILL while at work unit" in errors
+    assert "Traceback" not in errors
+    assert not (output / "manifest.json").exists()
+    times = {path: path.stat().st_mtime_ns for path in finished.glob("0*")}
+    assert times
+    subprocess.run(
+        script_command(settings, "--num_processes=2", "--resume"), check=True
+    )
+    assert folder_bytes(output) == folder_bytes(tmp_path / "one_go")
+
+
+@pytest.mark.slow
+def test_killed_parent_takes_its_workers_along(settings, tmp_path):
+    process = subprocess.Popen(script_command(settings, "--num_processes=2"))
+    output = pathlib.Path(settings.output_dir)
+    while not (output / ".build").exists():
+        time.sleep(0.01)
+    time.sleep(1)
+    worker = worker_of(process.pid)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 60
+    while pathlib.Path(f"/proc/{worker}").exists():
+        assert time.monotonic() < deadline, "the worker goes on"
+        time.sleep(0.1)
+    subprocess.run(script_command(settings, "--resume"), check=True)
+
+
+def worker_of(pid):
+    """Returns the last started child that is a worker."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+        for child in reversed(path.read_text().split()):
+            command = pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
+            if b"spawn_main" in command:
+                return int(child)
+        time.sleep(0.05)
+    raise TimeoutError("no worker was started")
+
+
+def test_worker_error_is_no_input_error():
+    assert not issubclass(WorkerError, ValueError)

@@ -1,0 +1,104 @@
+"""The original's tokenization rules, spelt out one character at a time.
+
+A second, independent reading of the rules on top of Python's `unicodedata`,
+to fuzz the graph against. It needs Python 3.11, whose tables are Unicode 14.
+"""
+
+import unicodedata
+from collections.abc import Iterator
+
+from electra_tf.text.vocabulary import Vocabulary
+
+IDEOGRAPHS = (
+    range(0x4E00, 0xA000),
+    range(0x3400, 0x4DC0),
+    range(0x20000, 0x2A6E0),
+    range(0x2A700, 0x2B740),
+    range(0x2B740, 0x2B820),
+    range(0x2B820, 0x2CEB0),
+    range(0xF900, 0xFB00),
+    range(0x2F800, 0x2FA20),
+)
+
+
+def reference_ids(text: str | bytes, vocabulary: Vocabulary) -> list[int]:
+    """Returns the ids of one text."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", errors="replace")
+    numbers = {token: i for i, token in enumerate(vocabulary.tokens)}
+    return [
+        numbers[piece]
+        for word in split_words(text, vocabulary)
+        for piece in split_pieces(word, numbers, vocabulary)
+    ]
+
+
+def split_words(text: str, vocabulary: Vocabulary) -> list[str]:
+    """Returns normalised words."""
+    settings = vocabulary.settings
+    cleaned = "".join(map(clean, text))
+    words = []
+    for word in cleaned.split():
+        if settings.do_lower_case:
+            word = word.lower()
+            if settings.strip_accents:
+                word = unicodedata.normalize("NFD", word)
+                word = "".join(
+                    c for c in word if unicodedata.category(c) != "Mn"
+                )
+        words.extend(split_punctuation(word))
+    return words
+
+
+def clean(character: str) -> str:
+    """Returns what is left of a character, an ideograph between blanks."""
+    category = unicodedata.category(character)
+    if character in "\t\n\r" or category == "Zs":
+        return " "
+    if category.startswith("C") or character == "\ufffd":
+        return ""
+    if any(ord(character) in block for block in IDEOGRAPHS):
+        return f" {character} "
+    return character
+
+
+def split_punctuation(word: str) -> Iterator[str]:
+    """Yields runs without punctuation and single punctuation characters."""
+    run = ""
+    for character in word:
+        if is_punctuation(character):
+            if run:
+                yield run
+            yield character
+            run = ""
+        else:
+            run += character
+    if run:
+        yield run
+
+
+def is_punctuation(character: str) -> bool:
+    """Returns whether the character is a word of its own."""
+    if character.isascii():
+        return not character.isalnum() and character.isprintable()
+    return unicodedata.category(character).startswith("P")
+
+
+def split_pieces(
+    word: str, numbers: dict[str, int], vocabulary: Vocabulary
+) -> list[str]:
+    """Returns the longest matches from left to right, or [UNK]."""
+    if len(word) > vocabulary.settings.max_word_length:
+        return ["[UNK]"]
+    pieces = []
+    start = 0
+    while start < len(word):
+        prefix = "##" if start else ""
+        for end in range(len(word), start, -1):
+            if prefix + word[start:end] in numbers:
+                break
+        else:
+            return ["[UNK]"]
+        pieces.append(prefix + word[start:end])
+        start = end
+    return pieces
