@@ -40,7 +40,7 @@ $(OUT)/vocabulary/vocab.txt: | $(VENV)/.installed
 $(OUT)/dataset/train/manifest.json: $(OUT)/vocabulary/vocab.txt
 	$(RUN) scripts/build_pretraining_dataset.py --corpus=python_docs \
 	  --vocab_file=$(OUT)/vocabulary --output_dir=$(OUT)/dataset \
-	  --max_seq_length=64 --validation_fraction=0.02 \
+	  --max_seq_length=64 --keep_overflow --validation_fraction=0.02 \
 	  --num_processes=$(PROCESSES) --resume
 
 $(OUT)/export/saved_model.pb: $(OUT)/dataset/train/manifest.json
@@ -51,7 +51,8 @@ $(OUT)/export/saved_model.pb: $(OUT)/dataset/train/manifest.json
 
 score: $(OUT)/export/saved_model.pb
 	$(RUN) scripts/score_text.py --saved_model=$(OUT)/export \
-	  --text="Return the number of items in the list." --swap=items:banana
+	  --text="This method is called when the object is created." \
+	  --swap=object:garden
 
 test: setup
 	$(RUN) -m pytest -m "not slow"

@@ -45,11 +45,13 @@ def gelu(inputs: tf.Tensor) -> Any:
         The same shape and dtype.
     """
     exact = tf.cast(inputs, tf.float32)
-    probability = 0.5 * (1.0 + tf.math.erf(exact * math.sqrt(0.5)))
+    scaled = exact * math.sqrt(0.5)
+    probability = 0.5 + 0.5 * tf.math.erf(scaled)
 
     def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        density = tf.exp(-0.5 * tf.square(exact)) / math.sqrt(2 * math.pi)
-        slope = probability + exact * density
+        # d/dx x P(x) = P(x) + x exp(-x^2 / 2) / sqrt(2 pi)
+        bell = scaled * tf.exp(-tf.square(scaled))
+        slope = probability + bell * (1.0 / math.sqrt(math.pi))
         return upstream * tf.cast(slope, inputs.dtype)
 
     return tf.cast(exact * probability, inputs.dtype), gradient

@@ -190,9 +190,9 @@ class PretrainingModel(step_lib.TrainableModel):
 
         See `sampling.sample_from_softmax`, whose arguments these are.
         """
-        return sampling.sample_from_softmax(
-            logits / self.temperature, uniform, disallow
-        )
+        if self.temperature != 1.0:
+            logits = logits / self.temperature
+        return sampling.sample_from_softmax(logits, uniform, disallow)
 
     def _get_fake_data(
         self,
