@@ -32,7 +32,7 @@ FINAL_SIGMA = 0x3C2
 _REPLACEMENT_CHARACTER = 0xFFFD
 _PAGE_SIZE = 256
 _MAX_UTF8_BYTES = 4
-_MAX_REPETITION = 1000  # the most that RE2 counts
+_MAX_REPETITION = 64  # patterns grow with it, and RE2 refuses large ones
 # The blocks that the original sets apart as "Chinese characters".
 _IDEOGRAPH_BLOCKS = (
     (0x3400, 0x4DBF),

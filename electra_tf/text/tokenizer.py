@@ -7,6 +7,8 @@ the neighbours go through `normalization.Normalizer`, which spells the rules
 out. Which path a text takes never shows in the result.
 """
 
+from collections.abc import Callable
+
 import tensorflow as tf
 import tensorflow_text
 
@@ -27,6 +29,8 @@ _UNKNOWN_TOKEN = "[UNK]"
 _CONTINUATION_PREFIX = "##"
 _MAX_UTF8_BYTES = 4
 _MAX_TOKEN_BYTES = 256
+# Strings live there; a GPU would only add copies.
+_DEVICE = "/CPU:0"
 _TEXTS = tf.TensorSpec([None], tf.string, name="texts")
 
 
@@ -45,6 +49,9 @@ class Tokenizer(tf.Module):
 
         Args:
           vocabulary: tokens with their settings.
+
+        Raises:
+          VocabularyError: for a token that is too long to be matched.
         """
         super().__init__(name="tokenizer")
         self.vocabulary = vocabulary
@@ -63,8 +70,11 @@ class Tokenizer(tf.Module):
             max_bytes=settings.max_word_length * _MAX_UTF8_BYTES,
             is_split=True,
         )
+        # Made here rather than by decorators, whose functions forget their
+        # object: `dataset.map(Tokenizer(vocabulary).tokenize)` must work.
+        self._traced_ids = _trace(self._compute_ids)
+        self._traced_offsets = _trace(self._compute_offsets)
 
-    @tf.function(input_signature=[_TEXTS], autograph=False)
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the texts, without special tokens.
 
@@ -75,24 +85,8 @@ class Tokenizer(tf.Module):
         Returns:
           `[N, (pieces)]` int32.
         """
-        is_simple = tf.strings.regex_full_match(texts, self._simple_pattern)
-        simple = self._normalize_simple(tf.where(is_simple, texts, ""))
-        fast = self._sentence_pieces.tokenize(simple)
-        is_exact = ~is_simple | self._may_hold_long_words(simple, fast)
+        return self._traced_ids(texts)
 
-        def merge_exact() -> tf.RaggedTensor:
-            exact = self._tokenize_exactly(tf.boolean_mask(texts, is_exact))
-            order = tf.where(
-                is_exact,
-                tf.cumsum(tf.cast(is_exact, tf.int64), exclusive=True)
-                + fast.nrows(),
-                tf.range(fast.nrows()),
-            )
-            return tf.gather(tf.concat([fast, exact], axis=0), order)
-
-        return tf.cond(tf.reduce_any(is_exact), merge_exact, lambda: fast)
-
-    @tf.function(input_signature=[_TEXTS], autograph=False)
     def tokenize_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -110,15 +104,42 @@ class Tokenizer(tf.Module):
           of `tokenize`; the byte offset in the given text of the first byte
           of the piece's word; and of the byte after its last one.
         """
-        words = self._normalizer.split(texts)
-        pieces = self._match(words)
-        word_of_piece = pieces.value_rowids()
-        ids = _by_text(pieces, words)
-        return (
-            ids,
-            ids.with_values(tf.gather(words.starts, word_of_piece)),
-            ids.with_values(tf.gather(words.ends, word_of_piece)),
-        )
+        return self._traced_offsets(texts)
+
+    def _compute_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        with tf.device(_DEVICE):
+            is_simple = tf.strings.regex_full_match(texts, self._simple_pattern)
+            simple = self._normalize_simple(tf.where(is_simple, texts, ""))
+            fast = self._sentence_pieces.tokenize(simple)
+            is_left = ~is_simple | self._may_hold_long_words(simple, fast)
+            return tf.cond(
+                tf.reduce_any(is_left),
+                lambda: self._replace_rows(fast, texts, is_left),
+                lambda: fast,
+            )
+
+    def _compute_offsets(
+        self, texts: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        with tf.device(_DEVICE):
+            words = self._normalizer.split(texts)
+            pieces = self._match(words)
+            word_of_piece = pieces.value_rowids()
+            ids = _by_text(pieces, words)
+            return (
+                ids,
+                ids.with_values(tf.gather(words.starts, word_of_piece)),
+                ids.with_values(tf.gather(words.ends, word_of_piece)),
+            )
+
+    def _replace_rows(
+        self, fast: tf.RaggedTensor, texts: tf.Tensor, is_left: tf.Tensor
+    ) -> tf.RaggedTensor:
+        """Returns the ids with the rows that are left computed exactly."""
+        exact = self._tokenize_exactly(tf.boolean_mask(texts, is_left))
+        place = tf.cumsum(tf.cast(is_left, tf.int64), exclusive=True)
+        order = tf.where(is_left, fast.nrows() + place, tf.range(fast.nrows()))
+        return tf.gather(tf.concat([fast, exact], axis=0), order)
 
     def _normalize_simple(self, texts: tf.Tensor) -> tf.Tensor:
         """Lower-cases and strips texts that match the simple pattern."""
@@ -157,6 +178,10 @@ class Tokenizer(tf.Module):
         return self._word_pieces.tokenize(
             tf.where(is_too_long, _UNKNOWN_TOKEN, words.words)
         )
+
+
+def _trace(function: Callable) -> Callable:
+    return tf.function(function, input_signature=[_TEXTS], autograph=False)
 
 
 def _matchable_tokens(vocabulary: Vocabulary) -> list[str]:

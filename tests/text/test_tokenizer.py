@@ -1,0 +1,183 @@
+"""Ids equal to the original's, wherever the tokenizer runs."""
+
+import dataclasses
+import json
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.text.vocabulary import TokenizerSettings
+from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.text.vocabulary import VocabularyError
+
+MODES = {
+    "ids_lower": TokenizerSettings(),
+    "ids_lower_keep_accents": TokenizerSettings(strip_accents=False),
+    "ids_cased": TokenizerSettings(do_lower_case=False),
+}
+
+
+def _tokenizer(*tokens: str, **settings) -> Tokenizer:
+    return Tokenizer(
+        Vocabulary(SPECIAL_TOKENS + tokens, TokenizerSettings(**settings))
+    )
+
+
+def _pieces(tokenizer: Tokenizer, text: str | bytes) -> list[str]:
+    """Tokens of one text; both ways of asking for them must agree."""
+    texts = tf.constant([text])
+    ids = tokenizer.tokenize(texts).to_list()
+    assert tokenizer.tokenize_with_offsets(texts)[0].to_list() == ids
+    return [tokenizer.vocabulary.tokens[i] for i in ids[0]]
+
+
+def _check_reference(folder: pathlib.Path, mode: str) -> None:
+    """Compares all lines, in one batch and with their offsets."""
+    path = folder / "tokenization" / "tokenization.jsonl"
+    with open(path, encoding="ascii", newline="\n") as stream:
+        cases = [json.loads(line) for line in stream]
+    vocabulary = dataclasses.replace(
+        Vocabulary.load(path.parent), settings=MODES[mode]
+    )
+    tokenizer = Tokenizer(vocabulary)
+    texts = tf.constant([case["text"] for case in cases])
+    ids = tokenizer.tokenize(texts).to_list()
+    ids_with_offsets = tokenizer.tokenize_with_offsets(texts)[0].to_list()
+    for case, *ours in zip(cases, ids, ids_with_offsets, strict=True):
+        assert ours == [case[mode]] * 2, ascii(case["text"])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_golden_lines_have_the_original_ids(golden, mode):
+    _check_reference(golden, mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_all_reference_lines_have_the_original_ids(oracles, mode):
+    _check_reference(oracles, mode)
+
+
+def test_the_longest_piece_wins_and_an_unmatched_rest_is_unknown():
+    tokenizer = _tokenizer("un", "##aff", "##able", "unaf", "##fa", ".")
+    assert _pieces(tokenizer, "unaffable unaffa. un") == [
+        "[UNK]", "unaf", "##fa", ".", "un",
+    ]  # fmt: skip
+    tokenizer = _tokenizer("un", "##aff", "##able")
+    assert _pieces(tokenizer, "unaffable") == ["un", "##aff", "##able"]
+
+
+def test_special_tokens_in_a_text_are_ordinary_text():
+    tokenizer = _tokenizer("[", "]", "mask")
+    assert _pieces(tokenizer, "[MASK]") == ["[", "mask", "]"]
+
+
+def test_the_limit_of_a_word_counts_normalised_characters():
+    letters = "a\xdf\u1112\u1161\u11abi"
+    continued = [f"##{letter}" for letter in letters]
+    tokenizer = _tokenizer(*letters, *continued, ".", "##.")
+    for word, is_known in [
+        ("a" * 200, True),
+        ("a" * 201, False),
+        # 400 bytes of 200 characters, which stay ...
+        ("\xdf" * 200, True),
+        ("\xdf" * 201, False),
+        # ... or shrink to 200 bytes, as accents go,
+        ("\xe1" * 200, True),
+        ("\xe1" * 201, False),
+        ("a\u0301" * 200, True),
+        ("a\u200b" * 200, True),
+        # or grow to three times as many characters.
+        ("\ud55c" * 66, True),
+        ("\ud55c" * 67, False),
+        ("\u0130" * 200, True),
+    ]:
+        for text in (word, f"a.{word}.a", f"{word} \u03a3"):
+            first_pieces = _pieces(tokenizer, text)[:3]
+            assert ("[UNK]" not in first_pieces) == is_known, text[:5]
+
+
+def test_another_limit_holds_for_characters_of_any_size():
+    tokenizer = _tokenizer("a", "##a", "\u4e2d", "\xdf", max_word_length=1)
+    pieces = _pieces(tokenizer, "a\u4e2d aa \xdf")
+    assert pieces == ["a", "\u4e2d", "[UNK]", "\xdf"]
+
+
+def test_a_limit_may_be_large():
+    tokenizer = _tokenizer("\xdf", "##\xdf", max_word_length=5000)
+    pieces = _pieces(tokenizer, "\xdf" * 5000 + " " + "\xdf" * 5001)
+    assert len(pieces) == 5001
+    assert pieces[-1] == "[UNK]"
+
+
+def test_tokens_that_no_word_can_hold_do_no_harm():
+    # The library drops the word "aa" if "a b" is a token, and refuses "\0"
+    # and tokens of more than 256 bytes.
+    odd = ["a b", "\0", "##\0", "##", "don't", "..", "##.", "\u4e2d\u6587"]
+    odd += ["[X]", "[12]", "###", "\u200b", "b\u200b", "x" * 300, "##\u4e2d"]
+    tokenizer = _tokenizer("a", "##a", "b", ".", "#", *odd)
+    assert _pieces(tokenizer, "aa a b ## .. \u4e2d") == (
+        ["a", "##a", "a", "b", "#", "#", ".", ".", "[UNK]"]
+    )
+
+
+def test_a_token_that_is_too_long_for_the_library_is_named():
+    with pytest.raises(VocabularyError, match="line 6.*256 bytes"):
+        _tokenizer("\u0436" * 129)
+
+
+def test_rows_keep_their_order_when_only_some_are_simple():
+    tokenizer = _tokenizer("a", "b", "\u0436")
+    texts = ["a", "\u0416", "", "b \u200ba", "a a", "\ufffd", "\u03a3"]
+    assert tokenizer.tokenize(tf.constant(texts)).to_list() == [
+        [5], [7], [], [6, 5], [5, 5], [], [1],
+    ]  # fmt: skip
+
+
+def test_ids_are_ragged_int32_also_for_no_texts():
+    tokenizer = _tokenizer("a")
+    for texts in ([], [""], ["a a", "a"]):
+        texts = tf.constant(texts, tf.string)
+        for part in (
+            tokenizer.tokenize(texts),
+            *tokenizer.tokenize_with_offsets(texts),
+        ):
+            assert part.dtype == tf.int32
+            assert part.nrows() == len(texts)
+
+
+def test_a_dataset_and_a_function_give_the_same_ids():
+    tokenizer = _tokenizer("caf", "##e", "\u0436", "##\u0436")
+    texts = ["Caf\xe9", "\u0436\u0416", ""] * 5
+    expected = tokenizer.tokenize(tf.constant(texts)).to_list()
+    dataset = tf.data.Dataset.from_tensor_slices(texts).batch(4)
+    rows = []
+    for ids in dataset.map(tokenizer.tokenize, num_parallel_calls=2):
+        rows += ids.to_list()
+    assert rows == expected
+    function = tf.function(lambda t: tokenizer.tokenize(t).to_tensor(-1))
+    padded = function(tf.constant(texts)).numpy().tolist()
+    assert [[i for i in row if i >= 0] for row in padded] == expected
+
+
+def test_a_method_keeps_its_tokenizer_alive():
+    dataset = tf.data.Dataset.from_tensors(["a a"])
+    dataset = dataset.map(_tokenizer("a").tokenize)
+    assert next(iter(dataset)).to_list() == [[5, 5]]
+    assert _tokenizer("a").tokenize(tf.constant(["a"])).to_list() == [[5]]
+
+
+def test_the_graph_is_traced_once(monkeypatch):
+    traced = []
+    compute = Tokenizer._compute_ids
+    monkeypatch.setattr(
+        Tokenizer,
+        "_compute_ids",
+        lambda self, texts: traced.append(texts) or compute(self, texts),
+    )
+    tokenizer = _tokenizer("a")
+    for texts in (["a"], ["a", "b"], ["\u03a3"] * 9):
+        tokenizer.tokenize(tf.constant(texts))
+    assert len(traced) == 1

@@ -1,0 +1,203 @@
+"""Vocabularies on disk, their settings and what is refused."""
+
+import dataclasses
+import hashlib
+import json
+import logging
+
+import pytest
+
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.text.vocabulary import TokenizerSettings
+from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.text.vocabulary import VocabularyError
+
+TOKENS = ("[PAD]", "a", "[UNK]", "[CLS]", "##b", "[SEP]", "[MASK]")
+
+
+def _write(folder, content: bytes, settings: object = None):
+    (folder / "vocab.txt").write_bytes(content)
+    if settings is not None:
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def _lines(*tokens: str, end: str = "\n") -> bytes:
+    return "".join(token + end for token in tokens).encode()
+
+
+def test_ids_are_positions():
+    vocabulary = Vocabulary(TOKENS)
+    assert vocabulary.size == 7
+    assert vocabulary.pad_id == 0
+    assert vocabulary.unk_id == 2
+    assert vocabulary.cls_id == 3
+    assert vocabulary.sep_id == 5
+    assert vocabulary.mask_id == 6
+    assert vocabulary.special_ids == (0, 2, 3, 5, 6)
+    assert vocabulary.id_of("##b") == 4
+
+
+def test_an_absent_token_is_named():
+    with pytest.raises(VocabularyError, match="'zebra'.*7 tokens"):
+        Vocabulary(TOKENS).id_of("zebra")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        TokenizerSettings(),
+        TokenizerSettings(do_lower_case=False, max_word_length=77),
+        TokenizerSettings(strip_accents=False),
+    ],
+)
+def test_tokens_and_settings_survive_the_disk(tmp_path, settings):
+    vocabulary = Vocabulary((*TOKENS, "\u4e2d", "\u2028", "\x85"), settings)
+    vocabulary.save(tmp_path / "new" / "folder")
+    for path in ("new/folder", "new/folder/vocab.txt"):
+        loaded = Vocabulary.load(tmp_path / path)
+        assert loaded == vocabulary
+        assert loaded.sha256 == vocabulary.sha256
+
+
+def test_the_checksum_is_that_of_the_file(tmp_path):
+    vocabulary = Vocabulary(TOKENS)
+    vocabulary.save(tmp_path)
+    content = (tmp_path / "vocab.txt").read_bytes()
+    assert content == _lines(*TOKENS)
+    assert vocabulary.sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_the_checksum_is_that_of_the_reference(oracles):
+    loaded = Vocabulary.load(oracles / "tokenization")
+    assert loaded.size == 30522
+    assert loaded.sha256 == (
+        "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
+    )
+
+
+def test_without_a_settings_file_the_original_defaults_hold(tmp_path):
+    loaded = Vocabulary.load(_write(tmp_path, _lines(*TOKENS)))
+    assert loaded.settings == TokenizerSettings(True, True, 200)
+
+
+def test_absent_settings_take_their_defaults(tmp_path):
+    folder = _write(tmp_path, _lines(*TOKENS), {"strip_accents": False})
+    assert Vocabulary.load(folder).settings == TokenizerSettings(
+        strip_accents=False
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        _lines(*TOKENS, end="\r\n"),
+        _lines(*TOKENS).removesuffix(b"\n"),
+        b"\xef\xbb\xbf" + _lines(*TOKENS),
+    ],
+    ids=["cr_lf", "no_final_line_end", "byte_order_mark"],
+)
+def test_files_of_other_editors_give_the_same_vocabulary(tmp_path, content):
+    loaded = Vocabulary.load(_write(tmp_path, content))
+    assert loaded == Vocabulary(TOKENS)
+    assert loaded.sha256 == Vocabulary(TOKENS).sha256
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (_lines(*TOKENS[:-1]), r"missing: \[MASK\].*6 tokens.*train"),
+        (b"", r"missing: \[PAD\], \[UNK\], \[CLS\], \[SEP\], \[MASK\]"),
+        (_lines(*TOKENS, "a"), "'a' on lines 2 and 8"),
+        (
+            _lines(*TOKENS, *"cdefgh", *"cdefgh"),
+            "6 occur again.*'c' on lines 8 and 14.*and 1 more",
+        ),
+        (_lines(*TOKENS, "[MASK]"), r"'\[MASK\]' on lines 7 and 8"),
+        (_lines("[PAD]", "", *TOKENS[1:]), "Line 2 is blank"),
+        (_lines(*TOKENS, " \t"), "Line 8 is blank"),
+        (_lines(*TOKENS, ""), "Line 8 is blank"),
+        (_lines(*TOKENS) + b"c\r\n", r"line 8 holds a line end: 'c\\r'"),
+        (_lines(*TOKENS) + b"caf\xe9\n", "Line 8 is not valid UTF-8"),
+    ],
+)
+def test_an_unusable_file_is_refused_with_its_name(tmp_path, content, message):
+    with pytest.raises(VocabularyError, match=f"(?s)vocab.txt: .*{message}"):
+        Vocabulary.load(_write(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"lower_case": True}, r"Unknown.*\['lower_case'\].*do_lower_case"),
+        ({"do_lower_case": 1}, "`do_lower_case` must be true or false.*1"),
+        ({"strip_accents": None}, "`strip_accents` must be true or false"),
+        ({"max_word_length": 0}, "`max_word_length`.*at least 1.*0"),
+        ({"max_word_length": True}, "`max_word_length`.*True"),
+        ({"max_word_length": 2.5}, "`max_word_length`.*2.5"),
+        ([], r"JSON object. Received: \[\]"),
+    ],
+)
+def test_unusable_settings_are_refused_with_the_file(
+    tmp_path, settings, message
+):
+    folder = _write(tmp_path, _lines(*TOKENS), settings)
+    with pytest.raises(VocabularyError, match=f"config.json: .*{message}"):
+        Vocabulary.load(folder)
+
+
+def test_settings_that_are_no_json_are_refused(tmp_path):
+    folder = _write(tmp_path, _lines(*TOKENS))
+    (folder / "tokenizer_config.json").write_text("{")
+    with pytest.raises(VocabularyError, match="tokenizer_config.json"):
+        Vocabulary.load(folder)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="vocab.txt.*train_vocab"):
+        Vocabulary.load(tmp_path)
+
+
+def test_another_vocabulary_is_never_overwritten(tmp_path):
+    Vocabulary(TOKENS).save(tmp_path)
+    Vocabulary(TOKENS).save(tmp_path)
+    for other in (
+        Vocabulary((*TOKENS, "new")),
+        Vocabulary(TOKENS, TokenizerSettings(do_lower_case=False)),
+    ):
+        with pytest.raises(FileExistsError, match="Choose another folder"):
+            other.save(tmp_path)
+    assert Vocabulary.load(tmp_path) == Vocabulary(TOKENS)
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(vocabulary_lib.os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        Vocabulary(TOKENS).save(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cased_vocabulary_under_lower_casing_is_noticed(tmp_path, caplog):
+    folder = _write(tmp_path, _lines(*TOKENS, "The", "Paris"))
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        Vocabulary.load(folder)
+    assert "2 of 9 tokens hold capitals" in caplog.text
+    caplog.clear()
+    _write(tmp_path, _lines(*TOKENS, "The"), {"do_lower_case": False})
+    Vocabulary.load(folder)
+    assert caplog.text == ""
+
+
+def test_settings_can_be_replaced():
+    cased = TokenizerSettings(do_lower_case=False)
+    replaced = dataclasses.replace(Vocabulary(TOKENS), settings=cased)
+    assert replaced.tokens == TOKENS
+    assert replaced.settings == cased
+
+
+def test_the_special_tokens_are_those_of_bert():
+    assert SPECIAL_TOKENS == ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

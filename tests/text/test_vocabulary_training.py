@@ -1,0 +1,183 @@
+"""Learned vocabularies: exact size, same bytes, pieces worth having."""
+
+import collections
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.text.vocabulary import TokenizerSettings
+from electra_tf.text.vocabulary import Vocabulary
+from electra_tf.text.vocabulary import VocabularyError
+from electra_tf.text.vocabulary_training import count_words
+from electra_tf.text.vocabulary_training import train_vocabulary
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+SCRIPT = ROOT / "scripts" / "train_vocabulary.py"
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    """Plain English of some size: the project's own documentation."""
+    paths = sorted((ROOT / "electra_tf").rglob("*.py"))
+    return [line for path in paths for line in path.read_text().splitlines()]
+
+
+def test_words_are_counted_as_the_tokenizer_splits_them():
+    texts = ["Caf\xe9 cafe. CAFE\u0301\n\u4e2d\u6587", "cafe\x0bcafe \ud800x"]
+    assert count_words(texts, TokenizerSettings()) == collections.Counter(
+        {"cafe": 3, ".": 1, "\u4e2d": 1, "\u6587": 1, "cafecafe": 1, "x": 1}
+    )
+    cased = TokenizerSettings(do_lower_case=False, max_word_length=4)
+    assert count_words(["Caf\xe9 Cafes, \xe9t\xe9"], cased) == (
+        collections.Counter({"Caf\xe9": 1, ",": 1, "\xe9t\xe9": 1})
+    )
+
+
+def test_counts_do_not_depend_on_how_the_text_is_cut(texts):
+    settings = TokenizerSettings()
+    whole = count_words(["\n".join(texts)], settings)
+    assert whole == count_words(texts, settings)
+    assert whole["vocabulary"] > 20
+
+
+@pytest.mark.parametrize("size", [300, 1111])
+def test_the_size_is_exact(texts, size):
+    vocabulary = train_vocabulary(texts, size)
+    assert vocabulary.size == size
+    assert vocabulary.tokens[:5] == SPECIAL_TOKENS
+    assert vocabulary.settings == TokenizerSettings()
+
+
+def test_unused_slots_follow_the_special_tokens(texts):
+    vocabulary = train_vocabulary(texts, 300, num_unused=2)
+    assert vocabulary.size == 300
+    assert vocabulary.tokens[5:7] == ("[unused0]", "[unused1]")
+
+
+def test_the_order_of_the_texts_does_not_matter(texts):
+    backwards = train_vocabulary(reversed(texts), 900)
+    assert backwards.tokens == train_vocabulary(texts, 900).tokens
+
+
+def test_frequent_words_are_whole_and_none_is_unknown(texts):
+    vocabulary = train_vocabulary(texts, 2000, character_coverage=1.0)
+    assert {"the", "vocabulary", "tokens", "##s"} <= set(vocabulary.tokens)
+    ids = Tokenizer(vocabulary).tokenize(tf.constant(texts))
+    assert vocabulary.unk_id not in set(ids.values.numpy().tolist())
+
+
+def test_a_cased_vocabulary_keeps_capitals_and_accents():
+    settings = TokenizerSettings(do_lower_case=False)
+    vocabulary = train_vocabulary(["Z\xfcrich liegt am See"] * 9, 175, settings)
+    assert vocabulary.settings == settings
+    assert "Z\xfcrich" in vocabulary.tokens
+    ids = Tokenizer(vocabulary).tokenize(tf.constant(["Z\xfcrich"]))
+    assert vocabulary.unk_id not in ids.values.numpy()
+
+
+def test_all_of_ascii_is_always_covered():
+    vocabulary = train_vocabulary(["word"] * 9, 112)
+    text = "".join(map(chr, range(0x20, 0x7F)))
+    ids = Tokenizer(vocabulary).tokenize(tf.constant([text, "q9z x0"]))
+    assert vocabulary.unk_id not in ids.values.numpy()
+
+
+def test_rare_characters_are_left_out():
+    texts = ["common words " * 500 + "\u4e2d"]
+    assert "\u4e2d" not in train_vocabulary(texts, 115).tokens
+    kept = train_vocabulary(texts, 115, character_coverage=1.0)
+    assert "\u4e2d" in kept.tokens
+    # An ideograph never continues a word.
+    assert "##\u4e2d" not in kept.tokens
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"texts": [], "size": 500}, "corpus holds no words"),
+        ({"texts": ["", " \n", "\x00"], "size": 500}, "no words"),
+        ({"size": 4}, "at least 5.*Received: 4"),
+        ({"size": 50}, "Size 50 is too small.*68 characters.*take 109"),
+        ({"size": 5000}, "only 1.. tokens.*at least 2 times.*for were 5000"),
+        ({"size": 500, "num_unused": -1}, "`num_unused`.*-1 and 2"),
+        ({"size": 500, "min_frequency": 0}, "`min_frequency`.*0 and 0"),
+        ({"size": 500, "character_coverage": 0.0}, "above 0.*0.0"),
+        ({"size": 500, "character_coverage": 1.5}, "at most 1.*1.5"),
+    ],
+)
+def test_what_cannot_be_learned_is_said(arguments, message):
+    texts = ["the quick brown fox " * 3]
+    with pytest.raises(VocabularyError, match=f"(?s){message}"):
+        train_vocabulary(**({"texts": texts} | arguments))
+
+
+def test_words_longer_than_any_piece_teach_nothing():
+    texts = ["\u0436" * 150 + " ab"] * 9
+    vocabulary = train_vocabulary(texts, 112)
+    assert max(map(len, vocabulary.tokens)) < 9
+    Tokenizer(vocabulary)
+
+
+def _start(*arguments: object, hash_seed: int = 0) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, SCRIPT, *map(str, arguments)],
+        env=os.environ | {"PYTHONHASHSEED": str(hash_seed)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_script_writes_the_same_bytes_in_every_process(tmp_path, texts):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(texts), "utf-8")
+    folders = [tmp_path / "first", tmp_path / "second"]
+    runs = [
+        _start(
+            f"--corpus={corpus}", f"--output_dir={folder}", "--vocab_size=900",
+            "--nostrip_accents", "--max_word_length=100", hash_seed=seed,
+        )
+        for seed, folder in enumerate(folders, 1)
+    ]  # fmt: skip
+    for run in runs:
+        _, errors = run.communicate(timeout=300)
+        assert run.returncode == 0, errors
+    for name in ("vocab.txt", "tokenizer_config.json"):
+        first, second = (folder / name for folder in folders)
+        assert first.read_bytes() == second.read_bytes()
+    loaded = Vocabulary.load(folders[0])
+    assert loaded.size == 900
+    assert loaded.settings == TokenizerSettings(True, False, 100)
+
+
+def test_the_script_refuses_what_it_cannot_use(tmp_path):
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "binary.bin").write_bytes(bytes(range(256)) * 8)
+    (tmp_path / "done").mkdir()
+    (tmp_path / "done" / "vocab.txt").write_text("mine\n")
+    cases = [
+        ("missing.txt", "new", "No corpus at .*missing.txt"),
+        ("empty.txt", "new", "empty"),
+        ("binary.bin", "new", "no UTF-8 text"),
+        ("binary.bin", "done", "vocab.txt exists already"),
+    ]
+    runs = [
+        _start(
+            f"--corpus={tmp_path / corpus}",
+            f"--output_dir={tmp_path / output}",
+        )
+        for corpus, output, _ in cases
+    ]
+    for run, (*_, message) in zip(runs, cases, strict=True):
+        _, errors = run.communicate(timeout=300)
+        assert run.returncode == 1, errors
+        assert re.search(message, errors), errors
+    assert not (tmp_path / "new").exists()
+    assert (tmp_path / "done" / "vocab.txt").read_text() == "mine\n"
