@@ -60,14 +60,12 @@ def check_override(name: str) -> None:
     Args:
         name: as in `--config.training.seed=1`, without dashes and value.
     """
-    schema = {
-        section.name: [f.name for f in dataclasses.fields(section.default)]
-        for section in dataclasses.fields(config.ExperimentConfig)
-    }
     known = [
         f"config.{section}.{field}"
-        for section, names in schema.items()
-        for field in names
+        for section, fields in dataclasses.asdict(
+            config.ExperimentConfig()
+        ).items()
+        for field in fields
     ]
     if name not in known:
         close = difflib.get_close_matches(name, known, 1, 0)

@@ -1,19 +1,18 @@
-"""Builds a folder of TFRecord shards from text, or verifies one.
+r"""Builds a folder of TFRecord shards from text, or verifies one.
 
     python scripts/build_pretraining_dataset.py --corpus=python_docs \
         --vocab_file=vocabulary --output_dir=records --num_processes=2
     python scripts/build_pretraining_dataset.py --verify --output_dir=records
 """
 
-import os
+import dataclasses
 import sys
 
-from absl import app
 from absl import flags
 
+from electra_tf import command_line
 from electra_tf.records.plan import BuildSettings
 from electra_tf.records.verifier import verify_dataset
-from electra_tf.records.workers import WorkerError
 from electra_tf.records.writer import build_dataset
 
 flags.DEFINE_multi_string(
@@ -22,7 +21,7 @@ flags.DEFINE_multi_string(
 flags.DEFINE_alias("corpus_dir", "corpus")
 flags.DEFINE_string("vocab_file", None, "vocab.txt, or the folder it is in.")
 flags.DEFINE_alias("vocab", "vocab_file")
-flags.DEFINE_string("output_dir", None, "Dataset folder.", required=True)
+flags.DEFINE_string("output_dir", None, "Dataset folder.")
 flags.DEFINE_integer("max_seq_length", 128, "Tokens per example.")
 flags.DEFINE_integer("num_processes", 1, "Parallel processes.")
 flags.DEFINE_multi_string(
@@ -42,37 +41,32 @@ flags.DEFINE_bool("resume", False, "Complete what is missing.")
 flags.DEFINE_bool("verify", False, "Read a finished dataset back instead.")
 
 
-def main(argv: list[str]) -> None:
+def main() -> int:
     """Builds or verifies, and prints what there is."""
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {argv[1:]}.")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     values = flags.FLAGS.flag_values_dict()
-    if not values["verify"] and not (values["corpus"] and values["vocab_file"]):
-        raise app.UsageError("Building needs --corpus and --vocab_file.")
+    if values["verify"]:
+        counts = verify_dataset(values["output_dir"], values["num_processes"])
+        print(f"{values['output_dir']} is intact: {counts} examples.")
+        return 0
+    if not values["corpus"] or not values["vocab_file"]:
+        raise ValueError("Building needs --corpus and --vocab_file.")
+    values["corpus"] = tuple(values["corpus"])
+    values["vocabulary"] = values["vocab_file"]
+    names = [field.name for field in dataclasses.fields(BuildSettings)]
     try:
-        if values["verify"]:
-            counts = verify_dataset(
-                values["output_dir"], values["num_processes"]
-            )
-            print(f"{values['output_dir']} is intact: {counts} examples.")
-            return
-        values["corpus"] = tuple(values["corpus"])
-        values["vocabulary"] = values["vocab_file"]
-        names = BuildSettings.__dataclass_fields__
         manifests = build_dataset(
             BuildSettings(**{name: values[name] for name in names}),
             values["num_processes"],
             values["resume"],
             values["beam_option"],
         )
-        for manifest in manifests.values():
-            print(manifest.summary())
     except KeyboardInterrupt:
-        sys.exit("Interrupted. Run again with --resume to go on.")
-    except (ValueError, OSError, WorkerError) as error:
-        sys.exit(f"Error: {error}")
+        print("Interrupted; --resume goes on from here.", file=sys.stderr)
+        return 130
+    for manifest in manifests.values():
+        print(manifest.summary())
+    return 0
 
 
 if __name__ == "__main__":
-    app.run(main)
+    command_line.run(main, required=["output_dir"])

@@ -19,7 +19,10 @@ _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "A file of configs/pretrain."
 )
 _MODEL_DIR = flags.DEFINE_string(
-    "model_dir", None, "Folder for everything that the run writes."
+    "model_dir",
+    None,
+    "Folder for everything that the run writes.",
+    required=True,
 )
 
 
@@ -34,4 +37,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main, required=["config", "model_dir"])
+    command_line.run(main, required=["config"])

@@ -1,17 +1,17 @@
 """Harvests the embedded corpus: the documentation of this Python installation.
 
     python data/python_docs/prepare.py                      # into the cache
-    python data/python_docs/prepare.py --output_dir=FOLDER  # to look at it
+    python data/python_docs/prepare.py --output_dir=FOLDER
 
-Prints the folder. The builder does the same by itself for `--corpus=python_docs`.
+Prints the folder. The builder does the same for `--corpus=python_docs`.
 """
 
 import json
 import sys
 
-from absl import app
 from absl import flags
 
+from electra_tf import command_line
 from electra_tf.records import python_docs
 
 _OUTPUT = flags.DEFINE_string(
@@ -19,14 +19,9 @@ _OUTPUT = flags.DEFINE_string(
 )
 
 
-def main(argv: list[str]) -> None:
+def main() -> None:
     """Prepares the corpus unless it is there, and says what it holds."""
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {argv[1:]}.")
-    try:
-        folder = python_docs.prepare(_OUTPUT.value)
-    except ValueError as error:
-        sys.exit(f"Error: {error}")
+    folder = python_docs.prepare(_OUTPUT.value)
     provenance = json.loads(
         (folder / python_docs.PROVENANCE_FILE).read_text("utf-8")
     )
@@ -40,4 +35,4 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    command_line.run(main)

@@ -13,6 +13,7 @@ from electra_tf.inputs import masking
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
 from electra_tf.modeling import flops
+from electra_tf.pretraining import dataset
 from electra_tf.pretraining import run
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
@@ -111,7 +112,7 @@ def time_input_pipeline(
         settings: batch size, streams and shuffling.
         num_batches: global batches to take after the first.
     """
-    vocabulary = run.load_vocabulary(dataset_dir)
+    vocabulary = dataset.load_vocabulary(dataset_dir)
     length = settings.data.max_seq_length
     split = pipeline.open_split(dataset_dir / "train", vocabulary, length)
     rows = settings.training.train_batch_size

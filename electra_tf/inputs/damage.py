@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from electra_tf.inputs import options
 from electra_tf.inputs import streams
 from electra_tf.records import schema
 from electra_tf.records.manifest import DatasetError
@@ -113,7 +114,7 @@ def _is_about_records(error: tf.errors.OpError) -> bool:
 
 
 def _find_damage_in(path: str, expected: int, length: int) -> str | None:
-    records = tf.data.TFRecordDataset(path)
+    records = options.with_options(tf.data.TFRecordDataset(path))
     batches = records.batch(_ROWS_PER_READ).map(
         lambda serialized: tf.shape(
             schema.parse_examples(serialized, length)["input_ids"], tf.int64

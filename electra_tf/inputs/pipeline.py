@@ -25,6 +25,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from electra_tf.inputs import damage
+from electra_tf.inputs import options
 from electra_tf.inputs import streams
 from electra_tf.records import schema
 from electra_tf.records.manifest import Manifest
@@ -129,7 +130,7 @@ def build_training_dataset(
         lambda serialized: schema.parse_examples(
             tf.reshape(serialized, [-1]), split.max_seq_length
         ),
-        num_parallel_calls=tf.data.AUTOTUNE,
+        num_parallel_calls=options.PARALLEL_CALLS,
         deterministic=True,
     )
     return _deal(parsed, share, order.rows_per_stream, split.max_seq_length)
@@ -181,7 +182,7 @@ def build_evaluation_dataset(
     )
     parsed = records.batch(global_batch_size).map(
         parse_own_rows,
-        num_parallel_calls=tf.data.AUTOTUNE,
+        num_parallel_calls=options.PARALLEL_CALLS,
         deterministic=True,
     )
     return _deal(parsed, share, rows_per_stream, split.max_seq_length)
@@ -244,7 +245,7 @@ def _read_streams(
         read_stream,
         cycle_length=share.num_streams,
         block_length=1,
-        num_parallel_calls=tf.data.AUTOTUNE,
+        num_parallel_calls=options.PARALLEL_CALLS,
         deterministic=True,
     ).batch(share.num_streams, drop_remainder=True)
 
@@ -303,10 +304,5 @@ def _deal(
         return element
 
     elements = parsed.map(split_replicas).unbatch()
-    options = tf.data.Options()
-    options.deterministic = True
-    # Streams are dealt above; the strategy must not deal them again.
-    options.experimental_distribute.auto_shard_policy = (
-        tf.data.experimental.AutoShardPolicy.OFF
-    )
-    return elements.with_options(options).prefetch(tf.data.AUTOTUNE)
+    elements = elements.prefetch(options.PREFETCHED_ELEMENTS)
+    return options.with_options(elements)

@@ -24,7 +24,9 @@ from electra_tf.inputs import masking
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
 from electra_tf.modeling import flops
+from electra_tf.pretraining import dataset as dataset_lib
 from electra_tf.pretraining import model as model_lib
+from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import averaging
 from electra_tf.training import cadence as cadence_lib
@@ -37,6 +39,7 @@ from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import optimizers
 from electra_tf.training import reporting
 from electra_tf.training import schedules
+from electra_tf.training import stopping
 from electra_tf.training import throughput
 from electra_tf.training import warm_start
 
@@ -65,7 +68,7 @@ def pretrain(
     strategy = distribution.build_strategy(settings.training)
     settings.check_devices(strategy.num_replicas_in_sync)
     run = _Run(settings, model_dir, strategy)
-    with loop_lib.StopRequest() as stop:
+    with stopping.StopRequest() as stop:
         return run.train(stop)
 
 
@@ -82,17 +85,19 @@ class _Run:
         self.model_dir = model_dir
         self.strategy = strategy
         self.is_chief = distribution.is_chief(strategy)
-        dataset_dir = pathlib.Path(settings.data.dataset_dir)
-        self.vocabulary = load_vocabulary(dataset_dir)
-        self.train_split, self.held_out_split = self._open_splits(dataset_dir)
+        self.dataset = dataset_lib.open_dataset(
+            pathlib.Path(settings.data.dataset_dir),
+            settings.data.max_seq_length,
+        )
+        self.vocabulary = self.dataset.vocabulary
         self.order = streams.StreamOrder(
-            shard_sizes=self.train_split.shard_sizes,
+            shard_sizes=self.dataset.train.shard_sizes,
             num_streams=settings.data.num_streams,
             global_batch_size=settings.training.train_batch_size,
             seed=settings.training.seed,
             shuffle_block=settings.data.shuffle_block,
         )
-        model_dir_lib.claim(model_dir, settings, self.vocabulary, self.is_chief)
+        model_dir_lib.check(model_dir, settings, self.vocabulary)
         with strategy.scope():
             self.model = build_model_and_optimizer(settings, self.vocabulary)
         self.loop = loop_lib.TrainingLoop(
@@ -102,33 +107,32 @@ class _Run:
         )
         self.best_loss: float | None = None
         self.best_step: int | None = None
-        self.held_out: Mapping[str, float] = {}
         self.start_step = 0
         self.start_position = streams.Position()
         self.device = distribution.device_description(strategy)
 
-    def _open_splits(
-        self, dataset_dir: pathlib.Path
-    ) -> tuple[pipeline.Split, pipeline.Split | None]:
-        length = self.settings.data.max_seq_length
-        train = pipeline.open_split(
-            dataset_dir / "train", self.vocabulary, length
-        )
-        folder = dataset_dir / "validation"
-        if not folder.is_dir():
-            return train, None
-        return train, pipeline.open_split(folder, self.vocabulary, length)
-
-    def train(self, stop: loop_lib.StopRequest) -> bool:
+    def train(self, stop: stopping.StopRequest) -> bool:
         """Restores, trains, and writes the summary at the end."""
         origin = self._restore()
-        training = self.settings.training
+        if self.is_chief:
+            model_dir_lib.claim(self.model_dir, self.settings, self.vocabulary)
         report = reporting.RunReport(
             self.model_dir if self.is_chief else None,
             self.start_step,
-            training.num_train_steps,
+            self.settings.training.num_train_steps,
         )
-        self._announce(report, origin)
+        start = time.monotonic()
+        with report, distribution.naming_lost_workers(self.strategy):
+            self._announce(report, origin)
+            is_finished = self._train(stop, report)
+        if self.is_chief:
+            self._finish(report, time.monotonic() - start)
+        return is_finished
+
+    def _train(
+        self, stop: stopping.StopRequest, report: reporting.RunReport
+    ) -> bool:
+        training = self.settings.training
         self._peak = training.peak_flops or throughput.peak_flops(
             self.device, training.precision
         )
@@ -136,43 +140,54 @@ class _Run:
             total=training.num_train_steps,
             steps_per_loop=training.steps_per_loop,
             log=training.log_steps,
-            evaluate=training.eval_steps if self.held_out_split else 0,
+            evaluate=training.eval_steps if self.dataset.held_out else 0,
             save=training.save_checkpoints_steps,
         )
         actions = loop_lib.Actions(self._evaluate, self._save, self._timing)
-        start = time.monotonic()
-        dataset = self.strategy.distribute_datasets_from_function(
+        dataset = distribution.distribute_endless(
+            self.strategy,
             lambda context: pipeline.build_training_dataset(
-                self.train_split, self.order, self.start_position, context
-            )
+                self.dataset.train, self.order, self.start_position, context
+            ),
         )
-        with damage.naming_damage(self.train_split):
-            is_finished = self.loop.run(
-                iter(dataset), cadence, actions, report, stop
-            )
-        report.close()
-        if self.is_chief:
-            self._finish(report, time.monotonic() - start)
-        return is_finished
+        with damage.naming_damage(self.dataset.train):
+            return self.loop.run(iter(dataset), cadence, actions, report, stop)
 
     def _restore(self) -> str:
         newest = checkpoints.latest(self.model_dir)
+        step = checkpoints.step_of(newest) if newest else 0
+        distribution.require_same_step(self.strategy, step)
         if newest is not None:
-            checkpoints.restore(newest, self._variables())
-            state = checkpoints.load_state(newest)
-            self.start_step = state["step"]
-            self.start_position = streams.Position.from_json(state["position"])
-            self.best_loss = state["best_loss"]
-            self.best_step = state["best_step"]
+            self._resume(newest)
             return f"resumed from {newest}"
-        other = self.settings.training.init_from
-        if other:
-            weights = {v.path: v for v in self.model.trainable_variables}
-            report = warm_start.warm_start(pathlib.Path(other), weights)
-            if self.model.weight_average is not None:
-                self.model.weight_average.reset()
-            return report
+        if self.settings.training.init_from:
+            return self._warm_start(self.settings.training.init_from)
         return f"fresh weights from seed {self.settings.training.seed}"
+
+    def _resume(self, checkpoint: pathlib.Path) -> None:
+        state = checkpoints.load_state(checkpoint)
+        if state["dataset"] != self.dataset.identity:
+            raise checkpoints.CheckpointError(
+                f"{checkpoint} was trained on other examples than those of "
+                f"{self.settings.data.dataset_dir}: another corpus, other "
+                "builder settings or another order. Name the dataset of the "
+                "run; or train on this one in a new model_dir with "
+                f"--config.training.init_from={self.model_dir}."
+            )
+        checkpoints.restore(checkpoint, self._variables())
+        self.start_step = state["step"]
+        self.start_position = streams.Position.from_json(state["position"])
+        self.best_loss = state["best_loss"]
+        self.best_step = state["best_step"]
+
+    def _warm_start(self, other: str) -> str:
+        weights = {v.path: v for v in self.model.trainable_variables}
+        report = warm_start.warm_start(
+            pathlib.Path(other), weights, self.vocabulary
+        )
+        if self.model.weight_average is not None:
+            self.model.weight_average.reset()
+        return report
 
     def _variables(self) -> dict[str, Any]:
         """Everything that a checkpoint holds, by name."""
@@ -192,18 +207,19 @@ class _Run:
             for name, variable in variables.items()
         }
 
-    def _evaluate(self, step: int) -> Mapping[str, float]:
-        split = self.held_out_split
+    def _evaluate(self, step: int) -> loop_lib.Evaluation:
+        split = self.dataset.held_out
         if split is None:
             raise ValueError("There is no held-out split to evaluate on.")
         training = self.settings.training
-        dataset = self.strategy.distribute_datasets_from_function(
+        dataset = distribution.distribute_endless(
+            self.strategy,
             lambda context: pipeline.build_evaluation_dataset(
                 split,
                 self.settings.data.num_streams,
                 training.train_batch_size,
                 context,
-            )
+            ),
         )
         available = pipeline.num_evaluation_batches(
             split.num_examples, training.train_batch_size
@@ -211,14 +227,10 @@ class _Run:
         wanted = training.num_eval_batches or available
         with damage.naming_damage(split):
             metrics = self.loop.evaluate(dataset, min(wanted, available))
-        self.held_out = metrics
-        if self.best_loss is None or metrics["loss"] < self.best_loss:
+        is_best = self.best_loss is None or metrics["loss"] < self.best_loss
+        if is_best:
             self.best_loss, self.best_step = metrics["loss"], step
-            if not cadence_lib.is_due(
-                step, training.save_checkpoints_steps, training.num_train_steps
-            ):
-                self._save(step)
-        return metrics
+        return loop_lib.Evaluation(metrics, is_best)
 
     def _save(self, step: int) -> None:
         position = self.start_position.advance(
@@ -229,6 +241,7 @@ class _Run:
         state = {
             "position": position.to_json(),
             "seed": self.settings.training.seed,
+            "dataset": self.dataset.identity,
             "best_loss": self.best_loss,
             "best_step": self.best_step,
         }
@@ -239,12 +252,14 @@ class _Run:
         rows = self.settings.training.train_batch_size
         tokens = rows * self.settings.data.max_seq_length
         peak = self._peak * self.strategy.num_replicas_in_sync
-        achieved = self._step_flops() * steps / seconds
-        return {
+        timing = {
             "tokens_per_second": tokens * steps / seconds,
-            "share_of_peak": achieved / peak if peak else 0.0,
             "seconds_per_step": seconds / steps,
         }
+        if peak:
+            achieved = self._step_flops() * steps / seconds
+            timing["share_of_peak"] = achieved / peak
+        return timing
 
     def _step_flops(self) -> float:
         settings = self.settings
@@ -270,7 +285,7 @@ class _Run:
             f"Pre-training in {self.model_dir} on {self.device}, "
             f"{training.precision}: {origin}.\n"
             f"{count:,} parameters in {len(self.model.trainable_variables)} "
-            f"variables; {self.train_split.num_examples:,} examples of "
+            f"variables; {self.dataset.train.num_examples:,} examples of "
             f"{self.settings.data.max_seq_length} tokens, "
             f"{training.train_batch_size} a step ({rows} per device), "
             f"{epochs:.2f} epochs. The first step is being traced ..."
@@ -292,27 +307,13 @@ class _Run:
             "best_checkpoint": best and best.name,
         }
         text = json.dumps(summary, indent=2) + "\n"
-        (self.model_dir / "summary.json").write_text(text, "utf-8")
+        with atomic.replacing_file(self.model_dir / "summary.json") as partial:
+            partial.write_text(text, "utf-8")
         picture = curves.draw_training_curves(self.model_dir)
         report.say(
             f"Step {self.loop.step} after {seconds / 60:.1f} minutes. Wrote "
             f"{self.model_dir / 'summary.json'} and {picture}."
         )
-
-
-def load_vocabulary(dataset_dir: pathlib.Path) -> vocabulary_lib.Vocabulary:
-    """The vocabulary that travels with a dataset.
-
-    Raises:
-        FileNotFoundError: if there is no dataset in the folder.
-    """
-    if not (dataset_dir / "train" / "manifest.json").is_file():
-        raise FileNotFoundError(
-            f"No dataset in {str(dataset_dir)!r}: expected train/manifest.json "
-            "there. Build one with scripts/build_pretraining_dataset.py and "
-            "name it with --config.data.dataset_dir."
-        )
-    return vocabulary_lib.Vocabulary.load(dataset_dir)
 
 
 def build_model_and_optimizer(
@@ -355,4 +356,6 @@ def build_optimizer(
         beta_2=options.beta_2,
         epsilon=options.epsilon,
         exclude_from_weight_decay=optimizers.NO_DECAY_PATTERNS,
+        # Keras would number it, and its variables in checkpoints with it.
+        name=options.name,
     )

@@ -195,9 +195,8 @@ def plan_units(
 
 def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     """Returns the files of a corpus on the disk, sorted, and their origin."""
-    root = pathlib.Path(
-        python_docs.prepare() if name == PYTHON_DOCS else name
-    ).expanduser()
+    root = pathlib.Path(python_docs.prepare() if name == PYTHON_DOCS else name)
+    root = root.expanduser().absolute()
     if root.is_file():
         return [Source(root.name, str(root), root.stat().st_size)], {}
     if not root.is_dir():

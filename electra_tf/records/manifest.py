@@ -177,9 +177,16 @@ def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
 
 
 def load_token_counts(folder: str | os.PathLike) -> np.ndarray:
-    """Returns how often each id occurs in a split: `[vocabulary]` int64."""
-    name = Manifest.load(folder).token_counts
-    return np.load(pathlib.Path(folder, name), allow_pickle=False)
+    """Returns how often each id occurs in a split: `[vocabulary]` int64.
+
+    Raises:
+      DatasetError: if the file of counts is missing or damaged.
+    """
+    path = pathlib.Path(folder, Manifest.load(folder).token_counts)
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{path} cannot be read: {error}.") from error
 
 
 def load_index(folder: str | os.PathLike) -> dict[str, Any]:

@@ -9,10 +9,10 @@ modulo the number of shards.
 
 import dataclasses
 import functools
-import hashlib
 import json
 import pathlib
 import random
+import zlib
 from collections.abc import Callable
 from collections.abc import Iterator
 
@@ -91,6 +91,7 @@ def build_part(
     Returns:
       The counts, which are also kept beside the examples.
     """
+    report(0, 0)
     unit = _Unit(plan, task.index)
     collectors = {
         split: _Collector(plan, unit.rngs[split]) for split in plan.num_shards
@@ -114,19 +115,29 @@ def build_part(
         for collector in collectors.values():
             collector.collect()
         report(unit.take_num_bytes(), len(token_ids))
-    with creating_folder(part_folder(plan, task.index)) as folder:
+    return _save_part(plan, task.index, collectors, unit.invalid_utf8)
+
+
+def _save_part(
+    plan: BuildPlan,
+    index: int,
+    collectors: dict[str, "_Collector"],
+    invalid_utf8: dict[str, int],
+) -> PartReport:
+    """Writes a part's folder, which appears when it is complete."""
+    report = PartReport(
+        {split: each.num_examples for split, each in collectors.items()},
+        {split: each.num_documents for split, each in collectors.items()},
+        {split: each.num_tokens for split, each in collectors.items()},
+        invalid_utf8,
+    )
+    with creating_folder(part_folder(plan, index)) as folder:
         for split, collector in collectors.items():
             collector.save(folder, split)
-        part_report = PartReport(
-            {split: each.num_examples for split, each in collectors.items()},
-            {split: each.num_documents for split, each in collectors.items()},
-            {split: each.num_tokens for split, each in collectors.items()},
-            dict(unit.invalid_utf8),
-        )
         (folder / _REPORT_FILE).write_text(
-            json.dumps(dataclasses.asdict(part_report)), "utf-8"
+            json.dumps(dataclasses.asdict(report)), "utf-8"
         )
-    return part_report
+    return report
 
 
 @functools.lru_cache(maxsize=1)
@@ -163,20 +174,32 @@ def load_shard_examples(
 ) -> Examples:
     """Returns a part's examples whose number there is `residue` modulo n."""
     folder = part_folder(plan, index)
-    offsets = np.load(folder / f"{split}.offsets.npy")
-    (first, first_token), (last, last_token) = offsets[residue : residue + 2]
-    lengths = np.load(folder / f"{split}.lengths.npy", mmap_mode="r")
-    tokens = np.load(folder / f"{split}.tokens.npy", mmap_mode="r")
-    lengths = lengths[first:last].astype(np.int32)
-    token_ids = tokens[first_token:last_token].astype(np.int32)
-    return Examples(token_ids, lengths[:, 0], lengths[:, 1])
+    offsets = np.fromfile(
+        folder / f"{split}.offsets", np.int64, count=4, offset=16 * residue
+    )
+    first, first_token, last, last_token = offsets.tolist()
+    lengths = np.fromfile(
+        folder / f"{split}.lengths",
+        np.int32,
+        count=2 * (last - first),
+        offset=8 * first,
+    ).reshape([-1, 2])
+    token_type = _token_type(plan)
+    token_ids = np.fromfile(
+        folder / f"{split}.tokens",
+        token_type,
+        count=last_token - first_token,
+        offset=np.dtype(token_type).itemsize * first_token,
+    )
+    return Examples(token_ids.astype(np.int32), lengths[:, 0], lengths[:, 1])
 
 
 def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
     """Returns how often each id occurs in all parts: `[vocabulary]` int64."""
     total = np.zeros([plan.vocabulary.size], np.int64)
     for index in range(len(plan.units)):
-        total += np.load(part_folder(plan, index) / f"{split}.counts.npy")
+        path = part_folder(plan, index) / f"{split}.counts"
+        total += np.fromfile(path, np.int64)
     return total
 
 
@@ -257,20 +280,26 @@ class _Collector:
         examples = select_examples(
             examples, np.argsort(residues, kind="stable")
         )
-        lengths = np.stack(examples[1:], axis=1)
-        vocab_size = self._plan.vocabulary.size
-        token_type = np.uint16 if vocab_size <= 1 << 16 else np.int32
+        lengths = np.stack(examples[1:], axis=1).astype(np.int32)
         example_ends = np.cumsum(np.bincount(residues, minlength=num_shards))
         token_ends = np.cumsum(np.append(0, lengths.sum(axis=1)))
         offsets = np.zeros([num_shards + 1, 2], np.int64)
         offsets[1:, 0] = example_ends
         offsets[1:, 1] = token_ends[example_ends]
-        counts = np.bincount(examples.token_ids, minlength=vocab_size)
-        np.save(folder / f"{split}.tokens.npy",
-                examples.token_ids.astype(token_type))  # fmt: skip
-        np.save(folder / f"{split}.lengths.npy", lengths.astype(np.int32))
-        np.save(folder / f"{split}.offsets.npy", offsets)
-        np.save(folder / f"{split}.counts.npy", counts)
+        counts = np.bincount(
+            examples.token_ids, minlength=self._plan.vocabulary.size
+        )
+        token_ids = examples.token_ids.astype(_token_type(self._plan))
+        # Plain arrays: a shard reads many small pieces of them.
+        token_ids.tofile(folder / f"{split}.tokens")
+        lengths.tofile(folder / f"{split}.lengths")
+        offsets.tofile(folder / f"{split}.offsets")
+        counts.astype(np.int64).tofile(folder / f"{split}.counts")
+
+
+def _token_type(plan: BuildPlan) -> type[np.integer]:
+    """Returns the smallest type that all ids fit."""
+    return np.uint16 if plan.vocabulary.size <= 1 << 16 else np.int32
 
 
 def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
@@ -288,16 +317,12 @@ def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
 
 
 def _choose_split(plan: BuildPlan, document: Document) -> str:
-    """Returns the split of a document, by a hash of its text.
+    """Returns the split of a document, by a checksum of its text.
 
     Equal documents always fall on the same side, wherever they stand.
     """
     if not plan.validation_fraction:
         return TRAIN
-    digest = hashlib.blake2b(
-        "\n".join(document.lines).encode(),
-        digest_size=8,
-        salt=plan.seed.to_bytes(8, "little"),
-    ).digest()
-    share = int.from_bytes(digest, "little") / 2**64
-    return VALIDATION if share < plan.validation_fraction else TRAIN
+    start = zlib.crc32(str(plan.seed).encode())
+    checksum = zlib.crc32("\n".join(document.lines).encode(), start)
+    return VALIDATION if checksum / 2**32 < plan.validation_fraction else TRAIN

@@ -128,7 +128,7 @@ def build_plan(
         options=corpus.options,
         vocabulary=vocabulary,
         build_folder=str(folder),
-        output_folder=settings.output_dir,
+        output_folder=str(folder.parent),
         max_seq_length=settings.max_seq_length,
         keep_overflow=settings.keep_overflow,
         validation_fraction=settings.validation_fraction,

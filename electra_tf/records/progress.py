@@ -14,7 +14,8 @@ class ProgressLine:
     """Shows how far a phase has come, on standard error.
 
     A terminal gets a moving bar; anything else a line every ten seconds and
-    one at the end.
+    one at the end. Rates count from the first report on, so that they do not
+    depend on how long processes take to start.
 
     Args:
       title: what is being done.
@@ -28,7 +29,8 @@ class ProgressLine:
         self._unit = unit
         self._done = 0.0
         self._count = 0
-        self._begin = self._last_line = time.monotonic()
+        self._begin: float | None = None
+        self._last_line = time.monotonic()
         self._last_line_done = 0.0
         self._bar: rich.progress.Progress | None = None
         self._bar_task: Any = None
@@ -57,11 +59,13 @@ class ProgressLine:
 
     @property
     def seconds(self) -> float:
-        """Time since the start."""
-        return time.monotonic() - self._begin
+        """Time since the first report."""
+        return 0.0 if self._begin is None else time.monotonic() - self._begin
 
     def advance(self, done: float, count: int) -> None:
         """Adds work done, and how much of the displayed unit that was."""
+        if self._begin is None:
+            self._begin = self._last_line = time.monotonic()
         self._done = min(self._done + done, self._total)
         self._count += count
         if self._bar is not None:

@@ -336,7 +336,7 @@ def _decompressed(raw: IO[bytes], path: str) -> IO[bytes]:
     """Returns a stream of the file's content."""
     suffix = os.path.splitext(path.lower())[1]
     if suffix == ".gz":
-        return gzip.open(raw)
+        return gzip.open(raw)  # type: ignore[return-value]
     if suffix == ".xz":
         return lzma.open(raw)
     if suffix == ".bz2":

@@ -109,37 +109,29 @@ def _check_features(features: Mapping[str, np.ndarray]) -> None:
 
 
 def _pack_ids(values: np.ndarray) -> tuple[bytes, list[int]]:
-    """Returns the varints of all rows end to end, and where each row ends."""
-    if not values.size:
-        return b"", [0] * len(values)
-    encoded, is_used = _encode_varints(values)
-    row_sizes = is_used.reshape([len(values), -1]).sum(axis=1)
-    return encoded[is_used].tobytes(), np.cumsum(row_sizes).tolist()
+    """Returns the varints of all rows end to end, and where each row ends.
 
-
-def _encode_varints(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the bytes of each value's varint, and which of them it uses.
-
-    Seven bits per byte, lowest first; the top bit says that another follows.
+    A varint has seven bits per byte, the lowest first; the top bit says that
+    another byte follows.
 
     Args:
-      values: `[n, S]` integers below 2**31.
-
-    Returns:
-      `[n, S, width]` uint8 and bool.
+      values: `[n, S]` integers from 0 to 2**31 - 1.
     """
-    values = values.astype(np.uint32)
-    largest = int(values.max())
-    width = max(1, -(-largest.bit_length() // 7))
-    encoded = np.empty([*values.shape, width], np.uint8)
-    is_used = np.ones(encoded.shape, bool)
-    for index in range(width):
-        shifted = values >> np.uint32(7 * index)
-        if index:
-            is_used[..., index] = shifted > 0
-        has_more = (shifted > 0x7F).astype(np.uint8) << 7
-        encoded[..., index] = (shifted & 0x7F).astype(np.uint8) | has_more
-    return encoded, is_used
+    if not values.size:
+        return b"", [0] * len(values)
+    values_left = values.ravel()
+    width = max(1, -(-int(values.max()).bit_length() // 7))
+    encoded = np.empty([values.size, width], np.uint8)
+    is_used = np.ones([values.size, width], bool)
+    for index in range(width - 1):
+        values_after = values_left >> 7
+        has_more = values_after > 0
+        is_used[:, index + 1] = has_more
+        encoded[:, index] = values_left & 0x7F | has_more.view(np.uint8) << 7
+        values_left = values_after
+    encoded[:, -1] = values_left
+    row_sizes = is_used.reshape([len(values), -1]).sum(axis=1)
+    return encoded[is_used].tobytes(), np.cumsum(row_sizes).tolist()
 
 
 @functools.lru_cache(maxsize=65536)

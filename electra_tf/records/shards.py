@@ -1,9 +1,9 @@
 """Parts to TFRecord shards."""
 
 import dataclasses
+import hashlib
 import json
 import pathlib
-import random
 from collections.abc import Sequence
 
 import numpy as np
@@ -85,23 +85,21 @@ def write_shard(plan: BuildPlan, task: ShardTask, report: Report) -> Shard:
     """
     import tensorflow as tf
 
+    report(0, 0)
     examples = join_examples(
         [
             load_shard_examples(plan, index, task.split, residue)
             for index, residue in enumerate(task.residues)
         ]
     )
-    order = list(range(len(examples.first_lengths)))
-    if not plan.original_order:
-        rng = random.Random(f"{plan.seed} {task.split} shard {task.index}")
-        rng.shuffle(order)
+    order = _shuffled(plan, task, len(examples.first_lengths))
     path = shard_path(plan, task.split, task.index)
     path.parent.mkdir(exist_ok=True)
     num_tokens = 0
     with replacing_file(path) as partial:
         with tf.io.TFRecordWriter(str(partial)) as writer:
             for begin in range(0, len(order), _EXAMPLES_AT_ONCE):
-                chosen = np.array(order[begin : begin + _EXAMPLES_AT_ONCE])
+                chosen = order[begin : begin + _EXAMPLES_AT_ONCE]
                 rows = _rows(plan, select_examples(examples, chosen))
                 for record in serialize_examples(rows):
                     writer.write(record)
@@ -116,6 +114,20 @@ def write_shard(plan: BuildPlan, task: ShardTask, report: Report) -> Shard:
         )
     _note_shard(plan, task.split, task.index, shard)
     return shard
+
+
+def _shuffled(
+    plan: BuildPlan, task: ShardTask, num_examples: int
+) -> np.ndarray:
+    """Returns the order of a shard's examples: `[num_examples]` int64."""
+    order = np.arange(num_examples)
+    if not plan.original_order:
+        name = f"{plan.seed} {task.split} {task.index}"
+        digest = hashlib.sha256(name.encode()).digest()
+        # The one generator of numpy whose numbers are promised to stay.
+        rng = np.random.RandomState(np.frombuffer(digest, np.uint32))
+        rng.shuffle(order)
+    return order
 
 
 def note_shards(plan: BuildPlan, split: str, written: Sequence[Shard]) -> None:

@@ -99,9 +99,12 @@ def describe(reference: str) -> TfdsDataset:
         builder.download_and_prepare()
         split = builder.info.splits[_SPLIT]
     except (KeyError, ValueError, OSError) as error:
+        # Its messages list all data sets that exist.
+        lines = str(error).splitlines() or [repr(error)]
+        hints = [line for line in lines[1:] if line.startswith("Did you mean")]
         raise CorpusError(
             f"TensorFlow Datasets cannot give {dataset_name}, split {_SPLIT}: "
-            f"{error}"
+            + " ".join([lines[0], *hints])
         ) from error
     return TfdsDataset(
         dataset_name, builder.info.full_name, split.num_examples,

@@ -5,9 +5,11 @@ import functools
 import os
 import pathlib
 from collections.abc import Iterator
+from collections.abc import Mapping
 
 import numpy as np
 
+from electra_tf.records.manifest import MANIFEST_FILE
 from electra_tf.records.manifest import DatasetError
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import Shard
@@ -30,6 +32,7 @@ _EXAMPLES_AT_ONCE = 1024
 class _ShardCheck:
     """The order to read one shard back."""
 
+    split: str
     path: str
     shard: Shard
     max_seq_length: int
@@ -64,27 +67,13 @@ def verify_dataset(
         split: Manifest.load(folder / split) for split in index["splits"]
     }
     problems = []
-    tasks = []
     for split, manifest in manifests.items():
         problems += _check_manifest(folder / split, manifest, vocabulary)
-        if manifest.num_examples != index["splits"][split]["num_examples"]:
-            problems.append(f"{folder}: the manifests differ on {split}")
-        tasks += [
-            _ShardCheck(
-                str(folder / split / shard.name), shard, manifest.max_seq_length
-            )
-            for shard in manifest.shards
-        ]
-    counts = {
-        split: np.zeros([vocabulary.size], np.int64) for split in manifests
-    }
-    total = sum(manifest.num_examples for manifest in manifests.values())
-    start = functools.partial(_start_check, vocabulary)
-    pool = WorkerPool(start, num_processes)
-    with ProgressLine("Verifying", total, "examples") as line, pool:
-        for task, (found, token_counts) in pool.run(tasks, line.advance):
-            problems += found
-            counts[pathlib.Path(task.path).parent.name] += token_counts
+        path = folder / split / MANIFEST_FILE
+        if file_sha256(path) != index["splits"][split]["manifest_sha256"]:
+            problems.append(f"{path} was changed after the build")
+    found, counts = _read_shards(folder, manifests, vocabulary, num_processes)
+    problems += found
     for split in manifests:
         recorded = load_token_counts(folder / split)
         if not problems and not np.array_equal(recorded, counts[split]):
@@ -95,6 +84,37 @@ def verify_dataset(
             "damaged shards and run the builder again with --resume."
         )
     return {split: each.num_examples for split, each in manifests.items()}
+
+
+def _read_shards(
+    folder: pathlib.Path,
+    manifests: Mapping[str, Manifest],
+    vocabulary: Vocabulary,
+    num_processes: int,
+) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Returns what is wrong with the shards, and each split's token counts."""
+    tasks = [
+        _ShardCheck(
+            split,
+            str(folder / split / shard.name),
+            shard,
+            manifest.max_seq_length,
+        )
+        for split, manifest in manifests.items()
+        for shard in manifest.shards
+    ]
+    problems: list[str] = []
+    counts = {
+        split: np.zeros([vocabulary.size], np.int64) for split in manifests
+    }
+    total = sum(manifest.num_examples for manifest in manifests.values())
+    start = functools.partial(_start_check, vocabulary)
+    pool = WorkerPool(start, num_processes)
+    with ProgressLine("Verifying", total, "examples") as line, pool:
+        for task, (found, token_counts) in pool.run(tasks, line.advance):
+            problems += found
+            counts[task.split] += token_counts
+    return problems, counts
 
 
 def _start_check(vocabulary: Vocabulary) -> Handler:
@@ -130,11 +150,10 @@ def _check_shard(
     vocabulary: Vocabulary, task: _ShardCheck, report: Report
 ) -> tuple[list[str], np.ndarray]:
     """Returns what is wrong with one shard, and its token counts."""
-    import tensorflow as tf
-
-    counts = np.zeros([vocabulary.size], np.int64)
+    report(0, 0)
     path, shard = pathlib.Path(task.path), task.shard
     if not path.is_file():
+        counts = np.zeros([vocabulary.size], np.int64)
         return [f"{path} is missing"], counts
     problems = []
     num_bytes = path.stat().st_size
@@ -146,42 +165,54 @@ def _check_shard(
         )
     elif file_sha256(path) != shard.sha256:
         problems.append(f"{path} was changed: its sha256 is not the recorded")
+    problem, counts = _check_records(vocabulary, task, report)
+    return problems + ([f"{path}{problem}"] if problem else []), counts
+
+
+def _check_records(
+    vocabulary: Vocabulary, task: _ShardCheck, report: Report
+) -> tuple[str | None, np.ndarray]:
+    """Returns the first thing wrong with the records, and token counts."""
+    import tensorflow as tf
+
+    counts = np.zeros([vocabulary.size], np.int64)
     num_examples = num_tokens = 0
     try:
-        for features in _read_batches(path, task.max_seq_length):
+        batches = _read_batches(task.path, task.max_seq_length)
+        for features in batches:
             problem = _check_examples(features, vocabulary)
+            num_rows = len(features["input_ids"])
             if problem:
-                problems.append(
-                    f"{path}: among the {_EXAMPLES_AT_ONCE} records from "
-                    f"{num_examples} on {problem}"
+                place = (
+                    f"records {num_examples} to {num_examples + num_rows - 1}"
                 )
-                return problems, counts
+                return f", {place}: {problem}", counts
             counts += _count_tokens(features, vocabulary)
-            num_examples += len(features["input_ids"])
+            num_examples += num_rows
             num_tokens += int(features["input_mask"].sum())
-            report(len(features["input_ids"]), len(features["input_ids"]))
+            report(num_rows, num_rows)
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        problems.append(
-            f"{path}: reading fails after {num_examples} records: "
-            f"{str(error.message)[:200]}"
+        message = str(error.message)[:200]
+        return (
+            f": reading fails after {num_examples} records: {message}",
+            counts,
         )
-        return problems, counts
-    found = (num_examples, num_tokens)
-    if found != (shard.num_examples, shard.num_tokens):
-        problems.append(
-            f"{path} holds {found[0]} examples, {found[1]} tokens; the "
+    shard = task.shard
+    if (num_examples, num_tokens) != (shard.num_examples, shard.num_tokens):
+        return (
+            f" holds {num_examples} examples, {num_tokens} tokens; the "
             f"manifest says {shard.num_examples} and {shard.num_tokens}"
-        )
-    return problems, counts
+        ), counts
+    return None, counts
 
 
 def _read_batches(
-    path: pathlib.Path, max_seq_length: int
+    path: str, max_seq_length: int
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields the features of a shard, batch by batch."""
     import tensorflow as tf
 
-    dataset = tf.data.TFRecordDataset(str(path)).batch(_EXAMPLES_AT_ONCE)
+    dataset = tf.data.TFRecordDataset(path).batch(_EXAMPLES_AT_ONCE)
     dataset = dataset.map(
         lambda records: parse_examples(records, max_seq_length)
     )

@@ -10,6 +10,7 @@ number of processes, nor on whether the build was interrupted.
 
 import functools
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from electra_tf.records.progress import ProgressLine
 from electra_tf.records.shards import ShardTask
 from electra_tf.records.workers import Handler
 from electra_tf.records.workers import Report
+from electra_tf.records.workers import WorkerError
 from electra_tf.records.workers import WorkerPool
 from electra_tf.records.workers import limit_threads
 from electra_tf.text.vocabulary import Vocabulary
@@ -46,7 +48,10 @@ class StorageError(OSError):
 
 
 def build_dataset(
-    settings: BuildSettings, num_processes: int = 1, resume: bool = False
+    settings: BuildSettings,
+    num_processes: int = 1,
+    resume: bool = False,
+    beam_options: Sequence[str] | None = None,
 ) -> dict[str, Manifest]:
     """Builds a dataset folder, or completes one.
 
@@ -55,6 +60,8 @@ def build_dataset(
       num_processes: processes that share the work; changes no byte.
       resume: whether to go on with an interrupted build, or to restore shards
         that were deleted. Only what is missing is done again.
+      beam_options: command line of an Apache Beam runner that takes the place
+        of local processes, see `records.beam`.
 
     Returns:
       The manifest of each split.
@@ -66,6 +73,8 @@ def build_dataset(
       StorageError: if a file cannot be read or written.
       WorkerError: if a worker process dies.
     """
+    output = pathlib.Path(settings.output_dir).absolute()
+    _check_output(output, settings.corpus)
     vocabulary = Vocabulary.load(settings.vocabulary)
     corpus = open_corpus(
         settings.corpus,
@@ -74,14 +83,16 @@ def build_dataset(
         settings.text_field,
     )
     record = build_record(settings, corpus, vocabulary)
-    output = pathlib.Path(settings.output_dir)
     with build_folder.claim_folder(output, record, resume) as folder:
         plan = build_plan(settings, corpus, vocabulary, folder)
         old = _finished_manifests(output)
         for manifest in old.values():
             shards.note_shards(plan, manifest.split, manifest.shards)
         if not old or _missing_shards(plan):
-            reports, written = _build(plan, num_processes)
+            with _open_pool(plan, num_processes, beam_options) as pool:
+                reports = _make_parts(plan, pool)
+                _check_counts(plan, reports)
+                written = _make_shards(plan, pool, reports)
             _check_same(plan, old, written)
             for split in plan.num_shards:
                 _save_split(plan, split, record, reports, written[split])
@@ -91,44 +102,65 @@ def build_dataset(
     return _finished_manifests(output)
 
 
-def _build(
-    plan: BuildPlan, num_processes: int
-) -> tuple[list[PartReport], dict[str, list[Shard]]]:
-    """Makes all parts and shards that are missing.
+def _check_output(output: pathlib.Path, corpus: Sequence[str]) -> None:
+    """Raises if the dataset would become part of its own corpus."""
+    for name in corpus:
+        if output.resolve().is_relative_to(pathlib.Path(name).resolve()):
+            raise DatasetError(
+                f"The output folder {output} lies inside the corpus {name}, "
+                "whose text it would become. Name a folder elsewhere."
+            )
 
-    Returns:
-      The counts of all parts, and the shards of each split in order.
-    """
+
+def _open_pool(
+    plan: BuildPlan, num_processes: int, beam_options: Sequence[str] | None
+) -> Any:
+    """Returns what runs the tasks: a `WorkerPool`, or one like it on Beam."""
     start = functools.partial(_start_worker, plan)
-    with WorkerPool(start, num_processes) as pool:
-        tasks = [
-            PartTask(index, unit[0].name)
-            for index, unit in enumerate(plan.units)
-            if not parts.part_folder(plan, index).is_dir()
-        ]
-        num_bytes = sum(
-            source.num_bytes
-            for task in tasks
-            for source in plan.units[task.index]
-        )
-        if tasks:
-            with ProgressLine("Tokenizing", num_bytes, "tokens") as line:
-                for _ in pool.run(tasks, line.advance):
-                    pass
-        reports = [
-            parts.load_report(plan, index) for index in range(len(plan.units))
-        ]
-        _check_counts(plan, reports)
-        missing = _missing_shards(plan)
-        residues = _residues(plan, reports)
-        shard_tasks = [
-            ShardTask(split, index, residues[split][index])
-            for split, index in missing
-        ]
-        total = sum(sum(report.num_examples.values()) for report in reports)
-        total = total * len(missing) // sum(plan.num_shards.values())
+    if beam_options is None:
+        return WorkerPool(start, num_processes)
+    try:
+        from electra_tf.records.beam import BeamPool
+    except ImportError as error:
+        raise WorkerError(
+            f"Beam options need Apache Beam, which cannot be imported "
+            f"({error}). Install it: pip install 'electra-tf[beam]'."
+        ) from error
+    return BeamPool(start, beam_options)
+
+
+def _make_parts(plan: BuildPlan, pool: Any) -> list[PartReport]:
+    """Makes the parts that are missing; returns the counts of all parts."""
+    tasks = [
+        PartTask(index, unit[0].name)
+        for index, unit in enumerate(plan.units)
+        if not parts.part_folder(plan, index).is_dir()
+    ]
+    num_bytes = sum(
+        source.num_bytes for task in tasks for source in plan.units[task.index]
+    )
+    if tasks:
+        with ProgressLine("Tokenizing", num_bytes, "tokens") as line:
+            for _ in pool.run(tasks, line.advance):
+                pass
+    return [parts.load_report(plan, index) for index in range(len(plan.units))]
+
+
+def _make_shards(
+    plan: BuildPlan, pool: Any, reports: list[PartReport]
+) -> dict[str, list[Shard]]:
+    """Makes the shards that are missing; returns all, by split, in order."""
+    missing = _missing_shards(plan)
+    residues = _residues(plan, reports)
+    tasks = [
+        ShardTask(split, index, residues[split][index])
+        for split, index in missing
+    ]
+    total = sum(sum(report.num_examples.values()) for report in reports)
+    total = total * len(missing) // sum(plan.num_shards.values())
+    if tasks:
         with ProgressLine("Writing", total, "examples") as line:
-            for _ in pool.run(shard_tasks, line.advance):
+            for _ in pool.run(tasks, line.advance):
                 pass
     written = {}
     for split, num_shards in plan.num_shards.items():
@@ -136,7 +168,7 @@ def _build(
             shards.find_shard(plan, split, index) for index in range(num_shards)
         ]
         written[split] = [shard for shard in found if shard is not None]
-    return reports, written
+    return written
 
 
 def _start_worker(plan: BuildPlan) -> Handler:
@@ -221,8 +253,7 @@ def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
 
 
 def _check_same(
-    plan: BuildPlan,
-    old: dict[str, Manifest], written: dict[str, list[Shard]]
+    plan: BuildPlan, old: dict[str, Manifest], written: dict[str, list[Shard]]
 ) -> None:
     """Removes a restored shard that is not what it was, and raises."""
     for split, manifest in old.items():

@@ -7,11 +7,13 @@
 `variables` is a TensorFlow checkpoint of flat names, readable with
 `tf.train.load_checkpoint`: `model/<path>`, `optimizer/<path>`, and so on. Each
 tensor carries a checksum that is verified when it is read. `state.json` holds
-what is not a tensor: step, input position, best score. A checkpoint is written
-to a hidden folder, flushed to disk and renamed, so a kill at any instant
-leaves the previous one or the new one, never half of one.
+what is not a tensor: step, input position, best score; and a checksum of its
+own. A checkpoint is written to a hidden folder, flushed to disk and renamed;
+an old one is renamed to a hidden folder before it is removed. So a kill at any
+instant leaves a checkpoint whole or not there, never half of one.
 """
 
+import hashlib
 import json
 import os
 import pathlib
@@ -28,6 +30,14 @@ _FORMAT = 1
 _FOLDER = "checkpoints"
 _PREFIX = "variables"
 _NAME = re.compile(r"step-(\d{8,})")
+# What TensorFlow raises for damaged files; IndexError for a truncated one.
+_READ_ERRORS = (
+    IndexError,
+    OSError,
+    RuntimeError,
+    ValueError,
+    tf.errors.OpError,
+)
 
 Variables = Mapping[str, Any]
 
@@ -98,17 +108,20 @@ def save(
         The checkpoint's folder.
 
     Raises:
-        CheckpointError: if the disk is full or refuses; earlier checkpoints
-            are left as they were.
+        CheckpointError: if there is one of this step already, or if the disk
+            is full or refuses; earlier checkpoints are left as they were.
     """
     final = model_dir / _FOLDER / folder_name(step)
+    if final.exists():
+        raise CheckpointError(
+            f"{final} exists already; a run saves each step once. Does "
+            "another process train in this folder? Stop one of them."
+        )
     temporary = final.with_name(f".{final.name}.{os.getpid()}")
     try:
         _remove_unfinished(final.parent)
         temporary.mkdir(parents=True)
         _write(temporary, variables, dict(state) | {"step": step})
-        if final.exists():
-            shutil.rmtree(final)
         temporary.rename(final)
         _flush(final.parent)
     except (OSError, tf.errors.OpError) as error:
@@ -132,13 +145,17 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
     """
     path = checkpoint / "state.json"
     try:
-        state = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(path.read_text("utf-8"))
+        state, version = content["state"], content["format"]
+        is_whole = content["sha256"] == _checksum(state)
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise _damaged(checkpoint, error) from error
-    if state.pop("format", None) != _FORMAT:
+    if not is_whole:
+        raise _damaged(checkpoint, ValueError("state.json has changed"))
+    if version != _FORMAT:
         raise CheckpointError(
-            f"{path} is not of checkpoint format {_FORMAT}. It was written by "
-            "another version of electra_tf: use that version."
+            f"{path} is of checkpoint format {version}, expected {_FORMAT}. It "
+            "was written by another version of electra_tf: use that version."
         )
     return state
 
@@ -151,16 +168,8 @@ def load_tensors(
     Raises:
         CheckpointError: if the files are missing, truncated or damaged.
     """
-    try:
-        reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
-        names = sorted(reader.get_variable_to_shape_map())
-        return {
-            name.removeprefix(f"{prefix}/"): reader.get_tensor(name)
-            for name in names
-            if name.startswith(f"{prefix}/")
-        }
-    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
-        raise _damaged(checkpoint, error) from error
+    tensors = _read(checkpoint, f"{prefix}/")
+    return {n.removeprefix(f"{prefix}/"): tensors[n] for n in tensors}
 
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
@@ -174,11 +183,7 @@ def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
         CheckpointError: if names or shapes differ (lists them), or if the
             files are damaged. No variable has been changed then.
     """
-    prefixes = sorted({name.split("/", 1)[0] for name in variables})
-    saved: dict[str, np.ndarray] = {}
-    for prefix in prefixes:
-        tensors = load_tensors(checkpoint, prefix)
-        saved |= {f"{prefix}/{name}": t for name, t in tensors.items()}
+    saved = _read(checkpoint, "")
     require_equal_layout(checkpoint, saved, variables)
     for name, variable in variables.items():
         variable.assign(saved[name])
@@ -204,6 +209,18 @@ def load_weights(
         variable.assign(wanted[name])
 
 
+def _read(checkpoint: pathlib.Path, beginning: str) -> dict[str, np.ndarray]:
+    """Tensors whose names begin so; their checksums are verified."""
+    try:
+        reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
+        names = sorted(reader.get_variable_to_shape_map())
+        return {
+            n: reader.get_tensor(n) for n in names if n.startswith(beginning)
+        }
+    except _READ_ERRORS as error:
+        raise _damaged(checkpoint, error) from error
+
+
 def _write(
     folder: pathlib.Path, variables: Variables, state: Mapping[str, Any]
 ) -> None:
@@ -215,10 +232,16 @@ def _write(
         shape_and_slices=[""] * len(names),
         tensors=tensors,
     )
-    text = json.dumps({"format": _FORMAT, **state}, indent=2)
+    content = {"format": _FORMAT, "sha256": _checksum(state), "state": state}
+    text = json.dumps(content, indent=2)
     (folder / "state.json").write_text(text + "\n", "utf-8")
     for path in [*folder.iterdir(), folder]:
         _flush(path)
+
+
+def _checksum(state: Mapping[str, Any]) -> str:
+    text = json.dumps(state, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _value(variable: Any) -> tf.Tensor:
@@ -243,7 +266,8 @@ def _remove_unfinished(folder: pathlib.Path) -> None:
 def _prune(model_dir: pathlib.Path, keep: int, best_step: int | None) -> None:
     for path in all_checkpoints(model_dir)[:-keep]:
         if step_of(path) != best_step:
-            shutil.rmtree(path)
+            hidden = path.with_name(f".{path.name}.{os.getpid()}")
+            shutil.rmtree(path.rename(hidden))
 
 
 def require_equal_layout(

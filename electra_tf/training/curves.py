@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+from electra_tf.records import atomic
 from electra_tf.training import reporting
 
 # One panel each: title and metrics (missing ones are left out).
@@ -44,7 +45,8 @@ def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
     figure.suptitle(f"Training curves, {lines[-1]['step']} steps")
     figure.tight_layout()
     path = model_dir / "training_curves.png"
-    figure.savefig(path, dpi=110)
+    with atomic.replacing_file(path) as partial:
+        figure.savefig(partial, dpi=110, format="png")
     pyplot.close(figure)
     return path
 
@@ -73,4 +75,5 @@ def _draw_panel(
                 )
     axis.set_title(title)
     axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
+    if axis.get_lines():
+        axis.legend(fontsize=8)

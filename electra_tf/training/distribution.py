@@ -1,8 +1,27 @@
-"""Which devices train together, chosen by one setting."""
+"""Which devices train together, chosen by one setting, and how they agree."""
+
+import contextlib
+import functools
+import json
+import logging
+import os
+import re
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
 from electra_tf import config
+
+_LOST = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+    tf.errors.UnavailableError,
+)
+_CAUSE = re.compile("Collective ops is aborted by: (.*)")
 
 
 def build_strategy(settings: config.TrainingConfig) -> tf.distribute.Strategy:
@@ -18,15 +37,35 @@ def build_strategy(settings: config.TrainingConfig) -> tf.distribute.Strategy:
     Raises:
         ValueError: if there is no such hardware.
     """
+    # Otherwise TensorFlow tells of every sum over devices that it plans.
+    tf.get_logger().setLevel(logging.WARNING)
     if settings.strategy == "mirrored":
         kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
         devices = [d.name for d in tf.config.list_logical_devices(kind)]
         return tf.distribute.MirroredStrategy(devices)
     if settings.strategy == "multi_worker":
+        _check_cluster(os.environ.get("TF_CONFIG", ""))
         return tf.distribute.MultiWorkerMirroredStrategy()
     if settings.strategy == "tpu":
         return _build_tpu_strategy(settings.tpu)
     return tf.distribute.get_strategy()
+
+
+def _check_cluster(text: str) -> None:
+    """Raises `ValueError` unless TF_CONFIG names workers and this one."""
+    try:
+        described = json.loads(text or "{}")
+        kind, index = described["task"]["type"], described["task"]["index"]
+        described["cluster"][kind][index]
+    except (ValueError, KeyError, IndexError, TypeError) as error:
+        raise ValueError(
+            "The strategy multi_worker needs the environment variable "
+            "TF_CONFIG on every host, such as "
+            '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
+            '"task": {"type": "worker", "index": 0}}. Received: '
+            f"{text or 'nothing'!r}. On one host use "
+            "--config.training.strategy=mirrored."
+        ) from error
 
 
 def _build_tpu_strategy(name: str) -> tf.distribute.Strategy:
@@ -36,7 +75,7 @@ def _build_tpu_strategy(name: str) -> tf.distribute.Strategy:
         )
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
-    except (ValueError, RuntimeError, tf.errors.OpError) as error:
+    except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise ValueError(
             f"No TPU answers under the name {name or 'local'!r}: {reason}. "
@@ -58,6 +97,98 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
         and resolver.task_id == 0
         and not resolver.cluster_spec().as_dict().get("chief")
     )
+
+
+def distribute_endless(
+    strategy: tf.distribute.Strategy,
+    build_fn: Callable[[tf.distribute.InputContext], tf.data.Dataset],
+) -> Any:
+    """A dataset for all workers that is known to have no end.
+
+    Where there may be an end, several workers ask each other before every
+    batch whether one is left, and its shape is no longer static.
+
+    Args:
+        strategy: who receives the elements.
+        build_fn: a worker's context to its dataset; one that ends begins anew.
+    """
+    return strategy.distribute_datasets_from_function(
+        lambda context: build_fn(context).repeat()
+    )
+
+
+def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
+    """The mean of a host's number over all hosts; itself where there is one.
+
+    Every host must call it at the same point.
+
+    Args:
+        strategy: the run's strategy.
+        value: this host's number, exact in float64.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return value
+    mean = _mean_fn(strategy)(tf.constant(value, tf.float64))
+    return float(strategy.experimental_local_results(mean)[0])
+
+
+@functools.cache
+def _mean_fn(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], Any]:
+    """The compiled mean over replicas; traced once for a strategy."""
+
+    def average(own: tf.Tensor) -> tf.Tensor:
+        context = tf.distribute.get_replica_context()
+        # The copy is on the replica's device, the argument is on none.
+        own = tf.identity(own)
+        return context.all_reduce(tf.distribute.ReduceOp.MEAN, own)
+
+    return tf.function(
+        lambda own: strategy.run(average, args=(own,)), autograph=False
+    )
+
+
+def require_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
+    """Checks that all hosts found the same checkpoint.
+
+    Args:
+        strategy: the run's strategy.
+        step: that of the checkpoint that this host found, 0 for none.
+
+    Raises:
+        ValueError: on a host that found another step than the others.
+    """
+    mean = mean_over_workers(strategy, step)
+    if mean != step:
+        raise ValueError(
+            "All hosts must see the same --model_dir. This one found a "
+            f"checkpoint of step {step}, the mean over the hosts is {mean}. "
+            "Put the folder on storage that all of them mount."
+        )
+
+
+@contextlib.contextmanager
+def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Turns TensorFlow's many errors about a lost host into one sentence.
+
+    Args:
+        strategy: the run's strategy; the block trains with it.
+
+    Raises:
+        ConnectionError: if another host does not answer any more.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        if not isinstance(
+            strategy, tf.distribute.MultiWorkerMirroredStrategy
+        ) or not isinstance(error, _LOST):
+            raise
+        cause = _CAUSE.search(error.message)
+        raise ConnectionError(
+            "Another worker has stopped or cannot be reached"
+            f"{f' ({cause[1].strip()})' if cause else ''}. Start the same "
+            "command on all hosts again: they go on from the last checkpoint."
+        ) from error
 
 
 def compiles_with_xla(settings: config.TrainingConfig) -> bool:

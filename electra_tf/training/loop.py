@@ -10,12 +10,10 @@ is a `TrainableModel`, everything else are callables.
 
 import contextlib
 import dataclasses
-import signal
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from types import FrameType
 from typing import Any
 from typing import NamedTuple
 
@@ -25,17 +23,13 @@ import tensorflow as tf
 
 from electra_tf.training import cadence as cadence_lib
 from electra_tf.training import distribution
+from electra_tf.training import finite
 from electra_tf.training import replica_variables
 from electra_tf.training import reporting
 from electra_tf.training import step as step_lib
+from electra_tf.training import stopping
 
 _STEP_STATISTICS = {"num_steps": 1, "gradient_norm": 1, "num_skipped_steps": 1}
-# A float16 run that skips this many steps in a row has diverged.
-_MAX_SKIPPED_STEPS = 50
-
-
-class NonFiniteLossError(ArithmeticError):
-    """The loss stopped being a number; the last good checkpoint is kept."""
 
 
 class Statistics:
@@ -66,36 +60,6 @@ class Statistics:
     def clear(self) -> None:
         """Starts anew from zero."""
         self.total.assign(tf.zeros_like(self.total))
-
-
-class StopRequest:
-    """Remembers that SIGTERM or SIGINT asked the run to end.
-
-    As a context manager it handles both signals; a second one gets the
-    handling that was there before.
-    """
-
-    def __init__(self) -> None:
-        self.signal_name = ""
-        self._previous: dict[int, Any] = {}
-
-    def __enter__(self) -> "StopRequest":
-        for number in (signal.SIGTERM, signal.SIGINT):
-            self._previous[number] = signal.signal(number, self._handle)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._restore()
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        self.signal_name = signal.Signals(number).name
-        self._restore()
-
-    def _restore(self) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-        self._previous = {}
 
 
 class Evaluation(NamedTuple):
@@ -198,7 +162,7 @@ class TrainingLoop:
         cadence: cadence_lib.Cadence,
         actions: Actions,
         report: reporting.RunReport,
-        stop: StopRequest,
+        stop: stopping.StopRequest,
     ) -> bool:
         """Trains from the model's step to the last one.
 
@@ -216,14 +180,14 @@ class TrainingLoop:
             with clock.measure(step - first):
                 self.run_steps(iterator, tf.constant(step - first))
                 statistics = self.statistics.read()
-            check_finite(statistics, first, step, self._num_skipped_before)
+            finite.check_statistics(
+                statistics, first, step, self._num_skipped_before
+            )
             if cadence_lib.is_due(step, cadence.log, cadence.total):
                 self._log(step, statistics, actions, report, clock)
             is_best = False
             if cadence_lib.is_due(step, cadence.evaluate, cadence.total):
-                metrics, is_best = actions.evaluate(step)
-                check_held_out(metrics, step)
-                report.write("validation", step, metrics)
+                is_best = self._evaluate(step, actions, report)
             is_stopping = self._is_stopping(stop)
             saves = cadence_lib.is_due(step, cadence.save, cadence.total)
             if saves or is_best or is_stopping:
@@ -236,10 +200,19 @@ class TrainingLoop:
                 return False
         return True
 
-    def _is_stopping(self, stop: StopRequest) -> bool:
+    def _is_stopping(self, stop: stopping.StopRequest) -> bool:
         """Whether any worker was asked to stop: all must leave together."""
         asked = 1.0 if stop.signal_name else 0.0
         return distribution.mean_over_workers(self.strategy, asked) > 0
+
+    def _evaluate(
+        self, step: int, actions: Actions, report: reporting.RunReport
+    ) -> bool:
+        """Reports what held-out data say; returns whether it is the best."""
+        evaluation = actions.evaluate(step)
+        finite.check_held_out(evaluation.metrics, step)
+        report.write("validation", step, evaluation.metrics)
+        return evaluation.is_best
 
     def _log(
         self,
@@ -263,9 +236,11 @@ class TrainingLoop:
         timing = actions.timing(seconds, timed_steps) if timed_steps else {}
         report.write("train", step, metrics, timing)
         self.statistics.clear()
-        is_stuck = num_skipped == num_steps
-        self._num_skipped_before += num_skipped
-        self._num_skipped_before *= is_stuck
+        self._num_skipped_before = (
+            self._num_skipped_before + num_skipped
+            if num_skipped == num_steps
+            else 0
+        )
 
     def _learning_rate(self, step: int) -> float:
         rate = self.model.optimizer._learning_rate
@@ -299,57 +274,6 @@ class _Clock:
         lap = self._seconds, self._steps
         self._seconds, self._steps = 0.0, 0
         return lap
-
-
-def check_finite(
-    statistics: Mapping[str, np.ndarray],
-    first: int,
-    last: int,
-    num_skipped_before: int = 0,
-) -> None:
-    """Raises if a statistic is not finite or if no step is taken any more.
-
-    Args:
-        statistics: sums over steps `first + 1` to `last`, or more.
-        first, last: updates made before and after the steps in question.
-        num_skipped_before: steps that were skipped just before those of
-            `statistics`.
-
-    Raises:
-        NonFiniteLossError: names the statistics and the range of steps.
-    """
-    broken = [n for n, v in statistics.items() if not np.isfinite(v).all()]
-    if broken:
-        raise _non_finite(f"between steps {first + 1} and {last}", broken)
-    steps = int(statistics["num_steps"][0])
-    skipped = int(statistics["num_skipped_steps"][0])
-    num_skipped = num_skipped_before + skipped
-    if skipped == steps and num_skipped >= _MAX_SKIPPED_STEPS:
-        raise _non_finite(
-            f"in the {num_skipped} steps up to {last}",
-            ["the gradient of every step"],
-        )
-
-
-def check_held_out(metrics: Mapping[str, float], step: int) -> None:
-    """Raises `NonFiniteLossError` if a held-out metric is not finite.
-
-    Args:
-        metrics: name to value.
-        step: updates made so far.
-    """
-    broken = [n for n, value in metrics.items() if not np.isfinite(value)]
-    if broken:
-        raise _non_finite(f"on held-out data at step {step}", broken)
-
-
-def _non_finite(where: str, names: list[str]) -> NonFiniteLossError:
-    return NonFiniteLossError(
-        f"Not a finite number {where}: {', '.join(names)}. Nothing was saved "
-        "since, the last checkpoint is good. Start again from it with a lower "
-        "learning rate or a longer warm-up (in a new model_dir), or in "
-        "float32 or bfloat16."
-    )
 
 
 def _compiler(jit_compile: bool) -> Callable[[Any], Any]:

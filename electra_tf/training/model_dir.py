@@ -10,12 +10,16 @@ import pathlib
 from typing import Any
 
 from electra_tf import config
+from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 
 # Fields that may differ when a run is resumed: they change neither the model
-# nor what any step computes.
+# nor the masks, samples and order of the examples. (Another number of devices
+# changes rounding and the noise of dropout.)
 SAFE_TO_CHANGE = frozenset(
     {
+        "training.strategy",
+        "training.tpu",
         "training.steps_per_loop",
         "training.log_steps",
         "training.eval_steps",
@@ -32,38 +36,52 @@ class ModelDirError(ValueError):
     """A `model_dir` that belongs to another run; nothing was changed."""
 
 
-def claim(
+def check(
     model_dir: pathlib.Path,
     settings: config.ExperimentConfig,
     vocabulary: vocabulary_lib.Vocabulary,
-    is_chief: bool,
 ) -> None:
-    """Makes the folder this run's, or checks that it already is.
+    """Checks that the folder is free or already this run's; writes nothing.
 
     Args:
-        model_dir: the folder; made if absent.
+        model_dir: the folder; it may be absent.
         settings: the run's config.
         vocabulary: that of the dataset.
-        is_chief: whether this process may write.
 
     Raises:
         ModelDirError: if the folder holds a run with other settings or
             another vocabulary (names the differences), or no run but files.
     """
-    path = model_dir / "config.json"
-    if path.exists():
+    if (model_dir / "config.json").exists():
         _require_same_run(model_dir, settings)
+        if (model_dir / "vocab.txt").exists():
+            require_same_vocabulary(model_dir, vocabulary)
     elif model_dir.is_dir() and any(model_dir.iterdir()):
         raise ModelDirError(
             f"{model_dir} is not empty and holds no config.json of a run. "
             "Choose a new or empty --model_dir."
         )
-    elif is_chief:
+
+
+def claim(
+    model_dir: pathlib.Path,
+    settings: config.ExperimentConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+) -> None:
+    """Makes the folder this run's: its settings and vocabulary stand there.
+
+    To be called when nothing else can be wrong: a run that failed before may
+    then be started again with other settings.
+
+    Args:
+        model_dir: a folder that `check` let pass; made if absent.
+        settings: the run's config.
+        vocabulary: that of the dataset.
+    """
+    if not (model_dir / "config.json").exists():
         _write_settings(model_dir, settings)
-    if (model_dir / "vocab.txt").exists():
-        _require_same_vocabulary(model_dir, vocabulary)
-    elif is_chief:
-        vocabulary.save(model_dir)
+    atomic.remove_partial(model_dir)
+    vocabulary.save(model_dir)
 
 
 def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
@@ -107,17 +125,27 @@ def _require_same_run(
         )
 
 
-def _require_same_vocabulary(
+def require_same_vocabulary(
     model_dir: pathlib.Path, vocabulary: vocabulary_lib.Vocabulary
 ) -> None:
+    """Raises `ModelDirError` unless a run was trained with this vocabulary.
+
+    Args:
+        model_dir: the run's folder.
+        vocabulary: that of the dataset.
+    """
     own = vocabulary_lib.Vocabulary.load(model_dir)
     if own.sha256 != vocabulary.sha256:
-        raise ModelDirError(
-            f"{model_dir} was trained with another vocabulary than the "
-            f"dataset's: sha256 {own.sha256[:12]} there, now "
-            f"{vocabulary.sha256[:12]}. Use the dataset of the run, or "
-            "another --model_dir."
-        )
+        different = f"sha256 {own.sha256[:12]}", vocabulary.sha256[:12]
+    elif own.settings != vocabulary.settings:
+        different = str(own.settings), str(vocabulary.settings)
+    else:
+        return
+    raise ModelDirError(
+        f"{model_dir} was trained with another vocabulary than the dataset's: "
+        f"{different[0]} there, now {different[1]}. Use a dataset made with "
+        "the vocabulary of the run, or another --model_dir."
+    )
 
 
 def differences(

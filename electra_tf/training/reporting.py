@@ -14,24 +14,17 @@ from typing import Any
 
 import tensorflow as tf
 
-_CONSOLE_NAMES = {
-    "loss": "loss",
-    "gen_loss": "gen",
-    "masked_accuracy": "acc",
-    "sampled_accuracy": "sampled",
-    "disc_loss": "disc",
-    "disc_accuracy": "acc",
-    "disc_precision": "prec",
-    "disc_recall": "rec",
-    "disc_auc": "auc",
-    "replaced_fraction": "fake",
-    "gradient_norm": "grad",
-    "learning_rate": "lr",
-}
+from electra_tf.records import atomic
+from electra_tf.training import console
+
+_TIMING_NAMES = ("tokens_per_second", "share_of_peak")
 
 
 class RunReport:
     """Writes a run's metrics; on other than the chief it writes nothing.
+
+    Close it, or use it as a context manager: a run that fails has then still
+    told everything.
 
     Args:
         model_dir: the run's folder; None writes to no file.
@@ -43,11 +36,11 @@ class RunReport:
     def __init__(
         self, model_dir: pathlib.Path | None, first_step: int, total_steps: int
     ) -> None:
-        self.first_step = first_step
-        self.total_steps = total_steps
-        self._start = time.monotonic()
+        self._total_steps = total_steps
+        self._progress = _Progress(total_steps)
         self._path: pathlib.Path | None = None
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
+        self._table: console.Table | None = None
         if model_dir is not None:
             self._path = model_dir / "metrics.jsonl"
             drop_lines_after(self._path, first_step)
@@ -57,6 +50,12 @@ class RunReport:
                 )
                 for split in ("train", "validation")
             }
+
+    def __enter__(self) -> "RunReport":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def write(
         self,
@@ -72,6 +71,9 @@ class RunReport:
             step: updates made so far.
             metrics: what is reproducible.
             timing: what is not, such as `tokens_per_second`.
+
+        Raises:
+            OSError: if the disk is full, naming the file.
         """
         if self._path is None:
             return
@@ -79,12 +81,11 @@ class RunReport:
         line: dict[str, Any] = {"step": step, "split": split, **metrics}
         if timing:
             line["timing"] = dict(timing)
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        _append(self._path, json.dumps(line, allow_nan=False) + "\n")
         with self._writers[split].as_default():
             for name, value in {**metrics, **timing}.items():
                 tf.summary.scalar(name, value, step=step)
-        print(self._console_line(split, step, metrics, timing), flush=True)
+        self._print(split, step, {**metrics, **timing})
 
     def say(self, text: str) -> None:
         """Prints a line of text, on the chief alone."""
@@ -96,41 +97,52 @@ class RunReport:
         for writer in self._writers.values():
             writer.close()
 
-    def _console_line(
-        self,
-        split: str,
-        step: int,
-        metrics: Mapping[str, float],
-        timing: Mapping[str, float],
-    ) -> str:
-        width = len(str(self.total_steps))
-        values = [
-            f"{label} {_number(name, metrics[name])}"
-            for name, label in _CONSOLE_NAMES.items()
-            if name in metrics
-        ]
-        if "tokens_per_second" in timing:
-            values.append(f"{timing['tokens_per_second']:>9,.0f} tok/s")
-        if timing.get("share_of_peak"):
-            values.append(f"{100 * timing['share_of_peak']:4.1f} % of peak")
-        label = "held-out" if split == "validation" else "train   "
-        progress = f"{step:>{width}}/{self.total_steps} {label}"
-        return f"{progress} {self._time_left(step)}  {'  '.join(values)}"
-
-    def _time_left(self, step: int) -> str:
-        done = step - self.first_step
-        if not done:
-            return "--:--:--"
-        elapsed = time.monotonic() - self._start
-        left = round(elapsed / done * (self.total_steps - step))
-        return f"{left // 3600:2d}:{left // 60 % 60:02d}:{left % 60:02d}"
+    def _print(
+        self, split: str, step: int, values: Mapping[str, float]
+    ) -> None:
+        if self._table is None:
+            self._table = console.Table(
+                self._total_steps,
+                {*values, *_TIMING_NAMES},
+                console.terminal_width(),
+            )
+        left = self._progress.seconds_left(step)
+        for line in self._table.lines(split, step, left, values):
+            self.say(line)
 
 
-def _number(name: str, value: float) -> str:
-    if name == "learning_rate":
-        return f"{value:.2e}"
-    digits = 3 if value < 100 else 1
-    return f"{value:6.{digits}f}"
+class _Progress:
+    """How long a run will still take, from the time it took so far.
+
+    Times are taken from the first report on, because the time before it went
+    into tracing.
+    """
+
+    def __init__(self, total_steps: int) -> None:
+        self._total_steps = total_steps
+        self._first: tuple[int, float] | None = None
+
+    def seconds_left(self, step: int) -> float | None:
+        now = time.monotonic()
+        if self._first is None:
+            self._first = step, now
+        first_step, start = self._first
+        if step == first_step:
+            return None
+        per_step = (now - start) / (step - first_step)
+        return per_step * (self._total_steps - step)
+
+
+def _append(path: pathlib.Path, text: str) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise OSError(
+            f"{path} could not be written: {error}. Checkpoints are "
+            "untouched. Free space or repair the disk, then start the same "
+            "command again: it goes on from the last checkpoint."
+        ) from error
 
 
 def drop_lines_after(path: pathlib.Path, step: int) -> None:
@@ -147,9 +159,8 @@ def drop_lines_after(path: pathlib.Path, step: int) -> None:
         for line in read_lines(path)
         if line["step"] <= step
     ]
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text("".join(kept), "utf-8")
-    temporary.replace(path)
+    with atomic.replacing_file(path) as partial:
+        partial.write_text("".join(kept), "utf-8")
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:

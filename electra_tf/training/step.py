@@ -262,8 +262,10 @@ class TrainableModel(keras.Model, abc.ABC):
             return tf.constant(0)
 
         def skip() -> tf.Tensor:
-            # The batch is used up: schedule, masks and input order go on.
-            replica_variables.assign_add(self.optimizer.iterations, tf.constant(1))
+            # The batch is used up: schedule, masks and order go on.
+            replica_variables.assign_add(
+                self.optimizer.iterations, tf.constant(1)
+            )
             return tf.constant(0)
 
         # No collective runs inside the branches, so replicas may take them.

@@ -1,5 +1,6 @@
 """How fast the hardware could be, to say what share of it a run uses."""
 
+import re
 import time
 
 import tensorflow as tf
@@ -9,11 +10,14 @@ import tensorflow as tf
 # it, TF32 where the device has it).
 _PEAKS = {
     "H200": (989e12, 494e12),
+    "GH200": (989e12, 494e12),
+    "H100 PCIe": (756e12, 378e12),
     "H100": (989e12, 494e12),
     "A100": (312e12, 156e12),
     "L40S": (362e12, 183e12),
     "L4": (121e12, 60e12),
     "A10": (125e12, 62e12),
+    "A10G": (70e12, 35e12),
     "V100": (125e12, 15.7e12),
     "T4": (65e12, 8.1e12),
     "TPU v2": (45e12, 45e12),
@@ -36,7 +40,7 @@ def peak_flops(device: str, precision: str) -> float:
         for CPUs, 0 for what is unknown.
     """
     for name, (half, single) in _PEAKS.items():
-        if name in device:
+        if re.search(rf"\b{name}\b", device):
             return single if precision == "float32" else half
     return _measure_cpu(precision) if "CPU" in device else 0.0
 

@@ -11,12 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
+from electra_tf.training import model_dir as model_dir_lib
 
 _RESIZABLE = "position_embeddings"
 
 
-def warm_start(model_dir: pathlib.Path, variables: Mapping[str, Any]) -> str:
+def warm_start(
+    model_dir: pathlib.Path,
+    variables: Mapping[str, Any],
+    vocabulary: vocabulary_lib.Vocabulary,
+) -> str:
     """Sets variables to the weights of another run's newest checkpoint.
 
     Rows of a longer position table that the other run does not have keep
@@ -25,6 +31,7 @@ def warm_start(model_dir: pathlib.Path, variables: Mapping[str, Any]) -> str:
     Args:
         model_dir: the other run's folder.
         variables: `variable.path` to variable.
+        vocabulary: that of the new run; it must be the other one's.
 
     Returns:
         One paragraph: how many variables were restored, which were resized.
@@ -32,6 +39,7 @@ def warm_start(model_dir: pathlib.Path, variables: Mapping[str, Any]) -> str:
     Raises:
         CheckpointError: if there is no checkpoint, or if names or shapes
             differ (lists them). No variable has been changed then.
+        ModelDirError: if the other run had another vocabulary.
     """
     checkpoint = checkpoints.latest(model_dir)
     if checkpoint is None:
@@ -39,11 +47,14 @@ def warm_start(model_dir: pathlib.Path, variables: Mapping[str, Any]) -> str:
             f"Expected a run with a checkpoint in {model_dir}, found none. "
             "Give the model_dir of a run that has saved."
         )
+    model_dir_lib.require_same_vocabulary(model_dir, vocabulary)
     saved = checkpoints.load_tensors(checkpoint, "model")
     notes = []
-    for name, variable in variables.items():
-        value = saved.get(name)
-        if value is not None and name.endswith(_RESIZABLE):
+    for name in sorted(saved.keys() & variables.keys()):
+        value, variable = saved[name], variables[name]
+        # Another width is left for the check of the layout.
+        has_equal_width = value.shape[1:] == tuple(variable.shape[1:])
+        if name.endswith(_RESIZABLE) and has_equal_width:
             saved[name] = fit_rows(value, np.asarray(variable))
             if len(value) != len(saved[name]):
                 notes.append(

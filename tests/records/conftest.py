@@ -1,7 +1,6 @@
 """A small vocabulary, small corpora and a builder for the records tests."""
 
 import pathlib
-import random
 import shutil
 
 import pytest
@@ -10,8 +9,8 @@ from electra_tf.records import plan
 from electra_tf.records import writer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import Vocabulary
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
+from tests.records.dataset_folders import LETTERS
+from tests.records.dataset_folders import write_corpus
 
 
 @pytest.fixture(scope="session")
@@ -20,26 +19,6 @@ def vocabulary_folder(tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("vocabulary")
     pieces = [*LETTERS, *(f"##{letter}" for letter in LETTERS), ".", "word"]
     Vocabulary((*SPECIAL_TOKENS, *pieces)).save(folder)
-    return folder
-
-
-def write_corpus(folder: pathlib.Path, num_files: int = 6) -> pathlib.Path:
-    """Writes files of random words; the same ones at every call."""
-    rng = random.Random(7)
-    folder.mkdir(parents=True)
-    for index in range(num_files):
-        documents = []
-        for _ in range(10):
-            lines = [
-                " ".join(
-                    "".join(rng.choices(LETTERS, k=rng.randint(1, 6)))
-                    for _ in range(rng.randint(1, 12))
-                )
-                for _ in range(rng.randint(1, 12))
-            ]
-            documents.append("\n".join(lines))
-        text = "\n\n".join(documents) + "\n"
-        (folder / f"part_{index}.txt").write_text(text)
     return folder
 
 
@@ -87,12 +66,3 @@ def finished_dataset(
 def dataset(finished_dataset, tmp_path) -> pathlib.Path:
     """A finished dataset folder of one's own, where `settings` put it."""
     return shutil.copytree(finished_dataset, tmp_path / "dataset")
-
-
-def folder_bytes(folder: pathlib.Path) -> dict[str, bytes]:
-    """Returns every file below a folder with its content."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }

@@ -16,6 +16,8 @@ def clock(monkeypatch):
 
 def test_log_has_rate_and_time_left_every_ten_seconds(clock, capsys):
     with ProgressLine("Building", 1000, "tokens") as line:
+        clock[0] += 5  # processes are starting
+        line.advance(0, 0)
         for _ in range(6):
             clock[0] += 4
             line.advance(100, 5000)
@@ -28,6 +30,7 @@ def test_log_has_rate_and_time_left_every_ten_seconds(clock, capsys):
 
 def test_end_is_logged_unless_it_failed(clock, capsys):
     with ProgressLine("Building", 10, "tokens") as line:
+        line.advance(0, 0)
         clock[0] += 2
         line.advance(10, 8)
     assert capsys.readouterr().err == "Building: 100 %, 8 tokens, 4/s\n"
@@ -38,6 +41,7 @@ def test_end_is_logged_unless_it_failed(clock, capsys):
 
 def test_hours_are_shown(clock, capsys):
     with ProgressLine("Building", 10_000, "tokens") as line:
+        line.advance(0, 0)
         clock[0] += 11
         line.advance(10, 1)
     assert "3:03:09 left" in capsys.readouterr().err

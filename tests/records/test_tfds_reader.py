@@ -17,7 +17,7 @@ class FakeBuilder:
 
     def __init__(self, name):
         if name == "unknown":
-            raise ValueError("Dataset unknown not found")
+            raise ValueError("Not found\n - ab\n - cd\nDid you mean ab?")
         split = types.SimpleNamespace(num_examples=10, num_bytes=4 << 20)
         self.info = types.SimpleNamespace(
             features={"text": None, "title": None},
@@ -62,7 +62,10 @@ def test_field_is_chosen_and_checked(fake_tfds):
 
 
 def test_unknown_data_set_is_one_clear_error(fake_tfds):
-    with pytest.raises(CorpusError, match="cannot give unknown, split train"):
+    with pytest.raises(
+        CorpusError,
+        match=r"cannot give unknown, split train: Not found Did you mean ab\?$",
+    ):
         open_corpus("tfds:unknown")
 
 

@@ -143,6 +143,20 @@ def test_wrong_token_counts_are_found(dataset):
         verify_dataset(dataset)
 
 
+def test_damaged_token_counts_are_named(dataset):
+    path = dataset / "train" / "unigram_counts.npy"
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(DatasetError, match="unigram_counts.npy cannot be read"):
+        verify_dataset(dataset)
+
+
+def test_changed_manifest_is_found(dataset):
+    path = dataset / "validation" / "manifest.json"
+    path.write_text(path.read_text().replace('"seed": 5', '"seed": 6'))
+    with pytest.raises(DatasetError, match="manifest.json was changed"):
+        verify_dataset(dataset)
+
+
 def test_unfinished_dataset_is_refused(dataset):
     (dataset / "manifest.json").unlink()
     with pytest.raises(DatasetError, match="manifest.json is missing"):

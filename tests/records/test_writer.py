@@ -5,7 +5,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import resource
 import signal
 import subprocess
 import sys
@@ -17,9 +16,9 @@ import tensorflow as tf
 
 from electra_tf.records import parts
 from electra_tf.records import plan
+from electra_tf.records import readers
 from electra_tf.records import shards
 from electra_tf.records import writer
-from electra_tf.records.build_folder import claim_folder
 from electra_tf.records.corpus import open_corpus
 from electra_tf.records.manifest import DatasetError
 from electra_tf.records.manifest import Manifest
@@ -28,8 +27,9 @@ from electra_tf.records.plan import BuildSettings
 from electra_tf.records.readers import CorpusError
 from electra_tf.records.schema import parse_examples
 from electra_tf.records.workers import WorkerError
-from tests.records.conftest import folder_bytes
-from tests.records.conftest import write_corpus
+from tests.full_disk import largest_file
+from tests.records.dataset_folders import folder_bytes
+from tests.records.dataset_folders import write_corpus
 
 SCRIPT = (
     pathlib.Path(__file__).resolve().parents[2]
@@ -275,28 +275,6 @@ def test_other_datasets_are_not_overwritten(settings, dataset):
     assert folder_bytes(dataset) == before
 
 
-def test_foreign_folders_are_not_touched(settings):
-    output = pathlib.Path(settings.output_dir)
-    output.mkdir()
-    (output / "thesis.tex").write_text("x")
-    for resume in (False, True):
-        with pytest.raises(
-            DatasetError, match=r"other files: \['thesis.tex'\]"
-        ):
-            writer.build_dataset(settings, resume=resume)
-    assert folder_bytes(output) == {"thesis.tex": b"x"}
-
-
-def test_two_builds_in_one_folder_are_refused(settings):
-    output = pathlib.Path(settings.output_dir)
-    with (
-        claim_folder(output, {}, resume=False),
-        pytest.raises(DatasetError, match="Another process is building"),
-        claim_folder(output, {}, resume=True),
-    ):
-        pass
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -321,6 +299,21 @@ def test_invalid_utf8_is_counted_by_file(settings, tmp_path):
     settings = dataclasses.replace(settings, corpus=(str(folder),))
     manifests = writer.build_dataset(settings)
     assert manifests["train"].invalid_utf8 == {"part_3.txt": 2}
+
+
+def test_documents_in_pieces_give_the_same_bytes(
+    settings, tmp_path, monkeypatch
+):
+    settings = dataclasses.replace(
+        settings, blanks_separate_docs=False, validation_fraction=0.0
+    )
+    writer.build_dataset(settings)
+    monkeypatch.setattr(readers, "_BLOCK_BYTES", 200)
+    pieces = dataclasses.replace(settings, output_dir=str(tmp_path / "pieces"))
+    manifest = writer.build_dataset(pieces)["train"]
+    assert manifest.num_documents == 6
+    expected = folder_bytes(pathlib.Path(settings.output_dir))
+    assert folder_bytes(tmp_path / "pieces") == expected
 
 
 def test_too_small_corpora_are_named(settings, tmp_path):
@@ -354,17 +347,12 @@ def test_text_without_any_token_is_named(settings, tmp_path):
 
 
 def test_full_disk_leaves_nothing_half_written(settings, many_units):
-    """A limit on the size of files stands in for the end of the disk."""
     output = pathlib.Path(settings.output_dir)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, before[1]))
-    try:
-        with pytest.raises(OSError, match="--resume|File too large"):
-            writer.build_dataset(settings)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
+    with (
+        largest_file(4000),
+        pytest.raises(OSError, match="left under a final name.*--resume"),
+    ):
+        writer.build_dataset(settings)
     left = [path for path in output.rglob("*") if "partial" in path.name]
     assert not left
     assert not list(output.glob("*/pretrain_data*"))
@@ -445,5 +433,36 @@ def worker_of(pid):
     raise TimeoutError("no worker was started")
 
 
+def test_output_inside_the_corpus_is_refused(settings, tmp_path):
+    corpus = write_corpus(tmp_path / "corpus")
+    settings = dataclasses.replace(
+        settings, corpus=(str(corpus),), output_dir=str(corpus / "x" / "out")
+    )
+    with pytest.raises(DatasetError, match="lies inside the corpus"):
+        writer.build_dataset(settings)
+
+
+def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    with pytest.raises(WorkerError, match=r"electra-tf\[beam\]"):
+        writer.build_dataset(settings, beam_options=["--runner=DirectRunner"])
+    assert not pathlib.Path(settings.output_dir).exists()
+
+
 def test_worker_error_is_no_input_error():
     assert not issubclass(WorkerError, ValueError)
+
+
+@pytest.mark.slow
+def test_script_verifies_with_its_exit_code(dataset):
+    command = [sys.executable, str(SCRIPT), f"--output_dir={dataset}"]
+    intact = subprocess.run([*command, "--verify", "--num_processes=2"])
+    assert intact.returncode == 0
+    shard = dataset / "train" / "pretrain_data.tfrecord-00003-of-00004"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    damaged = subprocess.run(
+        [*command, "--verify"], capture_output=True, text=True
+    )
+    assert damaged.returncode == 1
+    assert f"{shard} is truncated" in damaged.stderr
+    assert "Traceback" not in damaged.stderr

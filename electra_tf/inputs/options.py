@@ -1,0 +1,29 @@
+"""How `tf.data` runs here: deterministic, and with fixed parallelism."""
+
+import tensorflow as tf
+
+# Enough for over a hundred million tokens a second on a large host, and no
+# burden on a small one, where full buffers keep the threads asleep.
+PARALLEL_CALLS = 4
+PREFETCHED_ELEMENTS = 4
+
+
+def with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """The same dataset, run as this package wants it.
+
+    Autotuning is off: its thread sleeps for up to a minute, and TensorFlow
+    2.20 sometimes fails to wake it when an iterator is deleted, which then
+    blocks the program for that long, for example after an evaluation.
+
+    Args:
+        dataset: any dataset; its steps must name their own parallelism, for
+            example `PARALLEL_CALLS`.
+    """
+    options = tf.data.Options()
+    options.deterministic = True
+    options.autotune.enabled = False
+    # Streams are dealt in `pipeline.py`; a strategy must not deal them again.
+    options.experimental_distribute.auto_shard_policy = (
+        tf.data.experimental.AutoShardPolicy.OFF
+    )
+    return dataset.with_options(options)

@@ -1,0 +1,75 @@
+"""The dataset folder of a run: its vocabulary, its splits, its identity."""
+
+import hashlib
+import pathlib
+from typing import NamedTuple
+
+from electra_tf.inputs import pipeline
+from electra_tf.records.manifest import TRAIN
+from electra_tf.records.manifest import VALIDATION
+from electra_tf.records.manifest import Manifest
+from electra_tf.text import vocabulary as vocabulary_lib
+
+
+class Dataset(NamedTuple):
+    """What a run needs of a dataset folder, checked.
+
+    Attributes:
+        vocabulary: that the records were made with.
+        train: the training split.
+        held_out: the validation split, or None if there is none.
+        identity: split name to a checksum of its examples and their order.
+    """
+
+    vocabulary: vocabulary_lib.Vocabulary
+    train: pipeline.Split
+    held_out: pipeline.Split | None
+    identity: dict[str, str]
+
+
+def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
+    """Opens a dataset that `build_pretraining_dataset.py` has made.
+
+    Args:
+        folder: the dataset folder.
+        max_seq_length: tokens per row that the run expects.
+
+    Raises:
+        FileNotFoundError: if there is no dataset in the folder.
+        DatasetError: if the records do not fit, or a shard is damaged.
+    """
+    vocabulary = load_vocabulary(folder)
+    names = [TRAIN]
+    if (folder / VALIDATION).is_dir():
+        names.append(VALIDATION)
+    splits = {
+        name: pipeline.open_split(folder / name, vocabulary, max_seq_length)
+        for name in names
+    }
+    return Dataset(
+        vocabulary,
+        splits[TRAIN],
+        splits.get(VALIDATION),
+        {name: _identify(folder / name) for name in names},
+    )
+
+
+def load_vocabulary(folder: pathlib.Path) -> vocabulary_lib.Vocabulary:
+    """The vocabulary that travels with a dataset.
+
+    Raises:
+        FileNotFoundError: if there is no dataset in the folder.
+    """
+    if not (folder / TRAIN / "manifest.json").is_file():
+        raise FileNotFoundError(
+            f"No dataset in {str(folder)!r}: expected train/manifest.json "
+            "there. Build one with scripts/build_pretraining_dataset.py and "
+            "name it with --config.data.dataset_dir."
+        )
+    return vocabulary_lib.Vocabulary.load(folder)
+
+
+def _identify(split_folder: pathlib.Path) -> str:
+    shards = Manifest.load(split_folder).shards
+    text = repr([(shard.num_examples, shard.sha256) for shard in shards])
+    return hashlib.sha256(text.encode()).hexdigest()

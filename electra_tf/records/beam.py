@@ -1,0 +1,100 @@
+"""The builder's tasks on an Apache Beam runner (extra `beam`).
+
+For corpora that are too large for one machine: a Flink, Spark or Dataflow
+cluster takes the place of local processes. Corpus and dataset folder must lie
+where all workers see them under the same path (a shared or mounted file
+system). The dataset has the same bytes as one built locally.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import apache_beam
+from apache_beam.metrics import Metrics
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from electra_tf.records.workers import Handler
+from electra_tf.records.workers import Report
+from electra_tf.records.workers import WorkerError
+
+_NAMESPACE = "electra_tf"
+
+
+class BeamPool:
+    """Does what `workers.WorkerPool` does, by one pipeline per list of tasks.
+
+    Args:
+      start: called once in every Beam worker; returns the handler.
+      options: command line of the runner, for example
+        `["--runner=FlinkRunner", "--flink_master=host:8081"]`.
+    """
+
+    def __init__(self, start: Callable[[], Handler], options: Sequence[str]):
+        self._start = start
+        self._options = list(options)
+
+    def __enter__(self) -> "BeamPool":
+        return self
+
+    def __exit__(self, *unused_error: Any) -> None:
+        pass
+
+    def run(
+        self, tasks: Sequence[Any], on_report: Report
+    ) -> Iterator[tuple[Any, None]]:
+        """Yields every task when all are done; results are not kept.
+
+        Args:
+          tasks: what to do; a task that the runner repeats does no harm.
+          on_report: called once, with the sums of what was reported.
+
+        Raises:
+          WorkerError: if the pipeline fails.
+        """
+        on_report(0, 0)
+        pipeline = apache_beam.Pipeline(options=PipelineOptions(self._options))
+        (
+            pipeline
+            | apache_beam.Create(list(tasks))
+            | apache_beam.Reshuffle()
+            | apache_beam.ParDo(_DoTask(self._start))
+        )
+        try:
+            result = pipeline.run()
+            result.wait_until_finish()
+        except Exception as error:
+            raise WorkerError(
+                f"The Beam pipeline failed: {error}. Run again with --resume "
+                "to go on."
+            ) from error
+        counters = result.metrics().query()["counters"]
+        sums = {each.key.metric.name: each.result for each in counters}
+        on_report(sums.get("work", 0), sums.get("count", 0))
+        for task in tasks:
+            yield task, None
+
+
+class _DoTask(apache_beam.DoFn):
+    """Calls the handler for each task."""
+
+    def __init__(self, start: Callable[[], Handler]):
+        self._start = start
+        self._handler: Handler | None = None
+
+    def setup(self) -> None:
+        """Starts the handler once per worker."""
+        self._handler = self._start()
+
+    def process(self, task: Any) -> None:
+        """Does one task; what it reports goes to Beam's counters."""
+        work = Metrics.counter(_NAMESPACE, "work")
+        count = Metrics.counter(_NAMESPACE, "count")
+
+        def report(done: float, number: int) -> None:
+            work.inc(int(done))
+            count.inc(number)
+
+        if self._handler is not None:
+            self._handler(task, report)

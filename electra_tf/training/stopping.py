@@ -1,0 +1,71 @@
+"""SIGTERM and SIGINT end a run between two steps; a second one kills it.
+
+Python runs signal handlers between its own instructions, but a run spends its
+time inside calls of the compiled loop, which may take a minute. So a thread
+waits for the bytes that the interpreter writes for every signal at once.
+"""
+
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopRequest:
+    """Remembers that a signal asked the run to end.
+
+    A context manager for the main thread: both signals are handled inside.
+
+    Attributes:
+        signal_name: for example `SIGTERM`; empty until a signal has come.
+    """
+
+    def __init__(self) -> None:
+        self.signal_name = ""
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopRequest":
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._previous_fd = signal.set_wakeup_fd(self._writer)
+        for number in _SIGNALS:
+            self._previous[number] = signal.signal(number, self._handle)
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._previous_fd)
+        # The end of the pipe ends the thread.
+        os.close(self._writer)
+        self._thread.join()
+        os.close(self._reader)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.signal_name = signal.Signals(number).name
+
+    def _watch(self) -> None:
+        has_come = False
+        while received := os.read(self._reader, 1):
+            number = received[0]
+            if number not in _SIGNALS:
+                continue
+            if has_come:
+                # As if it had been killed: nothing is lost but the steps since
+                # the last checkpoint.
+                os._exit(128 + number)
+            has_come = True
+            self._handle(number, None)
+            print(
+                f"{self.signal_name}: saving and ending after the present "
+                "steps. A second signal ends at once, without saving.",
+                file=sys.stderr,
+                flush=True,
+            )

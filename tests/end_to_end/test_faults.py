@@ -1,0 +1,331 @@
+"""What goes wrong in long runs, done to real processes.
+
+Kills at every stage, signals, a full disk, broken records, lost workers.
+"""
+
+import os
+import pathlib
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from electra_tf import config
+from electra_tf.training import checkpoints
+from tests import tiny_run
+
+pytestmark = pytest.mark.slow
+
+_TIMEOUT = 240  # seconds; a start takes ten on an idle machine
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    """105 and 21 examples; an epoch has 13 batches."""
+    return tiny_run.write_dataset(tmp_path_factory.mktemp("data") / "dataset")
+
+
+def _settings(dataset, **training):
+    common = {"num_train_steps": 60, "log_steps": 5, "eval_steps": 6}
+    common |= {"save_checkpoints_steps": 4, "keep_checkpoints": 2}
+    return tiny_run.build_settings(dataset, **(common | training))
+
+
+def _finish(process):
+    """Exit code, standard output and errors of a process."""
+    try:
+        output, errors = process.communicate(timeout=_TIMEOUT)
+    finally:
+        process.kill()
+    return process.returncode, output, errors
+
+
+def _run(settings, model_dir, **options):
+    return _finish(tiny_run.start_script(settings, model_dir, **options))
+
+
+def _the_error(errors):
+    """The only line that a user must read; there may be no traceback."""
+    assert "Traceback" not in errors
+    lines = [t for t in errors.splitlines() if t.startswith("error: ")]
+    assert len(lines) == 1, errors
+    return lines[0]
+
+
+def _wait_for(condition, process):
+    deadline = time.monotonic() + _TIMEOUT
+    while not condition():
+        assert process.poll() is None, _finish(process)
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def _has_lines(model_dir, count):
+    path = model_dir / "metrics.jsonl"
+    return path.exists() and path.read_bytes().count(b"\n") >= count
+
+
+@pytest.fixture(scope="module")
+def whole(dataset, tmp_path_factory):
+    """The folder of a run that nothing interrupted."""
+    model_dir = tmp_path_factory.mktemp("runs") / "whole"
+    code, output, errors = _run(_settings(dataset), model_dir)
+    assert code == 0, errors
+    assert "Step 60" in output
+    return model_dir
+
+
+@pytest.mark.parametrize("how", [["points"], ["instants", "5"]])
+def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(
+    how, whole, dataset, tmp_path
+):
+    settings = tmp_path / "settings.json"
+    settings.write_text(config.to_json(_settings(dataset)))
+    model_dir = tmp_path / "run"
+    name, *seed = how
+    result = subprocess.run(
+        [
+            *(sys.executable, "tests/end_to_end/killed_run.py", name),
+            *(settings, model_dir, *seed),
+        ],
+        cwd=tiny_run.REPOSITORY,
+        env=os.environ | {"PYTHONPATH": str(tiny_run.REPOSITORY)},
+        timeout=2 * _TIMEOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    print(result.stdout)
+    assert result.returncode == 0, result.stderr[-2000:]
+    tiny_run.require_equal_runs(whole, model_dir)
+    assert not list(model_dir.glob(".*"))
+    assert not list((model_dir / "checkpoints").glob(".*"))
+
+
+@pytest.fixture(scope="module")
+def stopped(dataset, tmp_path_factory):
+    """A run that SIGTERM ended early, with its exit code and output."""
+    model_dir = tmp_path_factory.mktemp("runs") / "stopped"
+    process = tiny_run.start_script(_settings(dataset), model_dir)
+    _wait_for(lambda: _has_lines(model_dir, 2), process)
+    process.send_signal(signal.SIGTERM)
+    return model_dir, *_finish(process)
+
+
+def test_sigterm_saves_and_exits_with_0(stopped):
+    model_dir, code, output, errors = stopped
+    assert code == 0, errors
+    step = checkpoints.step_of(checkpoints.latest(model_dir))
+    assert step < 60
+    assert f"Stopped by SIGTERM after step {step}; saved." in output
+
+
+def test_a_full_disk_gives_one_error_and_the_run_goes_on_afterwards(
+    stopped, whole, dataset, tmp_path
+):
+    model_dir = tmp_path / "run"
+    shutil.copytree(stopped[0], model_dir)
+    before = tiny_run.checkpoint_files(model_dir)
+    sizes = [len(content) for content in before.values()]
+
+    def limit_files():
+        most = sum(sizes) // 2
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+    code, _, errors = _run(
+        _settings(dataset), model_dir, preexec_fn=limit_files
+    )
+    assert code == 1
+    message = _the_error(errors)
+    assert "could not be written" in message
+    assert str(checkpoints.latest(model_dir)) in message
+    assert "Free space" in message
+    assert tiny_run.checkpoint_files(model_dir) == before
+    code, _, errors = _run(_settings(dataset), model_dir)
+    assert code == 0, errors
+    tiny_run.require_equal_runs(whole, model_dir)
+
+
+def test_a_second_signal_kills(dataset, tmp_path):
+    # A call of the compiled loop lasts for minutes.
+    endless = 10**6
+    settings = _settings(
+        dataset,
+        num_train_steps=endless,
+        steps_per_loop=endless,
+        log_steps=endless,
+        save_checkpoints_steps=endless,
+        eval_steps=0,
+    )
+    process = tiny_run.start_script(settings, tmp_path / "run")
+    _wait_for(lambda: (tmp_path / "run" / "vocab.txt").exists(), process)
+    time.sleep(5.0)
+    process.send_signal(signal.SIGTERM)
+    assert "SIGTERM: saving" in process.stderr.readline()
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert _finish(process)[0] == 128 + signal.SIGTERM
+    assert checkpoints.latest(tmp_path / "run") is None
+
+
+def test_a_loss_that_is_no_number_stops_the_run(dataset, tmp_path):
+    model_dir = tmp_path / "run"
+    # The rate of the first step is 0, the second ruins the weights.
+    settings = tiny_run.replace(
+        _settings(dataset, save_checkpoints_steps=1, keep_checkpoints=9),
+        optimizer={"learning_rate": 1e30},
+    )
+    code, _, errors = _run(settings, model_dir)
+    assert code == 1
+    message = _the_error(errors)
+    assert "Not a finite number between steps 3 and 3: " in message
+    assert "the last checkpoint is good" in message
+    newest = checkpoints.latest(model_dir)
+    assert checkpoints.step_of(newest) == 2
+    for tensor in checkpoints.load_tensors(newest, "model").values():
+        assert np.isfinite(tensor).all()
+    assert checkpoints.load_state(newest)["step"] == 2
+
+
+def _flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    path.write_bytes(content)
+
+
+def _cut(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+@pytest.mark.parametrize(
+    ("damage_fn", "found"), [(_flip, "is corrupt"), (_cut, "is cut off")]
+)
+def test_a_shard_that_breaks_while_it_is_used_is_named(
+    damage_fn, found, dataset, tmp_path
+):
+    own = tmp_path / "dataset"
+    shutil.copytree(dataset, own)
+    model_dir = tmp_path / "run"
+    settings = _settings(own, num_train_steps=10**6, eval_steps=0)
+    process = tiny_run.start_script(settings, model_dir)
+    _wait_for(lambda: _has_lines(model_dir, 3), process)
+    shard = sorted((own / "train").glob("pretrain_data*"))[1]
+    damage_fn(shard)
+    code, _, errors = _finish(process)
+    assert code == 1
+    message = _the_error(errors)
+    assert f"Shard {shard} must hold 35 readable records" in message
+    assert found in message
+    assert " record " in message
+    assert "--resume" in message
+    newest = checkpoints.latest(model_dir)
+    assert checkpoints.load_tensors(newest, "model")
+
+
+class _Workers:
+    """Two processes of one run, on this host."""
+
+    def __init__(self, settings, model_dir):
+        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+        ports = [own.getsockname()[1] for own in sockets]
+        for own in sockets:
+            own.close()
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        self.processes = [
+            tiny_run.start_script(
+                settings,
+                model_dir,
+                cluster={
+                    "cluster": {"worker": addresses},
+                    "task": {"type": "worker", "index": index},
+                },
+            )
+            for index in range(2)
+        ]
+
+    def finish(self):
+        """Exit code, output and errors of both."""
+        return [_finish(process) for process in self.processes]
+
+
+_LONG = {
+    "num_train_steps": 300,
+    "eval_steps": 100,
+    "save_checkpoints_steps": 20,
+    "keep_checkpoints": 99,
+}
+
+
+@pytest.fixture(scope="module")
+def both_workers(dataset, tmp_path_factory):
+    """The settings and the folder of a run of two workers; no dropout."""
+    settings = tiny_run.build_settings(dataset, dropout=False, **_LONG)
+    settings = tiny_run.replace(settings, training={"strategy": "multi_worker"})
+    model_dir = tmp_path_factory.mktemp("workers") / "run"
+    results = _Workers(settings, model_dir).finish()
+    return settings, model_dir, results
+
+
+def test_only_the_chief_of_two_workers_speaks_and_writes(both_workers):
+    _, model_dir, results = both_workers
+    (code, output, errors), (other_code, other_output, _) = results
+    assert (code, other_code) == (0, 0), errors
+    assert "2 x CPU" in output
+    assert other_output == ""
+    for split in ("train", "validation"):
+        assert len(list((model_dir / "tensorboard" / split).iterdir())) == 1
+    steps = [
+        line["step"]
+        for line in tiny_run.reproducible_metrics(model_dir)
+        if line["split"] == "train"
+    ]
+    assert steps == list(range(5, 301, 5))
+
+
+def test_two_workers_train_like_one_device(both_workers, tmp_path):
+    settings, model_dir, _ = both_workers
+    one = tmp_path / "one"
+    settings = tiny_run.replace(settings, training={"strategy": "one_device"})
+    code, _, errors = _run(settings, one)
+    assert code == 0, errors
+    name = "checkpoints/step-00000020"
+    assert tiny_run.largest_difference(one / name, model_dir / name) <= 1e-5
+    lines = (tiny_run.reproducible_metrics(p) for p in (one, model_dir))
+    for own, other in zip(*lines, strict=True):
+        assert own.keys() == other.keys()
+        if own["step"] <= 20:
+            assert own["loss"] == pytest.approx(other["loss"], rel=1e-4)
+
+
+def test_two_workers_survive_a_kill_and_a_signal(both_workers, tmp_path):
+    settings, whole, _ = both_workers
+    model_dir = tmp_path / "run"
+
+    workers = _Workers(settings, model_dir)
+    _wait_for(lambda: _has_lines(model_dir, 5), workers.processes[0])
+    workers.processes[1].kill()
+    (code, _, errors), (killed, _, _) = workers.finish()
+    assert (code, killed) == (1, -signal.SIGKILL)
+    message = _the_error(errors)
+    assert "Another worker has stopped or cannot be reached" in message
+    assert "all hosts again" in message
+
+    workers = _Workers(settings, model_dir)
+    _wait_for(lambda: _has_lines(model_dir, 12), workers.processes[0])
+    # Not to the chief: all have to hear of it.
+    workers.processes[1].send_signal(signal.SIGTERM)
+    (code, output, _), (other_code, _, _) = workers.finish()
+    assert (code, other_code) == (0, 0)
+    step = checkpoints.step_of(checkpoints.latest(model_dir))
+    assert f"Stopped by another worker after step {step}; saved." in output
+    assert step < 300
+
+    codes = [code for code, _, _ in _Workers(settings, model_dir).finish()]
+    assert codes == [0, 0]
+    tiny_run.require_equal_runs(whole, model_dir)

@@ -1,0 +1,32 @@
+"""The builder on Beam's local runner; needs the extra `beam`."""
+
+import pathlib
+
+import pytest
+
+from electra_tf.records import writer
+from electra_tf.records.readers import CorpusError
+from electra_tf.records.workers import WorkerError
+from tests.records.dataset_folders import folder_bytes
+
+pytest.importorskip("apache_beam", reason="the extra `beam` is not installed")
+
+OPTIONS = ["--runner=DirectRunner", "--direct_running_mode=in_memory"]
+
+
+def test_dataset_has_the_same_bytes_as_one_built_locally(
+    settings, finished_dataset
+):
+    writer.build_dataset(settings, beam_options=OPTIONS)
+    found = folder_bytes(pathlib.Path(settings.output_dir))
+    assert found == folder_bytes(finished_dataset)
+
+
+def test_failing_task_is_named(settings, tmp_path):
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "bad.txt").write_bytes(bytes(range(256)) * 20)
+    settings = settings.__class__(
+        (str(tmp_path / "text"),), settings.vocabulary, settings.output_dir
+    )
+    with pytest.raises((WorkerError, CorpusError), match="bad.txt is no UTF-8"):
+        writer.build_dataset(settings, beam_options=OPTIONS)

@@ -1,0 +1,189 @@
+"""A dataset and runs of the tiny model, for tests of whole runs."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.records import manifest
+from electra_tf.records import schema
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
+from electra_tf.training import reporting
+from tests import tiny
+
+REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
+SCRIPT = REPOSITORY / "scripts" / "run_pretraining.py"
+# More examples than one batch holds, not a multiple of it, in unequal shards.
+NUM_TRAIN, NUM_HELD_OUT = 105, 21
+
+
+def write_dataset(
+    folder: pathlib.Path,
+    vocabulary: vocabulary_lib.Vocabulary = tiny.VOCABULARY,
+    length: int = tiny.LENGTH,
+    seed: int = 0,
+) -> pathlib.Path:
+    """Writes a dataset of random examples of up to 16 tokens.
+
+    Args:
+        folder: where; made.
+        vocabulary: what the manifest names.
+        length: tokens per row; those after the 16th are padding.
+        seed: of the examples.
+    """
+    _write_split(folder / "train", NUM_TRAIN, 3, vocabulary, length, seed)
+    _write_split(
+        folder / "validation", NUM_HELD_OUT, 1, vocabulary, length, seed + 1
+    )
+    vocabulary.save(folder)
+    return folder
+
+
+def _write_split(folder, num_examples, num_shards, vocabulary, length, seed):
+    folder.mkdir(parents=True)
+    rows = {
+        name: np.pad(value.numpy(), [[0, 0], [0, length - tiny.LENGTH]])
+        for name, value in tiny.build_features(num_examples, seed).items()
+    }
+    shards = []
+    for index in range(num_shards):
+        own = {name: value[index::num_shards] for name, value in rows.items()}
+        path = folder / f"pretrain_data.tfrecord-{index:05d}"
+        with tf.io.TFRecordWriter(str(path)) as writer:
+            for record in schema.serialize_examples(own):
+                writer.write(record)
+        shards.append(
+            manifest.Shard(
+                path.name,
+                len(own["input_ids"]),
+                int(own["input_mask"].sum()),
+                path.stat().st_size,
+                manifest.file_sha256(path),
+            )
+        )
+    num_tokens = sum(shard.num_tokens for shard in shards)
+    manifest.Manifest(
+        split=folder.name,
+        corpus={},
+        vocabulary=manifest.describe_vocabulary(vocabulary),
+        tokenizer=dataclasses.asdict(vocabulary.settings),
+        max_seq_length=length,
+        builder={},
+        seed=seed,
+        num_documents=1,
+        num_corpus_tokens=num_tokens,
+        num_examples=num_examples,
+        num_tokens=num_tokens,
+        shards=tuple(shards),
+        token_counts=manifest.TOKEN_COUNTS_FILE,
+        invalid_utf8={},
+    ).save(folder)
+
+
+def build_settings(
+    dataset: pathlib.Path, dropout: bool = True, **training: Any
+) -> config.ExperimentConfig:
+    """The tiny model with one layer, deterministic, on a dataset.
+
+    Args:
+        dataset: folder that `write_dataset` made.
+        dropout: whether with the usual dropout.
+        **training: fields of that section.
+    """
+    settings = tiny.build_settings(**({"deterministic": True} | training))
+    if dropout:
+        settings = tiny.with_dropout(settings)
+    return replace(
+        settings,
+        encoder={"num_hidden_layers": 1},
+        data={"dataset_dir": str(dataset)},
+    )
+
+
+def replace(
+    settings: config.ExperimentConfig, **sections: Mapping[str, Any]
+) -> config.ExperimentConfig:
+    """The settings with other values of some fields, by section."""
+    changed = {
+        name: dataclasses.replace(getattr(settings, name), **fields)
+        for name, fields in sections.items()
+    }
+    return dataclasses.replace(settings, **changed)
+
+
+def checkpoint_files(model_dir: pathlib.Path) -> dict[str, bytes]:
+    """The files of the newest checkpoint, and their bytes."""
+    newest = checkpoints.latest(model_dir)
+    files = {path.name: path.read_bytes() for path in newest.iterdir()}
+    return files | {"name": newest.name.encode()}
+
+
+def reproducible_metrics(model_dir: pathlib.Path) -> list[dict[str, Any]]:
+    """The lines of `metrics.jsonl` without times."""
+    lines = reporting.read_lines(model_dir / "metrics.jsonl")
+    for line in lines:
+        line.pop("timing", None)
+    return lines
+
+
+def require_equal_runs(one: pathlib.Path, other: pathlib.Path) -> None:
+    """Fails unless both runs ended with the same bits and metrics."""
+    assert reproducible_metrics(one) == reproducible_metrics(other)
+    assert checkpoint_files(one) == checkpoint_files(other)
+
+
+def largest_difference(one: pathlib.Path, other: pathlib.Path) -> float:
+    """Between any weights of two checkpoints."""
+    first, second = (
+        checkpoints.load_tensors(checkpoint, "model")
+        for checkpoint in (one, other)
+    )
+    assert first.keys() == second.keys()
+    return max(float(np.abs(first[n] - second[n]).max()) for n in first)
+
+
+def start_script(
+    settings: config.ExperimentConfig,
+    model_dir: pathlib.Path,
+    cluster: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> subprocess.Popen[str]:
+    """Starts scripts/run_pretraining.py in a process of its own.
+
+    Args:
+        settings: the run's config.
+        model_dir: the run's folder.
+        cluster: what TF_CONFIG says.
+        **options: of `subprocess.Popen`.
+    """
+    path = model_dir.with_name(f"{model_dir.name}_config.py")
+    path.write_text(
+        "from electra_tf import config\n"
+        "def get_config():\n"
+        "    return config.to_config_dict(config.from_json(_TEXT))\n"
+        f"_TEXT = {config.to_json(settings)!r}\n"
+    )
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    if cluster is not None:
+        environment["TF_CONFIG"] = json.dumps(cluster)
+    return subprocess.Popen(
+        [
+            *(sys.executable, SCRIPT, f"--config={path}"),
+            f"--model_dir={model_dir}",
+        ],
+        cwd=REPOSITORY,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )

@@ -1,0 +1,270 @@
+"""A checkpoint is whole or not there, and says so when it is damaged."""
+
+import os
+import pathlib
+import re
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.training import checkpoints
+from tests import full_disk
+
+STATE = {"position": {"epoch": 1, "batch": 2}, "best_loss": 0.5}
+
+
+def _variables(value=1.0):
+    """A table and a counter, filled with a number."""
+    return {
+        "model/table": tf.Variable(np.full([20, 50], value, np.float32)),
+        "model/bias": tf.Variable(np.full([50], -value, np.float32)),
+        "optimizer/count": tf.Variable(int(10 * value), dtype=tf.int64),
+    }
+
+
+def _values(variables):
+    return {name: v.numpy().tolist() for name, v in variables.items()}
+
+
+def _save(model_dir, step, value=1.0, keep=3, **state):
+    return checkpoints.save(
+        model_dir, step, _variables(value), STATE | state, keep
+    )
+
+
+def _steps(model_dir):
+    return [
+        checkpoints.step_of(p) for p in checkpoints.all_checkpoints(model_dir)
+    ]
+
+
+def _hidden(model_dir):
+    return [p.name for p in (model_dir / "checkpoints").glob(".*")]
+
+
+def test_everything_comes_back_to_the_bit(tmp_path):
+    third = np.float32(1 / 3)
+    folder = _save(tmp_path, 7, third)
+    variables = _variables(0.0)
+    checkpoints.restore(folder, variables)
+    assert _values(variables) == _values(_variables(third))
+    assert checkpoints.load_state(folder) == STATE | {"step": 7}
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "state.json",
+        "variables.data-00000-of-00001",
+        "variables.index",
+    ]
+
+
+def test_equal_values_give_equal_files(tmp_path):
+    one, other = _save(tmp_path / "a", 7), _save(tmp_path / "b", 7)
+    for path in one.iterdir():
+        assert path.read_bytes() == (other / path.name).read_bytes()
+
+
+def test_there_is_no_newest_checkpoint_before_the_first(tmp_path):
+    assert checkpoints.latest(tmp_path) is None
+    assert checkpoints.best(tmp_path) is None
+    assert checkpoints.all_checkpoints(tmp_path / "absent") == []
+
+
+def test_the_newest_ones_and_the_best_are_kept(tmp_path):
+    for step in (10, 20, 30, 40):
+        _save(tmp_path, step, keep=2, best_step=10)
+    assert _steps(tmp_path) == [10, 30, 40]
+    assert checkpoints.best(tmp_path).name == "step-00000010"
+    _save(tmp_path, 50, keep=2, best_step=40)
+    assert _steps(tmp_path) == [40, 50]
+    _save(tmp_path, 60, keep=1, best_step=40)
+    _save(tmp_path, 70, keep=1, best_step=40)
+    assert _steps(tmp_path) == [40, 70]
+    assert _hidden(tmp_path) == []
+
+
+def test_steps_sort_by_number_not_by_name(tmp_path):
+    for step in (99_999_999, 100_000_000):
+        _save(tmp_path, step)
+    assert checkpoints.latest(tmp_path).name == "step-100000000"
+
+
+def test_a_step_is_saved_once(tmp_path):
+    folder = _save(tmp_path, 7)
+    before = (folder / "state.json").stat().st_mtime_ns
+    with pytest.raises(checkpoints.CheckpointError, match="another process"):
+        _save(tmp_path, 7, 2.0)
+    assert (folder / "state.json").stat().st_mtime_ns == before
+
+
+class _Killed(BaseException):
+    """Stands for a kill: no handler of the package may catch it."""
+
+
+def _kill_at_call(monkeypatch, owner, name, number, is_after=False):
+    """Makes the n-th call of a function the last thing that happens."""
+    original, calls = getattr(owner, name), []
+
+    def call(*arguments, **options):
+        calls.append(1)
+        if len(calls) == number and not is_after:
+            raise _Killed
+        result = original(*arguments, **options)
+        if len(calls) == number:
+            raise _Killed
+        return result
+
+    monkeypatch.setattr(owner, name, call)
+
+
+KILLS = {
+    "before the variables": (tf.raw_ops, "SaveV2", 1, False),
+    "after the variables": (tf.raw_ops, "SaveV2", 1, True),
+    "before the state": (pathlib.Path, "write_text", 1, False),
+    "after the state": (pathlib.Path, "write_text", 1, True),
+    "while flushing": (checkpoints, "_flush", 2, False),
+    "before it gets its name": (pathlib.Path, "rename", 1, False),
+    "after it got its name": (pathlib.Path, "rename", 1, True),
+    "before the oldest is hidden": (pathlib.Path, "rename", 2, False),
+    "after the oldest is hidden": (pathlib.Path, "rename", 2, True),
+    "before the oldest is removed": (shutil, "rmtree", 1, False),
+    "halfway through the oldest": (os, "unlink", 1, True),
+}
+
+
+@pytest.mark.parametrize("kill", KILLS)
+def test_a_kill_inside_a_save_leaves_whole_checkpoints(
+    kill, tmp_path, monkeypatch
+):
+    for step in (1, 2):
+        _save(tmp_path, step, float(step), keep=2)
+    with monkeypatch.context() as patch:
+        _kill_at_call(patch, *KILLS[kill])
+        with pytest.raises(_Killed):
+            _save(tmp_path, 3, 3.0, keep=2)
+    assert _steps(tmp_path) in ([1, 2], [1, 2, 3], [2, 3])
+    for path in checkpoints.all_checkpoints(tmp_path):
+        variables = _variables(0.0)
+        checkpoints.restore(path, variables)
+        step = checkpoints.load_state(path)["step"]
+        assert _values(variables) == _values(_variables(float(step)))
+    _save(tmp_path, 4, 4.0, keep=2)
+    assert _steps(tmp_path)[-1] == 4
+    assert _hidden(tmp_path) == []
+
+
+@pytest.mark.parametrize("num_bytes", [0, 100, 3000])
+def test_a_full_disk_gives_one_error_and_keeps_what_was_there(
+    num_bytes, tmp_path
+):
+    _save(tmp_path, 1)
+    message = "step 2 could not be written .*newest is .*step-00000001.*Free"
+    with (
+        full_disk.largest_file(num_bytes),
+        pytest.raises(checkpoints.CheckpointError, match=message) as caught,
+    ):
+        _save(tmp_path, 2, 2.0)
+    assert "\n" not in str(caught.value)
+    assert _steps(tmp_path) == [1]
+    assert _hidden(tmp_path) == []
+    variables = _variables(0.0)
+    checkpoints.restore(checkpoints.latest(tmp_path), variables)
+    assert _values(variables) == _values(_variables())
+    _save(tmp_path, 2, 2.0)
+    assert _steps(tmp_path) == [1, 2]
+
+
+FILES = ("state.json", "variables.index", "variables.data-00000-of-00001")
+
+
+def _load_all(folder):
+    """What is restored, and what was changed if that failed."""
+    variables = _variables(0.0)
+    try:
+        state = checkpoints.load_state(folder)
+        checkpoints.restore(folder, variables)
+    except checkpoints.CheckpointError as error:
+        assert _values(variables) == _values(_variables(0.0))
+        return str(error)
+    return state, _values(variables)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_flipped_bit_is_found_or_harmless(name, tmp_path):
+    folder = _save(tmp_path, 7)
+    whole = _load_all(folder)
+    path = folder / name
+    content = path.read_bytes()
+    num_found = 0
+    offsets = range(0, len(content), max(1, len(content) // 60))
+    for offset in offsets:
+        damaged = bytearray(content)
+        damaged[offset] ^= 1 << offset % 8
+        path.write_bytes(damaged)
+        result = _load_all(folder)
+        if result != whole:
+            assert isinstance(result, str), f"silently other at {offset}"
+            assert str(folder) in result
+            assert "Remove this folder" in result or "version" in result
+            num_found += 1
+    # The index ends in bytes that nobody reads.
+    assert num_found > 0.6 * len(offsets)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_truncated_or_missing_file_is_found(name, tmp_path):
+    folder = _save(tmp_path, 7)
+    path = folder / name
+    content = path.read_bytes()
+    for size in (len(content) - 3, len(content) // 2, 0):
+        path.write_bytes(content[:size])
+        assert f"{folder} cannot be read" in _load_all(folder)
+    path.unlink()
+    assert f"{folder} cannot be read" in _load_all(folder)
+
+
+def test_a_changed_state_is_found(tmp_path):
+    path = _save(tmp_path, 7) / "state.json"
+    path.write_text(path.read_text().replace('"batch": 2', '"batch": 3'))
+    with pytest.raises(checkpoints.CheckpointError, match=r"state\.json has"):
+        checkpoints.load_state(path.parent)
+
+
+def test_another_format_is_refused(tmp_path):
+    path = _save(tmp_path, 7) / "state.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 9'))
+    with pytest.raises(checkpoints.CheckpointError, match="another version"):
+        checkpoints.load_state(path.parent)
+
+
+def test_missing_unknown_and_misshapen_variables_are_listed(tmp_path):
+    folder = _save(tmp_path, 7)
+    variables = _variables(0.0)
+    variables["model/new"] = tf.Variable([0.0])
+    del variables["optimizer/count"]
+    variables["model/bias"] = tf.Variable(np.zeros([3], np.float32))
+    message = (
+        "missing model/new; unknown optimizer/count; model/bias is (50,), "
+        "expected (3,) (3 in all)"
+    )
+    with pytest.raises(checkpoints.CheckpointError, match=re.escape(message)):
+        checkpoints.restore(folder, variables)
+    assert variables["model/table"].numpy().max() == 0.0
+
+
+def test_weights_can_be_read_without_the_rest(tmp_path):
+    folder = _save(tmp_path, 7, 3.0)
+    assert sorted(checkpoints.load_tensors(folder, "model")) == [
+        "bias",
+        "table",
+    ]
+    bias = tf.Variable(np.zeros([50], np.float32))
+    checkpoints.load_weights(folder, {"bias": bias})
+    assert set(bias.numpy()) == {-3.0}
+    with pytest.raises(checkpoints.CheckpointError, match="missing scale"):
+        checkpoints.load_weights(folder, {"bias": bias, "scale": bias})
+
+
+def test_a_folder_of_another_name_has_no_step():
+    with pytest.raises(checkpoints.CheckpointError, match="step-NNNNNNNN"):
+        checkpoints.step_of(pathlib.Path("runs/model"))

@@ -1,0 +1,152 @@
+"""Devices train together, or the reason why not is named."""
+
+import dataclasses
+import json
+import urllib.error
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.training import distribution
+
+CLUSTER = {"worker": ["127.0.0.1:1", "127.0.0.1:2"]}
+
+
+def _settings(strategy):
+    return config.TrainingConfig(strategy=strategy)
+
+
+def test_mirrored_takes_all_devices():
+    strategy = distribution.build_strategy(_settings("mirrored"))
+    assert strategy.num_replicas_in_sync == 2
+    assert distribution.device_description(strategy) == "2 x CPU"
+
+
+def test_one_device_is_one_device():
+    strategy = distribution.build_strategy(_settings("one_device"))
+    assert strategy.num_replicas_in_sync == 1
+    assert distribution.is_chief(strategy)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "{",
+        "[]",
+        json.dumps({"cluster": CLUSTER}),
+        json.dumps({"cluster": CLUSTER, "task": {"type": "chief", "index": 0}}),
+        json.dumps(
+            {"cluster": CLUSTER, "task": {"type": "worker", "index": 2}}
+        ),
+    ],
+)
+def test_several_workers_need_to_know_each_other(text, monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    if text is not None:
+        monkeypatch.setenv("TF_CONFIG", text)
+    with pytest.raises(ValueError, match="TF_CONFIG on every host, such as"):
+        distribution.build_strategy(_settings("multi_worker"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        urllib.error.URLError("no such name"),
+        ValueError("no project"),
+        tf.errors.NotFoundError(None, None, "no TPU"),
+    ],
+)
+def test_a_tpu_that_does_not_answer_is_named(error, monkeypatch):
+    def raise_error(tpu):
+        raise error
+
+    resolvers = tf.distribute.cluster_resolver
+    monkeypatch.setattr(resolvers, "TPUClusterResolver", raise_error)
+    settings = dataclasses.replace(_settings("tpu"), tpu="my-tpu")
+    with pytest.raises(ValueError, match="No TPU answers .*'my-tpu'"):
+        distribution.build_strategy(settings)
+
+
+class _Resolver:
+    def __init__(self, kind, index, cluster):
+        self.task_type, self.task_id = kind, index
+        self._cluster = cluster
+
+    def cluster_spec(self):
+        return tf.train.ClusterSpec(self._cluster)
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "cluster", "is_chief"),
+    [
+        ("worker", 0, CLUSTER, True),
+        ("worker", 1, CLUSTER, False),
+        ("chief", 0, CLUSTER | {"chief": ["127.0.0.1:3"]}, True),
+        ("worker", 0, CLUSTER | {"chief": ["127.0.0.1:3"]}, False),
+    ],
+)
+def test_exactly_one_worker_is_the_chief(
+    kind, index, cluster, is_chief, monkeypatch
+):
+    class Strategy(tf.distribute.MultiWorkerMirroredStrategy):
+        def __init__(self):
+            pass
+
+        cluster_resolver = _Resolver(kind, index, cluster)
+
+    assert distribution.is_chief(Strategy()) == is_chief
+
+
+@pytest.mark.parametrize(
+    ("jit_compile", "strategy", "expected"),
+    [
+        ("on", "one_device", True),
+        ("off", "one_device", False),
+        ("auto", "one_device", False),
+        ("auto", "tpu", False),
+    ],
+)
+def test_xla_is_for_gpus_unless_asked(jit_compile, strategy, expected):
+    settings = config.TrainingConfig(jit_compile=jit_compile, strategy=strategy)
+    has_gpu = bool(tf.config.list_logical_devices("GPU"))
+    if jit_compile == "auto" and strategy == "one_device":
+        expected = has_gpu
+    assert distribution.compiles_with_xla(settings) == expected
+
+
+def test_a_distributed_dataset_has_no_end_and_static_shapes(two_devices):
+    rows = np.arange(6).reshape(6, 1)
+    dataset = distribution.distribute_endless(
+        two_devices,
+        lambda context: tf.data.Dataset.from_tensor_slices(rows),
+    )
+    iterator = iter(dataset)
+    seen = []
+    for _ in range(5):
+        values = two_devices.experimental_local_results(next(iterator))
+        assert [v.shape for v in values] == [(1,), (1,)]
+        seen.append([int(v[0]) for v in values])
+    assert seen == [[0, 1], [2, 3], [4, 5], [0, 1], [2, 3]]
+
+
+def test_one_host_agrees_with_itself(two_devices):
+    assert distribution.mean_over_workers(two_devices, 3.0) == 3.0
+    distribution.require_same_step(two_devices, 7)
+
+
+def test_hosts_that_found_other_checkpoints_are_told(two_devices, monkeypatch):
+    monkeypatch.setattr(distribution, "mean_over_workers", lambda *_: 50.0)
+    with pytest.raises(ValueError, match="step 100, the mean .* is 50"):
+        distribution.require_same_step(two_devices, 100)
+
+
+def test_other_errors_of_one_host_pass_unchanged(two_devices):
+    error = tf.errors.UnavailableError(None, None, "Socket closed")
+    with (
+        pytest.raises(tf.errors.UnavailableError),
+        distribution.naming_lost_workers(two_devices),
+    ):
+        raise error

@@ -1,0 +1,149 @@
+"""A folder belongs to one run, and says what differs from it."""
+
+import dataclasses
+import re
+
+import pytest
+
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import model_dir as model_dir_lib
+from tests import tiny
+from tests import tiny_run
+
+SETTINGS = tiny.build_settings()
+OTHER_TOKENS = vocabulary_lib.Vocabulary((*tiny.VOCABULARY.tokens, "more"))
+OTHER_CASING = dataclasses.replace(
+    tiny.VOCABULARY,
+    settings=vocabulary_lib.TokenizerSettings(do_lower_case=False),
+)
+
+
+@pytest.fixture
+def claimed(tmp_path):
+    """The folder of a run."""
+    folder = tmp_path / "run"
+    model_dir_lib.check(folder, SETTINGS, tiny.VOCABULARY)
+    model_dir_lib.claim(folder, SETTINGS, tiny.VOCABULARY)
+    return folder
+
+
+def _files(folder):
+    return {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def _refused(folder, settings=SETTINGS, vocabulary=tiny.VOCABULARY):
+    """The message of a refusal, which must not have changed anything."""
+    before = _files(folder)
+    with pytest.raises(model_dir_lib.ModelDirError) as caught:
+        model_dir_lib.check(folder, settings, vocabulary)
+    assert _files(folder) == before
+    return str(caught.value)
+
+
+def test_a_check_writes_nothing(tmp_path):
+    model_dir_lib.check(tmp_path / "absent", SETTINGS, tiny.VOCABULARY)
+    model_dir_lib.check(tmp_path, SETTINGS, tiny.VOCABULARY)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_claimed_folder_holds_settings_and_vocabulary(claimed):
+    assert model_dir_lib.load_settings(claimed) == SETTINGS
+    assert vocabulary_lib.Vocabulary.load(claimed) == tiny.VOCABULARY
+    assert sorted(_files(claimed.parent)) == [
+        "config.json",
+        "tokenizer_config.json",
+        "vocab.txt",
+    ]
+
+
+def test_the_same_run_may_go_on(claimed):
+    before = _files(claimed)
+    model_dir_lib.check(claimed, SETTINGS, tiny.VOCABULARY)
+    model_dir_lib.claim(claimed, SETTINGS, tiny.VOCABULARY)
+    assert _files(claimed) == before
+
+
+def test_what_a_killed_claim_left_is_completed(claimed):
+    (claimed / "vocab.txt").unlink()
+    (claimed / ".vocab.txt.partial-123").write_text("half")
+    model_dir_lib.check(claimed, SETTINGS, tiny.VOCABULARY)
+    model_dir_lib.claim(claimed, SETTINGS, tiny.VOCABULARY)
+    assert vocabulary_lib.Vocabulary.load(claimed) == tiny.VOCABULARY
+    assert not list(claimed.glob(".*"))
+
+
+def test_other_settings_are_named_with_both_values(claimed):
+    other = tiny_run.replace(
+        SETTINGS,
+        optimizer={"learning_rate": 0.5},
+        encoder={"num_hidden_layers": 3},
+        training={"log_steps": 77},
+    )
+    message = _refused(claimed, other)
+    assert "encoder.num_hidden_layers was 2, now 3" in message
+    assert "optimizer.learning_rate was 0.001, now 0.5" in message
+    assert "log_steps" not in message
+    assert "another --model_dir" in message
+
+
+SAFE = {
+    "training": {
+        "strategy": "mirrored",
+        "tpu": "name",
+        "steps_per_loop": 3,
+        "log_steps": 77,
+        "eval_steps": 78,
+        "num_eval_batches": 79,
+        "save_checkpoints_steps": 80,
+        "keep_checkpoints": 81,
+        "peak_flops": 1.5,
+    },
+    "data": {"dataset_dir": "elsewhere"},
+}
+
+
+def test_fields_that_change_no_step_may_change(claimed):
+    changed = tiny_run.replace(SETTINGS, **SAFE)
+    model_dir_lib.check(claimed, changed, tiny.VOCABULARY)
+    names = {f"{section}.{name}" for section in SAFE for name in SAFE[section]}
+    assert names == model_dir_lib.SAFE_TO_CHANGE
+
+
+@pytest.mark.parametrize(
+    "section",
+    [f.name for f in dataclasses.fields(SETTINGS)],
+)
+def test_every_other_field_is_compared(section):
+    values = getattr(SETTINGS, section)
+    for field in dataclasses.fields(values):
+        name = f"{section}.{field.name}"
+        if name in model_dir_lib.SAFE_TO_CHANGE:
+            continue
+        before = getattr(values, field.name)
+        other = dataclasses.replace(SETTINGS)
+        # Frozen and validated: the difference need not make sense here.
+        changed = dataclasses.replace(values)
+        object.__setattr__(changed, field.name, "other")
+        object.__setattr__(other, section, changed)
+        found = model_dir_lib.differences(SETTINGS, other)
+        assert found == {name: (before, "other")}
+
+
+def test_a_folder_with_foreign_files_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    message = _refused(tmp_path)
+    assert "not empty" in message
+    assert "new or empty --model_dir" in message
+
+
+@pytest.mark.parametrize("other", [OTHER_TOKENS, OTHER_CASING])
+def test_another_vocabulary_is_refused(claimed, other):
+    assert "trained with another vocabulary" in _refused(
+        claimed, vocabulary=other
+    )
+
+
+def test_a_folder_without_a_run_has_no_settings(tmp_path):
+    message = re.escape(f"No run in {tmp_path}")
+    with pytest.raises(model_dir_lib.ModelDirError, match=message):
+        model_dir_lib.load_settings(tmp_path)
