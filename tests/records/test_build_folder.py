@@ -10,6 +10,12 @@ from tests.records.dataset_folders import folder_bytes
 RECORD = {"seed": 5, "builder": {"num_shards": {"train": 4}}}
 
 
+def claim(folder, record, resume):
+    """Claims a folder and releases it at once."""
+    with claim_folder(folder, record, resume):
+        pass
+
+
 def leave_unfinished(folder, record=RECORD):
     """Leaves a folder as a killed build does, with one part done."""
     with (
@@ -31,8 +37,7 @@ def test_new_and_empty_folders_are_free(tmp_path):
 def test_unfinished_work_stays_for_resuming(tmp_path):
     leave_unfinished(tmp_path / "x")
     with pytest.raises(DatasetError, match="an unfinished dataset with these"):
-        with claim_folder(tmp_path / "x", RECORD, resume=False):
-            pass
+        claim(tmp_path / "x", RECORD, resume=False)
     with claim_folder(tmp_path / "x", RECORD, resume=True) as folder:
         assert (folder / "parts" / "000000").is_dir()
 
@@ -54,8 +59,7 @@ def test_other_settings_are_named_with_both_values(tmp_path):
     )
     for resume in (False, True):
         with pytest.raises(DatasetError, match=message):
-            with claim_folder(tmp_path / "x", other, resume=resume):
-                pass
+            claim(tmp_path / "x", other, resume=resume)
 
 
 def test_wrong_input_leaves_nothing(tmp_path):
@@ -82,11 +86,9 @@ def test_foreign_folders_and_files_are_not_touched(tmp_path):
     (tmp_path / "x" / "thesis.tex").write_text("x")
     for resume in (False, True):
         with pytest.raises(DatasetError, match=r"files: \['thesis.tex'\]"):
-            with claim_folder(tmp_path / "x", RECORD, resume=resume):
-                pass
+            claim(tmp_path / "x", RECORD, resume=resume)
         with pytest.raises(DatasetError, match="is a file. Name a folder"):
-            with claim_folder(tmp_path / "x" / "thesis.tex", RECORD, resume):
-                pass
+            claim(tmp_path / "x" / "thesis.tex", RECORD, resume)
     assert folder_bytes(tmp_path / "x") == {"thesis.tex": b"x"}
 
 

@@ -36,10 +36,7 @@ def test_examples_are_found_by_their_number(plan):
         plan, PartTask(0, "x"), tokenize, lambda *c: reports.append(c)
     )
     assert parts.load_report(plan, 0) == report
-    assert (
-        report.num_documents["train"] + report.num_documents["validation"]
-        == sum(1 for _ in open_corpus(plan.units[0][0].path).documents()) * 6
-    )
+    assert sum(report.num_documents.values()) == 60
     sizes = [
         len(parts.load_shard_examples(plan, 0, "train", residue).first_lengths)
         for residue in range(4)

@@ -1,0 +1,94 @@
+"""The whole path, by the commands that README gives."""
+
+import json
+import pathlib
+import random
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+SCRIPTS = ROOT / "scripts"
+
+
+def _run(script: str, *flags: str) -> str:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPTS / script), *flags],
+        capture_output=True,
+        text=True,
+        cwd=ROOT.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> pathlib.Path:
+    """Sentences of one simple grammar, so that a wrong word can be learned."""
+    folder = tmp_path_factory.mktemp("corpus")
+    subjects = ("the cat", "a dog", "this bird", "my horse")
+    verbs = ("eats", "likes", "sees", "wants")
+    objects = ("some bread", "fresh water", "green grass", "the old house")
+    lines = [f"{s} {v} {o} ." for s in subjects for v in verbs for o in objects]
+    chosen = random.Random(0)
+    for number in range(4):
+        documents = ["\n".join(chosen.choices(lines, k=8)) for _ in range(48)]
+        (folder / f"part_{number}.txt").write_text("\n\n".join(documents))
+    return folder
+
+
+def test_text_becomes_a_served_discriminator(corpus, tmp_path):
+    _run(
+        "train_vocabulary.py",
+        f"--corpus={corpus}",
+        "--vocab_size=120",
+        f"--output_dir={tmp_path}/vocabulary",
+    )
+    _run(
+        "build_pretraining_dataset.py",
+        f"--corpus={corpus}",
+        f"--vocab_file={tmp_path}/vocabulary",
+        f"--output_dir={tmp_path}/dataset",
+        "--max_seq_length=32",
+        "--validation_fraction=0.1",
+        "--num_processes=2",
+    )
+    out = _run(
+        "run_pretraining.py",
+        f"--config={ROOT}/configs/pretrain/tiny.py",
+        f"--config.data.dataset_dir={tmp_path}/dataset",
+        f"--model_dir={tmp_path}/model",
+        "--config.data.max_seq_length=32",
+        "--config.training.num_train_steps=60",
+        "--config.training.log_steps=20",
+        "--config.training.eval_steps=30",
+        "--config.optimizer.num_warmup_steps=5",
+    )
+    assert "The first step is being traced" in out
+    model_dir = tmp_path / "model"
+    lines = [
+        json.loads(line)
+        for line in (model_dir / "metrics.jsonl").read_text().splitlines()
+    ]
+    training = [line for line in lines if line["split"] == "train"]
+    held_out = [line for line in lines if line["split"] == "validation"]
+    assert [line["step"] for line in training] == [20, 40, 60]
+    assert [line["step"] for line in held_out] == [30, 60]
+    assert training[-1]["gen_loss"] < training[0]["gen_loss"]
+    assert held_out[-1]["loss"] < held_out[0]["loss"]
+    assert json.loads((model_dir / "summary.json").read_text())["step"] == 60
+    assert (model_dir / "training_curves.png").stat().st_size > 10_000
+    _run(
+        "export_saved_model.py",
+        f"--model_dir={model_dir}",
+        f"--export_dir={tmp_path}/export",
+    )
+    shown = _run(
+        "score_text.py",
+        f"--saved_model={tmp_path}/export",
+        "--text=the cat eats some bread .",
+        "--swap=eats:bread",
+    )
+    assert "bread" in shown
+    assert "swapped word is number" in shown
