@@ -26,6 +26,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 # Needs `pip install uv`; run it after a change of the dependencies.
 lock:
 	uv pip compile pyproject.toml --extra dev --python-version 3.11 \
+	  --constraints constraints.txt \
 	  --generate-hashes --no-header --no-annotate --quiet \
 	  --output-file requirements.lock
 
@@ -46,6 +47,9 @@ $(OUT)/dataset/train/manifest.json: $(OUT)/vocabulary/vocab.txt
 $(OUT)/export/saved_model.pb: $(OUT)/dataset/train/manifest.json
 	$(RUN) scripts/run_pretraining.py --config=configs/pretrain/tiny.py \
 	  --config.data.dataset_dir=$(OUT)/dataset --model_dir=$(OUT)/model
+	@$(RUN) -c "import json, sys; run = json.load(open(sys.argv[1])); \
+	  sys.exit(run['step'] < run['num_train_steps'] and 'Training was \
+	  stopped: run make pretrain again to go on.')" $(OUT)/model/summary.json
 	$(RUN) scripts/export_saved_model.py --model_dir=$(OUT)/model \
 	  --export_dir=$(OUT)/export
 

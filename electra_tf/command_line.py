@@ -25,7 +25,7 @@ if not pathlib.Path("/dev/nvidiactl").exists():
 _SHOW_TRACEBACK = flags.DEFINE_bool(
     "show_traceback", False, "Show where an error comes from."
 )
-_USER_ERRORS = (ValueError, ArithmeticError, OSError, ImportError)
+_USER_ERRORS = (ValueError, ArithmeticError, OSError, ImportError, MemoryError)
 
 
 def run(main: Callable[[], int | None], required: Sequence[str] = ()) -> None:
@@ -49,8 +49,10 @@ def _parse(argv: list[str]) -> list[str]:
                 sys.exit(2)
     try:
         return flags.FLAGS(argv)
-    except flags.Error as error:
-        print(f"error: {error}. See --help.", file=sys.stderr)
+    except (flags.Error, OSError) as error:
+        # A file of configs/ that fails brings its whole traceback along.
+        last_line = str(error).strip().splitlines()[-1]
+        print(f"error: {last_line} See --help.", file=sys.stderr)
         sys.exit(2)
 
 

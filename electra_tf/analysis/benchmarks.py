@@ -60,6 +60,8 @@ def time_training_step(
         The timings.
     """
     start = time.perf_counter()
+    if settings.training.deterministic:
+        tf.config.experimental.enable_op_determinism()
     tokens = tuple(f"[unused{i}]" for i in range(vocab_size - 5))
     vocabulary = vocabulary_lib.Vocabulary(
         vocabulary_lib.SPECIAL_TOKENS + tokens,

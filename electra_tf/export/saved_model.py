@@ -28,6 +28,7 @@ from electra_tf.records import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
+from electra_tf.training import model_dir as model_dir_lib
 
 # Servers ignore this folder of a SavedModel.
 EXTRA_FOLDER = "assets.extra"
@@ -99,7 +100,7 @@ def export_run(
     """
     options = options or ExportOptions()
     _refuse_existing(export_dir)
-    settings = trained_run.load_settings(model_dir)
+    settings = model_dir_lib.load_settings(model_dir)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
     checkpoint = trained_run.find_checkpoint(model_dir, options.checkpoint)
     discriminator = trained_run.load_discriminator(

@@ -13,21 +13,6 @@ from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
 
-def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
-    """The config that the run was started with.
-
-    Raises:
-        FileNotFoundError: if the folder is not that of a run.
-    """
-    path = model_dir / "config.json"
-    if not path.is_file():
-        raise FileNotFoundError(
-            "--model_dir must be the folder of a pre-training run, with "
-            f"config.json in it. Received: {model_dir}."
-        )
-    return config.from_json(path.read_text("utf-8"))
-
-
 def find_checkpoint(model_dir: pathlib.Path, which: str) -> pathlib.Path:
     """The folder of the checkpoint that `which` means.
 

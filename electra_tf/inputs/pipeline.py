@@ -245,7 +245,8 @@ def _read_streams(
         read_stream,
         cycle_length=share.num_streams,
         block_length=1,
-        num_parallel_calls=options.PARALLEL_CALLS,
+        # TensorFlow refuses more than there are streams.
+        num_parallel_calls=min(options.PARALLEL_CALLS, share.num_streams),
         deterministic=True,
     ).batch(share.num_streams, drop_remainder=True)
 

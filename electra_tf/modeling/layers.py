@@ -78,7 +78,12 @@ def dropout(
         return inputs
     size = math.prod(inputs.shape)
     bits = tf.random.stateless_uniform(
-        [-(-size // 2)], seed, minval=None, maxval=None, dtype=tf.int32
+        [-(-size // 2)],
+        seed,
+        minval=None,
+        maxval=None,
+        dtype=tf.int32,
+        alg="philox",
     )
     halves = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
     is_kept = tf.reshape(halves >= threshold, inputs.shape)

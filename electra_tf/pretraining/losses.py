@@ -6,9 +6,6 @@ so that neither changes the result. All inputs are float32 logits.
 
 import tensorflow as tf
 
-# Added to the weights before dividing, as in the original.
-WEIGHT_EPSILON = 1e-6
-
 
 def masked_lm_loss(
     logits: tf.Tensor, masked_ids: tf.Tensor, masked_weights: tf.Tensor
@@ -46,8 +43,3 @@ def replaced_token_loss(
         labels=tf.cast(is_fake, logits.dtype), logits=logits
     )
     return tf.reduce_sum(per_token * token_weights)
-
-
-def weighted_mean(total: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-    """`total / (weight + 1e-6)`, the original's guarded mean."""
-    return total / (weight + WEIGHT_EPSILON)

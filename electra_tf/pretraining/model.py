@@ -24,6 +24,8 @@ from electra_tf.pretraining import electra
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.pretraining import sampling
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import averaging
+from electra_tf.training import loss_scaling
 from electra_tf.training import step as step_lib
 
 OBJECTIVES: Mapping[
@@ -266,16 +268,22 @@ def build_pretraining_model(
     Raises:
         ValueError: if the config's vocabulary size is not the vocabulary's.
     """
+    name = settings.objective.name
+    if name not in OBJECTIVES:
+        raise config.ConfigError(
+            f"`objective.name` must be one of {', '.join(OBJECTIVES)}. "
+            f"Received: {name!r}."
+        )
     tower_pair = towers.build_towers(
         settings.encoder,
         settings.generator,
         vocabulary.size,
         dtype_policy(settings.training.precision),
     )
-    return PretrainingModel(
+    model = PretrainingModel(
         tower_pair.generator,
         tower_pair.discriminator,
-        OBJECTIVES[settings.objective.name](settings.objective),
+        OBJECTIVES[name](settings.objective),
         special_ids=(vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id),
         mask_id=vocabulary.mask_id,
         mask_settings=settings.masking,
@@ -287,6 +295,13 @@ def build_pretraining_model(
         means_per_replica=settings.objective.means_per_replica,
         name="electra_pretraining",
     )
+    if settings.training.precision == "float16":
+        model.loss_scale = loss_scaling.LossScale()
+    if settings.training.ema_decay:
+        model.weight_average = averaging.WeightAverage(
+            model.trainable_variables, settings.training.ema_decay
+        )
+    return model
 
 
 def dtype_policy(precision: str) -> str:

@@ -28,13 +28,11 @@ from electra_tf.pretraining import dataset as dataset_lib
 from electra_tf.pretraining import model as model_lib
 from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import averaging
 from electra_tf.training import cadence as cadence_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import curves
 from electra_tf.training import distribution
 from electra_tf.training import loop as loop_lib
-from electra_tf.training import loss_scaling
 from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import optimizers
 from electra_tf.training import reporting
@@ -150,8 +148,19 @@ class _Run:
                 self.dataset.train, self.order, self.start_position, context
             ),
         )
-        with damage.naming_damage(self.dataset.train):
-            return self.loop.run(iter(dataset), cadence, actions, report, stop)
+        try:
+            with damage.naming_damage(self.dataset.train):
+                return self.loop.run(
+                    iter(dataset), cadence, actions, report, stop
+                )
+        except tf.errors.ResourceExhaustedError as error:
+            raise MemoryError(
+                "The device has too little memory for train_batch_size="
+                f"{training.train_batch_size} in num_micro_batches="
+                f"{training.num_micro_batches}. Set --config.training."
+                f"num_micro_batches={2 * training.num_micro_batches}: the "
+                "result is that of the whole batch."
+            ) from error
 
     def _restore(self) -> str:
         newest = checkpoints.latest(self.model_dir)
@@ -328,12 +337,6 @@ def build_model_and_optimizer(
     model = model_lib.build_pretraining_model(settings, vocabulary)
     model.optimizer = build_optimizer(settings)
     model.optimizer.build(model.trainable_variables)
-    if settings.training.ema_decay:
-        model.weight_average = averaging.WeightAverage(
-            model.trainable_variables, settings.training.ema_decay
-        )
-    if settings.training.precision == "float16":
-        model.loss_scale = loss_scaling.LossScale()
     return model
 
 

@@ -126,7 +126,7 @@ def _shuffled(
         digest = hashlib.sha256(name.encode()).digest()
         # The one generator of numpy whose numbers are promised to stay.
         rng = np.random.RandomState(np.frombuffer(digest, np.uint32))
-        pass
+        rng.shuffle(order)
     return order
 
 

@@ -48,6 +48,10 @@ def build_strategy(settings: config.TrainingConfig) -> tf.distribute.Strategy:
         return tf.distribute.MultiWorkerMirroredStrategy()
     if settings.strategy == "tpu":
         return _build_tpu_strategy(settings.tpu)
+    gpus = tf.config.list_physical_devices("GPU")
+    if len(gpus) > 1:
+        # TensorFlow would reserve the memory of all of them.
+        tf.config.set_visible_devices(gpus[:1], "GPU")
     return tf.distribute.get_strategy()
 
 
@@ -196,11 +200,22 @@ def compiles_with_xla(settings: config.TrainingConfig) -> bool:
 
     A compiled step on a CPU is several times slower than an ordinary one. TPUs
     compile everything anyway.
+
+    Raises:
+        ConfigError: if it cannot: a compiled step of several replicas needs
+            GPUs, whose collectives XLA knows.
     """
+    has_gpu = bool(tf.config.list_logical_devices("GPU"))
     if settings.jit_compile == "auto":
-        is_tpu = settings.strategy == "tpu"
-        return bool(tf.config.list_logical_devices("GPU")) and not is_tpu
-    return settings.jit_compile == "on"
+        return has_gpu and settings.strategy != "tpu"
+    is_on = settings.jit_compile == "on"
+    if is_on and not has_gpu and settings.strategy != "one_device":
+        raise config.ConfigError(
+            "`training.jit_compile` can be `on` for one device or for GPUs. "
+            f"Received: strategy={settings.strategy} without a GPU. Set it to "
+            "`auto`."
+        )
+    return is_on
 
 
 def device_description(strategy: tf.distribute.Strategy) -> str:

@@ -27,6 +27,8 @@ SAFE_TO_CHANGE = frozenset(
         "training.save_checkpoints_steps",
         "training.keep_checkpoints",
         "training.peak_flops",
+        "training.num_micro_batches",
+        "training.jit_compile",
         "data.dataset_dir",
     }
 )
@@ -56,7 +58,9 @@ def check(
         _require_same_run(model_dir, settings)
         if (model_dir / "vocab.txt").exists():
             require_same_vocabulary(model_dir, vocabulary)
-    elif model_dir.is_dir() and any(model_dir.iterdir()):
+    elif model_dir.is_dir() and any(
+        atomic.PARTIAL_MARK not in path.name for path in model_dir.iterdir()
+    ):
         raise ModelDirError(
             f"{model_dir} is not empty and holds no config.json of a run. "
             "Choose a new or empty --model_dir."
@@ -102,12 +106,9 @@ def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
 def _write_settings(
     model_dir: pathlib.Path, settings: config.ExperimentConfig
 ) -> None:
-    # Made beside and renamed in, so that a kill leaves an empty folder or a
-    # claimed one.
     model_dir.mkdir(parents=True, exist_ok=True)
-    temporary = model_dir.with_name(f".{model_dir.name}.config.json")
-    temporary.write_text(config.to_json(settings), "utf-8")
-    temporary.replace(model_dir / "config.json")
+    with atomic.replacing_file(model_dir / "config.json") as partial:
+        partial.write_text(config.to_json(settings), "utf-8")
 
 
 def _require_same_run(

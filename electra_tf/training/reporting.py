@@ -164,7 +164,12 @@ def drop_lines_after(path: pathlib.Path, step: int) -> None:
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The metrics of a run, one mapping per line; a last half line is left."""
+    """The metrics of a run, one mapping per line; a last half line is left.
+
+    A run that was stopped before its first log has no file and no metrics.
+    """
+    if not path.exists():
+        return []
     lines = []
     for text in path.read_text("utf-8").splitlines():
         try:

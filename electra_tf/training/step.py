@@ -31,6 +31,9 @@ from electra_tf.training import replica_variables
 
 Tensors = dict[str, tf.Tensor]
 
+# Added to the weights before dividing, as in the original.
+_WEIGHT_EPSILON = 1e-6
+
 
 class LossSums(NamedTuple):
     """What a model computes for one micro-batch.
@@ -233,7 +236,7 @@ class TrainableModel(keras.Model, abc.ABC):
         # batch (or of the replica, with `means_per_replica`).
         return tf.add_n(
             [
-                factor * sums[name] / (weights[name] + 1e-6)
+                factor * weighted_mean(sums[name], weights[name])
                 for name, factor in self.loss_coefficients.items()
             ]
         )
@@ -285,17 +288,33 @@ class TrainableModel(keras.Model, abc.ABC):
             self.weight_average.update()
 
 
+def weighted_mean(total: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
+    """`total / (weight + 1e-6)`, the original's guarded mean."""
+    return total / (weight + _WEIGHT_EPSILON)
+
+
 def as_one_stream(features: Tensors) -> Tensors:
-    """Gives `[B, S]` features the leading axis of a single stream.
+    """Makes `[B, S]` features the one stream of this replica.
 
     Args:
-        features: name to `[B, S]` tensor.
+        features: name to `[B, S]` tensor, B and S static.
 
     Returns:
-        Name to `[1, B, S]`, and `stream_ids` `[1]`.
+        Name to `[1, B, S]`, and `stream_ids` `[1]`, the replica's number.
+
+    Raises:
+        ValueError: if a size is not known when tracing.
     """
+    for name, value in features.items():
+        if None in value.shape:
+            raise ValueError(
+                f"`{name}` must have a static shape [B, S], because masks and "
+                f"dropout are drawn for it. Received: {value.shape}. Use "
+                "`batch(B, drop_remainder=True)` on rows of equal length."
+            )
+    replica = tf.distribute.get_replica_context().replica_id_in_sync_group
     stream = {name: value[tf.newaxis] for name, value in features.items()}
-    return stream | {"stream_ids": tf.zeros([1], tf.int64)}
+    return stream | {"stream_ids": tf.reshape(tf.cast(replica, tf.int64), [1])}
 
 
 def _split(tensor: tf.Tensor, count: int) -> tf.Tensor:

@@ -19,6 +19,7 @@ from electra_tf.inputs import masking
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import objective as objective_lib
+from electra_tf.training import step as step_lib
 from electra_tf.verification import comparison
 from electra_tf.verification import fed_model
 from electra_tf.verification import reference
@@ -83,7 +84,7 @@ def compute_outputs(
     outputs |= _discriminator_outputs(model, prepared)
     weights = model.loss_weights(prepared)
     means = {
-        name: losses.weighted_mean(total, weights[name])
+        name: step_lib.weighted_mean(total, weights[name])
         for name, total in sums.losses.items()
     }
     outputs["mlm_loss"] = means["gen_loss"]
@@ -187,7 +188,7 @@ def _losses_by_row(
     rows = [slice(row, row + 1) for row in range(logits.shape[0])]
     return np.array(
         [
-            losses.weighted_mean(
+            step_lib.weighted_mean(
                 losses.replaced_token_loss(
                     logits[row], is_fake[row], weights[row]
                 ),

@@ -4,7 +4,6 @@ Kills at every stage, signals, a full disk, broken records, lost workers.
 """
 
 import os
-import pathlib
 import resource
 import shutil
 import signal

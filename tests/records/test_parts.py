@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from electra_tf.records import parts
+from electra_tf.records import readers
 from electra_tf.records.corpus import open_corpus
 from electra_tf.records.parts import PartTask
 from electra_tf.records.plan import build_plan
@@ -47,6 +48,27 @@ def test_examples_are_found_by_their_number(plan):
     assert sum(tokens for _, tokens in reports) == sum(
         report.num_corpus_tokens.values()
     )
+
+
+def test_pieces_of_a_document_stay_on_one_side(plan, tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(parts, "_BATCH_CHARACTERS", 250)
+    plan = dataclasses.replace(plan, validation_fraction=0.5)
+    sides = set()
+    for index in range(8):
+        path = tmp_path / f"{index}.txt"
+        lines = [f"document {index} line {line}" for line in range(100)]
+        path.write_text("\n".join(lines))
+        unit = open_corpus(str(path)).sources
+        one = dataclasses.replace(plan, units=(unit,) * 8)
+        task = PartTask(index, "x")
+        report = parts.build_part(one, task, tokenize, lambda *content: None)
+        counts = report.num_documents
+        assert sorted(counts.values()) == [0, 1]
+        side = max(counts, key=lambda split: counts[split])
+        assert report.num_corpus_tokens[side] == 400
+        sides.add(side)
+    assert sides == {"train", "validation"}
 
 
 def test_token_counts_are_those_of_the_examples(plan):

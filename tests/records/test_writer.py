@@ -147,6 +147,12 @@ def test_every_shard_mixes_the_whole_corpus(settings, tmp_path, many_units):
         assert len(np.flatnonzero(np.diff(shard))) > 20, "not shuffled"
 
 
+def test_shards_of_many_units_are_balanced(settings, many_units):
+    for split, manifest in writer.build_dataset(settings).items():
+        sizes = [shard.num_examples for shard in manifest.shards]
+        assert max(sizes) - min(sizes) <= 1, split
+
+
 def test_overflow_is_kept_on_request(settings, tmp_path):
     manifests = writer.build_dataset(
         dataclasses.replace(settings, keep_overflow=True)
