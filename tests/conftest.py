@@ -38,4 +38,9 @@ def oracles() -> pathlib.Path:
 @pytest.fixture
 def two_devices() -> tf.distribute.MirroredStrategy:
     """A MirroredStrategy over two logical CPUs."""
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    from electra_tf import config
+    from electra_tf.training import distribution
+
+    return distribution.build_strategy(
+        config.TrainingConfig(strategy="mirrored")
+    )

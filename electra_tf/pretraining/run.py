@@ -316,12 +316,20 @@ class _Run:
             "best_checkpoint": best and best.name,
         }
         text = json.dumps(summary, indent=2) + "\n"
-        with atomic.replacing_file(self.model_dir / "summary.json") as partial:
-            partial.write_text(text, "utf-8")
-        picture = curves.draw_training_curves(self.model_dir)
+        path = self.model_dir / "summary.json"
+        try:
+            with atomic.replacing_file(path) as partial:
+                partial.write_text(text, "utf-8")
+            picture = curves.draw_training_curves(self.model_dir)
+        except OSError as error:
+            raise OSError(
+                f"Step {self.loop.step} is done and saved, but {path} or the "
+                f"picture beside it could not be written: {error}. Free space "
+                "and start the same command again to make them."
+            ) from error
         report.say(
             f"Step {self.loop.step} after {seconds / 60:.1f} minutes. Wrote "
-            f"{self.model_dir / 'summary.json'} and {picture}."
+            f"{path} and {picture}."
         )
 
 

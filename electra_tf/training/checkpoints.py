@@ -310,4 +310,6 @@ def _damaged(checkpoint: pathlib.Path, error: Exception) -> CheckpointError:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    # Where in a graph it happened tells the user nothing.
+    return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)

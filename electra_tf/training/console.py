@@ -115,7 +115,7 @@ class Table:
         line = (
             f"{_LABELS[split]} {step:>{len(self._total)}}/{self._total} "
             f"{format_time(seconds_left):>9}{numbers}"
-        )
+        ).rstrip()
         is_due = self._num_lines % _LINES_PER_HEADING == 0
         self._num_lines += 1
         return [self.heading(), line] if is_due else [line]

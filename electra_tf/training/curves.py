@@ -64,7 +64,8 @@ def _draw_panel(
             if points:
                 label = "held-out" if split == "validation" else "training"
                 if len(names) > 1:
-                    label = f"{name.removeprefix('disc_')}, {label}"
+                    short = name.removeprefix("disc_").removesuffix("_accuracy")
+                    label = f"{short}, {label}"
                 axis.plot(
                     *zip(*points, strict=True),
                     style,

@@ -41,8 +41,9 @@ def build_strategy(settings: config.TrainingConfig) -> tf.distribute.Strategy:
     tf.get_logger().setLevel(logging.WARNING)
     if settings.strategy == "mirrored":
         kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-        devices = [d.name for d in tf.config.list_logical_devices(kind)]
-        return tf.distribute.MirroredStrategy(devices)
+        return _mirrored_strategy(
+            tuple(d.name for d in tf.config.list_logical_devices(kind))
+        )
     if settings.strategy == "multi_worker":
         _check_cluster(os.environ.get("TF_CONFIG", ""))
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -53,6 +54,16 @@ def build_strategy(settings: config.TrainingConfig) -> tf.distribute.Strategy:
         # TensorFlow would reserve the memory of all of them.
         tf.config.set_visible_devices(gpus[:1], "GPU")
     return tf.distribute.get_strategy()
+
+
+@functools.cache
+def _mirrored_strategy(
+    devices: tuple[str, ...],
+) -> tf.distribute.MirroredStrategy:
+    """One for the whole process: TensorFlow numbers the collectives of each
+    anew, and those of a second one clash with what it remembers of the first.
+    """
+    return tf.distribute.MirroredStrategy(devices)
 
 
 def _check_cluster(text: str) -> None:

@@ -29,6 +29,9 @@ from electra_tf.training import reporting
 from electra_tf.training import step as step_lib
 from electra_tf.training import stopping
 
+# Longest stay in the compiled loop: who sends SIGTERM often waits 30 seconds
+# before SIGKILL, and a checkpoint must be written in them.
+_MAX_LOOP_SECONDS = 10.0
 _STEP_STATISTICS = {"num_steps": 1, "gradient_norm": 1, "num_skipped_steps": 1}
 
 
@@ -176,7 +179,8 @@ class TrainingLoop:
         step = self.step
         clock = _Clock()
         while step < cadence.total:
-            first, step = step, step + cadence.num_next_steps(step)
+            count = cadence.num_next_steps(step)
+            first, step = step, step + min(count, self._num_prompt_steps(clock))
             with clock.measure(step - first):
                 self.run_steps(iterator, tf.constant(step - first))
                 statistics = self.statistics.read()
@@ -199,6 +203,13 @@ class TrainingLoop:
                 )
                 return False
         return True
+
+    def _num_prompt_steps(self, clock: "_Clock") -> int:
+        """Steps after which a request to stop is still answered in time."""
+        rate = distribution.mean_over_workers(
+            self.strategy, clock.seconds_per_step
+        )
+        return max(1, int(_MAX_LOOP_SECONDS / max(rate, 1e-6)))
 
     def _is_stopping(self, stop: stopping.StopRequest) -> bool:
         """Whether any worker was asked to stop: all must leave together."""
@@ -258,6 +269,8 @@ class _Clock:
 
     def __init__(self) -> None:
         self._is_traced = False
+        # Until it is known, one step at a time.
+        self.seconds_per_step = _MAX_LOOP_SECONDS
         self._seconds = 0.0
         self._steps = 0
 
@@ -266,8 +279,10 @@ class _Clock:
         start = time.monotonic()
         yield
         if self._is_traced:
-            self._seconds += time.monotonic() - start
+            seconds = time.monotonic() - start
+            self._seconds += seconds
             self._steps += num_steps
+            self.seconds_per_step = seconds / num_steps
         self._is_traced = True
 
     def lap(self) -> tuple[float, int]:

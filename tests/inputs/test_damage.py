@@ -25,10 +25,11 @@ def _consume(split, strategy=None):
     """Reads two epochs inside a traced step, as training does."""
     strategy = strategy or tf.distribute.get_strategy()
     order = streams.StreamOrder(split.shard_sizes, 4, 8, 1, 10)
-    dataset = strategy.distribute_datasets_from_function(
+    dataset = pipeline.distribute(
+        strategy,
         lambda context: pipeline.build_training_dataset(
             split, order, None, context
-        )
+        ),
     )
     iterator = iter(dataset)
 

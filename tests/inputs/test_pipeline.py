@@ -197,10 +197,11 @@ def test_a_mirrored_strategy_gives_each_replica_its_streams(
 ):
     split = make_split(SIZES)
     order = _order(split)
-    dataset = two_devices.distribute_datasets_from_function(
+    dataset = pipeline.distribute(
+        two_devices,
         lambda context: pipeline.build_training_dataset(
             split, order, None, context
-        )
+        ),
     )
     iterator = iter(dataset)
     traces = []

@@ -348,12 +348,17 @@ def test_a_second_phase_takes_longer_rows_and_keeps_the_weights(
     assert "16 rows became 32" in said
 
 
+def _names(model_dir):
+    paths = pathlib.Path(model_dir).rglob("*")
+    return sorted(p for p in paths if "tensorboard" not in p.parts)
+
+
 def _refused(settings, model_dir, error):
     """The message of a run that does not begin; it must leave nothing new."""
-    before = sorted(pathlib.Path(model_dir).rglob("*"))
+    before = _names(model_dir)
     with pytest.raises(error) as caught:
         run.pretrain(settings, model_dir)
-    assert sorted(pathlib.Path(model_dir).rglob("*")) == before
+    assert _names(model_dir) == before
     return str(caught.value)
 
 
@@ -440,6 +445,18 @@ def test_a_missing_dataset_is_named(tmp_path):
     message = _refused(settings, tmp_path / "new", FileNotFoundError)
     assert "nowhere" in message
     assert "build_pretraining_dataset.py" in message
+
+
+def test_a_disk_that_is_full_at_the_very_end_loses_nothing(
+    whole, dataset, monkeypatch
+):
+    def fail(model_dir):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(curves, "draw_training_curves", fail)
+    message = _refused(_whole_settings(dataset), whole[0], OSError)
+    assert "Step 16 is done and saved" in message
+    assert "No space left" in message
 
 
 @pytest.mark.parametrize("mistake", ["init_from", "vocab_size"])

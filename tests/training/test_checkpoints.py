@@ -165,6 +165,7 @@ def test_a_full_disk_gives_one_error_and_keeps_what_was_there(
     ):
         _save(tmp_path, 2, 2.0)
     assert "\n" not in str(caught.value)
+    assert "{{" not in str(caught.value)
     assert _steps(tmp_path) == [1]
     assert _hidden(tmp_path) == []
     variables = _variables(0.0)

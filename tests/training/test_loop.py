@@ -223,13 +223,31 @@ def test_only_traced_training_is_timed(monkeypatch):
         recorder._evaluate, take_a_minute, recorder._time
     )
     _run(loop, recorder, _cadence(9, log=3, save=2))
-    # Chunks: 2, 1 | 1, 2 | 2, 1. The first of all was traced.
+    # Calls: 1, 1, 1 | 1, 2 | 2, 1. The first of all was traced, and until a
+    # step has been timed they are taken one by one.
     timings = [timing for _, _, _, timing in recorder.written]
     assert timings == [
-        {"seconds": 1.0, "steps": 1},
+        {"seconds": 2.0, "steps": 2},
         {"seconds": 3.0, "steps": 3},
         {"seconds": 3.0, "steps": 3},
     ]
+
+
+def test_slow_steps_are_taken_few_at_a_time(monkeypatch):
+    loop = _loop()
+    clock, counts = [0.0], []
+    monkeypatch.setattr(loop_lib.time, "monotonic", lambda: clock[0])
+    run_steps = loop.run_steps
+
+    def take_four_seconds_each(iterator, num_steps):
+        run_steps(iterator, num_steps)
+        counts.append(int(num_steps))
+        clock[0] += 4.0 * float(num_steps)
+
+    loop.run_steps = take_four_seconds_each
+    _run(loop, Recorder(loop), _cadence(9, log=9))
+    # Ten seconds at most, so that a request to stop is answered soon.
+    assert counts == [1, 1, 2, 2, 2, 1]
 
 
 def test_a_loss_that_is_no_number_stops_before_anything_is_saved():

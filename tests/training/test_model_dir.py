@@ -97,6 +97,8 @@ SAFE = {
         "save_checkpoints_steps": 80,
         "keep_checkpoints": 81,
         "peak_flops": 1.5,
+        "num_micro_batches": 2,
+        "jit_compile": "off",
     },
     "data": {"dataset_dir": "elsewhere"},
 }
