@@ -186,7 +186,7 @@ class DataConfig:
 
     def __post_init__(self) -> None:
         _require_range("data.max_seq_length", self.max_seq_length, 8)
-        _require_range("data.num_streams", self.num_streams, 1)
+        _require_range("data.num_streams", self.num_streams, 1, 2**16)
         _require_range("data.shuffle_block", self.shuffle_block, 1)
 
 

@@ -43,6 +43,9 @@ EVALUATION = 8
 _NUM_PURPOSES = 16
 _MAX_SEED = 2**63 // _NUM_PURPOSES
 
+# Streams that a step has room for; part of every seed, so it never changes.
+MAX_STREAMS = 2**16
+
 # A dropout counter leaves this much room for the sites within one step.
 _MAX_SITES = 1024
 
@@ -80,7 +83,6 @@ def stream_seeds(
     purpose: int,
     step: tf.Tensor | int,
     stream_ids: tf.Tensor,
-    num_streams: int,
 ) -> tf.Tensor:
     """One stateless seed per stream, for one purpose at one step.
 
@@ -88,14 +90,14 @@ def stream_seeds(
         run_seed: seed of the run.
         purpose: one of this module's constants.
         step: scalar integer, the step or evaluation batch from 0.
-        stream_ids: `[n]` integer, streams as the input pipeline names them.
-        num_streams: streams of the whole run, C.
+        stream_ids: `[n]` integer, streams as the input pipeline names them,
+            below `MAX_STREAMS`.
 
     Returns:
-        `[n, 2]` int64; the counter is `step * num_streams + stream_id`.
+        `[n, 2]` int64; the counter is `step * MAX_STREAMS + stream_id`.
     """
     streams = tf.cast(stream_ids, tf.int64)
-    counters = tf.cast(step, tf.int64) * num_streams + streams
+    counters = tf.cast(step, tf.int64) * MAX_STREAMS + streams
     key = tf.constant(purpose_key(run_seed, purpose), tf.int64)
     return tf.stack([tf.fill(tf.shape(counters), key), counters], axis=1)
 
@@ -103,10 +105,11 @@ def stream_seeds(
 def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     """Uniform numbers of several consecutive streams, the same bits anywhere.
 
-    Philox makes four words from every value of a 128-bit counter. A stream
-    gets the values from `seed counter * groups` on, where `groups` is what its
-    shape needs, so consecutive streams are one contiguous draw: one call, and
-    yet each stream's numbers are its own. (A call per stream gives XLA 48
+    Philox makes four words from every value of a 128-bit counter. The step is
+    its high half. In the low half a stream gets the values from `stream *
+    groups` on, where `groups` is what its shape needs, so consecutive streams
+    are one contiguous draw: one call, and yet each stream's numbers are its
+    own. (A call per stream gives XLA 48
     copies of Philox to compile for 16 streams, ten seconds of it.)
 
     Args:
@@ -126,11 +129,11 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     _check_consecutive(seeds)
     num_streams, size = seeds.shape[0], math.prod(shape)
     groups = -(-size // _WORDS_PER_COUNT)
-    first_count = seeds[0, 1] * groups
+    step, first_stream = seeds[0, 1] // MAX_STREAMS, seeds[0, 1] % MAX_STREAMS
     bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=[num_streams, groups * _WORDS_PER_COUNT],
         key=tf.bitcast(seeds[0, :1], tf.uint64),
-        counter=tf.bitcast(tf.stack([first_count, 0]), tf.uint64),
+        counter=tf.bitcast(tf.stack([first_stream * groups, step]), tf.uint64),
         alg=_PHILOX,
         dtype=tf.uint32,
     )

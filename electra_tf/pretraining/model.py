@@ -37,9 +37,6 @@ OBJECTIVES: Mapping[
 }
 """Objective name to what builds it from its section of the config."""
 
-# More streams than any run has: a stream's randomness must not depend on how
-# many there are.
-_MAX_STREAMS = 2**20
 # Dropout sites of the discriminator come after those of the generator.
 _DISCRIMINATOR_SITES = 512
 
@@ -120,7 +117,7 @@ class PretrainingModel(step_lib.TrainableModel):
             if not is_training:
                 purpose += randomness.EVALUATION
             return randomness.stream_seeds(
-                self.seed, purpose, step, features["stream_ids"], _MAX_STREAMS
+                self.seed, purpose, step, features["stream_ids"]
             )
 
         inputs = {

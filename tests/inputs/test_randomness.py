@@ -12,17 +12,17 @@ from electra_tf.inputs import randomness
 
 def _draw(step, stream_ids, purpose=randomness.MASK_POSITIONS):
     seeds = randomness.stream_seeds(
-        7, purpose, step, tf.constant(stream_ids, tf.int64), num_streams=4
+        7, purpose, step, tf.constant(stream_ids, tf.int64)
     )
     return randomness.uniform_by_stream(seeds, (2, 5)).numpy()
 
 
 def test_stream_seeds_are_key_and_counter():
     seeds = randomness.stream_seeds(
-        3, randomness.GENERATOR_SAMPLE, 10, tf.constant([1, 3]), num_streams=4
+        3, randomness.GENERATOR_SAMPLE, 10, tf.constant([1, 3])
     )
-    # 3 * 16 + 2 and 10 * 4 + stream.
-    np.testing.assert_array_equal(seeds, [[50, 41], [50, 43]])
+    # 3 * 16 + 2 and 10 * 2**16 + stream.
+    np.testing.assert_array_equal(seeds, [[50, 655361], [50, 655363]])
     assert seeds.dtype == tf.int64
 
 
@@ -61,6 +61,18 @@ def test_draws_follow_the_stream_however_streams_are_dealt():
 )
 def test_another_name_gives_other_numbers(other):
     assert not np.isin(other(), _draw(6, [0])).any()
+
+
+def test_a_late_step_of_a_large_model_shares_no_count_with_another():
+    # 16 rows x 130 slots x 30522 entries, as Large samples, at step 2**31:
+    # step and stream are separate halves of the counter, neither overflows.
+    shape = (2, 3)
+    late = randomness.stream_seeds(1, 2, 2**31, tf.constant([0, 1]))
+    early = randomness.stream_seeds(1, 2, 0, tf.constant([0, 1]))
+    one = randomness.uniform_by_stream(late, shape).numpy()
+    assert not np.isin(one, randomness.uniform_by_stream(early, shape)).any()
+    largest = randomness.MAX_STREAMS * (16 * 130 * 30522 // 4)
+    assert largest < 2**63
 
 
 def test_uniform_numbers_are_uniform():
@@ -106,7 +118,7 @@ def test_uniform_numbers_have_equal_bits_eager_traced_and_compiled(
 def test_seeds_compile_with_a_step_that_is_a_tensor():
     @tf.function(jit_compile=True)
     def draw(step, stream_ids):
-        seeds = randomness.stream_seeds(7, 0, step, stream_ids, 4)
+        seeds = randomness.stream_seeds(7, 0, step, stream_ids)
         dropout = randomness.dropout_seed(7, step, 1, 2, 0, 1)
         return randomness.uniform_by_stream(seeds, (2, 5)), dropout
 
@@ -117,8 +129,8 @@ def test_seeds_compile_with_a_step_that_is_a_tensor():
 
 def test_steps_beyond_32_bits_keep_their_own_seeds():
     step = tf.constant(2**33 + 1, tf.int64)
-    seeds = randomness.stream_seeds(0, 0, step, tf.constant([0]), 8)
-    assert seeds.numpy()[0, 1] == (2**33 + 1) * 8
+    seeds = randomness.stream_seeds(0, 0, step, tf.constant([0]))
+    assert seeds.numpy()[0, 1] == (2**33 + 1) * randomness.MAX_STREAMS
 
 
 @pytest.mark.parametrize("run_seed", [-1, 2**59])
