@@ -28,3 +28,29 @@ def with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
         tf.data.experimental.AutoShardPolicy.OFF
     )
     return dataset.with_options(options)
+
+
+def input_options(
+    strategy: tf.distribute.Strategy,
+) -> tf.distribute.InputOptions | None:
+    """How a strategy should take its elements; None is its own way.
+
+    The iterators that a strategy adds to bring elements to its devices tune
+    themselves whatever the dataset says, and so can block when they are
+    deleted. `MirroredStrategy` can do without them: every replica then gets a
+    dataset of its own, with an input context of its own.
+
+    Args:
+        strategy: who receives the elements.
+
+    Returns:
+        The second argument of `strategy.distribute_datasets_from_function`.
+    """
+    if not isinstance(strategy, tf.distribute.MirroredStrategy):
+        return None
+    return tf.distribute.InputOptions(
+        experimental_fetch_to_device=False,
+        experimental_replication_mode=(
+            tf.distribute.InputReplicationMode.PER_REPLICA
+        ),
+    )

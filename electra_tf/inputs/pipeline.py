@@ -5,9 +5,9 @@ its shards in the background, one shuffled block ahead. The streams of a worker
 are interleaved one batch share at a time, parsed together, and cut into one
 element per local replica. Use it through
 
-    distribute(
-        strategy,
-        lambda context: build_training_dataset(split, order, position, context)
+    strategy.distribute_datasets_from_function(
+        lambda context: build_training_dataset(split, order, position, context),
+        options.input_options(strategy),
     )
 
 Evaluation: the examples of the held-out split in the order of the shards, the
@@ -22,7 +22,6 @@ B rows of a global batch, S tokens.
 import dataclasses
 import pathlib
 from collections.abc import Callable
-from collections.abc import Iterable
 
 import tensorflow as tf
 
@@ -188,33 +187,6 @@ def build_evaluation_dataset(
         deterministic=True,
     )
     return _deal(parsed, share, rows_per_stream, split.max_seq_length)
-
-
-def distribute(
-    strategy: tf.distribute.Strategy,
-    build_fn: Callable[[tf.distribute.InputContext], tf.data.Dataset],
-) -> Iterable:
-    """A dataset whose elements are dealt to the replicas of a strategy.
-
-    Args:
-        strategy: any strategy.
-        build_fn: an input context to one of this module's datasets.
-
-    Returns:
-        A distributed dataset; each of its elements is a global batch.
-    """
-    input_options = None
-    if isinstance(strategy, tf.distribute.MirroredStrategy):
-        # The iterators that a strategy adds to fetch elements to its devices
-        # tune themselves, which can block their deletion (`options.py`). This
-        # strategy can do without: every replica gets a dataset of its own.
-        input_options = tf.distribute.InputOptions(
-            experimental_fetch_to_device=False,
-            experimental_replication_mode=(
-                tf.distribute.InputReplicationMode.PER_REPLICA
-            ),
-        )
-    return strategy.distribute_datasets_from_function(build_fn, input_options)
 
 
 def num_evaluation_batches(num_examples: int, global_batch_size: int) -> int:

@@ -109,8 +109,8 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     its high half. In the low half a stream gets the values from `stream *
     groups` on, where `groups` is what its shape needs, so consecutive streams
     are one contiguous draw: one call, and yet each stream's numbers are its
-    own. (A call per stream gives XLA 48
-    copies of Philox to compile for 16 streams, ten seconds of it.)
+    own. (A call per stream would give XLA 48 copies of Philox to compile for
+    16 streams, ten seconds of it.)
 
     Args:
         seeds: `[n, 2]` int64 with a static n, as `stream_seeds` gives them for

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.inputs import options
 
 _LOST = (
     tf.errors.AbortedError,
@@ -128,7 +129,8 @@ def distribute_endless(
         build_fn: a worker's context to its dataset; one that ends begins anew.
     """
     return strategy.distribute_datasets_from_function(
-        lambda context: build_fn(context).repeat()
+        lambda context: build_fn(context).repeat(),
+        options.input_options(strategy),
     )
 
 

@@ -6,9 +6,11 @@ reproducible: without them, the file of a run that was killed and resumed
 equals that of one that was not.
 """
 
+import contextlib
 import json
 import pathlib
 import time
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
@@ -133,16 +135,22 @@ class _Progress:
         return per_step * (self._total_steps - step)
 
 
-def _append(path: pathlib.Path, text: str) -> None:
+@contextlib.contextmanager
+def _naming_file(path: pathlib.Path) -> Iterator[None]:
+    """Says which file could not be written, and that nothing is lost."""
     try:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text)
+        yield
     except OSError as error:
         raise OSError(
             f"{path} could not be written: {error}. Checkpoints are "
             "untouched. Free space or repair the disk, then start the same "
             "command again: it goes on from the last checkpoint."
         ) from error
+
+
+def _append(path: pathlib.Path, text: str) -> None:
+    with _naming_file(path), path.open("a", encoding="utf-8") as file:
+        file.write(text)
 
 
 def drop_lines_after(path: pathlib.Path, step: int) -> None:
@@ -159,7 +167,7 @@ def drop_lines_after(path: pathlib.Path, step: int) -> None:
         for line in read_lines(path)
         if line["step"] <= step
     ]
-    with atomic.replacing_file(path) as partial:
+    with _naming_file(path), atomic.replacing_file(path) as partial:
         partial.write_text("".join(kept), "utf-8")
 
 

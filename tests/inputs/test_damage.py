@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.inputs import damage
+from electra_tf.inputs import options
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
 from tests.inputs import conftest
@@ -25,11 +26,11 @@ def _consume(split, strategy=None):
     """Reads two epochs inside a traced step, as training does."""
     strategy = strategy or tf.distribute.get_strategy()
     order = streams.StreamOrder(split.shard_sizes, 4, 8, 1, 10)
-    dataset = pipeline.distribute(
-        strategy,
+    dataset = strategy.distribute_datasets_from_function(
         lambda context: pipeline.build_training_dataset(
             split, order, None, context
         ),
+        options.input_options(strategy),
     )
     iterator = iter(dataset)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.inputs import options
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
 from electra_tf.records.manifest import DatasetError
@@ -197,11 +198,11 @@ def test_a_mirrored_strategy_gives_each_replica_its_streams(
 ):
     split = make_split(SIZES)
     order = _order(split)
-    dataset = pipeline.distribute(
-        two_devices,
+    dataset = two_devices.distribute_datasets_from_function(
         lambda context: pipeline.build_training_dataset(
             split, order, None, context
         ),
+        options.input_options(two_devices),
     )
     iterator = iter(dataset)
     traces = []

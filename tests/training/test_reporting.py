@@ -122,6 +122,11 @@ def test_a_full_disk_names_the_file_and_the_remedy(tmp_path):
         pytest.raises(OSError, match=message),
     ):
         report.write("train", 10, METRICS)
+    with (
+        full_disk.largest_file(20),
+        pytest.raises(OSError, match=message),
+    ):
+        reporting.RunReport(tmp_path, 5, 100)
     # Half a line is on the disk; the next start drops it.
     _write_steps(tmp_path, [10], first_step=5)
     assert [json.loads(t)["step"] for t in path.read_text().splitlines()] == [
