@@ -119,11 +119,13 @@ def test_xla_is_for_gpus_unless_asked(jit_compile, strategy, expected):
 
 def test_a_distributed_dataset_has_no_end_and_static_shapes(two_devices):
     rows = np.arange(6).reshape(6, 1)
-    dataset = distribution.distribute_endless(
-        two_devices,
-        lambda context: tf.data.Dataset.from_tensor_slices(rows),
-    )
-    iterator = iter(dataset)
+
+    def build(context):
+        own = rows[context.input_pipeline_id :: context.num_input_pipelines]
+        assert len(own) == 3
+        return tf.data.Dataset.from_tensor_slices(own)
+
+    iterator = iter(distribution.distribute_endless(two_devices, build))
     seen = []
     for _ in range(5):
         values = two_devices.experimental_local_results(next(iterator))
