@@ -15,7 +15,7 @@ Commands:
 
 The first phase has a position table of 128 rows; the second keeps them and
 draws the other 384 anew. Each phase has its own schedule and optimizer.
-Hardware and time: about a quarter of Base's, a day on 16 TPUv3 chips.
+Hardware and time: a third of Base's tokens, so some 1.3 days on 16 TPUv3 chips.
 Expected: Base's, less a little; not run to the end with this code.
 """
 
