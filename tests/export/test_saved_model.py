@@ -102,7 +102,7 @@ def test_folder_holds_vocabulary_settings_and_config(exported, tiny_run):
     assert origin["precision"] == "float32"
 
 
-def test_saved_graph_has_no_python_no_device_and_no_compilation(exported):
+def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
     proto = saved_model_pb2.SavedModel()
     proto.ParseFromString((exported / "saved_model.pb").read_bytes())
     (meta,) = proto.meta_graphs
@@ -113,7 +113,10 @@ def test_saved_graph_has_no_python_no_device_and_no_compilation(exported):
         )
         if "traced_" not in function.signature.name:  # saving and restoring
             nodes += function.node_def
-            assert {node.device for node in function.node_def} == {""}
+            # The tokenizer asks for the CPU, which every server has: string
+            # operations exist nowhere else, and its tables stay with them.
+            devices = {node.device for node in function.node_def}
+            assert devices <= {"", "/device:CPU:0"}
     ops = {node.op for node in nodes}
     assert "MatMul" in ops
     assert not [op for op in ops if "PyFunc" in op or "Xla" in op]
