@@ -130,7 +130,7 @@ def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
 
 
 def test_model_dir_without_config_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="config.json"):
+    with pytest.raises(ValueError, match="No run in .*config.json"):
         saved_model.export_run(tmp_path, tmp_path / "new")
 
 
