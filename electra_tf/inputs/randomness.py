@@ -187,3 +187,27 @@ def dropout_seed(
     place = place * num_micro_batches + tf.cast(micro_batch, tf.int64)
     key = tf.constant(purpose_key(run_seed, DROPOUT), tf.int64)
     return tf.stack([key, place * _MAX_SITES])
+
+
+def dropout_bits(size: int, seed: tf.Tensor) -> tf.Tensor:
+    """Random words of one dropout site, the same bits anywhere.
+
+    The seed's counter is the high half of Philox's, so sites never overlap.
+    (`tf.random.stateless_uniform` would give as good bits for fifty graph
+    nodes a site instead of six, and a model has a hundred sites.)
+
+    Args:
+        size: words wanted, static.
+        seed: `[2]` int64, `dropout_seed` plus `[0, site]`.
+
+    Returns:
+        `[size]` int32, all values equally likely.
+    """
+    counter = tf.stack([tf.constant(0, tf.int64), seed[1]])
+    return tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=[size],
+        key=tf.bitcast(seed[:1], tf.uint64),
+        counter=tf.bitcast(counter, tf.uint64),
+        alg=_PHILOX,
+        dtype=tf.int32,
+    )

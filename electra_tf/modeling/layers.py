@@ -12,6 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from electra_tf.inputs import randomness
+
 LAYER_NORM_EPSILON = 1e-12
 
 
@@ -77,14 +79,7 @@ def dropout(
     if seed is None or threshold == 0:
         return inputs
     size = math.prod(inputs.shape)
-    bits = tf.random.stateless_uniform(
-        [-(-size // 2)],
-        seed,
-        minval=None,
-        maxval=None,
-        dtype=tf.int32,
-        alg="philox",
-    )
+    bits = randomness.dropout_bits(-(-size // 2), seed)
     halves = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
     is_kept = tf.reshape(halves >= threshold, inputs.shape)
     scale = tf.constant(65536 / (65536 - threshold), inputs.dtype)

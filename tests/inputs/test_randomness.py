@@ -115,6 +115,25 @@ def test_uniform_numbers_have_equal_bits_eager_traced_and_compiled(
         np.testing.assert_array_equal(eager, traced(seeds))
 
 
+def test_dropout_bits_are_equal_eager_traced_and_compiled():
+    seed = randomness.dropout_seed(3, 2**33, 1, 2, 0, 1)
+    eager = randomness.dropout_bits(1001, seed).numpy()
+    for jit_compile in (False, True):
+        traced = tf.function(
+            lambda given: randomness.dropout_bits(1001, given),
+            jit_compile=jit_compile,
+        )
+        np.testing.assert_array_equal(eager, traced(seed))
+
+
+def test_neighbouring_dropout_sites_share_no_word():
+    seed = randomness.dropout_seed(3, 5, 0, 1, 0, 1)
+    first = randomness.dropout_bits(4000, seed).numpy()
+    second = randomness.dropout_bits(4000, seed + tf.constant([0, 1], tf.int64))
+    # Two of 8000 random 32-bit words are equal with probability 0.007.
+    assert np.intersect1d(first, second.numpy()).size <= 1
+
+
 def test_seeds_compile_with_a_step_that_is_a_tensor():
     @tf.function(jit_compile=True)
     def draw(step, stream_ids):
