@@ -2,7 +2,7 @@
 
 A file of `configs/` returns an `ExperimentConfig` as a `ConfigDict`;
 `--config.section.field=value` overrides single fields; `freeze` turns the
-result into the dataclasses below, which refuse what cannot work before any
+result into frozen dataclasses, which refuse what cannot work before any
 graph exists. Names that users of the original know are kept.
 """
 
@@ -17,241 +17,18 @@ from typing import Any
 
 import ml_collections
 
-STRATEGIES = ("one_device", "mirrored", "multi_worker", "tpu")
-PRECISIONS = ("float32", "bfloat16", "float16")
-OPTIMIZERS = ("adam", "lamb")
-
-
-class ConfigError(ValueError):
-    """A setting that cannot work: says expected, received and remedy."""
-
-
-def _require(condition: bool, message: str) -> None:
-    if not condition:
-        raise ConfigError(message)
-
-
-def _require_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
-    _require(
-        value in choices,
-        f"`{field}` must be one of {', '.join(choices)}. Received: {value!r}.",
-    )
-
-
-def _require_range(
-    field: str, value: float, low: float, high: float = float("inf")
-) -> None:
-    _require(
-        low <= value <= high,
-        f"`{field}` must be {low} to {high}. Received: {value}.",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class EncoderConfig:
-    """Sizes of the discriminator's encoder (paper, Table 6)."""
-
-    vocab_size: int = 30522  # entries; 0 takes the dataset's vocabulary
-    embedding_size: int = 128  # width of the embedding tables
-    hidden_size: int = 256  # width of every layer
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 4
-    intermediate_size: int = 1024  # width of the feed-forward layer
-    max_position_embeddings: int = 512  # rows of the position table
-    type_vocab_size: int = 2  # segments
-    hidden_dropout_prob: float = 0.1  # 0-1, fraction dropped
-    attention_probs_dropout_prob: float = 0.1  # 0-1, fraction dropped
-    initializer_range: float = 0.02  # standard deviation, truncated normal
-
-    def __post_init__(self) -> None:
-        for name in ("embedding_size", "hidden_size", "num_hidden_layers",
-                     "num_attention_heads", "intermediate_size",
-                     "max_position_embeddings", "type_vocab_size"):  # fmt: skip
-            _require_range(f"encoder.{name}", getattr(self, name), 1)
-        _require_range("encoder.vocab_size", self.vocab_size, 0)
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            _require_range(f"encoder.{name}", getattr(self, name), 0, 0.99)
-        heads, width = self.num_attention_heads, self.hidden_size
-        _require(
-            width % heads == 0,
-            "`encoder.hidden_size` must be divisible by "
-            f"`encoder.num_attention_heads`. Received: hidden_size={width}, "
-            f"num_attention_heads={heads}. Use hidden_size="
-            f"{width // heads * heads or heads}, or change the heads.",
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class GeneratorConfig:
-    """The generator, as fractions of the discriminator (paper, 3.2)."""
-
-    generator_hidden_size: float = 0.25  # fraction of hidden_size
-    generator_layers: float = 1.0  # fraction of num_hidden_layers
-    untied_generator: bool = True  # False: one encoder serves both towers
-    untied_generator_embeddings: bool = False  # True: embeddings of its own
-    uniform_generator: bool = False  # samples uniformly, learns nothing
-
-    def __post_init__(self) -> None:
-        for name in ("generator_hidden_size", "generator_layers"):
-            _require_range(f"generator.{name}", getattr(self, name), 1e-3)
-        _require(
-            self.untied_generator or not self.untied_generator_embeddings,
-            "`generator.untied_generator_embeddings` needs "
-            "`generator.untied_generator`: one shared encoder has one set of "
-            "embeddings. Received: untied_generator=False, "
-            "untied_generator_embeddings=True. Set one of them otherwise.",
-        )
-        _require(
-            not self.uniform_generator or self.weight_tying == "embeddings",
-            "A uniform generator has no weights to tie or untie. Leave "
-            "`untied_generator` and `untied_generator_embeddings` alone.",
-        )
-
-    @property
-    def weight_tying(self) -> str:
-        """What both towers share: `none`, `embeddings` or `all`."""
-        if not self.untied_generator:
-            return "all"
-        return "none" if self.untied_generator_embeddings else "embeddings"
-
-    def encoder_config(self, discriminator: EncoderConfig) -> EncoderConfig:
-        """The generator's encoder sizes, derived as the original does.
-
-        Heads are 64 wide with at least one, the feed-forward layer is four
-        times the width. Untied embeddings have the generator's own width.
-        """
-        if self.weight_tying == "all":
-            return discriminator
-        width = int(
-            round(discriminator.hidden_size * self.generator_hidden_size)
-        )
-        depth = int(
-            round(discriminator.num_hidden_layers * self.generator_layers)
-        )
-        own = self.weight_tying == "none"
-        return dataclasses.replace(
-            discriminator,
-            hidden_size=width,
-            num_hidden_layers=max(depth, 1),
-            num_attention_heads=max(1, width // 64),
-            intermediate_size=4 * width,
-            embedding_size=width if own else discriminator.embedding_size,
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class MaskingConfig:
-    """Dynamic masking (paper, 3.1; the original's `pretrain_helpers.mask`)."""
-
-    mask_prob: float = 0.15  # 0-1, fraction of tokens chosen
-    replace_prob: float = 0.85  # 0-1, fraction of the chosen shown as [MASK]
-    # The original draws positions with replacement, so a position can be drawn
-    # twice and then receives the average of two sampled ids (rounded down).
-    draw_with_replacement: bool = False
-
-    def __post_init__(self) -> None:
-        _require_range("masking.mask_prob", self.mask_prob, 0.001, 0.9)
-        _require_range("masking.replace_prob", self.replace_prob, 0, 1)
-
-
-@dataclasses.dataclass(frozen=True)
-class ObjectiveConfig:
-    """What is learned: `name` is a key of `pretraining.model.OBJECTIVES`."""
-
-    name: str = "electra"  # joint replaced-token detection (paper, section 2)
-    gen_weight: float = 1.0  # weight of the generator's masked-LM loss
-    disc_weight: float = 50.0  # weight of the discriminator's loss, lambda
-    temperature: float = 1.0  # of the generator's softmax when sampling
-    disallow_correct: bool = False  # never sample the original token
-    # The original divides by the weights of each replica alone; ours by those
-    # of the global batch, so that replicas do not change the result.
-    means_per_replica: bool = False
-
-    def __post_init__(self) -> None:
-        _require_range("objective.gen_weight", self.gen_weight, 0)
-        _require_range("objective.disc_weight", self.disc_weight, 0)
-        _require_range("objective.temperature", self.temperature, 1e-3)
-
-
-@dataclasses.dataclass(frozen=True)
-class DataConfig:
-    """Where the records are and in which order they are read."""
-
-    dataset_dir: str = ""  # folder made by build_pretraining_dataset.py
-    max_seq_length: int = 128  # tokens per row, S; checked with the manifest
-    # Canonical streams, C: units of order, randomness, replicas and
-    # micro-batches. A run keeps C when the number of devices changes.
-    num_streams: int = 16
-    shuffle_block: int = 4096  # examples that a stream shuffles together
-
-    def __post_init__(self) -> None:
-        _require_range("data.max_seq_length", self.max_seq_length, 8)
-        _require_range("data.num_streams", self.num_streams, 1, 2**16)
-        _require_range("data.shuffle_block", self.shuffle_block, 1)
-
-
-@dataclasses.dataclass(frozen=True)
-class OptimizerConfig:
-    """Optimizer and schedule (the original's `optimization.py`)."""
-
-    name: str = "adam"  # `adam`: without bias correction; or `lamb`
-    learning_rate: float = 5e-4  # peak
-    num_warmup_steps: int = 10_000
-    lr_decay_power: float = 1.0
-    weight_decay_rate: float = 0.01
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-6
-    clip_norm: float = 1.0  # global norm of the reduced gradient
-
-    def __post_init__(self) -> None:
-        _require_choice("optimizer.name", self.name, OPTIMIZERS)
-        for name in ("learning_rate", "num_warmup_steps", "weight_decay_rate"):
-            _require_range(f"optimizer.{name}", getattr(self, name), 0)
-        for name in ("lr_decay_power", "epsilon", "clip_norm"):
-            _require_range(f"optimizer.{name}", getattr(self, name), 1e-12)
-        for name in ("beta_1", "beta_2"):
-            _require_range(f"optimizer.{name}", getattr(self, name), 0, 0.99999)
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainingConfig:
-    """How long, on what, how precisely, and what is kept."""
-
-    num_train_steps: int = 1_000_000
-    train_batch_size: int = 128  # rows over all replicas and micro-batches, B
-    num_micro_batches: int = 1  # parts whose gradients are accumulated
-    strategy: str = "one_device"  # one_device, mirrored, multi_worker or tpu
-    tpu: str = ""  # name or address for the `tpu` strategy; empty: local
-    precision: str = "float32"  # of products; weights and losses stay float32
-    jit_compile: str = "auto"  # XLA: `auto` (off on CPU), `on` or `off`
-    deterministic: bool = True  # deterministic kernels: equal seeds, equal bits
-    seed: int = 1  # of weights, order, masks, samples and dropout
-    ema_decay: float = 0.0  # 0 off; else decay per step of averaged weights
-    steps_per_loop: int = 50  # steps per call of the compiled loop
-    log_steps: int = 100
-    eval_steps: int = 5_000  # 0 never
-    num_eval_batches: int = 0  # 0 the whole validation split
-    save_checkpoints_steps: int = 1_000
-    keep_checkpoints: int = 3  # newest ones kept, beside the best
-    init_from: str = (
-        ""  # model_dir of another run: its weights, fresh optimizer
-    )
-    peak_flops: float = 0.0  # per device and second; 0: table or measurement
-
-    def __post_init__(self) -> None:
-        for name in ("num_train_steps", "train_batch_size", "num_micro_batches",
-                     "steps_per_loop", "log_steps", "save_checkpoints_steps",
-                     "keep_checkpoints"):  # fmt: skip
-            _require_range(f"training.{name}", getattr(self, name), 1)
-        for name in ("eval_steps", "num_eval_batches", "peak_flops", "seed"):
-            _require_range(f"training.{name}", getattr(self, name), 0)
-        _require_range("training.ema_decay", self.ema_decay, 0, 0.999999)
-        _require_choice("training.strategy", self.strategy, STRATEGIES)
-        _require_choice("training.precision", self.precision, PRECISIONS)
-        _require_choice(
-            "training.jit_compile", self.jit_compile, ("auto", "on", "off")
-        )
+from electra_tf.config_sections import OPTIMIZERS as OPTIMIZERS
+from electra_tf.config_sections import PRECISIONS as PRECISIONS
+from electra_tf.config_sections import STRATEGIES as STRATEGIES
+from electra_tf.config_sections import ConfigError as ConfigError
+from electra_tf.config_sections import DataConfig as DataConfig
+from electra_tf.config_sections import EncoderConfig as EncoderConfig
+from electra_tf.config_sections import GeneratorConfig as GeneratorConfig
+from electra_tf.config_sections import MaskingConfig as MaskingConfig
+from electra_tf.config_sections import ObjectiveConfig as ObjectiveConfig
+from electra_tf.config_sections import OptimizerConfig as OptimizerConfig
+from electra_tf.config_sections import TrainingConfig as TrainingConfig
+from electra_tf.config_sections import require
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,7 +46,7 @@ class ExperimentConfig:
     def __post_init__(self) -> None:
         length = self.data.max_seq_length
         rows = self.encoder.max_position_embeddings
-        _require(
+        require(
             length <= rows,
             "`data.max_seq_length` must not exceed "
             "`encoder.max_position_embeddings`. Received: "
@@ -277,7 +54,7 @@ class ExperimentConfig:
             "Raise the latter.",
         )
         batch, streams = self.training.train_batch_size, self.data.num_streams
-        _require(
+        require(
             batch % streams == 0,
             "`training.train_batch_size` must be a multiple of "
             f"`data.num_streams`. Received: train_batch_size={batch}, "
@@ -298,7 +75,7 @@ class ExperimentConfig:
         """
         parts = num_replicas * self.training.num_micro_batches
         streams = self.data.num_streams
-        _require(
+        require(
             streams % parts == 0,
             "`data.num_streams` must be a multiple of replicas x "
             "micro-batches, because a stream is never split. Received: "

@@ -109,7 +109,7 @@ def test_two_phases_differ_in_length_and_position_table():
         (
             {"generator": {"uniform_generator": True,
                            "untied_generator": False}},
-            "uniform generator has no weights",
+            "uniform_generator` has no weights",
         ),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 ORDER = (
+    "config_sections",
     "config",
     "original_hparams",
     "command_line",
