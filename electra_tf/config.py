@@ -29,6 +29,7 @@ from electra_tf.config_sections import ObjectiveConfig as ObjectiveConfig
 from electra_tf.config_sections import OptimizerConfig as OptimizerConfig
 from electra_tf.config_sections import TrainingConfig as TrainingConfig
 from electra_tf.config_sections import require
+from electra_tf.config_sections import require_choice as require_choice
 
 
 @dataclasses.dataclass(frozen=True)

@@ -182,22 +182,29 @@ class MaskingConfig:
             "`masking.whole_word` draws words without replacement. Received: "
             "draw_with_replacement=True as well. Set one of them to false.",
         )
+        require(
+            not (self.random_prob and self.draw_with_replacement),
+            "`masking.random_prob` needs positions that are drawn once: the "
+            "ids of a position drawn twice are averaged. Received: "
+            "draw_with_replacement=True as well. Set one of them to 0.",
+        )
 
 
 # Field of `ObjectiveConfig` to the objectives that read it; any other field is
 # read by all. A field that has no effect may not be set.
-_SAMPLING_OBJECTIVES = (
+_DETECTION_OBJECTIVES = (
     "electra",
     "electra_15",
     "two_stage",
     "adversarial",
-    "replace_mlm",
-    "all_tokens_mlm",
     "electric",
 )
+_PREDICTION_OBJECTIVES = ("replace_mlm", "all_tokens_mlm")
+_SAMPLING_OBJECTIVES = (*_DETECTION_OBJECTIVES, *_PREDICTION_OBJECTIVES)
 _FIELD_READERS = {
     "gen_weight": (*_SAMPLING_OBJECTIVES, "mlm"),
-    "disc_weight": _SAMPLING_OBJECTIVES,
+    "disc_weight": _DETECTION_OBJECTIVES,
+    "main_weight": _PREDICTION_OBJECTIVES,
     "temperature": _SAMPLING_OBJECTIVES,
     "final_temperature": _SAMPLING_OBJECTIVES,
     "temperature_steps": _SAMPLING_OBJECTIVES,
@@ -221,7 +228,10 @@ class ObjectiveConfig:
 
     name: str = "electra"  # joint replaced-token detection (paper, section 2)
     gen_weight: float = 1.0  # weight of the generator's masked-LM loss
-    disc_weight: float = 50.0  # weight of the main encoder's loss, lambda
+    disc_weight: float = 50.0  # weight of the discriminator's loss, lambda
+    # Weight of the main encoder's loss where it predicts tokens instead
+    # (replace_mlm, all_tokens_mlm).
+    main_weight: float = 1.0
     temperature: float = 1.0  # of the generator's softmax when sampling
     # Where the temperature has got, linearly, after so many steps; 0 constant.
     final_temperature: float = 1.0
@@ -240,9 +250,9 @@ class ObjectiveConfig:
     adversarial_full_step: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("gen_weight", "disc_weight", "adversarial_weight",
-                     "temperature_steps", "generator_steps",
-                     "adversarial_start_step"):  # fmt: skip
+        for name in ("gen_weight", "disc_weight", "main_weight",
+                     "adversarial_weight", "temperature_steps",
+                     "generator_steps", "adversarial_start_step"):  # fmt: skip
             require_range(f"objective.{name}", getattr(self, name), 0)
         for name in ("temperature", "final_temperature"):
             require_range(f"objective.{name}", getattr(self, name), 1e-3)

@@ -103,22 +103,6 @@ _ENCODER_FIELDS = (
 _MAX_STREAMS = 16
 
 
-class NotYetSupportedError(config.ConfigError):
-    """A setting of the original that this version has no part for.
-
-    Args:
-        missing: the part, and the setting that asks for it.
-    """
-
-    def __init__(self, missing: str) -> None:
-        super().__init__(
-            "Expected the replaced-token objective with a masked-LM or uniform "
-            f"generator. Received a request for the {missing}, which this "
-            "version does not have yet. Leave the setting out."
-        )
-        self.missing = missing
-
-
 def from_original_hparams(
     hparams: Mapping[str, Any],
 ) -> config.ExperimentConfig:
@@ -129,8 +113,6 @@ def from_original_hparams(
             original's defaults, which depend on `model_size` and `debug`.
 
     Raises:
-        NotYetSupportedError: for an objective or a generator that does not
-            exist here yet.
         ConfigError: for an unknown name (names the closest one), a setting
             that has its place elsewhere, or values that cannot work.
 
@@ -139,7 +121,6 @@ def from_original_hparams(
     (768, 768)
     """
     _refuse_unknown("hyperparameter", hparams, _known_names())
-    _refuse_missing_parts(hparams)
     _refuse_settings_of_other_places(hparams)
     sections: dict[str, dict[str, Any]] = {
         "encoder": _encoder_fields(hparams),
@@ -150,6 +131,8 @@ def from_original_hparams(
         section, field = place.split(".")
         value = hparams.get(name, debug_values.get(name, default))
         sections.setdefault(section, {})[field] = value
+    sections["objective"]["name"] = _objective_name(hparams)
+    sections["generator"]["two_tower_generator"] = _has_two_towers(hparams)
     batch_size = sections["training"]["train_batch_size"]
     if isinstance(batch_size, int):
         sections["data"]["num_streams"] = math.gcd(batch_size, _MAX_STREAMS)
@@ -173,20 +156,21 @@ def _refuse_unknown(
             )
 
 
-def _refuse_missing_parts(hparams: Mapping[str, Any]) -> None:
-    chosen = {
-        name: hparams.get(name, default)
-        for name, default in _OBJECTIVE_FIELDS.items()
-    }
-    if chosen["electric_objective"]:
-        missing = "Electric objective (electric_objective)"
-    elif chosen["two_tower_generator"]:
-        missing = "two-tower cloze generator (two_tower_generator)"
-    elif not chosen["electra_objective"]:
-        missing = "masked-LM objective (electra_objective false)"
-    else:
-        return
-    raise NotYetSupportedError(missing)
+def _objective_name(hparams: Mapping[str, Any]) -> str:
+    if _flag(hparams, "electric_objective"):
+        return "electric"
+    return "electra" if _flag(hparams, "electra_objective") else "mlm"
+
+
+def _has_two_towers(hparams: Mapping[str, Any]) -> bool:
+    # Electric turns it on by itself, as in the original.
+    return _flag(hparams, "two_tower_generator") or _flag(
+        hparams, "electric_objective"
+    )
+
+
+def _flag(hparams: Mapping[str, Any], name: str) -> bool:
+    return bool(hparams.get(name, _OBJECTIVE_FIELDS[name]))
 
 
 def _refuse_settings_of_other_places(hparams: Mapping[str, Any]) -> None:

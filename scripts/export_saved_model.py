@@ -1,7 +1,10 @@
-r"""Exports a run's discriminator as a SavedModel that takes raw text.
+r"""Exports a run's main tower as a SavedModel that takes raw text.
 
     python scripts/export_saved_model.py --model_dir=runs/tiny \\
         --export_dir=runs/tiny/export
+
+Which signatures it has depends on the run's objective; README.md in the export
+documents them.
 """
 
 import pathlib

@@ -2,6 +2,8 @@ r"""Shows which words of a text look replaced to an exported model.
 
     python scripts/score_text.py --saved_model=runs/tiny/export \\
         --text="The cat sat on the mat." --swap=mat:banana
+
+An export of the objective `electric` says how likely text and words are.
 """
 
 from absl import flags
@@ -18,7 +20,7 @@ _SWAP = flags.DEFINE_string(
     "swap",
     "",
     "WORD:REPLACEMENT. Also scores every text with the word's first "
-    "occurrence exchanged, and says how suspicious the new word is.",
+    "occurrence exchanged, and compares.",
 )
 _NUM_MARKED = flags.DEFINE_integer(
     "num_marked", 1, "Words to mark in each text.", lower_bound=1
@@ -29,19 +31,31 @@ def main() -> None:
     """Prints a table of words and the marked text for every text."""
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import display
+    from electra_tf.export import likelihood
+    from electra_tf.export import loaded_export
     from electra_tf.export import scoring
 
-    texts, swap = _TEXTS.value, _SWAP.value
+    texts, swap, num_marked = _TEXTS.value, _SWAP.value, _NUM_MARKED.value
     swaps = [scoring.swap_word(text, swap) for text in texts if swap]
-    scorer = scoring.Scorer(_SAVED_MODEL.value)
-    originals = scorer.score(texts)
-    swapped = scorer.score([change.data for change in swaps])
-    display.print_scored(originals, _NUM_MARKED.value)
+    changed = [change.data for change in swaps]
+    export = loaded_export.LoadedExport(_SAVED_MODEL.value)
+    if likelihood.SIGNATURE in export.signature_names:
+        likely = likelihood.score(export, texts)
+        display.print_likelihoods(likely, num_marked)
+        for before, after in zip(
+            likely, likelihood.score(export, changed), strict=False
+        ):
+            print(f"\nWith {swap}:\n")
+            display.print_likelihoods([after], num_marked)
+            print(display.describe_likelihood_swap(before, after))
+        return
+    originals = scoring.score(export, texts)
+    display.print_scored(originals, num_marked)
     for original, scored, change in zip(
-        originals, swapped, swaps, strict=False
+        originals, scoring.score(export, changed), swaps, strict=False
     ):
         print(f"\nWith {swap}:\n")
-        display.print_scored([scored], _NUM_MARKED.value)
+        display.print_scored([scored], num_marked)
         print(display.describe_swap(original, scored, change))
 
 

@@ -30,6 +30,30 @@ def test_every_config_states_command_hardware_and_expectation(path):
         assert word in text or word.lower() in text.lower()
 
 
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("adversarial", "annealed"),
+        ("adversarial", "straight_through"),
+        ("bert_base", "80_10_10"),
+        ("generators", "uniform"),
+        ("generators", "two_tower"),
+        ("weight_tying", "none"),
+        ("weight_tying", "embeddings"),
+    ],
+)
+def test_every_variant_of_a_config_is_another_run(name, argument):
+    assert _load(name, argument) != _load(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["adversarial", "bert_base", "generators", "weight_tying"]
+)
+def test_an_unknown_variant_is_refused(name):
+    with pytest.raises(config.ConfigError, match="must be one of.*'all_of_it'"):
+        _load(name, "all_of_it")
+
+
 def test_configs_hold_table_6_of_the_paper():
     rows = {
         "electra_small": (12, 256, 1024, 4, 128, 64, 0.15, 5e-4, 128, 10**6),

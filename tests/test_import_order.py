@@ -20,6 +20,7 @@ ORDER = (
     "training",
     "pretraining",
     "export",
+    "finetuning",
     "verification",
     "analysis",
 )

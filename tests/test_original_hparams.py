@@ -5,7 +5,6 @@ import json
 import pytest
 
 from electra_tf import config
-from electra_tf.original_hparams import NotYetSupportedError
 from electra_tf.original_hparams import from_original_hparams
 
 
@@ -118,17 +117,32 @@ def test_debug_shrinks_what_is_not_given():
 
 
 @pytest.mark.parametrize(
-    ("hparams", "pattern"),
+    ("hparams", "objective", "is_two_tower"),
     [
-        ({"electric_objective": True}, "Electric objective"),
-        ({"electra_objective": False}, "masked-LM objective"),
-        ({"two_tower_generator": True}, "two-tower cloze generator"),
+        ({}, "electra", False),
+        ({"electra_objective": True}, "electra", False),
+        ({"electra_objective": False}, "mlm", False),
+        ({"two_tower_generator": True}, "electra", True),
+        # Electric needs the two towers and brings them.
+        ({"electric_objective": True}, "electric", True),
+        (
+            {"electric_objective": True, "electra_objective": False},
+            "electric",
+            True,
+        ),
+        (
+            {"electric_objective": False, "electra_objective": False},
+            "mlm",
+            False,
+        ),
     ],
 )
-def test_parts_that_do_not_exist_yet_are_refused_by_name(hparams, pattern):
-    with pytest.raises(NotYetSupportedError, match=pattern):
-        from_original_hparams(hparams)
-    assert issubclass(NotYetSupportedError, config.ConfigError)
+def test_the_objective_flags_name_one_objective(
+    hparams, objective, is_two_tower
+):
+    settings = from_original_hparams(hparams)
+    assert settings.objective.name == objective
+    assert settings.generator.two_tower_generator == is_two_tower
 
 
 @pytest.mark.parametrize(
@@ -149,6 +163,10 @@ def test_parts_that_do_not_exist_yet_are_refused_by_name(hparams, pattern):
         ({"max_seq_length": 1024}, "max_position_embeddings=512"),
         ({"untied_generator": False, "untied_generator_embeddings": True},
          "one shared encoder"),
+        ({"untied_generator": False, "two_tower_generator": True},
+         "needs `untied_generator`"),
+        ({"uniform_generator": True, "electric_objective": True},
+         "At most one of"),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_one_clear_error(hparams, pattern):

@@ -6,12 +6,15 @@ from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
+from electra_tf.export import likelihood
 from electra_tf.export import scoring
 
 _MARK_STYLE = "bold red"
 # Marks stay visible where colours are not.
 _MARKS = (">>", "<<")
 _BAR_WIDTH = 30
+
+_Text = scoring.ScoredText | likelihood.LikelyText
 
 
 def print_scored(
@@ -23,17 +26,33 @@ def print_scored(
         texts: what to show.
         num_marked: most suspicious words to mark in each.
     """
-    console = rich_console.Console(highlight=False, markup=False)
+    console = _console()
     for scored in texts:
         marked = scored.most_suspicious(num_marked)
         console.print(build_table(scored, marked))
         console.print()
-        console.print(mark_words(scored, marked), soft_wrap=True)
-        if scored.num_truncated:
-            console.print(
-                f"({scored.num_truncated} pieces at the end were not scored: "
-                "the text is longer than the model takes)"
-            )
+        _print_marked(console, scored, marked)
+
+
+def print_likelihoods(
+    texts: Sequence[likelihood.LikelyText], num_marked: int = 1
+) -> None:
+    """Prints table, marked sentence and its pseudo-log-likelihood.
+
+    Args:
+        texts: what to show.
+        num_marked: least likely words to mark in each.
+    """
+    console = _console()
+    for scored in texts:
+        marked = scored.least_likely(num_marked)
+        console.print(build_likelihood_table(scored, marked))
+        console.print()
+        _print_marked(console, scored, marked)
+        console.print(
+            f"pseudo-log-likelihood {scored.pseudo_log_likelihood:.3f} "
+            "(lower: less likely)"
+        )
 
 
 def describe_swap(
@@ -60,8 +79,22 @@ def describe_swap(
     )
 
 
+def describe_likelihood_swap(
+    original: likelihood.LikelyText, scored: likelihood.LikelyText
+) -> str:
+    """A sentence about two texts, before and after an exchange of a word."""
+    before, after = (t.pseudo_log_likelihood for t in (original, scored))
+    if before == after:
+        return f"Both sentences are equally likely: {after:.3f}."
+    comparison = "less" if after < before else "more"
+    return (
+        f"The swapped sentence is {comparison} likely than the original: "
+        f"{after:.3f} against {before:.3f}."
+    )
+
+
 def mark_words(
-    scored: scoring.ScoredText, words: Sequence[scoring.ScoredWord]
+    scored: _Text, words: Sequence[scoring.ScoredWord | likelihood.LikelyWord]
 ) -> rich_text.Text:
     """The sentence with words between `>>` and `<<`, red where colours are.
 
@@ -103,6 +136,47 @@ def build_table(
             style=_MARK_STYLE if is_marked else None,
         )
     return table
+
+
+def build_likelihood_table(
+    scored: likelihood.LikelyText, marked: Sequence[likelihood.LikelyWord]
+) -> rich_table.Table:
+    """One line per word: the word and its log likelihood.
+
+    Args:
+        scored: the sentence.
+        marked: the words to emphasize.
+    """
+    table = rich_table.Table(box=None, pad_edge=False)
+    table.add_column("word", no_wrap=True)
+    table.add_column("log likelihood", justify="right")
+    table.add_column("", no_wrap=True)
+    for word in scored.words:
+        is_marked = word in marked
+        table.add_row(
+            rich_text.Text(_printable(scored.data[word.start : word.end])),
+            f"{word.log_likelihood:.3f}",
+            "<-- least likely" if is_marked else "",
+            style=_MARK_STYLE if is_marked else None,
+        )
+    return table
+
+
+def _console() -> rich_console.Console:
+    return rich_console.Console(highlight=False, markup=False)
+
+
+def _print_marked(
+    console: rich_console.Console,
+    scored: _Text,
+    words: Sequence[scoring.ScoredWord | likelihood.LikelyWord],
+) -> None:
+    console.print(mark_words(scored, words), soft_wrap=True)
+    if scored.num_truncated:
+        console.print(
+            f"({scored.num_truncated} pieces at the end were not scored: "
+            "the text is longer than the model takes)"
+        )
 
 
 def _printable(data: bytes) -> str:

@@ -2,9 +2,99 @@
 
 import json
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 from electra_tf.export import signatures
+
+
+class _Kind(NamedTuple):
+    """What a README says about one kind of tower.
+
+    Attributes:
+        title: headline.
+        summary: one paragraph.
+        example: Python that asks `model`.
+        notes: lines of a list, each with its line break.
+    """
+
+    title: str
+    summary: str
+    example: str
+    notes: str = ""
+
+
+_SCORE_EXAMPLE = """\
+text = "The cat sat on the banana."
+answer = model.signatures["score_text"](texts=tf.constant([text]))
+data = text.encode()
+for start, end, probability in zip(
+    answer["word_starts"][0].numpy(),
+    answer["word_ends"][0].numpy(),
+    answer["replaced_probability"][0].numpy(),
+):
+    if start >= 0:
+        print(data[start:end].decode(), round(float(probability), 3))"""
+_LIKELIHOOD_EXAMPLE = """\
+texts = ["The cat sat on the mat.", "The cat sat on the banana."]
+answer = model.signatures["likelihood_text"](texts=tf.constant(texts))
+print(answer["pseudo_log_likelihood"].numpy())  # lower: less likely"""
+_PREDICT_EXAMPLE = """\
+vocabulary = open("FOLDER/assets.extra/vocab.txt").read().splitlines()
+texts = tf.constant(["The cat sat on the banana."])
+rows = model.signatures["features_text"](texts=texts)
+ids = rows["input_ids"].numpy()
+ids[0, 2] = vocabulary.index("[MASK]")  # not with `replace_mlm`
+answer = model.signatures["predict_ids"](
+    input_ids=tf.constant(ids),
+    input_mask=rows["input_mask"],
+    segment_ids=tf.zeros_like(ids),
+)
+print([vocabulary[best] for best in answer["top_ids"][0, 2].numpy()])"""
+_FEATURES_EXAMPLE = """\
+texts = tf.constant(["The cat sat on the mat."])
+answer = model.signatures["features_text"](texts=texts)
+print(answer["sentence_features"].shape)"""
+
+_KINDS = {
+    "detector": _Kind(
+        "ELECTRA discriminator",
+        "Says for every token of a text how probable it is that someone "
+        "replaced it.",
+        _SCORE_EXAMPLE,
+    ),
+    "copying": _Kind(
+        "Masked language model of all tokens, with a copy mechanism",
+        "Says for every token of a text how probable it is that someone "
+        "replaced it: one minus the probability of its copy mechanism that "
+        "the token is the original.",
+        _SCORE_EXAMPLE,
+    ),
+    "energy": _Kind(
+        "Electric, an energy model of text",
+        "Says in one pass how likely each token of a text is, given all "
+        "others, and how likely the text.",
+        _LIKELIHOOD_EXAMPLE,
+        "- Log likelihoods are up to a constant per token, so compare texts "
+        "of about the\n  same number of tokens. A text without words has 0.\n",
+    ),
+    "masked_lm": _Kind(
+        "Masked language model",
+        "Says for every position of a text which tokens belong there.",
+        _PREDICT_EXAMPLE,
+        "- Training asked for tokens at masked positions alone. There `mlm` "
+        "showed mostly\n  [MASK], `replace_mlm` samples of a generator and "
+        "never [MASK].\n"
+        "- [MASK] in raw text is three pieces of text, not the token: put its "
+        "id into\n  rows of ids.\n",
+    ),
+    "encoder": _Kind(
+        "Text encoder",
+        "Turns a text into features.",
+        _FEATURES_EXAMPLE,
+    ),
+}
 
 _USE = """\
 ## Use
@@ -16,16 +106,7 @@ import tensorflow as tf
 import tensorflow_text  # registers its operations
 
 model = tf.saved_model.load("PATH_OF_THIS_FOLDER")
-text = "The cat sat on the banana."
-answer = model.signatures["score_text"](texts=tf.constant([text]))
-data = text.encode()
-for start, end, probability in zip(
-    answer["word_starts"][0].numpy(),
-    answer["word_ends"][0].numpy(),
-    answer["replaced_probability"][0].numpy(),
-):
-    if start >= 0:
-        print(data[start:end].decode(), round(float(probability), 3))
+{example}
 ```
 
 A server with TensorFlow Text in it serves the folder as it is, under a name
@@ -45,7 +126,7 @@ length, with `input_mask` 0.
 - Offsets count bytes of the UTF-8 input, so slice the encoded text. All pieces
   of a word carry the offsets of the whole word.
 - A text without words is answered for [CLS] and [SEP] alone.
-- Products run in {precision}; weights and outputs are float32.
+{notes}- Products run in {precision}; weights and outputs are float32.
 """
 
 _EXTRA = """\
@@ -57,8 +138,12 @@ the weights come from (export.json). The model itself needs none of them.
 """
 
 
-def signature_table() -> dict[str, Any]:
-    """Signature to purpose, inputs and outputs, as JSON takes it."""
+def signature_table(names: Sequence[str]) -> dict[str, Any]:
+    """Signature to purpose, inputs and outputs, as JSON takes it.
+
+    Args:
+        names: of the signatures that a model has, the default first.
+    """
     table = {
         name: {
             "purpose": documented.purpose,
@@ -66,13 +151,14 @@ def signature_table() -> dict[str, Any]:
             "outputs": _tensor_table(documented.outputs),
         }
         for name, documented in signatures.SIGNATURES.items()
+        if name in names
     }
-    return {"serving_default": table[signatures.DEFAULT_SIGNATURE]} | table
+    return {"serving_default": table[names[0]]} | table
 
 
-def render_signatures() -> str:
-    """The text of signatures.json."""
-    return json.dumps(signature_table(), indent=2) + "\n"
+def render_signatures(names: Sequence[str]) -> str:
+    """The text of signatures.json; arguments as `signature_table`."""
+    return json.dumps(signature_table(names), indent=2) + "\n"
 
 
 def render_readme(facts: Mapping[str, Any]) -> str:
@@ -81,27 +167,46 @@ def render_readme(facts: Mapping[str, Any]) -> str:
     Args:
         facts: what the export's export.json holds.
     """
+    kind = _KINDS[facts["kind"]]
     origin = (
         f"Weights: {facts['weights']} of `{facts['checkpoint']}`, step "
-        f"{facts['step']}. Made by electra_tf {facts['electra_tf']} with "
-        f"TensorFlow {facts['tensorflow']}."
+        f"{facts['step']}, trained with the objective `{facts['objective']}`. "
+        f"Made by electra_tf {facts['electra_tf']} with TensorFlow "
+        f"{facts['tensorflow']}."
     )
     major, minor, *_ = facts["tensorflow"].split(".")
-    use = _USE.format(version=f"{major}.{minor} or newer", **facts)
+    use = _USE.format(
+        version=f"{major}.{minor} or newer",
+        example=kind.example,
+        notes=kind.notes,
+        **facts,
+    )
+    names = facts["signatures"]
     return "\n".join(
         [
-            "# ELECTRA discriminator\n",
-            "Says for every token of a text how probable it is that someone "
-            "replaced it.\n",
+            f"# {kind.title}\n",
+            f"{kind.summary}\n",
             f"{origin}\n",
             "## Signatures\n",
-            "B texts, S tokens of the longest of them, D hidden width. "
-            "`serving_default` is "
-            f"`{signatures.DEFAULT_SIGNATURE}`.\n",
-            *(_section(name) for name in signatures.SIGNATURES),
+            "B texts, S tokens of the longest of them, D hidden width"
+            f"{_ranks(names)}. `serving_default` is `{names[0]}`.\n",
+            *(
+                _section(name)
+                for name in signatures.SIGNATURES
+                if name in names
+            ),
             use,
             _EXTRA,
         ]
+    )
+
+
+def _ranks(names: Sequence[str]) -> str:
+    is_ranked = any(
+        "top_ids" in signatures.SIGNATURES[name].outputs for name in names
+    )
+    return (
+        f", K = {signatures.NUM_PREDICTIONS} predictions" if is_ranked else ""
     )
 
 

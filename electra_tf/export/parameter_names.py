@@ -33,8 +33,8 @@ ORIGINAL_RULES: tuple[NameRule, ...] = (
         r"(.+/attention/self/)qkv/(kernel|bias)",
         (r"\1query/\2", r"\1key/\2", r"\1value/\2"),
     ),
-    NameRule(r"((?:electra|generator)/.+)", (r"\1",)),
-    NameRule(r"((?:discriminator|generator)_predictions/.+)", (r"\1",)),
+    NameRule(r"((?:electra|generator(?:_ltr|_rtl)?)/.+)", (r"\1",)),
+    NameRule(r"((?:discriminator|generator|cloze)_predictions/.+)", (r"\1",)),
 )
 """Our paths and the names in the original's TF1 checkpoints."""
 

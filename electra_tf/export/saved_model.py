@@ -1,4 +1,4 @@
-"""A checkpoint's discriminator as a SavedModel that takes raw text.
+"""A checkpoint's main tower as a SavedModel that takes raw text.
 
     export_dir/
         saved_model.pb, variables/     what TensorFlow loads
@@ -16,14 +16,16 @@ import pathlib
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 import electra_tf
 from electra_tf import config
 from electra_tf.export import documentation
 from electra_tf.export import self_check
 from electra_tf.export import serving_module
+from electra_tf.export import tower_answers
 from electra_tf.export import trained_run
-from electra_tf.modeling import discriminator as discriminator_lib
+from electra_tf.pretraining import objective as objective_lib
 from electra_tf.records import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -84,7 +86,7 @@ def export_run(
     export_dir: pathlib.Path,
     options: ExportOptions | None = None,
 ) -> ExportedModel:
-    """Exports the discriminator of a pre-training run.
+    """Exports the main tower of a pre-training run, whatever its objective.
 
     Args:
         model_dir: the run's folder: config.json, vocabulary, checkpoints.
@@ -103,7 +105,10 @@ def export_run(
     settings = model_dir_lib.load_settings(model_dir)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
     checkpoint = trained_run.find_checkpoint(model_dir, options.checkpoint)
-    discriminator = trained_run.load_discriminator(
+    objective = objective_lib.build_objective(settings)
+    step = checkpoints.step_of(checkpoint)
+    _warn_of_early_phase(objective, checkpoint, step)
+    tower = trained_run.load_main_tower(
         settings,
         vocabulary,
         checkpoint,
@@ -111,21 +116,21 @@ def export_run(
         options.use_average,
     )
     difference = save(
-        discriminator,
+        tower_answers.build_answers(objective, tower, vocabulary),
         vocabulary,
         settings,
         export_dir,
         options,
         origin={
             "checkpoint": f"{model_dir.resolve().name}/{checkpoint.name}",
-            "step": checkpoints.step_of(checkpoint),
+            "step": step,
         },
     )
     return ExportedModel(export_dir, checkpoint, difference)
 
 
 def save(
-    discriminator: discriminator_lib.Discriminator,
+    answers: tower_answers.TowerAnswers,
     vocabulary: vocabulary_lib.Vocabulary,
     settings: config.ExperimentConfig,
     export_dir: pathlib.Path,
@@ -135,7 +140,7 @@ def save(
     """Writes, checks and names a SavedModel.
 
     Args:
-        discriminator: built in `options.precision`, with its weights.
+        answers: of a tower built in `options.precision`, with its weights.
         vocabulary: the one that it was trained with.
         settings: of the run, kept beside the model.
         export_dir: folder to create.
@@ -152,9 +157,12 @@ def save(
     """
     _refuse_existing(export_dir)
     module = serving_module.ServingModule(
-        discriminator, tokenizer_lib.Tokenizer(vocabulary), options.max_length
+        answers, tokenizer_lib.Tokenizer(vocabulary), options.max_length
     )
     facts = origin | {
+        "objective": settings.objective.name,
+        "kind": answers.kind,
+        "signatures": list(answers.signature_names),
         "weights": "average" if options.use_average else "model",
         "precision": options.precision,
         "max_length": module.max_length,
@@ -189,10 +197,26 @@ def _write_companions(
     for path, text in {
         extra / "config.json": config.to_json(settings),
         extra / "export.json": origin,
-        folder / "signatures.json": documentation.render_signatures(),
+        folder / "signatures.json": documentation.render_signatures(
+            facts["signatures"]
+        ),
         folder / "README.md": documentation.render_readme(facts),
     }.items():
         path.write_text(text, "utf-8")
+
+
+def _warn_of_early_phase(
+    objective: objective_lib.Objective, checkpoint: pathlib.Path, step: int
+) -> None:
+    last = objective.phase_starts[-1]
+    if last and step <= last:
+        logging.warning(
+            "%s was made before the objective's last phase, which begins at "
+            "step %d. What earlier phases do not train is exported as it "
+            "stands.",
+            checkpoint,
+            last,
+        )
 
 
 def _refuse_existing(export_dir: pathlib.Path) -> None:

@@ -1,26 +1,22 @@
 """A client of an exported model: which words of a text are suspicious.
 
-    scored = Scorer(export_dir).score(["The cat sat on the banana."])[0]
+    export = loaded_export.LoadedExport(export_dir)
+    scored = scoring.score(export, ["The cat sat on the banana."])[0]
     print(scored.most_suspicious())
 
 A word is what the tokenizer splits at blanks, punctuation and CJK; its
-probability is that of its most suspicious piece. Imports nothing of this
-project, as any client would.
+probability is that of its most suspicious piece.
 """
 
-import os
-import pathlib
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
-import tensorflow_text  # noqa: F401  (registers the model's operations)
+
+from electra_tf.export import loaded_export
 
 _SIGNATURE = "score_text"
-# Texts that the model sees together; more would only cost memory.
-_MAX_BATCH = 32
 
 
 class ScoredWord(NamedTuple):
@@ -58,69 +54,34 @@ class ScoredText(NamedTuple):
         return tuple(ranked[:count])
 
 
-class Scorer:
-    """Scores texts with an exported model.
+def score(
+    export: loaded_export.LoadedExport, texts: Sequence[str | bytes]
+) -> list[ScoredText]:
+    """Scores every word of every text.
 
     Args:
-        export_dir: folder that `scripts/export_saved_model.py` made.
+        export: of a run whose objective detects replaced tokens.
+        texts: sentences; bytes are taken as UTF-8.
+
+    Returns:
+        One result per text, in their order.
 
     Raises:
-        FileNotFoundError: if there is no SavedModel.
-        ValueError: if it is not one of ours.
+        ValueError: if the model does not detect replaced tokens.
     """
-
-    def __init__(self, export_dir: str | os.PathLike[str]) -> None:
-        folder = pathlib.Path(export_dir)
-        if not (folder / "saved_model.pb").is_file():
-            raise FileNotFoundError(
-                "A SavedModel must be given, a folder with saved_model.pb. "
-                f"Received: {folder}. Make one with "
-                "scripts/export_saved_model.py."
-            )
-        # The signature alone would not keep the weights alive.
-        self._model = tf.saved_model.load(str(folder))
-        if _SIGNATURE not in self._model.signatures:
-            raise ValueError(
-                f"The SavedModel must have a signature {_SIGNATURE!r}. "
-                f"Received: {sorted(self._model.signatures)} in {folder}. "
-                "Make it with scripts/export_saved_model.py."
-            )
-        self._score = self._model.signatures[_SIGNATURE]
-
-    def score(self, texts: Sequence[str | bytes]) -> list[ScoredText]:
-        """Scores every word of every text.
-
-        Args:
-            texts: sentences; bytes are taken as UTF-8.
-
-        Returns:
-            One result per text, in their order.
-        """
-        encoded = [
-            text if isinstance(text, bytes)
-            # Bytes that were no UTF-8 on a command line become them again.
-            else text.encode("utf-8", "surrogateescape")
-            for text in texts
-        ]  # fmt: skip
-        scored: list[ScoredText] = []
-        for first in range(0, len(encoded), _MAX_BATCH):
-            batch = encoded[first : first + _MAX_BATCH]
-            answers = self._score(texts=tf.constant(batch, tf.string))
-            arrays = {name: value.numpy() for name, value in answers.items()}
-            for row, data in enumerate(batch):
-                scored.append(
-                    ScoredText(
-                        data,
-                        group_words(
-                            data,
-                            arrays["word_starts"][row],
-                            arrays["word_ends"][row],
-                            arrays["replaced_probability"][row],
-                        ),
-                        int(arrays["num_truncated"][row]),
-                    )
-                )
-        return scored
+    return [
+        ScoredText(
+            data,
+            group_words(
+                data,
+                row["word_starts"],
+                row["word_ends"],
+                row["replaced_probability"],
+            ),
+            int(row["num_truncated"]),
+        )
+        for data, row in export.answer_texts(_SIGNATURE, texts)
+    ]
 
 
 def group_words(
@@ -140,20 +101,33 @@ def group_words(
     Returns:
         The words in the order of the text.
     """
-    largest: dict[tuple[int, int], float] = {}
-    for start, end, probability in zip(
-        word_starts.tolist(),
-        word_ends.tolist(),
-        replaced_probability.tolist(),
-        strict=True,
+    pieces = join_pieces(word_starts, word_ends, replaced_probability)
+    return tuple(
+        ScoredWord(_decode(data[start:end]), start, end, max(values))
+        for (start, end), values in pieces.items()
+    )
+
+
+def join_pieces(
+    word_starts: np.ndarray, word_ends: np.ndarray, values: np.ndarray
+) -> dict[tuple[int, int], list[float]]:
+    """The values of each word's pieces, by the word's place in the text.
+
+    Args:
+        word_starts: `[S]` int, bytes; negative where there is no word.
+        word_ends: `[S]` int, bytes.
+        values: `[S]` float.
+
+    Returns:
+        First byte and byte after the word to its values, in order.
+    """
+    words: dict[tuple[int, int], list[float]] = {}
+    for start, end, value in zip(
+        word_starts.tolist(), word_ends.tolist(), values.tolist(), strict=True
     ):
         if start >= 0:
-            known = largest.get((start, end), 0.0)
-            largest[start, end] = max(known, probability)
-    return tuple(
-        ScoredWord(_decode(data[start:end]), start, end, probability)
-        for (start, end), probability in largest.items()
-    )
+            words.setdefault((start, end), []).append(value)
+    return words
 
 
 class Swap(NamedTuple):

@@ -1,17 +1,18 @@
-"""What an exported model computes, one method per signature.
+"""What an exported model computes: raw text or ids in, a tower's answers out.
 
-The methods produce the names that `signatures.SIGNATURES` documents. Batch and
-length are free. Nothing here keeps Keras objects in the exported graph: the
-module holds plain TensorFlow variables, so TensorFlow and TensorFlow Text
+Inputs and outputs have the names that `signatures.SIGNATURES` documents. Batch
+and length are free. Nothing here keeps Keras objects in the exported graph:
+the module holds plain TensorFlow variables, so TensorFlow and TensorFlow Text
 suffice to load it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from electra_tf.export import signatures
-from electra_tf.modeling import discriminator as discriminator_lib
+from electra_tf.export import tower_answers
 from electra_tf.text import tokenizer as tokenizer_lib
 
 # [CLS] and [SEP] around every text.
@@ -23,13 +24,13 @@ Tensors = dict[str, tf.Tensor]
 
 
 class ServingModule(tf.Module):
-    """A discriminator and its tokenizer behind the signatures of an export.
+    """A main tower and its tokenizer behind the signatures of an export.
 
-    Dropout is off. Called directly the methods run operation by operation;
-    `trace_signatures` turns them into the graphs that are exported.
+    `answer` runs operation by operation when called directly;
+    `trace_signatures` makes the graphs that are exported.
 
     Args:
-        discriminator: with its weights.
+        answers: of a tower with its weights.
         tokenizer: of the vocabulary that it was trained with.
         max_length: tokens, [CLS] and [SEP] among them, at which texts are
             cut: 3 to the rows of the position table, or 0 for all of them.
@@ -40,12 +41,13 @@ class ServingModule(tf.Module):
 
     def __init__(
         self,
-        discriminator: discriminator_lib.Discriminator,
+        answers: tower_answers.TowerAnswers,
         tokenizer: tokenizer_lib.Tokenizer,
         max_length: int = 0,
     ) -> None:
         super().__init__(name="electra")
-        embeddings = discriminator.encoder.embeddings
+        tower = answers.tower
+        embeddings = tower.encoder.embeddings
         self.num_positions: int = embeddings.max_position_embeddings
         self.vocab_size: int = embeddings.vocab_size
         self.num_segments: int = embeddings.type_vocab_size
@@ -56,73 +58,73 @@ class ServingModule(tf.Module):
             )
         self.max_length = max_length or self.num_positions
         self.tokenizer = tokenizer
-        self.model_variables = [
-            variable.value for variable in discriminator.variables
-        ]
-        # A bound method is not tracked, a layer would be saved whole.
-        self._discriminate = discriminator.__call__
+        self.model_variables = [variable.value for variable in tower.variables]
+        # A plain object is not tracked, a layer would be saved whole.
+        self._answers = answers
 
-    def score_text(self, texts: tf.Tensor) -> Tensors:
-        """Which words of raw text look replaced.
+    @property
+    def signature_names(self) -> tuple[str, ...]:
+        """What it offers; the first is what a client gets that names none."""
+        return self._answers.signature_names
 
-        Args:
-            texts: `[B]` string, UTF-8.
-
-        Returns:
-            Name to tensor, see `signatures`.
-        """
-        rows = self._tokenize(texts)
-        scores = self._score(*_as_one_segment(rows))
-        return rows | {"replaced_probability": scores["replaced_probability"]}
-
-    def score_ids(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-    ) -> Tensors:
-        """Which tokens look replaced.
+    def answer(self, signature: str, **inputs: tf.Tensor) -> Tensors:
+        """What a signature answers.
 
         Args:
-            input_ids: `[B, S]` int32, S at most the model's positions.
-            input_mask: `[B, S]` int32, 1 for tokens and 0 for padding.
-            segment_ids: `[B, S]` int32.
+            signature: one of `signature_names`.
+            **inputs: as `signatures.SIGNATURES` documents it: `texts`, `[B]`
+                string, or `[B, S]` int32 ids, S at most the model's positions.
 
         Returns:
-            Name to tensor, see `signatures`.
+            Name to tensor, all that the signature documents.
         """
-        checked = self._check_ids(input_ids, input_mask, segment_ids)
-        return self._score(checked, input_mask, segment_ids)
-
-    def features_text(self, texts: tf.Tensor) -> Tensors:
-        """Sentence and token features of raw text, as `score_text`."""
-        rows = self._tokenize(texts)
-        return rows | self._features(*_as_one_segment(rows))
-
-    def features_ids(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-    ) -> Tensors:
-        """Sentence and token features, as `score_ids`."""
-        checked = self._check_ids(input_ids, input_mask, segment_ids)
-        return self._features(checked, input_mask, segment_ids)
+        family = signature.rpartition("_")[0]
+        rows: Tensors = {}
+        if "texts" in inputs:
+            rows = self._tokenize(inputs["texts"])
+            ids = rows["input_ids"]
+            arguments = ids, rows["input_mask"], tf.zeros_like(ids)
+        else:
+            arguments = self._check_ids(**inputs)
+        outputs = rows | getattr(self._answers, family)(*arguments)
+        documented = signatures.SIGNATURES[signature].outputs
+        return {name: outputs[name] for name in documented}
 
     def trace_signatures(self) -> dict[str, Any]:
         """Signature name to traced function, what `tf.saved_model.save` takes.
 
-        Every function takes and returns exactly the documented names.
+        Every function takes and returns exactly the documented names. A
+        client that names none gets the tower's first.
         """
         functions = {}
-        for name, documented in signatures.SIGNATURES.items():
-            inputs = [_tensor_spec(tensor) for tensor in documented.inputs]
+        for name in self.signature_names:
+            inputs = signatures.SIGNATURES[name].inputs
             function = tf.function(
-                getattr(self, name), input_signature=inputs, autograph=False
+                self._as_function(name),
+                input_signature=[_tensor_spec(tensor) for tensor in inputs],
+                autograph=False,
             )
             functions[name] = function.get_concrete_function()
-        default = functions[signatures.DEFAULT_SIGNATURE]
+        default = functions[self.signature_names[0]]
         return {"serving_default": default} | functions
+
+    def _as_function(self, signature: str) -> Callable[..., Tensors]:
+        def answer_text(texts: tf.Tensor) -> Tensors:
+            return self.answer(signature, texts=texts)
+
+        def answer_ids(
+            input_ids: tf.Tensor,
+            input_mask: tf.Tensor,
+            segment_ids: tf.Tensor,
+        ) -> Tensors:
+            return self.answer(
+                signature,
+                input_ids=input_ids,
+                input_mask=input_mask,
+                segment_ids=segment_ids,
+            )
+
+        return answer_text if signature.endswith("_text") else answer_ids
 
     def _tokenize(self, texts: tf.Tensor) -> Tensors:
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts)
@@ -151,40 +153,18 @@ class ServingModule(tf.Module):
             padding
         )
 
-    def _score(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> Tensors:
-        logits = self._discriminate(input_ids, input_mask, segments).logits
-        # What stands at padding would depend on how much of it there is.
-        logits = tf.where(input_mask > 0, logits, signatures.PADDING_LOGIT)
-        return {
-            "replaced_probability": tf.sigmoid(logits),
-            "replaced_logits": logits,
-        }
-
-    def _features(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> Tensors:
-        output = self._discriminate(input_ids, input_mask, segments)
-        hidden = tf.cast(output.encoder_output.sequence_output, tf.float32)
-        is_token = (input_mask > 0)[:, :, tf.newaxis]
-        return {
-            # Not `hidden[:, 0]`, which a batch without rows does not have.
-            "sentence_features": tf.reshape(
-                hidden[:, :1], [tf.shape(hidden)[0], hidden.shape[-1]]
-            ),
-            "token_features": tf.where(is_token, hidden, 0.0),
-        }
-
     def _check_ids(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> tf.Tensor:
-        """The ids, after checks that only the running graph can make."""
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The same, after checks that only the running graph can make."""
         length = tf.shape(input_ids)[1]
         # An accelerator would look up zeros for ids that do not exist.
         checks = [
             _require_equal_shapes("input_mask", input_mask, input_ids),
-            _require_equal_shapes("segment_ids", segments, input_ids),
+            _require_equal_shapes("segment_ids", segment_ids, input_ids),
             tf.debugging.assert_less_equal(
                 length,
                 self.num_positions,
@@ -192,18 +172,11 @@ class ServingModule(tf.Module):
                 f"{self.num_positions} positions. Cut them.",
             ),
             _require_range("input_ids", input_ids, self.vocab_size),
-            _require_range("segment_ids", segments, self.num_segments),
+            _require_range("segment_ids", segment_ids, self.num_segments),
             _require_range("input_mask", input_mask, 2),
         ]
         with tf.control_dependencies(checks):
-            return tf.identity(input_ids)
-
-
-def _as_one_segment(
-    rows: Tensors,
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    input_ids = rows["input_ids"]
-    return input_ids, rows["input_mask"], tf.zeros_like(input_ids)
+            return tf.identity(input_ids), input_mask, segment_ids
 
 
 def _require_equal_shapes(

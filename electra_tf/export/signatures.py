@@ -1,13 +1,18 @@
 """The public format of an export: its signatures, and what each tensor means.
 
-`serving_module` computes exactly these names; the README and signatures.json
-beside an exported model are written from these tables.
+Which of the signatures an export has depends on what its main tower can say
+(`tower_answers`). `serving_module` computes exactly these names; the README
+and signatures.json beside an exported model are written from these tables.
+
+The last part of a signature's name says what it takes, `text` or `ids`.
 """
 
 from typing import NamedTuple
 
 # The logit where there is no token; its sigmoid is exactly zero in float32.
 PADDING_LOGIT = -10000.0
+# Predictions for every token, fewer where the vocabulary is smaller.
+NUM_PREDICTIONS = 5
 
 
 class TensorMeaning(NamedTuple):
@@ -15,7 +20,8 @@ class TensorMeaning(NamedTuple):
 
     Attributes:
         dtype: TensorFlow's name of it.
-        shape: in letters, B texts, S tokens of the longest, D hidden width.
+        shape: in letters, B texts, S tokens of the longest, D hidden width,
+            K predictions.
         meaning: one sentence.
     """
 
@@ -80,6 +86,24 @@ TENSORS = {
         "[B, S]",
         f"Logit of that probability; {PADDING_LOGIT:.0f} for padding.",
     ),
+    "token_log_likelihood": TensorMeaning(
+        "float32",
+        "[B, S]",
+        "Minus the token's energy: its log probability given all others, up "
+        "to a constant that the model does not know; 0 for [CLS], [SEP], "
+        "[MASK] and padding.",
+    ),
+    "pseudo_log_likelihood": TensorMeaning(
+        "float32", "[B]", "Their sum; the lower, the less likely the text."
+    ),
+    "top_ids": TensorMeaning(
+        "int32",
+        "[B, S, K]",
+        "The most probable original tokens, best first; 0 for padding.",
+    ),
+    "top_probabilities": TensorMeaning(
+        "float32", "[B, S, K]", "Their probabilities; 0 for padding."
+    ),
     "sentence_features": TensorMeaning(
         "float32", "[B, D]", "Last layer at the first token, [CLS]."
     ),
@@ -97,6 +121,7 @@ _ROWS = (
     "num_tokens",
     "num_truncated",
 )
+_LIKELIHOODS = ("token_log_likelihood", "pseudo_log_likelihood")
 _FEATURES = ("sentence_features", "token_features")
 
 SIGNATURES = {
@@ -110,6 +135,21 @@ SIGNATURES = {
         _IDS,
         ("replaced_probability", "replaced_logits"),
     ),
+    "likelihood_text": Signature(
+        "How likely raw text is, in one pass.",
+        ("texts",),
+        (*_ROWS, *_LIKELIHOODS),
+    ),
+    "likelihood_ids": Signature(
+        "How likely text is that was tokenized elsewhere, in one pass.",
+        _IDS,
+        _LIKELIHOODS,
+    ),
+    "predict_ids": Signature(
+        "Which token belongs at every position.",
+        _IDS,
+        ("top_ids", "top_probabilities"),
+    ),
     "features_text": Signature(
         "Sentence and token features of raw text.",
         ("texts",),
@@ -121,6 +161,3 @@ SIGNATURES = {
         _FEATURES,
     ),
 }
-
-# What a client gets that asks for no signature by name.
-DEFAULT_SIGNATURE = "score_text"

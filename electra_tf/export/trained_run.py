@@ -2,13 +2,13 @@
 
 import dataclasses
 import pathlib
+from typing import Any
 
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.modeling import discriminator as discriminator_lib
-from electra_tf.modeling import towers
 from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import objective as objective_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -46,14 +46,16 @@ def find_checkpoint(model_dir: pathlib.Path, which: str) -> pathlib.Path:
     return found
 
 
-def load_discriminator(
+def load_main_tower(
     settings: config.ExperimentConfig,
     vocabulary: vocabulary_lib.Vocabulary,
     checkpoint: pathlib.Path,
     precision: str = "float32",
     use_average: bool = False,
-) -> discriminator_lib.Discriminator:
-    """A checkpoint's discriminator, on the CPU.
+) -> Any:
+    """A checkpoint's main tower, on the CPU.
+
+    Nothing of the generator is built or read, unless the towers share it.
 
     Args:
         settings: the run's config.
@@ -62,6 +64,9 @@ def load_discriminator(
         precision: of the products, one of `config.PRECISIONS`; the run may
             have had another.
         use_average: take the moving average of the weights.
+
+    Returns:
+        What the objective's `build_main_tower` makes, see `towers.Towers`.
 
     Raises:
         ValueError: if average weights are asked of a run that kept none, or
@@ -81,14 +86,16 @@ def load_discriminator(
             "Put the vocab.txt of its dataset there."
         )
     encoder = dataclasses.replace(settings.encoder, vocab_size=vocabulary.size)
+    settings = dataclasses.replace(settings, encoder=encoder)
+    objective = objective_lib.build_objective(settings)
     # The CPU always has room, an accelerator may be in use.
     with tf.device("/CPU:0"):
-        discriminator = towers.build_discriminator(
+        tower = objective.build_main_tower(
             encoder, model_lib.dtype_policy(precision)
         )
         checkpoints.load_weights(
             checkpoint,
-            {variable.path: variable for variable in discriminator.variables},
+            {variable.path: variable for variable in tower.variables},
             prefix="average" if use_average else "model",
         )
-    return discriminator
+    return tower

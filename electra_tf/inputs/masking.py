@@ -5,7 +5,8 @@ section 3.1), in three steps that `mask_inputs` puts one after the other:
 
     candidates   `eligible_positions`: neither padding nor special tokens
     choice       `num_predictions` of them, by `draw_positions`
-    [MASK]       `apply_masks`: 85 % of the chosen; the others keep their token
+    [MASK]       `apply_masks`: 85 % of the chosen; the others keep their
+                 token, or some show a random one (BERT: 80, 10 and 10 %)
 
 One deliberate departure: positions are drawn without replacement. The original
 draws with replacement, so that one position can fill several slots and its
@@ -13,8 +14,8 @@ sampled tokens are then averaged to an id that nobody sampled;
 `draw_positions_with_replacement` and the averaging in `scatter_update` do the
 same for comparison.
 
-Another way of choosing (whole words, spans) is another function beside
-`draw_positions` that returns positions and weights; the rest stays.
+Another way of choosing is another function with the signature of
+`draw_positions`; the rest stays. `word_masking.py` has one for whole words.
 
 Rows are flat here: B counts the rows of all streams on a replica. Shapes: B
 rows, S tokens, P slots of a row, D features. A slot that a short row does not
@@ -47,6 +48,7 @@ class MaskedInputs(NamedTuple):
     masked_positions: tf.Tensor  # [B, P] int32, 0 in unused slots
     masked_ids: tf.Tensor  # [B, P] int32, original ids, 0 in unused slots
     masked_weights: tf.Tensor  # [B, P] float32, 1 in used slots, else 0
+    eligible: tf.Tensor  # [B, S] bool, positions that may be chosen
 
 
 def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
@@ -184,28 +186,51 @@ def apply_masks(
     replace_uniform: tf.Tensor,
     mask_id: int,
     replace_prob: float = 0.85,
+    *,
+    eligible: tf.Tensor,
+    random_prob: float = 0.0,
+    random_ids: tf.Tensor | None = None,
 ) -> MaskedInputs:
     """Puts [MASK] at most of the chosen positions and notes what was there.
+
+    Every slot decides for itself, the pieces of one word too, as in BERT.
 
     Args:
         inputs: `input_ids`, `input_mask`, `segment_ids`, each `[B, S]` int32.
         positions: `[B, P]` int32, 0 in unused slots.
         weights: `[B, P]` float32, 1 in used slots and 0 in others.
         replace_uniform: `[B, P]` float32; a slot below `replace_prob` shows
-            [MASK], any other keeps its token (the original never puts a
-            random token in).
+            [MASK], from there to `replace_prob + random_prob` a random token,
+            any other keeps its token.
         mask_id: id of [MASK].
         replace_prob: fraction of the chosen tokens to replace, 0-1.
+        eligible: `[B, S]` bool, the positions that could have been chosen.
+        random_prob: fraction of the chosen tokens to show a random one, 0-1;
+            0.1 in BERT, 0 in the original.
+        random_ids: `[B, P]` int32 from `random_tokens`; None if `random_prob`
+            is 0.
 
     Returns:
         The masked rows.
+
+    Raises:
+        ValueError: if just one of `random_prob` and `random_ids` is given.
     """
+    if (random_prob > 0) != (random_ids is not None):
+        raise ValueError(
+            "`random_ids` must be given if `random_prob` is above 0, and only "
+            f"then. Received: random_prob={random_prob}, random_ids="
+            f"{random_ids}. Draw them with `random_tokens`."
+        )
     original_ids = inputs["input_ids"]
-    is_replaced = tf.cast(replace_uniform < replace_prob, tf.float32)
-    mask_ids = tf.fill(tf.shape(positions), mask_id)
-    input_ids, _ = scatter_update(
-        original_ids, mask_ids, positions, weights * is_replaced
-    )
+    is_masked = replace_uniform < replace_prob
+    is_replaced = is_masked
+    shown_ids = tf.fill(tf.shape(positions), mask_id)
+    if random_ids is not None:
+        shown_ids = tf.where(is_masked, shown_ids, random_ids)
+        is_replaced = replace_uniform < replace_prob + random_prob
+    writes = weights * tf.cast(is_replaced, tf.float32)
+    input_ids, _ = scatter_update(original_ids, shown_ids, positions, writes)
     chosen_ids = tf.gather(original_ids, positions, batch_dims=1)
     return MaskedInputs(
         input_ids=input_ids,
@@ -215,7 +240,45 @@ def apply_masks(
         masked_positions=positions,
         masked_ids=chosen_ids * tf.cast(weights, tf.int32),
         masked_weights=weights,
+        eligible=eligible,
     )
+
+
+def random_tokens(
+    uniform: tf.Tensor, vocab_size: int, special_ids: Sequence[int]
+) -> tf.Tensor:
+    """Random entries of the vocabulary, for the slots that show one.
+
+    All entries but the special ones are equally likely, to within one of the
+    2**23 values of a uniform number. BERT draws special tokens too (5 of 30522
+    entries); we do not, since [MASK] is what the slot was not to show and a
+    [SEP] or [PAD] inside a sentence says nothing about words.
+
+    Args:
+        uniform: `[B, P]` float32 in `[0, 1)`.
+        vocab_size: entries of the vocabulary, V.
+        special_ids: ids never drawn, all of `vocabulary.special_ids`.
+
+    Returns:
+        `[B, P]` int32.
+
+    Raises:
+        ValueError: if a special id is outside the vocabulary, or none is left.
+    """
+    excluded = sorted(set(special_ids))
+    num_left = vocab_size - len(excluded)
+    if num_left < 1 or not set(excluded) <= set(range(vocab_size)):
+        raise ValueError(
+            "`special_ids` must be a part of the vocabulary. Received: "
+            f"special_ids={excluded}, vocab_size={vocab_size}. Take both from "
+            "one vocabulary."
+        )
+    # The product may round up to the number of entries itself.
+    ranks = tf.cast(uniform * num_left, tf.int32)
+    token_ids = tf.minimum(ranks, num_left - 1)
+    for special_id in excluded:  # ascending, so each step skips one id
+        token_ids += tf.cast(token_ids >= special_id, tf.int32)
+    return token_ids
 
 
 def mask_inputs(
@@ -228,6 +291,8 @@ def mask_inputs(
     mask_prob: float,
     replace_prob: float = 0.85,
     draw_fn: DrawFn = draw_positions,
+    random_prob: float = 0.0,
+    random_ids: tf.Tensor | None = None,
 ) -> MaskedInputs:
     """Chooses positions of every row and masks them.
 
@@ -240,6 +305,8 @@ def mask_inputs(
         mask_prob: fraction of the tokens to choose, 0-1.
         replace_prob: fraction of the chosen tokens to replace, 0-1.
         draw_fn: `draw_positions` or a function with its signature.
+        random_prob: fraction of the chosen tokens to show a random one, 0-1.
+        random_ids: `[B, P]` int32, those tokens; None if `random_prob` is 0.
 
     Returns:
         The masked rows; P is `replace_uniform.shape[1]`.
@@ -251,7 +318,15 @@ def mask_inputs(
     num = num_predictions(lengths, mask_prob, num_slots)
     positions, weights = draw_fn(eligible, num, position_uniform, num_slots)
     return apply_masks(
-        inputs, positions, weights, replace_uniform, mask_id, replace_prob
+        inputs,
+        positions,
+        weights,
+        replace_uniform,
+        mask_id,
+        replace_prob,
+        eligible=eligible,
+        random_prob=random_prob,
+        random_ids=random_ids,
     )
 
 
@@ -297,18 +372,24 @@ def scatter_update(
         is_writing = tf.logical_and(is_writing, weights > 0)
     writes = tf.cast(is_writing, tf.int32)
     # Sums of integers do not depend on the order in which a GPU adds them.
-    totals = _sum_by_position(updates * writes, positions, sequence)
-    counts = _sum_by_position(writes, positions, sequence)
+    totals = sum_by_position(updates * writes, positions, sequence)
+    counts = sum_by_position(writes, positions, sequence)
     is_written = counts > 0
     means = totals // tf.maximum(counts, 1)
     updated = tf.where(is_written, means, sequence)
     return updated, tf.cast(is_written, tf.int32)
 
 
-def _sum_by_position(
+def sum_by_position(
     values: tf.Tensor, positions: tf.Tensor, sequence: tf.Tensor
 ) -> tf.Tensor:
-    """Adds slot values `[B, P]` up at their positions `[B, S]`."""
+    """Adds values up at their positions in a row, `[B, S]` int32.
+
+    Args:
+        values: `[B, N]` int32.
+        positions: `[B, N]` int32, 0 to S - 1.
+        sequence: `[B, S]`; only its shape counts.
+    """
     num_rows, length = sequence.shape
     if num_rows is None:
         num_rows = tf.shape(sequence)[0]

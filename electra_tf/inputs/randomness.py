@@ -36,8 +36,9 @@ MASK_REPLACEMENT = 1  # which of them show [MASK]
 GENERATOR_SAMPLE = 2  # Gumbel noise of the sampled tokens
 DROPOUT = 3
 DATA_ORDER = 4  # order of shards and examples
-# Added to one of the first three for held-out batches, so that evaluation at
-# batch k repeats nothing of training step k.
+MASK_RANDOM_TOKEN = 5  # random tokens shown instead of [MASK]
+# Added to the purposes of masks and samples for held-out batches, so that
+# evaluation at batch k repeats nothing of training step k.
 EVALUATION = 8
 
 _NUM_PURPOSES = 16

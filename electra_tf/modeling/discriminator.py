@@ -32,6 +32,8 @@ class Discriminator(keras.layers.Layer):
     Call arguments:
         input_ids, input_mask, segment_ids: `[B, S]` int32.
         dropout_seed: `[2]` int64, or None for inference.
+        word_offset: `[B, S, E]` float32, added to the token embeddings, or
+            None.
     """
 
     def __init__(
@@ -51,9 +53,12 @@ class Discriminator(keras.layers.Layer):
         input_mask: tf.Tensor,
         segment_ids: tf.Tensor,
         dropout_seed: tf.Tensor | None = None,
+        word_offset: tf.Tensor | None = None,
     ) -> DiscriminatorOutput:
         """Scores every token of `[B, S]`."""
-        output = self.encoder(input_ids, input_mask, segment_ids, dropout_seed)
+        output = self.encoder(
+            input_ids, input_mask, segment_ids, dropout_seed, word_offset
+        )
         hidden = output.sequence_output
         logits = self.head(tf.reshape(hidden, [-1, self.encoder.hidden_size]))
         return DiscriminatorOutput(

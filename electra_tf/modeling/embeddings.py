@@ -30,6 +30,8 @@ class Embeddings(keras.layers.Layer):
         input_ids: `[B, S]` int32.
         segment_ids: `[B, S]` int32.
         dropout_seed: `[2]` int64, or None for inference.
+        word_offset: `[B, S, E]` float32, added to the token embeddings, or
+            None.
 
     Output shape:
         `[B, S, E]`, compute dtype.
@@ -82,10 +84,13 @@ class Embeddings(keras.layers.Layer):
         input_ids: tf.Tensor,
         segment_ids: tf.Tensor,
         dropout_seed: tf.Tensor | None = None,
+        word_offset: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Embeds `[B, S]` ids as `[B, S, E]`."""
         length = input_ids.shape[1] or tf.shape(input_ids)[1]
         words = tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
+        if word_offset is not None:
+            words += word_offset
         positions = tf.convert_to_tensor(self.position_embeddings)[:length]
         total = words + positions + self._segments(segment_ids)
         shape = layers.shape_of(total)

@@ -22,6 +22,7 @@ from electra_tf.modeling import layers
 # Added to the scores of keys that must not be seen. Not minus infinity: a row
 # without any visible key must stay finite, as in the original.
 MASKED_SCORE = -10000.0
+DIRECTIONS = ("both", "left_to_right", "right_to_left")
 # Dropout sites of a block: attention probabilities and two outputs.
 _SITES_PER_BLOCK = 3
 
@@ -61,7 +62,8 @@ class TransformerBlock(keras.layers.Layer):
 
     Call arguments:
         hidden: `[B * S, D]`.
-        attention_bias: `[B, 1, 1, S]`, 0 or `MASKED_SCORE` per key.
+        attention_bias: `[B, 1, 1, S]` or `[B, 1, S, S]`, 0 or
+            `MASKED_SCORE` per key (and query).
         dropout_seed: `[2]` int64, or None for inference.
 
     Output shape:
@@ -170,7 +172,7 @@ class TransformerBlock(keras.layers.Layer):
 
         Args:
             hidden: `[B * S, D]`, the block's input.
-            attention_bias: `[B, 1, 1, S]`.
+            attention_bias: as `call` takes it.
 
         Returns:
             `[B, H, S, S]`, rows sum to one.
@@ -190,17 +192,26 @@ class TransformerBlock(keras.layers.Layer):
         }
 
 
-def compute_attention_bias(input_mask: tf.Tensor) -> tf.Tensor:
-    """What to add to attention scores so that padding is not seen.
+def compute_attention_bias(
+    input_mask: tf.Tensor, direction: str = "both"
+) -> tf.Tensor:
+    """What to add to attention scores so that some keys are not seen.
 
     Args:
         input_mask: `[B, S]` integer, 1 for tokens, 0 for padding.
+        direction: one of `DIRECTIONS`; which side of itself a token sees.
 
     Returns:
-        `[B, 1, 1, S]` float32, 0 for tokens, `MASKED_SCORE` for padding.
+        Float32, 0 for what is seen and `MASKED_SCORE` for the rest:
+        `[B, 1, 1, S]` for both sides, where it is padding alone, else
+        `[B, 1, S, S]`. A token always sees its own position.
     """
-    padding = 1.0 - tf.cast(input_mask, tf.float32)
-    return padding[:, tf.newaxis, tf.newaxis, :] * MASKED_SCORE
+    visible = tf.cast(input_mask, tf.float32)[:, tf.newaxis, tf.newaxis, :]
+    if direction != "both":
+        length = layers.shape_of(input_mask)[1]
+        below, above = (-1, 0) if direction == "left_to_right" else (0, -1)
+        visible *= tf.linalg.band_part(tf.ones([length, length]), below, above)
+    return (1.0 - visible) * MASKED_SCORE
 
 
 class Encoder(keras.layers.Layer):
@@ -211,11 +222,14 @@ class Encoder(keras.layers.Layer):
             them.
         blocks: the Transformer blocks, all of one width.
         hidden_size: their width, D.
+        direction: one of `DIRECTIONS`, which side of itself a token sees.
 
     Call arguments:
         input_ids, input_mask, segment_ids: `[B, S]` int32.
         dropout_seed: `[2]` int64 (`inputs.randomness.dropout_seed`), or None
             for inference.
+        word_offset: `[B, S, E]` float32, added to the token embeddings, or
+            None.
 
     Returns:
         `EncoderOutput`.
@@ -226,12 +240,19 @@ class Encoder(keras.layers.Layer):
         embeddings: embeddings_lib.Embeddings,
         blocks: list[TransformerBlock],
         hidden_size: int,
+        direction: str = "both",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.embeddings = embeddings
         self.blocks = blocks
         self.hidden_size = hidden_size
+        if direction not in DIRECTIONS:
+            raise ValueError(
+                f"`direction` must be one of {', '.join(DIRECTIONS)}. "
+                f"Received: {direction!r}."
+            )
+        self.direction = direction
         self.embeddings_project = None
         if embeddings.embedding_size != hidden_size:
             self.embeddings_project = layers.Linear(
@@ -256,14 +277,17 @@ class Encoder(keras.layers.Layer):
         input_mask: tf.Tensor,
         segment_ids: tf.Tensor,
         dropout_seed: tf.Tensor | None = None,
+        word_offset: tf.Tensor | None = None,
     ) -> EncoderOutput:
         """Encodes `[B, S]` ids."""
-        embedded = self.embeddings(input_ids, segment_ids, dropout_seed)
+        embedded = self.embeddings(
+            input_ids, segment_ids, dropout_seed, word_offset
+        )
         hidden = tf.reshape(embedded, [-1, self.embeddings.embedding_size])
         if self.embeddings_project is not None:
             hidden = self.embeddings_project(hidden)
         shape = [*layers.shape_of(input_ids), self.hidden_size]
-        bias = compute_attention_bias(input_mask)
+        bias = compute_attention_bias(input_mask, self.direction)
         states = [hidden]
         for number, block in enumerate(self.blocks):
             seed = _site(dropout_seed, 1 + number * _SITES_PER_BLOCK)
@@ -279,6 +303,7 @@ def build_encoder(
     name: str,
     embeddings: embeddings_lib.Embeddings | None = None,
     dtype: Any = None,
+    direction: str = "both",
 ) -> Encoder:
     """Builds an encoder and its weights.
 
@@ -287,6 +312,7 @@ def build_encoder(
         name: first part of every weight's path.
         embeddings: those of another encoder, to tie them; None makes new ones.
         dtype: Keras dtype policy, for example `"mixed_bfloat16"`.
+        direction: one of `DIRECTIONS`.
 
     Returns:
         The encoder, built.
@@ -308,6 +334,7 @@ def build_encoder(
         embeddings or embeddings_lib.build_embeddings(settings, dtype),
         blocks,
         settings.hidden_size,
+        direction,
         name=name,
         dtype=dtype,
     )

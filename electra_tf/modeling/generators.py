@@ -1,18 +1,38 @@
 """Generators: what proposes tokens for the masked positions.
 
-All share one signature, masked inputs in and `GeneratorOutput` out, so that
-an objective never asks which one it has.
+All share one signature, masked inputs in and `GeneratorOutput` out, and say
+themselves which tokens they are trained to predict (`targets`), so that an
+objective never asks which one it has.
 """
 
 from typing import Any
 from typing import NamedTuple
+from typing import Protocol
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from electra_tf.inputs import masking
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import heads
+
+# Logit of what the unigram generator never proposes.
+_IMPOSSIBLE = -10000.0
+# Dropout sites of the second tower come after those of the first.
+_SECOND_TOWER_SITES = 256
+
+
+class Targets(NamedTuple):
+    """What a generator learns to predict.
+
+    Attributes:
+        ids: `[B, N]` int32.
+        weights: `[B, N]` float32, 1 where a prediction counts, else 0.
+    """
+
+    ids: tf.Tensor
+    weights: tf.Tensor
 
 
 class GeneratorOutput(NamedTuple):
@@ -20,11 +40,31 @@ class GeneratorOutput(NamedTuple):
 
     Attributes:
         logits: `[B, P, V]` float32, for the masked positions.
-        encoder_output: its encoder's intermediates, or None.
+        prediction_logits: `[B, N, V]` float32, for its `Targets`; the same
+            tensor where those are the masked positions.
+        encoder_outputs: its encoders' intermediates, none, one or two.
     """
 
     logits: tf.Tensor
-    encoder_output: encoder_lib.EncoderOutput | None
+    prediction_logits: tf.Tensor
+    encoder_outputs: tuple[encoder_lib.EncoderOutput, ...] = ()
+
+
+class Generator(Protocol):
+    """What every generator has; they are Keras layers."""
+
+    vocab_size: int
+    variables: list[Any]
+
+    def __call__(
+        self,
+        masked: masking.MaskedInputs,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> GeneratorOutput:
+        """Logits for the masked positions and for the targets."""
+
+    def targets(self, masked: masking.MaskedInputs) -> Targets:
+        """What it learns to predict; known before the forward pass."""
 
 
 class MaskedLMGenerator(keras.layers.Layer):
@@ -66,31 +106,46 @@ class MaskedLMGenerator(keras.layers.Layer):
         hidden = masking.gather_positions(
             output.sequence_output, masked.masked_positions
         )
-        table = tf.convert_to_tensor(self.encoder.embeddings.word_embeddings)
-        logits = self.head(tf.reshape(hidden, [-1, hidden.shape[-1]]), table)
-        slots = masked.masked_positions.shape[1]
-        return GeneratorOutput(
-            tf.reshape(logits, [-1, slots, self.vocab_size]), output
-        )
+        logits = self.head(hidden, self.encoder.embeddings.word_embeddings)
+        return GeneratorOutput(logits, logits, (output,))
+
+    def targets(self, masked: masking.MaskedInputs) -> Targets:
+        """The original tokens of the masked positions."""
+        return Targets(masked.masked_ids, masked.masked_weights)
 
 
-class UniformGenerator(keras.layers.Layer):
-    """Proposes every vocabulary entry with equal probability.
+class TwoTowerGenerator(keras.layers.Layer):
+    """A cloze model of two one-directional encoders (Electric, section 3).
 
-    It has no weights; its loss is the constant log V (the original's
-    `uniform_generator`).
+    One encoder reads the text from the left, the other from the right. The
+    prediction for position t takes the state at t - 1 of the first and at
+    t + 1 of the second, so that it never sees t, and no [MASK] is needed:
+    one pass gives the distribution of every token given all others. At the
+    ends the states wrap around, as in the original's `roll`.
 
     Args:
-        vocab_size: entries, V.
+        left_to_right: encoder that sees no later token.
+        right_to_left: encoder that sees no earlier token.
+        head: scores the vocabulary from both states, with the token table of
+            the first encoder.
 
     Call arguments:
-        masked: `masking.MaskedInputs`.
-        dropout_seed: not needed; generators share one signature.
+        masked: `masking.MaskedInputs`; the ids before masking are read.
+        dropout_seed: `[2]` int64, or None for inference.
     """
 
-    def __init__(self, vocab_size: int, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        left_to_right: encoder_lib.Encoder,
+        right_to_left: encoder_lib.Encoder,
+        head: heads.MaskedLMHead,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.vocab_size = vocab_size
+        self.left_to_right = left_to_right
+        self.right_to_left = right_to_left
+        self.head = head
+        self.vocab_size = head.vocab_size
         self.built = True
 
     def call(
@@ -98,11 +153,97 @@ class UniformGenerator(keras.layers.Layer):
         masked: masking.MaskedInputs,
         dropout_seed: tf.Tensor | None = None,
     ) -> GeneratorOutput:
-        """Zero logits at the masked positions."""
-        del dropout_seed
-        batch, slots = masked.masked_positions.shape
-        return GeneratorOutput(tf.zeros([batch, slots, self.vocab_size]), None)
+        """Scores the vocabulary at every position."""
+        inputs = masked.original_ids, masked.input_mask, masked.segment_ids
+        second_seed = dropout_seed
+        if dropout_seed is not None:
+            sites = tf.constant([0, _SECOND_TOWER_SITES], tf.int64)
+            second_seed = dropout_seed + sites
+        left = self.left_to_right(*inputs, dropout_seed)
+        right = self.right_to_left(*inputs, second_seed)
+        hidden = tf.concat(
+            [
+                tf.roll(left.sequence_output, 1, axis=1),
+                tf.roll(right.sequence_output, -1, axis=1),
+            ],
+            axis=-1,
+        )
+        cloze = self.head(hidden, self.left_to_right.embeddings.word_embeddings)
+        logits = masking.gather_positions(cloze, masked.masked_positions)
+        return GeneratorOutput(logits, cloze, (left, right))
 
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return super().get_config() | {"vocab_size": self.vocab_size}
+    def targets(self, masked: masking.MaskedInputs) -> Targets:
+        """Every token that is neither special nor padding."""
+        return Targets(
+            masked.original_ids, tf.cast(masked.eligible, tf.float32)
+        )
+
+
+class FixedGenerator(keras.layers.Layer):
+    """Proposes by one distribution everywhere; it has no weights.
+
+    Uniform, as the original's `uniform_generator` (its loss is the constant
+    log V), or by the frequencies of a corpus, the unigram generator of the
+    paper's Figure 3. Entries that do not occur in the corpus, special tokens
+    among them, are never proposed; in the loss they count as half an
+    occurrence.
+
+    Args:
+        vocab_size: entries, V.
+        token_counts: `[V]` how often each occurs, or None for uniform.
+
+    Call arguments:
+        masked: `masking.MaskedInputs`.
+        dropout_seed: not needed; generators share one signature.
+
+    Raises:
+        ValueError: for counts of another length, or nothing but zeros.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        token_counts: np.ndarray | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.log_probs = self.sampling_logits = np.zeros(vocab_size)
+        if token_counts is not None:
+            counts = _check_counts(token_counts, vocab_size)
+            self.log_probs = np.log(np.maximum(counts, 0.5) / counts.sum())
+            self.sampling_logits = np.where(
+                counts > 0, self.log_probs, _IMPOSSIBLE
+            )
+        self.built = True
+
+    def call(
+        self,
+        masked: masking.MaskedInputs,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> GeneratorOutput:
+        """The same logits at all masked positions."""
+        del dropout_seed
+        shape = [*masked.masked_positions.shape, self.vocab_size]
+
+        def repeat(row: np.ndarray) -> tf.Tensor:
+            return tf.broadcast_to(tf.constant(row, tf.float32), shape)
+
+        return GeneratorOutput(
+            repeat(self.sampling_logits), repeat(self.log_probs)
+        )
+
+    def targets(self, masked: masking.MaskedInputs) -> Targets:
+        """The original tokens of the masked positions."""
+        return Targets(masked.masked_ids, masked.masked_weights)
+
+
+def _check_counts(counts: np.ndarray, vocab_size: int) -> np.ndarray:
+    counts = np.asarray(counts, np.float64)
+    if counts.shape != (vocab_size,) or not counts.sum() > 0:
+        raise ValueError(
+            f"`token_counts` must be {vocab_size} numbers, not all 0. "
+            f"Received: shape {counts.shape}, sum {counts.sum()}. Take those "
+            "of the dataset that the vocabulary belongs to."
+        )
+    return counts

@@ -25,11 +25,11 @@ class MaskedLMHead(keras.layers.Layer):
         initializer_range: standard deviation of the dense kernel.
 
     Call arguments:
-        hidden: `[N, D]`.
-        table: `[V, E]` float32, the generator's token table.
+        hidden: `[B, N, D]`.
+        table: `[V, E]` float32, the encoder's token table.
 
     Output shape:
-        `[N, V]` float32.
+        `[B, N, V]` float32.
     """
 
     def __init__(
@@ -67,12 +67,15 @@ class MaskedLMHead(keras.layers.Layer):
         )
 
     def call(self, hidden: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
-        """Scores every vocabulary entry for `[N, D]` states."""
-        hidden = self.layer_norm(layers.gelu(self.dense(hidden)))
-        table = tf.cast(table, hidden.dtype)
-        logits = tf.matmul(hidden, table, transpose_b=True)
+        """Scores every vocabulary entry for `[B, N, D]` states."""
+        num_rows, num_states, _ = layers.shape_of(hidden)
+        flat = tf.reshape(hidden, [-1, self.hidden_size])
+        flat = self.layer_norm(layers.gelu(self.dense(flat)))
+        table = tf.cast(tf.convert_to_tensor(table), flat.dtype)
+        logits = tf.matmul(flat, table, transpose_b=True)
         bias = tf.convert_to_tensor(self.output_bias)
-        return tf.nn.bias_add(tf.cast(logits, tf.float32), bias)
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)
+        return tf.reshape(logits, [num_rows, num_states, self.vocab_size])
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
@@ -131,3 +134,38 @@ class ReplacedTokenHead(keras.layers.Layer):
             "hidden_size": self.hidden_size,
             "initializer_range": self.initializer_range,
         }
+
+
+class CopyHead(keras.layers.Layer):
+    """One logit per token: whether the input token is the original.
+
+    A single linear layer, the sigmoid layer of All-Tokens MLM (paper, 3.5).
+
+    Args:
+        hidden_size: width of the hidden states, D.
+
+    Call arguments:
+        hidden: `[B, S, D]`.
+
+    Output shape:
+        `[B, S]` float32.
+    """
+
+    def __init__(self, hidden_size: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.logit = layers.Linear(1, name="dense", dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates the dense layer."""
+        self.logit.build((None, self.hidden_size))
+
+    def call(self, hidden: tf.Tensor) -> tf.Tensor:
+        """Scores `[B, S, D]` states."""
+        shape = layers.shape_of(hidden)[:2]
+        logits = self.logit(tf.reshape(hidden, [-1, self.hidden_size]))
+        return tf.cast(tf.reshape(logits, shape), tf.float32)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return super().get_config() | {"hidden_size": self.hidden_size}

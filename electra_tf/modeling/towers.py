@@ -1,44 +1,55 @@
-"""Both towers of a config, with the weights that they share.
+"""The towers of a config, with the weights that they share.
 
-Tying hands the same layer object to both towers: `none` shares nothing,
-`embeddings` the embedding layer (tokens, positions, segments and their
-normalization, as in the original), `all` the whole encoder.
+The *main tower* holds the encoder that is kept after pre-training, named
+`electra`; the generator proposes tokens. Tying hands the same layer object to
+both: `none` shares nothing, `embeddings` the embedding layer (tokens,
+positions, segments and their normalization, as in the original), `all` the
+whole encoder.
 """
 
 import dataclasses
 from typing import Any
 from typing import NamedTuple
 
+import numpy as np
+
 from electra_tf import config
+from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import generators
 from electra_tf.modeling import heads
+from electra_tf.modeling import layers
+
+MAIN_ENCODER = "electra"
 
 
 class Towers(NamedTuple):
-    """The two towers; `generator` is any class of `generators`."""
+    """The trained parts of a model.
+
+    Attributes:
+        generator: any class of `generators`, or None.
+        main: `Discriminator`, `MaskedLMGenerator` or `CopyingMaskedLM`; its
+            `encoder` is what pre-training is for.
+        baseline: of the adversarial reward, or None.
+    """
 
     generator: Any
-    discriminator: discriminator_lib.Discriminator
+    main: Any
+    baseline: layers.Linear | None = None
 
 
-def build_towers(
-    encoder: config.EncoderConfig,
-    generator: config.GeneratorConfig,
-    vocab_size: int,
-    dtype: Any = None,
-) -> Towers:
-    """Builds both towers with their weights.
+def resolve_vocab_size(
+    encoder: config.EncoderConfig, vocab_size: int
+) -> config.EncoderConfig:
+    """The encoder's config with the vocabulary's size in it.
 
     Args:
-        encoder: the discriminator's sizes; `vocab_size` 0 or `vocab_size`.
-        generator: fractions and tying.
+        encoder: `vocab_size` 0 or that of the vocabulary.
         vocab_size: entries of the vocabulary, V.
-        dtype: Keras dtype policy.
 
     Raises:
-        ValueError: if the two vocabulary sizes differ.
+        ValueError: if the two sizes differ.
     """
     if encoder.vocab_size not in (0, vocab_size):
         raise ValueError(
@@ -48,22 +59,14 @@ def build_towers(
             f"--config.encoder.vocab_size={vocab_size}, or use the vocabulary "
             "that the config was made for."
         )
-    encoder = dataclasses.replace(encoder, vocab_size=vocab_size)
-    discriminator = build_discriminator(encoder, dtype)
-    if generator.uniform_generator:
-        uniform = generators.UniformGenerator(vocab_size, name="uniform")
-        return Towers(uniform, discriminator)
-    return Towers(
-        _build_masked_lm(encoder, generator, discriminator, dtype),
-        discriminator,
-    )
+    return dataclasses.replace(encoder, vocab_size=vocab_size)
 
 
 def build_discriminator(
     settings: config.EncoderConfig, dtype: Any = None
 ) -> discriminator_lib.Discriminator:
-    """The discriminator alone, named as in the original."""
-    encoder = encoder_lib.build_encoder(settings, "electra", dtype=dtype)
+    """The discriminator, named as in the original."""
+    encoder = encoder_lib.build_encoder(settings, MAIN_ENCODER, dtype=dtype)
     head = heads.ReplacedTokenHead(
         settings.hidden_size,
         settings.initializer_range,
@@ -74,30 +77,106 @@ def build_discriminator(
     return discriminator_lib.Discriminator(encoder, head, dtype=dtype)
 
 
-def _build_masked_lm(
-    settings: config.EncoderConfig,
-    generator: config.GeneratorConfig,
-    discriminator: discriminator_lib.Discriminator,
-    dtype: Any,
+def build_masked_lm(
+    settings: config.EncoderConfig, head_name: str, dtype: Any = None
 ) -> generators.MaskedLMGenerator:
-    sizes = generator.encoder_config(settings)
-    if generator.weight_tying == "all":
-        encoder = discriminator.encoder
-    else:
-        shared = generator.weight_tying == "embeddings"
-        encoder = encoder_lib.build_encoder(
-            sizes,
-            "generator",
-            discriminator.encoder.embeddings if shared else None,
-            dtype,
+    """A masked language model around a main encoder.
+
+    Args:
+        settings: the encoder's sizes.
+        head_name: first part of the paths of the head's weights.
+        dtype: Keras dtype policy.
+    """
+    encoder = encoder_lib.build_encoder(settings, MAIN_ENCODER, dtype=dtype)
+    return generators.MaskedLMGenerator(
+        encoder, _vocabulary_head(settings, head_name, dtype), dtype=dtype
+    )
+
+
+def build_copying_masked_lm(
+    settings: config.EncoderConfig, dtype: Any = None
+) -> copying.CopyingMaskedLM:
+    """The main tower of All-Tokens MLM."""
+    encoder = encoder_lib.build_encoder(settings, MAIN_ENCODER, dtype=dtype)
+    copy_head = heads.CopyHead(
+        settings.hidden_size, name="copy_predictions", dtype=dtype
+    )
+    copy_head.build()
+    head = _vocabulary_head(settings, "masked_lm_predictions", dtype)
+    return copying.CopyingMaskedLM(encoder, head, copy_head, dtype=dtype)
+
+
+def build_generator(
+    settings: config.GeneratorConfig,
+    main_encoder: encoder_lib.Encoder,
+    main_settings: config.EncoderConfig,
+    token_counts: np.ndarray | None = None,
+    dtype: Any = None,
+) -> Any:
+    """The generator of a config, any class of `generators`.
+
+    Args:
+        settings: kind, fractions and tying.
+        main_encoder: whose weights are shared, where they are.
+        main_settings: its sizes, vocabulary included.
+        token_counts: `[V]`, of the corpus; needed by the unigram generator.
+        dtype: Keras dtype policy.
+
+    Raises:
+        ValueError: if a unigram generator gets no counts.
+    """
+    vocab_size = main_settings.vocab_size
+    if settings.uniform_generator:
+        return generators.FixedGenerator(vocab_size, name="uniform")
+    if settings.unigram_generator:
+        if token_counts is None:
+            raise ValueError(
+                "`generator.unigram_generator` needs the token counts of the "
+                "dataset, which its builder records. Received: none."
+            )
+        return generators.FixedGenerator(
+            vocab_size, token_counts, name="unigram"
         )
+    sizes = settings.encoder_config(main_settings)
+    if settings.weight_tying == "all":
+        head = _vocabulary_head(sizes, "generator_predictions", dtype)
+        return generators.MaskedLMGenerator(main_encoder, head, dtype=dtype)
+    shared = None
+    if settings.weight_tying == "embeddings":
+        shared = main_encoder.embeddings
+    if settings.two_tower_generator:
+        return _build_two_tower(sizes, shared, dtype)
+    encoder = encoder_lib.build_encoder(sizes, "generator", shared, dtype)
+    head = _vocabulary_head(sizes, "generator_predictions", dtype)
+    return generators.MaskedLMGenerator(encoder, head, dtype=dtype)
+
+
+def _build_two_tower(
+    sizes: config.EncoderConfig, shared: Any, dtype: Any
+) -> generators.TwoTowerGenerator:
+    left_to_right = encoder_lib.build_encoder(
+        sizes, "generator_ltr", shared, dtype, "left_to_right"
+    )
+    right_to_left = encoder_lib.build_encoder(
+        sizes, "generator_rtl", shared, dtype, "right_to_left"
+    )
+    both = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
+    head = _vocabulary_head(both, "cloze_predictions", dtype)
+    return generators.TwoTowerGenerator(
+        left_to_right, right_to_left, head, dtype=dtype
+    )
+
+
+def _vocabulary_head(
+    sizes: config.EncoderConfig, name: str, dtype: Any
+) -> heads.MaskedLMHead:
     head = heads.MaskedLMHead(
         sizes.hidden_size,
         sizes.embedding_size,
         sizes.vocab_size,
         sizes.initializer_range,
-        name="generator_predictions",
+        name=name,
         dtype=dtype,
     )
     head.build()
-    return generators.MaskedLMGenerator(encoder, head, dtype=dtype)
+    return head

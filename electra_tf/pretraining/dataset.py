@@ -4,10 +4,12 @@ import hashlib
 import pathlib
 from typing import NamedTuple
 
+import numpy as np
+
 from electra_tf.inputs import pipeline
+from electra_tf.records import manifest
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
-from electra_tf.records.manifest import Manifest
 from electra_tf.text import vocabulary as vocabulary_lib
 
 
@@ -69,7 +71,14 @@ def load_vocabulary(folder: pathlib.Path) -> vocabulary_lib.Vocabulary:
     return vocabulary_lib.Vocabulary.load(folder)
 
 
+def load_token_counts(
+    folder: pathlib.Path, vocabulary: vocabulary_lib.Vocabulary
+) -> np.ndarray:
+    """How often each entry occurs in the training split, `[V]` int64."""
+    return manifest.load_token_counts(folder / TRAIN, vocabulary.size)
+
+
 def _identify(split_folder: pathlib.Path) -> str:
-    shards = Manifest.load(split_folder).shards
+    shards = manifest.Manifest.load(split_folder).shards
     text = repr([(shard.num_examples, shard.sha256) for shard in shards])
     return hashlib.sha256(text.encode()).hexdigest()

@@ -39,7 +39,56 @@ def replaced_token_loss(
     Returns:
         Scalar float32 sum; its weight is the sum of `token_weights`.
     """
-    per_token = tf.nn.sigmoid_cross_entropy_with_logits(
+    per_token = replaced_token_losses(logits, is_fake)
+    return tf.reduce_sum(per_token * token_weights)
+
+
+def replaced_token_losses(logits: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
+    """Sigmoid cross entropy of every token alone.
+
+    Args:
+        logits: `[B, S]` float32.
+        is_fake: `[B, S]` integer labels, 1 for replaced.
+
+    Returns:
+        `[B, S]` float32.
+    """
+    return tf.nn.sigmoid_cross_entropy_with_logits(
         labels=tf.cast(is_fake, logits.dtype), logits=logits
     )
-    return tf.reduce_sum(per_token * token_weights)
+
+
+def copying_lm_loss(
+    logits: tf.Tensor,
+    copy_logits: tf.Tensor,
+    input_ids: tf.Tensor,
+    original_ids: tf.Tensor,
+    token_weights: tf.Tensor,
+) -> tf.Tensor:
+    """Negative log likelihood of a vocabulary mixed with copying, summed.
+
+    The mixture `D 1[x = input] + (1 - D) softmax` of the paper's section 3.5,
+    in log space: neither factor is ever rounded to 0.
+
+    Args:
+        logits: `[B, S, V]` float32, of the vocabulary.
+        copy_logits: `[B, S]` float32, D is its sigmoid.
+        input_ids: `[B, S]` int32, what the model saw.
+        original_ids: `[B, S]` int32, what it must say.
+        token_weights: `[B, S]` float32, 0 for padding.
+
+    Returns:
+        Scalar float32 sum; its weight is the sum of `token_weights`.
+    """
+    log_vocabulary = -tf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=original_ids, logits=logits
+    )
+    log_predicted = log_vocabulary - tf.nn.softplus(copy_logits)
+    log_copied = -tf.nn.softplus(-copy_logits)
+    # log(a + b) where the input is the original, else only what is predicted.
+    likelihood = tf.where(
+        input_ids == original_ids,
+        tf.reduce_logsumexp(tf.stack([log_copied, log_predicted]), 0),
+        log_predicted,
+    )
+    return -tf.reduce_sum(likelihood * token_weights)

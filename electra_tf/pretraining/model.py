@@ -1,4 +1,4 @@
-"""The pre-training model: two towers, dynamic masks, one objective.
+"""The pre-training model: towers, dynamic masks, one objective.
 
     batch [B, S] --mask--> generator --sample--> corrupted ids, labels
                                                      `--> discriminator
@@ -7,51 +7,46 @@
 for a Keras user, with plain `compile` and `fit` on `[B, S]` features.
 """
 
-from collections.abc import Callable
+import dataclasses
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.inputs import dynamic_masking
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
+from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
-from electra_tf.modeling import towers
-from electra_tf.pretraining import electra
+from electra_tf.modeling import towers as towers_lib
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.pretraining import sampling
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import averaging
 from electra_tf.training import loss_scaling
+from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
-OBJECTIVES: Mapping[
-    str, Callable[[config.ObjectiveConfig], objective_lib.Objective]
-] = {
-    "electra": lambda settings: electra.ReplacedTokenDetection(
-        settings.gen_weight, settings.disc_weight
-    ),
-}
-"""Objective name to what builds it from its section of the config."""
-
-# Dropout sites of the discriminator come after those of the generator.
-_DISCRIMINATOR_SITES = 512
+# Dropout sites of the main tower come after those of the generator.
+_MAIN_SITES = 512
 
 
 class PretrainingModel(step_lib.TrainableModel):
-    """ELECTRA's two towers and what they learn (paper, section 2).
+    """ELECTRA's towers and what they learn (paper, section 2).
 
     Args:
-        generator: proposes tokens for masked positions.
-        discriminator: says which tokens were replaced.
+        towers: the generator, if there is one, and the main tower, for most
+            objectives a discriminator.
         objective: losses and metrics.
-        special_ids: ids never masked: [CLS], [SEP] and [MASK].
-        mask_id: id of [MASK].
+        vocabulary: gives the special ids, which are never masked, and tells
+            which pieces continue a word.
         mask_settings: how many positions, how shown.
-        temperature: divides the generator's logits before sampling.
+        temperature: divides the generator's logits before sampling; a
+            schedule is called with the number of updates made.
         disallow_correct: never sample the original token.
         **kwargs: `seed`, `num_micro_batches`, `clip_norm`,
             `means_per_replica` of the training step.
@@ -66,23 +61,22 @@ class PretrainingModel(step_lib.TrainableModel):
 
     def __init__(
         self,
-        generator: Any,
-        discriminator: discriminator_lib.Discriminator,
+        towers: towers_lib.Towers,
         objective: objective_lib.Objective,
-        special_ids: tuple[int, ...],
-        mask_id: int,
+        vocabulary: vocabulary_lib.Vocabulary,
         mask_settings: config.MaskingConfig,
-        temperature: float = 1.0,
+        temperature: float | schedules.LinearSchedule = 1.0,
         disallow_correct: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.generator = generator
-        self.discriminator = discriminator
+        self.generator = towers.generator
+        self.main = towers.main
+        self.baseline: Any = towers.baseline
         self.objective = objective
-        self.special_ids = special_ids
-        self.mask_id = mask_id
-        self.mask_settings = mask_settings
+        self.masking = dynamic_masking.DynamicMasking(
+            mask_settings, vocabulary, self.seed
+        )
         self.temperature = temperature
         self.disallow_correct = disallow_correct
         self.built = True
@@ -107,49 +101,34 @@ class PretrainingModel(step_lib.TrainableModel):
             step: scalar int64.
             is_training: False gives the masks of held-out data.
         """
-        length = features["input_ids"].shape[-1]
-        rows = features["input_ids"].shape[1]
-        slots = masking.max_predictions_per_seq(
-            self.mask_settings.mask_prob, length
+        seeds = self.masking.seeds(
+            randomness.GENERATOR_SAMPLE,
+            step,
+            features["stream_ids"],
+            is_training,
         )
+        masked = self.masking(features, step, is_training)
+        return objective_lib.PreparedBatch(masked, seeds)
 
-        def seeds(purpose: int) -> tf.Tensor:
-            if not is_training:
-                purpose += randomness.EVALUATION
-            return randomness.stream_seeds(
-                self.seed, purpose, step, features["stream_ids"]
-            )
+    @property
+    def phase_starts(self) -> tuple[int, ...]:
+        """Steps at which what is trained changes."""
+        return self.objective.phase_starts
 
-        inputs = {
-            name: tf.reshape(features[name], [-1, length])
-            for name in ("input_ids", "input_mask", "segment_ids")
-        }
-        draw_fn = masking.draw_positions
-        if self.mask_settings.draw_with_replacement:
-            draw_fn = masking.draw_positions_with_replacement
-        masked = masking.mask_inputs(
-            inputs,
-            randomness.uniform_by_stream(
-                seeds(randomness.MASK_POSITIONS), (rows, length)
-            ),
-            randomness.uniform_by_stream(
-                seeds(randomness.MASK_REPLACEMENT), (rows, slots)
-            ),
-            special_ids=self.special_ids,
-            mask_id=self.mask_id,
-            mask_prob=self.mask_settings.mask_prob,
-            replace_prob=self.mask_settings.replace_prob,
-            draw_fn=draw_fn,
-        )
-        return objective_lib.PreparedBatch(
-            masked, seeds(randomness.GENERATOR_SAMPLE)
-        )
+    def enter_phase(self, phase: int, is_beginning: bool) -> None:
+        """Makes ready for a phase of the objective."""
+        self.objective.enter_phase(self, phase, is_beginning)
+
+    @property
+    def trained_variables(self) -> Sequence[Any]:
+        """What the present phase updates."""
+        return self.objective.trained_variables(self)
 
     def loss_weights(
         self, prepared: objective_lib.PreparedBatch
     ) -> step_lib.Tensors:
         """Loss name to the scalar that its sum is divided by."""
-        return self.objective.loss_weights(prepared.masked)
+        return self.objective.loss_weights(self, prepared.masked)
 
     def compute_losses(
         self,
@@ -185,13 +164,44 @@ class PretrainingModel(step_lib.TrainableModel):
         uniform: tf.Tensor,
         disallow: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Gumbel draw at this model's temperature, `[B, P]` int32.
+        """Gumbel draw at the present temperature, `[B, P]` int32.
 
         See `sampling.sample_from_softmax`, whose arguments these are.
         """
-        if self.temperature != 1.0:
-            logits = logits / self.temperature
-        return sampling.sample_from_softmax(logits, uniform, disallow)
+        return sampling.sample_from_softmax(
+            self.divide_by_temperature(logits), uniform, disallow
+        )
+
+    def divide_by_temperature(self, logits: tf.Tensor) -> tf.Tensor:
+        """The logits that are sampled from."""
+        temperature = self.temperature
+        if callable(temperature):
+            temperature = temperature(self.training_step_number())
+        elif temperature == 1.0:
+            return logits
+        return logits / temperature
+
+    def sampling_log_probs(
+        self, logits: tf.Tensor, masked: masking.MaskedInputs
+    ) -> tf.Tensor:
+        """Log probabilities that samples are drawn with, `[B, P, V]`."""
+        logits = self.divide_by_temperature(logits)
+        if self.disallow_correct:
+            logits = sampling.disallow_tokens(logits, masked.masked_ids)
+        return tf.nn.log_softmax(logits)
+
+    def training_step_number(self) -> tf.Tensor:
+        """Updates made so far, scalar int32; 0 without an optimizer."""
+        if self.optimizer is None:
+            return tf.constant(0)
+        return tf.cast(self.optimizer.iterations.value, tf.int32)
+
+    def corrupt(
+        self, prepared: objective_lib.PreparedBatch, gen_logits: tf.Tensor
+    ) -> sampling.FakeData:
+        """Samples from the generator and puts the samples in."""
+        uniform = self.sample_uniform(prepared.sample_seeds, prepared.masked)
+        return self._get_fake_data(prepared.masked, gen_logits, uniform)
 
     def _get_fake_data(
         self,
@@ -212,29 +222,61 @@ class PretrainingModel(step_lib.TrainableModel):
         """
         disallow = masked.masked_ids if self.disallow_correct else None
         sampled = self.sample_from_softmax(mlm_logits, uniform, disallow)
-        input_ids, _ = masking.scatter_update(
+        input_ids, is_sampled = masking.scatter_update(
             masked.original_ids, sampled, masked.masked_positions
         )
         is_fake = tf.cast(input_ids != masked.original_ids, tf.int32)
-        return sampling.FakeData(input_ids, is_fake, sampled)
+        return sampling.FakeData(input_ids, is_fake, sampled, is_sampled)
 
     def discriminate(
         self,
         fake: sampling.FakeData,
         masked: masking.MaskedInputs,
         dropout_seed: tf.Tensor | None,
+        word_offset: tf.Tensor | None = None,
     ) -> discriminator_lib.DiscriminatorOutput:
         """The discriminator's logits `[B, S]` for the corrupted text."""
-        if dropout_seed is not None:
-            sites = tf.constant([0, _DISCRIMINATOR_SITES], tf.int64)
-            dropout_seed = dropout_seed + sites
-        return self.discriminator(
-            fake.input_ids, masked.input_mask, masked.segment_ids, dropout_seed
+        return self.main(
+            fake.input_ids,
+            masked.input_mask,
+            masked.segment_ids,
+            _main_seed(dropout_seed),
+            word_offset,
+        )
+
+    def predict_masked(
+        self, masked: masking.MaskedInputs, dropout_seed: tf.Tensor | None
+    ) -> generators.GeneratorOutput:
+        """The main tower's logits `[B, P, V]`, where it is a masked LM."""
+        return self.main(masked, _main_seed(dropout_seed))
+
+    def predict_all(
+        self,
+        fake: sampling.FakeData,
+        masked: masking.MaskedInputs,
+        dropout_seed: tf.Tensor | None,
+    ) -> copying.CopyingOutput:
+        """The main tower's logits for every token, where it copies."""
+        return self.main(
+            fake.input_ids,
+            masked.input_mask,
+            masked.segment_ids,
+            _main_seed(dropout_seed),
         )
 
     def call(self, features: step_lib.Tensors) -> tf.Tensor:
-        """Probability that each token of `[B, S]` was replaced."""
-        output = self.discriminator(
+        """Probability that each token of `[B, S]` was replaced.
+
+        Raises:
+            ValueError: if the main tower is no discriminator.
+        """
+        if not isinstance(self.main, discriminator_lib.Discriminator):
+            raise ValueError(
+                "Expected an objective that trains a discriminator. Received "
+                f"one whose main tower is a {type(self.main).__name__}. Call "
+                "`model.main` with its own arguments."
+            )
+        output = self.main(
             features["input_ids"],
             features["input_mask"],
             features["segment_ids"],
@@ -242,18 +284,25 @@ class PretrainingModel(step_lib.TrainableModel):
         return tf.sigmoid(output.logits)
 
     def _logs(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
-        gen_loss = statistics["masked_loss"] / statistics["masked_tokens"]
-        disc_loss = statistics["disc_loss"] / statistics["tokens"]
         factors = self.loss_coefficients
-        total = (
-            factors["gen_loss"] * gen_loss + factors["disc_loss"] * disc_loss
-        )
-        named = {"loss": total, "gen_loss": gen_loss, "disc_loss": disc_loss}
-        return {name: value[0] for name, value in named.items()}
+        means = {
+            name: statistics[name] / statistics[objective_lib.weight_of(name)]
+            for name in factors
+        }
+        total = tf.add_n([factors[name] * means[name] for name in factors])
+        return {name: v[0] for name, v in {"loss": total, **means}.items()}
+
+
+def _main_seed(dropout_seed: tf.Tensor | None) -> tf.Tensor | None:
+    if dropout_seed is None:
+        return None
+    return dropout_seed + tf.constant([0, _MAIN_SITES], tf.int64)
 
 
 def build_pretraining_model(
-    settings: config.ExperimentConfig, vocabulary: vocabulary_lib.Vocabulary
+    settings: config.ExperimentConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+    token_counts: np.ndarray | None = None,
 ) -> PretrainingModel:
     """Builds the model of a config, with weights.
 
@@ -261,44 +310,57 @@ def build_pretraining_model(
         settings: the whole config; `encoder.vocab_size` 0 takes the
             vocabulary's size.
         vocabulary: gives sizes and special ids.
+        token_counts: `[V]` of the corpus, for the unigram generator.
 
     Raises:
-        ValueError: if the config's vocabulary size is not the vocabulary's.
+        ValueError: if the config's vocabulary size is not the vocabulary's,
+            or if settings do not fit the objective.
     """
-    name = settings.objective.name
-    if name not in OBJECTIVES:
-        raise config.ConfigError(
-            f"`objective.name` must be one of {', '.join(OBJECTIVES)}. "
-            f"Received: {name!r}."
-        )
-    tower_pair = towers.build_towers(
-        settings.encoder,
-        settings.generator,
-        vocabulary.size,
-        dtype_policy(settings.training.precision),
-    )
+    settings = resolve(settings, vocabulary.size)
+    chosen, training = settings.objective, settings.training
+    objective = objective_lib.build_objective(settings)
     model = PretrainingModel(
-        tower_pair.generator,
-        tower_pair.discriminator,
-        OBJECTIVES[name](settings.objective),
-        special_ids=(vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id),
-        mask_id=vocabulary.mask_id,
-        mask_settings=settings.masking,
-        temperature=settings.objective.temperature,
-        disallow_correct=settings.objective.disallow_correct,
-        seed=settings.training.seed,
-        num_micro_batches=settings.training.num_micro_batches,
+        objective.build_towers(
+            settings, token_counts, dtype_policy(training.precision)
+        ),
+        objective,
+        vocabulary,
+        settings.masking,
+        _build_temperature(chosen),
+        chosen.disallow_correct,
+        seed=training.seed,
+        num_micro_batches=training.num_micro_batches,
         clip_norm=settings.optimizer.clip_norm,
-        means_per_replica=settings.objective.means_per_replica,
+        means_per_replica=chosen.means_per_replica,
         name="electra_pretraining",
     )
-    if settings.training.precision == "float16":
+    if training.precision == "float16":
         model.loss_scale = loss_scaling.LossScale()
-    if settings.training.ema_decay:
+    if training.ema_decay:
         model.weight_average = averaging.WeightAverage(
-            model.trainable_variables, settings.training.ema_decay
+            model.trainable_variables, training.ema_decay
         )
     return model
+
+
+def resolve(
+    settings: config.ExperimentConfig, vocab_size: int
+) -> config.ExperimentConfig:
+    """The settings with the vocabulary's size in them."""
+    encoder = towers_lib.resolve_vocab_size(settings.encoder, vocab_size)
+    return dataclasses.replace(settings, encoder=encoder)
+
+
+def _build_temperature(
+    settings: config.ObjectiveConfig,
+) -> float | schedules.LinearSchedule:
+    if not settings.temperature_steps:
+        return settings.temperature
+    return schedules.LinearSchedule(
+        settings.temperature,
+        settings.final_temperature,
+        settings.temperature_steps,
+    )
 
 
 def dtype_policy(precision: str) -> str:

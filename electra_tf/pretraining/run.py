@@ -8,7 +8,6 @@ draws. Where the weights come from, first match wins:
 3. random numbers from `training.seed`.
 """
 
-import dataclasses
 import json
 import pathlib
 import time
@@ -16,16 +15,17 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.inputs import damage
-from electra_tf.inputs import masking
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
-from electra_tf.modeling import flops
+from electra_tf.pretraining import compute
 from electra_tf.pretraining import dataset as dataset_lib
 from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import optimizer
 from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import cadence as cadence_lib
@@ -34,9 +34,7 @@ from electra_tf.training import curves
 from electra_tf.training import distribution
 from electra_tf.training import loop as loop_lib
 from electra_tf.training import model_dir as model_dir_lib
-from electra_tf.training import optimizers
 from electra_tf.training import reporting
-from electra_tf.training import schedules
 from electra_tf.training import stopping
 from electra_tf.training import throughput
 from electra_tf.training import warm_start
@@ -111,11 +109,16 @@ class _Run:
         )
         model_dir_lib.check(model_dir, settings, self.vocabulary)
         with strategy.scope():
-            self.model = build_model_and_optimizer(settings, self.vocabulary)
+            self.model = build_model_and_optimizer(
+                settings, self.vocabulary, self._token_counts()
+            )
         self.loop = loop_lib.TrainingLoop(
             strategy,
             self.model,
             distribution.compiles_with_xla(settings.training),
+        )
+        self.compute = compute.Compute(
+            model_lib.resolve(settings, self.vocabulary.size)
         )
         self.best_loss: float | None = None
         self.best_step: int | None = None
@@ -154,8 +157,11 @@ class _Run:
             log=training.log_steps,
             evaluate=training.eval_steps if self.dataset.held_out else 0,
             save=training.save_checkpoints_steps,
+            stops=self.model.phase_starts,
         )
-        actions = loop_lib.Actions(self._evaluate, self._save, self._timing)
+        actions = loop_lib.Actions(
+            self._evaluate, self._save, self._timing, self._cost
+        )
         dataset = distribution.distribute_endless(
             self.strategy,
             lambda context: pipeline.build_training_dataset(
@@ -250,6 +256,9 @@ class _Run:
         wanted = training.num_eval_batches or available
         with damage.naming_damage(split):
             metrics = self.loop.evaluate(dataset, min(wanted, available))
+        if self.best_step is not None and self.best_step <= self._phase_start():
+            # An earlier phase had another loss.
+            self.best_loss = None
         is_best = self.best_loss is None or metrics["loss"] < self.best_loss
         if is_best:
             self.best_loss, self.best_step = metrics["loss"], step
@@ -271,6 +280,16 @@ class _Run:
         keep = self.settings.training.keep_checkpoints
         checkpoints.save(self.model_dir, step, self._variables(), state, keep)
 
+    def _phase_start(self) -> int:
+        return self.model.phase_starts[self.loop.phase or 0]
+
+    def _token_counts(self) -> np.ndarray | None:
+        if not self.settings.generator.unigram_generator:
+            return None
+        return dataset_lib.load_token_counts(
+            pathlib.Path(self.settings.data.dataset_dir), self.vocabulary
+        )
+
     def _timing(self, seconds: float, steps: int) -> Mapping[str, float]:
         rows = self.settings.training.train_batch_size
         tokens = rows * self.settings.data.max_seq_length
@@ -280,22 +299,15 @@ class _Run:
             "seconds_per_step": seconds / steps,
         }
         if peak:
-            achieved = self._step_flops() * steps / seconds
+            # Within a phase all steps cost the same.
+            achieved = self.compute.step_flops(self.loop.step - 1) / (
+                seconds / steps
+            )
             timing["share_of_peak"] = achieved / peak
         return timing
 
-    def _step_flops(self) -> float:
-        settings = self.settings
-        length = settings.data.max_seq_length
-        return flops.training_step_flops(
-            dataclasses.replace(
-                settings.encoder, vocab_size=self.vocabulary.size
-            ),
-            settings.generator,
-            settings.training.train_batch_size,
-            length,
-            masking.max_predictions_per_seq(settings.masking.mask_prob, length),
-        )
+    def _cost(self, step: int) -> Mapping[str, float]:
+        return {"train_flops": self.compute.flops_until(step)}
 
     def _announce(self, report: reporting.RunReport, origin: str) -> None:
         training = self.settings.training
@@ -348,39 +360,20 @@ class _Run:
 
 
 def build_model_and_optimizer(
-    settings: config.ExperimentConfig, vocabulary: vocabulary_lib.Vocabulary
+    settings: config.ExperimentConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+    token_counts: np.ndarray | None = None,
 ) -> model_lib.PretrainingModel:
     """The model with its optimizer, slots and extras; in the strategy's scope.
 
     Args:
         settings: the whole config.
         vocabulary: that of the dataset.
+        token_counts: `[V]` of the corpus, for the unigram generator.
     """
-    model = model_lib.build_pretraining_model(settings, vocabulary)
-    model.optimizer = build_optimizer(settings)
+    model = model_lib.build_pretraining_model(
+        settings, vocabulary, token_counts
+    )
+    model.optimizer = optimizer.build_optimizer(settings, model.phase_starts)
     model.optimizer.build(model.trainable_variables)
     return model
-
-
-def build_optimizer(
-    settings: config.ExperimentConfig,
-) -> keras.optimizers.Optimizer:
-    """The optimizer and schedule that a config names."""
-    options = settings.optimizer
-    schedule = schedules.PolynomialDecayTimesWarmup(
-        options.learning_rate,
-        settings.training.num_train_steps,
-        num_warmup_steps=options.num_warmup_steps,
-        power=options.lr_decay_power,
-    )
-    kinds = {"adam": optimizers.AdamWeightDecay, "lamb": optimizers.LAMB}
-    return kinds[options.name](
-        schedule,
-        weight_decay=options.weight_decay_rate,
-        beta_1=options.beta_1,
-        beta_2=options.beta_2,
-        epsilon=options.epsilon,
-        exclude_from_weight_decay=optimizers.NO_DECAY_PATTERNS,
-        # Keras would number it, and its variables in checkpoints with it.
-        name=options.name,
-    )

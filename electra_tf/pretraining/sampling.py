@@ -21,11 +21,14 @@ class FakeData(NamedTuple):
         is_fake_tokens: `[B, S]` int32, 1 where the id differs from the
             original's.
         sampled_tokens: `[B, P]` int32, the samples, one per slot.
+        is_sampled: `[B, S]` int32, 1 where a sample was put in, also where it
+            equals the original.
     """
 
     input_ids: tf.Tensor
     is_fake_tokens: tf.Tensor
     sampled_tokens: tf.Tensor
+    is_sampled: tf.Tensor
 
 
 def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
@@ -55,8 +58,21 @@ def sample_from_softmax(
         `[...]` int32 indices.
     """
     if disallow is not None:
-        entries = tf.range(logits.shape[-1], dtype=disallow.dtype)
-        is_disallowed = entries == disallow[..., tf.newaxis]
-        logits = tf.where(is_disallowed, logits - _DISALLOWED, logits)
+        logits = disallow_tokens(logits, disallow)
     noisy = tf.stop_gradient(logits) + gumbel_noise(uniform)
     return tf.argmax(noisy, axis=-1, output_type=tf.int32)
+
+
+def disallow_tokens(logits: tf.Tensor, disallow: tf.Tensor) -> tf.Tensor:
+    """Takes 1000 from the logit of one entry of each row.
+
+    Args:
+        logits: `[..., V]` float32.
+        disallow: `[...]` int32, the entries.
+
+    Returns:
+        `[..., V]` float32.
+    """
+    entries = tf.range(logits.shape[-1], dtype=disallow.dtype)
+    is_disallowed = entries == disallow[..., tf.newaxis]
+    return tf.where(is_disallowed, logits - _DISALLOWED, logits)

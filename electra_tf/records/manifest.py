@@ -176,17 +176,47 @@ def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def load_token_counts(folder: str | os.PathLike) -> np.ndarray:
+def load_token_counts(
+    folder: str | os.PathLike, vocab_size: int | None = None
+) -> np.ndarray:
     """Returns how often each id occurs in a split: `[vocabulary]` int64.
 
+    Counted are the tokens of the written examples, each as often as it stands
+    there, [UNK] included. [CLS], [SEP], [MASK] and padding have count 0.
+
+    Args:
+      folder: the split's folder.
+      vocab_size: ids that the reader knows; None accepts any number.
+
     Raises:
-      DatasetError: if the file of counts is missing or damaged.
+      DatasetError: if the file of counts is missing or damaged, or its counts
+        are not those of such a split.
     """
-    path = pathlib.Path(folder, Manifest.load(folder).token_counts)
+    manifest = Manifest.load(folder)
+    path = pathlib.Path(folder, manifest.token_counts)
     try:
-        return np.load(path, allow_pickle=False)
+        counts = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise DatasetError(f"{path} cannot be read: {error}.") from error
+        raise DatasetError(
+            f"{path} cannot be read: {error}. Build the dataset again."
+        ) from error
+    size = manifest.vocabulary["size"] if vocab_size is None else vocab_size
+    expected, received = None, ""
+    if counts.dtype != np.int64 or counts.shape != (size,):
+        expected = f"one int64 count for each of {size} ids"
+        received = f"{counts.dtype} {list(counts.shape)}"
+    elif (counts < 0).any():
+        expected = "counts of at least 0"
+        received = f"{counts.min()} for id {counts.argmin()}"
+    elif manifest.num_examples and not counts.any():
+        expected = f"the tokens of {manifest.num_examples} examples"
+        received = "zeros only"
+    if expected:
+        raise DatasetError(
+            f"{path} must hold {expected}. Received: {received}. Build the "
+            "dataset again, or use the vocabulary that is saved with it."
+        )
+    return counts
 
 
 def load_index(folder: str | os.PathLike) -> dict[str, Any]:

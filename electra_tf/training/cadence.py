@@ -22,6 +22,7 @@ class Cadence:
         total: last step.
         steps_per_loop: most steps per call of the compiled loop.
         log, evaluate, save: periods.
+        stops: further steps that a call must not run past.
     """
 
     total: int
@@ -29,9 +30,11 @@ class Cadence:
     log: int
     evaluate: int
     save: int
+    stops: tuple[int, ...] = ()
 
     def num_next_steps(self, step: int) -> int:
         """Steps from `step` until the host must act again."""
         periods = (self.log, self.evaluate, self.save)
         until = [every - step % every for every in periods if every > 0]
+        until += [stop - step for stop in self.stops if stop > step]
         return min(self.steps_per_loop, self.total - step, *until)

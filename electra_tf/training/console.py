@@ -41,6 +41,9 @@ class Column:
 
 COLUMNS = (
     Column("loss", "loss", 7, ".3f", 1),
+    Column("mlm_loss", "mlm", 6, ".3f", 3),
+    Column("mlm_accuracy", "mlmacc", 6, ".3f", 5),
+    Column("all_loss", "all", 6, ".3f", 3),
     Column("gen_loss", "gen", 6, ".3f", 3),
     Column("masked_accuracy", "masked", 6, ".3f", 5),
     Column("sampled_accuracy", "sampled", 7, ".3f", 11),
@@ -50,6 +53,8 @@ COLUMNS = (
     Column("disc_recall", "rec", 5, ".3f", 14),
     Column("disc_auc", "auc", 5, ".3f", 6),
     Column("replaced_fraction", "fake", 5, ".3f", 12),
+    Column("generator_entropy", "entropy", 7, ".3f", 10),
+    Column("reward", "reward", 6, ".3f", 10),
     Column("gradient_norm", "grad", 7, ".2f", 7),
     Column("learning_rate", "lr", 8, ".2e", 8),
     Column("loss_scale", "scale", 7, ".0f", 16),
@@ -75,6 +80,7 @@ class Table:
         names: set[str],
         num_characters: int | None = None,
     ) -> None:
+        self.names = frozenset(names)
         self._total = str(total_steps)
         self._num_lines = 0
         # Split, step/total, time left.

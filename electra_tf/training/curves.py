@@ -7,15 +7,20 @@ from typing import Any
 from electra_tf.records import atomic
 from electra_tf.training import reporting
 
-# One panel each: title and metrics (missing ones are left out).
+# One panel each: title and metrics. What a run does not report is left out.
 _PANELS = (
+    ("masked-LM loss", ("mlm_loss", "all_loss")),
+    ("masked-LM accuracy", ("mlm_accuracy",)),
     ("generator loss", ("gen_loss",)),
     ("discriminator loss", ("disc_loss",)),
     ("generator accuracy", ("masked_accuracy", "sampled_accuracy")),
     ("discriminator", ("disc_auc", "disc_precision", "disc_recall")),
     ("replaced fraction", ("replaced_fraction",)),
+    ("generator entropy, nats", ("generator_entropy",)),
+    ("reward", ("reward",)),
     ("learning rate", ("learning_rate",)),
 )
+_PANELS_PER_ROW = 3
 _STYLES = {"train": "-", "validation": "o--"}
 
 
@@ -37,11 +42,21 @@ def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(2, 3, figsize=(13, 7), sharex=True)
-    for axis, (title, names) in zip(axes.flat, _PANELS, strict=True):
+    reported = {name for line in lines for name in line}
+    panels = [panel for panel in _PANELS if reported.intersection(panel[1])]
+    num_rows = max(1, -(-len(panels) // _PANELS_PER_ROW))
+    figure, axes = pyplot.subplots(
+        num_rows,
+        _PANELS_PER_ROW,
+        figsize=(13, 1.2 + 3.5 * num_rows),
+        sharex=True,
+        squeeze=False,
+    )
+    for axis, (title, names) in zip(axes.flat, panels, strict=False):
         _draw_panel(axis, title, names, lines)
-    for axis in axes[-1]:
         axis.set_xlabel("step")
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
     figure.suptitle(f"Training curves, {lines[-1]['step']} steps")
     figure.tight_layout()
     path = model_dir / "training_curves.png"

@@ -8,6 +8,7 @@ told about its step is on disk by then. Nothing here knows of ELECTRA; a model
 is a `TrainableModel`, everything else are callables.
 """
 
+import bisect
 import contextlib
 import dataclasses
 import time
@@ -86,11 +87,13 @@ class Actions:
         evaluate: step to what held-out data say.
         save: writes the checkpoint of a step.
         timing: seconds and steps to what is logged about speed.
+        cost: step to what the run has cost until then.
     """
 
     evaluate: Callable[[int], Evaluation]
     save: Callable[[int], None]
     timing: Callable[[float, int], Mapping[str, float]]
+    cost: Callable[[int], Mapping[str, float]]
 
 
 class TrainingLoop:
@@ -114,15 +117,32 @@ class TrainingLoop:
             sizes = dict(model.statistic_sizes)
             self.statistics = Statistics(sizes | _STEP_STATISTICS)
             self.held_out = Statistics(sizes)
-        compile_fn = _compiler(jit_compile)
+        self._compile_fn = _compiler(jit_compile)
+        self._trace_anew()
+        self.phase: int | None = None
+        # Steps skipped in a row before the present period of the log.
+        self._num_skipped_before = 0
+
+    def _trace_anew(self) -> None:
+        """Forgets what was traced; the next calls trace the model as it is."""
         self.run_steps = tf.function(self._run_steps, autograph=False)
         self.evaluate_batch = tf.function(
             self._evaluate_batch, autograph=False, reduce_retracing=True
         )
-        self._training_step = compile_fn(model.training_step)
-        self._evaluation_step = compile_fn(model.evaluation_step)
-        # Steps skipped in a row before the present period of the log.
-        self._num_skipped_before = 0
+        self._training_step = self._compile_fn(self.model.training_step)
+        self._evaluation_step = self._compile_fn(self.model.evaluation_step)
+
+    def _enter_phase(self, step: int) -> bool:
+        """Makes ready for the phase of a step; returns whether it is new."""
+        starts = self.model.phase_starts
+        phase = bisect.bisect_right(starts, step) - 1
+        if phase == self.phase:
+            return False
+        self.model.enter_phase(phase, is_beginning=step == starts[phase])
+        if self.phase is not None:
+            self._trace_anew()
+        self.phase = phase
+        return True
 
     def _run_steps(self, iterator: Any, num_steps: tf.Tensor) -> None:
         def replica_step(features: step_lib.Tensors) -> None:
@@ -179,6 +199,8 @@ class TrainingLoop:
         step = self.step
         clock = _Clock()
         while step < cadence.total:
+            if self._enter_phase(step):
+                clock.expect_tracing()
             count = cadence.num_next_steps(step)
             first, step = step, step + min(count, self._num_prompt_steps(clock))
             with clock.measure(step - first):
@@ -222,7 +244,8 @@ class TrainingLoop:
         """Reports what held-out data say; returns whether it is the best."""
         evaluation = actions.evaluate(step)
         finite.check_held_out(evaluation.metrics, step)
-        report.write("validation", step, evaluation.metrics)
+        metrics = {**evaluation.metrics, **actions.cost(step)}
+        report.write("validation", step, metrics)
         return evaluation.is_best
 
     def _log(
@@ -240,6 +263,7 @@ class TrainingLoop:
             "learning_rate": self._learning_rate(step - 1),
             "gradient_norm": float(statistics["gradient_norm"][0]) / num_taken,
         }
+        metrics |= actions.cost(step)
         if self.model.loss_scale is not None:
             metrics["skipped_steps"] = num_skipped
             metrics["loss_scale"] = float(self.model.loss_scale.value.numpy())
@@ -284,6 +308,10 @@ class _Clock:
             self._steps += num_steps
             self.seconds_per_step = seconds / num_steps
         self._is_traced = True
+
+    def expect_tracing(self) -> None:
+        """The next call will trace and compile again."""
+        self._is_traced = False
 
     def lap(self) -> tuple[float, int]:
         lap = self._seconds, self._steps

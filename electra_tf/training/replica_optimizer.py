@@ -138,16 +138,20 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
         )
 
     def apply_in_replica_context(
-        self, gradients: Sequence[Gradient]
+        self,
+        gradients: Sequence[Gradient],
+        variables: Sequence[keras.Variable] | None = None,
     ) -> tf.Tensor:
-        """Updates every variable once, within the calling replica.
+        """Updates variables once, within the calling replica.
 
         Nothing is communicated: every replica must pass the same gradients,
         reduced over all replicas. May stand inside loops, conditions and
         XLA-compiled functions.
 
         Args:
-            gradients: one per variable, in the order given to `build`.
+            gradients: one per variable.
+            variables: some of those given to `build`, None for all in that
+                order. The others keep values and moments.
 
         Returns:
             The scalar float32 learning rate used, before multipliers.
@@ -156,10 +160,11 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
             ValueError: if the optimizer is not built, a gradient is missing, or
                 a Keras feature was asked for that this method does not have.
         """
-        self._check_ready(gradients)
+        chosen = self._trainable_variables if variables is None else variables
+        self._check_ready(gradients, chosen)
         scalars = self._scalars(_as_scalar(self.learning_rate))
-        for index, gradient in enumerate(gradients):
-            variable = self._trainable_variables[index]
+        for gradient, variable in zip(gradients, chosen, strict=True):
+            index = self._get_variable_index(variable)
             self._update(gradient, index, variable, scalars)
         replica_variables.assign_add(self._iterations, 1)
         return scalars.rate
@@ -182,11 +187,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
     def exclude_from_weight_decay(
         self, var_list: Any = None, var_names: Any = None
     ) -> None:
-        """Refuses Keras' way to exclude variables, which sees short names only.
-
-        Raises:
-            ValueError: always.
-        """
+        """Refuses Keras' way, which sees short names only: ValueError."""
         raise ValueError(
             "Expected the exclusions as the constructor's argument "
             "`exclude_from_weight_decay`, regular expressions over "
@@ -333,13 +334,14 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
                 "`strategy.scope()`."
             )
 
-    def _check_ready(self, gradients: Sequence[Gradient]) -> None:
+    def _check_ready(
+        self, gradients: Sequence[Gradient], variables: Sequence[Any]
+    ) -> None:
         if not self.built:
             raise ValueError(
-                "The optimizer has no variables yet. Call `build(variables)` "
-                "inside `strategy.scope()` first."
+                "The optimizer has no variables yet. Call "
+                "`build(variables)` inside `strategy.scope()` first."
             )
-        variables = self._trainable_variables
         pairs = zip(variables, gradients, strict=False)
         missing = [v.path for v, gradient in pairs if gradient is None]
         if missing or len(gradients) != len(variables):

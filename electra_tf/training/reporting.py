@@ -102,11 +102,11 @@ class RunReport:
     def _print(
         self, split: str, step: int, values: Mapping[str, float]
     ) -> None:
-        if self._table is None:
+        names = {*values, *_TIMING_NAMES}
+        # A later phase of training may report more, under a new heading.
+        if self._table is None or not names <= self._table.names:
             self._table = console.Table(
-                self._total_steps,
-                {*values, *_TIMING_NAMES},
-                console.terminal_width(),
+                self._total_steps, names, console.terminal_width()
             )
         left = self._progress.seconds_left(step)
         for line in self._table.lines(split, step, left, values):

@@ -1,6 +1,7 @@
 """Learning-rate schedules."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -109,6 +110,74 @@ class PolynomialDecayTimesWarmup(
         }
 
 
-def _require(name: str, value: float, expected: str, is_valid: bool) -> None:
+@keras.saving.register_keras_serializable("electra_tf")
+class Restarted(keras.optimizers.schedules.LearningRateSchedule):
+    """One schedule after the other, each counting its steps from 0.
+
+    Args:
+        schedules: in their order.
+        starts: step at which each begins, ascending, the first 0.
+
+    Raises:
+        ValueError: if the numbers of both differ or the starts do not ascend.
+    """
+
+    def __init__(
+        self,
+        schedules: Sequence[keras.optimizers.schedules.LearningRateSchedule],
+        starts: Sequence[int],
+    ) -> None:
+        super().__init__()
+        ascends = list(starts) == sorted(set(starts)) and list(starts[:1]) == [
+            0
+        ]
+        _require(
+            "starts",
+            starts,
+            f"{len(schedules)} ascending steps from 0",
+            ascends and len(starts) == len(schedules),
+        )
+        self.schedules = tuple(schedules)
+        self.starts = tuple(starts)
+
+    def __call__(self, step: Any) -> tf.Tensor:
+        """The rate of update `step`, scalar float32."""
+        step = tf.cast(step, tf.int64)
+        rate = tf.constant(0.0)
+        for schedule, start in zip(self.schedules, self.starts, strict=True):
+            rate = tf.where(step >= start, schedule(step - start), rate)
+        return rate
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {"schedules": list(self.schedules), "starts": self.starts}
+
+
+class LinearSchedule:
+    """A number that goes from one value to another and stays there.
+
+    Args:
+        first: value at step 0.
+        last: value from `num_steps` on.
+        num_steps: length of the way, at least 1.
+
+    >>> schedule = LinearSchedule(2.0, 1.0, 4)
+    >>> [float(schedule(step)) for step in (0, 1, 4, 9)]
+    [2.0, 1.75, 1.0, 1.0]
+    """
+
+    def __init__(self, first: float, last: float, num_steps: int) -> None:
+        _require("num_steps", num_steps, "at least 1", num_steps >= 1)
+        self.first = first
+        self.last = last
+        self.num_steps = num_steps
+
+    def __call__(self, step: Any) -> tf.Tensor:
+        """The value at a step, scalar float32."""
+        share = tf.minimum(tf.cast(step, tf.float32) / self.num_steps, 1.0)
+        return self.first + (self.last - self.first) * share
+
+
+def _require(name: str, value: Any, expected: str, is_valid: bool) -> None:
     if not is_valid:
         raise ValueError(f"`{name}` must be {expected}. Received: {value}.")

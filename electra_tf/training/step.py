@@ -15,6 +15,7 @@ Keras user's `fit` reaches it through `train_step`.
 
 import abc
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -84,6 +85,26 @@ class TrainableModel(keras.Model, abc.ABC):
     @abc.abstractmethod
     def statistic_sizes(self) -> Mapping[str, int]:
         """Statistic name to the length of its vector."""
+
+    @property
+    def phase_starts(self) -> tuple[int, ...]:
+        """Steps at which what is trained changes; the first is 0."""
+        return (0,)
+
+    def enter_phase(self, phase: int, is_beginning: bool) -> None:
+        """Called before the first step of a phase, and after a resume.
+
+        The step is traced anew afterwards.
+
+        Args:
+            phase: index into `phase_starts`.
+            is_beginning: whether no step of the phase has been taken.
+        """
+
+    @property
+    def trained_variables(self) -> Sequence[Any]:
+        """What the step updates: all trainable variables, or a part."""
+        return self.trainable_variables
 
     @abc.abstractmethod
     def prepare(
@@ -167,7 +188,17 @@ class TrainableModel(keras.Model, abc.ABC):
         self.optimizer.build(self.trainable_variables)
 
     def train_step(self, data: Tensors) -> Tensors:
-        """What Keras' `fit` calls, with features of shape `[B, S]`."""
+        """What Keras' `fit` calls, with features of shape `[B, S]`.
+
+        Raises:
+            ValueError: if training has phases, of which `fit` does not know.
+        """
+        if len(self.phase_starts) > 1:
+            raise ValueError(
+                "Keras' `fit` can train what has one phase. Received phases "
+                f"that start at steps {self.phase_starts}. Train with "
+                "`electra_tf.pretraining.run.pretrain`."
+            )
         statistics = self.training_step(as_one_stream(data))
         return self._logs(statistics)
 
@@ -191,7 +222,7 @@ class TrainableModel(keras.Model, abc.ABC):
             return self._gradients(prepared, weights, step, 0)
         parts = tf.nest.map_structure(lambda t: _split(t, count), prepared)
         totals = (
-            [tf.zeros(v.shape, v.dtype) for v in self.trainable_variables],
+            [tf.zeros(v.shape, v.dtype) for v in self.trained_variables],
             {n: tf.zeros([k]) for n, k in self.statistic_sizes.items()},
         )
 
@@ -217,7 +248,7 @@ class TrainableModel(keras.Model, abc.ABC):
             index,
             self.num_micro_batches,
         )
-        variables = [v.value for v in self.trainable_variables]
+        variables = [v.value for v in self.trained_variables]
         with tf.GradientTape() as tape:
             sums = self.compute_losses(part, dropout_seed)
             loss = self._total_loss(sums.losses, weights)
@@ -278,12 +309,17 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def _update(self, gradients: list[tf.Tensor]) -> None:
         if isinstance(self.optimizer, replica_optimizer.ReplicaOptimizer):
-            self.optimizer.apply_in_replica_context(gradients)
+            self.optimizer.apply_in_replica_context(
+                gradients, self.trained_variables
+            )
         else:
             # Keras' own optimizers add gradients over replicas once more.
             context = tf.distribute.get_replica_context()
             share = 1.0 / context.num_replicas_in_sync
-            self.optimizer.apply([gradient * share for gradient in gradients])
+            self.optimizer.apply(
+                [gradient * share for gradient in gradients],
+                list(self.trained_variables),
+            )
         if self.weight_average is not None:
             self.weight_average.update()
 

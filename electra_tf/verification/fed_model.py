@@ -20,9 +20,11 @@ from electra_tf.export import tf1
 from electra_tf.inputs import masking
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
+from electra_tf.modeling import towers
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.pretraining import sampling
+from electra_tf.pretraining.objectives import electric
 from electra_tf.training import step as step_lib
 from electra_tf.verification import reference
 
@@ -32,16 +34,19 @@ class Trace:
     """Intermediates of the latest forward pass and update.
 
     Attributes:
-        generator: logits and encoder intermediates.
+        masked: the masked batch.
+        generator: logits and encoder intermediates; those of the main tower
+            where it is the masked language model.
         sampled: `[B, P]`, what our own code sampled.
         sample_margin: `[B, P]`, by how much our sample's noisy logit exceeds
             that of the sample that was fed; 0 where they are equal.
-        fake: the discriminator's input and labels.
+        fake: the discriminator's input and labels, or what they would be.
         discriminator: logits and encoder intermediates.
         gradients: clipped, in the order of the variables.
         rate: learning rate of the update.
     """
 
+    masked: masking.MaskedInputs = dataclasses.field(init=False)
     generator: generators.GeneratorOutput = dataclasses.field(init=False)
     sampled: tf.Tensor = dataclasses.field(init=False)
     sample_margin: tf.Tensor = dataclasses.field(init=False)
@@ -72,12 +77,10 @@ class FedModel(model_lib.PretrainingModel):
         inputs: Mapping[str, np.ndarray],
     ) -> None:
         super().__init__(
-            model.generator,
-            model.discriminator,
+            towers.Towers(model.generator, model.main, model.baseline),
             model.objective,
-            special_ids=model.special_ids,
-            mask_id=model.mask_id,
-            mask_settings=model.mask_settings,
+            model.masking.vocabulary,
+            model.masking.settings,
             temperature=model.temperature,
             disallow_correct=model.disallow_correct,
             clip_norm=model.clip_norm,
@@ -101,12 +104,13 @@ class FedModel(model_lib.PretrainingModel):
             },
             tf.cast(self.drawn_positions, tf.float32),
             self.replace_uniform,
-            special_ids=self.special_ids,
-            mask_id=self.mask_id,
-            mask_prob=self.mask_settings.mask_prob,
-            replace_prob=self.mask_settings.replace_prob,
+            special_ids=self.masking.special_ids,
+            mask_id=self.masking.vocabulary.mask_id,
+            mask_prob=self.masking.settings.mask_prob,
+            replace_prob=self.masking.settings.replace_prob,
             draw_fn=take_draws,
         )
+        self.trace.masked = masked
         return objective_lib.PreparedBatch(masked, tf.zeros([1, 2], tf.int64))
 
     def sample_uniform(
@@ -136,7 +140,9 @@ class FedModel(model_lib.PretrainingModel):
             self.trace.sample_margin = tf.zeros(sampled.shape)
             return sampled
         fed = tf.constant(self.fed_samples, sampled.dtype)
-        scores = logits / self.temperature + sampling.gumbel_noise(uniform)
+        scores = self.divide_by_temperature(logits) + sampling.gumbel_noise(
+            uniform
+        )
         self.trace.sample_margin = tf.abs(
             tf.gather(scores, sampled, batch_dims=2)
             - tf.gather(scores, fed, batch_dims=2)
@@ -148,12 +154,52 @@ class FedModel(model_lib.PretrainingModel):
         fake: sampling.FakeData,
         masked: masking.MaskedInputs,
         dropout_seed: tf.Tensor | None,
+        word_offset: tf.Tensor | None = None,
     ) -> discriminator_lib.DiscriminatorOutput:
         """As in the base class; kept in the trace, with its input."""
         self.trace.fake = fake
-        output = super().discriminate(fake, masked, dropout_seed)
+        output = super().discriminate(fake, masked, dropout_seed, word_offset)
         self.trace.discriminator = output
         return output
+
+    def predict_masked(
+        self, masked: masking.MaskedInputs, dropout_seed: tf.Tensor | None
+    ) -> generators.GeneratorOutput:
+        """As in the base class; kept in the trace as the generator's.
+
+        The original samples from it too, though nothing reads the samples.
+        """
+        output = super().predict_masked(masked, dropout_seed)
+        self.trace.generator = output
+        self.trace.fake = self._get_fake_data(
+            masked, output.logits, self.gumbel_uniform
+        )
+        return output
+
+    @property
+    def is_two_tower(self) -> bool:
+        """Whether the generator is a cloze model."""
+        return isinstance(self.generator, generators.TwoTowerGenerator)
+
+    @property
+    def is_electric(self) -> bool:
+        """Whether the discriminator tells noise from data."""
+        return isinstance(self.objective, electric.Electric)
+
+    def detection_logits(self) -> tf.Tensor:
+        """What the latest pass compared with the labels, `[B, S]`."""
+        trace = self.trace
+        logits = trace.discriminator.logits
+        if isinstance(self.objective, electric.Electric):
+            return self.objective.noise_logits(
+                logits, trace.generator, trace.fake
+            )
+        return logits
+
+    def detection_labels(self) -> tf.Tensor:
+        """The labels of the latest pass, `[B, S]` int32."""
+        fake = self.trace.fake
+        return fake.is_sampled if self.is_electric else fake.is_fake_tokens
 
     def _update(self, gradients: list[tf.Tensor]) -> None:
         self.trace.gradients = gradients
@@ -214,8 +260,6 @@ def load_configuration(folder: Path) -> Configuration:
     """Builds the model that a folder of `forward/` describes.
 
     Raises:
-        NotYetSupportedError: for an objective or a generator that does not
-            exist here yet.
         ValueError: for files that do not fit each other; names them.
         FileNotFoundError: for a missing file.
     """

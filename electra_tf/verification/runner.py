@@ -14,9 +14,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from electra_tf import original_hparams
 from electra_tf.verification import examples
 from electra_tf.verification import fed_model
+from electra_tf.verification import flops
 from electra_tf.verification import forward
 from electra_tf.verification import masking
 from electra_tf.verification import masking_statistics
@@ -30,7 +30,6 @@ MANIFEST = "MANIFEST.sha256"
 LATER: Mapping[str, str] = {
     "finetuning": "this version does not fine-tune yet",
     "huggingface": "this version does not read Hugging Face checkpoints yet",
-    "flops": "this version does not count the paper's FLOPs yet",
 }
 """Kinds of reference that nothing here is compared with, and why."""
 
@@ -191,12 +190,18 @@ def _optimizer_cases(folder: Path) -> Iterator[Case]:
         yield path.stem, functools.partial(optimizer.check_case, path)
 
 
+def _flops_cases(folder: Path) -> Iterator[Case]:
+    for path in sorted(folder.glob("*.json")):
+        yield path.stem, functools.partial(flops.check_file, path)
+
+
 KINDS: Mapping[str, Callable[[Path], Iterator[Case]]] = {
     "tokenization": _tokenization_cases,
     "examples": _examples_cases,
     "masking": _masking_cases,
     "optimizer": _optimizer_cases,
     "forward": _forward_cases,
+    "flops": _flops_cases,
 }
 """Kinds of reference, by the name of their folder, and how to list cases."""
 
@@ -204,11 +209,7 @@ KINDS: Mapping[str, Callable[[Path], Iterator[Case]]] = {
 def _check_configuration(folder: Path) -> Results:
     """Forward pass, gradients and training steps of one configuration."""
     name = folder.name
-    try:
-        configuration = fed_model.load_configuration(folder)
-    except original_hparams.NotYetSupportedError as error:
-        reason = f"this version has no {error.missing}"
-        return [CheckResult.skipped(forward.KIND, name, reason)]
+    configuration = fed_model.load_configuration(folder)
     checks: list[tuple[str, Check]] = [
         (name, functools.partial(forward.check_forward, configuration)),
         (

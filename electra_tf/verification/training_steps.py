@@ -14,9 +14,10 @@ import tensorflow as tf
 
 from electra_tf.export import parameter_names
 from electra_tf.export import tf1
-from electra_tf.pretraining import run
+from electra_tf.pretraining import optimizer
 from electra_tf.verification import comparison
 from electra_tf.verification import fed_model
+from electra_tf.verification import forward_outputs
 from electra_tf.verification import reference
 from electra_tf.verification.report import CheckResult
 
@@ -127,7 +128,7 @@ def _reset(configuration: fed_model.Configuration) -> None:
     model.fed_samples = None
     checkpoint = tf1.read_checkpoint(configuration.folder)
     tf1.assign_variables(model.trainable_variables, checkpoint)
-    model.optimizer = run.build_optimizer(configuration.settings)
+    model.optimizer = optimizer.build_optimizer(configuration.settings)
     model.optimizer.build(model.trainable_variables)
 
 
@@ -148,12 +149,13 @@ def _train(
         means = _summarize(model, statistics)
         note(
             total_loss=means["loss"],
-            mlm_loss=means["gen_loss"],
-            disc_loss=means["disc_loss"],
+            **forward_outputs.name_losses(
+                model, {name: means[name] for name in model.loss_coefficients}
+            ),
             gradient_global_norm=statistics["gradient_norm"][0],
             learning_rate=model.trace.rate,
             sample_margin=model.trace.sample_margin,
-            is_fake=model.trace.fake.is_fake_tokens,
+            is_fake=model.detection_labels(),
         )
     # The reference notes the loss once more, without saying what it sampled.
     model.fed_samples = None
@@ -202,7 +204,11 @@ def _add_scaled(
 def _compare_losses(
     title: str, ours: reference.Arrays, expected: reference.Arrays
 ) -> list[CheckResult]:
-    names = ("total_loss", "mlm_loss", "disc_loss", "gradient_global_norm")
+    names = [
+        name
+        for name in sorted({*ours, *expected})
+        if name.endswith("_loss") or name == "gradient_global_norm"
+    ]
     half = len(expected["learning_rate"]) // 2 + 1
     parts = {
         "first half": (slice(half), EARLY_TOLERANCE),
@@ -214,7 +220,9 @@ def _compare_losses(
             KIND, f"{title}, losses and norms, {part}", tolerance
         )
         for name in names:
-            if ours[name].shape != expected[name].shape:
+            if name not in ours or name not in expected:
+                line.add(f"{name} on one side only", np.inf)
+            elif ours[name].shape != expected[name].shape:
                 line.add(f"{name} has another length", np.inf)
             else:
                 error = comparison.compute_relative_error(

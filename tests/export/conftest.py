@@ -1,7 +1,9 @@
-"""A tiny run with random weights, and its export, made once."""
+"""Tiny runs with random weights, and their exports, each made once."""
 
 import dataclasses
+import functools
 import pathlib
+from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
@@ -11,12 +13,47 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.export import saved_model
+from electra_tf.export import self_check
 from electra_tf.modeling import towers
+from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
 _WORDS = "the cat sat on mat dog table returns number of items in a café"
 _PIECES = "un ##aff ##able ##s ##ed . , ! ? ( ) … 東 京"
+
+
+_TWO_STAGE = {
+    "encoder": {"embedding_size": 16, "intermediate_size": 64},
+    "generator": {
+        "untied_generator_embeddings": True,
+        "generator_hidden_size": 1.0,
+    },
+    "objective": {"generator_steps": 3},
+}
+OBJECTIVES = {
+    "electra": {},
+    "electra_15": {},
+    "two_stage": _TWO_STAGE,
+    "adversarial": {},
+    "mlm": {"generator": {"generator_hidden_size": 0.25}},
+    "replace_mlm": {"generator": {"untied_generator": False}},
+    "all_tokens_mlm": {},
+    "electric": {"generator": {"two_tower_generator": True}},
+}
+"""Every objective, and the sections of a tiny config of it."""
+# One of every kind of tower; they differ in no more than weights.
+_CHECKED_IN_A_FRESH_PROCESS = ("mlm", "all_tokens_mlm", "electric")
+
+
+class ObjectiveExport(NamedTuple):
+    """An exported run of one objective."""
+
+    folder: pathlib.Path
+    model_dir: pathlib.Path
+    settings: config.ExperimentConfig
+    model: model_lib.PretrainingModel
+    call: Callable[..., dict[str, Any]]
 
 
 class TinyRun(NamedTuple):
@@ -87,7 +124,78 @@ def exported(
 @pytest.fixture(scope="session")
 def loaded(exported: pathlib.Path) -> Any:
     """Calls a signature by name with arrays, answers with arrays."""
-    model = tf.saved_model.load(str(exported))
+    return load(exported)
+
+
+@pytest.fixture(scope="session")
+def objective_exports(
+    tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], ObjectiveExport]:
+    """Gives the export of an objective by name, made at the first call."""
+
+    @functools.cache
+    def export(name: str) -> ObjectiveExport:
+        settings = objective_settings(name)
+        keras.utils.set_random_seed(5)
+        model = model_lib.build_pretraining_model(settings, tiny_run.vocabulary)
+        folder = tmp_path_factory.mktemp(name)
+        model_dir = save_run(folder / "run", settings, tiny_run, model)
+        with pytest.MonkeyPatch.context() as patch:
+            if name not in _CHECKED_IN_A_FRESH_PROCESS:
+                patch.setattr(self_check, "check", lambda *_: 0.0)
+            result = saved_model.export_run(model_dir, folder / "export")
+        assert result.largest_difference <= 1e-5
+        call = load(result.folder)
+        return ObjectiveExport(result.folder, model_dir, settings, model, call)
+
+    return export
+
+
+def objective_settings(name: str) -> config.ExperimentConfig:
+    """A config of one layer for an objective."""
+    sections = {
+        "encoder": {
+            "vocab_size": 0,
+            "embedding_size": 12,
+            "hidden_size": 16,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 1,
+            "intermediate_size": 32,
+            "max_position_embeddings": 24,
+            "initializer_range": 0.5,
+        },
+        "generator": {"generator_hidden_size": 0.5},
+        "data": {"max_seq_length": 16},
+        "training": {"num_train_steps": 9, "ema_decay": 0.9},
+    }
+    for section, fields in OBJECTIVES[name].items():
+        sections[section] = sections.get(section, {}) | fields
+    sections["objective"] = sections.get("objective", {}) | {"name": name}
+    return config.freeze(sections)
+
+
+def save_run(
+    model_dir: pathlib.Path,
+    settings: config.ExperimentConfig,
+    tiny_run: TinyRun,
+    model: model_lib.PretrainingModel,
+) -> pathlib.Path:
+    """Writes what a run leaves: all towers, and averages of half the size."""
+    model_dir.mkdir()
+    tiny_run.vocabulary.save(model_dir)
+    (model_dir / "config.json").write_text(config.to_json(settings))
+    weights = {f"model/{v.path}": v for v in model.trainable_variables}
+    averages = {
+        f"average/{v.path}": tf.Variable(0.5 * v.value)
+        for v in model.trainable_variables
+    }
+    checkpoints.save(model_dir, 7, weights | averages, {"best_step": 7}, keep=1)
+    return model_dir
+
+
+def load(folder: pathlib.Path) -> Any:
+    """Calls a signature of an export by name with arrays."""
+    model = tf.saved_model.load(str(folder))
 
     def call(signature: str, **arguments: Any) -> dict[str, Any]:
         outputs = model.signatures[signature](

@@ -3,9 +3,11 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
 from rich import console as rich_console
 
 from electra_tf.export import display
+from electra_tf.export import likelihood
 from electra_tf.export import scoring
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
@@ -89,16 +91,77 @@ def test_texts_are_printed_with_marks_and_what_was_cut(capsys):
     assert [line for line in lines if line.startswith("(7 pieces")]
 
 
-def test_script_prints_a_table_and_the_marked_sentence(exported):
-    finished = subprocess.run(
-        [sys.executable, "scripts/score_text.py", f"--saved_model={exported}",
-         "--text=The cat sat on the mat.", "--swap=mat:table"],
+def test_likelihoods_are_printed_with_marks_and_sums(capsys):
+    words = (
+        likelihood.LikelyWord(0, 3, -1.5),
+        likelihood.LikelyWord(4, 10, -4.25),
+    )
+    text = likelihood.LikelyText(b"the banana", words, -5.75, 3)
+    display.print_likelihoods([text])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[:3]] == [
+        ["word", "log", "likelihood"],
+        ["the", "-1.500"],
+        ["banana", "-4.250", "<--", "least", "likely"],
+    ]
+    assert lines[4] == "the >>banana<<"
+    assert lines[5].startswith("(3 pieces")
+    assert lines[6] == "pseudo-log-likelihood -5.750 (lower: less likely)"
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [(-7.0, "less likely"), (-2.0, "more likely"), (-5.0, "equally likely")],
+)
+def test_swap_is_described_by_likelihoods(after, words):
+    texts = [
+        likelihood.LikelyText(b"", (), value, 0) for value in (-5.0, after)
+    ]
+    sentence = display.describe_likelihood_swap(*texts)
+    assert words in sentence
+    assert f"{after:.3f}" in sentence
+
+
+def run_script(folder, *arguments):
+    return subprocess.run(
+        [sys.executable, "scripts/score_text.py", f"--saved_model={folder}",
+         *arguments],
         cwd=REPOSITORY,
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )  # fmt: skip
+
+
+def test_script_prints_likelihoods_of_an_energy_model(objective_exports):
+    finished = run_script(
+        objective_exports("electric").folder,
+        "--text=The cat sat on the mat.",
+        "--swap=mat:table",
+    )
+    assert finished.returncode == 0, finished.stderr
+    first, second = finished.stdout.split("With mat:table:")
+    for part in (first, second):
+        assert part.count("pseudo-log-likelihood") == 1
+    value = first.split("pseudo-log-likelihood ")[1].split()[0]
+    assert "likely than the original" in second
+    assert f"against {value}." in second
+
+
+def test_script_says_what_an_export_offers_instead(objective_exports):
+    finished = run_script(objective_exports("mlm").folder, "--text=the cat")
+    assert finished.returncode == 1
+    assert "objective 'mlm'" in finished.stderr
+    assert "predict_ids" in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+def test_script_prints_a_table_and_the_marked_sentence(exported):
+    finished = run_script(
+        exported, "--text=The cat sat on the mat.", "--swap=mat:table"
+    )
+    assert finished.returncode == 0, finished.stderr
     first, second = finished.stdout.split("With mat:table:")
     for part, last in ((first, "mat"), (second, "table")):
         words = [line.split()[0] for line in part.splitlines() if line.split()]

@@ -1,5 +1,7 @@
+import dataclasses
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -83,8 +85,12 @@ def test_readme_documents_every_tensor_and_where_the_weights_come_from(
     exported, tiny_run
 ):
     readme = (exported / "README.md").read_text()
-    for name in signatures.TENSORS:
-        assert f"`{name}`" in readme
+    for name in ("score_text", "score_ids", "features_text", "features_ids"):
+        documented = signatures.SIGNATURES[name]
+        for tensor in (name, *documented.inputs, *documented.outputs):
+            assert f"`{tensor}`" in readme
+    assert "`likelihood_text`" not in readme
+    assert "objective `electra`" in readme
     assert "step-00000007" in readme
     assert "cut after 24 tokens" in readme
     assert "rows of 16 tokens" in readme
@@ -159,6 +165,27 @@ def test_export_that_fails_its_check_leaves_nothing(
     with pytest.raises(self_check.SelfCheckError, match="differs"):
         saved_model.export_run(tiny_run.model_dir, tmp_path / "export")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("generator_steps", "is_early"), [(3, False), (7, True)]
+)
+def test_checkpoint_before_the_last_phase_is_warned_of(
+    objective_exports, tmp_path, monkeypatch, caplog, generator_steps, is_early
+):
+    run = objective_exports("two_stage")
+    model_dir = tmp_path / "run"
+    shutil.copytree(run.model_dir, model_dir)
+    settings = dataclasses.replace(
+        run.settings,
+        objective=dataclasses.replace(
+            run.settings.objective, generator_steps=generator_steps
+        ),
+    )
+    (model_dir / "config.json").write_text(config.to_json(settings))
+    monkeypatch.setattr(saved_model, "save", lambda *_, **__: 0.0)
+    saved_model.export_run(model_dir, tmp_path / "export")
+    assert ("begins at step 7" in caplog.text) == is_early
 
 
 def test_unknown_precision_is_refused():

@@ -1,7 +1,9 @@
+import functools
+
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from electra_tf.export import loaded_export
 from electra_tf.export import scoring
 
 
@@ -17,7 +19,8 @@ def scored(text, probabilities):
 
 @pytest.fixture(scope="module")
 def scorer(exported):
-    return scoring.Scorer(exported)
+    export = loaded_export.LoadedExport(exported)
+    return functools.partial(scoring.score, export)
 
 
 def test_pieces_of_a_word_are_joined_and_the_worst_one_counts():
@@ -80,7 +83,7 @@ def test_suspect_is_the_worst_word_that_touches_a_part():
 
 def test_exported_model_scores_words(scorer):
     text = "Unaffable cats sat."
-    (result,) = scorer.score([text])
+    (result,) = scorer([text])
     assert [word.text for word in result.words] == [
         "Unaffable",
         "cats",
@@ -95,33 +98,18 @@ def test_exported_model_scores_words(scorer):
 
 def test_many_texts_are_answered_in_their_order(scorer):
     texts = [f"the {'cat ' * (n % 5)}" for n in range(70)]
-    results = scorer.score(texts)
+    results = scorer(texts)
     assert [len(r.words) for r in results] == [1 + n % 5 for n in range(70)]
-    (alone,) = scorer.score([texts[69]])
+    (alone,) = scorer([texts[69]])
     for word, expected in zip(results[69].words, alone.words, strict=True):
         assert word.replaced_probability == pytest.approx(
             expected.replaced_probability, abs=1e-5
         )
-    assert scorer.score([]) == []
+    assert scorer([]) == []
 
 
 def test_truncated_and_invalid_texts_are_scored_as_far_as_they_go(scorer):
-    long, invalid = scorer.score(["the cat " * 20, b"\xff the\xff"])
+    long, invalid = scorer(["the cat " * 20, b"\xff the\xff"])
     assert len(long.words) == 22
     assert long.num_truncated == 18
     assert len(invalid.words) == 1
-
-
-def test_folder_without_saved_model_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="saved_model.pb"):
-        scoring.Scorer(tmp_path)
-
-
-def test_saved_model_of_another_kind_is_an_error(tmp_path):
-    module = tf.Module()
-    module.double = tf.function(
-        lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([])]
-    )
-    tf.saved_model.save(module, tmp_path, signatures=module.double)
-    with pytest.raises(ValueError, match="'score_text'.*serving_default"):
-        scoring.Scorer(tmp_path)

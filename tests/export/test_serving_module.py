@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from electra_tf.export import serving_module
 from electra_tf.export import signatures
+from electra_tf.export import tower_answers
 from electra_tf.text import tokenizer as tokenizer_lib
 
 MAX_LENGTH = 24
@@ -239,7 +240,7 @@ def test_ids_that_cannot_be_are_refused(loaded, signature, change, message):
 def test_max_length_beyond_the_positions_is_refused(tiny_run, max_length):
     with pytest.raises(ValueError, match="`max_length` must be 3 to 24"):
         serving_module.ServingModule(
-            tiny_run.discriminator,
+            tower_answers.Detector(tiny_run.discriminator),
             tokenizer_lib.Tokenizer(tiny_run.vocabulary),
             max_length,
         )
@@ -247,13 +248,15 @@ def test_max_length_beyond_the_positions_is_refused(tiny_run, max_length):
 
 def test_shorter_max_length_cuts_text_but_not_ids(tiny_run):
     module = serving_module.ServingModule(
-        tiny_run.discriminator,
+        tower_answers.Detector(tiny_run.discriminator),
         tokenizer_lib.Tokenizer(tiny_run.vocabulary),
         max_length=4,
     )
-    rows = module.score_text(tf.constant(["the cat sat on"]))
+    rows = module.answer("score_text", texts=tf.constant(["the cat sat on"]))
     np.testing.assert_array_equal(rows["input_ids"], [[2, 5, 6, 3]])
     np.testing.assert_array_equal(rows["num_truncated"], [2])
     ids = as_ids([[2] * MAX_LENGTH])
-    scores = module.score_ids(*(tf.constant(v) for v in ids.values()))
+    scores = module.answer(
+        "score_ids", **{name: tf.constant(v) for name, v in ids.items()}
+    )
     assert scores["replaced_logits"].shape == (1, MAX_LENGTH)

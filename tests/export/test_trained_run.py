@@ -9,7 +9,7 @@ from electra_tf.export import trained_run
 def test_average_weights_are_taken_when_asked(tiny_run):
     path = tiny_run.model_dir / "checkpoints" / "step-00000007"
     load = [
-        trained_run.load_discriminator(
+        trained_run.load_main_tower(
             tiny_run.settings,
             tiny_run.vocabulary,
             path,
@@ -21,11 +21,31 @@ def test_average_weights_are_taken_when_asked(tiny_run):
         np.testing.assert_array_equal(average.numpy(), 0.5 * plain.numpy())
 
 
+@pytest.mark.parametrize("name", ["mlm", "all_tokens_mlm", "electric"])
+def test_main_tower_of_any_objective_is_restored_whole(
+    objective_exports, tiny_run, name
+):
+    run = objective_exports(name)
+    path = trained_run.find_checkpoint(run.model_dir, "latest")
+    for use_average, factor in ((False, 1.0), (True, 0.5)):
+        tower = trained_run.load_main_tower(
+            run.settings, tiny_run.vocabulary, path, use_average=use_average
+        )
+        assert type(tower) is type(run.model.main)
+        for found, trained in zip(
+            tower.variables, run.model.main.variables, strict=True
+        ):
+            assert found.path == trained.path
+            np.testing.assert_array_equal(
+                found.numpy(), factor * trained.numpy()
+            )
+
+
 def test_average_of_a_run_that_kept_none_is_refused(tiny_run):
     training = dataclasses.replace(tiny_run.settings.training, ema_decay=0.0)
     settings = dataclasses.replace(tiny_run.settings, training=training)
     with pytest.raises(ValueError, match="ema_decay=0"):
-        trained_run.load_discriminator(
+        trained_run.load_main_tower(
             settings,
             tiny_run.vocabulary,
             tiny_run.model_dir / "checkpoints" / "step-00000007",
@@ -37,7 +57,7 @@ def test_another_vocabulary_than_the_runs_is_refused(tiny_run):
     encoder = dataclasses.replace(tiny_run.settings.encoder, vocab_size=99)
     settings = dataclasses.replace(tiny_run.settings, encoder=encoder)
     with pytest.raises(ValueError, match="of 99 entries"):
-        trained_run.load_discriminator(
+        trained_run.load_main_tower(
             settings,
             tiny_run.vocabulary,
             tiny_run.model_dir / "checkpoints" / "step-00000007",

@@ -1,12 +1,9 @@
 """Tests of the choice of positions, [MASK], gather and scatter."""
 
-import collections
-import itertools
 import json
 
 import numpy as np
 import pytest
-import scipy.stats
 import tensorflow as tf
 
 from electra_tf.inputs import masking
@@ -70,8 +67,14 @@ def _check_reference_masking(folder):
     positions = inputs["drawn_positions"] * tf.cast(weights, tf.int32)
 
     masked = masking.apply_masks(
-        rows, positions, weights, inputs["replace_uniform"], ids["[MASK]"]
+        rows,
+        positions,
+        weights,
+        inputs["replace_uniform"],
+        ids["[MASK]"],
+        eligible=eligible,
     )
+    np.testing.assert_array_equal(masked.eligible, eligible)
     np.testing.assert_array_equal(
         masked.masked_positions, expected["masked_lm_positions"]
     )
@@ -187,12 +190,86 @@ def test_a_masked_row_looks_like_this():
         weights=tf.constant([[1.0, 1.0, 0.0]]),
         replace_uniform=tf.constant([[0.85, 0.84, 0.0]]),
         mask_id=MASK,
+        eligible=inputs["input_ids"] > MASK,
     )
     np.testing.assert_array_equal(
         masked.input_ids, [[CLS, 11, 12, SEP, MASK, SEP, PAD, PAD]]
     )
     np.testing.assert_array_equal(masked.masked_ids, [[12, 13, 0]])
     np.testing.assert_array_equal(masked.original_ids, inputs["input_ids"])
+
+
+def test_a_row_masked_as_in_bert_looks_like_this():
+    # Of the numbers .79 shows [MASK], .8 and .89 random tokens, .9 neither.
+    inputs = _inputs([[CLS, 11, 12, SEP, 13, 14, SEP]])
+    masked = masking.apply_masks(
+        inputs,
+        positions=tf.constant([[2, 4, 1, 5, 0]]),
+        weights=tf.constant([[1.0, 1.0, 1.0, 1.0, 0.0]]),
+        replace_uniform=tf.constant([[0.8, 0.79, 0.89, 0.9, 0.85]]),
+        mask_id=MASK,
+        replace_prob=0.8,
+        eligible=inputs["input_ids"] > MASK,
+        random_prob=0.1,
+        random_ids=tf.constant([[31, 32, 33, 34, 35]]),
+    )
+    np.testing.assert_array_equal(
+        masked.input_ids, [[CLS, 33, 31, SEP, MASK, 14, SEP]]
+    )
+    np.testing.assert_array_equal(masked.masked_ids, [[12, 13, 11, 14, 0]])
+    np.testing.assert_array_equal(masked.original_ids, inputs["input_ids"])
+
+
+@pytest.mark.parametrize(
+    ("random_prob", "random_ids"), [(0.1, None), (0.0, [[7, 7, 7]])]
+)
+def test_random_tokens_and_their_share_belong_together(random_prob, random_ids):
+    inputs = _inputs([[CLS, 11, 12, SEP]])
+    with pytest.raises(ValueError, match="`random_ids` must be given if"):
+        masking.mask_inputs(
+            inputs,
+            tf.zeros([1, 4]),
+            tf.zeros([1, 3]),
+            special_ids=SPECIAL,
+            mask_id=MASK,
+            mask_prob=0.5,
+            random_prob=random_prob,
+            random_ids=random_ids,
+        )
+
+
+def test_random_tokens_skip_the_special_ids():
+    # Left of 0..7 are 0, 2, 3, 6, 7, each with a fifth of the interval.
+    uniform = tf.constant([[0.0, 0.19, 0.2, 0.4, 0.6, 0.79, 0.8, 1 - 2**-23]])
+    random_ids = masking.random_tokens(uniform, 8, special_ids=(5, 1, 4))
+    np.testing.assert_array_equal(random_ids, [[0, 0, 2, 3, 6, 6, 7, 7]])
+
+
+@pytest.mark.parametrize("special_ids", [(0, 8), (-1,), range(8)])
+def test_random_tokens_refuse_special_ids_of_another_vocabulary(special_ids):
+    with pytest.raises(ValueError, match="must be a part of the vocabulary"):
+        masking.random_tokens(tf.zeros([1, 1]), 8, special_ids)
+
+
+def test_without_random_tokens_the_graph_is_the_shorter_one():
+    def run(random_prob, random_ids):
+        inputs = _inputs([[CLS, 11, 12, SEP]])
+        return masking.mask_inputs(
+            inputs, tf.zeros([1, 4]), tf.zeros([1, 3]), special_ids=SPECIAL,
+            mask_id=MASK, mask_prob=0.5, random_prob=random_prob,
+            random_ids=random_ids,
+        )  # fmt: skip
+
+    plain = tf.function(run).get_concrete_function(0.0, None)
+    types = [op.type for op in plain.graph.get_operations()]
+    assert not [kind for kind in types if "Random" in kind]
+    # One comparison decides on [MASK], and nothing is selected from two ids.
+    bert = tf.function(run).get_concrete_function(
+        0.1, tf.ones([1, 3], tf.int32)
+    )
+    more = [op.type for op in bert.graph.get_operations()]
+    assert more.count("Less") == types.count("Less") + 1
+    assert more.count("SelectV2") == types.count("SelectV2") + 1
 
 
 def test_scatter_writes_where_weights_allow_and_never_to_position_zero():
@@ -229,143 +306,6 @@ def test_gather_picks_vectors_and_its_gradient_returns_to_them():
     np.testing.assert_array_equal(
         gradient[..., 0], [[0, 1, 0, 0, 1], [1, 0, 1, 0, 0]]
     )
-
-
-def _repeated_draws(golden, num_batches=200, draw_fn=masking.draw_positions):
-    """Masks the reference's input rows many times with our own numbers.
-
-    Returns the `[batches, rows, ...]` results of one large call.
-    """
-    sample = np.load(golden / "masking" / "sample.npz")
-    input_ids, input_mask = sample["input_ids"], sample["input_mask"]
-    num_rows, length = input_ids.shape
-    inputs = {
-        "input_ids": tf.tile(input_ids, [num_batches, 1]),
-        "input_mask": tf.tile(input_mask, [num_batches, 1]),
-        "segment_ids": tf.zeros([num_batches * num_rows, length], tf.int32),
-    }
-    slots = sample["masked_lm_positions"].shape[-1]
-    count = num_batches * num_rows
-    masked = masking.mask_inputs(
-        inputs,
-        _uniform([1, 0], (count, length)),
-        _uniform([2, 0], (count, slots)),
-        special_ids=(101, 102, 103),
-        mask_id=103,
-        mask_prob=0.15,
-        draw_fn=draw_fn,
-    )
-    fields = {
-        name: value.numpy().reshape(num_batches, num_rows, -1)
-        for name, value in masked._asdict().items()
-    }
-    return sample, fields
-
-
-@pytest.fixture(scope="module")
-def own_draws(golden):
-    return _repeated_draws(golden)
-
-
-def test_every_row_gets_exactly_its_number_of_different_positions(
-    own_draws, statistics
-):
-    _, fields = own_draws
-    for row, expected in enumerate(statistics["rows"]):
-        weights = fields["masked_weights"][:, row]
-        np.testing.assert_array_equal(weights.sum(1), expected["predictions"])
-        for positions, used in zip(
-            fields["masked_positions"][:, row], weights > 0, strict=True
-        ):
-            assert len(set(positions[used])) == used.sum()
-            assert not positions[~used].any()
-
-
-def test_special_tokens_and_padding_are_never_chosen(own_draws):
-    sample, fields = own_draws
-    positions, weights = fields["masked_positions"], fields["masked_weights"]
-    batch, row, slot = np.nonzero(weights)
-    chosen = positions[batch, row, slot]
-    assert not np.isin(sample["input_ids"][row, chosen], (101, 102, 103)).any()
-    assert sample["input_mask"][row, chosen].all()
-    unchosen = np.ones(fields["input_ids"].shape, bool)
-    unchosen[batch, row, chosen] = False
-    np.testing.assert_array_equal(
-        fields["input_ids"][unchosen], fields["original_ids"][unchosen]
-    )
-
-
-def test_every_candidate_is_chosen_equally_often(own_draws, statistics):
-    sample, fields = own_draws
-    num_batches = len(fields["masked_weights"])
-    p_values = []
-    for row, expected in enumerate(statistics["rows"]):
-        num, candidates = expected["predictions"], expected["candidates"]
-        used = fields["masked_weights"][:, row] > 0
-        counts = np.bincount(
-            fields["masked_positions"][:, row][used],
-            minlength=sample["input_ids"].shape[1],
-        )
-        is_candidate = sample["input_mask"][row] * ~np.isin(
-            sample["input_ids"][row], (101, 102, 103)
-        )
-        assert is_candidate.sum() == candidates
-        if num == candidates:
-            continue
-        # Without replacement a count is binomial over the batches, and the
-        # counts sum to a constant, which costs one degree of freedom.
-        rate = num / candidates
-        deviations = counts[is_candidate > 0] - num_batches * rate
-        variance = num_batches * rate * (1 - rate)
-        statistic = (deviations**2).sum() / variance
-        statistic *= (candidates - 1) / candidates
-        p_values.append(scipy.stats.chi2.sf(statistic, candidates - 1))
-    assert min(p_values) > 1e-3
-    assert scipy.stats.kstest(p_values, "uniform").pvalue > 1e-3
-
-
-def test_85_percent_of_the_chosen_tokens_become_mask(own_draws):
-    _, fields = own_draws
-    batch, row, slot = np.nonzero(fields["masked_weights"])
-    chosen = fields["masked_positions"][batch, row, slot]
-    shown = fields["input_ids"][batch, row, chosen]
-    original = fields["original_ids"][batch, row, chosen]
-    is_masked = shown == 103
-    np.testing.assert_array_equal(shown[~is_masked], original[~is_masked])
-    error = np.sqrt(0.85 * 0.15 / len(shown))
-    assert abs(is_masked.mean() - 0.85) < 4 * error
-
-
-def test_all_subsets_of_candidates_are_equally_likely():
-    num_rows = 6000
-    eligible = tf.tile([[False, True, True, True, True, True]], [num_rows, 1])
-    uniform = _uniform([3, 4], (num_rows, 6))
-    positions, _ = masking.draw_positions(
-        eligible, tf.fill([num_rows], 2), uniform, 2
-    )
-    counts = collections.Counter(map(tuple, positions.numpy().tolist()))
-    ordered_pairs = list(itertools.permutations(range(1, 6), 2))
-    assert set(counts) == set(ordered_pairs)
-    observed = [counts[pair] for pair in ordered_pairs]
-    assert scipy.stats.chisquare(observed).pvalue > 1e-3
-
-
-def test_drawing_with_replacement_repeats_positions_as_the_original_does(
-    golden, statistics
-):
-    _, fields = _repeated_draws(
-        golden, draw_fn=masking.draw_positions_with_replacement
-    )
-    num_batches = len(fields["masked_weights"])
-    for row, expected in enumerate(statistics["rows"]):
-        used = fields["masked_weights"][:, row] > 0
-        positions = fields["masked_positions"][:, row]
-        distinct = [
-            len(set(p[u])) for p, u in zip(positions, used, strict=True)
-        ]
-        error = expected["std_distinct"] / np.sqrt(num_batches)
-        difference = np.mean(distinct) - expected["expected_distinct"]
-        assert abs(difference) <= 4 * error + 1e-9
 
 
 def test_the_whole_of_masking_compiles_and_gives_the_eager_result():

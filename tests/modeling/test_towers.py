@@ -27,6 +27,19 @@ def _encoder_size(vocab, embed, width, inner, layers, positions=512) -> int:
     return tables + project + layers * (attention + feed_forward)
 
 
+def _build(encoder, generator=None, token_counts=None) -> towers.Towers:
+    main = towers.build_discriminator(encoder)
+    return towers.Towers(
+        towers.build_generator(
+            generator or config.GeneratorConfig(),
+            main.encoder,
+            encoder,
+            token_counts,
+        ),
+        main,
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "encoder_size", "generator_size"),
     [
@@ -39,9 +52,9 @@ def _encoder_size(vocab, embed, width, inner, layers, positions=512) -> int:
 )
 def test_parameter_counts_are_the_papers(name, encoder_size, generator_size):
     settings = config.load_file(CONFIGS / f"{name}.py")
-    pair = towers.build_towers(settings.encoder, settings.generator, 30522)
-    encoder = pair.discriminator.encoder
-    sizes = settings.encoder
+    sizes = towers.resolve_vocab_size(settings.encoder, 30522)
+    pair = _build(sizes, settings.generator)
+    encoder = pair.main.encoder
     assert _count(encoder.variables) == encoder_size
     assert encoder_size == _encoder_size(
         30522,
@@ -51,7 +64,7 @@ def test_parameter_counts_are_the_papers(name, encoder_size, generator_size):
         sizes.num_hidden_layers,
     )
     width = sizes.hidden_size
-    head = _count(pair.discriminator.head.variables)
+    head = _count(pair.main.head.variables)
     assert head == width * width + 2 * width + 1
     # 14 M, 110 M and 335 M in the paper's tables.
     shared = _count(encoder.embeddings.variables)
@@ -59,29 +72,28 @@ def test_parameter_counts_are_the_papers(name, encoder_size, generator_size):
 
 
 def _pair(**generator):
-    return towers.build_towers(
-        tiny.build_settings().encoder, config.GeneratorConfig(**generator), 50
-    )
+    encoder = towers.resolve_vocab_size(tiny.build_settings().encoder, 50)
+    return _build(encoder, config.GeneratorConfig(**generator))
 
 
 def test_tied_embeddings_are_one_layer():
     pair = _pair()
-    assert pair.generator.encoder is not pair.discriminator.encoder
+    assert pair.generator.encoder is not pair.main.encoder
     assert (
         pair.generator.encoder.embeddings
-        is pair.discriminator.encoder.embeddings
+        is pair.main.encoder.embeddings
     )
 
 
 def test_tied_towers_are_one_encoder():
     pair = _pair(untied_generator=False)
-    assert pair.generator.encoder is pair.discriminator.encoder
+    assert pair.generator.encoder is pair.main.encoder
 
 
 def test_untied_towers_share_nothing():
     pair = _pair(untied_generator_embeddings=True)
     own = {id(v) for v in pair.generator.variables}
-    assert not own & {id(v) for v in pair.discriminator.variables}
+    assert not own & {id(v) for v in pair.main.variables}
     # As wide as the generator, so that nothing is projected.
     assert pair.generator.encoder.embeddings_project is None
 
@@ -90,7 +102,7 @@ def test_every_path_is_unique_and_named_as_in_the_original():
     pair = _pair()
     variables = {
         id(v): v.path
-        for v in pair.generator.variables + pair.discriminator.variables
+        for v in pair.generator.variables + pair.main.variables
     }
     paths = list(variables.values())
     assert len(paths) == len(set(paths))
@@ -103,8 +115,8 @@ def test_every_path_is_unique_and_named_as_in_the_original():
 
 def test_initial_values_follow_the_original():
     settings = config.EncoderConfig(vocab_size=2000, num_hidden_layers=1)
-    pair = towers.build_towers(settings, config.GeneratorConfig(), 2000)
-    values = {v.path: v.numpy() for v in pair.discriminator.variables}
+    pair = _build(settings)
+    values = {v.path: v.numpy() for v in pair.main.variables}
     normal = values["electra/encoder/layer_0/attention/self/qkv/kernel"]
     assert np.abs(normal).max() <= 0.04 + 1e-6
     assert normal.std() == pytest.approx(0.02 * 0.88, rel=0.03)
@@ -121,9 +133,26 @@ def test_initial_values_follow_the_original():
 
 def test_a_vocabulary_of_another_size_is_refused():
     with pytest.raises(ValueError, match="vocab_size=30522.*of 50 entries"):
-        towers.build_towers(
-            config.EncoderConfig(), config.GeneratorConfig(), 50
-        )
+        towers.resolve_vocab_size(config.EncoderConfig(), 50)
+
+
+def test_two_towers_read_from_both_sides_and_share_the_embeddings():
+    pair = _pair(two_tower_generator=True)
+    left, right = pair.generator.left_to_right, pair.generator.right_to_left
+    assert left.embeddings is right.embeddings is pair.main.encoder.embeddings
+    paths = [v.path for v in pair.generator.variables]
+    assert "generator_ltr/encoder/layer_0/output/dense/kernel" in paths
+    assert "generator_rtl/encoder/layer_1/attention/self/qkv/bias" in paths
+    assert "cloze_predictions/dense/kernel" in paths
+    (kernel,) = [v for v in pair.generator.variables
+                 if v.path == "cloze_predictions/dense/kernel"]  # fmt: skip
+    # Both states of four side by side, to the shared width of twelve.
+    assert tuple(kernel.shape) == (8, 12)
+
+
+def test_a_unigram_generator_needs_counts():
+    with pytest.raises(ValueError, match="needs the token counts"):
+        _pair(unigram_generator=True)
 
 
 def test_one_product_makes_query_key_and_value():

@@ -63,7 +63,7 @@ def test_the_statistics_count_what_they_say():
         model.statistic_sizes
     )
     statistics = {n: v.numpy() for n, v in sums.statistics.items()}
-    assert statistics["tokens"] == features["input_mask"].numpy().sum()
+    assert statistics["disc_loss_weight"] == features["input_mask"].numpy().sum()
     assert statistics["masked_tokens"] == (
         prepared.masked.masked_weights.numpy().sum()
     )
@@ -118,6 +118,6 @@ def test_empty_rows_carry_no_weight():
     full = model.evaluation_step(features, index)
     some = model.evaluation_step(emptied, index)
     mask = features["input_mask"].numpy().reshape(8, -1)
-    assert some["tokens"].numpy() == mask[:6].sum()
+    assert some["disc_loss_weight"].numpy() == mask[:6].sum()
     assert some["masked_tokens"] < full["masked_tokens"]
     assert np.isfinite(some["disc_loss"]).all()

@@ -1,10 +1,12 @@
 """Manifests: round trip, and the check against a reader's expectations."""
 
+import collections
 import dataclasses
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from electra_tf.records.manifest import DatasetError
 from electra_tf.records.manifest import Manifest
@@ -114,3 +116,60 @@ def test_token_counts_add_up(dataset, vocabulary):
     num_special = manifest.num_tokens - counts.sum()
     assert 2 * manifest.num_examples <= num_special
     assert num_special <= 3 * manifest.num_examples
+
+
+def test_token_counts_are_those_of_the_written_records(dataset, vocabulary):
+    counts = collections.Counter()
+    paths = sorted((dataset / "train").glob("*.tfrecord-*"))
+    assert len(paths) == 4
+    for record in tf.data.TFRecordDataset(list(map(str, paths))):
+        features = tf.train.Example.FromString(record.numpy()).features.feature
+        ids = features["input_ids"].int64_list.value
+        length = sum(features["input_mask"].int64_list.value)
+        counts.update(ids[:length])
+    # Special tokens are left out; [UNK] is counted, had the text any.
+    assert counts.pop(vocabulary.cls_id) > 0
+    assert counts.pop(vocabulary.sep_id) > 0
+    expected = [counts[index] for index in range(vocabulary.size)]
+    loaded = load_token_counts(dataset / "train", vocabulary.size)
+    np.testing.assert_array_equal(loaded, expected)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda counts: counts[:-1], r"each of 59 ids. Received: int64 \[58\]"),
+        (lambda counts: counts[None], r"Received: int64 \[1, 59\]"),
+        (lambda counts: counts / 2, r"Received: float64 \[59\]"),
+        (lambda counts: counts - 2 * (counts == counts.max()) * counts.max(),
+         "counts of at least 0. Received: -"),
+        (lambda counts: 0 * counts, "tokens of .* examples. Received: zeros"),
+    ],
+)  # fmt: skip
+def test_impossible_token_counts_are_refused(dataset, change, message):
+    path = dataset / "train" / "unigram_counts.npy"
+    np.save(path, change(np.load(path)))
+    with pytest.raises(DatasetError, match=message):
+        load_token_counts(dataset / "train")
+
+
+def test_counts_for_another_vocabulary_are_refused(dataset):
+    with pytest.raises(DatasetError, match=r"each of 60 ids.*int64 \[59\]"):
+        load_token_counts(dataset / "train", vocab_size=60)
+
+
+def test_missing_token_counts_are_named(dataset):
+    (dataset / "train" / "unigram_counts.npy").unlink()
+    with pytest.raises(DatasetError, match="unigram_counts.npy cannot be read"):
+        load_token_counts(dataset / "train")
+
+
+def test_an_empty_split_has_counts_of_zero(dataset):
+    split = dataset / "validation"
+    manifest = Manifest.load(split)
+    dataclasses.replace(
+        manifest, num_documents=0, num_examples=0, num_tokens=0
+    ).save(split)
+    path = split / "unigram_counts.npy"
+    np.save(path, 0 * np.load(path))
+    assert not load_token_counts(split).any()

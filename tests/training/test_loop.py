@@ -66,7 +66,12 @@ class Recorder:
         self.said = []
         self.hooks = {}
         self.held_out = dict(held_out)
-        self.actions = loop_lib.Actions(self._evaluate, self._save, self._time)
+        self.actions = loop_lib.Actions(
+            self._evaluate, self._save, self._time, self._cost
+        )
+
+    def _cost(self, step):
+        return {"cost": 3.0 * step}
 
     def _note(self, what, step):
         self.diary.append((what, step))
@@ -220,7 +225,7 @@ def test_only_traced_training_is_timed(monkeypatch):
 
     loop.run_steps = take_a_second_each
     recorder.actions = loop_lib.Actions(
-        recorder._evaluate, take_a_minute, recorder._time
+        recorder._evaluate, take_a_minute, recorder._time, recorder._cost
     )
     _run(loop, recorder, _cadence(9, log=3, save=2))
     # Calls: 1, 1, 1 | 1, 2 | 2, 1. The first of all was traced, and until a

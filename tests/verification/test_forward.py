@@ -11,14 +11,14 @@ from electra_tf.pretraining import losses
 from electra_tf.training import optimizers
 from electra_tf.verification import fed_model
 from electra_tf.verification import forward
+from electra_tf.verification import forward_outputs
 from electra_tf.verification import training_steps
 
 
 @pytest.fixture(scope="module")
 def stored(golden):
-    """The folder of the one configuration that travels with the project."""
-    (folder,) = (golden / "reference" / "forward").iterdir()
-    return folder
+    """The folder of the configuration that has everything."""
+    return golden / "reference" / "forward" / "d_tied"
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_the_gradient_norm_is_the_true_one(configuration):
 def test_averaged_samples_of_repeated_positions_are_reproduced(configuration):
     positions = configuration.inputs["drawn_positions"]
     assert any(len(set(row)) < len(row) for row in positions.tolist())
-    ours, _ = forward.compute_outputs(configuration)
+    ours, _ = forward_outputs.compute_outputs(configuration)
     expected = np.load(configuration.folder / "outputs.npz")
     np.testing.assert_array_equal(
         ours["updated_input_ids"], expected["updated_input_ids"]
@@ -91,25 +91,75 @@ def test_gradients_are_compared_under_the_references_names(
     "name", ["disc_logits", "gen_layer_outputs", "is_fake"]
 )
 def test_one_entry_of_an_array_is_enough_for_a_miss(configuration, name):
-    ours, _ = forward.compute_outputs(configuration)
+    ours, _ = forward_outputs.compute_outputs(configuration)
     expected = dict(np.load(configuration.folder / "outputs.npz"))
     array = expected[name].copy()
     array.flat[5] += np.array(1, array.dtype) if name == "is_fake" else 1e-4
     expected[name] = array
-    misses = _misses(forward._compare_outputs("case", ours, expected))
+    misses = _misses(forward._compare_outputs(configuration, ours, expected))
     assert len(misses) == 1
     assert f"worst: {name}" in misses[0]
 
 
 def test_arrays_on_one_side_only_are_misses(configuration):
-    ours, _ = forward.compute_outputs(configuration)
+    ours, _ = forward_outputs.compute_outputs(configuration)
     expected = dict(np.load(configuration.folder / "outputs.npz"))
     del expected["disc_probs"]
-    (miss,) = _misses(forward._compare_outputs("case", ours, expected))
+    (miss,) = _misses(forward._compare_outputs(configuration, ours, expected))
     assert "disc_probs missing in the reference" in miss
-    expected = {**ours, "cloze_logits": np.zeros([2])}
-    (miss,) = _misses(forward._compare_outputs("case", ours, expected))
-    assert "cloze_logits unknown here" in miss
+    for name in ("cloze_logits", "something_new"):
+        expected = {**ours, name: np.zeros([2])}
+        (miss,) = _misses(
+            forward._compare_outputs(configuration, ours, expected)
+        )
+        assert f"{name} unknown here" in miss
+
+
+def test_a_metric_that_is_not_known_is_a_miss(stored, tmp_path):
+    folder = tmp_path / "other"
+    shutil.copytree(stored, folder)
+    info = json.loads((folder / "info.json").read_text())
+    info["eval_metrics"]["disc_f1"] = 0.5
+    (folder / "info.json").write_text(json.dumps(info))
+    results = forward.check_forward(fed_model.load_configuration(folder))
+    (miss,) = _misses(results)
+    assert "disc_f1 unknown here" in miss
+
+
+@pytest.mark.parametrize(
+    ("name", "losses", "num_cases"),
+    [("e_electric", 4, 160), ("i_mlm_only", 2, 60)],
+)
+def test_the_other_objectives_are_reproduced(golden, name, losses, num_cases):
+    folder = golden / "reference" / "forward" / name
+    configuration = fed_model.load_configuration(folder)
+    results = forward.check_forward(configuration)
+    results += training_steps.check_gradients(configuration)
+    assert _misses(results) == []
+    lines = {result.case: result.num_cases for result in results}
+    assert lines[f"{name}, losses"] == losses
+    assert sum(lines.values()) > num_cases
+    # A model without a discriminator has no line for one.
+    assert (f"{name}, discriminator" in lines) == (name == "e_electric")
+
+
+def test_a_masked_lm_alone_trains_as_its_reference_says(golden, tmp_path):
+    """The run that is fed back is ours: names, samples and labels fit."""
+    folder = tmp_path / "run"
+    shutil.copytree(golden / "reference" / "forward" / "i_mlm_only", folder)
+    configuration = fed_model.load_configuration(folder)
+    samples = np.load(folder / "outputs.npz")["sampled_ids"]
+    training_steps._reset(configuration)
+    ours = training_steps._train(configuration, np.stack([samples] * 2))
+    assert set(ours) == {
+        "total_loss", "mlm_loss", "gradient_global_norm", "learning_rate",
+        "sample_margin", "is_fake",
+    }  # fmt: skip
+    lines = training_steps._compare_losses("run", ours, ours)
+    assert [line.num_cases for line in lines] == [3, 3]
+    expected = {**ours, "disc_loss": np.zeros(2)}
+    lines = training_steps._compare_losses("run", ours, expected)
+    assert all("disc_loss on one side only" in line.case for line in lines)
 
 
 def test_other_hyperparameters_than_resolved_are_a_miss(stored, tmp_path):

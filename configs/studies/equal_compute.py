@@ -1,0 +1,36 @@
+"""Replaced-token detection against masked LM, at three equal costs.
+
+Command:
+    python scripts/run_study.py configs/studies/equal_compute.py \
+        --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
+
+The question of the paper's Figures 2 and 4. Every budget has runs of its own
+with a whole schedule; none is a checkpoint in the middle of a longer one.
+"""
+
+import pathlib
+
+from electra_tf import config
+from electra_tf.analysis import studies
+
+_BASE = pathlib.Path(__file__).with_name("base.py")
+
+
+def get_study() -> studies.Study:
+    """Two objectives at a quarter, half and all of the cost."""
+    return studies.Study(
+        name="equal_compute",
+        question="Which objective learns more from the same compute?",
+        base=config.load_file(_BASE),
+        arms={
+            "electra": {},
+            "mlm": studies.MASKED_LM_ARM,
+        },
+        budget="flops",
+        reference_arm="electra",
+        seeds=(1, 2, 3),
+        tasks=("cola", "sst2", "chunking"),
+        finetune_steps=150,
+        max_examples=2_000,
+        budget_fractions=(0.25, 0.5, 1.0),
+    )

@@ -1,0 +1,35 @@
+"""How many tokens the generator should replace, at equal FLOPs.
+
+Command:
+    python scripts/run_study.py configs/studies/masking_rate.py \
+        --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
+
+Paper: 15 % for Small and Base, 25 % for Large (Table 6), because Large's
+generator is accurate enough to leave too few fakes at 15 %.
+"""
+
+import pathlib
+
+from electra_tf import config
+from electra_tf.analysis import studies
+
+_BASE = pathlib.Path(__file__).with_name("base.py")
+
+
+def get_study() -> studies.Study:
+    """Four masking rates of joint training."""
+    return studies.Study(
+        name="masking_rate",
+        question="Which share of the tokens should be masked?",
+        base=config.load_file(_BASE),
+        arms={
+            f"mask_{round(100 * rate):02d}": {"masking": {"mask_prob": rate}}
+            for rate in (0.08, 0.15, 0.25, 0.4)
+        },
+        budget="flops",
+        reference_arm="mask_15",
+        seeds=(1, 2, 3),
+        tasks=("cola", "sst2", "chunking"),
+        finetune_steps=150,
+        max_examples=2_000,
+    )

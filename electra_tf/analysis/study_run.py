@@ -1,0 +1,223 @@
+"""One run of a study, in a process of its own: pre-train, measure, write.
+
+The folder of a run holds `request.json` (what is asked, written first),
+`model/` (the pre-training run), `log.txt` and, once all is done,
+`result.json`. Nothing here imports TensorFlow before the process has decided
+how many threads it may use.
+"""
+
+import dataclasses
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import pathlib
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf import config
+from electra_tf.records import atomic
+
+REQUEST_FILE = "request.json"
+RESULT_FILE = "result.json"
+LOG_FILE = "log.txt"
+MODEL_FOLDER = "model"
+# Exit code of a run that was asked to stop; it goes on when started again.
+STOPPED = 75
+
+
+@dataclasses.dataclass(frozen=True)
+class RunRequest:
+    """Everything a run needs, as plain data.
+
+    Attributes:
+        folder: of the run.
+        arm: name of the planned arm.
+        seed: of pre-training and of measuring.
+        settings: JSON of the config, with seed and dataset.
+        dataset: split to the checksum of its manifest.
+        tasks_dir: folder of the tasks' files; empty measures none.
+        tasks: their names.
+        finetune_steps: of the short fine-tune; 0 is none.
+        max_examples: most training examples of a task; 0 is all.
+        num_threads: of TensorFlow's kernels; 0 leaves it the choice.
+    """
+
+    folder: str
+    arm: str
+    seed: int
+    settings: str
+    dataset: Mapping[str, str]
+    tasks_dir: str
+    tasks: tuple[str, ...]
+    finetune_steps: int
+    max_examples: int
+    num_threads: int = 0
+
+    @property
+    def path(self) -> pathlib.Path:
+        """The folder."""
+        return pathlib.Path(self.folder)
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the result; folders and threads do not."""
+        settings = json.loads(self.settings)
+        settings["data"].pop("dataset_dir")
+        return {
+            "settings": settings,
+            "dataset": dict(self.dataset),
+            "tasks": list(self.tasks),
+            "finetune_steps": self.finetune_steps,
+            "max_examples": self.max_examples,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """What a run found.
+
+    Attributes:
+        held_out: metrics of the held-out split at the last step.
+        tasks: measure to score.
+        training_seconds: in training steps, without starting and saving.
+        measuring_seconds: on the tasks.
+    """
+
+    held_out: Mapping[str, float]
+    tasks: Mapping[str, float]
+    training_seconds: float
+    measuring_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        """Training and measuring."""
+        return self.training_seconds + self.measuring_seconds
+
+
+RunFn = Callable[[RunRequest], RunResult | None]
+
+
+def perform(request: RunRequest) -> RunResult | None:
+    """Pre-trains and measures; goes on where a former process stopped.
+
+    Returns:
+        The result, or None if a signal asked to stop: all is saved.
+    """
+    import tensorflow as tf
+
+    if request.num_threads:
+        threads = request.num_threads
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(threads)
+    from electra_tf.pretraining import run
+
+    model_dir = request.path / MODEL_FOLDER
+    if not run.pretrain(config.from_json(request.settings), model_dir):
+        return None
+    start = time.monotonic()
+    tasks = _measure(request, model_dir)
+    seconds = time.monotonic() - start
+    held_out, training_seconds = _read_metrics(model_dir)
+    return RunResult(held_out, tasks, training_seconds, seconds)
+
+
+def _measure(
+    request: RunRequest, model_dir: pathlib.Path
+) -> Mapping[str, float]:
+    if not request.tasks:
+        return {}
+    from electra_tf.finetuning import measure
+
+    return measure.measure_encoder(
+        model_dir,
+        pathlib.Path(request.tasks_dir),
+        request.tasks,
+        checkpoint="latest",
+        seed=request.seed,
+        max_examples=request.max_examples,
+        finetune_steps=request.finetune_steps,
+    )
+
+
+def _read_metrics(model_dir: pathlib.Path) -> tuple[dict[str, float], float]:
+    """Last held-out metrics, and seconds of all training steps."""
+    from electra_tf.training import reporting
+
+    held_out: dict[str, float] = {}
+    seconds, last_step = 0.0, 0
+    for line in reporting.read_lines(model_dir / "metrics.jsonl"):
+        timing = line.pop("timing", {})
+        step, split = line.pop("step"), line.pop("split")
+        if split == "validation":
+            held_out = line
+        else:
+            seconds += timing.get("seconds_per_step", 0.0) * (step - last_step)
+            last_step = step
+    return held_out, seconds
+
+
+def child_main(run_fn: RunFn, request: RunRequest) -> None:
+    """What the process of a run executes; it ends with the exit code.
+
+    Args:
+        run_fn: `perform`, or what stands for it in a test.
+        request: the run.
+    """
+    # Ctrl-C in a terminal reaches the whole group: the parent alone shall get
+    # it, and tell us once.
+    os.setpgrp()
+    _end_with_the_parent()
+    _write_output_to(request.path / LOG_FILE)
+    try:
+        result = run_fn(request)
+        if result is None:
+            sys.exit(STOPPED)
+        write_json(request.path / RESULT_FILE, dataclasses.asdict(result))
+    except Exception as error:
+        traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        sys.exit(1)
+
+
+def _end_with_the_parent() -> None:
+    """Ends this process when the parent is killed: it would be restarted."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
+        # Checkpoints appear whole or not at all, so nothing is damaged.
+        os._exit(STOPPED)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _write_output_to(path: pathlib.Path) -> None:
+    """Sends everything, TensorFlow's own lines too, to the end of a file."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def write_json(path: pathlib.Path, content: Any) -> None:
+    """Writes indented JSON; the file appears complete or not at all."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    with atomic.replacing_file(path) as partial:
+        partial.write_text(text, "utf-8")
+
+
+def read_result(folder: pathlib.Path) -> RunResult | None:
+    """The result in a run's folder, or None if it has not finished."""
+    path = folder / RESULT_FILE
+    if not path.is_file():
+        return None
+    return RunResult(**json.loads(path.read_text("utf-8")))

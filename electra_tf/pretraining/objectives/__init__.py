@@ -1,0 +1,1 @@
+"""One module for each pre-training objective; `objective.name` names it."""

@@ -1,0 +1,65 @@
+r"""Counts floating-point operations of a config, without building a model.
+
+    python scripts/count_flops.py --config=configs/pretrain/electra_small.py \
+        --config.encoder.vocab_size=30522 [--convention=original]
+
+`original` is how the paper counts, `exact` what the matrix products of our
+graph execute (`electra_tf/modeling/flops.py`). A row is a sequence of the
+config's length. An objective with phases shows a row and a step of each.
+"""
+
+from absl import flags
+from ml_collections import config_flags
+
+from electra_tf import command_line
+from electra_tf import config
+
+_CONFIG = config_flags.DEFINE_config_file("config", None, "Config to count.")
+_CONVENTION = flags.DEFINE_enum(
+    "convention", "both", ["both", "original", "exact"], "How to count."
+)
+_PARTS = {
+    "generator": "generator",
+    "encoder, replaced-token head": "discriminator",
+    "encoder, masked-LM head": "masked_lm",
+    "encoder, vocabulary and copy heads on all tokens": "all_tokens_masked_lm",
+}
+
+
+def main() -> None:
+    """Prints one table, a column per convention."""
+    settings = config.freeze(_CONFIG.value)
+    columns = ["original", "exact"]
+    if _CONVENTION.value != "both":
+        columns = [_CONVENTION.value]
+    counts = [_count(settings, name) for name in columns]
+    width = max(map(len, counts[0]))
+    print("  ".join([" " * width, *(f"{name:>20}" for name in columns)]))
+    for title in counts[0]:
+        cells = [f"{column[title]:20.15g}" for column in counts]
+        print("  ".join([title.ljust(width), *cells]))
+
+
+def _count(settings: config.ExperimentConfig, name: str) -> dict[str, float]:
+    """Title to operations, in the order of the lines."""
+    from electra_tf.pretraining import compute
+
+    counted = compute.Compute(settings, name)
+    convention, training = counted.convention, settings.training
+    starts = counted.objective.phase_starts
+    counts = {}
+    for start in starts:
+        where = f" from step {start:,}" if len(starts) > 1 else ""
+        counts[f"training, a row{where}"] = counted.row_flops(start)
+        counts[f"training, a step{where}"] = counted.step_flops(start)
+    counts[f"training, all {training.num_train_steps:,} steps"] = (
+        counted.run_flops()
+    )
+    counts["inference, a row"] = counted.inference_flops()
+    for title, part in _PARTS.items():
+        counts[f"forward, a row: {title}"] = getattr(convention, part)()
+    return counts
+
+
+if __name__ == "__main__":
+    command_line.run(main, required=["config"])

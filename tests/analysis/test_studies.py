@@ -1,0 +1,180 @@
+"""Planning: which arm trains how long."""
+
+import dataclasses
+import pathlib
+
+import pytest
+
+from electra_tf import config
+from electra_tf.analysis import studies
+from electra_tf.analysis import study_plan
+from tests.analysis import toy_study
+
+STUDIES = pathlib.Path(__file__).parents[2] / "configs" / "studies"
+FILES = sorted(set(STUDIES.glob("*.py")) - {STUDIES / "base.py"})
+
+
+def staged_flops(settings: config.ExperimentConfig) -> float:
+    """A two-stage run: cheap steps, then dear ones."""
+    steps = settings.training.num_train_steps
+    if settings.objective.name == "mlm":
+        return 7.0 * steps
+    first = min(settings.objective.generator_steps, steps)
+    return 3.0 * first + 11.0 * (steps - first)
+
+
+def test_arms_cost_the_same_within_one_step():
+    study = toy_study.build_study(
+        arms={
+            "electra": {},
+            "mlm": {"objective": {"name": "mlm"}},
+            "two_stage": {
+                "objective": {"name": "two_stage", "generator_steps": 5}
+            },
+        }
+    )
+    plan = study_plan.plan_study(study, 50, staged_flops, 1_000)
+    costs = {arm.name: arm.flops for arm in plan.arms}
+    steps = {arm.name: arm.num_steps for arm in plan.arms}
+    assert costs["electra"] == 11_000
+    assert steps == {"electra": 1_000, "mlm": 1_571, "two_stage": 1_572}
+    assert abs(costs["mlm"] - 11_000) <= 7 / 2
+    assert costs["two_stage"] == 786 * 3 + 786 * 11
+
+
+def test_the_nearest_number_of_steps_is_taken_not_the_next_one():
+    settings = toy_study.BASE
+
+    def cost(settings):
+        return 10.0 * settings.training.num_train_steps
+
+    for target, expected in ((44, 4), (46, 5), (50, 5), (1, 1)):
+        found = study_plan.with_flops(settings, target, cost)
+        assert found.training.num_train_steps == expected
+
+
+def test_equal_steps_are_equal_whatever_they_cost():
+    plan = toy_study.build_plan(budget="steps", num_train_steps=30)
+    assert [arm.num_steps for arm in plan.arms] == [30, 30]
+    assert [arm.flops for arm in plan.arms] == [6_000, 3_000]
+
+
+def test_schedules_keep_their_share_of_a_run():
+    settings = studies.replace_fields(
+        toy_study.BASE,
+        training={"num_train_steps": 1_000},
+        optimizer={"num_warmup_steps": 100},
+        objective={"name": "two_stage", "generator_steps": 500},
+    )
+    longer = study_plan.with_num_steps(settings, 2_500)
+    assert longer.training.num_train_steps == 2_500
+    assert longer.optimizer.num_warmup_steps == 250
+    assert longer.objective.generator_steps == 1_250
+    assert longer.objective.temperature_steps == 0
+    assert (
+        study_plan.with_num_steps(settings, 2).optimizer.num_warmup_steps == 1
+    )
+
+
+def test_a_plan_has_every_arm_at_every_budget():
+    plan = toy_study.build_plan(budget_fractions=(0.5, 1.0), num_train_steps=20)
+    assert [(arm.name, arm.num_steps) for arm in plan.arms] == [
+        ("electra_x0.5", 10),
+        ("mlm_x0.5", 20),
+        ("electra_x1", 20),
+        ("mlm_x1", 40),
+    ]
+    assert plan.num_runs == 8
+
+
+def test_the_vocabulary_of_the_dataset_is_that_of_all_arms():
+    plan = toy_study.build_plan()
+    assert {arm.settings.encoder.vocab_size for arm in plan.arms} == {50}
+    base = studies.replace_fields(toy_study.BASE, encoder={"vocab_size": 99})
+    with pytest.raises(studies.StudyError, match="99.*50 entries"):
+        toy_study.build_plan(base=base)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"budget": "time"}, "`budget` must be one of steps, flops.*'time'"),
+        ({"reference_arm": "elektra"}, "Did you mean 'electra'"),
+        ({"seeds": ()}, "`seeds` must be different numbers"),
+        ({"seeds": (1, 1)}, "`seeds` must be different numbers"),
+        ({"budget_fractions": (0.0,)}, "`budget_fractions` must be different"),
+        ({"finetune_steps": -1}, "`finetune_steps` must be at least 0"),
+        ({"arms": {"electra": {}, "a/b": {}}}, "names of folders.*'a/b'"),
+        (
+            {"arms": {"electra": {"masking": {"mask_rate": 0.1}}}},
+            "Arm 'electra' of study 'toy'.*Did you mean 'mask_prob'",
+        ),
+        (
+            {"arms": {"electra": {"maskin": {"mask_prob": 0.1}}}},
+            "Unknown section 'maskin'",
+        ),
+        (
+            {"arms": {"electra": {"training": {"seed": 3}}}},
+            "sets `training.seed`, which a study decides",
+        ),
+    ],
+)
+def test_a_study_that_cannot_work_says_why(fields, message):
+    with pytest.raises(studies.StudyError, match=message):
+        toy_study.build_study(**fields)
+
+
+def test_seeds_come_from_the_command_line():
+    study = studies.with_seeds(toy_study.build_study(), ["4", " 5"])
+    assert study.seeds == (4, 5)
+    with pytest.raises(studies.StudyError, match="whole numbers.*'1,x'"):
+        studies.with_seeds(study, ["1", "x"])
+
+
+def test_a_file_without_a_study_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="configs/studies"):
+        studies.load_study(tmp_path / "absent.py")
+    (tmp_path / "empty.py").write_text("")
+    with pytest.raises(studies.StudyError, match="no function get_study"):
+        studies.load_study(tmp_path / "empty.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_studies_of_the_project_can_be_planned(path):
+    study = studies.load_study(path)
+    assert study.name == path.stem
+    plan = study_plan.plan_study(study, 8192, toy_study.flops)
+    described = study_plan.format_plan(plan)
+    assert all(arm.name in described for arm in plan.arms)
+    assert str(path.relative_to(STUDIES.parent.parent)) in path.read_text()
+    # No two arms are the same run under two names.
+    settings = [arm.settings for arm in plan.arms]
+    assert len({str(dataclasses.asdict(one)) for one in settings}) == len(
+        settings
+    )
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_equal_flops_hold_with_the_real_count(path):
+    from electra_tf.pretraining import compute
+
+    study = studies.load_study(path)
+    plan = study_plan.plan_study(
+        study, 8192, lambda settings: compute.Compute(settings).run_flops()
+    )
+    if study.budget == "steps":
+        assert len({arm.num_steps for arm in plan.arms}) == 1
+        return
+    for arm in plan.arms:
+        reference = next(
+            other
+            for other in plan.arms
+            if other.arm == study.reference_arm
+            and other.fraction == arm.fraction
+        )
+        # Half a step is the nearest; the steps of a run may cost unequally.
+        dearest = max(
+            compute.Compute(arm.settings).step_flops(step)
+            for step in (0, arm.num_steps - 1)
+        )
+        assert abs(arm.flops - reference.flops) <= dearest

@@ -1,0 +1,97 @@
+"""A whole study by its script, with real runs; kept small."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from electra_tf import config
+from electra_tf.pretraining import compute
+from tests import tiny_run
+
+pytestmark = pytest.mark.slow
+
+_STUDY = """
+from electra_tf import config
+from electra_tf.analysis import studies
+
+def get_study():
+    return studies.Study(
+        name="toy",
+        question="Does it run?",
+        base=config.from_json({base!r}),
+        arms={{"electra": {{}}, "mlm": studies.MASKED_LM_ARM, "broken": {{
+            "training": {{"init_from": "nowhere"}}}}}},
+        budget="flops",
+        reference_arm="electra",
+        seeds=(1,),
+    )
+"""
+
+
+def _run(*arguments):
+    return subprocess.run(
+        [sys.executable, "scripts/run_study.py", *map(str, arguments)],
+        cwd=tiny_run.REPOSITORY,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
+    tmp_path,
+):
+    dataset = tiny_run.write_dataset(tmp_path / "dataset")
+    base = tiny_run.replace(
+        tiny_run.build_settings(dataset, num_train_steps=8),
+        data={"dataset_dir": ""},
+    )
+    path = tmp_path / "study.py"
+    path.write_text(_STUDY.format(base=config.to_json(base)))
+    output = tmp_path / "output"
+    done = _run(path, f"--dataset_dir={dataset}", f"--output_dir={output}")
+    assert done.returncode == 1, done.stderr
+    log = output / "runs" / "broken" / "seed-1" / "log.txt"
+    assert f"FAILED: broken, seed 1: {log}" in done.stdout
+    assert "nowhere" in log.read_text()
+
+    results = json.loads((output / "results.json").read_text())
+    assert [run["arm"] for run in results["runs"]] == ["electra", "mlm"]
+    electra, mlm = results["runs"]
+    assert electra["steps"] == 8
+    assert mlm["steps"] > 8
+    for run in (electra, mlm):
+        model_dir = output / "runs" / run["arm"] / "seed-1" / "model"
+        own = config.from_json((model_dir / "config.json").read_text())
+        assert compute.Compute(own).run_flops() == run["flops"]
+        lines = tiny_run.reproducible_metrics(model_dir)
+        last = [line for line in lines if line["split"] == "validation"][-1]
+        assert last["step"] == run["steps"]
+        assert last["loss"] == run["held_out"]["loss"]
+        assert run["training_seconds"] > 0
+    assert "Not measured: no tasks." in (output / "table.md").read_text()
+
+
+def test_the_plan_is_printed_without_a_dataset_and_nothing_is_run():
+    done = _run("configs/studies/table5.py", "--list", "--seeds=1,2")
+    assert done.returncode == 0, done.stderr
+    assert "10 runs: 5 arms" in done.stdout
+    assert "all_tokens_mlm" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["configs/studies/absent.py"], "There is no study"),
+        (["configs/studies/table5.py"], "Give --dataset_dir and --output_dir"),
+        (["configs/studies/table5.py", "--seeds=x", "--list"], "whole numbers"),
+    ],
+)
+def test_a_mistake_ends_with_one_line(arguments, message):
+    done = _run(*arguments)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,94 @@
+"""The encoder of a run comes back whole, or not at all."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.finetuning import encoders
+from electra_tf.training import checkpoints
+from tests.finetuning.conftest import VOCABULARY
+
+
+def _write_run(model_dir, settings, variables):
+    VOCABULARY.save(model_dir)
+    (model_dir / "config.json").write_text(config.to_json(settings))
+    named = {f"model/{v.path}": v for v in variables}
+    other = {"model/generator/x": tf.Variable([1.0])}
+    for step in (1, 2):
+        checkpoints.save(
+            model_dir, step, named | other, {"best_step": 1}, keep=2
+        )
+        for variable in variables:
+            variable.assign(variable * 2.0)
+
+
+@pytest.mark.parametrize(("which", "factor"), [("best", 1.0), ("latest", 2.0)])
+def test_all_weights_of_the_checkpoint_are_restored(
+    tmp_path, settings, loaded, which, factor
+):
+    before = [variable.numpy() for variable in loaded.encoder.variables]
+    _write_run(tmp_path, settings, loaded.encoder.variables)
+    encoder, vocabulary, restored = encoders.load_encoder(tmp_path, which)
+    assert vocabulary == VOCABULARY
+    assert restored.encoder.vocab_size == VOCABULARY.size
+    assert restored.data == settings.data
+    for expected, variable in zip(before, encoder.variables, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), factor * expected)
+
+
+def test_a_folder_can_be_named_as_checkpoint(tmp_path, settings, loaded):
+    _write_run(tmp_path, settings, loaded.encoder.variables)
+    first, second = (
+        encoders.load_encoder(tmp_path, which).encoder.variables[0].numpy()
+        for which in (str(tmp_path / "checkpoints" / "step-00000001"), "best")
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_checkpoint_without_some_of_the_encoder_is_refused(
+    tmp_path, settings, loaded
+):
+    _write_run(tmp_path, settings, loaded.encoder.variables[:-2])
+    missing = [variable.path for variable in loaded.encoder.variables[-2:]]
+    with pytest.raises(ValueError, match="does not fit") as error:
+        encoders.load_encoder(tmp_path)
+    assert all(f"missing {path}" in str(error.value) for path in missing)
+
+
+def test_a_vocabulary_of_another_size_is_refused(tmp_path, settings, loaded):
+    encoder = dataclasses.replace(settings.encoder, vocab_size=99)
+    other = dataclasses.replace(settings, encoder=encoder)
+    _write_run(tmp_path, other, loaded.encoder.variables)
+    with pytest.raises(ValueError, match="of 99 entries"):
+        encoders.load_encoder(tmp_path)
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path, settings):
+    with pytest.raises(ValueError, match=r"config\.json"):
+        encoders.load_encoder(tmp_path)
+    _write_run(tmp_path, settings, [])
+    for path in (tmp_path / "checkpoints").iterdir():
+        path.rename(tmp_path / path.name)
+    with pytest.raises(FileNotFoundError, match="checkpoint"):
+        encoders.load_encoder(tmp_path)
+    json.loads((tmp_path / "config.json").read_text())
+
+
+def test_a_random_encoder_follows_its_seed(settings):
+    one, same, other = (
+        np.concatenate(
+            [
+                variable.numpy().ravel()
+                for variable in encoders.random_encoder(
+                    settings, VOCABULARY, seed
+                ).encoder.variables
+            ]
+        )
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, other)

@@ -1,0 +1,292 @@
+"""Whole-word masking: worked examples, the rule in Python, statistics."""
+
+import collections
+import itertools
+
+import numpy as np
+import pytest
+import scipy.stats
+import tensorflow as tf
+
+from electra_tf.inputs import masking
+from electra_tf.inputs import randomness
+from electra_tf.inputs import word_masking
+
+# Ids of the worked examples; from 50 on tokens continue a word.
+PAD, UNK, CLS, SEP, MASK = 0, 1, 2, 3, 4
+SPECIAL = (CLS, SEP, MASK)
+FIRST_CONTINUATION = 50
+IS_CONTINUATION = np.arange(100) >= FIRST_CONTINUATION
+# Pieces of an English word and how often it has so many.
+WORD_LENGTHS = ((1, 2, 3, 4, 5), (0.8, 0.12, 0.05, 0.02, 0.01))
+
+
+def _uniform(seed, shape):
+    seeds = tf.constant([[seed, 0]], tf.int64)
+    return randomness.uniform_by_stream(seeds, shape)
+
+
+def _eligible(input_ids):
+    input_ids = tf.constant(input_ids, tf.int32)
+    input_mask = tf.cast(input_ids != PAD, tf.int32)
+    return masking.eligible_positions(input_ids, input_mask, SPECIAL)
+
+
+def _draw(input_ids, num, uniform, slots):
+    input_ids = tf.constant(input_ids, tf.int32)
+    eligible = _eligible(input_ids)
+    starts = word_masking.word_starts(input_ids, eligible, IS_CONTINUATION)
+    draw_fn = word_masking.whole_word_draw_fn(starts)
+    return draw_fn(eligible, tf.constant(num), tf.constant(uniform), slots)
+
+
+def _random_rows(rng, num_rows, length, continuation_share):
+    """Rows of two segments with words of all lengths and some padding."""
+    rows = rng.integers(5, FIRST_CONTINUATION, [num_rows, length])
+    is_inside = rng.random(rows.shape) < continuation_share
+    rows[is_inside] = rng.integers(FIRST_CONTINUATION, 100, is_inside.sum())
+    rows[rng.random(rows.shape) < 0.02] = MASK
+    rows[rng.random(rows.shape) < 0.02] = UNK
+    rows[:, 0] = CLS
+    for row in rows:
+        end = rng.integers(2, length + 1)
+        row[rng.integers(1, end)] = row[end - 1] = SEP
+        row[end:] = PAD
+    return rows
+
+
+def _words(row):
+    """The rule's words of a row, as lists of positions."""
+    words = []
+    for position, token in enumerate(row):
+        if token in (PAD, *SPECIAL):
+            continue
+        follows = bool(words) and words[-1][-1] == position - 1
+        if follows and token >= FIRST_CONTINUATION:
+            words[-1].append(position)
+        else:
+            words.append([position])
+    return words
+
+
+def _choose_slowly(row, num, keys):
+    """The documented rule, word by word."""
+    chosen = []
+    for word in sorted(_words(row), key=lambda word: -keys[word[0]]):
+        if len(chosen) + len(word) <= num:
+            chosen += word
+    return chosen
+
+
+def test_pieces_with_two_hashes_continue_a_word():
+    tokens = ("[PAD]", "play", "##ing", "#", "a##b")
+    table = word_masking.continuation_table(tokens)
+    assert table.tolist() == [False, False, True, False, False]
+
+
+def test_a_vocabulary_without_continuations_is_refused():
+    with pytest.raises(ValueError, match="Received: 2 tokens, none of which"):
+        word_masking.continuation_table(("play", "#ing"))
+
+
+def test_words_start_like_this():
+    # [CLS] ##a b ##c ##d [MASK] ##e f [UNK] ##g [SEP] ##h [SEP] [PAD]
+    row = [CLS, 51, 12, 53, 54, MASK, 55, 16, UNK, 57, SEP, 58, SEP, PAD]
+    eligible = _eligible([row])
+    starts = word_masking.word_starts(
+        tf.constant([row]), eligible, IS_CONTINUATION
+    )
+    np.testing.assert_array_equal(
+        starts, [[0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1, 0, 0]]
+    )
+
+
+def test_a_first_position_that_may_be_chosen_starts_a_word():
+    starts = word_masking.word_starts(
+        tf.constant([[51, 52]]), tf.constant([[True, True]]), IS_CONTINUATION
+    )
+    np.testing.assert_array_equal(starts, [[True, False]])
+
+
+def test_a_word_that_does_not_fit_is_skipped_for_one_that_does():
+    # Words by key: b (2 pieces), d (3, does not fit), a (1), c (1, too late).
+    row = [CLS, 11, 12, 61, 13, 14, 62, 63, SEP]
+    uniform = [[0.99, 0.5, 0.9, 0.0, 0.1, 0.7, 0.98, 0.97, 0.99]]
+    positions, weights = _draw([row], [3], uniform, 4)
+    np.testing.assert_array_equal(positions, [[2, 3, 1, 0]])
+    np.testing.assert_array_equal(weights, [[1, 1, 1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("row", "num", "used"),
+    [
+        ([CLS, 11, 61, 62, SEP], 2, 0),  # the only word is too long
+        ([CLS, 11, 61, 62, SEP], 4, 3),  # the row has fewer than asked for
+        ([CLS, 11, 61, 12, 62], 3, 2),  # two of two pieces, one place left
+        ([CLS, SEP, MASK, SEP, PAD], 2, 0),
+        ([PAD] * 5, 1, 0),
+    ],
+)
+def test_slots_that_no_word_fits_stay_unused(row, num, used):
+    positions, weights = _draw([row], [num], np.full([1, 5], 0.5, "f"), 4)
+    np.testing.assert_array_equal(weights, [[1] * used + [0] * (4 - used)])
+    assert not positions.numpy()[0, used:].any()
+
+
+def test_no_more_is_chosen_than_there_are_slots():
+    # Three may be chosen, but for the second word there is but one slot.
+    positions, weights = _draw([[CLS, 12, 11, 61]], [3], np.zeros([1, 4]), 2)
+    np.testing.assert_array_equal(positions, [[1, 0]])
+    np.testing.assert_array_equal(weights, [[1, 0]])
+
+
+@pytest.mark.parametrize("continuation_share", [0.0, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize(("length", "slots"), [(9, 3), (64, 10), (128, 64)])
+def test_the_rule_is_followed_word_by_word(continuation_share, length, slots):
+    rng = np.random.default_rng(length)
+    rows = _random_rows(rng, 100, length, continuation_share)
+    num = rng.integers(1, slots + 1, 100).astype(np.int32)
+    # Distinct keys: between equal ones the rule leaves the order open.
+    keys = rng.permuted(np.tile(np.arange(length) / length, [100, 1]), axis=1)
+    positions, weights = _draw(rows, num, keys.astype(np.float32), slots)
+    for index, row in enumerate(rows):
+        expected = _choose_slowly(row, num[index], keys[index])
+        used = len(expected)
+        padded = expected + [0] * (slots - used)
+        assert positions.numpy()[index].tolist() == padded
+        assert weights.numpy()[index].tolist() == [1] * used + [0] * (
+            slots - used
+        )
+
+
+@pytest.mark.parametrize("num_keys", [1, 4, 2**23])
+def test_words_stay_whole_and_candidates_even_if_keys_are_equal(num_keys):
+    rng = np.random.default_rng(3)
+    rows = _random_rows(rng, 300, 64, 0.4)
+    num = rng.integers(1, 11, 300).astype(np.int32)
+    keys = rng.integers(0, num_keys, rows.shape) / num_keys
+    positions, weights = _draw(rows, num, keys.astype(np.float32), 10)
+    num_chosen = 0
+    for index, row in enumerate(rows):
+        used = weights.numpy()[index] > 0
+        chosen = positions.numpy()[index][used].tolist()
+        assert len(set(chosen)) == len(chosen) <= num[index]
+        assert not set(row[chosen]) & {PAD, *SPECIAL}
+        for word in _words(row):
+            assert len(set(word) & set(chosen)) in (0, len(word))
+        num_chosen += len(chosen)
+    assert num_chosen > 1000
+
+
+def test_single_pieces_are_drawn_as_by_the_plain_function():
+    rows = _random_rows(np.random.default_rng(4), 200, 32, 0.0)
+    num = np.full([200], 5, np.int32)
+    uniform = _uniform(5, (200, 32))
+    words = _draw(rows, num, uniform, 6)
+    plain = masking.draw_positions(
+        _eligible(rows), tf.constant(num), uniform, 6
+    )
+    for ours, theirs in zip(words, plain, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_words_of_equal_length_are_equally_likely():
+    # Four words of one piece, three of two, one of three; five positions.
+    row = [CLS, 11, 12, 61, 13, 14, 62, 15, 16, 63, 64, SEP, 17, 18, 65, SEP]
+    count = 20_000
+    positions, weights = _draw(
+        np.tile(row, [count, 1]),
+        np.full([count], 5, np.int32),
+        _uniform(6, (count, len(row))),
+        5,
+    )
+    chosen = positions.numpy()[weights.numpy() > 0]
+    counts = np.bincount(chosen, minlength=len(row))
+    by_length = collections.defaultdict(list)
+    for word in _words(row):
+        by_length[len(word)].append(counts[word[0]])
+        assert (counts[word] == counts[word[0]]).all()
+    assert [len(by_length[length]) for length in (1, 2, 3)] == [4, 3, 1]
+    for length in (1, 2):
+        # Each count is binomial. That words get in each other's way makes the
+        # counts depend on each other, for which `_spread` corrects.
+        own = np.array(by_length[length])
+        rate = own.mean() / count
+        statistic = ((own - own.mean()) ** 2).sum() / (
+            count * rate * (1 - rate) * _spread(row, length, rate)
+        )
+        assert scipy.stats.chi2.sf(statistic, len(own) - 1) > 1e-3
+    shares = [np.mean(by_length[length]) / count for length in (1, 2, 3)]
+    assert shares[0] > shares[1] > shares[2]
+
+
+def _spread(row, length, rate):
+    """1 - the correlation of two words of one length, by enumeration."""
+    words = [tuple(word) for word in _words(row)]
+    pair = [word for word in words if len(word) == length][:2]
+    both = total = 0
+    for order in itertools.permutations(words):
+        keys = {word[0]: -rank for rank, word in enumerate(order)}
+        chosen = set(_choose_slowly(row, 5, keys))
+        both += all(word[0] in chosen for word in pair)
+        total += 1
+    return 1 - (both / total - rate**2) / (rate * (1 - rate))
+
+
+def _rows_of_words(rng, num_rows, length):
+    rows = np.full([num_rows, length], SEP)
+    rows[:, 0] = CLS
+    for row in rows:
+        position = 1
+        while position < length - 1:
+            size = min(rng.choice(*[WORD_LENGTHS[0]], p=WORD_LENGTHS[1]),
+                       length - 1 - position)  # fmt: skip
+            row[position] = 10
+            row[position + 1 : position + size] = 60
+            position += size
+    return rows
+
+
+def test_the_masked_share_is_that_asked_for_on_words_of_usual_length():
+    rows = _rows_of_words(np.random.default_rng(7), 256, 128)
+    num = masking.num_predictions(tf.fill([256], 128), 0.15, 19)
+    _, weights = _draw(rows, num, _uniform(8, (256, 128)), 19)
+    filled = weights.numpy().sum(1)
+    assert filled.mean() / 128 == pytest.approx(0.15, abs=0.002)
+    # One position at most is left where a single-piece word is at hand.
+    assert (filled == 19).all()
+
+
+def test_whole_word_masking_compiles_and_gives_the_eager_result():
+    rows = _random_rows(np.random.default_rng(9), 16, 32, 0.4)
+    rows[3] = PAD
+
+    def run(input_ids, seed):
+        inputs = {
+            "input_ids": input_ids,
+            "input_mask": tf.cast(input_ids != PAD, tf.int32),
+            "segment_ids": tf.zeros_like(input_ids),
+        }
+        eligible = masking.eligible_positions(
+            input_ids, inputs["input_mask"], SPECIAL
+        )
+        starts = word_masking.word_starts(input_ids, eligible, IS_CONTINUATION)
+        return masking.mask_inputs(
+            inputs,
+            randomness.uniform_by_stream(seed, (16, 32)),
+            randomness.uniform_by_stream(seed + [[1, 0]], (16, 12)),
+            special_ids=SPECIAL,
+            mask_id=MASK,
+            mask_prob=0.4,
+            draw_fn=word_masking.whole_word_draw_fn(starts),
+        )
+
+    arguments = tf.constant(rows, tf.int32), tf.constant([[8, 9]], tf.int64)
+    eager = run(*arguments)
+    assert not eager.masked_weights.numpy()[3].any()
+    assert eager.masked_weights.numpy().sum() > 50
+    for is_compiled in (False, True):
+        traced = tf.function(run, jit_compile=is_compiled)(*arguments)
+        for ours, theirs in zip(eager, traced, strict=True):
+            assert theirs.shape.is_fully_defined()
+            np.testing.assert_array_equal(ours, theirs)

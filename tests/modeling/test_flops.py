@@ -1,0 +1,234 @@
+"""Counts of operations: the profiler's, the paper's, and by hand."""
+
+import dataclasses
+import pathlib
+
+import pytest
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.inputs import masking
+from electra_tf.modeling import flops
+from electra_tf.modeling import original_flops
+from electra_tf.modeling import towers
+from tests import profiler
+from tests import tiny
+
+CONFIGS = pathlib.Path(__file__).parents[2] / "configs" / "pretrain"
+ROWS, SLOTS = 3, 2
+ENCODER = dataclasses.replace(
+    tiny.build_settings().encoder, vocab_size=tiny.VOCABULARY.size
+)
+GENERATORS = {
+    "half": {},
+    "untied": {"untied_generator_embeddings": True},
+    "all tied": {"untied_generator": False},
+    "two towers": {"two_tower_generator": True},
+    "uniform": {"uniform_generator": True},
+    "unigram": {"unigram_generator": True},
+}
+
+
+def _convention(kind=flops.ExactConvention, encoder=ENCODER, **generator):
+    settings = config.GeneratorConfig(
+        **({"generator_hidden_size": 0.5} | generator)
+    )
+    return kind(flops.Sizes(encoder, settings, tiny.LENGTH, SLOTS))
+
+
+def _masked() -> masking.MaskedInputs:
+    return masking.mask_inputs(
+        tiny.build_features(ROWS),
+        tf.random.stateless_uniform([ROWS, tiny.LENGTH], [1, 2]),
+        tf.random.stateless_uniform([ROWS, SLOTS], [3, 4]),
+        special_ids=(tiny.VOCABULARY.cls_id,),
+        mask_id=tiny.VOCABULARY.mask_id,
+        mask_prob=0.15,
+    )
+
+
+def _rows() -> list[tf.Tensor]:
+    features = tiny.build_features(ROWS)
+    names = ("input_ids", "input_mask", "segment_ids")
+    return [features[name] for name in names]
+
+
+def _build_generator(**kind):
+    settings = config.GeneratorConfig(**({"generator_hidden_size": 0.5} | kind))
+    main = towers.build_discriminator(ENCODER)
+    counts = range(ENCODER.vocab_size)
+    return towers.build_generator(settings, main.encoder, ENCODER, counts)
+
+
+def _with_gradients(layer, read_fn):
+    """A forward and a backward pass through all weights of a layer."""
+
+    def compute(*arguments):
+        with tf.GradientTape() as tape:
+            outputs = read_fn(layer(*arguments))
+            loss = tf.add_n([tf.reduce_sum(tf.square(o)) for o in outputs])
+        variables = [v.value for v in layer.trainable_variables]
+        gradients = tape.gradient(loss, variables)
+        assert None not in gradients
+        return gradients
+
+    return compute
+
+
+@pytest.mark.parametrize("kind", GENERATORS)
+def test_a_generator_costs_what_the_profiler_counts(kind):
+    generator = _build_generator(**GENERATORS[kind])
+    exact = _convention(**GENERATORS[kind])
+    forward = profiler.count_matrix_products(generator, _masked())
+    assert ROWS * exact.generator() == forward
+    if not generator.trainable_variables:
+        assert forward == 0
+        return
+    step = _with_gradients(generator, lambda out: [out.prediction_logits])
+    trained = profiler.count_matrix_products(step, _masked())
+    assert ROWS * exact.trained(exact.generator()) == trained
+    assert 2.9 * forward < trained < 3 * forward
+
+
+@pytest.mark.parametrize("embedding_size", [12, 16])
+def test_main_towers_cost_what_the_profiler_counts(embedding_size):
+    encoder = dataclasses.replace(ENCODER, embedding_size=embedding_size)
+    exact = _convention(encoder=encoder)
+    discriminator = towers.build_discriminator(encoder)
+    masked_lm = towers.build_masked_lm(encoder, "head")
+    copying = towers.build_copying_masked_lm(encoder)
+    for tower, arguments, read_fn, forward in (
+        (discriminator, _rows(), lambda o: [o.logits], exact.discriminator()),
+        (masked_lm, [_masked()], lambda o: [o.logits], exact.masked_lm()),
+        (
+            copying,
+            _rows(),
+            lambda o: [o.logits, o.copy_logits],
+            exact.all_tokens_masked_lm(),
+        ),
+    ):
+        assert ROWS * forward == profiler.count_matrix_products(
+            tower, *arguments
+        )
+        trained = profiler.count_matrix_products(
+            _with_gradients(tower, read_fn), *arguments
+        )
+        assert ROWS * exact.trained(forward) == trained
+    assert exact.inference() == exact.discriminator()
+
+
+def test_an_encoder_counted_by_hand():
+    encoder = config.EncoderConfig(
+        vocab_size=7, embedding_size=3, hidden_size=4, num_hidden_layers=2,
+        num_attention_heads=2, intermediate_size=5,
+    )  # fmt: skip
+    exact = flops.ExactConvention(
+        flops.Sizes(encoder, config.GeneratorConfig(), 10, 2)
+    )
+    # Products [m, k] [k, n] as m * k * n; ten tokens, two slots.
+    segments = 10 * 2 * 3
+    project = 10 * 3 * 4
+    qkv, output = 10 * 4 * 12, 10 * 4 * 4
+    scores = context = 2 * (10 * 2 * 10)  # two heads of width 2
+    feed_forward = 2 * (10 * 4 * 5)
+    block = qkv + output + scores + context + feed_forward
+    once = segments + project + 2 * block
+    assert exact.discriminator() == 2 * (once + 10 * 4 * 4 + 10 * 4 * 1)
+    assert exact.masked_lm() == 2 * (once + 2 * 4 * 3 + 2 * 3 * 7)
+    # No gradient for the one-hot of the segments.
+    assert exact.trained(exact.masked_lm()) == (
+        3 * exact.masked_lm() - 2 * segments
+    )
+
+
+def test_sums_of_forward_counts_remember_products_with_a_constant():
+    exact = _convention()
+    parts = [exact.generator(), exact.discriminator()]
+    apart = sum(exact.trained(part) for part in parts)
+    assert exact.trained(sum(parts)) == apart
+    assert exact.trained(0.0 + parts[0] + parts[1]) == apart
+    assert exact.trained(100.0) == 300.0
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "steps", "published"),
+    [
+        ("electra_small", 128, 1_000_000, 1.293743798272e18),
+        ("electra_base", 256, 766_000, 6.424541834277683e19),
+        ("electra_large", 2048, 400_000, 7.117606040895488e20),
+    ],
+)
+def test_our_configs_cost_what_the_original_prints(
+    name, rows, steps, published
+):
+    settings = config.load_file(CONFIGS / f"{name}.py")
+    encoder = dataclasses.replace(settings.encoder, vocab_size=30522)
+    length = settings.data.max_seq_length
+    original = flops.OriginalConvention(
+        flops.Sizes(encoder, settings.generator, length, SLOTS)
+    )
+    forward = original.generator() + original.discriminator()
+    total = rows * steps * original.trained(forward)
+    assert total == pytest.approx(published, rel=1e-12)
+    training = settings.training
+    assert training.train_batch_size == rows
+    if name != "electra_large":
+        assert training.num_train_steps == steps
+
+
+def test_bert_small_and_inference_cost_what_the_original_prints():
+    encoder = config.load_file(CONFIGS / "electra_small.py").encoder
+    encoder = dataclasses.replace(encoder, vocab_size=30522)
+    original = flops.OriginalConvention(
+        flops.Sizes(encoder, config.GeneratorConfig(), 128, 19)
+    )
+    total = 128 * 1.45e6 * original.trained(original.masked_lm())
+    assert total == pytest.approx(1.4187399146496e18, rel=1e-12)
+    assert original.inference() == 3677281792
+
+
+def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():
+    original = _convention(flops.OriginalConvention, two_tower_generator=True)
+    s, v, e, h, wide = tiny.LENGTH, ENCODER.vocab_size, 12, 16, 2 * 8
+    tower = original_flops.OriginalTransformer(8, 2, s, v, e, 32, 1).encoder()
+    head = s * (2 * e * v + 2 * wide * e + 14 * e + 7 * v)
+    assert original.generator() == 2 * tower + head
+    main = original_flops.OriginalTransformer(h, 2, s, v, e, 32, 2).encoder()
+    head = s * (2 * e * v + 2 * h * e + 14 * e + 7 * v)
+    assert original.all_tokens_masked_lm() == main + head + s * 2 * h
+    assert original.masked_lm() == main + 0.15625 * head
+    for kind in ("uniform_generator", "unigram_generator"):
+        fixed = _convention(flops.OriginalConvention, **{kind: True})
+        assert fixed.generator() == 0
+
+
+def test_what_adversarial_training_adds_counted_by_hand():
+    exact = _convention()
+    slots, width, e, v = SLOTS, 8, 12, ENCODER.vocab_size
+    # One gradient each: for the weights, and for the distributions.
+    baseline, lookup = exact.reward_baseline(), exact.soft_lookup()
+    assert baseline == 2 * slots * width
+    assert exact.trained(baseline) == 2 * baseline
+    assert lookup == 2 * slots * v * e + 2 * tiny.LENGTH * slots * e
+    assert exact.trained(lookup) == 2 * lookup
+    original = _convention(flops.OriginalConvention)
+    assert original.reward_baseline() == 0.15625 * tiny.LENGTH * 2 * width
+    assert original.soft_lookup() == 0
+
+
+def test_the_step_of_both_towers_is_the_sum_of_its_parts():
+    exact = _convention()
+    parts = exact.trained(exact.generator()) + exact.trained(
+        exact.discriminator()
+    )
+    generator = config.GeneratorConfig(generator_hidden_size=0.5)
+    assert parts * ROWS == flops.training_step_flops(
+        ENCODER, generator, ROWS, tiny.LENGTH, SLOTS
+    )
+
+
+def test_what_cannot_be_counted_is_refused():
+    with pytest.raises(ValueError, match=r"--config\.encoder\.vocab_size"):
+        _convention(encoder=tiny.build_settings().encoder)
+    with pytest.raises(ValueError, match="head_size=64, num_heads=None"):
+        original_flops.OriginalTransformer(64, 1, head_size=64)

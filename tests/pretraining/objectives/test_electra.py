@@ -1,0 +1,62 @@
+"""Joint replaced-token detection."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.pretraining.objectives import tiny_objectives
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny_objectives.build_model("electra")
+
+
+@pytest.fixture(scope="module")
+def prepared(model):
+    return tiny_objectives.prepare(model)
+
+
+def test_both_losses_equal_a_computation_by_hand(model, prepared):
+    masked = prepared.masked
+    generated = model.generate(masked, None)
+    fake = model.corrupt(prepared, generated.logits)
+    logits = model.discriminate(fake, masked, None).logits.numpy()
+    scores = generated.logits.numpy().astype(np.float64)
+    log_probs = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+    ids = masked.masked_ids.numpy()[..., None]
+    of_originals = np.take_along_axis(log_probs, ids, -1)[..., 0]
+    gen_loss = -(of_originals * masked.masked_weights.numpy()).sum()
+    is_fake = (fake.input_ids != masked.original_ids).numpy()
+    probability_of_fake = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    likelihood = np.where(is_fake, probability_of_fake, 1 - probability_of_fake)
+    disc_loss = -(np.log(likelihood) * masked.input_mask.numpy()).sum()
+    sums = model.compute_losses(prepared, None).losses
+    np.testing.assert_allclose(sums["gen_loss"], gen_loss, rtol=1e-5)
+    np.testing.assert_allclose(sums["disc_loss"], disc_loss, rtol=1e-5)
+
+
+def test_every_token_but_padding_is_judged(model, prepared, monkeypatch):
+    watch = tiny_objectives.EncoderWatch(monkeypatch)
+    slopes = tiny_objectives.state_gradient(watch, model, prepared, "disc_loss")
+    np.testing.assert_array_equal(
+        slopes > 0, prepared.masked.input_mask.numpy() == 1
+    )
+
+
+def test_no_gradient_flows_through_the_samples(model, prepared):
+    found = tiny_objectives.gradients_of(model, prepared, ("disc_loss",))
+    own = [v.path for v in model.generator.trainable_variables]
+    assert own
+    assert all(not found[path].any() for path in own)
+    assert found["electra/embeddings/word_embeddings"].any()
+
+
+def test_weights_are_known_before_the_forward_pass(model, prepared):
+    weights = model.loss_weights(prepared)
+    statistics = model.compute_losses(prepared, None).statistics
+    assert weights["gen_loss"] == statistics["gen_loss_weight"]
+    assert weights["disc_loss"] == statistics["disc_loss_weight"]
+    masked = prepared.masked
+    assert weights["disc_loss"] == tf.reduce_sum(masked.input_mask).numpy()
+    assert weights["gen_loss"].numpy() == masked.masked_weights.numpy().sum()

@@ -1,0 +1,118 @@
+"""The work that objectives tell of themselves, and the script that prints it.
+
+Traced training steps are counted by TensorFlow's profiler; nothing is run.
+"""
+
+import dataclasses
+import os
+import pathlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+from electra_tf import config
+from electra_tf.modeling import flops
+from electra_tf.pretraining import compute
+from electra_tf.pretraining import objectives
+from electra_tf.pretraining import run
+from tests import profiler
+from tests import tiny
+
+REPOSITORY = pathlib.Path(__file__).parents[2]
+OBJECTIVES = [name for _, name, _ in pkgutil.iter_modules(objectives.__path__)]
+GENERATORS = {
+    "mlm": {},
+    "two_stage": {
+        "generator_hidden_size": 1.0,
+        "untied_generator_embeddings": True,
+    },
+    "electric": {"generator_hidden_size": 0.5, "two_tower_generator": True},
+}
+"""The generator's settings, where they are not the usual ones."""
+OPTIONS = {
+    # The sizes of the tiny model are not those that a generator derives.
+    "two_stage": {"generator_steps": 5, "initialize_from_generator": False}
+}
+
+
+def _settings(name: str, **options: object) -> config.ExperimentConfig:
+    settings = tiny.build_settings()
+    return dataclasses.replace(
+        settings,
+        encoder=dataclasses.replace(
+            settings.encoder, vocab_size=tiny.VOCABULARY.size
+        ),
+        generator=config.GeneratorConfig(
+            **GENERATORS.get(name, {"generator_hidden_size": 0.5})
+        ),
+        objective=config.ObjectiveConfig(
+            name=name, **(OPTIONS.get(name, {}) | options)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {}) for name in OBJECTIVES),
+        ("adversarial", {"adversarial_estimator": "straight_through"}),
+    ],
+)
+def test_a_traced_step_holds_the_products_that_the_objective_tells_of(
+    name, options
+):
+    settings = _settings(name, **options)
+    model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
+    work = compute.Compute(settings, "exact")
+    features = tiny.deal(tiny.build_features())
+    for phase, start in enumerate(work.objective.phase_starts):
+        model.enter_phase(phase, True)
+        counted = profiler.count_matrix_products(model.training_step, features)
+        assert counted == work.step_flops(start)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_run_costs_the_sum_of_its_steps(name):
+    settings = _settings(name)
+    for convention in flops.CONVENTIONS:
+        work = compute.Compute(settings, convention)
+        steps = range(settings.training.num_train_steps)
+        total = sum(work.step_flops(step) for step in steps)
+        assert work.run_flops() == pytest.approx(total, rel=1e-12)
+
+
+def _run_script(*arguments):
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    script = REPOSITORY / "scripts" / "count_flops.py"
+    small = REPOSITORY / "configs" / "pretrain" / "electra_small.py"
+    return subprocess.run(
+        [sys.executable, script, f"--config={small}", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=300,
+    )
+
+
+def test_the_script_prints_what_the_original_prints_for_small():
+    done = _run_script("--config.encoder.vocab_size=30522")
+    assert done.returncode == 0, done.stderr
+    header, *lines = done.stdout.splitlines()
+    assert header.split() == ["original", "exact"]
+    cells = {line.rsplit(maxsplit=2)[0]: line.split()[-2:] for line in lines}
+    total, exact = map(float, cells["training, all 1,000,000 steps"])
+    assert total == 1.293743798272e18
+    assert 0.5 * total < exact < total
+    assert cells["inference, a row"][0] == "3677281792"
+    step, row = cells["training, a step"], cells["training, a row"]
+    assert [float(s) for s in step] == [128 * float(r) for r in row]
+    assert len({len(line) for line in [header, *lines]}) == 1
+
+
+def test_the_script_says_that_it_needs_the_vocabularys_size():
+    done = _run_script("--convention=exact")
+    assert done.returncode == 1
+    assert "--config.encoder.vocab_size" in done.stderr
+    assert "Traceback" not in done.stderr
