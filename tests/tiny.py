@@ -61,6 +61,74 @@ def with_dropout(settings: config.ExperimentConfig) -> config.ExperimentConfig:
     return dataclasses.replace(settings, encoder=encoder)
 
 
+_OBJECTIVES: dict[str, dict[str, dict[str, object]]] = {
+    "electra": {},
+    "electra_15": {},
+    "replace_mlm": {},
+    "all_tokens_mlm": {},
+    "mlm": {
+        "generator": {"generator_hidden_size": 0.25},
+        "masking": {"replace_prob": 0.8, "random_prob": 0.1},
+    },
+    "electric": {"generator": {"two_tower_generator": True}},
+    "two_stage": {
+        "encoder": {
+            "embedding_size": 16,
+            "num_attention_heads": 1,
+            "intermediate_size": 64,
+        },
+        "generator": {
+            "generator_hidden_size": 1.0,
+            "untied_generator_embeddings": True,
+        },
+        "objective": {"generator_steps": 4},
+    },
+    "adversarial": {
+        "objective": {"adversarial_start_step": 1, "adversarial_full_step": 5}
+    },
+}
+"""Objective to what it needs beside its name, by section."""
+
+_VARIANTS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
+    "straight_through": (
+        "adversarial",
+        {
+            "objective": {
+                "adversarial_estimator": "straight_through",
+                "final_temperature": 2.0,
+                "temperature_steps": 4,
+            }
+        },
+    ),
+    "unigram": ("electra", {"generator": {"unigram_generator": True}}),
+    "two_tower": ("electra", {"generator": {"two_tower_generator": True}}),
+}
+"""Name to objective and settings, for what is no objective of its own."""
+
+OBJECTIVE_NAMES = (*_OBJECTIVES, *_VARIANTS)
+
+
+def with_objective(
+    settings: config.ExperimentConfig, name: str
+) -> config.ExperimentConfig:
+    """The settings with an objective, or a variant of one, that trains.
+
+    Args:
+        settings: of a tiny model.
+        name: one of `OBJECTIVE_NAMES`.
+    """
+    objective, sections = _VARIANTS.get(name) or (name, _OBJECTIVES[name])
+    changed = {
+        section: dataclasses.replace(getattr(settings, section), **fields)
+        for section, fields in sections.items()
+        if section != "objective"
+    }
+    changed["objective"] = config.ObjectiveConfig(
+        name=objective, **sections.get("objective", {})
+    )
+    return dataclasses.replace(settings, **changed)
+
+
 def build_features(num_rows: int = 8, seed: int = 0) -> dict[str, tf.Tensor]:
     """Random `[num_rows, 16]` rows of different lengths, as records hold."""
     generator = np.random.default_rng(seed)

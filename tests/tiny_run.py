@@ -70,6 +70,9 @@ def _write_split(folder, num_examples, num_shards, vocabulary, length, seed):
                 manifest.file_sha256(path),
             )
         )
+    counts = np.bincount(rows["input_ids"].ravel(), minlength=vocabulary.size)
+    counts[list(set(vocabulary.special_ids) - {vocabulary.unk_id})] = 0
+    np.save(folder / manifest.TOKEN_COUNTS_FILE, counts.astype(np.int64))
     num_tokens = sum(shard.num_tokens for shard in shards)
     manifest.Manifest(
         split=folder.name,

@@ -41,7 +41,8 @@ texts = ["The cat sat on the mat.", "The cat sat on the banana."]
 answer = model.signatures["likelihood_text"](texts=tf.constant(texts))
 print(answer["pseudo_log_likelihood"].numpy())  # lower: less likely"""
 _PREDICT_EXAMPLE = """\
-vocabulary = open("FOLDER/assets.extra/vocab.txt").read().splitlines()
+with open(folder + "/assets.extra/vocab.txt", encoding="utf-8") as file:
+    vocabulary = file.read().split("\\n")
 texts = tf.constant(["The cat sat on the banana."])
 rows = model.signatures["features_text"](texts=texts)
 ids = rows["input_ids"].numpy()
@@ -86,7 +87,7 @@ _KINDS = {
         "- Training asked for tokens at masked positions alone. There `mlm` "
         "showed mostly\n  [MASK], `replace_mlm` samples of a generator and "
         "never [MASK].\n"
-        "- [MASK] in raw text is three pieces of text, not the token: put its "
+        "- [MASK] in raw text is text like any other, not the token: put its "
         "id into\n  rows of ids.\n",
     ),
     "encoder": _Kind(
@@ -105,7 +106,8 @@ Needs tensorflow and tensorflow-text {version}, nothing else:
 import tensorflow as tf
 import tensorflow_text  # registers its operations
 
-model = tf.saved_model.load("PATH_OF_THIS_FOLDER")
+folder = "PATH_OF_THIS_FOLDER"
+model = tf.saved_model.load(folder)
 {example}
 ```
 

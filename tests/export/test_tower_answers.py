@@ -184,8 +184,7 @@ def test_example_of_the_readme_runs(objective_exports, name):
     export = objective_exports(name)
     readme = (export.folder / "README.md").read_text()
     code = readme.split("```python\n")[1].split("```")[0]
-    for placeholder in ("PATH_OF_THIS_FOLDER", "FOLDER"):
-        code = code.replace(f'"{placeholder}', f'"{export.folder}')
+    code = code.replace("PATH_OF_THIS_FOLDER", str(export.folder))
     exec(compile(code, "README.md", "exec"), {})
 
 

@@ -79,10 +79,7 @@ def _pair(**generator):
 def test_tied_embeddings_are_one_layer():
     pair = _pair()
     assert pair.generator.encoder is not pair.main.encoder
-    assert (
-        pair.generator.encoder.embeddings
-        is pair.main.encoder.embeddings
-    )
+    assert pair.generator.encoder.embeddings is pair.main.encoder.embeddings
 
 
 def test_tied_towers_are_one_encoder():
@@ -101,8 +98,7 @@ def test_untied_towers_share_nothing():
 def test_every_path_is_unique_and_named_as_in_the_original():
     pair = _pair()
     variables = {
-        id(v): v.path
-        for v in pair.generator.variables + pair.main.variables
+        id(v): v.path for v in pair.generator.variables + pair.main.variables
     }
     paths = list(variables.values())
     assert len(paths) == len(set(paths))

@@ -63,7 +63,8 @@ def test_the_statistics_count_what_they_say():
         model.statistic_sizes
     )
     statistics = {n: v.numpy() for n, v in sums.statistics.items()}
-    assert statistics["disc_loss_weight"] == features["input_mask"].numpy().sum()
+    num_tokens = features["input_mask"].numpy().sum()
+    assert statistics["disc_loss_weight"] == num_tokens
     assert statistics["masked_tokens"] == (
         prepared.masked.masked_weights.numpy().sum()
     )

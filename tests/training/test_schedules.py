@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.training.schedules import LinearSchedule
 from electra_tf.training.schedules import PolynomialDecayTimesWarmup
+from electra_tf.training.schedules import Restarted
 
 
 def formula(step, rate, steps, warmup, power):
@@ -83,3 +85,66 @@ def test_values_out_of_range_are_refused_by_name(wrong):
         PolynomialDecayTimesWarmup(
             **{"learning_rate": 0.1, "num_steps": 10, **wrong}
         )
+
+
+def _restarted():
+    """Four steps down from 1, then five down from 2 after a warm-up of 2."""
+    return Restarted(
+        [
+            PolynomialDecayTimesWarmup(1.0, 4),
+            PolynomialDecayTimesWarmup(2.0, 5, num_warmup_steps=2),
+        ],
+        [0, 4],
+    )
+
+
+def test_a_restarted_schedule_counts_each_part_from_its_start():
+    schedule = _restarted()
+    rates = [float(schedule(step)) for step in range(11)]
+    first = [1.0, 0.75, 0.5, 0.25]
+    second = [0.0, 0.8, 1.2, 0.8, 0.4]
+    np.testing.assert_allclose(rates, [*first, *second, 0, 0], atol=1e-6)
+
+
+def test_a_restarted_schedule_reads_a_variable_and_compiles():
+    schedule = _restarted()
+    step = keras.Variable(6, dtype="int64", trainable=False)
+    compiled = tf.function(lambda: schedule(step), jit_compile=True)
+    assert float(schedule(step)) == pytest.approx(1.2, rel=1e-6)
+    assert float(compiled()) == pytest.approx(1.2, rel=1e-6)
+    assert schedule(step).dtype == tf.float32
+
+
+def test_a_restarted_schedule_survives_serialization():
+    schedule = _restarted()
+    config = keras.saving.serialize_keras_object(schedule)
+    copy = keras.saving.deserialize_keras_object(config)
+    for step in (0, 3, 4, 6, 20):
+        assert float(copy(step)) == float(schedule(step))
+
+
+@pytest.mark.parametrize("starts", [[0], [1, 4], [0, 0], [4, 0], [0, 4, 8]])
+def test_starts_that_do_not_ascend_from_0_are_refused(starts):
+    parts = [PolynomialDecayTimesWarmup(1.0, 4)] * 2
+    with pytest.raises(ValueError, match="`starts` must be 2 ascending"):
+        Restarted(parts, starts)
+
+
+@pytest.mark.parametrize("step", [4, tf.constant(4), tf.constant(4, tf.int64)])
+def test_a_linear_schedule_goes_and_stays(step):
+    schedule = LinearSchedule(2.0, 0.5, 6)
+    values = [float(schedule(t)) for t in range(9)]
+    expected = [2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.5, 0.5]
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+    assert float(schedule(step)) == 1.0
+    assert schedule(step).dtype == tf.float32
+
+
+def test_a_linear_schedule_may_rise():
+    rising = LinearSchedule(1.0, 3.0, 2)
+    assert [float(rising(t)) for t in range(4)] == [1.0, 2.0, 3.0, 3.0]
+
+
+def test_a_linear_schedule_needs_steps():
+    with pytest.raises(ValueError, match="`num_steps` must be at least 1"):
+        LinearSchedule(1.0, 2.0, 0)

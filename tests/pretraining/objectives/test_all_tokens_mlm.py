@@ -26,9 +26,7 @@ def test_the_loss_is_the_likelihood_of_the_originals_in_the_mixture(model):
     prepared = tiny_objectives.prepare(model)
     masked = prepared.masked
     fake = model.corrupt(prepared, model.generate(masked, None).logits)
-    mixture = _mixture(
-        model.predict_all(fake, masked, None), fake.input_ids
-    )
+    mixture = _mixture(model.predict_all(fake, masked, None), fake.input_ids)
     np.testing.assert_allclose(mixture.sum(-1), 1.0, rtol=1e-12)
     originals = masked.original_ids.numpy()[..., None]
     likelihood = np.take_along_axis(mixture, originals, -1)[..., 0]
@@ -89,7 +87,9 @@ def test_a_model_sure_of_copying_or_not_has_finite_gradients(logit):
 def test_copying_as_a_detector_is_scored(model):
     prepared = tiny_objectives.prepare(model)
     sums = model.compute_losses(prepared, None)
-    metrics = model.summarize({n: v.numpy() for n, v in sums.statistics.items()})
+    metrics = model.summarize(
+        {n: v.numpy() for n, v in sums.statistics.items()}
+    )
     masked = prepared.masked
     fake = model.corrupt(prepared, model.generate(masked, None).logits)
     output = model.predict_all(fake, masked, None)

@@ -46,8 +46,9 @@ def test_the_loss_equals_a_computation_by_hand(model, logits):
     for row, position in np.argwhere(
         tiny_objectives.chosen_positions(prepared)
     ):
-        is_fake = fake.input_ids[row, position] != (
-            masked.original_ids[row, position]
+        is_fake = (
+            fake.input_ids[row, position]
+            != (masked.original_ids[row, position])
         )
         probability = 1 / (1 + np.exp(-float(logits[row, position])))
         expected -= np.log(probability if is_fake else 1 - probability)

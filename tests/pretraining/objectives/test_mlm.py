@@ -21,7 +21,6 @@ def test_there_is_no_generator_at_all(model):
     assert owners == {"electra", "generator_predictions"}
     found = tiny_objectives.gradients_of(model, tiny_objectives.prepare(model))
     idle = {path for path, gradient in found.items() if not gradient.any()}
-    # The gradient of a key's bias is 0 in theory alone.
     assert not idle
 
 
@@ -57,7 +56,9 @@ def test_the_loss_is_the_cross_entropy_of_the_masked_tokens(model):
     np.testing.assert_allclose(sums.losses["mlm_loss"], expected, rtol=1e-5)
     num_masked = masked.masked_weights.numpy().sum()
     assert model.loss_weights(prepared)["mlm_loss"] == num_masked
-    metrics = model.summarize({n: v.numpy() for n, v in sums.statistics.items()})
+    metrics = model.summarize(
+        {n: v.numpy() for n, v in sums.statistics.items()}
+    )
     assert metrics["mlm_accuracy"] == pytest.approx(correct / num_masked)
     assert metrics["loss"] == pytest.approx(expected / num_masked, rel=1e-5)
 
@@ -74,8 +75,8 @@ def test_the_model_is_shown_what_the_config_says(
     )
     watch = tiny_objectives.EncoderWatch(monkeypatch)
     counts = np.zeros(3)
-    for step in range(24):
-        prepared = tiny_objectives.prepare(model, step, num_rows=128)
+    for step in range(10):
+        prepared = tiny_objectives.prepare(model, step, num_rows=256)
         model.predict_masked(prepared.masked, None)
         chosen = tiny_objectives.chosen_positions(prepared)
         shown = watch.ids["electra"][chosen]
@@ -84,7 +85,7 @@ def test_the_model_is_shown_what_the_config_says(
         counts += [is_masked.sum(), is_kept.sum(), shown.size]
         assert (shown[~is_masked] >= 5).all()  # no special token at random
     total = counts[2]
-    assert total > 8000
+    assert total > 7000
     # A random token of 45 is sometimes the original.
     kept = 1 - replace_prob - random_prob + random_prob / 45
     for count, share in zip(counts, (replace_prob, kept), strict=False):

@@ -49,7 +49,7 @@ SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
 def build_settings(
     name: str, **sections: Mapping[str, Any]
 ) -> config.ExperimentConfig:
-    """The tiny settings with one of `SECTIONS`; four slots a row.
+    """The tiny settings with one of `SECTIONS`; one layer, four slots a row.
 
     Args:
         name: a key of `SECTIONS`.
@@ -62,6 +62,7 @@ def build_settings(
         for section in own.keys() | sections.keys()
     }
     merged["objective"] = {"name": name} | merged.get("objective", {})
+    merged["encoder"] = {"num_hidden_layers": 1} | merged.get("encoder", {})
     merged["masking"] = {"mask_prob": 0.3} | merged.get("masking", {})
     return tiny_run.replace(settings, **merged)
 
@@ -85,11 +86,11 @@ def build_model(
     return model
 
 
-def randomize(variables: Any, seed: int = 3) -> None:
-    """Adds noise of 0.2, so that no bias is 0 and no logits are all alike."""
-    generator = np.random.default_rng(seed)
+def randomize(variables: Any, scale: float = 0.2) -> None:
+    """Adds noise, so that no bias is 0 and no logits are all alike."""
+    generator = np.random.default_rng(3)
     for variable in variables:
-        noise = generator.normal(0.0, 0.2, variable.shape)
+        noise = generator.normal(0.0, scale, variable.shape)
         variable.assign(variable.numpy() + noise.astype(np.float32))
 
 
@@ -105,9 +106,9 @@ def chosen_positions(prepared: objective_lib.PreparedBatch) -> np.ndarray:
     """`[B, S]` bool, where a used slot points, by plain loops."""
     masked = prepared.masked
     chosen = np.zeros(masked.original_ids.shape, bool)
-    weights = masked.masked_weights.numpy()
-    for row, slot in zip(*np.nonzero(weights), strict=True):
-        chosen[row, masked.masked_positions[row, slot].numpy()] = True
+    positions = masked.masked_positions.numpy()
+    for row, slot in np.argwhere(masked.masked_weights.numpy()):
+        chosen[row, positions[row, slot]] = True
     return chosen
 
 

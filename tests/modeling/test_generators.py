@@ -1,0 +1,261 @@
+"""The generators: what each proposes, and what it must not see."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from electra_tf import config
+from electra_tf.inputs import masking
+from electra_tf.modeling import generators
+from electra_tf.modeling import towers
+from tests import tiny
+from tests.pretraining.objectives import tiny_objectives
+
+_VOCAB = tiny.VOCABULARY.size
+
+
+def _inputs(ids, length=None):
+    """Rows without any slot chosen; `length` tokens, the rest is padding."""
+    ids = np.asarray(ids, np.int32)
+    num_rows, num_tokens = ids.shape
+    mask = np.arange(num_tokens) < (length or num_tokens)
+    mask = np.tile(mask, (num_rows, 1)).astype(np.int32)
+    ids = tf.constant(ids * mask)
+    slots = tf.zeros([num_rows, 1], tf.int32)
+    return masking.MaskedInputs(
+        input_ids=ids,
+        original_ids=ids,
+        input_mask=tf.constant(mask),
+        segment_ids=tf.zeros_like(ids),
+        masked_positions=slots,
+        masked_ids=slots,
+        masked_weights=tf.zeros([num_rows, 1]),
+        eligible=masking.eligible_positions(ids, mask, (2, 3, 4)),
+    )
+
+
+@pytest.fixture(scope="module")
+def two_tower():
+    encoder = dataclasses.replace(
+        tiny.build_settings().encoder, vocab_size=_VOCAB
+    )
+    generator = towers.build_generator(
+        config.GeneratorConfig(**tiny_objectives.TWO_TOWERS),
+        towers.build_discriminator(encoder).encoder,
+        encoder,
+    )
+    tiny_objectives.randomize(generator.trainable_variables, scale=0.5)
+    return generator
+
+
+def _row(length):
+    ids = np.random.default_rng(1).integers(5, _VOCAB, tiny.LENGTH)
+    ids[0], ids[length - 1] = 2, 3
+    return ids
+
+
+def _change_each(length):
+    """`[S, S]`: row t with another token at t; and the row S times."""
+    row = _row(length)
+    rows = np.tile(row, (tiny.LENGTH, 1))
+    places = np.arange(tiny.LENGTH)
+    rows[places, places] = np.where(row == 7, 8, 7)
+    return rows, np.tile(row, (tiny.LENGTH, 1))
+
+
+@pytest.mark.parametrize("length", [tiny.LENGTH, 11])
+def test_a_cloze_prediction_sees_both_sides_but_never_its_own_token(
+    two_tower, length
+):
+    changed, row = _change_each(length)
+    base = two_tower(_inputs(row, length)).prediction_logits
+    found = two_tower(_inputs(changed, length)).prediction_logits
+    # [changed position, predicted position]
+    effect = np.abs((found - base).numpy()).max(-1)
+    words = np.arange(1, length - 1)
+    for position in words:
+        assert effect[position, position] == 0
+        others = words[words != position]
+        assert (effect[others, position] > 1e-4).all()
+
+
+def test_each_encoder_sees_one_side_only(two_tower):
+    changed, row = _change_each(tiny.LENGTH)
+    base = two_tower(_inputs(row)).encoder_outputs
+    found = two_tower(_inputs(changed)).encoder_outputs
+    places = np.arange(tiny.LENGTH)
+    for before, after, sees in (
+        (base[0], found[0], places[:, None] <= places),
+        (base[1], found[1], places[:, None] >= places),
+    ):
+        difference = after.sequence_output - before.sequence_output
+        effect = np.abs(difference.numpy()).max(-1)
+        assert not effect[~sees].any()
+        assert (effect[sees] > 1e-4).all()
+
+
+def test_its_two_encoders_are_different_and_both_are_used(two_tower):
+    left, right = two_tower.left_to_right, two_tower.right_to_left
+    assert (left.direction, right.direction) == (
+        "left_to_right",
+        "right_to_left",
+    )
+    output = two_tower(_inputs(_row(tiny.LENGTH)[np.newaxis]))
+    expected = np.concatenate(
+        [
+            np.roll(output.encoder_outputs[0].sequence_output, 1, axis=1),
+            np.roll(output.encoder_outputs[1].sequence_output, -1, axis=1),
+        ],
+        axis=-1,
+    )
+    logits = two_tower.head(
+        tf.constant(expected), left.embeddings.word_embeddings
+    )
+    np.testing.assert_array_equal(logits, output.prediction_logits)
+
+
+def test_cloze_logits_of_the_slots_are_those_of_their_positions(two_tower):
+    masked = _inputs(np.tile(_row(tiny.LENGTH), (2, 1)))
+    positions = tf.constant([[3, 9], [1, 0]])
+    output = two_tower(masked._replace(masked_positions=positions))
+    for row in range(2):
+        np.testing.assert_array_equal(
+            output.logits[row],
+            output.prediction_logits.numpy()[row, positions[row].numpy()],
+        )
+
+
+def test_no_two_encoders_of_a_model_share_dropout(monkeypatch):
+    model = tiny_objectives.build_model("electric")
+    watch = tiny_objectives.EncoderWatch(monkeypatch)
+    seed = tf.constant([99, 4096], tf.int64)
+    model.compute_losses(tiny_objectives.prepare(model), seed)
+    assert set(watch.seeds) == {"generator_ltr", "generator_rtl", "electra"}
+    keys = {int(found[0]) for found in watch.seeds.values()}
+    assert keys == {99}
+    counters = sorted(int(found[1]) for found in watch.seeds.values())
+    # Room for the embeddings and three sites of each of 80 layers.
+    assert np.diff(counters).min() > 3 * 80
+    assert counters[0] >= 4096
+    assert counters[-1] + 3 * 80 < 4096 + 1024
+
+
+def test_dropout_acts_in_both_cloze_encoders():
+    dropout = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
+    model = tiny_objectives.build_model("electric", encoder=dropout)
+    masked = _inputs(_row(tiny.LENGTH)[np.newaxis])
+    seed = tf.constant([1, 0], tf.int64)
+    with_seed = model.generator(masked, seed).encoder_outputs
+    again = model.generator(masked, seed).encoder_outputs
+    without = model.generator(masked, None).encoder_outputs
+    for dropped, same, clean in zip(with_seed, again, without, strict=True):
+        np.testing.assert_array_equal(
+            dropped.sequence_output, same.sequence_output
+        )
+        assert (dropped.sequence_output != clean.sequence_output).numpy().any()
+    # Not the same places in both: the zeroed embeddings tell.
+    zeros = [out.embedding_layernorm_output.numpy() == 0 for out in with_seed]
+    assert zeros[0].any()
+    assert (zeros[0] != zeros[1]).any()
+
+
+def _counts():
+    """Counts of a corpus in which some entries do not occur."""
+    counts = np.random.default_rng(0).zipf(1.3, _VOCAB).clip(3, 400)
+    counts[:5] = 0
+    counts[[11, 30, 49]] = 0
+    return counts
+
+
+def _draw(model, num_steps=20, num_rows=256):
+    """Histogram of what `model.corrupt` samples."""
+    drawn = np.zeros(_VOCAB, int)
+    for step in range(num_steps):
+        prepared = tiny_objectives.prepare(model, step, num_rows)
+        logits = model.generate(prepared.masked, None).logits
+        samples = model.corrupt(prepared, logits).sampled_tokens.numpy()
+        drawn += np.bincount(samples.ravel(), minlength=_VOCAB)
+    return drawn
+
+
+def test_the_unigram_generator_samples_by_the_counts_of_the_corpus():
+    counts = _counts()
+    model = tiny_objectives.build_model(
+        "electra", counts, generator={"unigram_generator": True,
+                                      "untied_generator_embeddings": False}
+    )  # fmt: skip
+    drawn = _draw(model)
+    assert drawn.sum() > 20_000
+    assert not drawn[counts == 0].any()
+    expected = counts[counts > 0] / counts.sum() * drawn.sum()
+    assert expected.min() > 5
+    assert stats.chisquare(drawn[counts > 0], expected).pvalue > 1e-3
+    # It could tell the uniform generator from it.
+    even = np.full((counts > 0).sum(), drawn.sum() / (counts > 0).sum())
+    assert stats.chisquare(drawn[counts > 0], even).pvalue < 1e-12
+
+
+def test_the_uniform_generator_samples_evenly_and_costs_log_v():
+    model = tiny_objectives.build_model(
+        "electra", generator={"uniform_generator": True,
+                              "untied_generator_embeddings": False}
+    )  # fmt: skip
+    assert stats.chisquare(_draw(model)).pvalue > 1e-3
+    prepared = tiny_objectives.prepare(model)
+    sums = model.compute_losses(prepared, None)
+    mean = sums.losses["gen_loss"] / sums.statistics["gen_loss_weight"][0]
+    np.testing.assert_allclose(mean, np.log(_VOCAB), rtol=1e-6)
+    assert not model.generator.variables
+
+
+def _unigram_loss(counts, token):
+    generator = generators.FixedGenerator(_VOCAB, counts)
+    logits = generator(_inputs([[2, token, 3]])).prediction_logits
+    return float(
+        tf.nn.sparse_softmax_cross_entropy_with_logits([token], logits[0])[0]
+    )
+
+
+def test_an_unseen_token_costs_as_half_an_occurrence():
+    counts = _counts()
+    # Every absent entry has half an occurrence, in the total as well.
+    total = counts.sum() + 0.5 * (counts == 0).sum()
+    for token in range(_VOCAB):
+        expected = np.log(total / max(counts[token], 0.5))
+        assert _unigram_loss(counts, token) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_corpus_that_holds_every_token_costs_its_frequencies():
+    counts = np.arange(1, _VOCAB + 1)
+    for token in (0, 7, 49):
+        expected = np.log(counts.sum() / counts[token])
+        assert _unigram_loss(counts, token) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("counts", [np.ones(_VOCAB - 1), np.zeros(_VOCAB)])
+def test_counts_of_another_vocabulary_or_nothing_are_refused(counts):
+    with pytest.raises(ValueError, match="must be 50 numbers, not all 0"):
+        generators.FixedGenerator(_VOCAB, counts)
+
+
+def test_a_unigram_generator_needs_counts():
+    with pytest.raises(ValueError, match="needs the token counts"):
+        tiny_objectives.build_model(
+            "electra", generator={"unigram_generator": True,
+                                  "untied_generator_embeddings": False}
+        )  # fmt: skip
+
+
+def test_a_masked_lm_predicts_from_what_is_shown_not_from_the_original():
+    generator = tiny_objectives.build_model("electra").generator
+    masked = _inputs(_row(tiny.LENGTH)[np.newaxis])
+    masked = masked._replace(masked_positions=tf.constant([[4]]))
+    base = generator(masked).logits
+    other = tf.constant(_row(tiny.LENGTH)[np.newaxis] * 0 + 9, tf.int32)
+    same = generator(masked._replace(original_ids=other)).logits
+    np.testing.assert_array_equal(base, same)
+    shown = generator(masked._replace(input_ids=other)).logits
+    assert np.abs((shown - base).numpy()).max() > 1e-2
