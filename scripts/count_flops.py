@@ -1,12 +1,14 @@
 r"""Counts floating-point operations of a config, without building a model.
 
     python scripts/count_flops.py --config=configs/pretrain/electra_small.py \
-        --config.encoder.vocab_size=30522 [--convention=original]
+        [--config.encoder.vocab_size=30522] [--convention=original]
 
 `original` is how the paper counts, `exact` what the matrix products of our
 graph execute (`electra_tf/modeling/flops.py`). A row is a sequence of the
 config's length. An objective with phases shows a row and a step of each.
 """
+
+import dataclasses
 
 from absl import flags
 from ml_collections import config_flags
@@ -18,6 +20,8 @@ _CONFIG = config_flags.DEFINE_config_file("config", None, "Config to count.")
 _CONVENTION = flags.DEFINE_enum(
     "convention", "both", ["both", "original", "exact"], "How to count."
 )
+# What a config that takes its dataset's vocabulary is counted with.
+_PAPERS_VOCABULARY = 30_522
 _PARTS = {
     "generator": "generator",
     "encoder, replaced-token head": "discriminator",
@@ -29,6 +33,14 @@ _PARTS = {
 def main() -> None:
     """Prints one table, a column per convention."""
     settings = config.freeze(_CONFIG.value)
+    if not settings.encoder.vocab_size:
+        settings = dataclasses.replace(
+            settings,
+            encoder=dataclasses.replace(
+                settings.encoder, vocab_size=_PAPERS_VOCABULARY
+            ),
+        )
+    print(f"Vocabulary: {settings.encoder.vocab_size:,} entries.")
     columns = ["original", "exact"]
     if _CONVENTION.value != "both":
         columns = [_CONVENTION.value]

@@ -303,23 +303,3 @@ CONVENTIONS: Mapping[str, type[Convention]] = {
     for convention in (OriginalConvention, ExactConvention)
 }
 """Name to the way of counting."""
-
-
-def training_step_flops(
-    encoder: config.EncoderConfig,
-    generator: config.GeneratorConfig,
-    num_rows: int,
-    length: int,
-    num_predictions: int,
-) -> float:
-    """Exact operations of one training step on generator and discriminator.
-
-    Args:
-        encoder: the discriminator's sizes, vocabulary included.
-        generator: the generator's kind and fractions.
-        num_rows: rows of the global batch.
-        length: tokens of a row.
-        num_predictions: slots of a row.
-    """
-    exact = ExactConvention(Sizes(encoder, generator, length, num_predictions))
-    return num_rows * exact.trained(exact.generator() + exact.discriminator())

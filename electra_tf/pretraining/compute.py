@@ -14,19 +14,13 @@ class Compute:
         convention: a key of `flops.CONVENTIONS`.
 
     Raises:
-        ConfigError: if the vocabulary's size is open, or the settings do not
+        ValueError: if the vocabulary's size is open, or the settings do not
             fit the objective.
     """
 
     def __init__(
         self, settings: config.ExperimentConfig, convention: str = "exact"
     ) -> None:
-        config.require(
-            settings.encoder.vocab_size > 0,
-            "Counting operations needs `encoder.vocab_size`. Received: 0, the "
-            "size of a dataset that is not named. Set "
-            "--config.encoder.vocab_size=30522, or what it is.",
-        )
         length = settings.data.max_seq_length
         sizes = flops.Sizes(
             settings.encoder,

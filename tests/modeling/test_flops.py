@@ -216,17 +216,6 @@ def test_what_adversarial_training_adds_counted_by_hand():
     assert original.soft_lookup() == 0
 
 
-def test_the_step_of_both_towers_is_the_sum_of_its_parts():
-    exact = _convention()
-    parts = exact.trained(exact.generator()) + exact.trained(
-        exact.discriminator()
-    )
-    generator = config.GeneratorConfig(generator_hidden_size=0.5)
-    assert parts * ROWS == flops.training_step_flops(
-        ENCODER, generator, ROWS, tiny.LENGTH, SLOTS
-    )
-
-
 def test_what_cannot_be_counted_is_refused():
     with pytest.raises(ValueError, match=r"--config\.encoder\.vocab_size"):
         _convention(encoder=tiny.build_settings().encoder)

@@ -58,7 +58,9 @@ def _copying_loss(logits, copy_logit, input_id, original_id):
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])
-@pytest.mark.parametrize("copy_logit", [-60.0, -2.0, 0.0, 1.5, 60.0])
+@pytest.mark.parametrize(
+    "copy_logit", [-200.0, -60.0, -2.0, 0.0, 1.5, 60.0, 200.0]
+)
 def test_the_mixture_sums_to_one_over_the_vocabulary(copy_logit, scale):
     logits = _random(_VOCAB, scale)
     likelihoods = [
@@ -69,7 +71,9 @@ def test_the_mixture_sums_to_one_over_the_vocabulary(copy_logit, scale):
 
 
 @pytest.mark.parametrize("scale", [1.0, 30.0])
-@pytest.mark.parametrize("copy_logit", [-60.0, -2.0, 0.0, 1.5, 60.0])
+@pytest.mark.parametrize(
+    "copy_logit", [-200.0, -60.0, -2.0, 0.0, 1.5, 60.0, 200.0]
+)
 def test_it_is_minus_the_log_of_the_mixture(copy_logit, scale):
     logits = _random(_VOCAB, scale, seed=1)
     log_probs = _log_softmax(logits)
@@ -84,7 +88,7 @@ def test_it_is_minus_the_log_of_the_mixture(copy_logit, scale):
 
 
 @pytest.mark.parametrize("original", [2, 5])
-@pytest.mark.parametrize("copy_logit", [-60.0, 0.0, 60.0])
+@pytest.mark.parametrize("copy_logit", [-200.0, -60.0, 0.0, 60.0, 200.0])
 def test_its_gradient_is_finite_and_that_of_the_formula(copy_logit, original):
     logits = _random(_VOCAB, 30.0, seed=2)
     inputs = tf.constant(logits), tf.constant(copy_logit)

@@ -60,3 +60,38 @@ def test_weights_are_known_before_the_forward_pass(model, prepared):
     masked = prepared.masked
     assert weights["disc_loss"] == tf.reduce_sum(masked.input_mask).numpy()
     assert weights["gen_loss"].numpy() == masked.masked_weights.numpy().sum()
+
+
+def test_the_temperature_of_the_samples_follows_its_schedule():
+    model = tiny_objectives.build_model(
+        "electra",
+        objective={
+            "temperature": 4.0,
+            "final_temperature": 2.0,
+            "temperature_steps": 10,
+        },
+    )
+    logits = tf.constant([[8.0, -4.0]])
+    for step, temperature in ((0, 4.0), (5, 3.0), (10, 2.0), (50, 2.0)):
+        model.optimizer.iterations.assign(step)
+        np.testing.assert_allclose(
+            model.divide_by_temperature(logits), logits / temperature
+        )
+
+
+def test_a_high_temperature_samples_more_evenly():
+    shares = []
+    for temperature in (0.5, 2.0):
+        model = tiny_objectives.build_model(
+            "electra", objective={"temperature": temperature}
+        )
+        prepared = tiny_objectives.prepare(model, num_rows=512)
+        logits = tf.zeros([512, 4, 50]) - 1e4 * tf.cast(
+            tf.range(50) > 6, tf.float32
+        )
+        logits += tf.one_hot(5, 50)
+        samples = model.corrupt(prepared, logits).sampled_tokens.numpy()
+        shares.append((samples == 5).mean())
+    # exp(1 / T) against six others.
+    expected = [np.exp(1 / t) / (np.exp(1 / t) + 6) for t in (0.5, 2.0)]
+    np.testing.assert_allclose(shares, expected, atol=0.05)

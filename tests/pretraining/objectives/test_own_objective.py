@@ -9,7 +9,7 @@ from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from tests import tiny
 
-# The file and the config that CONTRIBUTING shows.
+# All there is to it; CONTRIBUTING says what each part is for.
 _OBJECTIVE = '''
 """Detection of random tokens: ELECTRA without a generator."""
 
