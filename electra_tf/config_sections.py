@@ -212,6 +212,9 @@ _FIELD_READERS = {
     "generator_steps": ("two_stage",),
     "initialize_from_generator": ("two_stage",),
     "adversarial_estimator": ("adversarial",),
+    "gumbel_temperature": ("adversarial",),
+    "final_gumbel_temperature": ("adversarial",),
+    "gumbel_temperature_steps": ("adversarial",),
     "adversarial_weight": ("adversarial",),
     "adversarial_start_step": ("adversarial",),
     "adversarial_full_step": ("adversarial",),
@@ -243,6 +246,11 @@ class ObjectiveConfig:
     generator_steps: int = 0  # two_stage: steps of the generator alone
     initialize_from_generator: bool = True  # two_stage: at the switch
     adversarial_estimator: str = "reinforce"  # or straight_through
+    # straight_through: of the soft sample that gradients flow through, with a
+    # schedule like that of `temperature`.
+    gumbel_temperature: float = 1.0
+    final_gumbel_temperature: float = 1.0
+    gumbel_temperature_steps: int = 0
     adversarial_weight: float = 1.0  # of the adversarial loss, against MLE's
     # adversarial: maximum likelihood until the first, the adversarial loss
     # alone from the second on, a linear mixture between them.
@@ -252,10 +260,11 @@ class ObjectiveConfig:
     def __post_init__(self) -> None:
         for name in ("gen_weight", "disc_weight", "main_weight",
                      "adversarial_weight", "temperature_steps",
-                     "generator_steps", "adversarial_start_step"):  # fmt: skip
+                     "gumbel_temperature_steps", "generator_steps",
+                     "adversarial_start_step"):  # fmt: skip
             require_range(f"objective.{name}", getattr(self, name), 0)
-        for name in ("temperature", "final_temperature"):
-            require_range(f"objective.{name}", getattr(self, name), 1e-3)
+        for name in ("temperature", "gumbel_temperature"):
+            self._check_temperature(name)
         require_choice("objective.adversarial_estimator",
                        self.adversarial_estimator,
                        ADVERSARIAL_ESTIMATORS)  # fmt: skip
@@ -264,13 +273,19 @@ class ObjectiveConfig:
             self.adversarial_full_step,
             self.adversarial_start_step,
         )
-        require(
-            self.temperature_steps > 0 or self.final_temperature == 1.0,
-            "`objective.final_temperature` needs `temperature_steps` above 0. "
-            f"Received: final_temperature={self.final_temperature}, "
-            "temperature_steps=0. Set the steps, or `temperature` alone.",
-        )
         self._refuse_idle_fields()
+
+    def _check_temperature(self, name: str) -> None:
+        steps = getattr(self, f"{name}_steps")
+        for field in (name, f"final_{name}"):
+            require_range(f"objective.{field}", getattr(self, field), 1e-3)
+        final = getattr(self, f"final_{name}")
+        require(
+            steps > 0 or final == 1.0,
+            f"`objective.final_{name}` needs `{name}_steps` above 0. Received: "
+            f"final_{name}={final}, {name}_steps=0. Set the steps, or "
+            f"`{name}` alone.",
+        )
 
     def _refuse_idle_fields(self) -> None:
         if self.name not in {*_SAMPLING_OBJECTIVES, "mlm"}:

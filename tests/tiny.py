@@ -97,6 +97,8 @@ _VARIANTS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
                 "adversarial_estimator": "straight_through",
                 "final_temperature": 2.0,
                 "temperature_steps": 4,
+                "final_gumbel_temperature": 0.5,
+                "gumbel_temperature_steps": 3,
             }
         },
     ),

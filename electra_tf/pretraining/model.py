@@ -326,7 +326,11 @@ def build_pretraining_model(
         objective,
         vocabulary,
         settings.masking,
-        _build_temperature(chosen),
+        schedules.constant_or_linear(
+            chosen.temperature,
+            chosen.final_temperature,
+            chosen.temperature_steps,
+        ),
         chosen.disallow_correct,
         seed=training.seed,
         num_micro_batches=training.num_micro_batches,
@@ -349,18 +353,6 @@ def resolve(
     """The settings with the vocabulary's size in them."""
     encoder = towers_lib.resolve_vocab_size(settings.encoder, vocab_size)
     return dataclasses.replace(settings, encoder=encoder)
-
-
-def _build_temperature(
-    settings: config.ObjectiveConfig,
-) -> float | schedules.LinearSchedule:
-    if not settings.temperature_steps:
-        return settings.temperature
-    return schedules.LinearSchedule(
-        settings.temperature,
-        settings.final_temperature,
-        settings.temperature_steps,
-    )
 
 
 def dtype_policy(precision: str) -> str:

@@ -220,4 +220,11 @@ def build_objective(settings: config.ExperimentConfig) -> Objective:
             f"`objective.name` must be one of {', '.join(known)}, or a module "
             f"of your own that can be imported. Received: {name!r}."
         ) from error
+    build = getattr(module, "build_objective", None)
+    config.require(
+        callable(build),
+        f"The module {module_name} must have a function "
+        "`build_objective(settings)`. Received: one without. CONTRIBUTING.md "
+        "says what it returns.",
+    )
     return module.build_objective(settings)

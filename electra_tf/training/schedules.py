@@ -152,6 +152,15 @@ class Restarted(keras.optimizers.schedules.LearningRateSchedule):
         """The constructor's arguments."""
         return {"schedules": list(self.schedules), "starts": self.starts}
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Restarted":
+        """Rebuilds the schedules that Keras has taken apart."""
+        parts = [
+            keras.saving.deserialize_keras_object(part)
+            for part in config["schedules"]
+        ]
+        return cls(parts, config["starts"])
+
 
 class LinearSchedule:
     """A number that goes from one value to another and stays there.
@@ -176,6 +185,19 @@ class LinearSchedule:
         """The value at a step, scalar float32."""
         share = tf.minimum(tf.cast(step, tf.float32) / self.num_steps, 1.0)
         return self.first + (self.last - self.first) * share
+
+
+def constant_or_linear(
+    first: float, last: float, num_steps: int
+) -> float | LinearSchedule:
+    """The schedule between two values, or the first one if there are no steps.
+
+    Args:
+        first: value at step 0.
+        last: value from `num_steps` on.
+        num_steps: length of the way; 0 stays at `first`.
+    """
+    return LinearSchedule(first, last, num_steps) if num_steps else first
 
 
 def _require(name: str, value: Any, expected: str, is_valid: bool) -> None:

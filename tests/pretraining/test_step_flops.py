@@ -3,68 +3,36 @@
 Traced training steps are counted by TensorFlow's profiler; nothing is run.
 """
 
-import dataclasses
 import os
 import pathlib
-import pkgutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from electra_tf import config
 from electra_tf.modeling import flops
 from electra_tf.pretraining import compute
-from electra_tf.pretraining import objectives
+from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from tests import profiler
 from tests import tiny
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
-OBJECTIVES = [name for _, name, _ in pkgutil.iter_modules(objectives.__path__)]
-GENERATORS = {
-    "mlm": {},
-    "two_stage": {
-        "generator_hidden_size": 1.0,
-        "untied_generator_embeddings": True,
-    },
-    "electric": {"generator_hidden_size": 0.5, "two_tower_generator": True},
-}
-"""The generator's settings, where they are not the usual ones."""
-OPTIONS = {
-    # The sizes of the tiny model are not those that a generator derives.
-    "two_stage": {"generator_steps": 5, "initialize_from_generator": False}
-}
 
 
-def _settings(name: str, **options: object) -> config.ExperimentConfig:
-    settings = tiny.build_settings()
-    return dataclasses.replace(
-        settings,
-        encoder=dataclasses.replace(
-            settings.encoder, vocab_size=tiny.VOCABULARY.size
-        ),
-        generator=config.GeneratorConfig(
-            **GENERATORS.get(name, {"generator_hidden_size": 0.5})
-        ),
-        objective=config.ObjectiveConfig(
-            name=name, **(OPTIONS.get(name, {}) | options)
-        ),
+def _settings(name: str) -> config.ExperimentConfig:
+    settings = tiny.with_objective(tiny.build_settings(), name)
+    return model_lib.resolve(settings, tiny.VOCABULARY.size)
+
+
+@pytest.mark.parametrize("name", tiny.OBJECTIVE_NAMES)
+def test_a_traced_step_holds_the_products_that_the_objective_tells_of(name):
+    settings = _settings(name)
+    model = run.build_model_and_optimizer(
+        settings, tiny.VOCABULARY, np.arange(tiny.VOCABULARY.size)
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        *((name, {}) for name in OBJECTIVES),
-        ("adversarial", {"adversarial_estimator": "straight_through"}),
-    ],
-)
-def test_a_traced_step_holds_the_products_that_the_objective_tells_of(
-    name, options
-):
-    settings = _settings(name, **options)
-    model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
     work = compute.Compute(settings, "exact")
     features = tiny.deal(tiny.build_features())
     for phase, start in enumerate(work.objective.phase_starts):
@@ -73,7 +41,7 @@ def test_a_traced_step_holds_the_products_that_the_objective_tells_of(
         assert counted == work.step_flops(start)
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", tiny.OBJECTIVE_NAMES)
 def test_a_run_costs_the_sum_of_its_steps(name):
     settings = _settings(name)
     for convention in flops.CONVENTIONS:

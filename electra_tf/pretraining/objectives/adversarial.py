@@ -18,6 +18,7 @@ from electra_tf.pretraining import rewards as rewards_lib
 from electra_tf.pretraining import sampling
 from electra_tf.pretraining.objectives import electra
 from electra_tf.training import metrics
+from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
 if TYPE_CHECKING:
@@ -187,12 +188,26 @@ class Reinforce(_Adversarial):
 class StraightThrough(_Adversarial):
     """Straight-through Gumbel-softmax in place of REINFORCE.
 
-    The discriminator sees the sampled tokens as always. For the gradient, the
-    one-hot sample stands for `softmax((logits + gumbel noise) / temperature)`,
-    through which the discriminator's loss reaches the generator, reversed: it
-    is maximised. The estimate is biased but of low variance; the paper left it
-    untried.
+    The discriminator sees the sampled tokens as always: the largest of
+    `logits / temperature + gumbel noise`. For the gradient, the one-hot sample
+    stands for the softmax of these sums over `gumbel_temperature`, through
+    which the discriminator's loss reaches the generator, reversed: it is
+    maximised. The lower that temperature, the smaller the bias of the gradient
+    and the larger its variance. The paper left this estimator untried.
+
+    Args:
+        gumbel_temperature: of the soft sample; a schedule is called with the
+            number of updates made.
+        **kwargs: as for `Reinforce`.
     """
+
+    def __init__(
+        self,
+        gumbel_temperature: float | schedules.LinearSchedule = 1.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.gumbel_temperature = gumbel_temperature
 
     def compute_losses(
         self,
@@ -235,7 +250,11 @@ class StraightThrough(_Adversarial):
         masked = prepared.masked
         uniform = model.sample_uniform(prepared.sample_seeds, masked)
         log_probs = model.sampling_log_probs(generated.logits, masked)
-        soft = tf.nn.softmax(log_probs + sampling.gumbel_noise(uniform))
+        temperature = self.gumbel_temperature
+        if callable(temperature):
+            temperature = temperature(model.training_step_number())
+        noisy = log_probs + sampling.gumbel_noise(uniform)
+        soft = tf.nn.softmax(noisy / temperature)
         soft *= masked.masked_weights[..., tf.newaxis]
         table = model.main.encoder.embeddings.word_embeddings
         num_rows, slots, vocab_size = soft.shape
@@ -307,14 +326,24 @@ def build_objective(settings: config.ExperimentConfig) -> objective.Objective:
         "The objective 'adversarial' needs a discriminator that learns. "
         "Received: objective.disc_weight=0.",
     )
-    kinds: dict[str, type[_Adversarial]] = {
-        "reinforce": Reinforce,
-        "straight_through": StraightThrough,
+    shared: dict[str, Any] = {
+        "estimator_weight": chosen.adversarial_weight,
+        "start_step": chosen.adversarial_start_step,
+        "full_step": chosen.adversarial_full_step,
+        "gen_weight": chosen.gen_weight,
+        "disc_weight": chosen.disc_weight,
     }
-    return kinds[chosen.adversarial_estimator](
-        chosen.adversarial_weight,
-        chosen.adversarial_start_step,
-        chosen.adversarial_full_step,
-        chosen.gen_weight,
-        chosen.disc_weight,
+    temperature = schedules.constant_or_linear(
+        chosen.gumbel_temperature,
+        chosen.final_gumbel_temperature,
+        chosen.gumbel_temperature_steps,
     )
+    if chosen.adversarial_estimator == "straight_through":
+        return StraightThrough(temperature, **shared)
+    config.require(
+        temperature == 1.0,
+        "`objective.gumbel_temperature` has no effect on the estimator "
+        "'reinforce'. Leave its fields at the defaults, or set "
+        "--config.objective.adversarial_estimator=straight_through.",
+    )
+    return Reinforce(**shared)

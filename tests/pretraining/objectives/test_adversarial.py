@@ -49,7 +49,17 @@ def reinforce(joint):
 
 @pytest.fixture(scope="module")
 def straight_through(joint):
-    return _build_like(joint, "straight_through")
+    return _build_like(
+        joint, "straight_through", temperature=2.0, gumbel_temperature=0.5
+    )
+
+
+def test_a_relaxation_that_nobody_uses_is_refused():
+    settings = tiny_objectives.build_settings(
+        "adversarial", objective={"gumbel_temperature": 0.5}
+    )
+    with pytest.raises(config.ConfigError, match="no effect on the estimator"):
+        objective_lib.build_objective(settings)
 
 
 @pytest.mark.parametrize(
@@ -243,10 +253,11 @@ def test_entropy_and_reward_of_a_known_case(
     assert metrics["reward"] == pytest.approx(reward, rel=1e-5)
 
 
-def test_the_offset_is_zero_in_value(straight_through, joint, monkeypatch):
+def test_the_offset_is_zero_in_value(straight_through, monkeypatch):
     prepared = tiny_objectives.prepare(straight_through)
+    plain = _build_like(straight_through, "electra", temperature=2.0)
     seen = []
-    for model in (straight_through, joint):
+    for model in (straight_through, plain):
         original = model.discriminate
 
         def discriminate(*arguments, original=original):
@@ -270,7 +281,8 @@ def _soft_loss(model, prepared, generated):
     fake = model.corrupt(prepared, generated.logits)
     uniform = model.sample_uniform(prepared.sample_seeds, masked)
     noise = -tf.math.log(-tf.math.log(uniform + 1e-9) + 1e-9)
-    scores = tf.exp(generated.logits + noise)
+    # Sampled at temperature 2, relaxed at one half.
+    scores = tf.exp((generated.logits / 2.0 + noise) / 0.5)
     soft = scores / tf.reduce_sum(scores, -1, keepdims=True)
     table = model.main.encoder.embeddings.word_embeddings.numpy()
     relaxed = tf.einsum("bpv,ve->bpe", soft, table)
