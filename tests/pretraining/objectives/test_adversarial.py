@@ -302,7 +302,13 @@ def _soft_loss(model, prepared, generated):
 def test_the_generator_ascends_the_loss_through_the_relaxed_samples(
     joint, share
 ):
-    model = _build_like(joint, "straight_through", adversarial_full_step=8)
+    model = _build_like(
+        joint,
+        "straight_through",
+        adversarial_full_step=8,
+        temperature=2.0,
+        gumbel_temperature=0.5,
+    )
     model.optimizer.iterations.assign(round(8 * share))
     prepared = tiny_objectives.prepare(model)
     variables = {v.path: v.value for v in model.generator.trainable_variables}
