@@ -106,10 +106,17 @@ class GeneratorConfig:
             "At most one of " + ", ".join(f"`generator.{k}`" for k in kinds)
             + f" can be true. Received: {', '.join(chosen)}.",
         )  # fmt: skip
+        others = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name not in kinds
+            and getattr(self, field.name) != field.default
+        }
         require(
-            self.has_encoder or self.weight_tying == "embeddings",
-            f"`generator.{''.join(chosen)}` has no weights to tie or untie. "
-            "Leave `untied_generator` and `untied_generator_embeddings` alone.",
+            self.has_encoder or not others,
+            f"`generator.{''.join(chosen)}` has no weights: it has no size, "
+            "and there is nothing to tie or untie. Received: "
+            f"{others}. Leave these fields alone.",
         )
         require(
             not self.two_tower_generator or self.untied_generator,

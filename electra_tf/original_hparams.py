@@ -133,6 +133,10 @@ def from_original_hparams(
         sections.setdefault(section, {})[field] = value
     sections["objective"]["name"] = _objective_name(hparams)
     sections["generator"]["two_tower_generator"] = _has_two_towers(hparams)
+    if sections["generator"]["uniform_generator"]:
+        # The original reads its sizes and does nothing with them.
+        for field in ("generator_hidden_size", "generator_layers"):
+            del sections["generator"][field]
     batch_size = sections["training"]["train_batch_size"]
     if isinstance(batch_size, int):
         sections["data"]["num_streams"] = math.gcd(batch_size, _MAX_STREAMS)

@@ -28,7 +28,7 @@ def get_config(kind: str = "unigram") -> ml_collections.ConfigDict:
     config.require_choice("kind", kind, ("uniform", "unigram", "two_tower"))
     settings = config.to_config_dict(config.load_file(_BASE))
     settings.training.num_train_steps = 500_000
+    # The size of the two-tower model; the others have none.
+    settings.generator.generator_hidden_size = 0.25
     settings.generator[f"{kind}_generator"] = True
-    if kind == "two_tower":
-        settings.generator.generator_hidden_size = 0.25
     return settings

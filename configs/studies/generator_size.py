@@ -32,7 +32,10 @@ def get_study() -> studies.Study:
     # The corpus' own frequencies, without the temperature of the base.
     unigram = {
         "unigram": {
-            "generator": {"unigram_generator": True},
+            "generator": {
+                "unigram_generator": True,
+                "generator_layers": 1.0,
+            },
             "objective": {"temperature": 1.0},
         }
     }

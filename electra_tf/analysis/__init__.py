@@ -1,1 +1,1 @@
-"""Stage 8 too: questions about models and speed."""
+"""Stage 10: questions about models and speed."""

@@ -19,6 +19,7 @@ _SCHEDULE_FIELDS = {
     "optimizer": ("num_warmup_steps",),
     "objective": (
         "temperature_steps",
+        "gumbel_temperature_steps",
         "generator_steps",
         "adversarial_start_step",
         "adversarial_full_step",

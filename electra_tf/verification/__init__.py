@@ -1,1 +1,1 @@
-"""Stage 8, our numbers against reference folders."""
+"""Stage 9, our numbers against reference folders."""
