@@ -77,7 +77,7 @@ def check_override(name: str) -> None:
         close = difflib.get_close_matches(name, known, 1, 0)
         raise config.ConfigError(
             f"There is no setting --{name}. Did you mean --{close[0]}? All "
-            "settings stand in electra_tf/config.py."
+            "settings stand in electra_tf/config_sections.py."
         )
 
 

@@ -62,7 +62,21 @@ class ExperimentConfig:
             f"num_streams={streams}. Use --config.data.num_streams="
             f"{max(n for n in range(1, streams + 1) if batch % n == 0)}.",
         )
+        self._check_generator()
         self.check_devices(1)
+
+    def _check_generator(self) -> None:
+        if not self.generator.has_encoder:
+            return
+        try:
+            self.generator.encoder_config(self.encoder)
+        except ConfigError as error:
+            raise ConfigError(
+                "`generator.generator_hidden_size` must give a width that the "
+                "generator's heads, 64 wide, divide. Received: "
+                f"generator_hidden_size={self.generator.generator_hidden_size} "
+                f"of {self.encoder.hidden_size}: {error}"
+            ) from error
 
     def check_devices(self, num_replicas: int) -> None:
         """Checks that replicas and micro-batches can share the streams.

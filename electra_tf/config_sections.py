@@ -208,14 +208,18 @@ _DETECTION_OBJECTIVES = (
 )
 _PREDICTION_OBJECTIVES = ("replace_mlm", "all_tokens_mlm")
 _SAMPLING_OBJECTIVES = (*_DETECTION_OBJECTIVES, *_PREDICTION_OBJECTIVES)
+# Electric's q must be the very distribution that noise is drawn from.
+_TEMPERED_OBJECTIVES = tuple(
+    name for name in _SAMPLING_OBJECTIVES if name != "electric"
+)
 _FIELD_READERS = {
     "gen_weight": (*_SAMPLING_OBJECTIVES, "mlm"),
     "disc_weight": _DETECTION_OBJECTIVES,
     "main_weight": _PREDICTION_OBJECTIVES,
-    "temperature": _SAMPLING_OBJECTIVES,
-    "final_temperature": _SAMPLING_OBJECTIVES,
-    "temperature_steps": _SAMPLING_OBJECTIVES,
-    "disallow_correct": _SAMPLING_OBJECTIVES,
+    "temperature": _TEMPERED_OBJECTIVES,
+    "final_temperature": _TEMPERED_OBJECTIVES,
+    "temperature_steps": _TEMPERED_OBJECTIVES,
+    "disallow_correct": _TEMPERED_OBJECTIVES,
     "generator_steps": ("two_stage",),
     "initialize_from_generator": ("two_stage",),
     "adversarial_estimator": ("adversarial",),

@@ -133,10 +133,7 @@ def from_original_hparams(
         sections.setdefault(section, {})[field] = value
     sections["objective"]["name"] = _objective_name(hparams)
     sections["generator"]["two_tower_generator"] = _has_two_towers(hparams)
-    if sections["generator"]["uniform_generator"]:
-        # The original reads its sizes and does nothing with them.
-        for field in ("generator_hidden_size", "generator_layers"):
-            del sections["generator"][field]
+    _drop_idle_fields(sections)
     batch_size = sections["training"]["train_batch_size"]
     if isinstance(batch_size, int):
         sections["data"]["num_streams"] = math.gcd(batch_size, _MAX_STREAMS)
@@ -160,6 +157,18 @@ def _refuse_unknown(
             )
 
 
+def _drop_idle_fields(sections: dict[str, dict[str, Any]]) -> None:
+    """Takes out what the original reads and then does nothing with."""
+    generator, objective = sections["generator"], sections["objective"]
+    if objective["name"] == "mlm":
+        generator.clear()
+        for field in ("disc_weight", "temperature", "disallow_correct"):
+            del objective[field]
+    elif generator["uniform_generator"] or not generator["untied_generator"]:
+        for field in ("generator_hidden_size", "generator_layers"):
+            del generator[field]
+
+
 def _objective_name(hparams: Mapping[str, Any]) -> str:
     if _flag(hparams, "electric_objective"):
         return "electric"
@@ -174,7 +183,12 @@ def _has_two_towers(hparams: Mapping[str, Any]) -> bool:
 
 
 def _flag(hparams: Mapping[str, Any], name: str) -> bool:
-    return bool(hparams.get(name, _OBJECTIVE_FIELDS[name]))
+    value = hparams.get(name, _OBJECTIVE_FIELDS[name])
+    config.require(
+        isinstance(value, bool),
+        f"`{name}` must be true or false. Received: {value!r}.",
+    )
+    return value
 
 
 def _refuse_settings_of_other_places(hparams: Mapping[str, Any]) -> None:

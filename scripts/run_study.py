@@ -4,8 +4,8 @@ r"""Runs a study: several configs over several seeds, compared at equal cost.
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
     python scripts/run_study.py configs/studies/table5.py --list
 
-Stop it at any time; the same command goes on. It writes results.json, table.md
-and study.png to the output folder, anew after every run.
+The same command goes on after a stop. results.json, table.md and study.png lie
+in the output folder, anew after every run.
 """
 
 import pathlib
@@ -20,7 +20,7 @@ _STUDY = flags.DEFINE_string(
 )
 _DATASET_DIR = flags.DEFINE_string("dataset_dir", None, "Pre-training records.")
 _TASKS_DIR = flags.DEFINE_string(
-    "tasks_dir", None, "Official files of the tasks. None: held-out loss only."
+    "tasks_dir", None, "Else the study's, or none."
 )
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Everything goes there.")
 _SEEDS = flags.DEFINE_list("seeds", [], "Seeds; none: those of the study.")
@@ -44,9 +44,9 @@ def main() -> int:
     study = studies.load_study(pathlib.Path(_STUDY.value))
     if _SEEDS.value:
         study = studies.with_seeds(study, _SEEDS.value)
-    size = _USUAL_VOCABULARY
-    if _DATASET_DIR.value:
-        size = dataset.load_vocabulary(pathlib.Path(_DATASET_DIR.value)).size
+    size, folder = _USUAL_VOCABULARY, _DATASET_DIR.value
+    if folder:
+        size = dataset.load_vocabulary(pathlib.Path(folder)).size
     plan = study_plan.plan_study(
         study,
         size,
@@ -56,19 +56,19 @@ def main() -> int:
     print(f"{study_plan.format_plan(plan)}\nVocabulary: {size:,} entries.")
     if _LIST.value:
         return 0
-    if not _DATASET_DIR.value or not _OUTPUT_DIR.value:
+    if not (folder and _OUTPUT_DIR.value):
         raise ValueError("Give --dataset_dir and --output_dir, or --list.")
+    tasks = _TASKS_DIR.value or study.tasks_dir
     options = study_runner.Options(
-        pathlib.Path(_DATASET_DIR.value),
-        pathlib.Path(_OUTPUT_DIR.value),
-        pathlib.Path(_TASKS_DIR.value) if _TASKS_DIR.value else None,
+        *map(pathlib.Path, (folder, _OUTPUT_DIR.value)),
+        pathlib.Path(tasks) if tasks else None,
         _NUM_PARALLEL.value,
     )
     try:
         failures = study_runner.run_study(plan, options)
     except KeyboardInterrupt:
         return 130
-    print(f"Wrote {_OUTPUT_DIR.value}: results.json, table.md and study.png.")
+    print(f"Wrote {_OUTPUT_DIR.value}: results.json, table.md, study.png.")
     for failure in failures:
         print(f"FAILED: {failure.arm}, seed {failure.seed}: {failure.log}")
     return 1 if failures else 0

@@ -5,7 +5,7 @@ Command:
         --config=configs/pretrain/replace_mlm.py \
         --config.data.dataset_dir=DIR
 
-Hardware and time: as `electra_base.py`; a step costs a tenth more.
+Hardware and time: as `electra_base.py`; a step costs 3 % more.
 Expected: GLUE dev average 82.4 (paper, section 3.5), against 82.2 of BERT.
 Not yet run with this code at this size; `configs/studies/table5.py` has a tiny
 one.

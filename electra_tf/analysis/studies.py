@@ -52,6 +52,8 @@ class Study:
         reference_arm: the arm that takes `base.training.num_train_steps`.
         seeds: of the runs, one run per arm, budget and seed.
         tasks: what the encoders are measured on; may be empty.
+        tasks_dir: folder under which their official files lie; empty if it is
+            given when the study runs.
         finetune_steps: length of the short fine-tune; 0 is none.
         max_examples: most training examples of a task; 0 is all.
         budget_fractions: the whole comparison is made at each of these parts
@@ -66,6 +68,7 @@ class Study:
     reference_arm: str
     seeds: tuple[int, ...] = (1, 2, 3)
     tasks: tuple[str, ...] = ()
+    tasks_dir: str = ""
     finetune_steps: int = 0
     max_examples: int = 0
     budget_fractions: tuple[float, ...] = (1.0,)

@@ -153,6 +153,8 @@ def _read_metrics(model_dir: pathlib.Path) -> tuple[dict[str, float], float]:
     for line in reporting.read_lines(model_dir / "metrics.jsonl"):
         timing = line.pop("timing", {})
         step, split = line.pop("step"), line.pop("split")
+        # The plan has it already.
+        line.pop("train_flops", None)
         if split == "validation":
             held_out = line
         else:

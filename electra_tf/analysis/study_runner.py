@@ -156,8 +156,8 @@ def _require_same_request(request: study_run.RunRequest) -> None:
                 "choose another --output_dir."
             )
         return
-    before = _flatten(json.loads(path.read_text("utf-8")))
-    now = _flatten(request.identity())
+    before = _flatten(_with_defaults(json.loads(path.read_text("utf-8"))))
+    now = _flatten(_with_defaults(request.identity()))
     changed = [
         f"{name} was {before.get(name, 'absent')!r}, now "
         f"{now.get(name, 'absent')!r}"
@@ -170,6 +170,12 @@ def _require_same_request(request: study_run.RunRequest) -> None:
             f"{'; '.join(changed)}. Restore them, choose another --output_dir, "
             "or delete the folder to run it again."
         )
+
+
+def _with_defaults(identity: dict[str, Any]) -> dict[str, Any]:
+    """Names settings that a request from an earlier version does not know."""
+    settings = dataclasses.asdict(config.freeze(identity["settings"]))
+    return identity | {"settings": settings}
 
 
 def _flatten(tree: Any, prefix: str = "") -> dict[str, Any]:

@@ -132,10 +132,6 @@ class Convention(abc.ABC):
         copy = 2.0 * self.sizes.length * sizes.hidden_size
         return self._encoder(sizes) + head + copy
 
-    def inference(self) -> float:
-        """Operations of the main encoder in use, with one logit per token."""
-        return self.discriminator()
-
     def _generator_sizes(self) -> config.EncoderConfig:
         return self.sizes.generator.encoder_config(self.sizes.encoder)
 

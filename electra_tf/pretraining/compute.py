@@ -55,4 +55,4 @@ class Compute:
 
     def inference_flops(self) -> float:
         """Operations of the main tower on one row."""
-        return self.convention.inference()
+        return self.objective.inference_flops(self.convention)

@@ -192,9 +192,11 @@ class PretrainingModel(step_lib.TrainableModel):
 
     def training_step_number(self) -> tf.Tensor:
         """Updates made so far, scalar int32; 0 without an optimizer."""
-        if self.optimizer is None:
+        # Keras sets the attribute when the model is compiled.
+        optimizer = getattr(self, "optimizer", None)
+        if optimizer is None:
             return tf.constant(0)
-        return tf.cast(self.optimizer.iterations.value, tf.int32)
+        return tf.cast(optimizer.iterations.value, tf.int32)
 
     def corrupt(
         self, prepared: objective_lib.PreparedBatch, gen_logits: tf.Tensor

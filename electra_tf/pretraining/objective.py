@@ -98,6 +98,10 @@ class Objective(abc.ABC):
     def training_flops(self, convention: flops.Convention, step: int) -> float:
         """Operations of training on one row at a step."""
 
+    def inference_flops(self, convention: flops.Convention) -> float:
+        """Operations of the main tower on one row."""
+        return convention.discriminator()
+
     def build_towers(
         self,
         settings: config.ExperimentConfig,

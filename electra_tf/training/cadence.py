@@ -22,7 +22,8 @@ class Cadence:
         total: last step.
         steps_per_loop: most steps per call of the compiled loop.
         log, evaluate, save: periods.
-        stops: further steps that a call must not run past.
+        stops: further steps that a call must not run past, and that are
+            logged, because another phase begins there.
     """
 
     total: int
@@ -31,6 +32,10 @@ class Cadence:
     evaluate: int
     save: int
     stops: tuple[int, ...] = ()
+
+    def logs_at(self, step: int) -> bool:
+        """Whether the metrics of the steps so far are due at a step."""
+        return is_due(step, self.log, self.total) or step in self.stops
 
     def num_next_steps(self, step: int) -> int:
         """Steps from `step` until the host must act again."""

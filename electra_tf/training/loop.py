@@ -209,7 +209,7 @@ class TrainingLoop:
             finite.check_statistics(
                 statistics, first, step, self._num_skipped_before
             )
-            if cadence_lib.is_due(step, cadence.log, cadence.total):
+            if cadence.logs_at(step):
                 self._log(step, statistics, actions, report, clock)
             is_best = False
             if cadence_lib.is_due(step, cadence.evaluate, cadence.total):

@@ -28,7 +28,7 @@ from electra_tf.verification.report import CheckResult
 
 MANIFEST = "MANIFEST.sha256"
 LATER: Mapping[str, str] = {
-    "finetuning": "this version does not fine-tune yet",
+    "finetuning": "heads and tasks of fine-tuning are not compared yet",
     "huggingface": "this version does not read Hugging Face checkpoints yet",
 }
 """Kinds of reference that nothing here is compared with, and why."""

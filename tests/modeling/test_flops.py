@@ -29,10 +29,15 @@ GENERATORS = {
 }
 
 
+def _generator_config(**fields):
+    """Half as wide as the main encoder, where it has a width."""
+    if not {"uniform_generator", "unigram_generator"} & fields.keys():
+        fields = {"generator_hidden_size": 0.5} | fields
+    return config.GeneratorConfig(**fields)
+
+
 def _convention(kind=flops.ExactConvention, encoder=ENCODER, **generator):
-    settings = config.GeneratorConfig(
-        **({"generator_hidden_size": 0.5} | generator)
-    )
+    settings = _generator_config(**generator)
     return kind(flops.Sizes(encoder, settings, tiny.LENGTH, SLOTS))
 
 
@@ -54,7 +59,7 @@ def _rows() -> list[tf.Tensor]:
 
 
 def _build_generator(**kind):
-    settings = config.GeneratorConfig(**({"generator_hidden_size": 0.5} | kind))
+    settings = _generator_config(**kind)
     main = towers.build_discriminator(ENCODER)
     counts = range(ENCODER.vocab_size)
     return towers.build_generator(settings, main.encoder, ENCODER, counts)
@@ -114,7 +119,6 @@ def test_main_towers_cost_what_the_profiler_counts(embedding_size):
             _with_gradients(tower, read_fn), *arguments
         )
         assert ROWS * exact.trained(forward) == trained
-    assert exact.inference() == exact.discriminator()
 
 
 def test_an_encoder_counted_by_hand():
@@ -184,7 +188,7 @@ def test_bert_small_and_inference_cost_what_the_original_prints():
     )
     total = 128 * 1.45e6 * original.trained(original.masked_lm())
     assert total == pytest.approx(1.4187399146496e18, rel=1e-12)
-    assert original.inference() == 3677281792
+    assert original.discriminator() == 3677281792
 
 
 def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():

@@ -47,7 +47,7 @@ def test_kinds_are_found_and_others_skipped_by_name(folder):
         "optimizer": "no such folder",
         "forward": "no such folder",
         "flops": "no such folder",
-        "finetuning": "this version does not fine-tune yet",
+        "finetuning": "heads and tasks of fine-tuning are not compared yet",
         "huggingface": "this version does not read Hugging Face checkpoints "
         "yet",
         "something_else": "no kind of that name",

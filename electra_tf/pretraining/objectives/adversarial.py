@@ -102,7 +102,7 @@ class Reinforce(_Adversarial):
         R(t)  = -log D(t)        if the sample is the original
               = -log(1 - D(t))   otherwise        (D: probability of real)
         b(t)  = -log sigmoid(w . h_G(x_masked)_t)
-        grad  = sum over m of grad log p_G(sample_t) [R(t) - b(t)]
+        grad  = mean over m of grad log p_G(sample_t) [R(t) - b(t)]
 
     as if the reward of a position depended on its own sample alone. The
     baseline learns by cross entropy with exp(-R), the probability that the
@@ -194,6 +194,10 @@ class StraightThrough(_Adversarial):
     which the discriminator's loss reaches the generator, reversed: it is
     maximised. The lower that temperature, the smaller the bias of the gradient
     and the larger its variance. The paper left this estimator untried.
+
+    The loss that is maximised is the mean over all tokens, where REINFORCE
+    takes the mean over the masked ones: with the same `adversarial_weight` its
+    pull is several times weaker.
 
     Args:
         gumbel_temperature: of the soft sample; a schedule is called with the
@@ -320,6 +324,19 @@ def build_objective(settings: config.ExperimentConfig) -> objective.Objective:
         generator.has_encoder and not generator.two_tower_generator,
         "The objective 'adversarial' needs a masked-LM generator, which can "
         "learn to fool. Received another kind in the section `generator`.",
+    )
+    config.require(
+        not settings.masking.draw_with_replacement,
+        "The objective 'adversarial' needs one sample for a position. "
+        "Received: masking.draw_with_replacement=True, which averages several.",
+    )
+    total = settings.training.num_train_steps
+    config.require(
+        chosen.adversarial_start_step < total,
+        "`objective.adversarial_start_step` must be below "
+        "training.num_train_steps, or nothing is adversarial. Received: "
+        f"adversarial_start_step={chosen.adversarial_start_step}, "
+        f"num_train_steps={total}.",
     )
     config.require(
         chosen.disc_weight > 0,

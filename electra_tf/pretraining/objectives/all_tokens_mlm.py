@@ -116,6 +116,10 @@ class AllTokensMaskedLanguageModeling(objective.Objective):
             **metrics.summarize_detection(statistics),
         }
 
+    def inference_flops(self, convention: flops.Convention) -> float:
+        """The main tower with its vocabulary head."""
+        return convention.all_tokens_masked_lm()
+
     def training_flops(self, convention: flops.Convention, step: int) -> float:
         """Both towers, the main one with a softmax over every token."""
         del step

@@ -91,6 +91,10 @@ class MaskedLanguageModeling(objective.Objective):
             )
         }
 
+    def inference_flops(self, convention: flops.Convention) -> float:
+        """The main tower with its vocabulary head."""
+        return convention.masked_lm()
+
     def training_flops(self, convention: flops.Convention, step: int) -> float:
         """The main tower with its vocabulary head, forward and backward."""
         del step

@@ -104,6 +104,10 @@ class ReplacedMaskedLanguageModeling(objective.Objective):
             ),
         }
 
+    def inference_flops(self, convention: flops.Convention) -> float:
+        """The main tower with its vocabulary head."""
+        return convention.masked_lm()
+
     def training_flops(self, convention: flops.Convention, step: int) -> float:
         """Both towers, forward and backward."""
         del step
