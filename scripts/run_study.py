@@ -4,8 +4,7 @@ r"""Runs a study: several configs over several seeds, compared at equal cost.
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
     python scripts/run_study.py configs/studies/table5.py --list
 
-The same command goes on after a stop. results.json, table.md and study.png lie
-in the output folder, anew after every run.
+The same command goes on after a stop. See BUILD.md for what it writes.
 """
 
 import pathlib
@@ -60,7 +59,8 @@ def main() -> int:
         raise ValueError("Give --dataset_dir and --output_dir, or --list.")
     tasks = _TASKS_DIR.value or study.tasks_dir
     options = study_runner.Options(
-        *map(pathlib.Path, (folder, _OUTPUT_DIR.value)),
+        pathlib.Path(folder),
+        pathlib.Path(_OUTPUT_DIR.value),
         pathlib.Path(tasks) if tasks else None,
         _NUM_PARALLEL.value,
     )
