@@ -57,10 +57,13 @@ class EncoderConfig:
     initializer_range: float = 0.02  # standard deviation, truncated normal
 
     def __post_init__(self) -> None:
-        for name in ("embedding_size", "hidden_size", "num_hidden_layers",
-                     "num_attention_heads", "intermediate_size",
-                     "max_position_embeddings", "type_vocab_size"):  # fmt: skip
+        for name in ("embedding_size", "hidden_size", "num_attention_heads",
+                     "intermediate_size", "max_position_embeddings",
+                     "type_vocab_size"):  # fmt: skip
             require_range(f"encoder.{name}", getattr(self, name), 1)
+        # Each of up to three towers has 256 places of dropout in a step.
+        layers = self.num_hidden_layers
+        require_range("encoder.num_hidden_layers", layers, 1, 85)
         require_range("encoder.vocab_size", self.vocab_size, 0)
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             require_range(f"encoder.{name}", getattr(self, name), 0, 0.99)

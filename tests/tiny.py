@@ -102,7 +102,15 @@ _VARIANTS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
             }
         },
     ),
-    "unigram": ("electra", {"generator": {"unigram_generator": True}}),
+    "unigram": (
+        "electra",
+        {
+            "generator": {
+                "unigram_generator": True,
+                "generator_hidden_size": 0.25,  # its default: it has none
+            }
+        },
+    ),
     "two_tower": ("electra", {"generator": {"two_tower_generator": True}}),
 }
 """Name to objective and settings, for what is no objective of its own."""

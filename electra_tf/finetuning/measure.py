@@ -134,7 +134,7 @@ def _load_features(
     )
 
 
-# A study measures many models of one vocabulary in one process.
+# Trials of a task in one process tokenize its files once.
 @functools.lru_cache(maxsize=32)
 def _tokenize_file(
     task_name: str,

@@ -239,12 +239,20 @@ def test_the_switch_reaches_both_replicas(two_devices):
         ("objective", {"generator_steps": 25}, "generator_steps=25"),
         (
             "generator",
-            {"uniform_generator": True, "untied_generator_embeddings": False},
+            {
+                "uniform_generator": True,
+                "untied_generator_embeddings": False,
+                "generator_hidden_size": 0.25,
+            },
             "needs a masked-LM generator",
         ),
         (
             "generator",
-            {"unigram_generator": True, "untied_generator_embeddings": False},
+            {
+                "unigram_generator": True,
+                "untied_generator_embeddings": False,
+                "generator_hidden_size": 0.25,
+            },
             "needs a masked-LM generator",
         ),
         (

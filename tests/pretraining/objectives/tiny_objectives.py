@@ -63,6 +63,10 @@ def build_settings(
     }
     merged["objective"] = {"name": name} | merged.get("objective", {})
     merged["encoder"] = {"num_hidden_layers": 1} | merged.get("encoder", {})
+    kind = merged.get("generator", {})
+    if kind.get("uniform_generator") or kind.get("unigram_generator"):
+        # What has no weights has no size: back to the default.
+        merged["generator"] = {"generator_hidden_size": 0.25} | kind
     merged["masking"] = {"mask_prob": 0.3} | merged.get("masking", {})
     return tiny_run.replace(settings, **merged)
 
@@ -79,6 +83,8 @@ def build_model(
         token_counts: for the unigram generator.
         **sections: fields that differ from those.
     """
+    # Tests ask how large effects are, which depends on the weights.
+    tf.keras.utils.set_random_seed(3)
     model = run.build_model_and_optimizer(
         build_settings(name, **sections), tiny.VOCABULARY, token_counts
     )
