@@ -40,7 +40,7 @@ def _inputs(ids, length=None):
 @pytest.fixture(scope="module")
 def two_tower():
     # How far an effect reaches depends on the weights.
-    tf.keras.utils.set_random_seed(3)
+    tf.keras.utils.set_random_seed(5)
     encoder = dataclasses.replace(
         tiny.build_settings().encoder, vocab_size=_VOCAB
     )
