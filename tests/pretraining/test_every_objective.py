@@ -109,7 +109,17 @@ def _require_kill_is_unnoticed(settings, folder, monkeypatch, step):
     return newest
 
 
-@pytest.mark.parametrize("name", tiny.OBJECTIVE_NAMES)
+# One of each kind in the quick tests, the others in the slow ones.
+_QUICK = ("two_stage", "adversarial", "electric", "mlm")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[] if n in _QUICK else [pytest.mark.slow])
+        for n in tiny.OBJECTIVE_NAMES
+    ],
+)
 def test_a_killed_run_ends_with_the_same_bits(
     name, dataset, tmp_path, monkeypatch
 ):
