@@ -29,25 +29,34 @@ _SHOW_TRACEBACK = flags.DEFINE_bool(
 _USER_ERRORS = (ValueError, ArithmeticError, OSError, ImportError, MemoryError)
 
 
-def run(main: Callable[[], int | None], required: Sequence[str] = ()) -> None:
+def run(
+    main: Callable[[], int | None],
+    required: Sequence[str] = (),
+    schema: type = config.ExperimentConfig,
+) -> None:
     """Parses flags, calls `main`, exits with its code.
 
     Args:
         main: does the work; returns an exit code, None for 0.
         required: names of flags that must be given.
+        schema: whose settings `--config.section.field` may override.
     """
     # Importing and tracing make millions of objects that stay: looking for
     # garbage after every 700 of them would take a tenth of the start.
     gc.set_threshold(200_000, 20, 20)
     flags.mark_flags_as_required(list(required))
-    app.run(lambda argv: sys.exit(_guarded(main, argv)), flags_parser=_parse)
+    app.run(
+        lambda argv: sys.exit(_guarded(main, argv)),
+        flags_parser=lambda argv: _parse(argv, schema),
+    )
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parse(argv: list[str], schema: type) -> list[str]:
     for argument in argv[1:]:
         if argument.startswith("--config."):
             try:
-                check_override(argument.split("=", 1)[0].removeprefix("--"))
+                name = argument.split("=", 1)[0].removeprefix("--")
+                check_override(name, schema)
             except config.ConfigError as error:
                 print(f"error: {error}", file=sys.stderr)
                 sys.exit(2)
@@ -60,24 +69,25 @@ def _parse(argv: list[str]) -> list[str]:
         sys.exit(2)
 
 
-def check_override(name: str) -> None:
+def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
     """Raises `ConfigError` unless `config.section.field` exists.
 
     Args:
         name: as in `--config.training.seed=1`, without dashes and value.
+        schema: the frozen dataclass of sections.
     """
     known = [
         f"config.{section}.{field}"
-        for section, fields in dataclasses.asdict(
-            config.ExperimentConfig()
-        ).items()
+        for section, fields in dataclasses.asdict(schema()).items()
         for field in fields
     ]
     if name not in known:
         close = difflib.get_close_matches(name, known, 1, 0)
+        section = next(iter(vars(schema()).values()))
+        home = type(section).__module__.replace(".", "/")
         raise config.ConfigError(
             f"There is no setting --{name}. Did you mean --{close[0]}? All "
-            "settings stand in electra_tf/config_sections.py."
+            f"settings stand in {home}.py."
         )
 
 

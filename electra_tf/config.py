@@ -32,6 +32,9 @@ from electra_tf.config_sections import require
 from electra_tf.config_sections import require_choice as require_choice
 
 
+_Config = typing.TypeVar("_Config")
+
+
 @dataclasses.dataclass(frozen=True)
 class ExperimentConfig:
     """All sections of a pre-training run."""
@@ -102,30 +105,41 @@ class ExperimentConfig:
         )
 
 
-def to_config_dict(config: ExperimentConfig) -> ml_collections.ConfigDict:
-    """The settings as a `ConfigDict`, what a config file returns."""
+def to_config_dict(config: Any) -> ml_collections.ConfigDict:
+    """The settings as a `ConfigDict`, what a config file returns.
+
+    Args:
+        config: an `ExperimentConfig` or a `FinetuningConfig`.
+    """
     return ml_collections.ConfigDict(dataclasses.asdict(config))
 
 
 def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
+    """The settings of a pre-training run; see `freeze_as`."""
+    return freeze_as(settings, ExperimentConfig)
+
+
+def freeze_as(settings: Mapping[str, Any], schema: type[_Config]) -> _Config:
     """Turns a `ConfigDict` or nested mapping into a validated config.
 
     Args:
         settings: section to field to value; absent fields keep defaults.
+        schema: the frozen dataclass of sections that it becomes.
 
     Raises:
         ConfigError: for an unknown section or field (names the closest one),
             a value of another type, or values that cannot work.
     """
     sections = {
-        field.name: field.type for field in dataclasses.fields(ExperimentConfig)
+        field.name: field.type
+        for field in dataclasses.fields(typing.cast(Any, schema))
     }
     _refuse_unknown("section", settings, sections)
     built = {
         name: _build_section(name, typing.cast(type, sections[name]), values)
         for name, values in settings.items()
     }
-    return ExperimentConfig(**built)
+    return schema(**built)
 
 
 def _refuse_unknown(
@@ -167,19 +181,29 @@ def _coerce(field: str, value: Any, expected: type) -> Any:
 
 
 def load_file(path: pathlib.Path, argument: str = "") -> ExperimentConfig:
-    """Runs a file of `configs/` and freezes what its `get_config` returns.
+    """Runs a file of `configs/pretrain` and freezes what it returns.
 
     Args:
         path: the file.
         argument: passed to `get_config` unless empty, as
             `--config=FILE:ARGUMENT` does.
     """
+    return freeze(run_file(path, argument))
+
+
+def run_file(path: pathlib.Path, argument: str = "") -> Mapping[str, Any]:
+    """What the `get_config` of a file of `configs/` returns.
+
+    Args:
+        path: the file.
+        argument: as for `load_file`.
+    """
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
         raise ConfigError(f"{path} is not a Python file of configs/.")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    return freeze(module.get_config(*([argument] if argument else [])))
+    return module.get_config(*([argument] if argument else []))
 
 
 def to_json(config: ExperimentConfig) -> str:

@@ -35,6 +35,7 @@ ORIGINAL_RULES: tuple[NameRule, ...] = (
     ),
     NameRule(r"((?:electra|generator(?:_ltr|_rtl)?)/.+)", (r"\1",)),
     NameRule(r"((?:discriminator|generator|cloze)_predictions/.+)", (r"\1",)),
+    NameRule(r"(task_specific/.+)", (r"\1",)),
 )
 """Our paths and the names in the original's TF1 checkpoints."""
 

@@ -104,7 +104,7 @@ def export_run(
     _refuse_existing(export_dir)
     settings = model_dir_lib.load_settings(model_dir)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
-    checkpoint = trained_run.find_checkpoint(model_dir, options.checkpoint)
+    checkpoint = checkpoints.find(model_dir, options.checkpoint)
     objective = objective_lib.build_objective(settings)
     step = checkpoints.step_of(checkpoint)
     _warn_of_early_phase(objective, checkpoint, step)

@@ -1,49 +1,16 @@
 """What a pre-training run left in its folder, for those who export it."""
 
-import dataclasses
 import pathlib
 from typing import Any
 
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.modeling import layers
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
-
-
-def find_checkpoint(model_dir: pathlib.Path, which: str) -> pathlib.Path:
-    """The folder of the checkpoint that `which` means.
-
-    Args:
-        model_dir: the run's folder.
-        which: `latest`, `best` (lowest held-out loss), or a folder.
-
-    Raises:
-        FileNotFoundError: if there is none.
-    """
-    named = {"latest": checkpoints.latest, "best": checkpoints.best}
-    if which not in named:
-        path = pathlib.Path(which)
-        if not path.is_dir():
-            raise FileNotFoundError(
-                "--checkpoint must be latest, best, or a folder such as "
-                f"{model_dir}/checkpoints/step-00001000. Received: {which}."
-            )
-        return path
-    found = named[which](model_dir)
-    if found is None:
-        remedy = (
-            "Evaluation makes one (training.eval_steps); or take latest."
-            if which == "best"
-            else "Train first with scripts/run_pretraining.py."
-        )
-        raise FileNotFoundError(
-            f"{model_dir} must hold the {which} checkpoint that was asked "
-            f"for. Received: a folder without one. {remedy}"
-        )
-    return found
 
 
 def load_main_tower(
@@ -78,20 +45,12 @@ def load_main_tower(
             "run with training.ema_decay=0. Export its plain weights, or "
             "train with --config.training.ema_decay=0.9999."
         )
-    size = settings.encoder.vocab_size
-    if size not in (0, vocabulary.size):
-        raise ValueError(
-            "The vocabulary in the run's folder must be the one it trained "
-            f"with, of {size} entries. Received: {vocabulary.size} entries. "
-            "Put the vocab.txt of its dataset there."
-        )
-    encoder = dataclasses.replace(settings.encoder, vocab_size=vocabulary.size)
-    settings = dataclasses.replace(settings, encoder=encoder)
+    settings = model_lib.resolve(settings, vocabulary.size)
     objective = objective_lib.build_objective(settings)
     # The CPU always has room, an accelerator may be in use.
     with tf.device("/CPU:0"):
         tower = objective.build_main_tower(
-            encoder, model_lib.dtype_policy(precision)
+            settings.encoder, layers.dtype_policy(precision)
         )
         checkpoints.load_weights(
             checkpoint,

@@ -5,38 +5,42 @@ objectives the one that is trained in its place. All of them are named
 `electra`, as in the original.
 """
 
-import dataclasses
 import pathlib
 from typing import NamedTuple
 
 import keras
 
 from electra_tf import config
-from electra_tf.export import trained_run
 from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import layers
+from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
-
-_NAME = "electra"
 
 
 class LoadedEncoder(NamedTuple):
     """An encoder and what belongs to it.
 
     Attributes:
-        encoder: float32, with weights.
+        encoder: with weights; they are float32 whatever its precision.
         vocabulary: what its ids mean.
-        settings: of the run; `encoder.vocab_size` is the vocabulary's.
+        settings: its sizes; `vocab_size` is the vocabulary's.
+        origin: one line, where the weights come from and how many of the
+            encoder's variables were restored.
     """
 
     encoder: encoder_lib.Encoder
     vocabulary: vocabulary_lib.Vocabulary
-    settings: config.ExperimentConfig
+    settings: config.EncoderConfig
+    origin: str
 
 
 def load_encoder(
-    model_dir: pathlib.Path, which: str = "latest"
+    model_dir: pathlib.Path,
+    which: str = "latest",
+    precision: str = "float32",
+    use_average: bool = False,
 ) -> LoadedEncoder:
     """The main encoder of a run; its folder is only read.
 
@@ -44,6 +48,8 @@ def load_encoder(
         model_dir: the run's folder.
         which: `latest`, `best` (lowest held-out loss), or the folder of a
             checkpoint.
+        precision: of the products, one of `config.PRECISIONS`.
+        use_average: take the moving average of the weights.
 
     Raises:
         FileNotFoundError: if there is no such checkpoint or no vocabulary.
@@ -54,50 +60,56 @@ def load_encoder(
     """
     settings = model_dir_lib.load_settings(model_dir)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
-    checkpoint = trained_run.find_checkpoint(model_dir, which)
-    loaded = _build(settings, vocabulary)
+    checkpoint = checkpoints.find(model_dir, which)
+    sizes = towers.resolve_vocab_size(settings.encoder, vocabulary.size)
+    encoder = build_encoder(sizes, precision)
     checkpoints.load_weights(
         checkpoint,
-        {variable.path: variable for variable in loaded.encoder.variables},
+        {variable.path: variable for variable in encoder.variables},
+        prefix="average" if use_average else "model",
     )
-    return loaded
+    count = len(encoder.variables)
+    origin = f"{count} of {count} encoder variables restored from {checkpoint}"
+    return LoadedEncoder(encoder, vocabulary, sizes, origin)
 
 
 def random_encoder(
-    settings: config.ExperimentConfig,
+    settings: config.EncoderConfig,
     vocabulary: vocabulary_lib.Vocabulary,
     seed: int,
+    precision: str = "float32",
 ) -> LoadedEncoder:
     """An encoder that has learnt nothing, the baseline of every measure.
 
     Args:
-        settings: a run's; their `encoder` section says the sizes.
+        settings: its sizes.
         vocabulary: gives the number of entries.
         seed: of the weights. Keras draws them from global generators, so
             these are set.
+        precision: of the products.
 
     Raises:
         ValueError: if vocabulary and config differ in size.
     """
     keras.utils.set_random_seed(seed)
-    return _build(settings, vocabulary)
-
-
-def _build(
-    settings: config.ExperimentConfig, vocabulary: vocabulary_lib.Vocabulary
-) -> LoadedEncoder:
-    size = settings.encoder.vocab_size
-    if size not in (0, vocabulary.size):
-        raise ValueError(
-            "The vocabulary must be the one that the encoder was trained "
-            f"with, of {size} entries. Received: {vocabulary.size} entries. "
-            "Put the vocab.txt of its dataset into the run's folder."
-        )
-    settings = dataclasses.replace(
-        settings,
-        encoder=dataclasses.replace(
-            settings.encoder, vocab_size=vocabulary.size
-        ),
+    sizes = towers.resolve_vocab_size(settings, vocabulary.size)
+    encoder = build_encoder(sizes, precision)
+    origin = (
+        f"0 of {len(encoder.variables)} encoder variables restored: random "
+        f"weights from seed {seed}"
     )
-    encoder = encoder_lib.build_encoder(settings.encoder, _NAME)
-    return LoadedEncoder(encoder, vocabulary, settings)
+    return LoadedEncoder(encoder, vocabulary, sizes, origin)
+
+
+def build_encoder(
+    settings: config.EncoderConfig, precision: str = "float32"
+) -> encoder_lib.Encoder:
+    """A main encoder of these sizes, with fresh weights.
+
+    Args:
+        settings: sizes and dropout.
+        precision: of the products.
+    """
+    return encoder_lib.build_encoder(
+        settings, towers.MAIN_ENCODER, dtype=layers.dtype_policy(precision)
+    )

@@ -190,7 +190,7 @@ def dropout_seed(
     return tf.stack([key, place * _MAX_SITES])
 
 
-def dropout_bits(size: int, seed: tf.Tensor) -> tf.Tensor:
+def dropout_bits(size: int | tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Random words of one dropout site, the same bits anywhere.
 
     The seed's counter is the high half of Philox's, so sites never overlap.
@@ -198,7 +198,7 @@ def dropout_bits(size: int, seed: tf.Tensor) -> tf.Tensor:
     nodes a site instead of six, and a model has a hundred sites.)
 
     Args:
-        size: words wanted, static.
+        size: words wanted; a scalar tensor where it is not known.
         seed: `[2]` int64, `dropout_seed` plus `[0, site]`.
 
     Returns:

@@ -17,6 +17,11 @@ from electra_tf.inputs import randomness
 LAYER_NORM_EPSILON = 1e-12
 
 
+def dtype_policy(precision: str) -> str:
+    """The Keras policy of a precision: weights always stay float32."""
+    return "float32" if precision == "float32" else f"mixed_{precision}"
+
+
 def truncated_normal(stddev: float) -> keras.initializers.Initializer:
     """The encoder's initializer: normal, cut at two standard deviations."""
     return keras.initializers.TruncatedNormal(stddev=stddev)
@@ -24,6 +29,8 @@ def truncated_normal(stddev: float) -> keras.initializers.Initializer:
 
 def shape_of(tensor: tf.Tensor) -> list[Any]:
     """The shape as a list, with static sizes where they are known."""
+    if tensor.shape.is_fully_defined():
+        return tensor.shape.as_list()
     dynamic = tf.shape(tensor)
     return [
         dynamic[axis] if size is None else size
@@ -68,7 +75,7 @@ def dropout(
     the rate is exact to 1/65536 and the scale is that of the rate used.
 
     Args:
-        inputs: static shape, floating.
+        inputs: any shape, floating.
         rate: share dropped, 0-1.
         seed: `[2]` int64 stateless seed, or None for inference.
 
@@ -78,10 +85,11 @@ def dropout(
     threshold = round(rate * 65536)
     if seed is None or threshold == 0:
         return inputs
-    size = math.prod(inputs.shape)
+    shape = shape_of(inputs)
+    size = math.prod(shape)
     bits = randomness.dropout_bits(-(-size // 2), seed)
     halves = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
-    is_kept = tf.reshape(halves >= threshold, inputs.shape)
+    is_kept = tf.reshape(halves >= threshold, shape)
     scale = tf.constant(65536 / (65536 - threshold), inputs.dtype)
     return inputs * (tf.cast(is_kept, inputs.dtype) * scale)
 

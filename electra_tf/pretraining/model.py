@@ -22,6 +22,7 @@ from electra_tf.inputs import randomness
 from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
+from electra_tf.modeling import layers
 from electra_tf.modeling import towers as towers_lib
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.pretraining import sampling
@@ -323,7 +324,7 @@ def build_pretraining_model(
     objective = objective_lib.build_objective(settings)
     model = PretrainingModel(
         objective.build_towers(
-            settings, token_counts, dtype_policy(training.precision)
+            settings, token_counts, layers.dtype_policy(training.precision)
         ),
         objective,
         vocabulary,
@@ -355,8 +356,3 @@ def resolve(
     """The settings with the vocabulary's size in them."""
     encoder = towers_lib.resolve_vocab_size(settings.encoder, vocab_size)
     return dataclasses.replace(settings, encoder=encoder)
-
-
-def dtype_policy(precision: str) -> str:
-    """The Keras policy of a precision: weights always stay float32."""
-    return "float32" if precision == "float32" else f"mixed_{precision}"

@@ -12,7 +12,6 @@ import json
 import pathlib
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 import numpy as np
@@ -58,28 +57,13 @@ def pretrain(
         FileNotFoundError: if there is no dataset.
         NonFiniteLossError: if the loss stops being a number.
     """
-    if settings.training.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    _skip_idle_graph_rewriting(settings.training)
+    distribution.configure_process(settings.training)
     keras.utils.set_random_seed(settings.training.seed)
     strategy = distribution.build_strategy(settings.training)
     settings.check_devices(strategy.num_replicas_in_sync)
     run = _Run(settings, model_dir, strategy)
     with stopping.StopRequest() as stop:
         return run.train(stop)
-
-
-def _skip_idle_graph_rewriting(training: config.TrainingConfig) -> None:
-    """Spares a run on CPUs TensorFlow's passes over the traced graph.
-
-    They take a quarter of the time to the first step of Small and, in float32
-    without XLA, leave the step as fast as it was (docs/performance.md).
-    """
-    has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    if training.precision == "float32" and not has_gpu:
-        tf.config.optimizer.set_experimental_options(
-            {"disable_meta_optimizer": True}
-        )
 
 
 class _Run:
@@ -203,7 +187,7 @@ class _Run:
                 "run; or train on this one in a new model_dir with "
                 f"--config.training.init_from={self.model_dir}."
             )
-        checkpoints.restore(checkpoint, self._variables())
+        checkpoints.restore(checkpoint, self.loop.variables())
         self.start_step = state["step"]
         self.start_position = streams.Position.from_json(state["position"])
         self.best_loss = state["best_loss"]
@@ -217,24 +201,6 @@ class _Run:
         if self.model.weight_average is not None:
             self.model.weight_average.reset()
         return report
-
-    def _variables(self) -> dict[str, Any]:
-        """Everything that a checkpoint holds, by name."""
-        model = self.model
-        groups: dict[str, dict[str, Any]] = {
-            "model": {v.path: v for v in model.trainable_variables},
-            "optimizer": {v.path: v for v in model.optimizer.variables},
-            "statistics": {"total": self.loop.statistics.total},
-        }
-        if model.weight_average is not None:
-            groups["average"] = model.weight_average.by_path()
-        if model.loss_scale is not None:
-            groups["loss_scale"] = model.loss_scale.by_name()
-        return {
-            f"{group}/{name}": variable
-            for group, variables in groups.items()
-            for name, variable in variables.items()
-        }
 
     def _evaluate(self, step: int) -> loop_lib.Evaluation:
         split = self.dataset.held_out
@@ -278,7 +244,8 @@ class _Run:
             "best_step": self.best_step,
         }
         keep = self.settings.training.keep_checkpoints
-        checkpoints.save(self.model_dir, step, self._variables(), state, keep)
+        variables = self.loop.variables()
+        checkpoints.save(self.model_dir, step, variables, state, keep)
 
     def _phase_start(self) -> int:
         return self.model.phase_starts[self.loop.phase or 0]

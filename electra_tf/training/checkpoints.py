@@ -87,6 +87,39 @@ def best(model_dir: pathlib.Path) -> pathlib.Path | None:
     return path if step and path.is_dir() else None
 
 
+def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
+    """The folder of the checkpoint that `which` means.
+
+    Args:
+        model_dir: the run's folder.
+        which: `latest`, `best` (lowest held-out loss), or a folder.
+
+    Raises:
+        FileNotFoundError: if there is none.
+    """
+    named = {"latest": latest, "best": best}
+    if which not in named:
+        path = pathlib.Path(which)
+        if not path.is_dir():
+            raise FileNotFoundError(
+                "--checkpoint must be latest, best, or a folder such as "
+                f"{model_dir}/checkpoints/step-00001000. Received: {which}."
+            )
+        return path
+    found = named[which](model_dir)
+    if found is None:
+        remedy = (
+            "Evaluation makes one (training.eval_steps); or take latest."
+            if which == "best"
+            else "Train first with scripts/run_pretraining.py."
+        )
+        raise FileNotFoundError(
+            f"{model_dir} must hold the {which} checkpoint that was asked "
+            f"for. Received: a folder without one. {remedy}"
+        )
+    return found
+
+
 def save(
     model_dir: pathlib.Path,
     step: int,

@@ -41,6 +41,7 @@ class Column:
 
 COLUMNS = (
     Column("loss", "loss", 7, ".3f", 1),
+    Column("score", "score", 6, ".2f", 2),
     Column("mlm_loss", "mlm", 6, ".3f", 3),
     Column("mlm_accuracy", "mlmacc", 6, ".3f", 5),
     Column("all_loss", "all", 6, ".3f", 3),
@@ -60,6 +61,7 @@ COLUMNS = (
     Column("loss_scale", "scale", 7, ".0f", 16),
     Column("skipped_steps", "skipped", 7, ".0f", 15),
     Column("tokens_per_second", "tok/s", 9, ",.0f", 2),
+    Column("rows_per_second", "rows/s", 7, ",.1f", 2),
     Column("share_of_peak", "% peak", 6, ".1f", 10, 100.0),
 )
 """In the order in which they are printed."""

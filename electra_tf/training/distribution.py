@@ -13,7 +13,10 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import finetuning_config
 from electra_tf.inputs import options
+
+Settings = config.TrainingConfig | finetuning_config.FinetuningTrainingConfig
 
 _LOST = (
     tf.errors.AbortedError,
@@ -25,7 +28,23 @@ _LOST = (
 _CAUSE = re.compile("Collective ops is aborted by: (.*)")
 
 
-def build_strategy(settings: config.TrainingConfig) -> tf.distribute.Strategy:
+def configure_process(settings: Settings) -> None:
+    """Sets how TensorFlow works in this process; before it does anything.
+
+    In float32 and without XLA, TensorFlow's passes over the traced graph leave
+    a step on CPUs as fast as it was, and take a quarter of the time to the
+    first step of Small (docs/performance.md): such a run goes without.
+    """
+    if settings.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    has_gpu = bool(tf.config.list_physical_devices("GPU"))
+    if settings.precision == "float32" and not has_gpu:
+        tf.config.optimizer.set_experimental_options(
+            {"disable_meta_optimizer": True}
+        )
+
+
+def build_strategy(settings: Settings) -> tf.distribute.Strategy:
     """The distribution strategy that a config names.
 
     * `one_device`: the first GPU, or the CPU.
@@ -208,7 +227,7 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
         ) from error
 
 
-def compiles_with_xla(settings: config.TrainingConfig) -> bool:
+def compiles_with_xla(settings: Settings) -> bool:
     """Whether the step is compiled by XLA: by default on GPUs alone.
 
     A compiled step on a CPU is several times slower than an ordinary one. TPUs

@@ -73,10 +73,12 @@ class Evaluation(NamedTuple):
         metrics: name to value.
         is_best: whether a checkpoint of this step is wanted, because none
             was better.
+        ends_training: whether no further step is wanted.
     """
 
     metrics: Mapping[str, float]
     is_best: bool
+    ends_training: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,6 +181,24 @@ class TrainingLoop:
         """Updates made so far."""
         return int(self.model.optimizer.iterations.numpy())
 
+    def variables(self) -> dict[str, Any]:
+        """Everything that a checkpoint holds, by name."""
+        model = self.model
+        groups: dict[str, dict[str, Any]] = {
+            "model": {v.path: v for v in model.trainable_variables},
+            "optimizer": {v.path: v for v in model.optimizer.variables},
+            "statistics": {"total": self.statistics.total},
+        }
+        if model.weight_average is not None:
+            groups["average"] = model.weight_average.by_path()
+        if model.loss_scale is not None:
+            groups["loss_scale"] = model.loss_scale.by_name()
+        return {
+            f"{group}/{name}": variable
+            for group, variables in groups.items()
+            for name, variable in variables.items()
+        }
+
     def run(
         self,
         iterator: Any,
@@ -190,8 +210,9 @@ class TrainingLoop:
         """Trains from the model's step to the last one.
 
         Returns:
-            True when the last step was reached, False when `stop` asked to end
-            before; a checkpoint has been saved in both cases.
+            True when the last step was reached, or an evaluation said that no
+            more is wanted; False when `stop` asked to end before. A checkpoint
+            has been saved in all cases.
 
         Raises:
             NonFiniteLossError: naming the steps; nothing is saved.
@@ -211,13 +232,15 @@ class TrainingLoop:
             )
             if cadence.logs_at(step):
                 self._log(step, statistics, actions, report, clock)
-            is_best = False
+            found = Evaluation({}, is_best=False)
             if cadence_lib.is_due(step, cadence.evaluate, cadence.total):
-                is_best = self._evaluate(step, actions, report)
+                found = self._evaluate(step, actions, report)
             is_stopping = self._is_stopping(stop)
             saves = cadence_lib.is_due(step, cadence.save, cadence.total)
-            if saves or is_best or is_stopping:
+            if saves or found.is_best or found.ends_training or is_stopping:
                 actions.save(step)
+            if found.ends_training:
+                return True
             if is_stopping and step < cadence.total:
                 report.say(
                     f"Stopped by {stop.signal_name or 'another worker'} after "
@@ -240,13 +263,13 @@ class TrainingLoop:
 
     def _evaluate(
         self, step: int, actions: Actions, report: reporting.RunReport
-    ) -> bool:
-        """Reports what held-out data say; returns whether it is the best."""
+    ) -> Evaluation:
+        """Reports what held-out data say, and returns it."""
         evaluation = actions.evaluate(step)
         finite.check_held_out(evaluation.metrics, step)
         metrics = {**evaluation.metrics, **actions.cost(step)}
         report.write("validation", step, metrics)
-        return evaluation.is_best
+        return evaluation
 
     def _log(
         self,

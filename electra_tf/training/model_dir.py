@@ -150,14 +150,19 @@ def require_same_vocabulary(
 
 
 def differences(
-    old: config.ExperimentConfig, new: config.ExperimentConfig
+    old: Any, new: Any, safe_to_change: frozenset[str] = SAFE_TO_CHANGE
 ) -> dict[str, tuple[Any, Any]]:
-    """Fields that differ and may not: `section.field` to (old, new)."""
+    """Fields that differ and may not: `section.field` to (old, new).
+
+    Args:
+        old, new: configs of the same class.
+        safe_to_change: fields that may differ.
+    """
     before, after = dataclasses.asdict(old), dataclasses.asdict(new)
     return {
         f"{section}.{key}": (before[section][key], after[section][key])
         for section in before
         for key in before[section]
         if before[section][key] != after[section][key]
-        and f"{section}.{key}" not in SAFE_TO_CHANGE
+        and f"{section}.{key}" not in safe_to_change
     }

@@ -12,14 +12,13 @@ import pathlib
 import time
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from electra_tf.records import atomic
 from electra_tf.training import console
-
-_TIMING_NAMES = ("tokens_per_second", "share_of_peak")
 
 
 class RunReport:
@@ -33,12 +32,19 @@ class RunReport:
         first_step: step that the run starts from. Lines of later steps, which
             a killed run left, are removed: they will be made again.
         total_steps: last step, for progress.
+        late_names: metrics that the first line does not have, for which the
+            printed table shall have room.
     """
 
     def __init__(
-        self, model_dir: pathlib.Path | None, first_step: int, total_steps: int
+        self,
+        model_dir: pathlib.Path | None,
+        first_step: int,
+        total_steps: int,
+        late_names: Sequence[str] = ("tokens_per_second", "share_of_peak"),
     ) -> None:
         self._total_steps = total_steps
+        self._late_names = tuple(late_names)
         self._progress = _Progress(total_steps)
         self._path: pathlib.Path | None = None
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
@@ -102,7 +108,7 @@ class RunReport:
     def _print(
         self, split: str, step: int, values: Mapping[str, float]
     ) -> None:
-        names = {*values, *_TIMING_NAMES}
+        names = {*values, *self._late_names}
         # A later phase of training may report more, under a new heading.
         if self._table is None or not names <= self._table.names:
             self._table = console.Table(

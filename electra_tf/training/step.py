@@ -24,6 +24,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.inputs import randomness
+from electra_tf.modeling import layers
 from electra_tf.training import averaging
 from electra_tf.training import loss_scaling
 from electra_tf.training import optimizers
@@ -354,14 +355,14 @@ def as_one_stream(features: Tensors) -> Tensors:
 
 
 def _split(tensor: tf.Tensor, count: int) -> tf.Tensor:
-    shape = tensor.shape
+    shape = layers.shape_of(tensor)
     return tf.reshape(tensor, [count, shape[0] // count, *shape[1:]])
 
 
 def _all_reduce(tensors: Tensors) -> Tensors:
     """Sums scalars or vectors over replicas, in one exchange."""
     context = tf.distribute.get_replica_context()
-    if context.num_replicas_in_sync == 1:
+    if context.num_replicas_in_sync == 1 or not tensors:
         return tensors
     names = sorted(tensors)
     flat = tf.concat([tf.reshape(tensors[n], [-1]) for n in names], 0)

@@ -13,6 +13,7 @@ from electra_tf.export import tower_answers
 from electra_tf.export import trained_run
 from electra_tf.inputs import masking
 from electra_tf.pretraining import objective as objective_lib
+from electra_tf.training import checkpoints
 from tests.export import conftest
 
 # The last token of the first row is [MASK], which may stand in rows of ids.
@@ -247,7 +248,7 @@ def test_other_precisions_answer_like_the_tower_in_them(
     objective_exports, tiny_run, name
 ):
     export = objective_exports(name)
-    checkpoint = trained_run.find_checkpoint(export.model_dir, "latest")
+    checkpoint = checkpoints.find(export.model_dir, "latest")
     low, exact = (
         trained_run.load_main_tower(
             export.settings, tiny_run.vocabulary, checkpoint, precision

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from electra_tf.export import trained_run
+from electra_tf.training import checkpoints
 
 
 def test_average_weights_are_taken_when_asked(tiny_run):
@@ -26,7 +27,7 @@ def test_main_tower_of_any_objective_is_restored_whole(
     objective_exports, tiny_run, name
 ):
     run = objective_exports(name)
-    path = trained_run.find_checkpoint(run.model_dir, "latest")
+    path = checkpoints.find(run.model_dir, "latest")
     for use_average, factor in ((False, 1.0), (True, 0.5)):
         tower = trained_run.load_main_tower(
             run.settings, tiny_run.vocabulary, path, use_average=use_average
@@ -56,7 +57,7 @@ def test_average_of_a_run_that_kept_none_is_refused(tiny_run):
 def test_another_vocabulary_than_the_runs_is_refused(tiny_run):
     encoder = dataclasses.replace(tiny_run.settings.encoder, vocab_size=99)
     settings = dataclasses.replace(tiny_run.settings, encoder=encoder)
-    with pytest.raises(ValueError, match="of 99 entries"):
+    with pytest.raises(ValueError, match="vocab_size=99"):
         trained_run.load_main_tower(
             settings,
             tiny_run.vocabulary,
@@ -69,12 +70,12 @@ def test_another_vocabulary_than_the_runs_is_refused(tiny_run):
     [("latest", "step-00000007"), ("best", "step-00000006")],
 )
 def test_checkpoint_is_found_by_word(tiny_run, which, name):
-    found = trained_run.find_checkpoint(tiny_run.model_dir, which)
+    found = checkpoints.find(tiny_run.model_dir, which)
     assert found.name == name
-    assert trained_run.find_checkpoint(tiny_run.model_dir, str(found)) == found
+    assert checkpoints.find(tiny_run.model_dir, str(found)) == found
 
 
 @pytest.mark.parametrize("which", ["latest", "best", "/nowhere/step-1"])
 def test_missing_checkpoint_is_an_error(tmp_path, which):
     with pytest.raises(FileNotFoundError, match="checkpoint"):
-        trained_run.find_checkpoint(tmp_path, which)
+        checkpoints.find(tmp_path, which)
