@@ -10,7 +10,14 @@ GOLDEN ?= tests/golden/reference
 GOLDEN_OPTIMIZER ?= tests/golden/optimizer
 BENCH_CONFIG ?= configs/pretrain/electra_small.py
 
-.PHONY: setup lock pretrain score test test-slow lint format types bench \
+# What `make finetune` learns: a task of the catalog, from the folder DATA.
+# Without them it is the embedded task of data/doc_topics.
+TASK ?=
+DATA ?=
+TRIALS ?= 1
+TOPICS := $(OUT)/doc_topics
+
+.PHONY: setup lock pretrain finetune score test test-slow lint format types bench \
 	golden golden-addons wheel clean
 
 setup: $(VENV)/.installed
@@ -57,6 +64,27 @@ score: $(OUT)/export/saved_model.pb
 	$(RUN) scripts/score_text.py --saved_model=$(OUT)/export \
 	  --text="This method is called when the object is created." \
 	  --swap=object:garden
+
+# The tiny model on a task; stop and start it at will.
+ifeq ($(TASK),)
+finetune: $(OUT)/export/saved_model.pb $(TOPICS)/train.csv
+	$(RUN) scripts/run_finetuning.py --config=configs/finetune/tiny.py \
+	  --config.task.names=own \
+	  --config.own.train_file=$(TOPICS)/train.csv \
+	  --config.own.dev_file=$(TOPICS)/dev.csv \
+	  --config.own.test_file=$(TOPICS)/test.csv \
+	  --pretrained_dir=$(OUT)/model --output_dir=$(OUT)/finetuned/topics \
+	  --trials=$(TRIALS) --do=train,eval,predict
+else
+finetune: $(OUT)/export/saved_model.pb
+	$(RUN) scripts/run_finetuning.py --config=configs/finetune/tiny.py \
+	  --config.task.names=$(TASK) --config.task.data_dir=$(DATA) \
+	  --pretrained_dir=$(OUT)/model --output_dir=$(OUT)/finetuned/$(TASK) \
+	  --trials=$(TRIALS) --do=train,eval,predict
+endif
+
+$(TOPICS)/train.csv: | $(VENV)/.installed
+	$(RUN) data/doc_topics/prepare.py --output_dir=$(TOPICS)
 
 test: setup
 	$(RUN) -m pytest -m "not slow"

@@ -31,7 +31,6 @@ from electra_tf.config_sections import TrainingConfig as TrainingConfig
 from electra_tf.config_sections import require
 from electra_tf.config_sections import require_choice as require_choice
 
-
 _Config = typing.TypeVar("_Config")
 
 

@@ -10,6 +10,7 @@ import pytest
 PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 ORDER = (
     "config_sections",
+    "finetuning_config",
     "config",
     "original_hparams",
     "command_line",
@@ -19,8 +20,8 @@ ORDER = (
     "modeling",
     "training",
     "pretraining",
-    "export",
     "finetuning",
+    "export",
     "verification",
     "analysis",
 )

@@ -105,11 +105,11 @@ def mark_words(
     marked = rich_text.Text()
     position = 0
     for word in sorted(words, key=lambda word: word.start):
-        marked.append(_printable(scored.data[position : word.start]))
-        inside = _printable(scored.data[word.start : word.end])
+        marked.append(printable(scored.data[position : word.start]))
+        inside = printable(scored.data[word.start : word.end])
         marked.append(inside.join(_MARKS), style=_MARK_STYLE)
         position = word.end
-    marked.append(_printable(scored.data[position:]))
+    marked.append(printable(scored.data[position:]))
     return marked
 
 
@@ -130,7 +130,7 @@ def build_table(
         is_marked = word in marked
         bar = "#" * round(word.replaced_probability * _BAR_WIDTH)
         table.add_row(
-            rich_text.Text(_printable(scored.data[word.start : word.end])),
+            rich_text.Text(printable(scored.data[word.start : word.end])),
             f"{word.replaced_probability:.3f}",
             f"{bar} <-- most suspicious".lstrip() if is_marked else bar,
             style=_MARK_STYLE if is_marked else None,
@@ -154,7 +154,7 @@ def build_likelihood_table(
     for word in scored.words:
         is_marked = word in marked
         table.add_row(
-            rich_text.Text(_printable(scored.data[word.start : word.end])),
+            rich_text.Text(printable(scored.data[word.start : word.end])),
             f"{word.log_likelihood:.3f}",
             "<-- least likely" if is_marked else "",
             style=_MARK_STYLE if is_marked else None,
@@ -179,7 +179,7 @@ def _print_marked(
         )
 
 
-def _printable(data: bytes) -> str:
+def printable(data: bytes) -> str:
     """Text that cannot steer a terminal or break a line."""
     return "".join(
         character if character.isprintable() else " "

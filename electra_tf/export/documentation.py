@@ -183,33 +183,41 @@ def render_readme(facts: Mapping[str, Any]) -> str:
         notes=kind.notes,
         **facts,
     )
-    names = facts["signatures"]
     return "\n".join(
         [
             f"# {kind.title}\n",
             f"{kind.summary}\n",
             f"{origin}\n",
-            "## Signatures\n",
-            "B texts, S tokens of the longest of them, D hidden width"
-            f"{_ranks(names)}. `serving_default` is `{names[0]}`.\n",
-            *(
-                _section(name)
-                for name in signatures.SIGNATURES
-                if name in names
-            ),
+            *render_sections(facts["signatures"]),
             use,
             _EXTRA,
         ]
     )
 
 
-def _ranks(names: Sequence[str]) -> str:
-    is_ranked = any(
-        "top_ids" in signatures.SIGNATURES[name].outputs for name in names
+def render_sections(names: Sequence[str]) -> list[str]:
+    """The part of a README about signatures.
+
+    Args:
+        names: of the signatures that a model has, the default first.
+    """
+    tensors = {
+        tensor
+        for name in names
+        for side in signatures.SIGNATURES[name][1:]
+        for tensor in side
+    }
+    used = "".join(signatures.TENSORS[tensor].shape for tensor in tensors)
+    letters = ", ".join(
+        f"{letter} {meaning}"
+        for letter, meaning in signatures.DIMENSIONS.items()
+        if letter in used
     )
-    return (
-        f", K = {signatures.NUM_PREDICTIONS} predictions" if is_ranked else ""
-    )
+    return [
+        "## Signatures\n",
+        f"{letters}. `serving_default` is `{names[0]}`.\n",
+        *(_section(name) for name in signatures.SIGNATURES if name in names),
+    ]
 
 
 def _section(name: str) -> str:

@@ -10,6 +10,7 @@ example of a client.
 """
 
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -34,11 +35,21 @@ def answer(export_dir: str, requests_path: str, answers_path: str) -> None:
             request, _, key = name.rpartition("/")
             requests.setdefault(request, {})[key] = tf.constant(inputs[name])
     answers = {
-        f"{request}/{key}": value.numpy()
+        f"{request}/{key}": as_array(value)
         for request, arguments in requests.items()
         for key, value in signatures[request.split("/")[1]](**arguments).items()
     }
-    np.savez(answers_path, **answers)
+    np.savez(answers_path, **answers)  # type: ignore[arg-type]
+
+
+def as_array(tensor: Any) -> np.ndarray:
+    """A tensor's values; strings as bytes of one width, which files can hold.
+
+    Args:
+        tensor: of TensorFlow.
+    """
+    values = tensor.numpy()
+    return values.astype(np.bytes_) if values.dtype == object else values
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import os
 import pathlib
 from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +28,7 @@ class LoadedExport:
 
     Attributes:
         folder: where it is.
+        facts: what its export.json says; empty if there is none.
         objective: that it was trained with, or "unknown".
         signature_names: what it offers, sorted.
 
@@ -48,7 +50,8 @@ class LoadedExport:
         # The signatures alone would not keep the weights alive.
         self._model = tf.saved_model.load(str(self.folder))
         self.signature_names = sorted(set(self._model.signatures) - {_DEFAULT})
-        self.objective = _read_objective(self.folder)
+        self.facts = _read_facts(self.folder)
+        self.objective: str = self.facts.get("objective", "unknown")
 
     def require(self, signature: str) -> None:
         """Raises `ValueError` unless the model has a signature."""
@@ -76,28 +79,52 @@ class LoadedExport:
         Raises:
             ValueError: if the model does not have the signature.
         """
+        for (data,), row in self.answer(signature, texts=texts):
+            yield data, row
+
+    def answer(
+        self, signature: str, **inputs: Sequence[str | bytes]
+    ) -> Iterator[tuple[tuple[bytes, ...], Row]]:
+        """Every row of some inputs with what a signature answers for it.
+
+        Args:
+            signature: one that takes raw text.
+            **inputs: its inputs, equally many of each; bytes are taken as
+                UTF-8.
+
+        Yields:
+            The inputs in UTF-8, and name to array without the batch's axis.
+
+        Raises:
+            ValueError: if the model does not have the signature.
+        """
         self.require(signature)
-        encoded = [
-            text if isinstance(text, bytes)
-            # Bytes that were no UTF-8 on a command line become them again.
-            else text.encode("utf-8", "surrogateescape")
-            for text in texts
-        ]  # fmt: skip
-        for first in range(0, len(encoded), _MAX_BATCH):
-            batch = encoded[first : first + _MAX_BATCH]
+        columns = [[_encode(text) for text in inputs[name]] for name in inputs]
+        rows = list(zip(*columns, strict=True))
+        for first in range(0, len(rows), _MAX_BATCH):
+            batch = rows[first : first + _MAX_BATCH]
+            texts = zip(*batch, strict=True)
             answers = self._model.signatures[signature](
-                texts=tf.constant(batch, tf.string)
+                **{
+                    name: tf.constant(column, tf.string)
+                    for name, column in zip(inputs, texts, strict=True)
+                }
             )
             arrays = {name: value.numpy() for name, value in answers.items()}
-            for number, data in enumerate(batch):
+            for number, row in enumerate(batch):
                 yield (
-                    data,
-                    {name: rows[number] for name, rows in arrays.items()},
+                    row,
+                    {name: array[number] for name, array in arrays.items()},
                 )
 
 
-def _read_objective(folder: pathlib.Path) -> str:
+def _encode(text: str | bytes) -> bytes:
+    if isinstance(text, bytes):
+        return text
+    # Bytes that were no UTF-8 on a command line become them again.
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _read_facts(folder: pathlib.Path) -> dict[str, Any]:
     path = folder / _ORIGIN
-    if not path.is_file():
-        return "unknown"
-    return json.loads(path.read_text("utf-8")).get("objective", "unknown")
+    return json.loads(path.read_text("utf-8")) if path.is_file() else {}

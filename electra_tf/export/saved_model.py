@@ -1,4 +1,4 @@
-"""A checkpoint's main tower as a SavedModel that takes raw text.
+"""A model as a SavedModel that takes raw text: a run's main tower here.
 
     export_dir/
         saved_model.pb, variables/     what TensorFlow loads
@@ -13,6 +13,7 @@ another name, loaded in a fresh process that must give this process' numbers
 import dataclasses
 import json
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -23,6 +24,7 @@ from electra_tf import config
 from electra_tf.export import documentation
 from electra_tf.export import self_check
 from electra_tf.export import serving_module
+from electra_tf.export import signature_module
 from electra_tf.export import tower_answers
 from electra_tf.export import trained_run
 from electra_tf.pretraining import objective as objective_lib
@@ -101,7 +103,7 @@ def export_run(
         SelfCheckError: if the saved model answers otherwise when loaded.
     """
     options = options or ExportOptions()
-    _refuse_existing(export_dir)
+    refuse_existing(export_dir)
     settings = model_dir_lib.load_settings(model_dir)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
     checkpoint = checkpoints.find(model_dir, options.checkpoint)
@@ -155,7 +157,6 @@ def save(
         SelfCheckError: if the saved model answers otherwise when loaded; the
             folder is removed then.
     """
-    _refuse_existing(export_dir)
     module = serving_module.ServingModule(
         answers, tokenizer_lib.Tokenizer(vocabulary), options.max_length
     )
@@ -171,38 +172,74 @@ def save(
         "electra_tf": electra_tf.__version__,
         "tensorflow": tf.__version__,
     }
+    companions = Companions(
+        facts, config.to_json(settings), documentation.render_readme(facts)
+    )
+    return write(module, vocabulary, export_dir, companions)
+
+
+@dataclasses.dataclass(frozen=True)
+class Companions:
+    """What lies beside a model.
+
+    Attributes:
+        facts: where it comes from, export.json; `signatures` and `precision`
+            among them.
+        config: text of config.json.
+        readme: text of README.md.
+    """
+
+    facts: Mapping[str, Any]
+    config: str
+    readme: str
+
+
+def write(
+    module: signature_module.SignatureModule,
+    vocabulary: vocabulary_lib.Vocabulary,
+    export_dir: pathlib.Path,
+    companions: Companions,
+) -> float:
+    """Writes, checks and names a SavedModel.
+
+    Args:
+        module: with its weights.
+        vocabulary: of the model.
+        export_dir: folder to create.
+        companions: what lies beside it.
+
+    Returns:
+        The largest difference that the self-check found.
+
+    Raises:
+        FileExistsError: if `export_dir` exists.
+        SelfCheckError: if the saved model answers otherwise when loaded; the
+            folder is removed then.
+    """
+    refuse_existing(export_dir)
+    facts = companions.facts
     with atomic.creating_folder(export_dir) as folder:
         tf.saved_model.save(
             module, str(folder), signatures=module.trace_signatures()
         )
-        _write_companions(folder, vocabulary, settings, facts)
+        extra = folder / EXTRA_FOLDER
+        extra.mkdir()
+        vocabulary.save(extra)
+        for path, text in {
+            extra / "config.json": companions.config,
+            extra / "export.json": json.dumps(facts, indent=2) + "\n",
+            folder / "signatures.json": documentation.render_signatures(
+                facts["signatures"]
+            ),
+            folder / "README.md": companions.readme,
+        }.items():
+            path.write_text(text, "utf-8")
         difference = self_check.check(
-            folder, module, self_check.TOLERANCES[options.precision]
+            folder, module, self_check.TOLERANCES[facts["precision"]]
         )
         # Another process may have made it while this one was at work.
-        _refuse_existing(export_dir)
+        refuse_existing(export_dir)
     return difference
-
-
-def _write_companions(
-    folder: pathlib.Path,
-    vocabulary: vocabulary_lib.Vocabulary,
-    settings: config.ExperimentConfig,
-    facts: dict[str, Any],
-) -> None:
-    extra = folder / EXTRA_FOLDER
-    extra.mkdir()
-    vocabulary.save(extra)
-    origin = json.dumps(facts, indent=2) + "\n"
-    for path, text in {
-        extra / "config.json": config.to_json(settings),
-        extra / "export.json": origin,
-        folder / "signatures.json": documentation.render_signatures(
-            facts["signatures"]
-        ),
-        folder / "README.md": documentation.render_readme(facts),
-    }.items():
-        path.write_text(text, "utf-8")
 
 
 def _warn_of_early_phase(
@@ -219,7 +256,8 @@ def _warn_of_early_phase(
         )
 
 
-def _refuse_existing(export_dir: pathlib.Path) -> None:
+def refuse_existing(export_dir: pathlib.Path) -> None:
+    """Raises `FileExistsError` if a folder to create is there."""
     if export_dir.exists() or export_dir.is_symlink():
         raise FileExistsError(
             f"The export folder must not exist yet. Received: {export_dir}. "

@@ -1,8 +1,9 @@
 """The public format of an export: its signatures, and what each tensor means.
 
 Which of the signatures an export has depends on what its main tower can say
-(`tower_answers`). `serving_module` computes exactly these names; the README
-and signatures.json beside an exported model are written from these tables.
+(`tower_answers`), or on what it was fine-tuned for (`finetuned_module`).
+These modules compute exactly these names; the README and signatures.json
+beside an exported model are written from these tables.
 
 The last part of a signature's name says what it takes, `text` or `ids`.
 """
@@ -13,6 +14,10 @@ from typing import NamedTuple
 PADDING_LOGIT = -10000.0
 # Predictions for every token, fewer where the vocabulary is smaller.
 NUM_PREDICTIONS = 5
+# The score of an answer where there is none.
+NO_ANSWER_SCORE = -10000.0
+# Null odds of a context without a single piece.
+NO_CONTEXT_ODDS = 1e6
 
 
 class TensorMeaning(NamedTuple):
@@ -20,8 +25,7 @@ class TensorMeaning(NamedTuple):
 
     Attributes:
         dtype: TensorFlow's name of it.
-        shape: in letters, B texts, S tokens of the longest, D hidden width,
-            K predictions.
+        shape: in letters, keys of `DIMENSIONS`.
         meaning: one sentence.
     """
 
@@ -43,6 +47,15 @@ class Signature(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
+
+DIMENSIONS = {
+    "B": "texts",
+    "S": "tokens of the longest",
+    "D": "hidden width",
+    "K": f"{NUM_PREDICTIONS} predictions",
+    "C": "labels",
+    "W": "words of the longest",
+}
 
 TENSORS = {
     "texts": TensorMeaning(
@@ -110,6 +123,105 @@ TENSORS = {
     "token_features": TensorMeaning(
         "float32", "[B, S, D]", "Last layer at every token; 0 for padding."
     ),
+    "text_pairs": TensorMeaning(
+        "string", "[B]", "The second text of every pair, as `texts`."
+    ),
+    "label": TensorMeaning("string", "[B]", "The most probable label."),
+    "label_index": TensorMeaning(
+        "int32", "[B]", "Its place in the list of labels, from 0."
+    ),
+    "probabilities": TensorMeaning(
+        "float32", "[B, C]", "Of all labels, in the order of the list."
+    ),
+    "logits": TensorMeaning("float32", "[B, C]", "Their logits."),
+    "score": TensorMeaning(
+        "float32",
+        "[B]",
+        "In the unit of the training data; not cut to its range.",
+    ),
+    "words": TensorMeaning(
+        "string", "[B, W]", 'What stands between blanks; "" for padding.'
+    ),
+    "word_positions": TensorMeaning(
+        "int32",
+        "[B, W]",
+        "The token that each word begins with; 0 for padding.",
+    ),
+    "tags": TensorMeaning(
+        "string",
+        "[B, W]",
+        'The most probable tag; "" for padding. Words that were not seen have '
+        '"O" where tags mark spans, "" otherwise.',
+    ),
+    "tag_probabilities": TensorMeaning(
+        "float32",
+        "[B, W]",
+        "Its probability; 0 for padding and words that were not seen.",
+    ),
+    "tag_logits": TensorMeaning(
+        "float32",
+        "[B, W, C]",
+        "Of all tags, in the order of the list; 0 for padding.",
+    ),
+    "tagged_starts": TensorMeaning(
+        "int32",
+        "[B, W]",
+        "Byte of the text at which the word starts; -1 for padding.",
+    ),
+    "tagged_ends": TensorMeaning(
+        "int32", "[B, W]", "Byte after the word; -1 for padding."
+    ),
+    "num_words": TensorMeaning("int32", "[B]", "Words of the text."),
+    "questions": TensorMeaning("string", "[B]", "UTF-8 text."),
+    "contexts": TensorMeaning(
+        "string",
+        "[B]",
+        "UTF-8 text of any length, in which the answers are looked for.",
+    ),
+    "answers": TensorMeaning(
+        "string",
+        "[B]",
+        'The best part of the context, as it stands there; "" where there is '
+        "none at all.",
+    ),
+    "answer_starts": TensorMeaning(
+        "int32",
+        "[B]",
+        "Character (code point) of the context at which it starts.",
+    ),
+    "answer_ends": TensorMeaning("int32", "[B]", "Character after it."),
+    "answer_byte_starts": TensorMeaning(
+        "int32", "[B]", "The same start, in bytes of UTF-8."
+    ),
+    "answer_byte_ends": TensorMeaning("int32", "[B]", "Byte after it."),
+    "answer_scores": TensorMeaning(
+        "float32",
+        "[B]",
+        "How good it is: log probabilities, or logits, of start and end, "
+        f"added up; {NO_ANSWER_SCORE:.0f} where there is none.",
+    ),
+    "null_odds": TensorMeaning(
+        "float32",
+        "[B]",
+        "High where the context has no answer, whatever `answers` says; "
+        f"{NO_CONTEXT_ODDS:.0f} where the context has no words.",
+    ),
+    "num_windows": TensorMeaning(
+        "int32",
+        "[B]",
+        "Overlapping parts in which the context was read; 0 without words.",
+    ),
+    "num_question_truncated": TensorMeaning(
+        "int32", "[B]", "Pieces at the end of the question that were cut off."
+    ),
+    "start_positions": TensorMeaning(
+        "int32",
+        "[B]",
+        "The answer's first token in the row; 0, [CLS], where there is none.",
+    ),
+    "end_positions": TensorMeaning(
+        "int32", "[B]", "Its last token; 0 if none."
+    ),
 }
 
 _IDS = ("input_ids", "input_mask", "segment_ids")
@@ -123,6 +235,9 @@ _ROWS = (
 )
 _LIKELIHOODS = ("token_log_likelihood", "pseudo_log_likelihood")
 _FEATURES = ("sentence_features", "token_features")
+_COUNTS = ("num_tokens", "num_truncated")
+_CLASSES = ("label", "label_index", "probabilities")
+_PAIR = ("texts", "text_pairs")
 
 SIGNATURES = {
     "score_text": Signature(
@@ -159,5 +274,64 @@ SIGNATURES = {
         "Sentence and token features, for text that was tokenized elsewhere.",
         _IDS,
         _FEATURES,
+    ),
+    "classify_text": Signature(
+        "The label of raw text.", ("texts",), (*_CLASSES, *_COUNTS)
+    ),
+    "classify_pair_text": Signature(
+        "The label of a pair of raw texts.", _PAIR, (*_CLASSES, *_COUNTS)
+    ),
+    "classify_ids": Signature(
+        "The label of text that was tokenized elsewhere.",
+        _IDS,
+        (*_CLASSES, "logits"),
+    ),
+    "regress_text": Signature(
+        "The score of raw text.", ("texts",), ("score", *_COUNTS)
+    ),
+    "regress_pair_text": Signature(
+        "The score of a pair of raw texts.", _PAIR, ("score", *_COUNTS)
+    ),
+    "regress_ids": Signature(
+        "The score of text that was tokenized elsewhere.", _IDS, ("score",)
+    ),
+    "tag_text": Signature(
+        "The words of raw text, each with its tag.",
+        ("texts",),
+        (
+            "words",
+            "tags",
+            "tag_probabilities",
+            "tagged_starts",
+            "tagged_ends",
+            "num_words",
+            *_COUNTS,
+        ),
+    ),
+    "tag_ids": Signature(
+        "The tags of words that were tokenized elsewhere.",
+        (*_IDS, "word_positions"),
+        ("tags", "tag_probabilities", "tag_logits"),
+    ),
+    "answer_text": Signature(
+        "The part of a raw context that answers a question.",
+        ("questions", "contexts"),
+        (
+            "answers",
+            "answer_starts",
+            "answer_ends",
+            "answer_byte_starts",
+            "answer_byte_ends",
+            "answer_scores",
+            "null_odds",
+            "num_windows",
+            "num_question_truncated",
+        ),
+    ),
+    "answer_ids": Signature(
+        "The tokens that answer a question, for one window: [CLS] question "
+        "[SEP] in segment 0, part of the context [SEP] in segment 1.",
+        _IDS,
+        ("start_positions", "end_positions", "answer_scores", "null_odds"),
     ),
 }

@@ -1,7 +1,8 @@
-"""Stage 8, downstream tasks: what a pre-trained encoder is worth.
+"""Stage 7, downstream tasks: trials, scores, predictions.
 
-Read in this order: `tasks` (official files to sentences and labels),
-`features` (sentences to arrays), `encoders` (a run's folder to its encoder),
-`scores`, `probing` (a linear model on the frozen encoder), `short_finetune`
-(a few steps of the whole encoder), `measure` (all of it by one call).
+Read in this order: `tasks.task` (what a task is), `tasks.catalog` (all of
+them; `tagging` and `question_answering` hold two kinds), `rows` and `batches`
+(what a model is fed), `model`, `trial` (one training), `session`, `finetune`
+(all that a command asks for). `probing` and `measure` say what an encoder is
+worth without much training; `analysis` uses them.
 """

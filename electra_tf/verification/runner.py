@@ -16,6 +16,10 @@ import tensorflow as tf
 
 from electra_tf.verification import examples
 from electra_tf.verification import fed_model
+from electra_tf.verification import finetuning_classification
+from electra_tf.verification import finetuning_model
+from electra_tf.verification import finetuning_qa
+from electra_tf.verification import finetuning_tagging
 from electra_tf.verification import flops
 from electra_tf.verification import forward
 from electra_tf.verification import masking
@@ -28,7 +32,6 @@ from electra_tf.verification.report import CheckResult
 
 MANIFEST = "MANIFEST.sha256"
 LATER: Mapping[str, str] = {
-    "finetuning": "heads and tasks of fine-tuning are not compared yet",
     "huggingface": "this version does not read Hugging Face checkpoints yet",
 }
 """Kinds of reference that nothing here is compared with, and why."""
@@ -195,6 +198,24 @@ def _flops_cases(folder: Path) -> Iterator[Case]:
         yield path.stem, functools.partial(flops.check_file, path)
 
 
+def _finetuning_cases(folder: Path) -> Iterator[Case]:
+    parts: Mapping[str, Callable[[Path], Iterator[Case]]] = {
+        "classification": finetuning_classification.list_cases,
+        "tagging": finetuning_tagging.list_cases,
+        "qa": finetuning_qa.list_cases,
+        "model": finetuning_model.list_cases,
+    }
+    for name in _sub_folders(folder):
+        if name in parts:
+            yield from parts[name](folder / name)
+    defaults = folder / "default_hyperparameters.json"
+    if defaults.is_file():
+        check = functools.partial(
+            finetuning_classification.check_defaults, defaults
+        )
+        yield "default hyperparameters", check
+
+
 KINDS: Mapping[str, Callable[[Path], Iterator[Case]]] = {
     "tokenization": _tokenization_cases,
     "examples": _examples_cases,
@@ -202,6 +223,7 @@ KINDS: Mapping[str, Callable[[Path], Iterator[Case]]] = {
     "optimizer": _optimizer_cases,
     "forward": _forward_cases,
     "flops": _flops_cases,
+    "finetuning": _finetuning_cases,
 }
 """Kinds of reference, by the name of their folder, and how to list cases."""
 

@@ -12,12 +12,14 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.export import finetuned_model
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.modeling import towers
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
+from tests.export import finetuned_tiny
 
 _WORDS = "the cat sat on mat dog table returns number of items in a café"
 _PIECES = "un ##aff ##able ##s ##ed . , ! ? ( ) … 東 京"
@@ -44,6 +46,7 @@ OBJECTIVES = {
 """Every objective, and the sections of a tiny config of it."""
 # One of every kind of tower; they differ in no more than weights.
 _CHECKED_IN_A_FRESH_PROCESS = ("mlm", "all_tokens_mlm", "electric")
+_TASKS_CHECKED_IN_A_FRESH_PROCESS = ("chunking", "squad2")
 
 
 class ObjectiveExport(NamedTuple):
@@ -205,3 +208,34 @@ def load(folder: pathlib.Path) -> Any:
 
     call.signatures = model.signatures
     return call
+
+
+@pytest.fixture(scope="session")
+def tiny_trial(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> finetuned_tiny.TinyTrial:
+    """The trial of five tasks."""
+    folder = tmp_path_factory.mktemp("finetuning") / "trial_01"
+    return finetuned_tiny.write_trial(folder, finetuned_tiny.build_settings())
+
+
+@pytest.fixture(scope="session")
+def task_exports(
+    tiny_trial: finetuned_tiny.TinyTrial,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], pathlib.Path]:
+    """Gives the export of a task by name, made at the first call."""
+
+    @functools.cache
+    def export(name: str) -> pathlib.Path:
+        folder = tmp_path_factory.mktemp("tasks") / name
+        with pytest.MonkeyPatch.context() as patch:
+            if name not in _TASKS_CHECKED_IN_A_FRESH_PROCESS:
+                patch.setattr(self_check, "check", lambda *_: 0.0)
+            result = finetuned_model.export(
+                tiny_trial.folder, folder, task=name
+            )
+        assert result.largest_difference <= 1e-5
+        return folder
+
+    return export

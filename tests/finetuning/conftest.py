@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from electra_tf import config
 from electra_tf.finetuning import encoders
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
 from tests import tiny
 
 _NOUNS = ("cat", "dog", "table", "item")
@@ -34,7 +36,29 @@ def settings() -> config.ExperimentConfig:
 @pytest.fixture
 def loaded(settings: config.ExperimentConfig) -> encoders.LoadedEncoder:
     """A random encoder of its own for every test."""
-    return encoders.random_encoder(settings, VOCABULARY, seed=5)
+    return encoders.random_encoder(settings.encoder, VOCABULARY, seed=5)
+
+
+@pytest.fixture(scope="session")
+def pretrained_dir(
+    settings: config.ExperimentConfig,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> pathlib.Path:
+    """A folder as a pre-training run leaves it."""
+    folder = tmp_path_factory.mktemp("pretrained") / "model"
+    loaded = encoders.random_encoder(settings.encoder, VOCABULARY, seed=5)
+    return write_run(folder, settings, loaded.encoder.variables)
+
+
+def write_run(
+    model_dir: pathlib.Path, settings: config.ExperimentConfig, variables: Any
+) -> pathlib.Path:
+    """Writes what a run leaves: settings, vocabulary, a checkpoint."""
+    VOCABULARY.save(model_dir)
+    (model_dir / "config.json").write_text(config.to_json(settings))
+    named = {f"model/{v.path}": v for v in variables}
+    checkpoints.save(model_dir, 1, named, {}, keep=1)
+    return model_dir
 
 
 @pytest.fixture(scope="session")

@@ -32,11 +32,12 @@ def test_all_weights_of_the_checkpoint_are_restored(
 ):
     before = [variable.numpy() for variable in loaded.encoder.variables]
     _write_run(tmp_path, settings, loaded.encoder.variables)
-    encoder, vocabulary, restored = encoders.load_encoder(tmp_path, which)
-    assert vocabulary == VOCABULARY
-    assert restored.encoder.vocab_size == VOCABULARY.size
-    assert restored.data == settings.data
-    for expected, variable in zip(before, encoder.variables, strict=True):
+    found = encoders.load_encoder(tmp_path, which)
+    assert found.vocabulary == VOCABULARY
+    assert found.settings.vocab_size == VOCABULARY.size
+    count = len(before)
+    assert found.origin.startswith(f"{count} of {count} encoder variables")
+    for expected, variable in zip(before, found.encoder.variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), factor * expected)
 
 
@@ -63,7 +64,7 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path, settings, loaded):
     encoder = dataclasses.replace(settings.encoder, vocab_size=99)
     other = dataclasses.replace(settings, encoder=encoder)
     _write_run(tmp_path, other, loaded.encoder.variables)
-    with pytest.raises(ValueError, match="of 99 entries"):
+    with pytest.raises(ValueError, match="vocab_size=99"):
         encoders.load_encoder(tmp_path)
 
 
@@ -84,7 +85,7 @@ def test_a_random_encoder_follows_its_seed(settings):
             [
                 variable.numpy().ravel()
                 for variable in encoders.random_encoder(
-                    settings, VOCABULARY, seed
+                    settings.encoder, VOCABULARY, seed
                 ).encoder.variables
             ]
         )

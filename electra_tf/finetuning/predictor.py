@@ -1,0 +1,133 @@
+"""Rows to what the heads say of them, on all devices of a host."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.finetuning import batches
+from electra_tf.finetuning import model as model_lib
+from electra_tf.finetuning import rows as rows_lib
+from electra_tf.finetuning.tasks import task as task_lib
+
+
+class Predictor:
+    """Runs a model's heads over rows; each is traced once.
+
+    Args:
+        strategy: where; the model was built in its scope. Every host of
+            several predicts all rows, so that all of them know the scores.
+        model: what.
+        batch_size: rows of a batch, on all local devices together.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: model_lib.FinetuningModel,
+        batch_size: int,
+    ) -> None:
+        self._strategy = strategy
+        self._model = model
+        workers = getattr(strategy.extended, "_num_workers", 1)
+        self._num_local = strategy.num_replicas_in_sync // max(workers, 1)
+        self._batch_size = -(-batch_size // self._num_local) * self._num_local
+        self._functions: dict[str, Any] = {}
+
+    def predict(self, name: str, rows: rows_lib.Rows) -> task_lib.Outputs:
+        """What the head of a task says of each row, in the order of the rows.
+
+        Args:
+            name: of the task.
+            rows: its rows.
+
+        Returns:
+            See `task.Outputs`.
+        """
+        if not rows.num_rows:
+            return {}
+        head = self._model.heads[name]
+        columns = {c: head.columns[c] for c in head.prediction_columns}
+        table = batches.RowTable({name: rows}, {name: columns})
+        order = batches.order_for_prediction(rows.lengths, self._batch_size)
+        found: dict[str, list[Any]] = {}
+        for chosen, length in zip(order.rows, order.lengths, strict=True):
+            outputs = self._run(name, table, chosen, int(length))
+            for key, value in outputs.items():
+                slots = found.setdefault(key, [None] * rows.num_rows)
+                for row, output in zip(chosen, value, strict=True):
+                    slots[row] = output
+        for key, feature in head.padded_outputs.items():
+            if key in found:
+                lengths = _lengths_of(rows, feature)
+                found[key] = [
+                    output[:length]
+                    for output, length in zip(found[key], lengths, strict=True)
+                ]
+        return found
+
+    def _run(
+        self, name: str, table: batches.RowTable, rows: np.ndarray, length: int
+    ) -> Mapping[str, np.ndarray]:
+        parts = np.split(rows, self._num_local)
+        features = [table.batch(tf.constant(part), length) for part in parts]
+        if name not in self._functions:
+            self._functions[name] = self._build(name, features[0])
+        replicas = self._functions[name](features)
+        return {
+            key: np.concatenate([output[key].numpy() for output in replicas])
+            for key in replicas[0]
+        }
+
+    def _build(self, name: str, features: Mapping[str, tf.Tensor]) -> Any:
+        """A function from each local replica's features to its outputs.
+
+        It is traced once, for batches of any length.
+        """
+        signature = {
+            key: tf.TensorSpec([None] * value.shape.rank, value.dtype)
+            for key, value in features.items()
+        }
+        predict = tf.function(
+            lambda features: self._model.predict_task(name, features),
+            input_signature=[signature],
+            autograph=False,
+        )
+        if self._num_local == 1:
+            return lambda features: [predict(features[0])]
+
+        def run(features: Any) -> Any:
+            def take(context: Any) -> Any:
+                index = context.replica_id_in_sync_group % self._num_local
+                return features[index]
+
+            values = (
+                self._strategy.experimental_distribute_values_from_function(
+                    take
+                )
+            )
+            outputs = self._strategy.run(predict, args=(values,))
+            return _unpack(self._strategy, outputs, self._num_local)
+
+        return run
+
+
+def _unpack(
+    strategy: tf.distribute.Strategy, outputs: Mapping[str, Any], count: int
+) -> list[dict[str, tf.Tensor]]:
+    local = {
+        key: strategy.experimental_local_results(value)
+        for key, value in outputs.items()
+    }
+    return [
+        {key: values[index] for key, values in local.items()}
+        for index in range(count)
+    ]
+
+
+def _lengths_of(rows: rows_lib.Rows, feature: str) -> np.ndarray:
+    """The unpadded length of a feature in every row."""
+    if feature == "input_ids":
+        return rows.lengths
+    return rows.ragged[feature].lengths

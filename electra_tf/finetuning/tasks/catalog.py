@@ -1,0 +1,84 @@
+"""All tasks, by name."""
+
+from electra_tf import finetuning_config
+from electra_tf.finetuning.tasks import glue_source
+from electra_tf.finetuning.tasks import own
+from electra_tf.finetuning.tasks import tables
+from electra_tf.finetuning.tasks import task as task_lib
+
+ALIASES = {
+    "sst": "sst2",
+    "sts": "stsb",
+    "squad": "squad2",
+    "squadv1": "squad1",
+    "chunk": "chunking",
+}
+"""The original's names of tasks to ours."""
+
+_QUESTION_ANSWERING = (
+    "squad1",
+    "squad2",
+    "newsqa",
+    "naturalqs",
+    "triviaqa",
+    "searchqa",
+)
+_TAGGING = ("chunking",)
+TASK_NAMES = (*glue_source.NAMES, *_QUESTION_ANSWERING, *_TAGGING, own.NAME)
+"""What `task.names` may list."""
+
+
+def build_task(
+    name: str, settings: finetuning_config.FinetuningConfig
+) -> task_lib.Task:
+    """The task of a name; nothing is read yet but labels of one's own task.
+
+    Args:
+        name: one of `TASK_NAMES` or `ALIASES`.
+        settings: of the fine-tuning.
+
+    Raises:
+        ValueError: for a name that there is not.
+    """
+    known = ALIASES.get(name, name)
+    # Imported here, so that a task needs nothing that others need.
+    if known in glue_source.NAMES:
+        return glue_source.build_task(known, settings)
+    if known in _QUESTION_ANSWERING:
+        from electra_tf.finetuning.question_answering import task as qa
+
+        return qa.build_task(known, settings)
+    if known in _TAGGING:
+        from electra_tf.finetuning.tagging import task as tagging
+
+        return tagging.build_task(known, settings)
+    if known == own.NAME:
+        return own.build_task(settings)
+    raise ValueError(
+        f"`task.names` must list some of {', '.join(TASK_NAMES)}. Received: "
+        f"{name!r}.{tables.nearest(name, (*TASK_NAMES, *ALIASES))}"
+    )
+
+
+def build_tasks(
+    settings: finetuning_config.FinetuningConfig,
+) -> list[task_lib.Task]:
+    """All tasks that a config names, in its order.
+
+    Args:
+        settings: of the fine-tuning.
+
+    Raises:
+        ValueError: for a name that there is not, none at all, or two that are
+            the same task (`mnli` and `ax` share one head).
+    """
+    tasks = [build_task(name, settings) for name in settings.task_names]
+    names = [task.name for task in tasks]
+    if not tasks or len(set(names)) < len(names):
+        raise ValueError(
+            "`task.names` must list one or more different tasks out of "
+            f"{', '.join(TASK_NAMES)}. Received: {settings.task.names!r}"
+            f"{f', which are {names}' if names else ''}. Set "
+            "--config.task.names."
+        )
+    return tasks

@@ -1,0 +1,222 @@
+"""The folder of a trial: what it is of, and what came of it.
+
+`config.json` holds what a process needs to load the model without the training
+data: settings, sizes of the encoder, labels of the tasks. A later start with
+other settings is refused unless only fields of `SAFE_TO_CHANGE` differ.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from electra_tf import config
+from electra_tf import finetuning_config
+from electra_tf.records import atomic
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import model_dir as model_dir_lib
+
+CONFIG_FILE = "config.json"
+RESULT_FILE = "results.json"
+_FORMAT = 1
+
+# Fields that may differ when a trial is resumed or predicts: they change
+# neither the model nor the rows that it learns from.
+SAFE_TO_CHANGE = frozenset(
+    {
+        "task.data_dir",
+        "own.train_file",
+        "own.dev_file",
+        "own.test_file",
+        "own.file_format",
+        "qa.n_best_size",
+        "qa.max_answer_length",
+        "qa.qa_na_threshold",
+        "training.eval_batch_size",
+        "training.strategy",
+        "training.tpu",
+        "training.steps_per_loop",
+        "training.log_steps",
+        "training.save_checkpoints_steps",
+        "training.keep_checkpoints",
+        "training.num_micro_batches",
+        "training.jit_compile",
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialDescription:
+    """What a trial is of.
+
+    Attributes:
+        settings: of the fine-tuning, with this trial's seed.
+        encoder: sizes.
+        labels: task name to labels, in the order of the head's outputs.
+        source: where the encoder's first weights came from.
+    """
+
+    settings: finetuning_config.FinetuningConfig
+    encoder: config.EncoderConfig
+    labels: Mapping[str, tuple[str, ...]]
+    source: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """How a task went on one split.
+
+    Attributes:
+        metrics: name to number, shares in percent.
+        is_degenerate: whether the model says the same of everything.
+    """
+
+    metrics: Mapping[str, float]
+    is_degenerate: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialResult:
+    """What came of a trial.
+
+    Attributes:
+        seed: of the trial.
+        scores: task name to split to score.
+        num_steps: updates made.
+        origin: where the weights came from, and how many.
+        seconds: of the session that finished it, training and evaluation.
+        device: in words.
+        versions: package to version.
+    """
+
+    seed: int
+    scores: Mapping[str, Mapping[str, Score]]
+    num_steps: int
+    origin: str
+    seconds: float
+    device: str
+    versions: Mapping[str, str]
+
+
+def claim(
+    folder: pathlib.Path,
+    description: TrialDescription,
+    vocabulary: vocabulary_lib.Vocabulary,
+) -> None:
+    """Makes the folder this trial's, or checks that it is.
+
+    Args:
+        folder: made if absent.
+        description: of the trial.
+        vocabulary: of the encoder; it is copied there.
+
+    Raises:
+        ModelDirError: if the folder holds another trial (names the
+            differences), or no trial but files.
+    """
+    path = folder / CONFIG_FILE
+    if path.exists():
+        require_same(folder, load(folder), description)
+        model_dir_lib.require_same_vocabulary(folder, vocabulary)
+    elif folder.is_dir() and any(
+        atomic.PARTIAL_MARK not in child.name for child in folder.iterdir()
+    ):
+        raise model_dir_lib.ModelDirError(
+            f"{folder} is not empty and holds no {CONFIG_FILE} of a trial. "
+            "Choose a new or empty --output_dir."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    atomic.remove_partial(folder)
+    vocabulary.save(folder)
+    if not path.exists():
+        content = {"format": _FORMAT, **dataclasses.asdict(description)}
+        write_json(path, content)
+
+
+def load(folder: pathlib.Path) -> TrialDescription:
+    """What the trial in a folder is of.
+
+    Raises:
+        ModelDirError: if there is no trial.
+    """
+    path = folder / CONFIG_FILE
+    if not path.is_file():
+        raise model_dir_lib.ModelDirError(
+            f"No trial in {folder}: expected {CONFIG_FILE} there. Give the "
+            "--output_dir of a fine-tuning."
+        )
+    content = json.loads(path.read_text("utf-8"))
+    if content.get("format") != _FORMAT:
+        raise model_dir_lib.ModelDirError(
+            f"{path} must be a trial's, of format {_FORMAT}. Received: format "
+            f"{content.get('format')!r}. Use the version that wrote it."
+        )
+    return TrialDescription(
+        config.freeze_as(
+            content["settings"], finetuning_config.FinetuningConfig
+        ),
+        config.EncoderConfig(**content["encoder"]),
+        {name: tuple(labels) for name, labels in content["labels"].items()},
+        content["source"],
+    )
+
+
+def write_result(folder: pathlib.Path, result: TrialResult) -> None:
+    """Writes a trial's result; it is done when the file is there."""
+    write_json(folder / RESULT_FILE, dataclasses.asdict(result))
+
+
+def read_result(folder: pathlib.Path) -> TrialResult | None:
+    """A trial's result, or None if it has not finished."""
+    path = folder / RESULT_FILE
+    if not path.is_file():
+        return None
+    content = json.loads(path.read_text("utf-8"))
+    content["scores"] = {
+        task: {split: Score(**score) for split, score in splits.items()}
+        for task, splits in content["scores"].items()
+    }
+    return TrialResult(**content)
+
+
+def differences(
+    old: TrialDescription, new: TrialDescription
+) -> dict[str, tuple[Any, Any]]:
+    """What differs and may not: name to (old, new)."""
+    found = model_dir_lib.differences(
+        old.settings, new.settings, SAFE_TO_CHANGE
+    )
+    for name in ("encoder", "labels", "source"):
+        before, after = getattr(old, name), getattr(new, name)
+        if before != after:
+            found[name] = (before, after)
+    return found
+
+
+def require_same(
+    folder: pathlib.Path, old: TrialDescription, new: TrialDescription
+) -> None:
+    """Raises `ModelDirError` unless two descriptions are of one trial.
+
+    Args:
+        folder: of the trial, for the message.
+        old, new: what it is of, and what is asked for.
+    """
+    changed = differences(old, new)
+    if changed:
+        listed = "; ".join(
+            f"{name} was {was!r}, now {now!r}"
+            for name, (was, now) in changed.items()
+        )
+        raise model_dir_lib.ModelDirError(
+            f"{folder} holds a trial with other settings: {listed}. Choose "
+            "another --output_dir, or restore these settings."
+        )
+
+
+def write_json(path: pathlib.Path, content: Any) -> None:
+    """Writes indented JSON; the file appears complete or not at all."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+    with atomic.replacing_file(path) as partial:
+        partial.write_text(text, "utf-8")

@@ -1,0 +1,315 @@
+"""The head of extractive question answering.
+
+Start: one linear layer. End: either one too, or, in joint mode, two layers on
+the hidden states of the start and of the place looked at, so that the end
+depends on the start; while training that is the gold start, in prediction each
+of the K best. Answerability: a classifier on [CLS], which may also see the
+hidden states averaged by the starts' probabilities (paper, appendix B; the
+original's `finetune/qa/qa_tasks.py`). Positions outside the document are out
+of the question, except [CLS], which stands for no answer here.
+
+The original puts a `[B, K, S, 2D]` tensor through the hidden layer of the
+joint end. Its product is the sum of a part that depends on the start alone and
+one that depends on the place alone; only their sum, one start at a time, has
+the full size here.
+"""
+
+import itertools
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from electra_tf.modeling import layers
+from electra_tf.modeling import task_heads
+
+HIDDEN_SIZE = 512
+"""Of the joint end's and of the classifier's hidden layer."""
+
+# Added to the logits of positions that are no candidates.
+_PENALTY = -1000.0
+# Between the seeds of successive layers: further than trials are.
+_SEED_STEP = 1_000_003
+
+
+class Beam(NamedTuple):
+    """The best starts of B rows, and the best ends for each."""
+
+    start_log_probs: tf.Tensor  # [B, K] float32, descending
+    start_positions: tf.Tensor  # [B, K] int32
+    end_log_probs: tf.Tensor  # [B, K, K] float32, descending
+    end_positions: tf.Tensor  # [B, K, K] int32
+
+
+class QuestionAnsweringHead(task_heads.TaskHead):
+    """Start, end and answerability of one question's window.
+
+    The loss of a row is the mean of the cross-entropies of start and end, plus
+    `answerable_weight` times that of the classifier, whose logit is high where
+    there is no answer.
+
+    Variables are numbered as TensorFlow 1 numbered the original's: those
+    called `dense`, `dense_1`, ... by the order in which they are made, so that
+    options change the numbers; `qa_hidden` apart.
+
+    Args:
+        seed: of the weights.
+        joint_prediction: whether the end depends on the start.
+        beam_size: starts, and ends for each, that are kept; a shorter row has
+            as many as it has positions.
+        answerable_classifier: whether there is one.
+        answerable_uses_start_logits: whether it sees where answers may start.
+        answerable_weight: of its loss.
+    """
+
+    columns = {
+        "start_position": task_heads.Column(),
+        "end_position": task_heads.Column(),
+        "is_impossible": task_heads.Column(),
+    }
+
+    def __init__(
+        self,
+        seed: int,
+        joint_prediction: bool = True,
+        beam_size: int = 20,
+        answerable_classifier: bool = True,
+        answerable_uses_start_logits: bool = True,
+        answerable_weight: float = 0.5,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.joint_prediction = joint_prediction
+        self.beam_size = beam_size
+        self.answerable_classifier = answerable_classifier
+        self.answerable_uses_start_logits = answerable_uses_start_logits
+        self.answerable_weight = answerable_weight
+        self.padded_outputs = {"start_logits": "input_ids"}
+        if not joint_prediction:
+            self.padded_outputs["end_logits"] = "input_ids"
+        self._create_layers(seed)
+
+    def _create_layers(self, seed: int) -> None:
+        numbers = itertools.count()
+        # Two layers of one size must not begin alike.
+        seeds = itertools.count(seed, _SEED_STEP)
+
+        def linear(units: int, name: str = "") -> layers.Linear:
+            number = 0 if name else next(numbers)
+            return layers.Linear(
+                units,
+                keras.initializers.GlorotUniform(seed=next(seeds)),
+                name=name or (f"dense_{number}" if number else "dense"),
+                dtype=self.dtype_policy,
+            )
+
+        self.start = linear(1)
+        if self.joint_prediction:
+            self.joint_hidden = linear(HIDDEN_SIZE, "qa_hidden")
+        self.end = linear(1)
+        self.has_answerable_hidden = (
+            self.answerable_classifier and self.answerable_uses_start_logits
+        )
+        if self.has_answerable_hidden:
+            self.answerable_hidden = linear(HIDDEN_SIZE)
+        if self.answerable_classifier:
+            self.answerable = linear(1)
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the weights for `[B, S, D]` states."""
+        width = input_shape[-1]
+        self.start.build((None, width))
+        end_width = width
+        if self.joint_prediction:
+            self.joint_hidden.build((None, 2 * width))
+            end_width = HIDDEN_SIZE
+        self.end.build((None, end_width))
+        answerable_width = width
+        if self.has_answerable_hidden:
+            self.answerable_hidden.build((None, 2 * width))
+            answerable_width = HIDDEN_SIZE
+        if self.answerable_classifier:
+            self.answerable.build((None, answerable_width))
+
+    def compute_losses(
+        self,
+        hidden: tf.Tensor,
+        features: task_heads.Tensors,
+        seed: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """The loss of every row, `[B]`, with the gold start; no dropout."""
+        del seed
+        start = features["start_position"]
+        start_logits = self.compute_start_logits(hidden, features)
+        end_logits = self.compute_end_logits(hidden, features, start)
+        losses = 0.5 * (
+            _cross_entropy(start, start_logits)
+            + _cross_entropy(features["end_position"], end_logits)
+        )
+        if not self.answerable_classifier:
+            return losses
+        return losses + self.answerable_weight * (
+            tf.nn.sigmoid_cross_entropy_with_logits(
+                tf.cast(features["is_impossible"], tf.float32),
+                self.compute_answerable_logits(hidden, start_logits),
+            )
+        )
+
+    def predict(self, hidden: tf.Tensor, features: task_heads.Tensors) -> dict:
+        """What answers are read off; names as in the original's results.
+
+        `start_logits` `[B, S]`; in joint mode `start_top_log_probs` and
+        `start_top_index` `[B, K]`, `end_top_log_probs` and `end_top_index`
+        `[B, K, K]`, otherwise `end_logits` `[B, S]`; with the classifier
+        `answerable_logit` `[B]`.
+        """
+        start_logits = self.compute_start_logits(hidden, features)
+        outputs = {"start_logits": start_logits}
+        if self.joint_prediction:
+            beam = self.search(hidden, features, start_logits)
+            outputs["start_top_log_probs"] = beam.start_log_probs
+            outputs["start_top_index"] = beam.start_positions
+            outputs["end_top_log_probs"] = beam.end_log_probs
+            outputs["end_top_index"] = beam.end_positions
+        else:
+            outputs["end_logits"] = self.compute_end_logits(
+                hidden, features, None
+            )
+        if self.answerable_classifier:
+            outputs["answerable_logit"] = self.compute_answerable_logits(
+                hidden, start_logits
+            )
+        return outputs
+
+    def compute_start_logits(
+        self, hidden: tf.Tensor, features: task_heads.Tensors
+    ) -> tf.Tensor:
+        """`[B, S]` float32, 1000 less outside the document."""
+        return _apply(self.start, hidden) + _penalties(features)
+
+    def compute_end_logits(
+        self,
+        hidden: tf.Tensor,
+        features: task_heads.Tensors,
+        start_positions: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """`[B, S]` float32, given one start for each row.
+
+        Args:
+            hidden: `[B, S, D]`.
+            features: the tokens.
+            start_positions: `[B]` int32; read in joint mode alone.
+        """
+        penalties = _penalties(features)
+        if not self.joint_prediction:
+            return _apply(self.end, hidden) + penalties
+        start_states = tf.gather(hidden, start_positions, batch_dims=1)
+        start_part, place_part = self._joint_parts(start_states, hidden)
+        return self._end_logits(start_part, place_part) + penalties
+
+    def search(
+        self,
+        hidden: tf.Tensor,
+        features: task_heads.Tensors,
+        start_logits: tf.Tensor,
+    ) -> Beam:
+        """The K best starts, and the K best ends for each of them.
+
+        Ends before their start are among them, as in the original.
+        """
+        _, length, width = layers.shape_of(hidden)
+        # XLA wants to know K, if it can be known.
+        smaller = min if isinstance(length, int) else tf.minimum
+        count = smaller(self.beam_size, length)
+        start_log_probs, starts = tf.math.top_k(
+            tf.nn.log_softmax(start_logits), count
+        )
+        states = tf.gather(hidden, starts, batch_dims=1)
+        start_parts, place_part = self._joint_parts(
+            tf.reshape(tf.transpose(states, [1, 0, 2]), [-1, width]), hidden
+        )
+        penalties = _penalties(features)
+
+        def best_ends(start_part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            logits = self._end_logits(start_part, place_part) + penalties
+            return tuple(tf.math.top_k(tf.nn.log_softmax(logits), count))
+
+        # All starts at once would take [B, K, S, 512]: gigabytes.
+        ends = tf.map_fn(
+            best_ends,
+            tf.reshape(start_parts, [count, -1, HIDDEN_SIZE]),
+            fn_output_signature=(tf.float32, tf.int32),
+            parallel_iterations=1,
+        )
+        return Beam(
+            start_log_probs,
+            starts,
+            *(tf.transpose(tensor, [1, 0, 2]) for tensor in ends),
+        )
+
+    def compute_answerable_logits(
+        self, hidden: tf.Tensor, start_logits: tf.Tensor
+    ) -> tf.Tensor:
+        """`[B]` float32, high where there is no answer.
+
+        Args:
+            hidden: `[B, S, D]`.
+            start_logits: `[B, S]`.
+        """
+        states = hidden[:, 0]
+        if self.has_answerable_hidden:
+            weights = tf.cast(tf.nn.softmax(start_logits), hidden.dtype)
+            mean = tf.matmul(weights[:, tf.newaxis], hidden)[:, 0]
+            states = layers.gelu(
+                self.answerable_hidden(tf.concat([states, mean], -1))
+            )
+        return tf.cast(self.answerable(states)[:, 0], tf.float32)
+
+    def _joint_parts(
+        self, start_states: tf.Tensor, hidden: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """What start and place add to the joint hidden layer.
+
+        The kernel's first D rows are those of the start.
+
+        Returns:
+            `[N, 512]` for N start states, `[B, S, 512]` with the bias.
+        """
+        batch, length, width = layers.shape_of(hidden)
+        kernel, bias = (
+            tf.cast(tf.convert_to_tensor(weight), hidden.dtype)
+            for weight in (self.joint_hidden.kernel, self.joint_hidden.bias)
+        )
+        flat = tf.reshape(hidden, [-1, width])
+        places = tf.nn.bias_add(tf.matmul(flat, kernel[width:]), bias)
+        return (
+            tf.matmul(start_states, kernel[:width]),
+            tf.reshape(places, [batch, length, HIDDEN_SIZE]),
+        )
+
+    def _end_logits(
+        self, start_part: tf.Tensor, place_part: tf.Tensor
+    ) -> tf.Tensor:
+        """`[B, S]` float32 for one start of each row, `[B, 512]`."""
+        states = layers.gelu(start_part[:, tf.newaxis] + place_part)
+        return _apply(self.end, states)
+
+
+def _apply(layer: layers.Linear, states: tf.Tensor) -> tf.Tensor:
+    """One number for each state, `[B, S]` float32."""
+    batch, length, width = layers.shape_of(states)
+    numbers = layer(tf.reshape(states, [-1, width]))
+    return tf.cast(tf.reshape(numbers, [batch, length]), tf.float32)
+
+
+def _penalties(features: task_heads.Tensors) -> tf.Tensor:
+    """0 at [CLS] and in the document, -1000 elsewhere, `[B, S]` float32."""
+    is_document = features["input_mask"] * features["segment_ids"]
+    is_first = tf.range(tf.shape(is_document)[1]) == 0
+    is_candidate = (is_document > 0) | is_first
+    return tf.where(is_candidate, 0.0, _PENALTY)
+
+
+def _cross_entropy(positions: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(positions, logits)

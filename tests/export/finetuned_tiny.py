@@ -1,0 +1,137 @@
+"""A tiny trial of five tasks with random weights, as training leaves it.
+
+What exports answer is compared with what the trial's own tasks read off the
+same weights.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf import finetuning_config
+from electra_tf.finetuning import encoders
+from electra_tf.finetuning import predictor as predictor_lib
+from electra_tf.finetuning import prepared as prepared_lib
+from electra_tf.finetuning import trial as trial_lib
+from electra_tf.finetuning import trial_dir
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
+
+LENGTH = 24
+TASKS = "sst2,mrpc,stsb,chunking,squad2"
+LABELS = {
+    "chunking": ("B-NP", "E-NP", "I-NP", "O", "S-NP", "S-VP"),
+}
+_WORDS = (
+    "the cat sat on mat dog table returns number of items in a cafe where who "
+    "what un ##aff ##able ##s ##ed smith ##son ' . , ! ? ( ) … 東 京 ##京 ά s "
+    "1 ##2 ##5"
+)
+VOCABULARY = vocabulary_lib.Vocabulary(
+    (*vocabulary_lib.SPECIAL_TOKENS, *_WORDS.split())
+)
+ENCODER = config.EncoderConfig(
+    vocab_size=VOCABULARY.size,
+    embedding_size=12,
+    hidden_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=32,
+    # Large, so that answers differ.
+    initializer_range=0.5,
+)
+
+
+class TinyTrial(NamedTuple):
+    """A trial's folder, and its model in this process."""
+
+    folder: pathlib.Path
+    settings: finetuning_config.FinetuningConfig
+    prepared: prepared_lib.PreparedTasks
+    model: Any
+
+    def decode(self, name: str, examples: Sequence[Any]) -> Any:
+        """What the trainer predicts for examples."""
+        task = self.prepared.tasks[name]
+        rows = task.build_rows(
+            examples,
+            tokenizer_lib.Tokenizer(VOCABULARY),
+            self.prepared.lengths[name],
+            is_training=False,
+        )
+        predictor = predictor_lib.Predictor(
+            tf.distribute.get_strategy(), self.model, 4
+        )
+        return task.decode(examples, rows, predictor.predict(name, rows))
+
+
+def build_settings(**qa: Any) -> finetuning_config.FinetuningConfig:
+    """Settings of five tasks, whose files are nowhere."""
+    options = {"max_query_length": 6, "doc_stride": 5, "beam_size": 5,
+               "n_best_size": 5, "max_answer_length": 4}  # fmt: skip
+    return finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(
+            names=TASKS, data_dir="nowhere", max_seq_length=LENGTH
+        ),
+        qa=finetuning_config.QuestionAnsweringConfig(**(options | qa)),
+    )
+
+
+def write_trial(
+    folder: pathlib.Path,
+    settings: finetuning_config.FinetuningConfig,
+    labels: dict[str, tuple[str, ...]] | None = None,
+    seed: int = 3,
+) -> TinyTrial:
+    """Makes a trial's folder, with random weights."""
+    keras.utils.set_random_seed(seed)
+    prepared = prepared_lib.PreparedTasks(
+        settings, VOCABULARY, ENCODER.max_position_embeddings, labels or LABELS
+    )
+    loaded = encoders.random_encoder(ENCODER, VOCABULARY, seed=seed)
+    model = trial_lib.build_model(settings, loaded, prepared)
+    for head in model.heads.values():
+        for variable in head.variables:
+            # Large too, and biases are not zero.
+            noise = tf.random.stateless_normal(variable.shape, [seed, 1])
+            variable.assign(variable.value + 0.3 * noise)
+    description = trial_dir.TrialDescription(
+        settings, ENCODER, prepared.labels, "tiny, checkpoint latest"
+    )
+    trial_dir.claim(folder, description, VOCABULARY)
+    weights = {f"model/{v.path}": v for v in model.trainable_variables}
+    checkpoints.save(folder, 7, weights, {}, keep=1)
+    return TinyTrial(folder, settings, prepared, model)
+
+
+def write_scores(folder: pathlib.Path, value: float) -> None:
+    """Finishes a trial: all of its tasks have this score."""
+    names = trial_dir.load(folder).settings.task_names
+    metrics = {"accuracy": "accuracy", "best_f1": "best_f1", "f1": "f1",
+               "spearman": "spearman"}  # fmt: skip
+    score = trial_dir.Score(dict.fromkeys(metrics, value), False)
+    result = trial_dir.TrialResult(
+        1, {name: {"dev": score} for name in names}, 7, "", 1.0, "cpu", {}
+    )
+    trial_dir.write_result(folder, result)
+
+
+def read_facts(export_dir: pathlib.Path) -> dict[str, Any]:
+    """What export.json holds."""
+    path = export_dir / "assets.extra" / "export.json"
+    return json.loads(path.read_text())
+
+
+def replace(settings: Any, section: str, **fields: Any) -> Any:
+    """Settings with other fields in a section."""
+    changed = dataclasses.replace(getattr(settings, section), **fields)
+    return dataclasses.replace(settings, **{section: changed})

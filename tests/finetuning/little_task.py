@@ -1,0 +1,71 @@
+"""A classification of one's own whose label follows from one word."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from electra_tf import finetuning_config
+from electra_tf.finetuning import session
+
+GOOD, BAD = ("fine", "great"), ("poor", "awful")
+
+
+def write_files(folder: pathlib.Path) -> pathlib.Path:
+    """`train.csv`, `dev.csv`, and `test.csv` without labels."""
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = np.random.default_rng(3)
+    for split, count in (("train", 64), ("dev", 24), ("test", 8)):
+        lines = ["text,label" if split != "test" else "text"]
+        for _ in range(count):
+            label = int(generator.integers(2))
+            word = generator.choice((BAD, GOOD)[label])
+            noun = generator.choice(("cat", "dog", "table", "item"))
+            tail = " sat" * int(generator.integers(4))
+            text = f"the {word} {noun}{tail}."
+            name = ("bad", "good")[label]
+            lines.append(f"{text},{name}" if split != "test" else text)
+        (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def build_settings(
+    folder: pathlib.Path, **training: object
+) -> finetuning_config.FinetuningConfig:
+    """Settings of a short fine-tuning on these files."""
+    defaults: dict[str, object] = {
+        "num_train_epochs": 3.0,
+        "train_batch_size": 8,
+        "eval_batch_size": 8,
+        "deterministic": False,
+        "log_steps": 8,
+        "steps_per_loop": 4,
+        "save_checkpoints_steps": 5,
+    }
+    return finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names="own"),
+        own=finetuning_config.OwnTaskConfig(
+            train_file=str(folder / "train.csv"),
+            dev_file=str(folder / "dev.csv"),
+            test_file=str(folder / "test.csv"),
+        ),
+        optimizer=finetuning_config.FinetuningOptimizerConfig(
+            learning_rate=5e-3, layerwise_lr_decay=0.9
+        ),
+        training=finetuning_config.FinetuningTrainingConfig(
+            **(defaults | training)  # type: ignore[arg-type]
+        ),
+    )
+
+
+def build_request(
+    data: pathlib.Path,
+    pretrained_dir: pathlib.Path,
+    output_dir: pathlib.Path,
+    training: dict[str, object] | None = None,
+    **options: object,
+) -> session.Request:
+    """What a fine-tuning of the little task is asked for."""
+    settings = build_settings(data, **(training or {}))
+    request = session.Request(settings, output_dir, pretrained_dir)
+    return dataclasses.replace(request, **options)  # type: ignore[arg-type]

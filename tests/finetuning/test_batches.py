@@ -1,0 +1,162 @@
+"""Which rows a step takes, and how they are padded."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.finetuning import batches
+from electra_tf.finetuning import rows as rows_lib
+from electra_tf.modeling import task_heads
+
+LABEL = {"label": task_heads.Column()}
+TAGS = {"tags": task_heads.Column(is_ragged=True)}
+
+
+def _rows(lengths, start=10, **columns):
+    ids = [np.arange(start, start + n) for n in lengths]
+    return rows_lib.Rows(
+        rows_lib.Ragged.of(ids),
+        segment_starts=np.array(lengths, np.int32),
+        examples=np.arange(len(lengths), dtype=np.int32),
+        **columns,
+    )
+
+
+def test_a_batch_is_padded_and_its_masks_follow_from_the_lengths():
+    rows = rows_lib.Rows(
+        rows_lib.Ragged.of([[2, 7, 3], [2, 8, 3, 9, 3]]),
+        segment_starts=np.array([3, 3], np.int32),
+        examples=np.array([0, 1], np.int32),
+        columns={"label": np.array([1, 0], np.int32)},
+    )
+    table = batches.RowTable({"cola": rows}, {"cola": LABEL})
+    batch = table.batch(tf.constant([1, 0]), 6)
+    assert batch["input_ids"].numpy().tolist() == [
+        [2, 8, 3, 9, 3, 0],
+        [2, 7, 3, 0, 0, 0],
+    ]
+    assert batch["input_mask"].numpy().sum(1).tolist() == [5, 3]
+    assert batch["segment_ids"].numpy().tolist() == [
+        [0, 0, 0, 1, 1, 0],
+        [0, 0, 0, 0, 0, 0],
+    ]
+    assert batch["cola/label"].numpy().tolist() == [0, 1]
+    assert {t.dtype for t in batch.values()} == {tf.int32}
+
+
+def test_rows_of_another_task_have_zeros_or_nothing():
+    one = _rows([3, 4], columns={"label": np.array([5, 6], np.int32)})
+    two = _rows([2], ragged={"tags": rows_lib.Ragged.of([[7, 8]])})
+    table = batches.RowTable(
+        {"one": one, "two": two}, {"one": LABEL, "two": TAGS}
+    )
+    batch = table.batch(tf.constant([2, 1, 0]), 8)
+    assert batch["task_id"].numpy().tolist() == [1, 0, 0]
+    assert batch["one/label"].numpy().tolist() == [0, 6, 5]
+    assert batch["two/tags"].numpy().tolist() == [[7, 8], [0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("is_grouped", [True, False])
+def test_every_row_comes_once_an_epoch(is_grouped):
+    lengths = np.random.default_rng(0).integers(3, 60, size=70)
+    order = batches.order_for_training(lengths, 7, 30, 1, is_grouped)
+    assert order.rows.shape == (30, 7)
+    for epoch in range(3):
+        rows = order.rows[10 * epoch : 10 * (epoch + 1)]
+        if not is_grouped:
+            assert sorted(rows.ravel()) == list(range(70))
+    # A window of the grouping holds all three epochs.
+    assert np.bincount(order.rows.ravel()).tolist() == [3] * 70
+
+
+def test_rows_of_a_batch_have_nearly_one_length():
+    lengths = np.random.default_rng(0).integers(3, 120, size=4096)
+    grouped, mixed = (
+        batches.order_for_training(lengths, 32, 128, 1, is_grouped)
+        for is_grouped in (True, False)
+    )
+    tokens = lengths.sum()
+    assert (grouped.lengths * 32).sum() < 1.1 * tokens
+    assert (mixed.lengths * 32).sum() > 1.8 * tokens
+    # Long and short batches are mixed: their order is not that of lengths.
+    first, second = np.split(grouped.lengths, 2)
+    assert abs(first.mean() - second.mean()) < 8
+
+
+def test_the_order_follows_the_seed():
+    lengths = np.full(50, 8)
+    one, same, other = (
+        batches.order_for_training(lengths, 5, 20, seed).rows.tolist()
+        for seed in (1, 1, 2)
+    )
+    assert one == same != other
+
+
+def test_batches_are_as_long_as_their_longest_row_rounded_up():
+    order = batches.order_for_prediction(np.array([9, 3, 8, 17]), 2)
+    assert order.rows.tolist() == [[1, 2], [0, 3]]
+    assert order.lengths.tolist() == [8, 24]
+
+
+def test_the_last_batch_of_a_prediction_is_filled_up():
+    order = batches.order_for_prediction(np.array([5, 4, 6]), 2)
+    assert order.rows.tolist() == [[1, 0], [2, 2]]
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "epochs", "steps"),
+    [(100, 3.0, 9), (99, 1.0, 3), (31, 1.0, 1), (20, 3.0, 2), (64, 0.5, 1)],
+)
+def test_steps_are_whole_batches_of_an_epoch_times_epochs(
+    num_rows, epochs, steps
+):
+    assert batches.num_steps(num_rows, 32, epochs) == steps
+
+
+def _context(pipelines, pipeline, replicas):
+    return tf.distribute.InputContext(
+        num_input_pipelines=pipelines,
+        input_pipeline_id=pipeline,
+        num_replicas_in_sync=replicas,
+    )
+
+
+def test_replicas_share_the_rows_of_a_global_batch():
+    rows = _rows([3, 9, 4, 5, 6, 3, 8, 4], columns={"label": np.arange(8)})
+    table = batches.RowTable({"cola": rows}, {"cola": LABEL})
+    order = batches.order_for_training(table.row_lengths, 4, 4, 1)
+
+    def labels(context, first_step=0):
+        dataset = batches.build_training_dataset(
+            table, order, first_step, context
+        )
+        return [b["cola/label"].numpy().tolist() for b in dataset]
+
+    alone = labels(None)
+    assert alone == order.rows.tolist()
+    # Two replicas of one worker take turns.
+    local = labels(_context(1, 0, 2))
+    assert [
+        a + b for a, b in zip(local[::2], local[1::2], strict=True)
+    ] == alone
+    # Two workers with one replica each.
+    first, second = (labels(_context(2, place, 2)) for place in (0, 1))
+    assert [a + b for a, b in zip(first, second, strict=True)] == alone
+    assert labels(_context(1, 0, 2), first_step=3) == local[6:]
+
+
+def test_rows_can_be_padded_to_one_length():
+    rows = _rows([3, 9], columns={"label": np.arange(2)})
+    table = batches.RowTable({"cola": rows}, {"cola": LABEL})
+    order = batches.order_for_training(table.row_lengths, 2, 3, 1)
+    dataset = batches.build_training_dataset(table, order, 0, None, 16)
+    assert {b["input_ids"].shape[1] for b in dataset} == {16}
+    assert dataset.element_spec["input_ids"].shape == [2, 16]
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused():
+    rows = _rows([3, 9, 4], columns={"label": np.arange(3)})
+    table = batches.RowTable({"cola": rows}, {"cola": LABEL})
+    order = batches.order_for_training(table.row_lengths, 3, 1, 1)
+    with pytest.raises(ValueError, match=r"multiple of the replicas.*3 and 2"):
+        batches.build_training_dataset(table, order, 0, _context(1, 0, 2))

@@ -1,0 +1,193 @@
+"""The whole of a fine-tuning: trials, a table, predictions."""
+
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from electra_tf import config_sections
+from electra_tf.finetuning import finetune
+from electra_tf.finetuning import results
+from electra_tf.finetuning import session
+from tests.finetuning import little_task
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return little_task.write_files(tmp_path_factory.mktemp("little") / "data")
+
+
+@pytest.fixture(scope="module")
+def done(data, pretrained_dir, tmp_path_factory):
+    output = tmp_path_factory.mktemp("finetuned") / "out"
+    request = little_task.build_request(
+        data,
+        pretrained_dir,
+        output,
+        num_trials=2,
+        actions=("train", "eval", "predict"),
+    )
+    return request, finetune.finetune(request)
+
+
+def test_trials_differ_by_their_seed_alone(done):
+    request, summary = done
+    assert [trial.seed for trial in summary.trials] == [1, 2]
+    first, second = (
+        json.loads((request.folder(n) / "config.json").read_text())
+        for n in (1, 2)
+    )
+    first["settings"]["training"].pop("seed")
+    second["settings"]["training"].pop("seed")
+    assert first == second
+    numbers = summary.scores["own"]["dev"]["accuracy"]
+    assert len(numbers.values) == 2 and numbers.best > 85
+
+
+def test_predictions_are_those_of_the_best_trial(done, data):
+    request, summary = done
+    folder = request.output_dir / "predictions" / "own"
+    assert {path.name for path in folder.iterdir()} == {
+        "dev_predictions.tsv", "dev_confusion.png", "test_predictions.tsv",
+    }  # fmt: skip
+    with (folder / "dev_predictions.tsv").open() as file:
+        predicted = [
+            row["label"] for row in csv.DictReader(file, delimiter="\t")
+        ]
+    with (data / "dev.csv").open() as file:
+        gold = [row["label"] for row in csv.DictReader(file)]
+    right = sum(p == g for p, g in zip(predicted, gold, strict=True))
+    best = summary.scores["own"]["dev"]["accuracy"].best
+    assert 100 * right / len(gold) == pytest.approx(best)
+
+
+def test_scores_can_be_made_again_from_what_was_trained(done):
+    request, summary = done
+    again = finetune.finetune(
+        little_task.build_request(
+            pathlib.Path(request.settings.own.train_file).parent,
+            None,
+            request.output_dir,
+            num_trials=2,
+            actions=("eval",),
+        )
+    )
+    assert again.scores == summary.scores
+
+
+def test_a_finished_fine_tuning_is_only_read(done):
+    request, summary = done
+    before = (request.folder(1) / "results.json").stat().st_mtime_ns
+    assert finetune.finetune(request).scores == summary.scores
+    assert (request.folder(1) / "results.json").stat().st_mtime_ns == before
+
+
+def test_a_split_that_was_asked_for_must_have_a_file(done):
+    request, _ = done
+    import dataclasses
+
+    own = dataclasses.replace(request.settings.own, test_file="/nowhere.csv")
+    settings = dataclasses.replace(request.settings, own=own)
+    moved = dataclasses.replace(
+        request, settings=settings, actions=("predict",), splits=("test",)
+    )
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.csv"):
+        finetune.finetune(moved)
+    with pytest.raises(ValueError, match="splits of own"):
+        finetune.predict(dataclasses.replace(moved, splits=("tset",)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"actions": ("trian",)}, "--do"),
+        ({"num_trials": 0}, "num_trials"),
+        ({"pretrained_dir": None}, "--pretrained_dir"),
+        ({"num_parallel": 2, "training": {"strategy": "mirrored"}}, "one_dev"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    data, pretrained_dir, tmp_path, options, message
+):
+    options = {"training": {}, "pretrained_dir": pretrained_dir} | options
+    with pytest.raises(config_sections.ConfigError, match=message):
+        little_task.build_request(
+            data,
+            options.pop("pretrained_dir"),
+            tmp_path,
+            options.pop("training"),
+            **options,
+        )
+
+
+@pytest.mark.slow
+def test_trials_side_by_side_are_those_one_after_another(
+    done, data, pretrained_dir, tmp_path
+):
+    request = little_task.build_request(
+        data, pretrained_dir, tmp_path / "out", num_trials=2, num_parallel=2
+    )
+    summary = finetune.finetune(request)
+    assert summary.scores == done[1].scores
+    logs = sorted((tmp_path / "out" / "logs").iterdir())
+    assert [log.name for log in logs] == ["trial_01.txt", "trial_02.txt"]
+
+
+@pytest.mark.slow
+def test_a_trial_that_fails_is_named_with_its_log(
+    data, pretrained_dir, tmp_path
+):
+    files = little_task.write_files(tmp_path / "data")
+    (files / "dev.csv").write_text("text,label\nthe cat,ugly\n")
+    request = little_task.build_request(
+        files, pretrained_dir, tmp_path / "out", num_trials=2, num_parallel=2
+    )
+    with pytest.raises(ValueError, match=r"2 of 2 trials failed.*'ugly'"):
+        finetune.finetune(request)
+
+
+def _run_script(*flags):
+    command = [sys.executable, "scripts/run_finetuning.py", *flags]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--config.own.label_colum=x"], "own.label_column"),
+        (["--config.own.kind=clasification"], "classification, regression"),
+        (["--config.task.names=sts3"], "'sts3'"),
+        (["--config.own.train_file=/nowhere.csv"], "nowhere.csv"),
+    ],
+)
+def test_mistakes_on_the_command_line_get_one_line(
+    pretrained_dir, tmp_path, flags, message
+):
+    done = _run_script(
+        "--config=configs/finetune/own.py",
+        f"--pretrained_dir={pretrained_dir}",
+        f"--output_dir={tmp_path / 'out'}",
+        *flags,
+    )
+    assert done.returncode in (1, 2)
+    lines = done.stderr.strip().splitlines()
+    assert lines[-1].startswith("error: ") and message in lines[-1]
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_session_names_what_is_missing(data, tmp_path):
+    request = little_task.build_request(
+        data, None, tmp_path / "out", actions=("eval",)
+    )
+    with pytest.raises(FileNotFoundError, match="finished trial"):
+        finetune.finetune(request)
+    with pytest.raises(FileNotFoundError, match="finished trial"):
+        results.read_trials(tmp_path / "out")
+    with pytest.raises(ValueError, match="No trial in"):
+        session.Session(request).load(1)

@@ -1,0 +1,213 @@
+"""One encoder, several heads: every row counts for its own task alone."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import finetuning_config
+from electra_tf.finetuning import model as model_lib
+from electra_tf.finetuning import optimizer as optimizer_lib
+from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import task_heads
+from tests import tiny
+
+SETTINGS = tiny.build_settings().encoder
+
+
+def _build(settings=SETTINGS, **options):
+    import dataclasses
+
+    import keras
+
+    keras.utils.set_random_seed(3)
+    settings = dataclasses.replace(
+        settings, vocab_size=50, initializer_range=0.2
+    )
+    encoder = encoder_lib.build_encoder(settings, "electra")
+    heads = {
+        "mood": task_heads.ClassificationHead(3, seed=1, name="mood"),
+        "score": task_heads.RegressionHead(seed=2, name="score"),
+        "tags": task_heads.TaggingHead(4, seed=3, name="tags"),
+    }
+    with keras.name_scope("task_specific"):
+        for head in heads.values():
+            head.build((None, None, settings.hidden_size))
+    return model_lib.FinetuningModel(encoder, heads, **options)
+
+
+def _features(task_ids):
+    count = len(task_ids)
+    generator = np.random.default_rng(1)
+    ids = generator.integers(5, 50, (count, 8))
+    return {
+        "input_ids": tf.constant(ids, tf.int32),
+        "input_mask": tf.ones([count, 8], tf.int32),
+        "segment_ids": tf.zeros([count, 8], tf.int32),
+        "task_id": tf.constant(task_ids, tf.int32),
+        "mood/label": tf.constant(generator.integers(0, 3, count), tf.int32),
+        "score/target": tf.constant(generator.random(count), tf.float32),
+        "tags/word_positions": tf.tile([[1, 3, 4]], [count, 1]),
+        "tags/tags": tf.constant(
+            generator.integers(0, 4, (count, 3)), tf.int32
+        ),
+        "tags/tag_weights": tf.tile([[1.0, 1.0, 0.0]], [count, 1]),
+    }
+
+
+def test_variables_have_the_original_names():
+    paths = {v.path for v in _build().trainable_variables}
+    assert {
+        "task_specific/mood/dense/kernel",
+        "task_specific/score/dense/bias",
+        "task_specific/tags/dense/kernel",
+    } <= paths
+    assert len(paths) == len(_build().trainable_variables)
+
+
+def test_the_loss_is_the_sum_of_each_rows_own_loss():
+    model, features = _build(), _features([0, 1, 2, 0, 3])
+    hidden = model.encode(features, None)
+    logits = model.heads["mood"].predict(hidden, {})["logits"]
+    own = tf.nn.softmax(logits).numpy()
+    labels = features["mood/label"].numpy()
+    mood = -np.log(own[np.arange(5), labels])
+    number = model.heads["score"].predict(hidden, {})["prediction"].numpy()
+    score = (number - features["score/target"].numpy()) ** 2
+    tags = model.heads["tags"].predict(
+        hidden, {"word_positions": features["tags/word_positions"]}
+    )["logits"]
+    tags = tf.nn.log_softmax(tags).numpy()[2]
+    chosen = features["tags/tags"].numpy()[2, :2]
+    tag_loss = -tags[[0, 1], chosen].sum()
+
+    losses = model.compute_task_losses(features, None).numpy()
+    np.testing.assert_allclose(losses[[0, 3], 0], mood[[0, 3]], rtol=1e-5)
+    np.testing.assert_allclose(losses[1, 1], score[1], rtol=1e-4)
+    np.testing.assert_allclose(losses[2, 2], tag_loss, rtol=1e-5)
+    assert np.count_nonzero(losses) == 4  # the last row is of no task
+    sums = model.compute_losses(features, None)
+    np.testing.assert_allclose(sums.losses["loss"], losses.sum(), rtol=1e-6)
+    assert sums.statistics["rows"].numpy().tolist() == [2, 1, 1]
+    total = model._total_loss(sums.losses, {})
+    np.testing.assert_allclose(total, losses.sum(), rtol=1e-6)
+
+
+def test_rows_of_one_task_do_not_move_the_head_of_another():
+    model, features = _build(), _features([0, 0, 0, 0])
+    model.optimizer = optimizer_lib.build_optimizer(
+        finetuning_config.FinetuningOptimizerConfig(
+            learning_rate=0.1, weight_decay_rate=0.0, warmup_proportion=0.0
+        ),
+        num_steps=4,
+        num_layers=2,
+    )
+    model.optimizer.build(model.trainable_variables)
+    before = {v.path: v.numpy() for v in model.trainable_variables}
+    model.training_step(features)
+    moved = {
+        v.path
+        for v in model.trainable_variables
+        if not np.array_equal(v.numpy(), before[v.path])
+    }
+    heads = {path for path in moved if path.startswith("task_specific")}
+    assert heads == {
+        "task_specific/mood/dense/kernel",
+        "task_specific/mood/dense/bias",
+    }
+    assert any(path.startswith("electra/encoder/layer_0") for path in moved)
+
+
+def test_two_micro_batches_are_one_batch():
+    weights = []
+    for count in (1, 2):
+        model = _build(num_micro_batches=count)
+        model.optimizer = optimizer_lib.build_optimizer(
+            finetuning_config.FinetuningOptimizerConfig(warmup_proportion=0.0),
+            num_steps=4,
+            num_layers=2,
+        )
+        model.optimizer.build(model.trainable_variables)
+        # Without a dropout seed there is no noise to differ by.
+        plain = model.compute_losses
+        model.compute_losses = lambda part, seed, plain=plain: plain(part, None)
+        features = _features([0, 1, 2, 0])
+        statistics = model.training_step(features)
+        assert statistics["rows"].numpy().tolist() == [2, 1, 1]
+        weights.append([v.numpy() for v in model.trainable_variables])
+    for one, two in zip(*weights, strict=True):
+        np.testing.assert_allclose(one, two, atol=2e-6)
+
+
+def test_dropout_reaches_the_encoder_and_the_heads():
+    model = _build(tiny.with_dropout(tiny.build_settings()).encoder)
+    features = _features([0, 1, 2, 0])
+    seed = tf.constant([1, 1024], tf.int64)
+    losses = [
+        model.compute_task_losses(features, s).numpy()
+        for s in (None, seed, seed, seed + tf.constant([0, 1024], tf.int64))
+    ]
+    np.testing.assert_array_equal(losses[1], losses[2])
+    assert not np.allclose(losses[0], losses[1])
+    assert not np.allclose(losses[1], losses[3])
+    hidden = model.encode(features, None)
+    own = {"label": features["mood/label"]}
+    head = model.heads["mood"]
+    with_dropout = head.compute_losses(hidden, own, seed).numpy()
+    assert not np.allclose(
+        with_dropout, head.compute_losses(hidden, own, None).numpy()
+    )
+
+
+@pytest.mark.parametrize("task_ids", [[0, 1, 2, 0], [0, 0, 0, 0]])
+def test_losses_are_reported_per_row_and_task(task_ids):
+    model = _build()
+    sums = model.compute_losses(_features(task_ids), None).statistics
+    metrics = model.summarize({k: v.numpy() for k, v in sums.items()})
+    losses = sums["loss"].numpy()
+    assert metrics["loss"] == pytest.approx(losses.sum() / 4, rel=1e-6)
+    counts = [task_ids.count(n) for n in range(3)]
+    for name, loss, count in zip(
+        ("mood", "score", "tags"), losses, counts, strict=True
+    ):
+        expected = loss / count if count else 0.0
+        assert metrics[f"{name}_loss"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_rates_fall_by_depth_as_in_the_original():
+    model = _build()
+    optimizer = optimizer_lib.build_optimizer(
+        finetuning_config.FinetuningOptimizerConfig(layerwise_lr_decay=0.5),
+        num_steps=10,
+        num_layers=2,
+    )
+    optimizer.build(model.trainable_variables)
+    rates = dict(
+        zip(
+            (v.path for v in model.trainable_variables),
+            optimizer.rate_multipliers,
+            strict=True,
+        )
+    )
+    exponents = {
+        "electra/embeddings/": 4,
+        "electra/embeddings_project/": 4,
+        "electra/encoder/layer_0/": 3,
+        "electra/encoder/layer_1/": 2,
+        "task_specific/": 0,
+    }
+    for path, rate in rates.items():
+        (key,) = [key for key in exponents if path.startswith(key)]
+        assert rate == 0.5 ** exponents[key], path
+
+
+def test_contiguous_rates_leave_no_step_out():
+    model = _build()
+    optimizer = optimizer_lib.build_optimizer(
+        finetuning_config.FinetuningOptimizerConfig(
+            layerwise_lr_decay=0.5, contiguous_lr_decay=True
+        ),
+        num_steps=10,
+        num_layers=2,
+    )
+    optimizer.build(model.trainable_variables)
+    assert sorted(set(optimizer.rate_multipliers)) == [0.125, 0.25, 0.5, 1.0]

@@ -1,0 +1,97 @@
+"""Scores of several trials become one table, and say what went wrong."""
+
+import json
+
+import pytest
+
+from electra_tf import finetuning_config
+from electra_tf.finetuning import results
+from electra_tf.finetuning import trial_dir
+
+
+def _write_trial(folder, number, accuracy, is_degenerate=False, **others):
+    path = folder / f"trial_{number:02d}"
+    path.mkdir(parents=True)
+    score = trial_dir.Score({"f1": 50.0, "accuracy": accuracy}, is_degenerate)
+    trial_dir.write_result(
+        path,
+        trial_dir.TrialResult(
+            seed=number,
+            scores={"mood": {"dev": score, **others}},
+            num_steps=3,
+            origin="31 of 31",
+            seconds=1.5,
+            device="1 x CPU",
+            versions={"tensorflow": "2.20.0"},
+        ),
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number, accuracy in enumerate((80.0, 84.0, 90.0, 50.0), 1):
+        _write_trial(tmp_path, number, accuracy, accuracy == 50.0)
+    return tmp_path
+
+
+METRICS = {"mood": "accuracy"}
+
+
+def test_median_mean_spread_and_best_are_those_of_the_trials(folder):
+    scores = results.summarize(folder, METRICS).scores["mood"]["dev"]
+    assert list(scores) == ["accuracy", "f1"]
+    numbers = scores["accuracy"]
+    assert numbers.values == (80.0, 84.0, 90.0, 50.0)
+    assert (numbers.median, numbers.mean) == (82.0, 76.0)
+    assert numbers.spread == pytest.approx(17.8138, abs=1e-4)
+    assert (numbers.best, numbers.worst) == (90.0, 50.0)
+    assert numbers.degenerate == (3,)
+
+
+def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
+    lines = results.format_table(results.summarize(folder, METRICS)).split("\n")
+    assert lines[0].split() == [
+        "task", "split", "metric", "median", "mean", "sd", "best", "trials",
+    ]  # fmt: skip
+    assert lines[1].split() == [
+        "mood", "dev", "accuracy", "82.00", "76.00", "17.81", "90.00",
+        "80.00", "84.00", "90.00", "50.00*",
+    ]  # fmt: skip
+    assert lines[2].split()[2] == "f1"
+    assert lines[3].startswith("* The model says the same of every example")
+    starts = {line.index(cell) for line, cell in zip(
+        lines[:3], ("trials", "80.00 84.00", "50.00 50.00"), strict=True
+    )}  # fmt: skip
+    assert len(starts) == 1
+
+
+def test_files_hold_the_settings_and_every_trial(folder):
+    settings = finetuning_config.FinetuningConfig()
+    summary = results.summarize(folder, METRICS)
+    results.write(folder, summary, settings)
+    content = json.loads((folder / "results.json").read_text())
+    assert content["settings"]["training"]["train_batch_size"] == 32
+    assert [trial["seed"] for trial in content["trials"]] == [1, 2, 3, 4]
+    best = content["scores"]["mood"]["dev"]["accuracy"]["best"]
+    assert best == 90.0
+    table = (folder / "results.txt").read_text()
+    assert table == results.format_table(summary) + "\n"
+
+
+def test_the_best_trial_is_that_of_the_deciding_metric(folder):
+    assert results.best_trial(folder, METRICS) == 3
+    assert results.best_trial(folder, {"mood": "f1"}) == 1
+
+
+def test_a_single_trial_has_no_spread(tmp_path):
+    _write_trial(tmp_path, 7, 61.5)
+    numbers = results.summarize(tmp_path, METRICS).scores["mood"]["dev"]
+    assert numbers["accuracy"].spread == 0.0
+    assert numbers["accuracy"].median == 61.5
+    assert results.best_trial(tmp_path, METRICS) == 7
+
+
+def test_a_folder_without_a_finished_trial_is_refused(tmp_path):
+    (tmp_path / "trial_01").mkdir()
+    with pytest.raises(FileNotFoundError, match="finished trial"):
+        results.summarize(tmp_path, METRICS)

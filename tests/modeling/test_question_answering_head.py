@@ -1,0 +1,267 @@
+"""The head of question answering."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.modeling import layers
+from electra_tf.modeling import question_answering_head
+
+BATCH, LENGTH, WIDTH = 3, 12, 6
+LENGTHS = np.array([12, 9, 7])
+
+
+def _build(**options):
+    with keras.name_scope("task_specific"):
+        head = question_answering_head.QuestionAnsweringHead(
+            seed=3, name="squad2", **options
+        )
+        head.build((None, None, WIDTH))
+    for number, variable in enumerate(head.weights):
+        if variable.name == "bias":
+            variable.assign(0.1 + number * np.ones(variable.shape))
+    return head
+
+
+@pytest.fixture
+def hidden():
+    return tf.random.stateless_normal([BATCH, LENGTH, WIDTH], [1, 2])
+
+
+@pytest.fixture
+def features():
+    places = np.arange(LENGTH)
+    mask = places < LENGTHS[:, np.newaxis]
+    columns = {
+        "input_mask": mask,
+        "segment_ids": mask & (places >= 4),
+        "start_position": np.array([5, 0, 4]),
+        "end_position": np.array([7, 0, 4]),
+        "is_impossible": np.array([0, 1, 0]),
+    }
+    return {name: tf.constant(c, tf.int32) for name, c in columns.items()}
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, ["dense", "qa_hidden", "dense_1", "dense_2", "dense_3"]),
+        (
+            {"answerable_uses_start_logits": False},
+            ["dense", "qa_hidden", "dense_1", "dense_2"],
+        ),
+        (
+            {"answerable_classifier": False},
+            ["dense", "qa_hidden", "dense_1"],
+        ),
+        (
+            {"joint_prediction": False},
+            ["dense", "dense_1", "dense_2", "dense_3"],
+        ),
+    ],
+)
+def test_variables_are_numbered_as_in_checkpoints(options, names):
+    paths = [variable.path for variable in _build(**options).weights]
+    expected = [
+        f"task_specific/squad2/{name}/{kind}"
+        for name in names
+        for kind in ("kernel", "bias")
+    ]
+    assert paths == expected
+
+
+def test_the_two_parts_of_the_joint_layer_are_one_on_both(hidden, features):
+    head = _build()
+    starts = features["start_position"]
+    found = head.compute_end_logits(hidden, features, starts)
+    gold = tf.gather(hidden, starts, batch_dims=1)[:, tf.newaxis]
+    both = tf.concat([tf.broadcast_to(gold, hidden.shape), hidden], -1)
+    states = layers.gelu(
+        tf.tensordot(both, head.joint_hidden.kernel.value, 1)
+        + head.joint_hidden.bias.value
+    )
+    expected = tf.tensordot(states, head.end.kernel.value, 1)[..., 0]
+    expected += head.end.bias.value
+    inside = np.arange(LENGTH) >= 4
+    inside = (inside & (np.arange(LENGTH) < LENGTHS[:, np.newaxis])) | (
+        np.arange(LENGTH) == 0
+    )
+    np.testing.assert_allclose(found[inside], expected[inside], atol=1e-5)
+    np.testing.assert_allclose(
+        found[~inside], expected[~inside] - 1000, atol=1e-3
+    )
+
+
+def test_every_start_of_the_beam_has_the_ends_it_would_have_alone(
+    hidden, features
+):
+    head = _build(beam_size=4)
+    outputs = head.predict(hidden, features)
+    assert outputs["end_top_index"].shape == (BATCH, 4, 4)
+    for k in range(4):
+        starts = outputs["start_top_index"][:, k]
+        logits = head.compute_end_logits(hidden, features, starts)
+        values, indices = tf.math.top_k(tf.nn.log_softmax(logits), 4)
+        np.testing.assert_allclose(
+            outputs["end_top_log_probs"][:, k], values, atol=1e-5
+        )
+        np.testing.assert_array_equal(outputs["end_top_index"][:, k], indices)
+
+
+def test_starts_are_sorted_and_in_the_document(hidden, features):
+    outputs = _build(beam_size=4).predict(hidden, features)
+    log_probs = outputs["start_top_log_probs"].numpy()
+    assert np.all(np.diff(log_probs) <= 0)
+    starts = outputs["start_top_index"].numpy()
+    assert np.all((starts == 0) | (starts >= 4))
+    assert np.all(starts < LENGTHS[:, np.newaxis])
+    np.testing.assert_allclose(
+        log_probs,
+        np.take_along_axis(
+            tf.nn.log_softmax(outputs["start_logits"]).numpy(), starts, 1
+        ),
+        atol=1e-6,
+    )
+
+
+def test_a_row_shorter_than_the_beam_has_fewer_starts(hidden, features):
+    outputs = _build(beam_size=50).predict(hidden, features)
+    assert outputs["start_top_index"].shape == (BATCH, LENGTH)
+    assert outputs["end_top_index"].shape == (BATCH, LENGTH, LENGTH)
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_the_loss_is_the_mean_of_start_and_end_and_some_of_the_classifier(
+    hidden, features, is_joint
+):
+    head = _build(joint_prediction=is_joint, answerable_weight=0.25)
+    starts, ends = features["start_position"], features["end_position"]
+    start_logits = head.compute_start_logits(hidden, features)
+    end_logits = head.compute_end_logits(hidden, features, starts)
+    rows = np.arange(BATCH)
+    start_losses = -tf.nn.log_softmax(start_logits).numpy()[rows, starts]
+    end_losses = -tf.nn.log_softmax(end_logits).numpy()[rows, ends]
+    logits = head.compute_answerable_logits(hidden, start_logits).numpy()
+    signs = 1 - 2 * features["is_impossible"].numpy()
+    answerable = np.log1p(np.exp(signs * logits))
+    expected = (start_losses + end_losses) / 2 + 0.25 * answerable
+    found = head.compute_losses(hidden, features, None)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_the_classifier_sees_the_states_where_answers_may_start(
+    hidden, features
+):
+    head = _build()
+    start_logits = head.compute_start_logits(hidden, features)
+    before = head.compute_answerable_logits(hidden, start_logits)
+    changed = hidden + tf.one_hot([6] * BATCH, LENGTH)[..., tf.newaxis]
+    after = head.compute_answerable_logits(changed, start_logits)
+    assert np.all(np.abs(after - before) > 1e-6)
+    simple = _build(answerable_uses_start_logits=False)
+    np.testing.assert_array_equal(
+        simple.compute_answerable_logits(changed, start_logits),
+        simple.compute_answerable_logits(hidden, start_logits),
+    )
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_padding_changes_nothing(hidden, features, is_joint):
+    head = _build(joint_prediction=is_joint, beam_size=3)
+    longer = tf.pad(hidden, [[0, 0], [0, 5], [0, 0]], constant_values=2.0)
+    padded = {
+        name: tf.pad(column, [[0, 0], [0, 5]])
+        if len(column.shape) == 2
+        else column
+        for name, column in features.items()
+    }
+    np.testing.assert_allclose(
+        head.compute_losses(longer, padded, None),
+        head.compute_losses(hidden, features, None),
+        atol=1e-5,
+    )
+    outputs = head.predict(hidden, features)
+    for name, tensor in head.predict(longer, padded).items():
+        if name in head.padded_outputs:
+            tensor = tensor[:, :LENGTH]
+        np.testing.assert_allclose(tensor, outputs[name], atol=1e-5)
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_outputs_are_declared(hidden, features, is_joint):
+    head = _build(joint_prediction=is_joint, answerable_classifier=False)
+    outputs = head.predict(hidden, features)
+    padded = {n for n, t in outputs.items() if t.shape == (BATCH, LENGTH)}
+    assert set(head.padded_outputs) <= set(outputs)
+    if not is_joint:
+        assert padded == set(head.padded_outputs)
+    assert "answerable_logit" not in outputs
+
+
+def test_shapes_may_be_unknown(hidden, features):
+    head = _build(beam_size=3)
+    specification = (
+        tf.TensorSpec([None, None, WIDTH]),
+        {n: tf.TensorSpec([None] * len(t.shape), tf.int32)
+         for n, t in features.items()},
+    )  # fmt: skip
+    dynamic = tf.function(head.predict, input_signature=specification)
+    found = dynamic(hidden, features)
+    for name, tensor in head.predict(hidden, features).items():
+        np.testing.assert_allclose(found[name], tensor, atol=1e-5)
+
+
+def test_xla_compiles_the_loss(hidden, features):
+    head = _build()
+    compiled = tf.function(head.compute_losses, jit_compile=True)
+    np.testing.assert_allclose(
+        compiled(hidden, features, None),
+        head.compute_losses(hidden, features, None),
+        atol=1e-5,
+    )
+
+
+@pytest.mark.slow
+def test_xla_compiles_the_beam(hidden, features):
+    head = _build(beam_size=3)
+    found = tf.function(head.predict, jit_compile=True)(hidden, features)
+    for name, tensor in head.predict(hidden, features).items():
+        np.testing.assert_allclose(found[name], tensor, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_in_mixed_precision_losses_stay_float32(hidden, features, is_joint):
+    exact = _build(joint_prediction=is_joint)
+    mixed = _build(joint_prediction=is_joint, dtype="mixed_bfloat16")
+    for variable, value in zip(mixed.weights, exact.weights, strict=True):
+        assert variable.dtype == "float32"
+        variable.assign(value)
+    half = tf.cast(hidden, tf.bfloat16)
+    losses = mixed.compute_losses(half, features, None)
+    assert losses.dtype == tf.float32
+    np.testing.assert_allclose(
+        losses, exact.compute_losses(hidden, features, None), rtol=0.02
+    )
+    for name, tensor in mixed.predict(half, features).items():
+        is_index = name.endswith("index")
+        assert tensor.dtype == (tf.int32 if is_index else tf.float32)
+
+
+def test_layers_of_one_size_begin_differently():
+    head = _build()
+    for first, second in (
+        (head.joint_hidden, head.answerable_hidden),
+        (head.end, head.answerable),
+    ):
+        assert first.kernel.shape == second.kernel.shape
+        assert np.any(first.kernel.numpy() != second.kernel.numpy())
+
+
+def test_gradients_reach_every_weight(hidden, features):
+    head = _build()
+    with tf.GradientTape() as tape:
+        losses = head.compute_losses(hidden, features, None)
+    values = [variable.value for variable in head.weights]
+    for gradient in tape.gradient(losses, values):
+        assert tf.reduce_any(gradient != 0)
