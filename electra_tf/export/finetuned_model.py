@@ -130,7 +130,7 @@ def _collect_facts(
     if isinstance(task, regression.RegressionTask):
         facts |= {"min_value": task.min_value, "max_value": task.max_value}
     if isinstance(task, tagging_task.TaggingTask):
-        facts["cuts_early"] = task._cuts_early
+        facts["cuts_early"] = task.cuts_early
     if isinstance(task, qa_task.QuestionAnsweringTask):
         for name in ("max_query_length", "doc_stride", "max_answer_length",
                      "qa_na_threshold"):  # fmt: skip

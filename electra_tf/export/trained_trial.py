@@ -105,7 +105,11 @@ def load_task(
         description.settings.training.seed,
         encoder.dtype_policy,
     )
-    path = _find_checkpoint(folder, checkpoint, description.settings)
+    path = (
+        trial_dir_lib.final_checkpoint(folder, description.settings)
+        if checkpoint == "latest"
+        else checkpoints.find(folder, checkpoint)
+    )
     checkpoints.load_weights(
         path, {v.path: v for v in [*encoder.variables, *head.variables]}
     )
@@ -158,7 +162,7 @@ def build_module(
     if isinstance(task, tagging_task.TaggingTask):
         return finetuned_tagging.TaggingModule(
             layers, tokenizer, labels, task.has_spans, max_length,
-            task._cuts_early,
+            task.cuts_early,
         )  # fmt: skip
     if isinstance(task, qa_task.QuestionAnsweringTask):
         return finetuned_answering.AnsweringModule(
@@ -202,14 +206,3 @@ def _choose_task(folder: pathlib.Path, names: list[str], name: str) -> str:
             f"task. Received: {received}. Give --task={names[0]}, for example."
         )
     return name
-
-
-def _find_checkpoint(
-    folder: pathlib.Path,
-    which: str,
-    settings: finetuning_config.FinetuningConfig,
-) -> pathlib.Path:
-    """The checkpoint; unless said otherwise that of the trial's scores."""
-    if which == "latest" and settings.training.early_stopping_patience:
-        which = "best" if checkpoints.best(folder) else "latest"
-    return checkpoints.find(folder, which)

@@ -11,7 +11,6 @@ from electra_tf.finetuning import prepared as prepared_lib
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.finetuning import trial_dir as trial_dir_lib
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import checkpoints
 from electra_tf.training import distribution
 from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import stopping
@@ -144,7 +143,7 @@ class Session:
             encoder = encoders.build_encoder(
                 described.encoder, settings.training.precision
             )
-        checkpoint = _final_checkpoint(folder, settings)
+        checkpoint = trial_dir_lib.final_checkpoint(folder, settings)
         loaded = encoders.LoadedEncoder(
             encoder, vocabulary, described.encoder, f"all of {checkpoint}"
         )
@@ -196,11 +195,3 @@ class Session:
             return f"random weights in the sizes of {name}"
         average = ", averaged" if request.use_average else ""
         return f"{name}, checkpoint {request.checkpoint}{average}"
-
-
-def _final_checkpoint(
-    folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
-) -> pathlib.Path:
-    is_early = settings.training.early_stopping_patience > 0
-    best = checkpoints.best(folder) if is_early else None
-    return best or checkpoints.find(folder, "latest")

@@ -15,6 +15,7 @@ from electra_tf import config
 from electra_tf import finetuning_config
 from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
 
 CONFIG_FILE = "config.json"
@@ -178,6 +179,23 @@ def read_result(folder: pathlib.Path) -> TrialResult | None:
         for task, splits in content["scores"].items()
     }
     return TrialResult(**content)
+
+
+def final_checkpoint(
+    folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
+) -> pathlib.Path:
+    """The checkpoint that a trial's scores are of.
+
+    Args:
+        folder: of the trial.
+        settings: its config; with early stopping the best one counts.
+
+    Raises:
+        FileNotFoundError: if there is none.
+    """
+    is_early = settings.training.early_stopping_patience > 0
+    best = checkpoints.best(folder) if is_early else None
+    return best or checkpoints.find(folder, "latest")
 
 
 def differences(

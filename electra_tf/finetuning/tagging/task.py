@@ -73,7 +73,7 @@ class TaggingTask(Task):
             split: functools.cache(read) for split, read in readers.items()
         }
         self._labels = tuple(labels)
-        self._cuts_early = cuts_early
+        self.cuts_early = cuts_early
 
     @functools.cached_property
     def classes(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class TaggingTask(Task):
             [example.words for example in examples],
             tokenizer,
             max_seq_length,
-            self._cuts_early,
+            self.cuts_early,
         )
         num_words = sum(len(example.words) for example in examples)
         num_missing = num_words - len(aligned.words.values)
