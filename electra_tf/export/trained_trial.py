@@ -63,11 +63,7 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
     trials = sorted(folder.glob("trial_*/" + trial_dir_lib.CONFIG_FILE))
     if not trials:
         return None
-    description = trial_dir_lib.load(trials[0].parent)
-    tasks = _prepare(trials[0].parent, description).tasks
-    number = results.best_trial(
-        folder, {name: task.metric for name, task in tasks.items()}
-    )
+    number = results.best_trial(folder)
     return folder / f"trial_{number:02d}"
 
 

@@ -130,6 +130,8 @@ def _group(
 def _with_lengths(rows: np.ndarray, row_lengths: np.ndarray) -> BatchOrder:
     longest = row_lengths[rows].max(1)
     padded = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
+    # The encoder may have no position beyond the longest row of all.
+    padded = np.minimum(padded, row_lengths.max())
     return BatchOrder(rows, padded.astype(np.int32))
 
 
@@ -143,6 +145,9 @@ class RowTable:
     Args:
         rows: task name to rows.
         columns: task name to the columns that its head declares.
+
+    Raises:
+        ValueError: if a row has a list that is longer than the row.
     """
 
     def __init__(
@@ -177,6 +182,14 @@ class RowTable:
     ) -> None:
         full_name, others = f"{task}/{name}", list(rows.items())
         if column.is_ragged:
+            own = rows[task]
+            if (own.ragged[name].lengths > own.lengths).any():
+                raise ValueError(
+                    f"The lists of column {full_name} must not be longer than "
+                    "their rows, to whose length they are padded. Received: "
+                    f"{own.ragged[name].lengths.max()} numbers. Make several "
+                    "columns of them."
+                )
             self._ragged[full_name] = _as_ragged(
                 [
                     _ragged_column(part, name, column.dtype, other == task)
@@ -205,8 +218,10 @@ class RowTable:
 
         Returns:
             `input_ids`, `input_mask`, `segment_ids` `[B, S]`, `task_id` `[B]`,
-            and all columns, `[B]` or `[B, W]`; int32 or float32.
+            and all columns, `[B]` or `[B, S]`; int32 or float32.
         """
+        # Lists have the length of the row too: one shape to compile for each.
+        shape = tf.cast(tf.stack([-1, length]), tf.int64)
         ids = tf.gather(self._ids, rows)
         places = tf.range(length)[tf.newaxis]
         counts = tf.cast(ids.row_lengths(), tf.int32)[:, tf.newaxis]
@@ -214,9 +229,7 @@ class RowTable:
         is_token = places < counts
         is_second = is_token & (places >= starts)
         batch = {
-            "input_ids": ids.to_tensor(
-                shape=tf.cast(tf.stack([-1, length]), tf.int64)
-            ),
+            "input_ids": ids.to_tensor(shape=shape),
             "input_mask": tf.cast(is_token, tf.int32),
             "segment_ids": tf.cast(is_second, tf.int32),
             "task_id": tf.gather(self._task_ids, rows),
@@ -224,7 +237,7 @@ class RowTable:
         for name, column in self._columns.items():
             batch[name] = tf.gather(column, rows)
         for name, ragged in self._ragged.items():
-            batch[name] = tf.gather(ragged, rows).to_tensor()
+            batch[name] = tf.gather(ragged, rows).to_tensor(shape=shape)
         return batch
 
 

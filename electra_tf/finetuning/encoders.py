@@ -15,6 +15,7 @@ from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import averaging
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
 
@@ -56,9 +57,12 @@ def load_encoder(
         ModelDirError: if there is no run.
         CheckpointError: unless every variable of the encoder is in the
             checkpoint with its shape (lists those that are not).
-        ValueError: if vocabulary and config differ in size.
+        ValueError: if vocabulary and config differ in size, or if the run kept
+            no average.
     """
     settings = model_dir_lib.load_settings(model_dir)
+    if use_average:
+        averaging.require_kept(settings.training.ema_decay)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
     checkpoint = checkpoints.find(model_dir, which)
     sizes = towers.resolve_vocab_size(settings.encoder, vocabulary.size)

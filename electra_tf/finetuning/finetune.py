@@ -12,13 +12,13 @@ for one by one; the last two need no pre-trained model.
 """
 
 import dataclasses
+import gc
 import pathlib
 
 from electra_tf.finetuning import parallel
 from electra_tf.finetuning import predictions as predictions_lib
 from electra_tf.finetuning import results
 from electra_tf.finetuning import session as session_lib
-from electra_tf.finetuning.tasks import catalog
 from electra_tf.training import stopping
 
 
@@ -34,19 +34,18 @@ def finetune(request: session_lib.Request) -> results.Summary | None:
         NonFiniteLossError: if a loss stops being a number.
     """
     if "train" in request.actions and request.num_parallel > 1:
-        done = parallel.run_trials(request, parallel.list_gpus())
+        done, is_chief = (
+            parallel.run_trials(request, parallel.list_gpus()),
+            True,
+        )
     else:
         session = session_lib.Session(request)
-        with stopping.StopRequest() as stop:
-            done = all(
-                session.run(number, stop)
-                for number in range(1, request.num_trials + 1)
-            )
-    if not done:
+        done, is_chief = _run_in_turn(session, request), session.is_chief
+    if not done or not is_chief:
         return None
     summary = None
     if {"train", "eval"} & set(request.actions):
-        summary = results.summarize(request.output_dir, _metrics(request))
+        summary = results.summarize(request.output_dir)
         results.write(request.output_dir, summary, request.settings)
         print(results.format_table(summary), flush=True)
     if "predict" in request.actions:
@@ -60,16 +59,27 @@ def predict(request: session_lib.Request) -> list[pathlib.Path]:
     Returns:
         The files written.
     """
-    number = results.best_trial(request.output_dir, _metrics(request))
-    trial = session_lib.Session(dataclasses.replace(request, actions=())).load(
-        number
-    )
+    number = results.best_trial(request.output_dir)
+    trial = session_lib.Session(
+        dataclasses.replace(request, actions=("predict",))
+    ).load(number)
     return predictions_lib.write(
         trial, request.output_dir / "predictions", request.splits
     )
 
 
-def _metrics(request: session_lib.Request) -> dict[str, str]:
-    """Task name to its deciding metric."""
-    tasks = catalog.build_tasks(request.settings)
-    return {task.name: task.metric for task in tasks}
+def _run_in_turn(
+    session: session_lib.Session, request: session_lib.Request
+) -> bool:
+    """Runs trials one after another; False if a signal asked to stop."""
+    numbers = list(range(1, request.num_trials + 1))
+    if "train" not in request.actions:
+        # All that there are, so that one table compares like with like.
+        numbers = sorted(results.read_trials(request.output_dir))
+    with stopping.StopRequest() as stop:
+        for number in numbers:
+            if not session.run(number, stop):
+                return False
+            # A model that has been trained is a heap of cycles.
+            gc.collect()
+    return True

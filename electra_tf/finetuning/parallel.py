@@ -7,6 +7,7 @@ and end, and the same command goes on from there.
 import multiprocessing
 import os
 import pathlib
+import signal
 import sys
 import time
 from typing import Any
@@ -18,6 +19,7 @@ from electra_tf.training import stopping
 _POLL_SECONDS = 0.5
 # Exit code of a trial that was asked to stop.
 _STOPPED = 75
+_KILLED = (-signal.SIGTERM, -signal.SIGINT)
 
 
 def list_gpus() -> list[str]:
@@ -34,8 +36,8 @@ def run_trials(request: session_lib.Request, devices: list[str]) -> bool:
 
     Args:
         request: what is asked for.
-        devices: numbers of the GPUs that the trials take in turns, as
-            `CUDA_VISIBLE_DEVICES` names them; empty where there is none.
+        devices: the GPUs, as `CUDA_VISIBLE_DEVICES` names them; a trial takes
+            the one with the fewest trials. Empty where there is none.
 
     Returns:
         False if a signal asked to stop; all is saved then.
@@ -46,6 +48,8 @@ def run_trials(request: session_lib.Request, devices: list[str]) -> bool:
     """
     waiting = list(range(1, request.num_trials + 1))
     running: dict[int, Any] = {}
+    taken: dict[int, str] = {}
+    told: set[int] = set()
     failed: list[int] = []
     is_stopped = False
     with stopping.StopRequest() as stop:
@@ -56,13 +60,21 @@ def run_trials(request: session_lib.Request, devices: list[str]) -> bool:
                 and not stop.signal_name
             ):
                 number = waiting.pop(0)
-                running[number] = _start(request, number, devices)
+                busy = [taken[other] for other in running if devices]
+                device = min(devices, key=busy.count, default="")
+                taken[number] = device
+                running[number] = _start(request, number, device)
             if stop.signal_name:
                 waiting.clear()
-                for process in running.values():
-                    process.terminate()
+                # A second signal would end them without saving.
+                for number in running.keys() - told:
+                    running[number].terminate()
+                    told.add(number)
             for number in [n for n, p in running.items() if not p.is_alive()]:
                 code = running.pop(number).exitcode
+                if number in told and code in _KILLED:
+                    # It had not got so far as to save anything.
+                    code = _STOPPED
                 is_stopped |= code == _STOPPED
                 if code not in (0, _STOPPED):
                     failed.append(number)
@@ -78,13 +90,12 @@ def run_trials(request: session_lib.Request, devices: list[str]) -> bool:
     return not (is_stopped or stop.signal_name)
 
 
-def _start(
-    request: session_lib.Request, number: int, devices: list[str]
-) -> Any:
+def _start(request: session_lib.Request, number: int, device: str) -> Any:
     environment = {}
-    if devices:
-        device = devices[(number - 1) % len(devices)]
+    if device:
         environment["CUDA_VISIBLE_DEVICES"] = device
+        # Two trials may have to share one.
+        environment["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
     log = _log_of(request, number)
     log.parent.mkdir(parents=True, exist_ok=True)
     # A forked process would inherit TensorFlow's threads, locked.

@@ -83,19 +83,27 @@ class Predictor:
     def _build(self, name: str, features: Mapping[str, tf.Tensor]) -> Any:
         """A function from each local replica's features to its outputs.
 
-        It is traced once, for batches of any length.
+        It is traced for batches of any length.
         """
-        signature = {
-            key: tf.TensorSpec([None] * value.shape.rank, value.dtype)
-            for key, value in features.items()
-        }
-        predict = tf.function(
-            lambda features: self._model.predict_task(name, features),
-            input_signature=[signature],
-            autograph=False,
-        )
+
+        def predict(own: Any) -> Any:
+            return self._model.predict_task(name, own)
+
         if self._num_local == 1:
-            return lambda features: [predict(features[0])]
+            signature = {
+                key: tf.TensorSpec([None] * value.shape.rank, value.dtype)
+                for key, value in features.items()
+            }
+            traced = tf.function(
+                predict, input_signature=[signature], autograph=False
+            )
+            return lambda features: [traced(features[0])]
+        # Values of replicas have no signature; their shapes are relaxed.
+        together = tf.function(
+            lambda values: self._strategy.run(predict, args=(values,)),
+            autograph=False,
+            reduce_retracing=True,
+        )
 
         def run(features: Any) -> Any:
             def take(context: Any) -> Any:
@@ -107,7 +115,7 @@ class Predictor:
                     take
                 )
             )
-            outputs = self._strategy.run(predict, args=(values,))
+            outputs = together(values)
             return _unpack(self._strategy, outputs, self._num_local)
 
         return run

@@ -80,9 +80,10 @@ def read_trials(
     """
     found = {}
     for folder in sorted(output_dir.glob("trial_*")):
+        number = folder.name.removeprefix("trial_")
         result = trial_dir.read_result(folder)
-        if result is not None:
-            found[int(folder.name.removeprefix("trial_"))] = result
+        if result is not None and number.isdigit():
+            found[int(number)] = result
     if not found:
         raise FileNotFoundError(
             f"{output_dir} must hold a finished trial. Received: none. Train "
@@ -91,12 +92,11 @@ def read_trials(
     return found
 
 
-def summarize(output_dir: pathlib.Path, metrics: Mapping[str, str]) -> Summary:
+def summarize(output_dir: pathlib.Path) -> Summary:
     """The scores of the finished trials of a folder.
 
-    Args:
-        output_dir: of the fine-tuning.
-        metrics: task name to its deciding metric.
+    Raises:
+        FileNotFoundError: if there is none.
     """
     trials = tuple(read_trials(output_dir).values())
     scores: dict[str, Any] = {}
@@ -106,7 +106,7 @@ def summarize(output_dir: pathlib.Path, metrics: Mapping[str, str]) -> Summary:
             own = [trial.scores[task][split] for trial in trials]
             degenerate = [i for i, s in enumerate(own) if s.is_degenerate]
             names = sorted(
-                score.metrics, key=lambda name: name != metrics[task]
+                score.metrics, key=lambda name: name != trials[0].metrics[task]
             )
             scores[task][split] = {
                 name: Numbers.of([s.metrics[name] for s in own], degenerate)
@@ -115,21 +115,20 @@ def summarize(output_dir: pathlib.Path, metrics: Mapping[str, str]) -> Summary:
     return Summary(scores, trials)
 
 
-def best_trial(output_dir: pathlib.Path, metrics: Mapping[str, str]) -> int:
+def best_trial(output_dir: pathlib.Path) -> int:
     """The number of the trial with the highest deciding score.
 
-    Of several tasks the mean decides, of several splits the first.
-
-    Args:
-        output_dir: of the fine-tuning.
-        metrics: task name to its deciding metric.
+    Of several tasks the mean decides, of several splits the first; without
+    any dev data the first trial is taken.
     """
 
     def deciding(trial: trial_dir.TrialResult) -> float:
-        return statistics.fmean(
-            next(iter(splits.values())).metrics[metrics[task]]
+        scores = [
+            next(iter(splits.values())).metrics[trial.metrics[task]]
             for task, splits in trial.scores.items()
-        )
+            if splits
+        ]
+        return statistics.fmean(scores) if scores else 0.0
 
     trials = read_trials(output_dir)
     return max(trials, key=lambda number: deciding(trials[number]))

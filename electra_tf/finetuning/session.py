@@ -1,6 +1,7 @@
 """What is asked of a fine-tuning, and the trials of one process."""
 
 import dataclasses
+import hashlib
 import pathlib
 from collections.abc import Mapping
 
@@ -59,6 +60,26 @@ class Request:
             "its sizes alone).",
         )
         config_sections.require(
+            bool(self.actions),
+            f"`--do` must name some of {', '.join(ACTIONS)}. Received: none.",
+        )
+        config_sections.require(
+            not self.is_random
+            or (self.checkpoint == "latest" and not self.use_average),
+            "Random weights come from no checkpoint. Received: --random_init "
+            "with --checkpoint or --use_average. Leave one out.",
+        )
+        config_sections.require(
+            not self.splits or "predict" in self.actions,
+            "`--splits` says what is predicted. Received: --do="
+            f"{','.join(self.actions)}. Add predict, or leave --splits out.",
+        )
+        config_sections.require(
+            self.num_parallel == 1 or "train" in self.actions,
+            "`--parallel_trials` trains. Received: --do="
+            f"{','.join(self.actions)}. Leave it out.",
+        )
+        config_sections.require(
             self.num_parallel == 1 or self.settings.training.strategy
             == "one_device",
             "Trials side by side have one device each. Received: strategy="
@@ -83,6 +104,7 @@ class Session:
         training = request.settings.training
         distribution.configure_process(training)
         self.strategy = distribution.build_strategy(training)
+        self.is_chief = distribution.is_chief(self.strategy)
         self._prepared: prepared_lib.PreparedTasks | None = None
 
     def run(self, number: int, stop: stopping.StopRequest) -> bool:
@@ -120,9 +142,9 @@ class Session:
         prepared = self._prepare(loaded.vocabulary, loaded.settings)
         folder = request.folder(number)
         description = trial_dir_lib.TrialDescription(
-            settings, loaded.settings, prepared.labels, self._source()
+            settings, loaded.settings, prepared.labels, self._source(loaded)
         )
-        if distribution.is_chief(self.strategy):
+        if self.is_chief:
             trial_dir_lib.claim(folder, description, loaded.vocabulary)
         return trial_lib.Trial(
             settings, loaded, prepared, self.strategy, folder
@@ -188,10 +210,11 @@ class Session:
             self.request.use_average,
         )
 
-    def _source(self) -> str:
-        request = self.request
-        name = request.pretrained_dir.resolve().name  # type: ignore[union-attr]
-        if request.is_random:
-            return f"random weights in the sizes of {name}"
-        average = ", averaged" if request.use_average else ""
-        return f"{name}, checkpoint {request.checkpoint}{average}"
+    def _source(self, loaded: encoders.LoadedEncoder) -> str:
+        """What the encoder starts from, wherever it lay."""
+        if self.request.is_random:
+            return "random weights"
+        digest = hashlib.sha256()
+        for variable in loaded.encoder.variables:
+            digest.update(variable.numpy().tobytes())
+        return f"weights of sha256 {digest.hexdigest()[:16]}"

@@ -21,6 +21,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from electra_tf import config_sections
 from electra_tf import finetuning_config
 from electra_tf.finetuning import batches
 from electra_tf.finetuning import encoders
@@ -145,6 +146,7 @@ class _Training:
         self.trial = trial
         self.settings = trial.settings.training
         prepared = trial.prepared
+        _look_at_dev(prepared, self.settings.eval_steps > 0)
         self.table = batches.RowTable(
             prepared.training_rows,
             {name: head.columns for name, head in trial.model.heads.items()},
@@ -245,8 +247,12 @@ class _Training:
         """What the rows are, so that a resume notices other data."""
         digest = hashlib.sha256()
         for rows in self.trial.prepared.training_rows.values():
-            digest.update(rows.ids.values.tobytes())
-            digest.update(rows.ids.splits.tobytes())
+            digest.update(rows.segment_starts.tobytes())
+            for ragged in (rows.ids, *rows.ragged.values()):
+                digest.update(ragged.values.tobytes())
+                digest.update(ragged.splits.tobytes())
+            for column in rows.columns.values():
+                digest.update(column.tobytes())
         return digest.hexdigest()
 
     def _evaluate(self, step: int) -> loop_lib.Evaluation:
@@ -320,6 +326,18 @@ class _Training:
         )
 
 
+def _look_at_dev(prepared: prepared_lib.PreparedTasks, is_needed: bool) -> None:
+    """Reads what will be scored, so that a mistake shows before training."""
+    for name, task in prepared.tasks.items():
+        config_sections.require(
+            bool(task.dev_splits) or not is_needed,
+            f"`training.eval_steps` needs dev data of {name}. Received: none. "
+            "Name its file, or set --config.training.eval_steps=0.",
+        )
+        for split in task.dev_splits:
+            prepared.examples(name, split)
+
+
 def run_trial(
     trial: Trial, stop: stopping.StopRequest
 ) -> trial_dir_lib.TrialResult | None:
@@ -342,6 +360,9 @@ def run_trial(
     result = trial_dir_lib.TrialResult(
         seed=trial.settings.training.seed,
         scores=scores,
+        metrics={
+            name: task.metric for name, task in trial.prepared.tasks.items()
+        },
         num_steps=int(trial.model.optimizer.iterations.numpy()),
         origin=trial.loaded.origin,
         seconds=round(time.monotonic() - start, 1),

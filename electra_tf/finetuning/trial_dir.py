@@ -2,7 +2,7 @@
 
 `config.json` holds what a process needs to load the model without the training
 data: settings, sizes of the encoder, labels of the tasks. A later start with
-other settings is refused unless only fields of `SAFE_TO_CHANGE` differ.
+other settings is refused unless only safe fields differ.
 """
 
 import dataclasses
@@ -22,18 +22,11 @@ CONFIG_FILE = "config.json"
 RESULT_FILE = "results.json"
 _FORMAT = 1
 
-# Fields that may differ when a trial is resumed or predicts: they change
-# neither the model nor the rows that it learns from.
-SAFE_TO_CHANGE = frozenset(
+# Fields that may differ when a trial is trained further: they change neither
+# the model nor what it learns from and is scored on.
+SAFE_TO_RESUME = frozenset(
     {
-        "task.data_dir",
-        "own.train_file",
-        "own.dev_file",
         "own.test_file",
-        "own.file_format",
-        "qa.n_best_size",
-        "qa.max_answer_length",
-        "qa.qa_na_threshold",
         "training.eval_batch_size",
         "training.strategy",
         "training.tpu",
@@ -45,6 +38,16 @@ SAFE_TO_CHANGE = frozenset(
         "training.jit_compile",
     }
 )
+# Fields that may differ when a trained trial is scored anew or predicts.
+SAFE_TO_LOAD = SAFE_TO_RESUME | {
+    "task.data_dir",
+    "own.train_file",
+    "own.dev_file",
+    "own.file_format",
+    "qa.n_best_size",
+    "qa.max_answer_length",
+    "qa.qa_na_threshold",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +87,7 @@ class TrialResult:
     Attributes:
         seed: of the trial.
         scores: task name to split to score.
+        metrics: task name to the metric that decides.
         num_steps: updates made.
         origin: where the weights came from, and how many.
         seconds: of the session that finished it, training and evaluation.
@@ -93,6 +97,7 @@ class TrialResult:
 
     seed: int
     scores: Mapping[str, Mapping[str, Score]]
+    metrics: Mapping[str, str]
     num_steps: int
     origin: str
     seconds: float
@@ -118,7 +123,11 @@ def claim(
     """
     path = folder / CONFIG_FILE
     if path.exists():
-        require_same(folder, load(folder), description)
+        if _has_begun(folder):
+            require_same(folder, load(folder), description, SAFE_TO_RESUME)
+        else:
+            # A start that failed leaves no claim.
+            path.unlink()
         model_dir_lib.require_same_vocabulary(folder, vocabulary)
     elif folder.is_dir() and any(
         atomic.PARTIAL_MARK not in child.name for child in folder.iterdir()
@@ -133,6 +142,12 @@ def claim(
     if not path.exists():
         content = {"format": _FORMAT, **dataclasses.asdict(description)}
         write_json(path, content)
+
+
+def _has_begun(folder: pathlib.Path) -> bool:
+    return (folder / RESULT_FILE).exists() or bool(
+        checkpoints.all_checkpoints(folder)
+    )
 
 
 def load(folder: pathlib.Path) -> TrialDescription:
@@ -199,11 +214,18 @@ def final_checkpoint(
 
 
 def differences(
-    old: TrialDescription, new: TrialDescription
+    old: TrialDescription,
+    new: TrialDescription,
+    safe_to_change: frozenset[str],
 ) -> dict[str, tuple[Any, Any]]:
-    """What differs and may not: name to (old, new)."""
+    """What differs and may not: name to (old, new).
+
+    Args:
+        old, new: what a trial is of, and what is asked for.
+        safe_to_change: fields of the settings that may differ.
+    """
     found = model_dir_lib.differences(
-        old.settings, new.settings, SAFE_TO_CHANGE
+        old.settings, new.settings, safe_to_change
     )
     for name in ("encoder", "labels", "source"):
         before, after = getattr(old, name), getattr(new, name)
@@ -213,15 +235,19 @@ def differences(
 
 
 def require_same(
-    folder: pathlib.Path, old: TrialDescription, new: TrialDescription
+    folder: pathlib.Path,
+    old: TrialDescription,
+    new: TrialDescription,
+    safe_to_change: frozenset[str] = SAFE_TO_LOAD,
 ) -> None:
     """Raises `ModelDirError` unless two descriptions are of one trial.
 
     Args:
         folder: of the trial, for the message.
         old, new: what it is of, and what is asked for.
+        safe_to_change: fields of the settings that may differ.
     """
-    changed = differences(old, new)
+    changed = differences(old, new, safe_to_change)
     if changed:
         listed = "; ".join(
             f"{name} was {was!r}, now {now!r}"

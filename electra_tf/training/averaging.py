@@ -8,6 +8,20 @@ import tensorflow as tf
 from electra_tf.training import replica_variables
 
 
+def require_kept(ema_decay: float) -> None:
+    """Raises `ValueError` if a run kept no average of its weights.
+
+    Args:
+        ema_decay: of the run's config.
+    """
+    if ema_decay == 0:
+        raise ValueError(
+            "Averaged weights must have been kept while training. Received: a "
+            "run with training.ema_decay=0. Take its plain weights, or train "
+            "with --config.training.ema_decay=0.9999."
+        )
+
+
 class WeightAverage(tf.Module):
     """A second set of weights that follows the first slowly.
 

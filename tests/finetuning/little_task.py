@@ -1,6 +1,5 @@
 """A classification of one's own whose label follows from one word."""
 
-import dataclasses
 import pathlib
 
 import numpy as np
@@ -67,5 +66,9 @@ def build_request(
 ) -> session.Request:
     """What a fine-tuning of the little task is asked for."""
     settings = build_settings(data, **(training or {}))
-    request = session.Request(settings, output_dir, pretrained_dir)
-    return dataclasses.replace(request, **options)  # type: ignore[arg-type]
+    return session.Request(
+        settings,
+        output_dir,
+        pretrained_dir,
+        **options,  # type: ignore[arg-type]
+    )

@@ -53,7 +53,8 @@ def test_rows_of_another_task_have_zeros_or_nothing():
     batch = table.batch(tf.constant([2, 1, 0]), 8)
     assert batch["task_id"].numpy().tolist() == [1, 0, 0]
     assert batch["one/label"].numpy().tolist() == [0, 6, 5]
-    assert batch["two/tags"].numpy().tolist() == [[7, 8], [0, 0], [0, 0]]
+    tags = batch["two/tags"].numpy()
+    assert tags.tolist() == [[7, 8, *[0] * 6], [0] * 8, [0] * 8]
 
 
 @pytest.mark.parametrize("is_grouped", [True, False])
@@ -95,7 +96,19 @@ def test_the_order_follows_the_seed():
 def test_batches_are_as_long_as_their_longest_row_rounded_up():
     order = batches.order_for_prediction(np.array([9, 3, 8, 17]), 2)
     assert order.rows.tolist() == [[1, 2], [0, 3]]
-    assert order.lengths.tolist() == [8, 24]
+    assert order.lengths.tolist() == [8, 17]
+
+
+def test_padding_stops_at_the_longest_row_of_all():
+    lengths = np.array([3, 18, 20, 4])
+    order = batches.order_for_prediction(lengths, 2)
+    assert order.lengths.tolist() == [8, 20]
+
+
+def test_a_list_that_is_longer_than_its_row_is_refused():
+    rows = _rows([2], ragged={"tags": rows_lib.Ragged.of([[7, 8, 9]])})
+    with pytest.raises(ValueError, match="two/tags.*3 numbers"):
+        batches.RowTable({"two": rows}, {"two": TAGS})
 
 
 def test_the_last_batch_of_a_prediction_is_filled_up():

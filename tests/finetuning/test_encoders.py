@@ -93,3 +93,9 @@ def test_a_random_encoder_follows_its_seed(settings):
     )
     np.testing.assert_array_equal(one, same)
     assert not np.array_equal(one, other)
+
+
+def test_an_average_that_was_not_kept_is_refused(tmp_path, settings, loaded):
+    _write_run(tmp_path, settings, loaded.encoder.variables)
+    with pytest.raises(ValueError, match="ema_decay=0"):
+        encoders.load_encoder(tmp_path, use_average=True)

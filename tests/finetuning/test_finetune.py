@@ -73,7 +73,6 @@ def test_scores_can_be_made_again_from_what_was_trained(done):
             pathlib.Path(request.settings.own.train_file).parent,
             None,
             request.output_dir,
-            num_trials=2,
             actions=("eval",),
         )
     )
@@ -109,6 +108,10 @@ def test_a_split_that_was_asked_for_must_have_a_file(done):
         ({"num_trials": 0}, "num_trials"),
         ({"pretrained_dir": None}, "--pretrained_dir"),
         ({"num_parallel": 2, "training": {"strategy": "mirrored"}}, "one_dev"),
+        ({"actions": ()}, "--do"),
+        ({"is_random": True, "checkpoint": "best"}, "no checkpoint"),
+        ({"splits": ("test",)}, "--splits"),
+        ({"actions": ("eval",), "num_parallel": 2}, "--parallel_trials"),
     ],
 )
 def test_what_cannot_be_done_is_refused(
@@ -136,6 +139,31 @@ def test_trials_side_by_side_are_those_one_after_another(
     assert summary.scores == done[1].scores
     logs = sorted((tmp_path / "out" / "logs").iterdir())
     assert [log.name for log in logs] == ["trial_01.txt", "trial_02.txt"]
+
+
+@pytest.mark.slow
+def test_a_signal_stops_trials_side_by_side_and_loses_nothing(
+    done, data, pretrained_dir, tmp_path
+):
+    import os
+    import signal
+    import threading
+    import time
+
+    request = little_task.build_request(
+        data, pretrained_dir, tmp_path / "out", num_trials=2, num_parallel=2
+    )
+
+    def interrupt():
+        logs = [request.folder(n) / "metrics.jsonl" for n in (1, 2)]
+        while not any(log.exists() for log in logs):
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    first = finetune.finetune(request)
+    assert first is None or first.scores == done[1].scores
+    assert finetune.finetune(request).scores == done[1].scores
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ def _write_trial(folder, number, accuracy, is_degenerate=False, **others):
         trial_dir.TrialResult(
             seed=number,
             scores={"mood": {"dev": score, **others}},
+            metrics={"mood": "accuracy"},
             num_steps=3,
             origin="31 of 31",
             seconds=1.5,
@@ -34,11 +35,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-METRICS = {"mood": "accuracy"}
-
-
 def test_median_mean_spread_and_best_are_those_of_the_trials(folder):
-    scores = results.summarize(folder, METRICS).scores["mood"]["dev"]
+    scores = results.summarize(folder).scores["mood"]["dev"]
     assert list(scores) == ["accuracy", "f1"]
     numbers = scores["accuracy"]
     assert numbers.values == (80.0, 84.0, 90.0, 50.0)
@@ -49,7 +47,7 @@ def test_median_mean_spread_and_best_are_those_of_the_trials(folder):
 
 
 def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
-    lines = results.format_table(results.summarize(folder, METRICS)).split("\n")
+    lines = results.format_table(results.summarize(folder)).split("\n")
     assert lines[0].split() == [
         "task", "split", "metric", "median", "mean", "sd", "best", "trials",
     ]  # fmt: skip
@@ -67,7 +65,7 @@ def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
 
 def test_files_hold_the_settings_and_every_trial(folder):
     settings = finetuning_config.FinetuningConfig()
-    summary = results.summarize(folder, METRICS)
+    summary = results.summarize(folder)
     results.write(folder, summary, settings)
     content = json.loads((folder / "results.json").read_text())
     assert content["settings"]["training"]["train_batch_size"] == 32
@@ -79,19 +77,37 @@ def test_files_hold_the_settings_and_every_trial(folder):
 
 
 def test_the_best_trial_is_that_of_the_deciding_metric(folder):
-    assert results.best_trial(folder, METRICS) == 3
-    assert results.best_trial(folder, {"mood": "f1"}) == 1
+    assert results.best_trial(folder) == 3
+
+
+def test_without_any_score_the_first_trial_is_taken(tmp_path):
+    for number in (1, 2):
+        path = tmp_path / f"trial_{number:02d}"
+        path.mkdir()
+        trial_dir.write_result(
+            path,
+            trial_dir.TrialResult(
+                1, {"mood": {}}, {"mood": "accuracy"}, 3, "", 1.0, "", {}
+            ),
+        )
+    assert results.best_trial(tmp_path) == 1
+    assert results.summarize(tmp_path).scores == {"mood": {}}
+
+
+def test_other_folders_are_no_trials(folder):
+    (folder / "trial_01").rename(folder / "trial_01_old")
+    assert list(results.read_trials(folder)) == [2, 3, 4]
 
 
 def test_a_single_trial_has_no_spread(tmp_path):
     _write_trial(tmp_path, 7, 61.5)
-    numbers = results.summarize(tmp_path, METRICS).scores["mood"]["dev"]
+    numbers = results.summarize(tmp_path).scores["mood"]["dev"]
     assert numbers["accuracy"].spread == 0.0
     assert numbers["accuracy"].median == 61.5
-    assert results.best_trial(tmp_path, METRICS) == 7
+    assert results.best_trial(tmp_path) == 7
 
 
 def test_a_folder_without_a_finished_trial_is_refused(tmp_path):
     (tmp_path / "trial_01").mkdir()
     with pytest.raises(FileNotFoundError, match="finished trial"):
-        results.summarize(tmp_path, METRICS)
+        results.summarize(tmp_path)

@@ -114,6 +114,69 @@ def test_other_settings_or_data_are_refused(finished, data, tmp_path):
         _run(dataclasses.replace(request, settings=other))
     with pytest.raises(model_dir.ModelDirError, match="random weights"):
         _run(dataclasses.replace(request, is_random=True))
+    own = dataclasses.replace(request.settings.own, dev_file="/nowhere.csv")
+    other = dataclasses.replace(request.settings, own=own)
+    with pytest.raises(model_dir.ModelDirError, match="dev_file was"):
+        _run(dataclasses.replace(request, settings=other))
+
+
+def test_weights_of_another_run_of_the_same_name_are_refused(
+    finished, settings, loaded, tmp_path
+):
+    from tests.finetuning.conftest import write_run
+
+    request, _, _ = finished
+    for variable in loaded.encoder.variables[:1]:
+        variable.assign(variable + 1.0)
+    other = write_run(tmp_path / "model", settings, loaded.encoder.variables)
+    assert other.name == request.pretrained_dir.name
+    with pytest.raises(model_dir.ModelDirError, match="source was"):
+        _run(dataclasses.replace(request, pretrained_dir=other))
+
+
+def test_a_start_that_failed_claims_nothing(data, pretrained_dir, tmp_path):
+    request = little_task.build_request(data, pretrained_dir, tmp_path / "out")
+    session_lib.Session(request).start(1)
+    assert (request.folder(1) / "config.json").exists()
+    again = little_task.build_request(
+        data, pretrained_dir, tmp_path / "out", {"train_batch_size": 16}
+    )
+    trial = session_lib.Session(again).start(1)
+    described = json.loads((trial.folder / "config.json").read_text())
+    assert described["settings"]["training"]["train_batch_size"] == 16
+
+
+def test_dev_data_are_looked_at_before_training(pretrained_dir, tmp_path):
+    files = little_task.write_files(tmp_path / "data")
+    (files / "dev.csv").write_text("text,label\nthe cat,ugly\n")
+    request = little_task.build_request(files, pretrained_dir, tmp_path / "out")
+    with pytest.raises(ValueError, match=r"dev\.csv, line 2.*'ugly'"):
+        _run(request)
+    assert not (request.folder(1) / "metrics.jsonl").exists()
+
+
+def _without_dev(request):
+    own = dataclasses.replace(request.settings.own, dev_file="")
+    settings = dataclasses.replace(request.settings, own=own)
+    return dataclasses.replace(
+        request, settings=settings, actions=("train", "predict")
+    )
+
+
+def test_without_dev_data_a_task_is_learned_and_predicted(
+    data, pretrained_dir, tmp_path
+):
+    from electra_tf.finetuning import finetune
+
+    request = little_task.build_request(data, pretrained_dir, tmp_path / "out")
+    finetune.finetune(_without_dev(request))
+    predicted = tmp_path / "out" / "predictions" / "own"
+    assert (predicted / "test_predictions.tsv").exists()
+    evaluating = little_task.build_request(
+        data, pretrained_dir, tmp_path / "other", {"eval_steps": 4}
+    )
+    with pytest.raises(ValueError, match="eval_steps. needs dev data"):
+        _run(_without_dev(evaluating))
 
 
 def test_changed_rows_are_refused_on_resume(data, pretrained_dir, tmp_path):
@@ -121,8 +184,9 @@ def test_changed_rows_are_refused_on_resume(data, pretrained_dir, tmp_path):
     request = little_task.build_request(files, pretrained_dir, tmp_path / "out")
     stop = _StopAfter(request.folder(1) / "metrics.jsonl", 8)
     assert _run(request, stop)[1] is None
-    with (files / "train.csv").open("a") as file:
-        file.write("the cat sat.,good\n")
+    # One label alone is another.
+    text = (files / "train.csv").read_text()
+    (files / "train.csv").write_text(text.replace(",good", ",bad", 1))
     with pytest.raises(checkpoints.CheckpointError, match="other rows"):
         _run(request)
 

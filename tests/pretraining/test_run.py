@@ -260,9 +260,9 @@ def test_evaluation_takes_as_many_batches_as_asked(whole, monkeypatch):
 
 def test_evaluation_changes_no_training_state(whole):
     _, parts = whole
-    before = {n: np.array(v) for n, v in parts._variables().items()}
+    before = {n: np.array(v) for n, v in parts.loop.variables().items()}
     parts._evaluate(16)
-    for name, variable in parts._variables().items():
+    for name, variable in parts.loop.variables().items():
         np.testing.assert_array_equal(before[name], variable, err_msg=name)
 
 

@@ -93,8 +93,9 @@ class TaggingTask(Task):
         return self.classes
 
     def use_labels(self, labels: Sequence[str]) -> None:
-        """See `Task.use_labels`."""
+        """See `Task.use_labels`; tags beyond them count as errors."""
         self.__dict__["classes"] = tuple(labels)
+        self._labels = ()
 
     def read(self, split: str) -> list[conll.Sentence]:
         """As `Task.read`; tags are as in the file."""

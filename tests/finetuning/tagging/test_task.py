@@ -275,3 +275,24 @@ def test_other_splits_and_names_are_refused(folder):
         _chunking(folder).read("valid")
     with pytest.raises(ValueError, match="'ner'"):
         task_lib.build_task("ner", finetuning_config.FinetuningConfig())
+
+
+def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
+    (tmp_path / "train.txt").write_text("the DT\ncat NN\n\n")
+    (tmp_path / "dev.txt").write_text("cats VB\ncat NN\n\n")
+    own = finetuning_config.OwnTaskConfig(
+        kind="tagging",
+        train_file=str(tmp_path / "train.txt"),
+        dev_file=str(tmp_path / "dev.txt"),
+        file_format="conll",
+        labels="DT,NN",
+    )
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names="own"), own=own
+    )
+    task = task_lib.build_own_task(settings)
+    with pytest.raises(ValueError, match="'VB'"):
+        task.read("dev")
+    task.use_labels(("DT", "NN"))
+    assert task.read("dev")[0].tags == ("VB", "NN")
+    assert task.labels == task.classes == ("DT", "NN")
