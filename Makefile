@@ -73,6 +73,7 @@ finetune: $(OUT)/export/saved_model.pb $(TOPICS)/train.csv
 	  --config.own.train_file=$(TOPICS)/train.csv \
 	  --config.own.dev_file=$(TOPICS)/dev.csv \
 	  --config.own.test_file=$(TOPICS)/test.csv \
+	  --config.training.num_train_epochs=10 \
 	  --pretrained_dir=$(OUT)/model --output_dir=$(OUT)/finetuned/topics \
 	  --trials=$(TRIALS) --do=train,eval,predict
 else
