@@ -120,7 +120,14 @@ def write_scores(folder: pathlib.Path, value: float) -> None:
                "spearman": "spearman"}  # fmt: skip
     score = trial_dir.Score(dict.fromkeys(metrics, value), False)
     result = trial_dir.TrialResult(
-        1, {name: {"dev": score} for name in names}, 7, "", 1.0, "cpu", {}
+        1,
+        {name: {"dev": score} for name in names},
+        dict.fromkeys(names, "f1"),
+        7,
+        "",
+        1.0,
+        "cpu",
+        {},
     )
     trial_dir.write_result(folder, result)
 
