@@ -60,8 +60,13 @@ def predict(request: session_lib.Request) -> list[pathlib.Path]:
         The files written.
     """
     number = results.best_trial(request.output_dir)
+    settings = request.settings
+    if settings.training.strategy == "multi_worker":
+        # The chief alone predicts; the strategy would wait for the others.
+        training = dataclasses.replace(settings.training, strategy="one_device")
+        settings = dataclasses.replace(settings, training=training)
     trial = session_lib.Session(
-        dataclasses.replace(request, actions=("predict",))
+        dataclasses.replace(request, settings=settings, actions=("predict",))
     ).load(number)
     return predictions_lib.write(
         trial, request.output_dir / "predictions", request.splits

@@ -126,16 +126,20 @@ class Session:
                     "without results.json. Train it with --do=train."
                 )
             scores = self.load(number).evaluate()
-            trial_dir_lib.write_result(
-                folder, dataclasses.replace(done, scores=scores)
-            )
+            if self.is_chief:
+                trial_dir_lib.write_result(
+                    folder, dataclasses.replace(done, scores=scores)
+                )
         return True
 
     def start(self, number: int) -> trial_lib.Trial:
         """A trial that begins at the pre-trained weights."""
         request = self.request
         if request.pretrained_dir is None:
-            raise ValueError("Training starts from a pre-training run.")
+            raise ValueError(
+                "Training starts from a pre-training run. Received: a request "
+                "without `pretrained_dir`. Name its model_dir."
+            )
         settings = trial_lib.with_seed(request.settings, number)
         with self.strategy.scope():
             loaded = self._load_encoder(request.pretrained_dir, settings)
