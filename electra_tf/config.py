@@ -75,7 +75,7 @@ class ExperimentConfig:
         except ConfigError as error:
             raise ConfigError(
                 "`generator.generator_hidden_size` must give a width that the "
-                "generator's heads, 64 wide, divide. Received: "
+                "generator's heads, 64 wide unless set, divide. Received: "
                 f"generator_hidden_size={self.generator.generator_hidden_size} "
                 f"of {self.encoder.hidden_size}: {error}"
             ) from error

@@ -83,6 +83,8 @@ class GeneratorConfig:
 
     generator_hidden_size: float = 0.25  # fraction of hidden_size
     generator_layers: float = 1.0  # fraction of num_hidden_layers
+    num_attention_heads: int = 0  # 0: one for every 64 of its width
+    intermediate_size: int = 0  # 0: four times its width
     untied_generator: bool = True  # False: one encoder serves both towers
     untied_generator_embeddings: bool = False  # True: embeddings of its own
     uniform_generator: bool = False  # samples uniformly, learns nothing
@@ -94,12 +96,21 @@ class GeneratorConfig:
     def __post_init__(self) -> None:
         for name in ("generator_hidden_size", "generator_layers"):
             require_range(f"generator.{name}", getattr(self, name), 1e-3)
+        for name in ("num_attention_heads", "intermediate_size"):
+            require_range(f"generator.{name}", getattr(self, name), 0)
         require(
             self.untied_generator or not self.untied_generator_embeddings,
             "`generator.untied_generator_embeddings` needs "
             "`generator.untied_generator`: one shared encoder has one set of "
             "embeddings. Received: untied_generator=False, "
             "untied_generator_embeddings=True. Set one of them otherwise.",
+        )
+        require(
+            self.untied_generator
+            or not (self.num_attention_heads or self.intermediate_size),
+            "`generator.num_attention_heads` and `intermediate_size` need "
+            "`untied_generator`: one shared encoder has one size. Received: "
+            f"{self.num_attention_heads}, {self.intermediate_size}.",
         )
         kinds = ("uniform_generator", "unigram_generator",
                  "two_tower_generator")  # fmt: skip
@@ -143,8 +154,8 @@ class GeneratorConfig:
     def encoder_config(self, discriminator: EncoderConfig) -> EncoderConfig:
         """The generator's encoder sizes, derived as the original does.
 
-        Heads are 64 wide with at least one, the feed-forward layer is four
-        times the width. Untied embeddings have the generator's own width.
+        Unless set, heads are 64 wide with at least one, the feed-forward layer
+        is four times the width. Untied embeddings have the generator's width.
         """
         if self.weight_tying == "all":
             return discriminator
@@ -159,8 +170,9 @@ class GeneratorConfig:
             discriminator,
             hidden_size=width,
             num_hidden_layers=max(depth, 1),
-            num_attention_heads=max(1, width // 64),
-            intermediate_size=4 * width,
+            num_attention_heads=self.num_attention_heads
+            or max(1, width // 64),
+            intermediate_size=self.intermediate_size or 4 * width,
             embedding_size=width if own else discriminator.embedding_size,
         )
 

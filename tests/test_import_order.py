@@ -19,9 +19,11 @@ ORDER = (
     "inputs",
     "modeling",
     "training",
+    "formats",
     "pretraining",
     "finetuning",
     "export",
+    "electra",
     "verification",
     "analysis",
 )

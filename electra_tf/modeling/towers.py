@@ -137,14 +137,36 @@ def build_generator(
         return generators.FixedGenerator(
             vocab_size, token_counts, name="unigram"
         )
-    sizes = settings.encoder_config(main_settings)
-    if settings.weight_tying == "all":
+    return build_sized_generator(
+        settings.encoder_config(main_settings),
+        main_encoder,
+        settings.weight_tying,
+        settings.two_tower_generator,
+        dtype,
+    )
+
+
+def build_sized_generator(
+    sizes: config.EncoderConfig,
+    main_encoder: encoder_lib.Encoder,
+    tying: str,
+    is_two_tower: bool = False,
+    dtype: Any = None,
+) -> Any:
+    """A generator with an encoder of its own or the main one.
+
+    Args:
+        sizes: of its encoder.
+        main_encoder: whose weights are shared, where they are.
+        tying: `none`, `embeddings` or `all`.
+        is_two_tower: whether two encoders read from either side.
+        dtype: Keras dtype policy.
+    """
+    if tying == "all":
         head = _vocabulary_head(sizes, "generator_predictions", dtype)
         return generators.MaskedLMGenerator(main_encoder, head, dtype=dtype)
-    shared = None
-    if settings.weight_tying == "embeddings":
-        shared = main_encoder.embeddings
-    if settings.two_tower_generator:
+    shared = main_encoder.embeddings if tying == "embeddings" else None
+    if is_two_tower:
         return _build_two_tower(sizes, shared, dtype)
     encoder = encoder_lib.build_encoder(sizes, "generator", shared, dtype)
     head = _vocabulary_head(sizes, "generator_predictions", dtype)

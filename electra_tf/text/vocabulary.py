@@ -120,7 +120,7 @@ class Vocabulary:
             )
         settings = _read_settings(path.with_name(SETTINGS_FILE))
         try:
-            vocabulary = cls(_read_tokens(path), settings)
+            vocabulary = cls(read_tokens(path), settings)
         except VocabularyError as error:
             raise VocabularyError(f"{path}: {error}") from error
         _warn_of_capitals(vocabulary, path)
@@ -253,8 +253,15 @@ def _shorten(items: Sequence[str]) -> str:
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _read_tokens(path: pathlib.Path) -> tuple[str, ...]:
-    """Returns the lines; a byte order mark and CR LF line ends are fine."""
+def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
+    """Returns the lines; a byte order mark and CR LF line ends are fine.
+
+    Args:
+      path: the file of tokens.
+
+    Raises:
+      VocabularyError: for a line that is not UTF-8.
+    """
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     if not lines[-1]:
         lines.pop()

@@ -304,14 +304,14 @@ def _prune(model_dir: pathlib.Path, keep: int, best_step: int | None) -> None:
 
 
 def require_equal_layout(
-    checkpoint: pathlib.Path,
+    checkpoint: pathlib.Path | str,
     saved: Mapping[str, np.ndarray],
     variables: Variables,
 ) -> None:
     """Raises `CheckpointError` unless names and shapes agree, listing which.
 
     Args:
-        checkpoint: the folder, for the message.
+        checkpoint: the folder or another name of it, for the message.
         saved: tensor name to value.
         variables: variable name to variable.
     """

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import original_hparams
-from electra_tf.export import tf1
+from electra_tf.formats import tf1
 from electra_tf.inputs import masking
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators

@@ -20,11 +20,11 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import finetuning_config
-from electra_tf.export import parameter_names
-from electra_tf.export import tf1
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import optimizer as optimizer_lib
+from electra_tf.formats import parameter_names
+from electra_tf.formats import tf1
 from electra_tf.modeling import task_heads
 from electra_tf.training import step as step_lib
 from electra_tf.verification import comparison

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf import config
-from electra_tf.export import parameter_names
+from electra_tf.formats import parameter_names
 from electra_tf.inputs import masking
 from electra_tf.verification import comparison
 from electra_tf.verification import fed_model

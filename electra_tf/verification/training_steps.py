@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.export import parameter_names
-from electra_tf.export import tf1
+from electra_tf.formats import parameter_names
+from electra_tf.formats import tf1
 from electra_tf.pretraining import optimizer
 from electra_tf.verification import comparison
 from electra_tf.verification import fed_model

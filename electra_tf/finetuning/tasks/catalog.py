@@ -5,14 +5,9 @@ from electra_tf.finetuning.tasks import glue_source
 from electra_tf.finetuning.tasks import own
 from electra_tf.finetuning.tasks import tables
 from electra_tf.finetuning.tasks import task as task_lib
+from electra_tf.formats import parameter_names
 
-ALIASES = {
-    "sst": "sst2",
-    "sts": "stsb",
-    "squad": "squad2",
-    "squadv1": "squad1",
-    "chunk": "chunking",
-}
+ALIASES = parameter_names.TASK_ALIASES
 """The original's names of tasks to ours."""
 
 _QUESTION_ANSWERING = (

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import tf1
+from electra_tf.formats import tf1
 from electra_tf.training import optimizers
 
 QKV = "electra/encoder/layer_0/attention/self/qkv/kernel"

@@ -14,10 +14,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.export import parameter_names
+from electra_tf.formats import parameter_names
 from electra_tf.training.replica_optimizer import ReplicaOptimizer
 
-_STEP_NAME = "global_step"
+STEP_NAME = "global_step"
 _FIRST_MOMENT = "/adam_m"
 _SECOND_MOMENT = "/adam_v"
 # What TensorFlow's reader raises for files that are cut off or altered.
@@ -64,7 +64,7 @@ def read_checkpoint(path: str | Path) -> OriginalCheckpoint:
             f"Expected a readable TensorFlow 1 checkpoint at {prefix}. "
             f"Received: {error}. Copy its .index and .data files again."
         ) from error
-    step = tensors.pop(_STEP_NAME, None)
+    step = tensors.pop(STEP_NAME, None)
     first = _take_suffix(tensors, _FIRST_MOMENT)
     second = _take_suffix(tensors, _SECOND_MOMENT)
     return OriginalCheckpoint(
@@ -132,7 +132,7 @@ def assign_optimizer(
     second = _match(variables, checkpoint.second_moments, path, _SECOND_MOMENT)
     if checkpoint.global_step is None:
         raise ValueError(
-            f"Expected `{_STEP_NAME}` in {path}. Received a checkpoint "
+            f"Expected `{STEP_NAME}` in {path}. Received a checkpoint "
             "without it. Take one that the original's training wrote."
         )
     moments = [*optimizer.first_moments, *optimizer.second_moments]

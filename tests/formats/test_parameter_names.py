@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from electra_tf.export import parameter_names
+from electra_tf.formats import parameter_names
 
 QKV = "electra/encoder/layer_1/attention/self/qkv"
 

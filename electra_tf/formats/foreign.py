@@ -1,0 +1,89 @@
+"""Foreign tensors under our names: complete both ways, or an error."""
+
+import re
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+import numpy as np
+
+from electra_tf.formats import layout
+from electra_tf.formats import parameter_names
+
+
+class ForeignTensors:
+    """The tensors of a file, looked up by what they are called here.
+
+    Args:
+        tensors: foreign name to array.
+        rules: how our paths are called there.
+        origin: where they are from, for messages.
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, np.ndarray],
+        rules: Sequence[parameter_names.NameRule],
+        origin: str,
+    ) -> None:
+        self.tensors = tensors
+        self.rules = rules
+        self.origin = origin
+
+    def shape_of(self, path: str) -> tuple[int, ...] | None:
+        """The shape that a path of ours has there; None if it is not there."""
+        names = parameter_names.foreign_names(path, self.rules)
+        if any(name not in self.tensors for name in names):
+            return None
+        return parameter_names.join(path, self.tensors, self.rules).shape
+
+    def has_part(self, path: str) -> bool:
+        """Whether the tensor behind one path of ours is there."""
+        return self.shape_of(path) is not None
+
+    def take(
+        self, expected: layout.Shapes, may_be_unused: str = ""
+    ) -> dict[str, np.ndarray]:
+        """All tensors under our paths, as float32.
+
+        Args:
+            expected: our path to shape.
+            may_be_unused: regular expression of foreign names that need not
+                be among them.
+
+        Raises:
+            FormatError: lists what is missing, of another shape, not finite,
+                or left over.
+        """
+        taken, problems, used = {}, [], set()
+        for path, shape in expected.items():
+            names = parameter_names.foreign_names(path, self.rules)
+            used |= set(names)
+            missing = [name for name in names if name not in self.tensors]
+            problems += [f"{name} is missing" for name in missing]
+            if missing:
+                continue
+            problem = self._shape_problem(path, names, shape)
+            if problem:
+                problems.append(problem)
+                continue
+            value = parameter_names.join(path, self.tensors, self.rules)
+            if not np.isfinite(value).all():
+                problems.append(f"{', '.join(names)} holds NaN or infinity")
+            taken[path] = np.ascontiguousarray(value, np.float32)
+        problems += [
+            f"{name} {self.tensors[name].shape} is not used"
+            for name in sorted(self.tensors.keys() - used)
+            if not (may_be_unused and re.fullmatch(may_be_unused, name))
+        ]
+        layout.require_none(problems, self.origin)
+        return taken
+
+    def _shape_problem(
+        self, path: str, names: Sequence[str], shape: tuple[int, ...]
+    ) -> str:
+        # Parts of a fused tensor must be alike, or they would shift.
+        found = {self.tensors[name].shape for name in names}
+        if len(found) == 1 and self.shape_of(path) == shape:
+            return ""
+        shapes = ", ".join(f"{n} {self.tensors[n].shape}" for n in names)
+        return f"{shapes} should make up {path} {shape}"

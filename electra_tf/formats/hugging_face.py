@@ -1,0 +1,317 @@
+"""Models of Hugging Face's transformers, read and written without it.
+
+    folder/config.json, model.safetensors, tokenizer files      one model
+
+A pre-trained ELECTRA is two models there: an `ElectraForPreTraining` and an
+`ElectraForMaskedLM`, whose encoder has the embeddings once more. We write them
+as `folder/discriminator` and `folder/generator`, and read that, or any one of
+them, or a fine-tuned model.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from electra_tf import config
+from electra_tf.formats import foreign
+from electra_tf.formats import hugging_face_heads
+from electra_tf.formats import layout
+from electra_tf.formats import parameter_names
+from electra_tf.formats import portable
+from electra_tf.formats import tensor_files
+from electra_tf.formats import tokenizer_files
+from electra_tf.formats import towers
+
+CONFIG_FILE = "config.json"
+_DISCRIMINATOR, _GENERATOR = "ElectraForPreTraining", "ElectraForMaskedLM"
+_ENCODER = "ElectraModel"
+_CLASSES = (_DISCRIMINATOR, _GENERATOR, _ENCODER,
+            *dict.fromkeys(hugging_face_heads.CLASSES.values()))  # fmt: skip
+# What a config may leave out, and what it then is.
+_DEFAULTS: Mapping[str, Any] = {
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+    "type_vocab_size": 2,
+    "num_attention_heads": 4,
+}
+# Fields that no tensor tells.
+_RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob",
+          "initializer_range")  # fmt: skip
+# Fields that change what a model computes, and what it must be here.
+_REQUIRED: Mapping[str, Any] = {
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
+# Buffers of older releases, and the tied table that some files repeat.
+_NO_WEIGHTS = r"electra\.embeddings\.(position_ids|token_type_ids)"
+_TIED_OUTPUT, _TABLE = (
+    "generator_lm_head.weight",
+    "electra.embeddings.word_embeddings.weight",
+)
+_HEAD_PARTS = {
+    _DISCRIMINATOR: portable.REPLACED_TOKEN_HEAD,
+    _GENERATOR: portable.MASKED_LM_HEAD,
+}
+# Name of a task that the config does not name.
+_UNNAMED_TASK = "own"
+
+Json = Mapping[str, Any]
+
+
+def is_folder(path: pathlib.Path) -> bool:
+    """Whether a folder holds a model of Hugging Face's, by its config."""
+    if towers.are_apart(path):
+        return is_folder(towers.discriminator_folder(path))
+    try:
+        content = json.loads((path / CONFIG_FILE).read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and (
+        "architectures" in content or "model_type" in content
+    )
+
+
+def read(path: pathlib.Path) -> portable.PortableModel:
+    """A model: one folder, or both of a pre-trained ELECTRA under one.
+
+    Args:
+        path: the folder.
+
+    Raises:
+        FileNotFoundError: if a file is missing.
+        FormatError: if the model is damaged, partial, not ELECTRA, or computes
+            what ours does not (names what).
+    """
+    return towers.read(path, _read_one)
+
+
+def _read_one(path: pathlib.Path) -> portable.PortableModel:
+    """One folder; a masked LM's encoder is its main one."""
+    stated = _read_config(path / CONFIG_FILE)
+    architecture = _architecture(stated, path)
+    arrays, file = tensor_files.read_folder(path)
+    arrays, notes = _without_tied_output(arrays, str(file))
+    arrays = _with_prefix(arrays, architecture)
+    arrays, head = hugging_face_heads.split_head(arrays, architecture)
+    tensors = foreign.ForeignTensors(
+        arrays, parameter_names.HUGGING_FACE_RULES, str(file)
+    )
+    encoder = _sizes(stated, tensors, path)
+    expected = layout.encoder_shapes(portable.MAIN, encoder)
+    if architecture in _HEAD_PARTS:
+        part = _HEAD_PARTS[architecture]
+        expected |= layout.part_shapes(part, encoder, None, "none") or {}
+    taken = tensors.take(expected, may_be_unused=_NO_WEIGHTS)
+    task = None
+    if head:
+        more, task = hugging_face_heads.read_head(
+            head, architecture, *_task_facts(stated)
+        )
+        taken |= more
+    model = portable.PortableModel(
+        taken,
+        encoder,
+        vocabulary=tokenizer_files.load_if_there(path, encoder),
+        task=task,
+        origin=f"Hugging Face {architecture} {path}",
+        notes=(*notes, *_precision_notes(arrays)),
+    )
+    layout.check(model)
+    return model
+
+
+def _read_config(path: pathlib.Path) -> Json:
+    try:
+        stated = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"Expected {CONFIG_FILE} of a Hugging Face model in {path.parent}. "
+            "Received: a folder without it. Download the model whole."
+        ) from error
+    except ValueError as error:
+        raise portable.FormatError(f"{path} is no JSON: {error}.") from error
+    if not isinstance(stated, dict) or (
+        stated.get("model_type", "electra") != "electra"
+    ):
+        kind = stated.get("model_type") if isinstance(stated, dict) else stated
+        raise portable.FormatError(
+            f"{path} must be of the model type 'electra'. Received: {kind!r}."
+        )
+    wrong = {
+        name: stated[name]
+        for name, value in _REQUIRED.items()
+        if name in stated and stated[name] != value
+    }
+    if wrong:
+        expected = {name: _REQUIRED[name] for name in wrong}
+        raise portable.FormatError(
+            f"{path} must have {expected}, with which ELECTRA was trained. "
+            f"Received: {wrong}."
+        )
+    return stated
+
+
+def _architecture(stated: Json, path: pathlib.Path) -> str:
+    found = stated.get("architectures") or [_ENCODER]
+    if len(found) != 1 or found[0] not in _CLASSES:
+        raise portable.FormatError(
+            f"{path / CONFIG_FILE} must name one class of "
+            f"{', '.join(_CLASSES)}. Received: {found}. Other classes have "
+            "heads that there are not here."
+        )
+    return found[0]
+
+
+def _with_prefix(
+    arrays: dict[str, np.ndarray], architecture: str
+) -> dict[str, np.ndarray]:
+    """A bare encoder has no prefix of its own there."""
+    if architecture != _ENCODER or any(
+        name.startswith("electra.") for name in arrays
+    ):
+        return arrays
+    return {f"electra.{name}": value for name, value in arrays.items()}
+
+
+def _without_tied_output(
+    arrays: dict[str, np.ndarray], file: str
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Some files repeat the token table as the output matrix."""
+    if _TIED_OUTPUT not in arrays:
+        return arrays, []
+    if not np.array_equal(arrays[_TIED_OUTPUT], arrays.get(_TABLE, ())):
+        raise portable.FormatError(
+            f"{file}: {_TIED_OUTPUT} must be the table of word embeddings, "
+            "which the output is tied to. Received: another matrix."
+        )
+    others = {n: arrays[n] for n in arrays if n != _TIED_OUTPUT}
+    return others, [f"{_TIED_OUTPUT} is the token table, kept once"]
+
+
+def _precision_notes(arrays: Mapping[str, np.ndarray]) -> list[str]:
+    kinds = {str(value.dtype) for value in arrays.values()}
+    low = sorted(kinds & {"float16", "bfloat16", "float64"})
+    return [f"{kind} weights became float32" for kind in low]
+
+
+def _sizes(
+    stated: Json, tensors: foreign.ForeignTensors, path: pathlib.Path
+) -> config.EncoderConfig:
+    """Sizes by the tensors, which the config must confirm."""
+    told: dict[str, Any] = {**_DEFAULTS, **stated}
+    found = layout.infer_sizes(
+        portable.MAIN,
+        tensors.shape_of,
+        num_attention_heads=told["num_attention_heads"],
+    )
+    layout.require_sizes(
+        found,
+        {name: told[name] for name in told if name not in _RATES},
+        str(path / CONFIG_FILE),
+    )
+    rates: dict[str, Any] = {name: float(told[name]) for name in _RATES}
+    return dataclasses.replace(found, **rates)
+
+
+def _task_facts(stated: Json) -> tuple[str, tuple[str, ...], bool]:
+    """Name of the task, its labels, and whether it is a regression."""
+    named = stated.get("id2label") or {}
+    labels = tuple(named[key] for key in sorted(named, key=int)) or (
+        "LABEL_0",
+        "LABEL_1",
+    )
+    kind = stated.get("problem_type")
+    if kind == "multi_label_classification":
+        raise portable.FormatError(
+            "Classes here exclude each other. Received: problem_type "
+            "'multi_label_classification'."
+        )
+    is_regression = kind == "regression" or (kind is None and len(labels) == 1)
+    return stated.get("finetuning_task") or _UNNAMED_TASK, labels, is_regression
+
+
+def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
+    """Writes what `from_pretrained` reads.
+
+    Args:
+        model: pre-trained or fine-tuned.
+        folder: exists and is empty.
+
+    Raises:
+        FormatError: for parts that there is no class for (names them).
+    """
+    for name, tower in towers.split(model).items():
+        target = folder / name
+        target.mkdir(exist_ok=True)
+        _write_one(tower, target)
+
+
+def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
+    architecture, tensors = _ENCODER, dict(model.tensors)
+    if model.task is not None:
+        architecture = hugging_face_heads.CLASSES[model.task.kind]
+        head = hugging_face_heads.write_head(tensors, model.task)
+        tensors = portable.take_part(tensors, portable.MAIN)
+    else:
+        head = {}
+        for name, part in _HEAD_PARTS.items():
+            architecture = name if part in model.parts else architecture
+    arrays = head | parameter_names.split_all(
+        tensors, parameter_names.HUGGING_FACE_RULES
+    )
+    if architecture == _ENCODER:
+        arrays = {n.removeprefix("electra."): arrays[n] for n in arrays}
+    safetensors.numpy.save_file(
+        arrays,
+        folder / tensor_files.SAFETENSORS_FILE,
+        # transformers refuses files that do not name their framework.
+        metadata={"format": "pt"},
+    )
+    text = json.dumps(_config(model, architecture), indent=2) + "\n"
+    (folder / CONFIG_FILE).write_text(text, "utf-8")
+    if model.vocabulary is not None:
+        tokenizer_files.write_hugging_face(
+            model.vocabulary, folder, model.encoder.max_position_embeddings
+        )
+
+
+def _config(model: portable.PortableModel, architecture: str) -> Json:
+    special = model.vocabulary.pad_id if model.vocabulary else 0
+    content = {
+        "architectures": [architecture],
+        "model_type": "electra",
+        **dataclasses.asdict(model.encoder),
+        "hidden_act": _REQUIRED["hidden_act"],
+        "layer_norm_eps": _REQUIRED["layer_norm_eps"],
+        "pad_token_id": special,
+        "summary_type": "first",
+        "summary_use_proj": True,
+        "summary_activation": "gelu",
+        "summary_last_dropout": 0.1,
+        "tie_word_embeddings": True,
+        "dtype": "float32",
+    }
+    task = model.task
+    if task is None or task.kind == "qa":
+        return content
+    labels = task.labels or ("LABEL_0",)
+    content |= {
+        "finetuning_task": task.name,
+        "id2label": {str(number): label for number, label in enumerate(labels)},
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
+    if task.kind != "tagging":
+        is_number = task.kind == "regression"
+        content["problem_type"] = (
+            "regression" if is_number else "single_label_classification"
+        )
+    return content

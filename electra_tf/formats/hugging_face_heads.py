@@ -1,0 +1,222 @@
+"""Heads of fine-tuned models, as Hugging Face's classes have them.
+
+Tagging is one linear layer there and here. So is question answering if start
+and end are predicted apart; what the original's joint prediction computes has
+no class there.
+
+Classification there is `out_proj(gelu(dense(h)))`, D wide inside. The original
+has one linear layer `W h + b`. Both are kept: a head from there becomes one
+with a hidden layer, and ours is written as its exact equal. With C outputs and
+2 C <= D, let the rows of `dense` be W, -W and zeros, and `out_proj` be I, -I
+and zeros. Because gelu(x) - gelu(-x) = x Phi(x) + x Phi(-x) = x, the result is
+W h + b. Such a head is recognized when it comes back.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from electra_tf.formats import portable
+
+CLASSES = {
+    "classification": "ElectraForSequenceClassification",
+    "regression": "ElectraForSequenceClassification",
+    "tagging": "ElectraForTokenClassification",
+    "qa": "ElectraForQuestionAnswering",
+}
+"""Kind of task to the class there."""
+
+_HEAD_TENSORS = {
+    "ElectraForSequenceClassification": (
+        "classifier.dense.weight",
+        "classifier.dense.bias",
+        "classifier.out_proj.weight",
+        "classifier.out_proj.bias",
+    ),
+    "ElectraForTokenClassification": ("classifier.weight", "classifier.bias"),
+    "ElectraForQuestionAnswering": ("qa_outputs.weight", "qa_outputs.bias"),
+}
+
+Arrays = dict[str, np.ndarray]
+
+
+def split_head(
+    tensors: Mapping[str, np.ndarray], architecture: str
+) -> tuple[Arrays, Arrays]:
+    """The tensors of the encoder, and those of the head.
+
+    Args:
+        tensors: of a model there.
+        architecture: its class; one without a fine-tuned head has none.
+
+    Raises:
+        FormatError: if tensors of the head are missing.
+    """
+    names = _HEAD_TENSORS.get(architecture, ())
+    missing = [name for name in names if name not in tensors]
+    if missing:
+        raise portable.FormatError(
+            f"{architecture} must have {', '.join(names)}. Missing: "
+            f"{', '.join(missing)}."
+        )
+    head = {name: np.asarray(tensors[name], np.float32) for name in names}
+    return {n: tensors[n] for n in tensors if n not in head}, head
+
+
+def read_head(
+    head: Mapping[str, np.ndarray],
+    architecture: str,
+    name: str,
+    labels: tuple[str, ...],
+    is_regression: bool,
+) -> tuple[Arrays, portable.PortableTask]:
+    """A head there as ours.
+
+    Args:
+        head: its tensors.
+        architecture: its class.
+        name: of the task here.
+        labels: in the order of the outputs.
+        is_regression: whether its one output is a number to be predicted.
+
+    Raises:
+        FormatError: if outputs and labels differ in number.
+    """
+    path = f"{portable.TASK_HEADS}/{name}"
+    if architecture == CLASSES["qa"]:
+        weight, bias = head["qa_outputs.weight"], head["qa_outputs.bias"]
+        _require_outputs(weight, 2, architecture)
+        return {
+            f"{path}/dense/kernel": _kernel(weight[:1]),
+            f"{path}/dense/bias": bias[:1].copy(),
+            f"{path}/dense_1/kernel": _kernel(weight[1:]),
+            f"{path}/dense_1/bias": bias[1:].copy(),
+        }, portable.PortableTask(name, "qa")
+    num_outputs = 1 if is_regression else len(labels)
+    if architecture == CLASSES["tagging"]:
+        _require_outputs(head["classifier.weight"], num_outputs, architecture)
+        return {
+            f"{path}/dense/kernel": _kernel(head["classifier.weight"]),
+            f"{path}/dense/bias": head["classifier.bias"],
+        }, portable.PortableTask(name, "tagging", labels)
+    output = head["classifier.out_proj.weight"]
+    _require_outputs(output, num_outputs, architecture)
+    kind = "regression" if is_regression else "classification"
+    linear = _read_linear(head)
+    tensors = {
+        f"{path}/dense/kernel": _kernel(output if linear is None else linear),
+        f"{path}/dense/bias": head["classifier.out_proj.bias"],
+    }
+    if linear is None:
+        tensors |= {
+            f"{path}/hidden/kernel": _kernel(head["classifier.dense.weight"]),
+            f"{path}/hidden/bias": head["classifier.dense.bias"],
+        }
+    return tensors, portable.PortableTask(
+        name, kind, () if is_regression else labels, linear is None
+    )
+
+
+def write_head(
+    tensors: Mapping[str, np.ndarray], task: portable.PortableTask
+) -> Arrays:
+    """Our head as the tensors of `CLASSES[task.kind]`.
+
+    Args:
+        tensors: ours, all of the model's.
+        task: whose head it is.
+
+    Raises:
+        FormatError: if that class cannot compute what ours does.
+    """
+    path = f"{portable.TASK_HEADS}/{task.name}/"
+    head = {p.removeprefix(path): tensors[p] for p in tensors if path in p}
+    if task.kind == "qa":
+        return _write_answering(head)
+    weight = np.ascontiguousarray(head["dense/kernel"].T)
+    if task.kind == "tagging":
+        return {
+            "classifier.weight": weight,
+            "classifier.bias": head["dense/bias"],
+        }
+    if task.has_hidden_layer:
+        dense = np.ascontiguousarray(head["hidden/kernel"].T)
+        dense_bias, output = head["hidden/bias"], weight
+    else:
+        dense, output = _write_linear(weight)
+        dense_bias = np.zeros(len(dense), np.float32)
+    return {
+        "classifier.dense.weight": dense,
+        "classifier.dense.bias": dense_bias,
+        "classifier.out_proj.weight": output,
+        "classifier.out_proj.bias": head["dense/bias"],
+    }
+
+
+def _kernel(weight: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(weight.T)
+
+
+def _require_outputs(
+    weight: np.ndarray, expected: int, architecture: str
+) -> None:
+    if len(weight) != expected:
+        raise portable.FormatError(
+            f"{architecture} must have an output for each of its {expected} "
+            f"labels (id2label). Received: {len(weight)} outputs."
+        )
+
+
+def _write_answering(head: Mapping[str, np.ndarray]) -> Arrays:
+    """Start and end, if they are predicted apart and nothing else is."""
+    apart = {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"}
+    if set(head) != apart or head["dense_1/kernel"].shape[1:] != (1,):
+        raise portable.FormatError(
+            f"{CLASSES['qa']} predicts start and end apart, each by one linear "
+            "layer. This head predicts the end given the start, or whether "
+            "there is an answer, by hidden layers that the class does not "
+            "have. Fine-tune with --config.qa.joint_prediction=false "
+            "--config.qa.answerable_classifier=false to make one that can be "
+            f"written, or leave it out with --drop={portable.TASK_HEADS}."
+        )
+    kernel = np.concatenate([head["dense/kernel"], head["dense_1/kernel"]], 1)
+    return {
+        "qa_outputs.weight": np.ascontiguousarray(kernel.T),
+        "qa_outputs.bias": np.concatenate(
+            [head["dense/bias"], head["dense_1/bias"]]
+        ),
+    }
+
+
+def _write_linear(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`dense` and `out_proj` whose gelu gives W h; see the module's text."""
+    outputs, width = weight.shape
+    if 2 * outputs > width:
+        raise portable.FormatError(
+            f"{CLASSES['classification']} can stand for one linear layer of "
+            f"up to {width // 2} labels at a width of {width}. Received: "
+            f"{outputs} labels. Leave the head out with "
+            f"--drop={portable.TASK_HEADS}."
+        )
+    dense = np.zeros((width, width), np.float32)
+    dense[:outputs], dense[outputs : 2 * outputs] = weight, -weight
+    output = np.zeros((outputs, width), np.float32)
+    output[:, :outputs] = np.eye(outputs)
+    output[:, outputs : 2 * outputs] = -np.eye(outputs)
+    return dense, output
+
+
+def _read_linear(head: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """W if a head is what `_write_linear` makes, bit for bit, else None."""
+    dense, output = (
+        head["classifier.dense.weight"],
+        head["classifier.out_proj.weight"],
+    )
+    if 2 * len(output) > len(dense) or head["classifier.dense.bias"].any():
+        return None
+    weight = dense[: len(output)]
+    expected = _write_linear(weight)
+    is_linear = np.array_equal(dense, expected[0]) and np.array_equal(
+        output, expected[1]
+    )
+    return weight.copy() if is_linear else None

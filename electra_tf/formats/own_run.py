@@ -1,0 +1,169 @@
+"""Pre-training runs of this project as portable models, and back.
+
+A converted model is a run that has made no step here: `config.json`,
+vocabulary and one checkpoint with weights alone, so every command that takes
+the folder of a run takes it.
+"""
+
+import pathlib
+from typing import Any
+
+from electra_tf import config
+from electra_tf.formats import layout
+from electra_tf.formats import portable
+from electra_tf.modeling import towers
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import averaging
+from electra_tf.training import checkpoints
+from electra_tf.training import model_dir as model_dir_lib
+
+# Rows of a run that continues from a converted model, unless it says more.
+_ROW_LENGTH = 128
+
+
+def is_folder(path: pathlib.Path) -> bool:
+    """Whether a folder holds a run."""
+    return (path / "config.json").is_file() and bool(
+        checkpoints.all_checkpoints(path)
+    )
+
+
+def read(
+    path: pathlib.Path, which: str = "latest", use_average: bool = False
+) -> portable.PortableModel:
+    """A run's weights; its optimizer is left out.
+
+    Args:
+        path: the run's folder.
+        which: `latest`, `best`, or the folder of a checkpoint.
+        use_average: take the moving average of the weights.
+
+    Raises:
+        FileNotFoundError: if there is no such checkpoint or no vocabulary.
+        ModelDirError: if there is no run.
+        CheckpointError: if the checkpoint is damaged.
+        FormatError: if it lacks tensors.
+    """
+    settings = model_dir_lib.load_settings(path)
+    if use_average:
+        averaging.require_kept(settings.training.ema_decay)
+    vocabulary = vocabulary_lib.Vocabulary.load(path)
+    checkpoint = checkpoints.find(path, which)
+    tensors = checkpoints.load_tensors(
+        checkpoint, "average" if use_average else "model"
+    )
+    encoder = towers.resolve_vocab_size(settings.encoder, vocabulary.size)
+    parts = {name.split("/")[0] for name in tensors}
+    model = portable.PortableModel(
+        tensors,
+        encoder,
+        _generator_sizes(settings.generator, encoder, parts),
+        settings.generator.weight_tying,
+        vocabulary,
+        objective=settings.objective.name,
+        step=checkpoints.step_of(checkpoint),
+        origin=f"run {checkpoint}",
+    )
+    layout.check(model)
+    return model
+
+
+def _generator_sizes(
+    settings: config.GeneratorConfig,
+    encoder: config.EncoderConfig,
+    parts: set[str],
+) -> config.EncoderConfig | None:
+    has_encoder = parts & {portable.GENERATOR, *layout.TOWER_PARTS}
+    shares_all = settings.weight_tying == "all" and (
+        {portable.MASKED_LM_HEAD, portable.REPLACED_TOKEN_HEAD} <= parts
+    )
+    if has_encoder or shares_all:
+        return settings.encoder_config(encoder)
+    return None
+
+
+def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
+    """Writes a run that export, fine-tuning and pre-training start from.
+
+    Args:
+        model: pre-trained, with its vocabulary.
+        folder: exists and is empty.
+
+    Raises:
+        FormatError: if the vocabulary is missing, or for sizes that a config
+            cannot have.
+    """
+    if model.vocabulary is None:
+        raise portable.FormatError(
+            "A run holds the vocabulary that its ids mean. Received: none in "
+            f"{model.origin}. Give it with --vocab_file."
+        )
+    settings = build_settings(model)
+    if model.generator is not None:
+        layout.require_sizes(
+            settings.generator.encoder_config(settings.encoder),
+            vars(model.generator),
+            f"{model.origin}, whose generator differs in more than width, "
+            "depth, heads and inner width from the discriminator, and so",
+        )
+    model_dir_lib.claim(folder, settings, model.vocabulary)
+    state: dict[str, Any] = {
+        "position": {"epoch": 0, "batch": 0},
+        "seed": settings.training.seed,
+        "dataset": {"converted from": model.origin},
+        "best_loss": None,
+        "best_step": None,
+    }
+    checkpoints.save(
+        folder,
+        model.step,
+        {f"model/{path}": value for path, value in model.tensors.items()},
+        state,
+        keep=1,
+    )
+
+
+def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
+    """The config of a run that would have made a model.
+
+    Args:
+        model: pre-trained.
+
+    Raises:
+        FormatError: for sizes that no config can have.
+    """
+    is_discriminator = portable.REPLACED_TOKEN_HEAD in model.parts
+    is_masked_lm = portable.MASKED_LM_HEAD in model.parts
+    objective = model.objective or (
+        "mlm" if is_masked_lm and not is_discriminator else "electra"
+    )
+    length = min(_ROW_LENGTH, model.encoder.max_position_embeddings)
+    try:
+        return config.ExperimentConfig(
+            encoder=model.encoder,
+            generator=_generator_config(model),
+            objective=config.ObjectiveConfig(name=objective),
+            data=config.DataConfig(max_seq_length=length),
+        )
+    except config.ConfigError as error:
+        raise portable.FormatError(
+            f"{model.origin} has sizes that there cannot be here: {error}"
+        ) from error
+
+
+def _generator_config(
+    model: portable.PortableModel,
+) -> config.GeneratorConfig:
+    if model.generator is None:
+        return config.GeneratorConfig()
+    if model.tying == "all":
+        return config.GeneratorConfig(untied_generator=False)
+    width, depth = layout.generator_fractions(model.encoder, model.generator)
+    return config.GeneratorConfig(
+        generator_hidden_size=width,
+        generator_layers=depth,
+        num_attention_heads=model.generator.num_attention_heads,
+        intermediate_size=model.generator.intermediate_size,
+        untied_generator_embeddings=model.tying == "none",
+        two_tower_generator=layout.TOWER_PARTS[0] in model.parts,
+    )

@@ -1,0 +1,110 @@
+"""A model outside of any framework: named arrays, sizes, vocabulary.
+
+Every reader makes a `PortableModel`, every writer takes one, so that n formats
+need n readers and n writers. Its tensors have our names (`variable.path`) and
+layouts; the first part of a name says which part of the model it belongs to.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+from electra_tf import config
+from electra_tf.text import vocabulary as vocabulary_lib
+
+Tensors = Mapping[str, np.ndarray]
+
+MAIN = "electra"
+GENERATOR = "generator"
+REPLACED_TOKEN_HEAD = "discriminator_predictions"
+MASKED_LM_HEAD = "generator_predictions"
+TASK_HEADS = "task_specific"
+
+
+class FormatError(ValueError):
+    """Files that hold no usable model, or a model that a format cannot hold."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PortableTask:
+    """What a fine-tuned model was trained for.
+
+    Attributes:
+        name: as in the paths of its head, `task_specific/<name>/`.
+        kind: one of `finetuning_config.OWN_KINDS`.
+        labels: in the order of the head's outputs; empty where there are none
+            or where the files do not say.
+        has_hidden_layer: of classification and regression, whether a dense
+            layer with gelu stands before the output layer, as in Hugging Face.
+    """
+
+    name: str
+    kind: str
+    labels: tuple[str, ...] = ()
+    has_hidden_layer: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class PortableModel:
+    """A pre-trained or fine-tuned model.
+
+    Attributes:
+        tensors: our path to float32 array.
+        encoder: sizes of the main encoder; `vocab_size` is the table's.
+        generator: sizes of the generator's encoder, None where there is none.
+        tying: what generator and main encoder share: `none`, `embeddings` or
+            `all`.
+        vocabulary: None where the files do not hold one.
+        task: of a fine-tuned model.
+        objective: that it was trained with, one of `pretraining.objectives`;
+            empty where the files do not say.
+        step: updates made, 0 where they do not say.
+        origin: one line, where it was read.
+        notes: what was left out or changed in reading, one line each.
+    """
+
+    tensors: Tensors
+    encoder: config.EncoderConfig
+    generator: config.EncoderConfig | None = None
+    tying: str = "embeddings"
+    vocabulary: vocabulary_lib.Vocabulary | None = None
+    task: PortableTask | None = None
+    objective: str = ""
+    step: int = 0
+    origin: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """First parts of the tensors' names, sorted: what the model has."""
+        return tuple(sorted({path.split("/")[0] for path in self.tensors}))
+
+    def with_notes(self, *notes: str) -> "PortableModel":
+        """The same model, with more to tell."""
+        return dataclasses.replace(self, notes=self.notes + notes)
+
+
+def rename_part(tensors: Tensors, old: str, new: str) -> dict[str, np.ndarray]:
+    """The tensors of one part, under another first name.
+
+    Args:
+        tensors: any.
+        old: first part of the names to take; others are left out.
+        new: what stands in its place.
+    """
+    return {
+        new + path.removeprefix(old): value
+        for path, value in tensors.items()
+        if path.startswith(f"{old}/")
+    }
+
+
+def take_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
+    """The tensors of one part.
+
+    Args:
+        tensors: any.
+        part: first part of their names.
+    """
+    return rename_part(tensors, part, part)

@@ -1,0 +1,96 @@
+"""Models of any format, told by what lies in their folder."""
+
+import pathlib
+from collections.abc import Callable
+from collections.abc import Mapping
+
+from electra_tf.formats import hugging_face
+from electra_tf.formats import keras_hub_preset
+from electra_tf.formats import original_model
+from electra_tf.formats import own_run
+from electra_tf.formats import portable
+
+TF1, OURS, HUGGING_FACE, KERAS_HUB = (
+    "tf1",
+    "electra_tf",
+    "huggingface",
+    "keras_hub",
+)
+FORMATS = (TF1, OURS, HUGGING_FACE, KERAS_HUB)
+
+Read = Callable[[pathlib.Path], portable.PortableModel]
+Write = Callable[[portable.PortableModel, pathlib.Path], None]
+
+READERS: Mapping[str, Read] = {
+    TF1: original_model.read,
+    OURS: own_run.read,
+    HUGGING_FACE: hugging_face.read,
+    KERAS_HUB: keras_hub_preset.read,
+}
+WRITERS: Mapping[str, Write] = {
+    TF1: original_model.write,
+    OURS: own_run.write,
+    HUGGING_FACE: hugging_face.write,
+    KERAS_HUB: keras_hub_preset.write,
+}
+
+
+def detect(path: str | pathlib.Path) -> str:
+    """The format of what lies at a path, one of `FORMATS`.
+
+    Args:
+        path: a folder, or the prefix of a TF1 checkpoint.
+
+    Raises:
+        FileNotFoundError: if there is nothing.
+        FormatError: if it is none of them.
+    """
+    path = pathlib.Path(path)
+    if path.with_name(path.name + ".index").is_file():
+        return TF1
+    if not path.is_dir():
+        raise FileNotFoundError(
+            "A model is a folder, or the prefix of a TF1 checkpoint. Received: "
+            f"{path}, where there is neither."
+        )
+    if own_run.is_folder(path):
+        return OURS
+    if keras_hub_preset.is_folder(path):
+        return KERAS_HUB
+    if hugging_face.is_folder(path):
+        return HUGGING_FACE
+    if any(path.glob("*.index")):
+        return TF1
+    raise portable.FormatError(
+        f"{path} must hold a model: a run of ours (config.json, checkpoints/), "
+        "a Hugging Face model (config.json, model.safetensors), a KerasHub "
+        "preset (config.json, model.weights.h5) or a TF1 checkpoint (*.index). "
+        f"Received: {', '.join(sorted(p.name for p in path.iterdir())[:8])}."
+    )
+
+
+def read(
+    path: str | pathlib.Path, format_name: str = ""
+) -> portable.PortableModel:
+    """A model of any format.
+
+    Args:
+        path: a folder, or the prefix of a TF1 checkpoint.
+        format_name: one of `FORMATS`; empty to find out.
+
+    Raises:
+        FileNotFoundError: if there is nothing, or a file is missing.
+        ValueError: for a format that there is not, or a model that is
+            damaged, partial or of another kind (says what).
+    """
+    format_name = format_name or detect(path)
+    require_format(format_name)
+    return READERS[format_name](pathlib.Path(path))
+
+
+def require_format(format_name: str) -> None:
+    """Raises `ValueError` unless there is a format of that name."""
+    if format_name not in FORMATS:
+        raise ValueError(
+            f"Formats are {', '.join(FORMATS)}. Received: {format_name!r}."
+        )

@@ -1,0 +1,264 @@
+"""Tensors in safetensors and PyTorch files, without running what is in them.
+
+A `pytorch_model.bin` is a pickle, which can call anything. It is read as
+`torch.load(weights_only=True)` reads it: names of plain tensors and their
+storages are known, every other name in the pickle is refused. Files of today's
+layout, a zip archive, need no PyTorch; older ones do.
+"""
+
+import collections
+import json
+import math
+import pathlib
+import pickle
+import zipfile
+from collections.abc import Callable
+from typing import IO
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import safetensors
+
+from electra_tf.formats import portable
+
+SAFETENSORS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+TORCH_FILE = "pytorch_model.bin"
+# Storage classes of PyTorch and what their bytes are.
+_STORAGES: dict[str, Any] = {
+    "FloatStorage": np.float32,
+    "DoubleStorage": np.float64,
+    "HalfStorage": np.float16,
+    "BFloat16Storage": ml_dtypes.bfloat16,
+    "LongStorage": np.int64,
+    "IntStorage": np.int32,
+    "ShortStorage": np.int16,
+    "ByteStorage": np.uint8,
+    "CharStorage": np.int8,
+    "BoolStorage": np.bool_,
+}
+_MAX_PICKLE_BYTES = 64 * 2**20
+
+Arrays = dict[str, np.ndarray]
+
+
+def read_folder(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
+    """All tensors of a model's folder, and the file that they are from.
+
+    Args:
+        folder: with `model.safetensors`, its index and parts, or
+            `pytorch_model.bin`.
+
+    Raises:
+        FileNotFoundError: if there is none of them.
+        FormatError: if a file is damaged, or holds more than tensors.
+    """
+    path = folder / SAFETENSORS_FILE
+    if path.is_file():
+        return read_safetensors(path), path
+    path = folder / INDEX_FILE
+    if path.is_file():
+        return _read_parts(path), path
+    path = folder / TORCH_FILE
+    if path.is_file():
+        return read_torch(path), path
+    raise FileNotFoundError(
+        f"Expected {SAFETENSORS_FILE}, {INDEX_FILE} or {TORCH_FILE} in "
+        f"{folder}. Received: none of them. Give the folder of a model, "
+        "downloaded whole."
+    )
+
+
+def read_safetensors(path: pathlib.Path) -> Arrays:
+    """All tensors of a safetensors file.
+
+    Raises:
+        FormatError: if it is damaged or cut off.
+    """
+    try:
+        with safetensors.safe_open(path, framework="numpy") as stream:
+            names = stream.keys()
+            return {name: stream.get_tensor(name) for name in names}
+    except (safetensors.SafetensorError, TypeError, ValueError) as error:
+        raise portable.FormatError(
+            f"{path} must be a safetensors file. Received: {error}. It is cut "
+            "off or damaged: download it again."
+        ) from error
+
+
+def _read_parts(index: pathlib.Path) -> Arrays:
+    try:
+        parts = json.loads(index.read_text("utf-8"))["weight_map"]
+        names = sorted(set(parts.values()))
+        is_local = all(pathlib.PurePath(n).name == n for n in names)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise portable.FormatError(
+            f"{index} must be an index of safetensors files. Received: {error}."
+        ) from error
+    missing = [n for n in names if not (index.parent / n).is_file()]
+    if missing or not is_local:
+        raise portable.FormatError(
+            f"{index} must name files beside it. Received: "
+            f"{', '.join(missing or names)}, which are not there."
+        )
+    tensors: Arrays = {}
+    for name in names:
+        tensors |= read_safetensors(index.parent / name)
+    if set(tensors) != set(parts):
+        wrong = sorted(set(tensors) ^ set(parts))
+        raise portable.FormatError(
+            f"{index} must name every tensor of its files. Received: others "
+            f"for {', '.join(wrong)}."
+        )
+    return tensors
+
+
+def read_torch(path: pathlib.Path) -> Arrays:
+    """All tensors of a PyTorch file; nothing that is in it is run.
+
+    Args:
+        path: what `torch.save` made of a dict of tensors.
+
+    Raises:
+        FormatError: if it is damaged, or holds anything but tensors.
+        ImportError: for a file of PyTorch before 1.6 without PyTorch.
+    """
+    if not zipfile.is_zipfile(path):
+        return _read_old_torch(path)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _TorchArchive(archive).read()
+    except portable.FormatError as error:
+        raise portable.FormatError(f"{path}: {error}") from error
+    except Exception as error:
+        # A crafted pickle can make its reader fail in any way.
+        raise portable.FormatError(
+            f"{path} must hold a dict of tensors, as torch.save writes it. "
+            f"Received: {type(error).__name__}: {error}. It is cut off or "
+            "damaged: download it again."
+        ) from error
+
+
+def _read_old_torch(path: pathlib.Path) -> Arrays:
+    with open(path, "rb") as stream:
+        is_pickle = stream.read(1) == b"\x80"
+    if not is_pickle:
+        raise portable.FormatError(
+            f"{path} must be a PyTorch file. Received: something else, or the "
+            "beginning of one. Download it again."
+        )
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            f"{path} was written by PyTorch before 1.6, which only PyTorch "
+            "reads. Install it (pip install torch), or take the model's "
+            f"{SAFETENSORS_FILE}."
+        ) from error
+    try:
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
+        return {name: tensors[name].float().numpy() for name in tensors}
+    except Exception as error:
+        raise portable.FormatError(
+            f"{path} must hold a dict of tensors. Received: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+class _Storage:
+    """A class of PyTorch's storages, named in a pickle but never made."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype)
+
+
+class _TorchArchive:
+    """A zip archive of `torch.save`: `data.pkl` and one file per storage."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        found = [n for n in archive.namelist() if n.endswith("/data.pkl")]
+        if len(found) != 1 or found[0].count("/") != 1:
+            raise portable.FormatError(
+                f"expected one data.pkl in the archive, found {found}"
+            )
+        self._folder = found[0].removesuffix("data.pkl")
+        order = self._folder + "byteorder"
+        if order in archive.namelist() and archive.read(order) != b"little":
+            raise portable.FormatError("expected little-endian tensors")
+
+    def read(self) -> Arrays:
+        name = self._folder + "data.pkl"
+        if self._archive.getinfo(name).file_size > _MAX_PICKLE_BYTES:
+            raise portable.FormatError("data.pkl is too large for names alone")
+        with self._archive.open(name) as stream:
+            content = _Names(stream, self._storage).load()
+        if not isinstance(content, dict):
+            raise portable.FormatError(
+                f"expected a dict of tensors, found a {type(content).__name__}"
+            )
+        others = [n for n in content if not isinstance(content[n], np.ndarray)]
+        if others:
+            raise portable.FormatError(f"{others} are no tensors")
+        return {str(name): content[name] for name in content}
+
+    def _storage(self, reference: Any) -> np.ndarray:
+        kind, storage, key, _, size = reference
+        if kind != "storage" or not isinstance(storage, _Storage):
+            raise portable.FormatError(f"unknown reference {reference!r:.80}")
+        data = self._archive.read(f"{self._folder}data/{key}")
+        found = np.frombuffer(data, storage.dtype)
+        if len(found) != size:
+            raise portable.FormatError(
+                f"storage {key} holds {len(found)} numbers, expected {size}"
+            )
+        return found
+
+
+def _rebuild_tensor(
+    storage: np.ndarray, offset: int, size: Any, stride: Any, *_: Any
+) -> np.ndarray:
+    """What `torch._utils._rebuild_tensor_v2` makes, copied out."""
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if offset < 0 or min(stride, default=0) < 0:
+        raise portable.FormatError("a tensor lies outside of its storage")
+    if math.prod(size) and last >= len(storage):
+        raise portable.FormatError("a tensor lies outside of its storage")
+    strides = [step * storage.itemsize for step in stride]
+    view = np.lib.stride_tricks.as_strided(storage[offset:], size, strides)
+    return view.copy()
+
+
+def _rebuild_parameter(data: np.ndarray, *_: Any) -> np.ndarray:
+    return data
+
+
+_KNOWN: dict[tuple[str, str], Any] = {
+    ("collections", "OrderedDict"): collections.OrderedDict,
+    ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
+    ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
+    **{("torch", name): _Storage(dtype) for name, dtype in _STORAGES.items()},
+}
+
+
+class _Names(pickle.Unpickler):
+    """A reader of pickles that knows the names of tensors and no other."""
+
+    def __init__(
+        self, stream: IO[bytes], load: Callable[[Any], np.ndarray]
+    ) -> None:
+        super().__init__(stream)
+        self._load = load
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _KNOWN:
+            raise portable.FormatError(
+                f"it names {module}.{name}, which is no tensor. Such a file "
+                "can run any program; nothing of it was run. Take the model's "
+                f"{SAFETENSORS_FILE}"
+            )
+        return _KNOWN[module, name]
+
+    def persistent_load(self, reference: Any) -> np.ndarray:
+        return self._load(reference)

@@ -1,0 +1,262 @@
+"""Vocabulary and tokenizer settings in the files of other projects.
+
+    vocab.txt               one token a line (original, Hugging Face, ours)
+    tokenizer_config.json   settings, ours or Hugging Face's
+    tokenizer.json          Hugging Face's `tokenizers`: settings and tokens
+
+Hugging Face may leave `vocab.txt` out; where both are there they must agree.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import tokenizers
+from absl import logging
+from tokenizers import decoders
+from tokenizers import models
+from tokenizers import normalizers
+from tokenizers import pre_tokenizers
+from tokenizers import processors
+
+from electra_tf import config
+from electra_tf.formats import portable
+from electra_tf.text import vocabulary as vocabulary_lib
+
+TOKENIZER_FILE = "tokenizer.json"
+# What Hugging Face's slow tokenizer has, whatever the original had.
+_DEFAULT_WORD_LENGTH = 100
+# Keys that tell our settings file from Hugging Face's.
+_OUR_KEYS = {
+    f.name for f in dataclasses.fields(vocabulary_lib.TokenizerSettings)
+}
+_SPECIAL_NAMES = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+
+Json = Mapping[str, Any]
+
+
+def load_if_there(
+    folder: pathlib.Path, encoder: config.EncoderConfig
+) -> vocabulary_lib.Vocabulary | None:
+    """The vocabulary in a folder, with a token for every row of the table.
+
+    Args:
+        folder: of a model of any format.
+        encoder: the model's sizes.
+
+    Returns:
+        None if the folder has no vocabulary.
+
+    Raises:
+        FormatError: if its files contradict each other or the model.
+        VocabularyError: if the tokens cannot be used.
+    """
+    described = _read_json(folder / TOKENIZER_FILE)
+    has_list = (folder / vocabulary_lib.VOCABULARY_FILE).is_file()
+    if not has_list and not described:
+        return None
+    settings_file = folder / vocabulary_lib.SETTINGS_FILE
+    stated = _read_json(settings_file)
+    if has_list and not described and set(stated) <= _OUR_KEYS:
+        return fit_rows(vocabulary_lib.Vocabulary.load(folder), encoder, folder)
+    tokens = _tokens_of(described, folder) if described else None
+    if has_list:
+        listed = vocabulary_lib.read_tokens(
+            folder / vocabulary_lib.VOCABULARY_FILE
+        )
+        if tokens is not None and tokens[: len(listed)] != listed:
+            raise portable.FormatError(
+                f"{folder}: vocab.txt and {TOKENIZER_FILE} must list the same "
+                "tokens. Received: different ones. Remove the wrong file."
+            )
+        tokens = tokens or listed
+    settings = _hugging_face_settings(stated, described, folder)
+    vocabulary = vocabulary_lib.Vocabulary(tokens or (), settings)
+    return fit_rows(vocabulary, encoder, folder)
+
+
+def fit_rows(
+    vocabulary: vocabulary_lib.Vocabulary,
+    encoder: config.EncoderConfig,
+    source: pathlib.Path,
+) -> vocabulary_lib.Vocabulary:
+    """The vocabulary with a token for every row of the model's table.
+
+    Rows without a token (tables are sometimes padded to round numbers) get
+    names that no text contains.
+
+    Args:
+        vocabulary: as its files have it.
+        encoder: the model's sizes.
+        source: of the vocabulary, for the message.
+
+    Raises:
+        FormatError: if there are more tokens than rows.
+    """
+    num_missing = encoder.vocab_size - vocabulary.size
+    if num_missing < 0:
+        raise portable.FormatError(
+            f"The vocabulary of {source} must be the model's, of "
+            f"{encoder.vocab_size} tokens. Received: {vocabulary.size} tokens. "
+            "Give the one that the model was trained with."
+        )
+    if not num_missing:
+        return vocabulary
+    logging.warning(
+        "%s: the last %d rows of the token table have no token; they are "
+        "called [no_token_0] and so on.",
+        source,
+        num_missing,
+    )
+    names = tuple(f"[no_token_{number}]" for number in range(num_missing))
+    return vocabulary_lib.Vocabulary(
+        vocabulary.tokens + names, vocabulary.settings
+    )
+
+
+def _read_json(path: pathlib.Path) -> Json:
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise portable.FormatError(f"{path} is no JSON: {error}.") from error
+    if not isinstance(content, dict):
+        raise portable.FormatError(
+            f"{path} must hold a JSON object. Received: {content!r:.60}."
+        )
+    return content
+
+
+def _tokens_of(described: Json, folder: pathlib.Path) -> tuple[str, ...]:
+    """Tokens of a tokenizer.json in the order of their ids."""
+    model = described.get("model", {})
+    expected = {"type": "WordPiece", "continuing_subword_prefix": "##"}
+    wrong = {
+        key: model.get(key)
+        for key, value in expected.items()
+        if model.get(key, value) != value
+    }
+    if wrong or not isinstance(model.get("vocab"), dict):
+        raise portable.FormatError(
+            f"{folder / TOKENIZER_FILE} must describe a WordPiece tokenizer "
+            f"with ##. Received: {wrong or 'no vocabulary'}."
+        )
+    ids = dict(model["vocab"])
+    for token in described.get("added_tokens") or []:
+        ids.setdefault(token["content"], token["id"])
+    if sorted(ids.values()) != list(range(len(ids))):
+        raise portable.FormatError(
+            f"{folder / TOKENIZER_FILE} must number its tokens 0 to "
+            f"{len(ids) - 1}. Received: ids with gaps or repetitions."
+        )
+    return tuple(sorted(ids, key=ids.__getitem__))
+
+
+def _hugging_face_settings(
+    stated: Json, described: Json, folder: pathlib.Path
+) -> vocabulary_lib.TokenizerSettings:
+    """Settings out of both files; tokenizer.json is what is used there."""
+    normalizer = described.get("normalizer") or {}
+    if described and normalizer.get("type") != "BertNormalizer":
+        raise portable.FormatError(
+            f"{folder / TOKENIZER_FILE} must have a BertNormalizer. Received: "
+            f"{normalizer.get('type')!r}, which this tokenizer does not follow."
+        )
+    splits_ideographs = normalizer.get(
+        "handle_chinese_chars", stated.get("tokenize_chinese_chars", True)
+    )
+    if not splits_ideographs or not normalizer.get("clean_text", True):
+        raise portable.FormatError(
+            f"{folder}: the tokenizer must split ideographs and clean text, "
+            "as the original's does. Received: tokenize_chinese_chars="
+            f"{splits_ideographs}, clean_text={normalizer.get('clean_text')}."
+        )
+    is_lower = normalizer.get("lowercase", stated.get("do_lower_case", True))
+    strips = normalizer.get("strip_accents", stated.get("strip_accents"))
+    if strips and not is_lower:
+        raise portable.FormatError(
+            f"{folder}: accents can only be stripped when lower-casing, as in "
+            "the original. Received: strip_accents=true, do_lower_case=false."
+        )
+    length = (described.get("model") or {}).get(
+        "max_input_chars_per_word", _DEFAULT_WORD_LENGTH
+    )
+    return vocabulary_lib.TokenizerSettings(
+        do_lower_case=bool(is_lower),
+        # None means "as with lower-casing"; without that it has no effect.
+        strip_accents=True if strips is None else bool(strips or not is_lower),
+        max_word_length=int(length),
+    )
+
+
+def write_hugging_face(
+    vocabulary: vocabulary_lib.Vocabulary,
+    folder: pathlib.Path,
+    num_positions: int,
+) -> None:
+    """Writes what `AutoTokenizer.from_pretrained` reads.
+
+    Args:
+        vocabulary: of the model.
+        folder: of the model; exists.
+        num_positions: most tokens of a row.
+    """
+    settings = vocabulary.settings
+    strips = settings.do_lower_case and settings.strip_accents
+    stated = {
+        "tokenizer_class": "BertTokenizer",
+        "do_lower_case": settings.do_lower_case,
+        "strip_accents": strips,
+        "tokenize_chinese_chars": True,
+        "model_max_length": num_positions,
+        **_SPECIAL_NAMES,
+    }
+    tokenizer = _build_tokenizer(vocabulary, strips)
+    tokenizer.save(str(folder / TOKENIZER_FILE))
+    lines = "".join(f"{token}\n" for token in vocabulary.tokens)
+    # Bytes, because the ids are line numbers, whatever the system's line end.
+    (folder / vocabulary_lib.VOCABULARY_FILE).write_bytes(lines.encode("utf-8"))
+    for name, content in {
+        vocabulary_lib.SETTINGS_FILE: stated,
+        "special_tokens_map.json": _SPECIAL_NAMES,
+    }.items():
+        text = json.dumps(content, indent=2) + "\n"
+        (folder / name).write_text(text, "utf-8")
+
+
+def _build_tokenizer(
+    vocabulary: vocabulary_lib.Vocabulary, strips: bool
+) -> tokenizers.Tokenizer:
+    settings = vocabulary.settings
+    ids = {token: number for number, token in enumerate(vocabulary.tokens)}
+    tokenizer = tokenizers.Tokenizer(
+        models.WordPiece(
+            ids,
+            unk_token="[UNK]",
+            max_input_chars_per_word=settings.max_word_length,
+        )
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=True,
+        strip_accents=strips,
+        lowercase=settings.do_lower_case,
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    special: Sequence[str] = vocabulary_lib.SPECIAL_TOKENS
+    tokenizer.add_special_tokens(list(special))
+    tokenizer.post_processor = processors.BertProcessing(
+        ("[SEP]", vocabulary.sep_id), ("[CLS]", vocabulary.cls_id)
+    )
+    return tokenizer

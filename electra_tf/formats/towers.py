@@ -1,0 +1,197 @@
+"""Two towers as two models with a folder each, and the two as one again.
+
+Hugging Face and KerasHub know one encoder at a time, and both have the
+embeddings that ours share. Shared weights are recognized by their bits.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+
+from electra_tf.formats import layout
+from electra_tf.formats import portable
+
+DISCRIMINATOR, GENERATOR = "discriminator", "generator"
+_EMBEDDINGS = f"{portable.MAIN}/embeddings/"
+
+ReadOne = Callable[[pathlib.Path], portable.PortableModel]
+
+
+def are_apart(path: pathlib.Path) -> bool:
+    """Whether a folder holds a discriminator in a folder of its own."""
+    return discriminator_folder(path).is_dir()
+
+
+def discriminator_folder(path: pathlib.Path) -> pathlib.Path:
+    """Where `split`'s discriminator is written."""
+    return path / DISCRIMINATOR
+
+
+def read(path: pathlib.Path, read_one: ReadOne) -> portable.PortableModel:
+    """A model out of one folder, or out of both towers' under it.
+
+    Args:
+        path: the folder.
+        read_one: reads one tower, whose encoder it calls the main one.
+
+    Raises:
+        FormatError: if the towers do not belong together.
+    """
+    if not are_apart(path):
+        return read_one(path)
+    main = read_one(discriminator_folder(path))
+    if not (path / GENERATOR).is_dir():
+        return main
+    return join(main, read_one(path / GENERATOR))
+
+
+def join(
+    main: portable.PortableModel, generator: portable.PortableModel
+) -> portable.PortableModel:
+    """A discriminator and its generator as one model.
+
+    Args:
+        main: the discriminator.
+        generator: a masked LM, whose encoder is its main one.
+
+    Raises:
+        FormatError: if the generator is no masked LM, if vocabularies differ,
+            or if it has embeddings of its own that are not of its own width.
+    """
+    if portable.MASKED_LM_HEAD not in generator.parts:
+        raise portable.FormatError(
+            "The generator must be a masked language model. Received: "
+            f"{generator.origin} with {', '.join(generator.parts)}."
+        )
+    if main.vocabulary != generator.vocabulary:
+        raise portable.FormatError(
+            "Both towers must have one vocabulary and tokenizer settings. "
+            f"Received: different ones in {main.origin} and "
+            f"{generator.origin}."
+        )
+    tying = _find_tying(main, generator)
+    encoder = portable.rename_part(
+        generator.tensors, portable.MAIN, portable.GENERATOR
+    )
+    head = portable.take_part(generator.tensors, portable.MASKED_LM_HEAD)
+    own = {
+        path: value
+        for path, value in encoder.items()
+        if tying == "none"
+        or (tying == "embeddings" and "/embeddings/" not in path)
+    }
+    joined = dataclasses.replace(
+        main,
+        tensors={**main.tensors, **own, **head},
+        generator=generator.encoder,
+        tying=tying,
+        step=max(main.step, generator.step),
+        origin=f"{main.origin} and {generator.origin}",
+        notes=main.notes + generator.notes,
+    )
+    layout.check(joined)
+    return joined
+
+
+def _find_tying(
+    main: portable.PortableModel, generator: portable.PortableModel
+) -> str:
+    if main.encoder == generator.encoder and _are_equal(
+        main, generator, f"{portable.MAIN}/"
+    ):
+        return "all"
+    if _are_equal(main, generator, _EMBEDDINGS):
+        return "embeddings"
+    sizes = generator.encoder
+    if sizes.embedding_size != sizes.hidden_size:
+        raise portable.FormatError(
+            "A generator with embeddings of its own must have them of its own "
+            f"width. Received: {generator.origin}, embedding_size="
+            f"{sizes.embedding_size}, hidden_size={sizes.hidden_size}, and "
+            f"other embeddings than {main.origin}. Convert the two one by one."
+        )
+    return "none"
+
+
+def _are_equal(
+    main: portable.PortableModel,
+    generator: portable.PortableModel,
+    beginning: str,
+) -> bool:
+    mine, other = (
+        {p: v for p, v in model.tensors.items() if p.startswith(beginning)}
+        for model in (main, generator)
+    )
+    return mine.keys() == other.keys() and all(
+        np.array_equal(mine[path], other[path]) for path in mine
+    )
+
+
+def split(
+    model: portable.PortableModel,
+) -> dict[str, portable.PortableModel]:
+    """Models of one encoder each, by the name of their folder.
+
+    Args:
+        model: of any parts.
+
+    Returns:
+        `discriminator` and `generator`; or, for a model of one encoder, that
+        alone under `.`.
+
+    Raises:
+        FormatError: for parts that belong to neither.
+    """
+    known = {portable.MAIN, portable.GENERATOR, portable.REPLACED_TOKEN_HEAD,
+             portable.MASKED_LM_HEAD}  # fmt: skip
+    if model.task is not None:
+        known = {portable.MAIN, portable.TASK_HEADS}
+    unknown = [part for part in model.parts if part not in known]
+    if unknown:
+        raise portable.FormatError(
+            f"There is no class for {', '.join(unknown)} of {model.origin} "
+            "there: encoders that see both sides, with a replaced-token or a "
+            "masked-LM head, are all. Leave them out with --drop="
+            f"{'|'.join(unknown)}."
+        )
+    if model.generator is None:
+        return {".": model}
+    head = portable.take_part(model.tensors, portable.MASKED_LM_HEAD)
+    mine = {
+        path: value
+        for path, value in model.tensors.items()
+        if path not in head and not path.startswith(f"{portable.GENERATOR}/")
+    }
+    other = _generator_encoder(model) | head
+    return {
+        DISCRIMINATOR: dataclasses.replace(
+            model, tensors=mine, generator=None, tying="embeddings"
+        ),
+        GENERATOR: dataclasses.replace(
+            model,
+            tensors=other,
+            encoder=model.generator,
+            generator=None,
+            tying="embeddings",
+        ),
+    }
+
+
+def _generator_encoder(
+    model: portable.PortableModel,
+) -> dict[str, np.ndarray]:
+    """The generator's encoder, whole, called the main one."""
+    if model.tying == "all":
+        return portable.take_part(model.tensors, portable.MAIN)
+    encoder = portable.rename_part(
+        model.tensors, portable.GENERATOR, portable.MAIN
+    )
+    if model.tying == "embeddings":
+        encoder |= {
+            path: value
+            for path, value in model.tensors.items()
+            if path.startswith(_EMBEDDINGS)
+        }
+    return encoder
