@@ -390,9 +390,9 @@ class TrainingConfig:
     num_eval_batches: int = 0  # 0 the whole validation split
     save_checkpoints_steps: int = 1_000
     keep_checkpoints: int = 3  # newest ones kept, beside the best
-    init_from: str = (
-        ""  # model_dir of another run: its weights, fresh optimizer
-    )
+    # A run's folder, a Hugging Face model, a KerasHub preset or a TF1
+    # checkpoint: its weights with a fresh optimizer.
+    init_from: str = ""
     peak_flops: float = 0.0  # per device and second; 0: table or measurement
 
     def __post_init__(self) -> None:

@@ -26,6 +26,9 @@ class TaskConfig:
     data_dir: str = ""  # folder of official files, or `tfds`
     max_seq_length: int = 0  # tokens of a row; 0: the task's, see `Task`
     double_unordered: bool = True  # MRPC, STS-B: train on both orders of a pair
+    # Classification and regression: a dense layer with gelu before the output,
+    # as in Hugging Face's classifiers; the paper and the original have none.
+    hidden_layer: bool = False
 
     def __post_init__(self) -> None:
         length = self.max_seq_length

@@ -1,4 +1,4 @@
-"""The encoder that a pre-training run leaves, or a random one to compare.
+"""The encoder of a pre-trained model, or a random one to compare.
 
 Only the main encoder is taken: the discriminator's, or for the masked-LM
 objectives the one that is trained in its place. All of them are named
@@ -11,13 +11,14 @@ from typing import NamedTuple
 import keras
 
 from electra_tf import config
+from electra_tf.formats import own_run
+from electra_tf.formats import portable
+from electra_tf.formats import reading
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import averaging
 from electra_tf.training import checkpoints
-from electra_tf.training import model_dir as model_dir_lib
 
 
 class LoadedEncoder(NamedTuple):
@@ -38,43 +39,85 @@ class LoadedEncoder(NamedTuple):
 
 
 def load_encoder(
-    model_dir: pathlib.Path,
+    path: pathlib.Path,
     which: str = "latest",
     precision: str = "float32",
     use_average: bool = False,
 ) -> LoadedEncoder:
-    """The main encoder of a run; its folder is only read.
+    """The main encoder of a model of any format; its files are only read.
 
     Args:
-        model_dir: the run's folder.
-        which: `latest`, `best` (lowest held-out loss), or the folder of a
-            checkpoint.
+        path: a run's folder, a Hugging Face model, a KerasHub preset, or the
+            prefix or folder of a TF1 checkpoint.
+        which: of a run: `latest`, `best` (lowest held-out loss), or the folder
+            of a checkpoint.
         precision: of the products, one of `config.PRECISIONS`.
-        use_average: take the moving average of the weights.
+        use_average: of a run: take the moving average of the weights.
 
     Raises:
-        FileNotFoundError: if there is no such checkpoint or no vocabulary.
-        ModelDirError: if there is no run.
-        CheckpointError: unless every variable of the encoder is in the
-            checkpoint with its shape (lists those that are not).
-        ValueError: if vocabulary and config differ in size, or if the run kept
-            no average.
+        FileNotFoundError: if there is no model, no such checkpoint or no
+            vocabulary.
+        CheckpointError: if the checkpoint of a run is damaged.
+        ValueError: if the model is damaged or partial (lists how), if
+            vocabulary and config differ in size, or if the run kept no
+            average.
     """
-    settings = model_dir_lib.load_settings(model_dir)
-    if use_average:
-        averaging.require_kept(settings.training.ema_decay)
-    vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
-    checkpoint = checkpoints.find(model_dir, which)
-    sizes = towers.resolve_vocab_size(settings.encoder, vocabulary.size)
-    encoder = build_encoder(sizes, precision)
-    checkpoints.load_weights(
-        checkpoint,
-        {variable.path: variable for variable in encoder.variables},
-        prefix="average" if use_average else "model",
+    model = read_model(path, which, use_average)
+    vocabulary = require_vocabulary(model)
+    encoder = build_encoder(model.encoder, precision)
+    weights = portable.take_part(model.tensors, portable.MAIN)
+    variables = {variable.path: variable for variable in encoder.variables}
+    checkpoints.require_equal_layout(model.origin, weights, variables)
+    for name, variable in variables.items():
+        variable.assign(weights[name])
+    count = len(variables)
+    origin = "; ".join(
+        [
+            f"{count} of {count} encoder variables restored from "
+            f"{model.origin}",
+            *model.notes,
+        ]
     )
-    count = len(encoder.variables)
-    origin = f"{count} of {count} encoder variables restored from {checkpoint}"
-    return LoadedEncoder(encoder, vocabulary, sizes, origin)
+    return LoadedEncoder(encoder, vocabulary, model.encoder, origin)
+
+
+def read_model(
+    path: pathlib.Path, which: str = "latest", use_average: bool = False
+) -> portable.PortableModel:
+    """A model of any format.
+
+    Args:
+        path: as for `load_encoder`.
+        which: of a run.
+        use_average: of a run.
+
+    Raises:
+        ValueError: if `which` or `use_average` are given for another format;
+            else as `load_encoder`.
+    """
+    format_name = reading.detect(path)
+    if format_name == reading.OURS:
+        return own_run.read(path, which, use_average)
+    if which != "latest" or use_average:
+        raise ValueError(
+            "--checkpoint and --use_average choose among the weights of a run. "
+            f"Received: one of them for {path}, a model of the format "
+            f"{format_name}. Leave it out."
+        )
+    return reading.read(path, format_name)
+
+
+def require_vocabulary(
+    model: portable.PortableModel,
+) -> vocabulary_lib.Vocabulary:
+    """The model's vocabulary; raises `FileNotFoundError` if it has none."""
+    if model.vocabulary is None:
+        raise FileNotFoundError(
+            f"The vocabulary of {model.origin} must lie beside it. Received: "
+            "none. Put its vocab.txt there (and tokenizer_config.json, if it "
+            "is cased)."
+        )
+    return model.vocabulary
 
 
 def random_encoder(

@@ -13,7 +13,6 @@ from electra_tf.finetuning import trial as trial_lib
 from electra_tf.finetuning import trial_dir as trial_dir_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
-from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import stopping
 
 ACTIONS = ("train", "eval", "predict")
@@ -26,8 +25,8 @@ class Request:
     Attributes:
         settings: the config; its seed is that of the first trial.
         output_dir: where everything goes.
-        pretrained_dir: folder of a pre-training run; empty if nothing is
-            trained.
+        pretrained_dir: of a pre-trained model of any format; None if nothing
+            is trained.
         checkpoint: of it: `latest`, `best`, or a folder.
         use_average: take the moving average of its weights.
         is_random: take its sizes and vocabulary, but random weights.
@@ -55,8 +54,8 @@ class Request:
             config_sections.require_range(name, getattr(self, name), 1)
         config_sections.require(
             "train" not in self.actions or self.pretrained_dir is not None,
-            "Training starts from a pre-training run. Received: no "
-            "--pretrained_dir. Name its model_dir (with --random_init to take "
+            "Training starts from a pre-trained model. Received: no "
+            "--pretrained_dir. Name its folder (with --random_init to take "
             "its sizes alone).",
         )
         config_sections.require(
@@ -137,8 +136,8 @@ class Session:
         request = self.request
         if request.pretrained_dir is None:
             raise ValueError(
-                "Training starts from a pre-training run. Received: a request "
-                "without `pretrained_dir`. Name its model_dir."
+                "Training starts from a pre-trained model. Received: a request "
+                "without `pretrained_dir`. Name its folder."
             )
         settings = trial_lib.with_seed(request.settings, number)
         with self.strategy.scope():
@@ -201,9 +200,10 @@ class Session:
     ) -> encoders.LoadedEncoder:
         training = settings.training
         if self.request.is_random:
+            model = encoders.read_model(pretrained_dir)
             return encoders.random_encoder(
-                model_dir_lib.load_settings(pretrained_dir).encoder,
-                vocabulary_lib.Vocabulary.load(pretrained_dir),
+                model.encoder,
+                encoders.require_vocabulary(model),
                 training.seed,
                 training.precision,
             )

@@ -2,7 +2,8 @@
 
 One linear layer each, as in the paper (appendix B) and in the original: on the
 last layer's [CLS] for classification and regression, on the first piece of
-each word for tagging. There is no pooler. The head of question answering has
+each word for tagging. There is no pooler; a hidden layer is for models of
+Hugging Face's, whose classifiers have one. The head of question answering has
 a file of its own, `question_answering_head`. Losses and logits are float32.
 """
 
@@ -20,6 +21,9 @@ from electra_tf.modeling import layers
 
 DROPOUT_PROB = 0.1
 """Of [CLS] before the output layer, while training (the original's 0.9)."""
+
+# The second place of dropout of a head; heads are numbered from the first.
+_SECOND_SITE = 128
 
 Tensors = Mapping[str, tf.Tensor]
 
@@ -78,21 +82,37 @@ class TaskHead(keras.layers.Layer, abc.ABC):
 
 
 class _SentenceHead(TaskHead):
-    """One linear layer on [CLS], after dropout."""
+    """One linear layer on [CLS], after dropout; or two with gelu between."""
 
-    def __init__(self, units: int, seed: int, **kwargs: Any) -> None:
+    def __init__(
+        self, units: int, seed: int, has_hidden_layer: bool, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
+        self.seed = seed
+        self.has_hidden_layer = has_hidden_layer
         self.dense = _output_layer(units, seed, self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
-        """Creates the layer for `[B, S, D]` states."""
-        self.dense.build((None, input_shape[-1]))
+        """Creates the layers for `[B, S, D]` states."""
+        width = input_shape[-1]
+        if self.has_hidden_layer:
+            # Two layers of one size must not begin alike.
+            self.hidden = _output_layer(
+                width, self.seed + 1, self.dtype_policy, "hidden"
+            )
+            self.hidden.build((None, width))
+        self.dense.build((None, width))
 
     def compute_outputs(
         self, hidden: tf.Tensor, seed: tf.Tensor | None
     ) -> tf.Tensor:
         """`[B, units]` float32."""
         first = layers.dropout(hidden[:, 0], DROPOUT_PROB, seed)
+        if self.has_hidden_layer:
+            if seed is not None:
+                seed = seed + tf.constant([0, _SECOND_SITE], seed.dtype)
+            first = layers.gelu(self.hidden(first))
+            first = layers.dropout(first, DROPOUT_PROB, seed)
         return tf.cast(self.dense(first), tf.float32)
 
 
@@ -102,12 +122,20 @@ class ClassificationHead(_SentenceHead):
     Args:
         num_labels: classes.
         seed: of the weights.
+        has_hidden_layer: whether a dense layer with gelu, D wide, stands
+            before the output, as in Hugging Face's classifiers.
     """
 
     columns = {"label": Column()}
 
-    def __init__(self, num_labels: int, seed: int, **kwargs: Any) -> None:
-        super().__init__(num_labels, seed, **kwargs)
+    def __init__(
+        self,
+        num_labels: int,
+        seed: int,
+        has_hidden_layer: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(num_labels, seed, has_hidden_layer, **kwargs)
 
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
@@ -128,12 +156,15 @@ class RegressionHead(_SentenceHead):
 
     Args:
         seed: of the weights.
+        has_hidden_layer: as for classification.
     """
 
     columns = {"target": Column(np.float32)}
 
-    def __init__(self, seed: int, **kwargs: Any) -> None:
-        super().__init__(1, seed, **kwargs)
+    def __init__(
+        self, seed: int, has_hidden_layer: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(1, seed, has_hidden_layer, **kwargs)
 
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
@@ -195,10 +226,12 @@ class TaggingHead(TaskHead):
         return {"logits": tf.cast(logits, tf.float32)}
 
 
-def _output_layer(units: int, seed: int, dtype: Any) -> layers.Linear:
+def _output_layer(
+    units: int, seed: int, dtype: Any, name: str = "dense"
+) -> layers.Linear:
     return layers.Linear(
         units,
         keras.initializers.GlorotUniform(seed=seed),
-        name="dense",
+        name=name,
         dtype=dtype,
     )

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.formats import warm_start
 from electra_tf.inputs import damage
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
@@ -36,7 +37,6 @@ from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import reporting
 from electra_tf.training import stopping
 from electra_tf.training import throughput
-from electra_tf.training import warm_start
 
 
 def pretrain(
@@ -194,9 +194,15 @@ class _Run:
         self.best_step = state["best_step"]
 
     def _warm_start(self, other: str) -> str:
-        weights = {v.path: v for v in self.model.trainable_variables}
+        settings = model_lib.resolve(self.settings, self.vocabulary.size)
         report = warm_start.warm_start(
-            pathlib.Path(other), weights, self.vocabulary
+            other,
+            warm_start.Target(
+                {v.path: v for v in self.model.trainable_variables},
+                settings.encoder,
+                settings.generator.encoder_config(settings.encoder),
+                self.vocabulary,
+            ),
         )
         if self.model.weight_average is not None:
             self.model.weight_average.reset()

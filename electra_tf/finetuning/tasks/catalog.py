@@ -1,10 +1,13 @@
 """All tasks, by name."""
 
+from collections.abc import Sequence
+
 from electra_tf import finetuning_config
 from electra_tf.finetuning.tasks import glue_source
 from electra_tf.finetuning.tasks import own
 from electra_tf.finetuning.tasks import tables
 from electra_tf.finetuning.tasks import task as task_lib
+from electra_tf.finetuning.tasks import text_task
 from electra_tf.formats import parameter_names
 
 ALIASES = parameter_names.TASK_ALIASES
@@ -76,4 +79,16 @@ def build_tasks(
             f"{f', which are {names}' if names else ''}. Set "
             "--config.task.names."
         )
+    if settings.task.hidden_layer:
+        _add_hidden_layers(tasks)
     return tasks
+
+
+def _add_hidden_layers(tasks: Sequence[task_lib.Task]) -> None:
+    for task in tasks:
+        if not isinstance(task, text_task.TextTask):
+            raise ValueError(
+                "`task.hidden_layer` is for classification and regression. "
+                f"Received: it with the task {task.name!r}. Leave it out."
+            )
+        task.has_hidden_layer = True

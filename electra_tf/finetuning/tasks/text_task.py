@@ -73,6 +73,8 @@ class TextTask(task_lib.Task):
         self.num_train_epochs = num_train_epochs
         self.splits = source.splits
         self.dev_splits = source.dev_splits
+        # Models of Hugging Face's have one; `task.hidden_layer`.
+        self.has_hidden_layer = False
 
     def read(self, split: str) -> Sequence[Example]:
         """The examples of a split, in the order of the file."""
@@ -102,7 +104,12 @@ class TextTask(task_lib.Task):
         self, hidden_size: int, seed: int, dtype: Any = None
     ) -> task_heads.TaskHead:
         """The task's head, built, with weights drawn from `seed`."""
-        head = self._new_head(seed, name=self.name, dtype=dtype)
+        head = self._new_head(
+            seed,
+            has_hidden_layer=self.has_hidden_layer,
+            name=self.name,
+            dtype=dtype,
+        )
         with keras.name_scope("task_specific"):
             head.build((None, None, hidden_size))
         return head

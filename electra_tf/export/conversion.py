@@ -1,0 +1,256 @@
+"""A model of one format as another, every tensor of it.
+
+    read -> join the generator, give vocabulary and labels, drop -> write
+         -> read back: equal bit by bit -> name
+
+The output folder appears complete and checked, or not at all.
+"""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from electra_tf.finetuning import portable_trial
+from electra_tf.formats import own_run
+from electra_tf.formats import portable
+from electra_tf.formats import reading
+from electra_tf.formats import tokenizer_files
+from electra_tf.formats import towers
+from electra_tf.records import atomic
+from electra_tf.text import vocabulary as vocabulary_lib
+
+
+@dataclasses.dataclass(frozen=True)
+class ConversionOptions:
+    """What a conversion is told beside its input and output.
+
+    Attributes:
+        source_format: one of `reading.FORMATS`; empty to find out.
+        generator_path: a masked LM that was the generator, where the format
+            keeps the towers apart.
+        vocabulary_path: `vocab.txt` or its folder, instead of what lies
+            beside the weights.
+        labels: of a fine-tuned model, instead of what its files say.
+        drop: regular expression; tensors whose path here begins with a match
+            are left out.
+        checkpoint: of a run of ours: `latest`, `best` or a folder.
+        use_average: of a run of ours, take the moving average.
+        task: of a trial with several, the one to take.
+    """
+
+    source_format: str = ""
+    generator_path: pathlib.Path | None = None
+    vocabulary_path: pathlib.Path | None = None
+    labels: Sequence[str] = ()
+    drop: str = ""
+    checkpoint: str = "latest"
+    use_average: bool = False
+    task: str = ""
+
+
+def convert(
+    source: pathlib.Path,
+    target_format: str,
+    output_dir: pathlib.Path,
+    options: ConversionOptions | None = None,
+) -> portable.PortableModel:
+    """Writes a model in another format.
+
+    Args:
+        source: a folder, or the prefix of a TF1 checkpoint.
+        target_format: one of `reading.FORMATS`.
+        output_dir: folder to create.
+        options: what else is known or wanted.
+
+    Returns:
+        What was written; its notes say what was left out.
+
+    Raises:
+        FileExistsError: if `output_dir` exists.
+        FileNotFoundError: if there is no such source, or a file is missing.
+        ValueError: if the source is damaged or partial, if the format cannot
+            hold it, or if it reads back otherwise. Nothing is written then.
+    """
+    options = options or ConversionOptions()
+    reading.require_format(target_format)
+    if output_dir.exists() or output_dir.is_symlink():
+        raise FileExistsError(
+            f"The output folder must not exist yet. Received: {output_dir}. "
+            "Give another --output_dir, or remove that one."
+        )
+    model = read(source, options)
+    model = _override(model, options)
+    with atomic.creating_folder(output_dir) as folder:
+        written = write(model, target_format, folder)
+        require_equal(written, read(folder, ConversionOptions(target_format)))
+    return written
+
+
+def read(
+    path: pathlib.Path, options: ConversionOptions | None = None
+) -> portable.PortableModel:
+    """A model of any format, pre-trained or fine-tuned.
+
+    Args:
+        path: a folder, or the prefix of a TF1 checkpoint; also the folder of
+            a trial.
+        options: what else is known.
+
+    Raises:
+        FileNotFoundError: if there is nothing, or a file is missing.
+        ValueError: if it is damaged, partial, or of no format.
+    """
+    options = options or ConversionOptions()
+    if portable_trial.is_folder(path):
+        return portable_trial.read(path, options.task)
+    _refuse_idle(options.task, "--task", "a trial of ours")
+    format_name = options.source_format or reading.detect(path)
+    if format_name == reading.OURS:
+        model = own_run.read(path, options.checkpoint, options.use_average)
+    else:
+        _refuse_idle(options.use_average, "--use_average", "a run of ours")
+        model = reading.read(path, format_name)
+    if options.generator_path is not None:
+        generator = reading.read(options.generator_path)
+        model = towers.join(model, generator)
+    return model
+
+
+def _refuse_idle(value: object, flag: str, owner: str) -> None:
+    if value:
+        raise ValueError(
+            f"{flag} is for {owner}. Received: {flag}={value} for a model of "
+            "another kind. Leave it out."
+        )
+
+
+def _override(
+    model: portable.PortableModel, options: ConversionOptions
+) -> portable.PortableModel:
+    """The model with what the options give, without what they drop."""
+    if options.vocabulary_path is not None:
+        vocabulary = tokenizer_files.fit_rows(
+            vocabulary_lib.Vocabulary.load(options.vocabulary_path),
+            model.encoder,
+            options.vocabulary_path,
+        )
+        model = dataclasses.replace(model, vocabulary=vocabulary)
+    if options.labels:
+        if model.task is None:
+            _refuse_idle(",".join(options.labels), "--labels", "fine-tuned")
+        else:
+            task = dataclasses.replace(model.task, labels=tuple(options.labels))
+            model = dataclasses.replace(model, task=task)
+    return _drop(model, options.drop) if options.drop else model
+
+
+def _drop(
+    model: portable.PortableModel, pattern: str
+) -> portable.PortableModel:
+    """The model without parts; whole ones, or it would not be one."""
+    try:
+        dropped = [p for p in model.tensors if re.match(pattern, p)]
+    except re.error as error:
+        raise ValueError(
+            f"--drop must be a regular expression. Received: {pattern!r}: "
+            f"{error}."
+        ) from error
+    if not dropped:
+        raise ValueError(
+            f"--drop must match tensors. Received: {pattern!r}, which none of "
+            f"the parts {', '.join(model.parts)} begins with."
+        )
+    tensors = {p: v for p, v in model.tensors.items() if p not in dropped}
+    parts = {path.split("/")[0] for path in tensors}
+    has_generator = bool(
+        parts & {portable.GENERATOR, "generator_ltr"}
+        or (model.tying == "all" and portable.MASKED_LM_HEAD in parts)
+    )
+    return dataclasses.replace(
+        model,
+        tensors=tensors,
+        generator=model.generator if has_generator else None,
+        tying=model.tying if has_generator else "embeddings",
+        task=model.task if portable.TASK_HEADS in parts else None,
+    ).with_notes(f"dropped {len(dropped)} tensors by --drop={pattern}")
+
+
+def write(
+    model: portable.PortableModel, target_format: str, folder: pathlib.Path
+) -> portable.PortableModel:
+    """Writes a model into an empty folder.
+
+    Args:
+        model: of any kind.
+        target_format: one of `reading.FORMATS`.
+        folder: exists and is empty.
+
+    Returns:
+        The model as it was written: the task may have another name.
+
+    Raises:
+        FormatError: if the format cannot hold it.
+    """
+    if target_format == reading.OURS and model.task is not None:
+        return portable_trial.write(model, folder)
+    reading.WRITERS[target_format](model, folder)
+    return model
+
+
+def require_equal(
+    written: portable.PortableModel, found: portable.PortableModel
+) -> None:
+    """Raises `FormatError` unless two models are equal bit by bit.
+
+    Args:
+        written: what was to be written.
+        found: what was read back.
+    """
+    problems = [
+        f"{path} differs"
+        for path in sorted(written.tensors.keys() | found.tensors.keys())
+        if path not in written.tensors
+        or path not in found.tensors
+        or not _are_same_bits(written.tensors[path], found.tensors[path])
+    ]
+    problems += [
+        f"{name} is {getattr(found, name)}, was {getattr(written, name)}"
+        for name in ("encoder", "generator", "tying")
+        if getattr(found, name) != getattr(written, name)
+    ]
+    before, after = written.vocabulary, found.vocabulary
+    if before is not None and before != after:
+        problems.append("the vocabulary differs")
+    if problems:
+        raise portable.FormatError(
+            f"What was written does not read back as {written.origin} "
+            f"({len(problems)} problems): {'; '.join(problems[:8])}. Nothing "
+            "was kept. Please report this."
+        )
+
+
+def _are_same_bits(first: np.ndarray, second: np.ndarray) -> bool:
+    return (
+        first.shape == second.shape
+        and first.dtype == second.dtype
+        and first.tobytes() == second.tobytes()
+    )
+
+
+def describe(model: portable.PortableModel) -> list[str]:
+    """What a model has, for people: a line for each part, then the notes.
+
+    Args:
+        model: of any kind.
+    """
+    lines = [model.origin]
+    for part in model.parts:
+        tensors = portable.take_part(model.tensors, part)
+        size = sum(value.size for value in tensors.values())
+        lines.append(f"  {part:<26} {len(tensors):>4} tensors {size:>12,}")
+    total = sum(value.size for value in model.tensors.values())
+    lines.append(f"  {'':<26} {len(model.tensors):>4} tensors {total:>12,}")
+    return lines + [f"  note: {note}" for note in model.notes]

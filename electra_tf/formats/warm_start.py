@@ -1,0 +1,214 @@
+"""Weights of any model as the start of a run, with a full account.
+
+A second phase (longer rows), another corpus, or a released model: the run
+starts from its weights with a fresh optimizer. Part by part (main encoder,
+heads, generator) either every tensor is found in its shape, or the part stays
+fresh and the report says so; half a part is an error. Two tables may have
+another number of rows:
+
+* positions: the first ones are taken, new ones keep their fresh values;
+* tokens: rows follow their tokens. The new vocabulary has every token of the
+  old one, in any order; rows of new tokens keep their fresh values.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+
+from electra_tf import config
+from electra_tf.formats import layout
+from electra_tf.formats import portable
+from electra_tf.formats import reading
+from electra_tf.text import vocabulary as vocabulary_lib
+
+_POSITION_TABLE = "position_embeddings"
+# Tables and vectors with a row for each token.
+_TOKEN_TABLES = ("word_embeddings", "output_bias")
+_NUM_SHOWN = 8
+# Sizes that tables may differ in, and what changes no result of inference.
+_FREE = ("vocab_size", "max_position_embeddings", "hidden_dropout_prob",
+         "attention_probs_dropout_prob", "initializer_range")  # fmt: skip
+
+
+class Target(NamedTuple):
+    """The model that starts.
+
+    Attributes:
+        variables: `variable.path` to variable.
+        encoder: sizes of its main encoder.
+        generator: of its generator's encoder, if it has one.
+        vocabulary: of the records that it will read.
+    """
+
+    variables: Mapping[str, Any]
+    encoder: config.EncoderConfig
+    generator: config.EncoderConfig
+    vocabulary: vocabulary_lib.Vocabulary
+
+
+def warm_start(path: str | pathlib.Path, target: Target) -> str:
+    """Sets variables to the weights of a model of any format.
+
+    Args:
+        path: a run's folder, a Hugging Face model, a KerasHub preset, or a TF1
+            checkpoint.
+        target: the model that starts.
+
+    Returns:
+        One paragraph: how many variables were restored, which were resized,
+        which parts stay fresh, and which of the model found no place.
+
+    Raises:
+        FileNotFoundError: if there is no model.
+        ValueError: if the model is damaged, if sizes or vocabularies do not
+            fit (lists how). No variable has been changed then.
+    """
+    model = reading.read(path)
+    rows = _token_rows(model, target.vocabulary)
+    _require_equal_sizes("encoder", model, model.encoder, target.encoder)
+    parts = {name.split("/")[0] for name in target.variables}
+    shared = parts & set(model.parts)
+    if model.generator and shared & {portable.GENERATOR, *layout.TOWER_PARTS}:
+        _require_equal_sizes(
+            "generator", model, model.generator, target.generator
+        )
+    wanted = {
+        name: variable
+        for name, variable in target.variables.items()
+        if name.split("/")[0] in shared
+    }
+    _require_whole_parts(model, wanted, shared)
+    values, notes = {}, []
+    for name in sorted(wanted):
+        fresh = np.asarray(wanted[name])
+        values[name] = _fit(name, model.tensors[name], fresh, rows)
+        if len(values[name]) != len(model.tensors[name]):
+            notes.append(
+                f"{name}: {len(model.tensors[name])} rows became "
+                f"{len(values[name])}"
+            )
+    _require_equal_shapes(model, values, wanted)
+    for name, variable in wanted.items():
+        variable.assign(values[name])
+    return _report(model, target, shared, notes)
+
+
+def _report(
+    model: portable.PortableModel,
+    target: Target,
+    shared: set[str],
+    notes: list[str],
+) -> str:
+    restored = sum(n.split("/")[0] in shared for n in target.variables)
+    counted = (
+        f"restored {restored} of {len(target.variables)} variables from "
+        f"{model.origin}"
+    )
+    parts = {name.split("/")[0] for name in target.variables}
+    fresh = [
+        f"{part} ({_count(target.variables, part)} variables) stays fresh"
+        for part in sorted(parts - shared)
+    ]
+    unused = [
+        f"its {part} ({_count(model.tensors, part)} tensors) is not used"
+        for part in sorted(set(model.parts) - shared)
+    ]
+    return "; ".join([counted, *notes, *fresh, *unused, *model.notes])
+
+
+def _count(named: Mapping[str, Any], part: str) -> int:
+    return sum(name.split("/")[0] == part for name in named)
+
+
+def _token_rows(
+    model: portable.PortableModel, vocabulary: vocabulary_lib.Vocabulary
+) -> np.ndarray:
+    """Where each token of the model stands in the new vocabulary, `[V]`."""
+    own = model.vocabulary
+    if own is None:
+        raise portable.FormatError(
+            f"The vocabulary of {model.origin} must lie beside it, because its "
+            "rows are looked up by token. Received: none. Put its vocab.txt "
+            "there (and tokenizer_config.json, if it is cased)."
+        )
+    if own.settings != vocabulary.settings:
+        raise portable.FormatError(
+            f"{model.origin} must have the tokenizer settings of the dataset, "
+            f"{vocabulary.settings}. Received: {own.settings}. Build the "
+            "dataset with those of the model."
+        )
+    places = {token: place for place, token in enumerate(vocabulary.tokens)}
+    gone = [token for token in own.tokens if token not in places]
+    if gone:
+        more = f" and {len(gone) - _NUM_SHOWN} more"
+        raise portable.FormatError(
+            "The dataset's vocabulary must have every token of "
+            f"{model.origin}, in any order. Received: another vocabulary, of "
+            f"{vocabulary.size} tokens, without {gone[:_NUM_SHOWN]}"
+            f"{more if len(gone) > _NUM_SHOWN else ''}. Build the dataset with "
+            "the model's vocabulary, or with an extension of it."
+        )
+    return np.array([places[token] for token in own.tokens])
+
+
+def _require_equal_sizes(
+    name: str,
+    model: portable.PortableModel,
+    found: config.EncoderConfig,
+    wanted: config.EncoderConfig,
+) -> None:
+    before, now = dataclasses.asdict(found), dataclasses.asdict(wanted)
+    wrong = [
+        f"{name}.{field} is {before[field]}, here {now[field]}"
+        for field in before
+        if field not in _FREE and before[field] != now[field]
+    ]
+    if wrong:
+        raise portable.FormatError(
+            f"The config must have the sizes of {model.origin}. Received: "
+            f"{'; '.join(wrong)}. Set them to the model's."
+        )
+
+
+def _require_whole_parts(
+    model: portable.PortableModel, wanted: Mapping[str, Any], shared: set[str]
+) -> None:
+    there = {n for n in model.tensors if n.split("/")[0] in shared}
+    problems = [f"missing {name}" for name in sorted(wanted.keys() - there)]
+    problems += [f"unknown {name}" for name in sorted(there - wanted.keys())]
+    if portable.MAIN not in shared:
+        problems.append(f"neither has {portable.MAIN}")
+    layout.require_none(problems, f"{model.origin}, for this config,")
+
+
+def _fit(
+    name: str, saved: np.ndarray, fresh: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
+    """The saved rows in their places among the fresh ones."""
+    if saved.shape[1:] != fresh.shape[1:]:
+        return saved
+    if name.endswith(_POSITION_TABLE):
+        shared = min(len(saved), len(fresh))
+        return np.concatenate([saved[:shared], fresh[shared:]])
+    if name.endswith(_TOKEN_TABLES):
+        moved = fresh.copy()
+        moved[rows] = saved
+        return moved
+    return saved
+
+
+def _require_equal_shapes(
+    model: portable.PortableModel,
+    values: Mapping[str, np.ndarray],
+    wanted: Mapping[str, Any],
+) -> None:
+    problems = [
+        f"{name} is {values[name].shape}, expected {tuple(wanted[name].shape)}"
+        for name in sorted(wanted)
+        if values[name].shape != tuple(wanted[name].shape)
+    ]
+    layout.require_none(problems, f"{model.origin}, for this config,")
