@@ -22,6 +22,7 @@ from electra_tf.verification import finetuning_qa
 from electra_tf.verification import finetuning_tagging
 from electra_tf.verification import flops
 from electra_tf.verification import forward
+from electra_tf.verification import hugging_face
 from electra_tf.verification import masking
 from electra_tf.verification import masking_statistics
 from electra_tf.verification import optimizer
@@ -31,11 +32,6 @@ from electra_tf.verification import training_steps
 from electra_tf.verification.report import CheckResult
 
 MANIFEST = "MANIFEST.sha256"
-LATER: Mapping[str, str] = {
-    "huggingface": "this version does not read Hugging Face checkpoints yet",
-}
-"""Kinds of reference that nothing here is compared with, and why."""
-
 Results = list[CheckResult]
 Check = Callable[[], CheckResult | Results]
 Case = tuple[str, Check]
@@ -63,7 +59,7 @@ def verify(
         ReferenceFolderError: if the folder does not exist or holds no known
             kind, or a kind in `only` is unknown.
     """
-    known = [*KINDS, *LATER]
+    known = list(KINDS)
     unknown = sorted(set(only) - set(known))
     if unknown:
         raise ReferenceFolderError(
@@ -90,8 +86,6 @@ def _check_kind(
     golden_dir: Path, kind: str, is_asked_for: bool, on_case: OnCase
 ) -> Results:
     folder = golden_dir / kind
-    if kind in LATER:
-        return [CheckResult.skipped(kind, "all", LATER[kind])]
     if kind not in KINDS:
         return [CheckResult.skipped(kind, "all", "no kind of that name")]
     results: Results = []
@@ -224,6 +218,7 @@ KINDS: Mapping[str, Callable[[Path], Iterator[Case]]] = {
     "forward": _forward_cases,
     "flops": _flops_cases,
     "finetuning": _finetuning_cases,
+    "huggingface": hugging_face.list_cases,
 }
 """Kinds of reference, by the name of their folder, and how to list cases."""
 

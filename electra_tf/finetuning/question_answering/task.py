@@ -74,8 +74,9 @@ class QuestionAnsweringTask(task.Task):
         """
         if split not in self.splits:
             raise ValueError(
-                f"Task {self.name} has the splits {', '.join(self.splits)}. "
-                f"Received: {split!r}."
+                f"Task {self.name} has the splits "
+                f"{', '.join(self.splits) or '(none)'}. Received: {split!r}. "
+                f"For your own data, set --config.own.{split}_file."
             )
         return self._read_fn(split)
 
@@ -241,7 +242,7 @@ def build_own_task(
         settings: `own` and `qa` are read.
 
     Raises:
-        ValueError: if no file is named, or a metric of another kind of task.
+        ValueError: for a metric of another kind of task.
     """
     own = settings.own
     paths = {
@@ -250,11 +251,6 @@ def build_own_task(
         "test": own.test_file,
     }
     named = {split: path for split, path in paths.items() if path}
-    if not named:
-        raise ValueError(
-            "The task `own` needs a file. Received: none. Give "
-            "--config.own.train_file, dev_file or test_file."
-        )
 
     def read(split: str) -> list[records.Example]:
         return own_records.read_own(pathlib.Path(named[split]), own, split)

@@ -248,7 +248,7 @@ def test_a_label_that_is_not_listed_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, "needs files"),
+        ({}, "no labels"),
         ({"test_file": "x.conll"}, "no labels"),
         ({"train_file": "x.conll", "id_column": "id"}, "own.id_column"),
         ({"train_file": "x.conll", "metric": "mcc"}, "f1, of spans.*'mcc'"),
