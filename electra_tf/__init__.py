@@ -3,10 +3,49 @@
 The sub-packages are the stages of the data's journey and may import only from
 the stages before them (`tests/test_import_order.py` holds them to it):
 
-    config < text < records < inputs < modeling < training < pretraining
-           < export < finetuning < verification < analysis
+    config < text < records < inputs < modeling < training < formats
+           < pretraining < finetuning < export < electra < verification
+           < analysis
 
-Importing this package does not import TensorFlow.
+Importing this package does not import TensorFlow; `load` does.
 """
 
+import os
+import typing
+
+if typing.TYPE_CHECKING:
+    from electra_tf.electra import Electra
+
 __version__ = "0.1.0"
+
+
+def load(
+    path: str | os.PathLike[str],
+    format: str = "",
+    generator_path: str | os.PathLike[str] | None = None,
+    precision: str = "float32",
+) -> "Electra":
+    """A trained model to score, to fill masks, to take features, to train on.
+
+    Args:
+        path: a folder of this project's (`model_dir` of a pre-training run),
+            of Hugging Face's or KerasHub's, or a TensorFlow 1 checkpoint of
+            the original's.
+        format: `tf1`, `electra_tf`, `huggingface` or `keras_hub`; empty finds
+            out.
+        generator_path: a second model to take the generator from, of the same
+            vocabulary; Hugging Face keeps the two in folders of their own.
+        precision: of the products, `float32`, `bfloat16` or `float16`; the
+            weights are float32.
+
+    Returns:
+        An `electra_tf.electra.Electra`; see docs/python_api.md.
+
+    Raises:
+        FileNotFoundError: if there is nothing.
+        ValueError: if it cannot be read as a whole, comes without a
+            vocabulary, or does not fit its generator.
+    """
+    from electra_tf import electra
+
+    return electra.Electra.load(path, format, generator_path, precision)

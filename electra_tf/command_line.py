@@ -18,6 +18,7 @@ from absl import app
 from absl import flags
 
 from electra_tf import config
+from electra_tf import installed
 
 if not pathlib.Path("/dev/nvidiactl").exists():
     # Without a GPU, TensorFlow would begin with three lines about missing CUDA.
@@ -26,6 +27,8 @@ if not pathlib.Path("/dev/nvidiactl").exists():
 _SHOW_TRACEBACK = flags.DEFINE_bool(
     "show_traceback", False, "Show where an error comes from."
 )
+# Flags that take a file of configs/.
+_CONFIG_FLAGS = ("config", "study")
 _USER_ERRORS = (ValueError, ArithmeticError, OSError, ImportError, MemoryError)
 
 
@@ -51,7 +54,27 @@ def run(
     )
 
 
+def find_configs(argv: list[str]) -> list[str]:
+    """The arguments, with paths of installed configs where there are no others.
+
+    Args:
+        argv: of the process; `--config=FILE[:ARGUMENT]` and `--study=FILE`
+            name configs, also as two arguments.
+    """
+    found = list(argv)
+    for place, argument in enumerate(argv):
+        flag, equals, path = argument.partition("=")
+        if not flag.startswith("-") or flag.lstrip("-") not in _CONFIG_FLAGS:
+            continue
+        if equals:
+            found[place] = f"{flag}={installed.find_config(path)}"
+        elif place + 1 < len(argv):
+            found[place + 1] = installed.find_config(argv[place + 1])
+    return found
+
+
 def _parse(argv: list[str], schema: type) -> list[str]:
+    argv = find_configs(argv)
     for argument in argv[1:]:
         if argument.startswith("--config."):
             try:
@@ -62,6 +85,9 @@ def _parse(argv: list[str], schema: type) -> list[str]:
                 sys.exit(2)
     try:
         return flags.FLAGS(argv)
+    except SystemExit:
+        # absl shows --help and ends with 1, as if that were a mistake.
+        sys.exit(0)
     except (flags.Error, OSError) as error:
         # A file of configs/ that fails brings its whole traceback along.
         last_line = str(error).strip().splitlines()[-1]

@@ -96,21 +96,15 @@ class GeneratorConfig:
     def __post_init__(self) -> None:
         for name in ("generator_hidden_size", "generator_layers"):
             require_range(f"generator.{name}", getattr(self, name), 1e-3)
+        own = {"untied_generator_embeddings": self.untied_generator_embeddings}
         for name in ("num_attention_heads", "intermediate_size"):
-            require_range(f"generator.{name}", getattr(self, name), 0)
+            own[name] = getattr(self, name)
+            require_range(f"generator.{name}", own[name], 0)
         require(
-            self.untied_generator or not self.untied_generator_embeddings,
-            "`generator.untied_generator_embeddings` needs "
-            "`generator.untied_generator`: one shared encoder has one set of "
-            "embeddings. Received: untied_generator=False, "
-            "untied_generator_embeddings=True. Set one of them otherwise.",
-        )
-        require(
-            self.untied_generator
-            or not (self.num_attention_heads or self.intermediate_size),
-            "`generator.num_attention_heads` and `intermediate_size` need "
-            "`untied_generator`: one shared encoder has one size. Received: "
-            f"{self.num_attention_heads}, {self.intermediate_size}.",
+            self.untied_generator or not any(own.values()),
+            f"{', '.join(own)} needs `generator.untied_generator`: one shared "
+            "encoder has one size and one set of embeddings. Received: "
+            f"untied_generator=False, {own}. Leave them out.",
         )
         kinds = ("uniform_generator", "unigram_generator",
                  "two_tower_generator")  # fmt: skip
@@ -154,8 +148,7 @@ class GeneratorConfig:
     def encoder_config(self, discriminator: EncoderConfig) -> EncoderConfig:
         """The generator's encoder sizes, derived as the original does.
 
-        Unless set, heads are 64 wide with at least one, the feed-forward layer
-        is four times the width. Untied embeddings have the generator's width.
+        Untied embeddings have the generator's own width.
         """
         if self.weight_tying == "all":
             return discriminator
@@ -170,8 +163,7 @@ class GeneratorConfig:
             discriminator,
             hidden_size=width,
             num_hidden_layers=max(depth, 1),
-            num_attention_heads=self.num_attention_heads
-            or max(1, width // 64),
+            num_attention_heads=self.num_attention_heads or max(1, width // 64),
             intermediate_size=self.intermediate_size or 4 * width,
             embedding_size=width if own else discriminator.embedding_size,
         )
@@ -390,9 +382,7 @@ class TrainingConfig:
     num_eval_batches: int = 0  # 0 the whole validation split
     save_checkpoints_steps: int = 1_000
     keep_checkpoints: int = 3  # newest ones kept, beside the best
-    # A run's folder, a Hugging Face model, a KerasHub preset or a TF1
-    # checkpoint: its weights with a fresh optimizer.
-    init_from: str = ""
+    init_from: str = ""  # a model of any format; see `formats.warm_start`
     peak_flops: float = 0.0  # per device and second; 0: table or measurement
 
     def __post_init__(self) -> None:

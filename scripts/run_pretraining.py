@@ -24,10 +24,19 @@ _MODEL_DIR = flags.DEFINE_string(
     "Folder for everything that the run writes.",
     required=True,
 )
+_INIT_FROM = flags.DEFINE_string(
+    "init_from",
+    "",
+    "A model to start from, with a fresh optimizer: a run, a Hugging Face "
+    "folder, a KerasHub preset, a TF1 checkpoint. Short for "
+    "--config.training.init_from.",
+)
 
 
 def main() -> None:
     """Freezes the config and trains."""
+    if _INIT_FROM.value:
+        _CONFIG.value.training.init_from = _INIT_FROM.value
     settings = config.freeze(_CONFIG.value)
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.

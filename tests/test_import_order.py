@@ -13,6 +13,7 @@ ORDER = (
     "finetuning_config",
     "config",
     "original_hparams",
+    "installed",
     "command_line",
     "text",
     "records",

@@ -9,12 +9,12 @@ probability is that of its most suspicious piece.
 """
 
 import re
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
+from typing import Protocol
 
 import numpy as np
-
-from electra_tf.export import loaded_export
 
 _SIGNATURE = "score_text"
 
@@ -54,13 +54,23 @@ class ScoredText(NamedTuple):
         return tuple(ranked[:count])
 
 
+class AnswersTexts(Protocol):
+    """`loaded_export.LoadedExport`, or `live_answers.LiveAnswers`."""
+
+    def answer_texts(
+        self, signature: str, texts: Sequence[str | bytes]
+    ) -> Iterable[tuple[bytes, dict[str, np.ndarray]]]:
+        """Every text in UTF-8, with what a signature answers for it."""
+
+
 def score(
-    export: loaded_export.LoadedExport, texts: Sequence[str | bytes]
+    export: AnswersTexts, texts: Sequence[str | bytes]
 ) -> list[ScoredText]:
     """Scores every word of every text.
 
     Args:
-        export: of a run whose objective detects replaced tokens.
+        export: of a run whose objective detects replaced tokens; or such a
+            model in memory.
         texts: sentences; bytes are taken as UTF-8.
 
     Returns:

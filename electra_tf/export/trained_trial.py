@@ -9,6 +9,7 @@ from electra_tf.export import finetuned_answering
 from electra_tf.export import finetuned_module
 from electra_tf.export import finetuned_tagging
 from electra_tf.finetuning import encoders
+from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import prepared as prepared_lib
 from electra_tf.finetuning import results
 from electra_tf.finetuning import trial_dir as trial_dir_lib
@@ -93,7 +94,7 @@ def load_task(
     """
     description = trial_dir_lib.load(folder)
     prepared = _prepare(folder, description)
-    name = _choose_task(folder, list(prepared.tasks), name)
+    name = portable_trial.choose_task(folder, list(prepared.tasks), name)
     task, labels = prepared.tasks[name], description.labels.get(name, ())
     encoder = encoders.build_encoder(description.encoder, precision)
     head = task.build_head(
@@ -190,15 +191,3 @@ def _has_pairs(name: str, settings: finetuning_config.FinetuningConfig) -> bool:
         return False
     splits = glue.TASKS[name].splits.values()
     return all(split.columns.pair is not None for split in splits)
-
-
-def _choose_task(folder: pathlib.Path, names: list[str], name: str) -> str:
-    if not name and len(names) == 1:
-        return names[0]
-    if name not in names:
-        received = repr(name) if name else "no --task"
-        raise ValueError(
-            f"{folder} was trained on {', '.join(names)}; an export is of one "
-            f"task. Received: {received}. Give --task={names[0]}, for example."
-        )
-    return name

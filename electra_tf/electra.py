@@ -1,0 +1,389 @@
+"""A trained model as one object, for use from Python.
+
+    import electra_tf
+
+    electra = electra_tf.load("runs/tiny/model")
+    for word in electra.score(["The cat sat on the banana."])[0].words:
+        print(word.text, word.replaced_probability)
+
+`docs/python_api.md` has a page of examples.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+from typing import Literal
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.export import finetuned_rows
+from electra_tf.export import live_answers
+from electra_tf.export import loaded_towers
+from electra_tf.export import mask_filling
+from electra_tf.export import raw_texts
+from electra_tf.export import scoring
+from electra_tf.export import serving_module
+from electra_tf.export import tower_answers
+from electra_tf.modeling import discriminator as discriminator_lib
+from electra_tf.modeling import generators
+from electra_tf.modeling import keras_models
+from electra_tf.modeling import layers
+from electra_tf.modeling import towers as towers_lib
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+
+# [CLS], a piece, [SEP].
+_MIN_LENGTH = 3
+_LEVELS = ("sentence", "token")
+
+
+class Electra:
+    """A discriminator, its generator and its tokenizer.
+
+    `electra_tf.load` makes one from files, `untrained` one with random
+    weights. The Keras models share weights where the towers do, and all
+    methods use the weights as they are: after a `fit` they answer differently.
+
+    >>> electra = Electra.untrained(
+    ...     config.EncoderConfig(
+    ...         vocab_size=0, embedding_size=8, hidden_size=8,
+    ...         num_hidden_layers=1, num_attention_heads=2,
+    ...         intermediate_size=16, max_position_embeddings=16,
+    ...     ),
+    ...     vocabulary_lib.Vocabulary(
+    ...         (*vocabulary_lib.SPECIAL_TOKENS, "the", "cat", "sat", ".")
+    ...     ),
+    ... )
+    >>> scored = electra.score(["The cat sat."])[0]
+    >>> [word.text for word in scored.words]
+    ['The', 'cat', 'sat', '.']
+    >>> electra.features(["The cat.", "The cat sat."]).shape
+    (2, 8)
+    >>> fillings = electra.fill_masks(["The [MASK] sat."], top_k=3)
+    >>> len(fillings[0][0])
+    3
+    >>> features = electra.tokenize(["The cat sat."])
+    >>> electra.discriminator(features).shape
+    TensorShape([1, 6])
+
+    Attributes:
+        discriminator: `keras_models.DiscriminatorModel`, rows to `[B, S]`
+            replaced-token logits; None if the model has none.
+        encoder: `keras_models.EncoderModel`, rows to `[B, S, D]` states of
+            the main encoder.
+        generator: `keras_models.MaskedLMModel`, rows to `[B, S, V]` logits;
+            None if there is none. That of a model which is a masked language
+            model and nothing else is the model itself.
+        tokenizer: texts to ids without special tokens.
+        vocabulary: what the ids mean.
+        config: sizes of the main encoder.
+        objective: that it was trained with; empty where nobody knows.
+        origin: one line, where the weights come from.
+        notes: what was left out or changed on the way, one line each.
+
+    Args:
+        towers: with weights; `main` is a `Discriminator`, a
+            `MaskedLMGenerator`, or a tower that has no more than an `encoder`;
+            `generator` any of `generators`, or None.
+        settings: sizes of the main encoder, vocabulary included.
+        vocabulary: that it was trained with.
+        generator_settings: sizes of the generator's encoder, if it has one.
+        objective: that it was trained with, or empty.
+        origin: one line.
+        notes: one line each.
+
+    Raises:
+        ValueError: if vocabulary and encoder differ in size.
+    """
+
+    def __init__(
+        self,
+        towers: towers_lib.Towers,
+        settings: config.EncoderConfig,
+        vocabulary: vocabulary_lib.Vocabulary,
+        generator_settings: config.EncoderConfig | None = None,
+        objective: str = "",
+        origin: str = "made in memory",
+        notes: Iterable[str] = (),
+    ) -> None:
+        self.config = towers_lib.resolve_vocab_size(settings, vocabulary.size)
+        self.vocabulary = vocabulary
+        self.tokenizer = tokenizer_lib.Tokenizer(vocabulary)
+        self.objective = objective
+        self.origin = origin
+        self.notes = tuple(notes)
+        self.encoder = keras_models.EncoderModel(
+            towers.main.encoder, self.config, name="electra_encoder"
+        )
+        self.discriminator = _build_discriminator(towers.main, self.config)
+        generator, sizes = towers.generator, generator_settings
+        if isinstance(towers.main, generators.MaskedLMGenerator):
+            generator, sizes = towers.main, self.config
+        self.generator: keras_models.MaskedLMModel | None = None
+        if isinstance(generator, generators.MaskedLMGenerator):
+            self.generator = keras_models.MaskedLMModel(
+                generator, sizes or self.config, name="electra_generator"
+            )
+        self._answers = _build_answers(towers.main, self.tokenizer)
+        self._filler: mask_filling.MaskFiller | None = None
+        if isinstance(generator, mask_filling.TOWERS):
+            self._filler = mask_filling.MaskFiller(
+                generator, self.tokenizer, self.config.max_position_embeddings
+            )
+
+    @classmethod
+    def untrained(
+        cls,
+        settings: config.EncoderConfig,
+        vocabulary: vocabulary_lib.Vocabulary,
+        generator: config.GeneratorConfig | None = None,
+        precision: str = "float32",
+    ) -> "Electra":
+        """A model with random weights, to be trained or tried.
+
+        Keras draws the weights: `keras.utils.set_random_seed` before makes
+        them the same every time.
+
+        Args:
+            settings: sizes; `vocab_size` 0 takes the vocabulary's.
+            vocabulary: what the ids mean.
+            generator: kind and sizes of the generator, a masked language
+                model; the default where None is given.
+            precision: of the products, one of `config.PRECISIONS`.
+
+        Raises:
+            ValueError: if the sizes do not fit each other.
+        """
+        sizes = towers_lib.resolve_vocab_size(settings, vocabulary.size)
+        dtype = layers.dtype_policy(precision)
+        chosen = generator or config.GeneratorConfig()
+        main = towers_lib.build_discriminator(sizes, dtype)
+        proposer = towers_lib.build_generator(
+            chosen, main.encoder, sizes, dtype=dtype
+        )
+        return cls(
+            towers_lib.Towers(proposer, main),
+            sizes,
+            vocabulary,
+            chosen.encoder_config(sizes),
+            origin="random weights",
+        )
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        format: str = "",
+        generator_path: str | os.PathLike[str] | None = None,
+        precision: str = "float32",
+    ) -> "Electra":
+        """A trained model from files; `electra_tf.load` says how."""
+        return cls(
+            *loaded_towers.load_towers(path, format, generator_path, precision)
+        )
+
+    def tokenize(
+        self,
+        texts: Iterable[str],
+        pairs: Iterable[str] | None = None,
+        max_length: int | None = None,
+    ) -> dict[str, tf.Tensor]:
+        """Rows that the Keras models take: `[CLS] text [SEP]`, and padding.
+
+        With pairs `[CLS] text [SEP] pair [SEP]`, the second part in segment
+        1; a pair without any token is left out. They are the rows that
+        fine-tuning makes. A row that is too long loses tokens from the end of
+        whichever text is longer.
+
+        Args:
+            texts: N of them.
+            pairs: N second texts, or None.
+            max_length: tokens at which rows are cut; None for the model's
+                number of positions.
+
+        Returns:
+            `input_ids`, `input_mask` and `segment_ids`, `[N, S]` int32, S the
+            length of the longest row.
+
+        Raises:
+            ValueError: for anything but lists of str, lists of different
+                lengths, or a `max_length` that leaves no room or is more than
+                the model's positions.
+        """
+        first = raw_texts.check("texts", texts)
+        second = None if pairs is None else raw_texts.check("pairs", pairs)
+        if second is not None and len(second) != len(first):
+            raise ValueError(
+                "`pairs` must hold one text for each of `texts`. Received: "
+                f"{len(second)} for {len(first)}."
+            )
+        packed = finetuned_rows.pack_texts(
+            self.tokenizer,
+            tf.constant(first, tf.string),
+            None if second is None else tf.constant(second, tf.string),
+            self._check_length(max_length, is_pair=second is not None),
+        )
+        return {
+            "input_ids": packed.input_ids,
+            "input_mask": packed.input_mask,
+            "segment_ids": packed.segment_ids,
+        }
+
+    def score(self, texts: Iterable[str]) -> list[scoring.ScoredText]:
+        """How suspicious every word is.
+
+        Args:
+            texts: any number, of any lengths; what is longer than the model's
+                positions is cut, which `num_truncated` tells.
+
+        Returns:
+            In the order of the texts, each with its `words`: `text`, `start`
+            and `end` in bytes of UTF-8, and `replaced_probability`, 0-1.
+
+        Raises:
+            ValueError: if the model has no discriminator, or for anything but
+                a list of str.
+        """
+        if not self.can_score:
+            raise ValueError(
+                "`score` needs a discriminator that detects replaced tokens. "
+                f"Received: {self!r}. Load a discriminator."
+            )
+        return scoring.score(self._answers, raw_texts.check("texts", texts))
+
+    def features(
+        self,
+        texts: Iterable[str],
+        level: Literal["sentence", "token"] = "sentence",
+    ) -> Any:
+        """The last layer of the encoder, as numbers to work with.
+
+        Args:
+            texts: as for `score`.
+            level: `sentence` for the state of `[CLS]`, `token` for those of
+                all tokens, `[CLS]` and `[SEP]` included, as `tokenize` has
+                them.
+
+        Returns:
+            `[N, D]` float32; or a list of N arrays `[tokens, D]` float32.
+
+        Raises:
+            ValueError: for another level, or anything but a list of str.
+        """
+        if level not in _LEVELS:
+            raise ValueError(
+                f"`level` must be one of {', '.join(_LEVELS)}. Received: "
+                f"{level!r}."
+            )
+        name = f"{level}_features"
+        answers = self._answers.answer_texts(
+            "features_text",
+            raw_texts.check("texts", texts),
+            (name, "num_tokens"),
+        )
+        if level == "token":
+            return [row[name][: row["num_tokens"]] for _, row in answers]
+        states = [row[name] for _, row in answers]
+        empty = np.zeros([0, self.config.hidden_size], np.float32)
+        return np.stack(states) if states else empty
+
+    def fill_masks(
+        self, texts: Iterable[str], top_k: int = 5
+    ) -> list[list[list[mask_filling.Filling]]]:
+        """What the generator puts in the place of each `[MASK]`.
+
+        Args:
+            texts: each holds `[MASK]` at least once.
+            top_k: tokens for each mask.
+
+        Returns:
+            Per text, per mask: the best tokens, each with `token` and
+            `probability`, most probable first.
+
+        Raises:
+            ValueError: if the model has no generator, a text no mask that the
+                model sees, or for anything but a list of str.
+        """
+        if self._filler is None:
+            raise ValueError(
+                "`fill_masks` needs a generator. Received: "
+                f"{self!r}. Load a folder that holds one, such as that of a "
+                "pre-training run, or name one: "
+                "electra_tf.load(path, generator_path=...)."
+            )
+        return self._filler.fill(raw_texts.check("texts", texts), top_k)
+
+    @property
+    def can_score(self) -> bool:
+        """Whether `score` has an answer."""
+        # The logits of Electric's discriminator are energies.
+        return self.discriminator is not None and self.objective != "electric"
+
+    @property
+    def can_fill_masks(self) -> bool:
+        """Whether `fill_masks` has an answer."""
+        return self._filler is not None
+
+    @property
+    def summary(self) -> str:
+        """Its parts and their sizes in one line."""
+        sizes = self.config
+        parts = [
+            f"{self._kind} of {_describe_layers(sizes)}",
+            f"{sizes.vocab_size:,} tokens",
+            f"{sizes.max_position_embeddings} positions",
+            f"{self.encoder.count_params():,} encoder weights",
+        ]
+        if self.discriminator is not None and self.generator is not None:
+            generator = _describe_layers(self.generator.settings)
+            parts.append(f"generator of {generator}")
+        return ", ".join(parts)
+
+    @property
+    def _kind(self) -> str:
+        if self.discriminator is None:
+            has_none = self.generator is None
+            return "encoder" if has_none else "masked language model"
+        return "discriminator" if self.can_score else "energy model"
+
+    def __repr__(self) -> str:
+        return f"Electra({self.summary}; {self.origin})"
+
+    def _check_length(self, max_length: int | None, is_pair: bool) -> int:
+        most = self.config.max_position_embeddings
+        least = finetuned_rows.MIN_PAIR_LENGTH if is_pair else _MIN_LENGTH
+        if max_length is None:
+            return most
+        if not least <= max_length <= most:
+            raise ValueError(
+                f"`max_length` must be {least} to {most}, the model's "
+                f"positions. Received: {max_length}."
+            )
+        return max_length
+
+
+def _build_discriminator(
+    main: Any, settings: config.EncoderConfig
+) -> keras_models.DiscriminatorModel | None:
+    if not isinstance(main, discriminator_lib.Discriminator):
+        return None
+    return keras_models.DiscriminatorModel(
+        main, settings, name="electra_discriminator"
+    )
+
+
+def _build_answers(
+    main: Any, tokenizer: tokenizer_lib.Tokenizer
+) -> live_answers.LiveAnswers:
+    answers = tower_answers.TowerAnswers(main)
+    if isinstance(main, discriminator_lib.Discriminator):
+        answers = tower_answers.Detector(main)
+    module = serving_module.ServingModule(answers, tokenizer)
+    return live_answers.LiveAnswers(module)
+
+
+def _describe_layers(sizes: config.EncoderConfig) -> str:
+    count, width = sizes.num_hidden_layers, sizes.hidden_size
+    return f"{count} layer{'s' * (count != 1)}, {width} wide"

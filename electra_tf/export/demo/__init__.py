@@ -1,0 +1,1 @@
+"""A small web page to try a model on, for one user on one machine."""

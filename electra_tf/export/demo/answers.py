@@ -1,0 +1,151 @@
+"""What the page asks a model, as values for JSON.
+
+Nothing here knows of HTTP; `server` does.
+"""
+
+import threading
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from electra_tf.export import mask_filling
+from electra_tf.export import raw_texts
+from electra_tf.export import scoring
+
+MAX_CHARACTERS = 2000
+_TOP_K = 5
+
+ScoreFn = Callable[[Sequence[str]], list[scoring.ScoredText]]
+FillFn = Callable[[Sequence[str], int], list[list[list[mask_filling.Filling]]]]
+Answer = dict[str, Any]
+
+
+class DemoModel:
+    """A model behind the page; one request at a time.
+
+    Args:
+        description: one line about the model, shown on the page.
+        score: gives words with probabilities, or None if the model cannot.
+        fill: gives fillings of masks, or None if the model cannot.
+
+    Raises:
+        ValueError: if it can do neither.
+    """
+
+    def __init__(
+        self,
+        description: str,
+        score: ScoreFn | None = None,
+        fill: FillFn | None = None,
+    ) -> None:
+        if score is None and fill is None:
+            raise ValueError(
+                "The page needs a model that scores words or fills masks. "
+                f"Received: {description}, which does neither."
+            )
+        self.description = description
+        self._score = score
+        self._fill = fill
+        self._lock = threading.Lock()
+
+    def describe(self) -> Answer:
+        """What the page must know before anything is typed."""
+        return {
+            "description": self.description,
+            "can_score": self._score is not None,
+            "can_fill": self._fill is not None,
+            "max_characters": MAX_CHARACTERS,
+            "mask": mask_filling.MASK,
+        }
+
+    def score(self, request: Mapping[str, Any]) -> Answer:
+        """A text in parts that together are the text, words with a number.
+
+        Args:
+            request: `text`.
+
+        Returns:
+            `parts`, each with `text` and `probability` (0-1; None for what
+            stands between words or was not seen), and `num_truncated`.
+
+        Raises:
+            ValueError: for a request that cannot be answered.
+        """
+        text = _read_text(request)
+        if self._score is None:
+            raise ValueError(
+                "This model does not score words: it has no discriminator."
+            )
+        with self._lock:
+            scored = self._score([text])[0]
+        return {
+            "parts": split_parts(scored),
+            "num_truncated": scored.num_truncated,
+        }
+
+    def fill(self, request: Mapping[str, Any]) -> Answer:
+        """The best tokens for every mask of a text.
+
+        Args:
+            request: `text`.
+
+        Returns:
+            `masks`: for each a list of `token` and `probability`.
+
+        Raises:
+            ValueError: for a request that cannot be answered.
+        """
+        text = _read_text(request)
+        if self._fill is None:
+            raise ValueError(
+                "This model does not fill masks: it has no generator."
+            )
+        with self._lock:
+            masks = self._fill([text], _TOP_K)[0]
+        return {
+            "masks": [[filling._asdict() for filling in row] for row in masks]
+        }
+
+
+def split_parts(scored: scoring.ScoredText) -> list[Answer]:
+    """Words and what stands between them; joined they are the text.
+
+    Args:
+        scored: its words do not overlap.
+    """
+    parts: list[Answer] = []
+    position = 0
+
+    def add(end: int, probability: float | None) -> None:
+        if end > position:
+            text = scored.data[position:end].decode("utf-8")
+            parts.append({"text": text, "probability": probability})
+
+    for word in scored.words:
+        add(word.start, None)
+        position = word.start
+        add(word.end, word.replaced_probability)
+        position = word.end
+    add(len(scored.data), None)
+    return parts
+
+
+def _read_text(request: Mapping[str, Any]) -> str:
+    if not isinstance(request, Mapping) or set(request) != {"text"}:
+        raise ValueError(
+            'A request must be a JSON object {"text": "..."} and nothing else.'
+        )
+    text = request["text"]
+    if not isinstance(text, str):
+        raise ValueError(
+            f"`text` must be a string. Received: {type(text).__name__}."
+        )
+    if not text.strip():
+        raise ValueError("Type a sentence first: the text is empty.")
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(
+            f"The text must have at most {MAX_CHARACTERS:,} characters. "
+            f"Received: {len(text):,}. Shorten it."
+        )
+    return raw_texts.check("text", [text])[0]

@@ -1,0 +1,56 @@
+"""The scripts and configs, wherever this package is installed.
+
+In a checkout they are `scripts/` and `configs/` beside the package. A wheel
+carries them inside it, as `electra_tf/commands/` and `electra_tf/configs/`
+(`setup.py`). The console commands (`[project.scripts]` of pyproject.toml) name
+scripts as attributes of this module: `electra_tf.installed:score_text` runs
+`score_text.py` as `python scripts/score_text.py` would.
+"""
+
+import functools
+import pathlib
+import runpy
+from collections.abc import Callable
+
+_PACKAGE = pathlib.Path(__file__).parent
+_IN_WHEEL = {"scripts": _PACKAGE / "commands", "configs": _PACKAGE / "configs"}
+
+
+def folder(name: str) -> pathlib.Path:
+    """Where `scripts` or `configs` are; the folder may be absent."""
+    in_wheel = _IN_WHEEL[name]
+    return in_wheel if in_wheel.is_dir() else _PACKAGE.parent / name
+
+
+def __getattr__(name: str) -> Callable[[], None]:
+    """What runs a script, for the console commands.
+
+    Raises:
+        AttributeError: if there is no such script.
+    """
+    script = folder("scripts") / f"{name}.py"
+    if name.startswith("_") or not script.is_file():
+        raise AttributeError(f"There is no script {script}.")
+    return functools.partial(_run, script)
+
+
+def _run(script: pathlib.Path) -> None:
+    runpy.run_path(str(script), run_name="__main__")
+
+
+def find_config(path: str) -> str:
+    """A config's path as given if it exists, else that of the installed one.
+
+    Args:
+        path: `configs/pretrain/tiny.py` or `pretrain/tiny.py`, and an argument
+            for it after a colon, if it takes one.
+
+    Returns:
+        A path with the same argument; `path` itself if there is no such
+        config either, so that whoever opens it says so.
+    """
+    name, colon, argument = path.partition(":")
+    if not name or pathlib.Path(name).exists():
+        return path
+    found = folder("configs") / name.removeprefix("configs/")
+    return f"{found}{colon}{argument}" if found.is_file() else path

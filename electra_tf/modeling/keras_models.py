@@ -1,0 +1,222 @@
+"""The towers as Keras models: a dict of rows in, one tensor out.
+
+What a user builds on, with `compile`, `fit` and the functional API. The layers
+inside are those of the towers themselves, so weights that towers share are
+shared here too. A saved model of a user's (`model.save`) that holds one of
+these loads again once this module was imported.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.modeling import discriminator as discriminator_lib
+from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import generators
+from electra_tf.modeling import towers
+
+FEATURES = ("input_ids", "input_mask", "segment_ids")
+# A step's dropout counters leave room for the sites within it, as those of
+# `inputs.randomness` do.
+_SITES_PER_CALL = 1024
+_PACKAGE = "electra_tf"
+
+
+class RowsModel(keras.Model):
+    """What the models of this module share.
+
+    Args:
+        layer: holds the weights.
+        settings: sizes of its encoder.
+
+    Call arguments:
+        features: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` integer.
+        training: whether dropout is on. Its seeds come from a generator of
+            the model's own, so equal `keras.utils.set_random_seed` before the
+            model is made gives equal noise.
+    """
+
+    def __init__(
+        self, layer: Any, settings: config.EncoderConfig, **kwargs: Any
+    ) -> None:
+        kwargs.setdefault("dtype", layer.dtype_policy)
+        super().__init__(**kwargs)
+        self.settings = settings
+        self.layer = layer
+        self.seed_generator = keras.random.SeedGenerator()
+        self.built = True
+
+    def call(
+        self, features: Mapping[str, tf.Tensor], training: bool | None = None
+    ) -> tf.Tensor:
+        """Computes the model's tensor for `[B, S]` rows."""
+        ids, mask, segments = _check(
+            features, self.settings.max_position_embeddings
+        )
+        seed = self._draw_seed() if training else None
+        return self.compute(ids, mask, segments, seed)
+
+    def compute(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_seed: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """The model's tensor for checked rows, `[B, S]` int32."""
+        raise NotImplementedError
+
+    def _draw_seed(self) -> tf.Tensor:
+        seed = tf.cast(
+            tf.convert_to_tensor(self.seed_generator.next()), tf.int64
+        )
+        return seed * tf.constant([1, _SITES_PER_CALL], tf.int64)
+
+    def get_config(self) -> dict[str, Any]:
+        """Sizes and precision; the weights are saved beside them."""
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "dtype": self.dtype_policy.name,
+            "settings": dataclasses.asdict(self.settings),
+        }
+
+    @classmethod
+    def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
+        """A layer of these sizes, with fresh weights."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_config(
+        cls, config_dict: dict[str, Any], custom_objects: Any = None
+    ) -> "RowsModel":
+        """A model of these sizes, with fresh weights and ties to no other."""
+        del custom_objects
+        values = dict(config_dict)
+        settings = config.EncoderConfig(**values.pop("settings"))
+        layer = cls.build_layer(settings, values["dtype"])
+        return cls(layer, settings, **values)
+
+
+@keras.saving.register_keras_serializable(_PACKAGE)
+class EncoderModel(RowsModel):
+    """The encoder: hidden states of the last layer, `[B, S, D]`.
+
+    `model(features)[:, 0]` is `[CLS]`, what classifiers build on. States at
+    padding mean nothing.
+    """
+
+    layer: encoder_lib.Encoder
+
+    def compute(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_seed: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Hidden states."""
+        output = self.layer(input_ids, input_mask, segment_ids, dropout_seed)
+        return output.sequence_output
+
+    @classmethod
+    def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
+        """A main encoder."""
+        return encoder_lib.build_encoder(
+            settings, towers.MAIN_ENCODER, dtype=dtype
+        )
+
+
+@keras.saving.register_keras_serializable(_PACKAGE)
+class DiscriminatorModel(RowsModel):
+    """The discriminator: logits that tokens were replaced, `[B, S]` float32.
+
+    `tf.sigmoid` of them is the probability. Logits at padding mean nothing.
+    """
+
+    layer: discriminator_lib.Discriminator
+
+    def compute(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_seed: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Replaced-token logits."""
+        return self.layer(
+            input_ids, input_mask, segment_ids, dropout_seed
+        ).logits
+
+    @classmethod
+    def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
+        """A discriminator."""
+        return towers.build_discriminator(settings, dtype)
+
+
+@keras.saving.register_keras_serializable(_PACKAGE)
+class MaskedLMModel(RowsModel):
+    """A masked language model: logits of the vocabulary, `[B, S, V]` float32.
+
+    At every position, whether the input holds `[MASK]` there or not.
+    """
+
+    layer: generators.MaskedLMGenerator
+
+    def compute(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_seed: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """Logits of the vocabulary."""
+        encoder = self.layer.encoder
+        output = encoder(input_ids, input_mask, segment_ids, dropout_seed)
+        return self.layer.head(
+            output.sequence_output, encoder.embeddings.word_embeddings
+        )
+
+    @classmethod
+    def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
+        """A masked language model with embeddings of its own."""
+        return towers.build_masked_lm(settings, "generator_predictions", dtype)
+
+
+def _check(
+    features: Mapping[str, tf.Tensor], num_positions: int
+) -> list[tf.Tensor]:
+    """The features in their order, as int32.
+
+    Raises:
+        ValueError: for other names, no integers, or rows that are too long.
+    """
+    names = sorted(features) if isinstance(features, Mapping) else features
+    if names != sorted(FEATURES):
+        raise ValueError(
+            f"`features` must be a dict of {', '.join(FEATURES)}, as "
+            f"`electra_tf.load(...).tokenize(texts)` makes it. Received: "
+            f"{names!r:.200}."
+        )
+    rows = []
+    for name in FEATURES:
+        tensor = tf.convert_to_tensor(features[name])
+        length = tensor.shape[1] if tensor.shape.rank == 2 else None
+        if tensor.shape.rank != 2 or not tensor.dtype.is_integer:
+            raise ValueError(
+                f"`features[{name!r}]` must be [B, S] integers. Received: "
+                f"{tensor.dtype.name} of shape {tensor.shape}. In a "
+                "functional model: keras.Input([None], dtype='int32')."
+            )
+        if length is not None and length > num_positions:
+            raise ValueError(
+                f"`features[{name!r}]` must have at most {num_positions} "
+                f"columns, the model's positions. Received: {length}. Cut "
+                "the rows, for example by `tokenize(texts, max_length=...)`."
+            )
+        rows.append(tf.cast(tensor, tf.int32))
+    return rows

@@ -1,0 +1,350 @@
+"""The page's server: what it gives, and everything that it refuses."""
+
+import http.client
+import json
+import socket
+import threading
+
+import pytest
+
+from electra_tf.export.demo import answers
+from electra_tf.export.demo import server as server_lib
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def server(serve, stub_model):
+    with serve(stub_model) as running:
+        yield running
+
+
+def _ask(server, method, path, body=None, headers=None):
+    """Status, headers and body of one request."""
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", server.server_address[1], timeout=20
+    )
+    try:
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        return response.status, response.headers, response.read()
+    finally:
+        connection.close()
+
+
+def _post(server, path, value, headers=JSON):
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+    status, _, answer = _ask(server, "POST", path, body, headers)
+    return status, json.loads(answer)
+
+
+def _send_raw(server, data):
+    """What comes back for bytes that no client library would send."""
+    with socket.create_connection(server.server_address[:2], 20) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        received = b""
+        while chunk := connection.recv(65536):
+            received += chunk
+    return received
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "content"),
+    [
+        ("/", "text/html; charset=utf-8", b"<textarea"),
+        ("/?any=thing", "text/html; charset=utf-8", b"<textarea"),
+        ("/style.css", "text/css; charset=utf-8", b"prefers-color-scheme"),
+        ("/page.js", "text/javascript; charset=utf-8", b"textContent"),
+        ("/icon.svg", "image/svg+xml", b"<svg"),
+    ],
+)
+def test_the_files_of_the_page_are_served(server, path, kind, content):
+    status, headers, body = _ask(server, "GET", path)
+    assert (status, headers["Content-Type"]) == (200, kind)
+    assert content in body
+    assert int(headers["Content-Length"]) == len(body)
+
+
+def test_head_gives_headers_without_a_body(server):
+    status, headers, body = _ask(server, "HEAD", "/")
+    assert status == 200 and body == b"" and int(headers["Content-Length"]) > 0
+
+
+def test_the_page_refers_to_nothing_from_elsewhere(server):
+    for path in ("/", "/style.css", "/page.js"):
+        body = _ask(server, "GET", path)[2]
+        assert b"http:" not in body and b"https:" not in body, path
+        assert b"<script>" not in body and b"innerHTML" not in body, path
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/api/model"])
+def test_every_answer_carries_the_security_headers(server, path):
+    headers = _ask(server, "GET", path)[1]
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "Python" not in headers["Server"]
+
+
+def test_the_page_learns_what_the_model_can_do(server):
+    answer = json.loads(_ask(server, "GET", "/api/model")[2])
+    assert answer == {
+        "description": "a stub",
+        "can_score": True,
+        "can_fill": True,
+        "max_characters": answers.MAX_CHARACTERS,
+        "mask": "[MASK]",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "two  blanks, a\ttab\nand a line ",
+        "<b>bold</b> & \"quoted\" 'text'",
+        "smile \U0001f600 again, שלום עולם e\u0301",
+    ],
+)
+def test_parts_put_together_are_the_text(server, text):
+    status, answer = _post(server, "/api/score", {"text": text})
+    assert status == 200
+    assert "".join(part["text"] for part in answer["parts"]) == text
+    words = [p for p in answer["parts"] if p["probability"] is not None]
+    assert [word["text"] for word in words] == text.split()
+    assert answer["num_truncated"] == 0
+
+
+def test_every_mask_is_filled(server):
+    status, answer = _post(server, "/api/fill", {"text": "[MASK] or [MASK]"})
+    assert status == 200
+    assert len(answer["masks"]) == 2
+    assert answer["masks"][0][0] == {"token": "t1", "probability": 0.5}
+    assert len(answer["masks"][0]) == 5
+
+
+def test_a_random_model_answers_through_the_server(serve, live_model):
+    with serve(live_model) as server:
+        text = "The cat’s café… שלום!"
+        status, answer = _post(server, "/api/score", {"text": text})
+        assert status == 200
+        assert "".join(part["text"] for part in answer["parts"]) == text
+        numbers = [p["probability"] for p in answer["parts"]]
+        assert all(0 < n < 1 for n in numbers if n is not None)
+        status, answer = _post(server, "/api/fill", {"text": "a [MASK]."})
+        assert status == 200 and len(answer["masks"][0]) == 5
+        status, answer = _post(server, "/api/fill", {"text": "no gap"})
+        assert status == 400 and "[MASK]" in answer["error"]
+        long = {"text": "cat " * 100}
+        assert _post(server, "/api/score", long)[1]["num_truncated"] == 70
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "no JSON"),
+        (b"{", "no JSON"),
+        (b"\xff\xfe\xfd", "no JSON"),
+        (b"[" * 16000, "no JSON"),
+        (b"[]", "JSON object"),
+        (b"3", "JSON object"),
+        (b"{}", "JSON object"),
+        (b'{"text": "a", "more": 1}', "nothing else"),
+        (b'{"text": 3}', "must be a string"),
+        (b'{"text": null}', "must be a string"),
+        (b'{"text": "  \\n "}', "empty"),
+        (b'{"text": "\\ud800"}', "surrogate"),
+        (b'{"text": "' + b"x" * 2001 + b'"}', "at most 2,000 characters"),
+    ],
+    ids=lambda value: value[:12] if isinstance(value, bytes) else None,
+)
+def test_a_request_that_makes_no_sense_is_told_why(server, body, message):
+    status, answer = _post(server, "/api/score", body)
+    assert status == 400
+    assert message in answer["error"]
+
+
+def test_a_text_of_the_allowed_length_is_taken(server):
+    text = "\U0001f600" * answers.MAX_CHARACTERS
+    body = json.dumps({"text": text}, ensure_ascii=False).encode()
+    assert _post(server, "/api/score", body)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", ""]
+)
+def test_only_json_is_taken(server, kind):
+    status, answer = _post(server, "/api/score", {"text": "a"},
+                           {"Content-Type": kind})  # fmt: skip
+    assert status == 415 and "application/json" in answer["error"]
+
+
+@pytest.mark.parametrize("size", [server_lib.MAX_BYTES + 1, 3_000_000])
+def test_a_large_body_is_refused_unread(server, size):
+    status, answer = _post(server, "/api/score", b" " * size)
+    assert status == 413 and "16,384 bytes" in answer["error"]
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/api", "/page.html",
+                                  "/../pyproject.toml", "/%2e%2e/server.py",
+                                  "/electra_tf/", "/api/score/"])  # fmt: skip
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_unknown_paths_do_not_exist(server, method, path):
+    status, _, body = _ask(server, method, path, b"{}", JSON)
+    assert status == 404 and b"error" in body
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", "/", "GET, HEAD"),
+        ("POST", "/api/model", "GET, HEAD"),
+        ("DELETE", "/page.js", "GET, HEAD"),
+        ("GET", "/api/score", "POST"),
+        ("HEAD", "/api/fill", "POST"),
+        ("PUT", "/api/score", "POST"),
+        ("OPTIONS", "/api/score", "POST"),
+    ],
+)
+def test_other_methods_are_not_allowed(server, method, path, allowed):
+    status, headers, _ = _ask(server, method, path)
+    assert (status, headers["Allow"]) == (405, allowed)
+
+
+@pytest.mark.parametrize(
+    ("request_lines", "status"),
+    [
+        ("POST /api/score HTTP/1.1\r\nHost: {host}\r\n", 411),
+        (
+            "POST /api/score HTTP/1.1\r\nHost: {host}\r\n"
+            "Transfer-Encoding: chunked\r\n",
+            411,
+        ),
+        (
+            "POST /api/score HTTP/1.1\r\nHost: {host}\r\n"
+            "Content-Length: -1\r\n",
+            400,
+        ),
+        (
+            "POST /api/score HTTP/1.1\r\nHost: {host}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 9\r\n",
+            400,
+        ),
+        ("GET / HTTP/1.1\r\n", 421),
+        ("GET / HTTP/9.9\r\n", 505),
+        ("BREW / HTTP/1.1\r\nHost: {host}\r\n", 501),
+        ("nonsense\r\n", 400),
+        ("GET /" + "x" * 70000 + " HTTP/1.1\r\n", 414),
+    ],
+)
+def test_broken_requests_are_answered_in_order(server, request_lines, status):
+    host = f"127.0.0.1:{server.server_address[1]}"
+    data = (request_lines.format(host=host) + "\r\n").encode()
+    answer = _send_raw(server, data)
+    first_line = answer.split(b"\r\n")[0]
+    if not answer.startswith(b"HTTP"):  # What HTTP/0.9 gets: a body alone.
+        assert b"error" in answer
+    else:
+        assert first_line.split()[1] == str(status).encode(), first_line
+        assert b"Content-Security-Policy" in answer
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "localhost:1", "127.0.0.1"]
+)
+def test_other_names_of_this_machine_are_refused(server, host):
+    host = host.format(port=server.server_address[1])
+    assert _ask(server, "GET", "/", headers={"Host": host})[0] == 421
+
+
+def test_localhost_by_name_is_this_machine(server):
+    host = f"localhost:{server.server_address[1]}"
+    assert _ask(server, "GET", "/", headers={"Host": host})[0] == 200
+
+
+def test_other_sites_may_not_ask(server):
+    port = server.server_address[1]
+    for origin, status in (
+        ("http://evil.example", 403),
+        ("null", 403),
+        (f"http://127.0.0.1:{port}", 200),
+    ):
+        headers = JSON | {"Origin": origin}
+        assert _post(server, "/api/score", {"text": "a"}, headers)[0] == status
+
+
+def test_a_server_that_was_opened_answers_to_other_names(serve, stub_model):
+    with serve(stub_model, "0.0.0.0") as server:
+        assert not server.is_local
+        status = _ask(server, "GET", "/", headers={"Host": "box.example"})[0]
+        assert status == 200
+
+
+def test_a_taken_port_gives_one_clear_error(server, stub_model):
+    port = server.server_address[1]
+    with pytest.raises(OSError, match="Choose another --port"):
+        server_lib.DemoServer(stub_model, "127.0.0.1", port)
+
+
+def test_a_host_that_is_not_this_machine_is_an_error(stub_model):
+    with pytest.raises(OSError, match="Cannot listen at host"):
+        server_lib.DemoServer(stub_model, "192.0.2.1", 0)
+
+
+def test_a_model_that_fails_does_not_end_the_server(serve):
+    def fail(texts):
+        raise RuntimeError("secret of the inside")
+
+    with serve(answers.DemoModel("broken", fail)) as server:
+        status, answer = _post(server, "/api/score", {"text": "a"})
+        assert status == 500 and "secret" not in answer["error"]
+        assert _ask(server, "GET", "/")[0] == 200
+
+
+def test_what_a_model_cannot_do_is_said(serve, stub_model):
+    only_fills = answers.DemoModel("fills", fill=lambda texts, k: [[]])
+    with serve(only_fills) as server:
+        status, answer = _post(server, "/api/score", {"text": "a"})
+        assert status == 400 and "no discriminator" in answer["error"]
+    with pytest.raises(ValueError, match="does neither"):
+        answers.DemoModel("nothing")
+
+
+def test_the_model_sees_one_request_at_a_time(serve):
+    inside, most = [0], [0]
+    guard = threading.Lock()
+
+    def score(texts):
+        with guard:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        threading.Event().wait(0.05)
+        with guard:
+            inside[0] -= 1
+        return [answers.scoring.ScoredText(texts[0].encode(), (), 0)]
+
+    with serve(answers.DemoModel("slow", score)) as server:
+        threads = [
+            threading.Thread(
+                target=_post, args=(server, "/api/score", {"text": "a"})
+            )
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert most[0] == 1
+
+
+def test_two_requests_share_a_connection(server):
+    connection = http.client.HTTPConnection(
+        "127.0.0.1", server.server_address[1], timeout=20
+    )
+    for _ in range(2):
+        connection.request("POST", "/api/score", b'{"text": "a"}', JSON)
+        response = connection.getresponse()
+        assert response.status == 200 and response.read()
+    connection.close()

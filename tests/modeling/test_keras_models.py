@@ -1,0 +1,226 @@
+"""The towers as Keras models in a user's hands."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.modeling import keras_models
+from electra_tf.modeling import towers
+from tests import tiny
+
+SIZES = config.EncoderConfig(
+    vocab_size=50,
+    embedding_size=12,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=tiny.LENGTH,
+    initializer_range=0.2,
+)
+KINDS = (
+    keras_models.EncoderModel,
+    keras_models.DiscriminatorModel,
+    keras_models.MaskedLMModel,
+)
+
+
+def _build(kind=keras_models.EncoderModel, seed=1):
+    keras.utils.set_random_seed(seed)
+    return kind(kind.build_layer(SIZES, "float32"), SIZES)
+
+
+@pytest.fixture(scope="module")
+def features():
+    return tiny.build_features()
+
+
+def _functional(model):
+    inputs = {
+        name: keras.Input([None], dtype="int32", name=name)
+        for name in keras_models.FEATURES
+    }
+    hidden = model(inputs)
+    return keras.Model(inputs, keras.layers.Dense(2)(hidden[:, 0]))
+
+
+def _compile(model):
+    model.compile(
+        keras.optimizers.Adam(5e-3),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=False,
+    )
+
+
+def test_shapes_are_those_of_the_towers(features):
+    rows, length = features["input_ids"].shape
+    for kind, shape in zip(KINDS, ([16], [], [SIZES.vocab_size]), strict=True):
+        assert _build(kind)(features).shape == (rows, length, *shape)
+
+
+def test_the_discriminator_gives_the_towers_logits(features):
+    keras.utils.set_random_seed(1)
+    tower = towers.build_discriminator(SIZES, "float32")
+    model = keras_models.DiscriminatorModel(tower, SIZES)
+    expected = tower(*(features[name] for name in keras_models.FEATURES))
+    np.testing.assert_array_equal(model(features), expected.logits)
+    assert {id(v) for v in model.trainable_variables} == {
+        id(v) for v in tower.trainable_variables
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropout_is_on_in_training_only(kind, features):
+    model = _build(kind)
+    quiet = model(features).numpy()
+    np.testing.assert_array_equal(model(features, training=False), quiet)
+    first = model(features, training=True).numpy()
+    second = model(features, training=True).numpy()
+    assert np.abs(first - quiet).max() > 1e-3
+    assert np.abs(first - second).max() > 1e-3
+
+
+def test_equal_seeds_give_equal_dropout(features):
+    first, second = _build(seed=4), _build(seed=4)
+    for _ in range(2):
+        np.testing.assert_array_equal(
+            first(features, training=True), second(features, training=True)
+        )
+
+
+def test_a_users_model_learns_through_the_encoder(features):
+    encoder = _build()
+    before = [value.copy() for value in encoder.get_weights()]
+    model = _functional(encoder)
+    _compile(model)
+    labels = (np.arange(8) < 4).astype(np.int32)
+    history = model.fit(features, labels, epochs=12, verbose=0)
+    losses = history.history["loss"]
+    assert losses[-1] < 0.7 * losses[0]
+    changed = [
+        np.abs(old - new).max() > 0
+        for old, new in zip(before, encoder.get_weights(), strict=True)
+    ]
+    assert all(changed)
+
+
+def test_a_frozen_encoder_stays_as_it_is(features):
+    encoder = _build()
+    encoder.trainable = False
+    model = _functional(encoder)
+    assert len(model.trainable_variables) == 2
+    before = [v.numpy() for v in encoder.variables if v.dtype == "float32"]
+    _compile(model)
+    model.fit(features, np.zeros(8, np.int32), epochs=1, verbose=0)
+    after = [v.numpy() for v in encoder.variables if v.dtype == "float32"]
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_the_discriminator_is_compiled_and_fitted_by_itself(features):
+    model = _build(keras_models.DiscriminatorModel)
+    model.compile(
+        keras.optimizers.Adam(5e-3),
+        keras.losses.BinaryCrossentropy(from_logits=True),
+    )
+    is_fake = tf.cast(features["input_ids"] % 2, tf.float32)
+    dataset = tf.data.Dataset.from_tensor_slices((features, is_fake)).batch(4)
+    losses = model.fit(dataset, epochs=8, verbose=0).history["loss"]
+    assert losses[-1] < 0.9 * losses[0]
+    assert model.predict(features, verbose=0).shape == is_fake.shape
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_users_model_is_saved_whole(kind, features, tmp_path):
+    inputs = {
+        name: keras.Input([None], dtype="int32", name=name)
+        for name in keras_models.FEATURES
+    }
+    model = keras.Model(inputs, _build(kind)(inputs))
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(
+        again.predict(features, verbose=0), model.predict(features, verbose=0)
+    )
+    assert again.count_params() == model.count_params()
+
+
+def test_weights_are_saved_by_themselves(features, tmp_path):
+    first, second = _build(seed=1), _build(seed=2)
+    assert np.abs(first(features) - second(features)).max() > 1e-3
+    first.save_weights(tmp_path / "all.weights.h5")
+    second.load_weights(tmp_path / "all.weights.h5")
+    np.testing.assert_array_equal(first(features), second(features))
+
+
+def test_weights_of_models_that_share_are_saved_once(features, tmp_path):
+    def build(seed):
+        keras.utils.set_random_seed(seed)
+        tower = towers.build_discriminator(SIZES, "float32")
+        inputs = {
+            name: keras.Input([None], dtype="int32", name=name)
+            for name in keras_models.FEATURES
+        }
+        outputs = [
+            keras_models.EncoderModel(tower.encoder, SIZES)(inputs),
+            keras_models.DiscriminatorModel(tower, SIZES)(inputs),
+        ]
+        return keras.Model(inputs, outputs)
+
+    first, second = build(1), build(2)
+    first.save_weights(tmp_path / "all.weights.h5")
+    second.load_weights(tmp_path / "all.weights.h5")
+    for old, new in zip(first(features), second(features), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_a_fresh_process_loads_a_saved_model(features, tmp_path):
+    inputs = {
+        name: keras.Input([None], dtype="int32", name=name)
+        for name in keras_models.FEATURES
+    }
+    model = keras.Model(inputs, _build()(inputs)[:, 0])
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "rows.npz", **features)
+    code = (
+        "import sys, numpy, keras, electra_tf.electra\n"
+        "model = keras.models.load_model(sys.argv[1] + '/model.keras')\n"
+        "rows = dict(numpy.load(sys.argv[1] + '/rows.npz'))\n"
+        "numpy.save(sys.argv[1] + '/out.npy', model.predict(rows, verbose=0))"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
+    np.testing.assert_allclose(
+        np.load(tmp_path / "out.npy"),
+        model.predict(features, verbose=0),
+        atol=1e-6,
+    )
+
+
+def test_lower_precision_is_kept_in_the_config(features):
+    layer = keras_models.EncoderModel.build_layer(SIZES, "mixed_bfloat16")
+    model = keras_models.EncoderModel(layer, SIZES)
+    assert model(features).dtype == tf.bfloat16
+    again = keras_models.EncoderModel.from_config(model.get_config())
+    assert again(features).dtype == tf.bfloat16
+    assert again.trainable_variables[0].dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"segment_ids": None}, "must be a dict of input_ids"),
+        ({"labels": tf.zeros([8, 16], tf.int32)}, "must be a dict of"),
+        ({"input_ids": tf.zeros([8, 16])}, "must be .B, S. integers"),
+        ({"input_mask": tf.ones([8], tf.int32)}, "must be .B, S. integers"),
+        ({"input_ids": tf.ones([8, 17], tf.int32)}, "at most 16 columns"),
+    ],
+)
+def test_features_that_do_not_fit_are_refused(features, change, message):
+    changed = {k: v for k, v in (features | change).items() if v is not None}
+    with pytest.raises(ValueError, match=message):
+        _build()(changed)

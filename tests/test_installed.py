@@ -1,0 +1,184 @@
+"""Console commands and configs of an installed package."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import venv
+
+import pytest
+
+from electra_tf import command_line
+from electra_tf import installed
+
+ROOT = pathlib.Path(__file__).parent.parent
+# Runs in the tensorflow-addons environment, where this package is not.
+_WITHOUT_COMMAND = {"recompute_addons"}
+
+
+def _commands() -> dict[str, str]:
+    """Command to script, as pyproject.toml has them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return {
+        command: target.removeprefix("electra_tf.installed:")
+        for command, target in project["scripts"].items()
+    }
+
+
+def test_every_script_has_a_command_and_every_command_a_script():
+    scripts = {path.stem for path in (ROOT / "scripts").glob("*.py")}
+    assert set(_commands().values()) == scripts - _WITHOUT_COMMAND
+    assert all(name.startswith("electra-") for name in _commands())
+    for script in _commands().values():
+        assert callable(getattr(installed, script))
+
+
+def test_a_command_without_a_script_does_not_exist():
+    with pytest.raises(AttributeError, match="There is no script"):
+        getattr(installed, "no_such_script")  # noqa: B009
+
+
+def test_a_command_runs_its_script_as_python_would(
+    tmp_path, monkeypatch, capsys
+):
+    script = tmp_path / "hello.py"
+    script.write_text(
+        'if __name__ == "__main__":\n'
+        "    import sys\n"
+        "    print(sys.argv[1:], sys.modules['__main__'].__file__)\n"
+    )
+    monkeypatch.setitem(installed._IN_WHEEL, "scripts", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["electra-hello", "--flag"])
+    installed.hello()
+    assert capsys.readouterr().out == f"['--flag'] {script}\n"
+
+
+@pytest.mark.parametrize("name", ["configs/pretrain/tiny.py",
+                                  "pretrain/tiny.py"])  # fmt: skip
+def test_an_installed_config_is_found_from_any_folder(
+    name, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    found = ROOT / "configs" / "pretrain" / "tiny.py"
+    assert installed.find_config(name) == str(found)
+    assert installed.find_config(f"{name}:arg:x") == f"{found}:arg:x"
+
+
+def test_a_config_that_exists_is_taken_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "configs" / "pretrain" / "tiny.py"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    name = "configs/pretrain/tiny.py"
+    assert installed.find_config(name) == name
+    assert installed.find_config("configs/pretrain/no.py:a") == (
+        "configs/pretrain/no.py:a"
+    )
+    assert installed.find_config("") == ""
+
+
+def test_only_flags_that_name_configs_are_looked_up(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    configs = ROOT / "configs"
+    given = [
+        "command",
+        "--config=pretrain/tiny.py",
+        "--config",
+        "finetune/table7.py:small",
+        "-study=studies/table5.py",
+        "--corpus=pretrain/tiny.py",
+        "--config.data.dataset_dir=pretrain",
+        "--config",
+    ]
+    assert command_line.find_configs(given) == [
+        "command",
+        f"--config={configs}/pretrain/tiny.py",
+        "--config",
+        f"{configs}/finetune/table7.py:small",
+        f"-study={configs}/studies/table5.py",
+        "--corpus=pretrain/tiny.py",
+        "--config.data.dataset_dir=pretrain",
+        "--config",
+    ]
+
+
+@pytest.mark.slow
+def test_the_wheel_brings_commands_that_work_in_any_folder(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("electra_tf", "scripts", "configs"):
+        shutil.copytree(
+            ROOT / name, source / name,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )  # fmt: skip
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    _run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation"],
+        source,
+    )
+    (wheel,) = (source / "dist").glob("*.whl")
+    programs = _install(wheel, tmp_path / "environment")
+    shutil.rmtree(source)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for command, script in _commands().items():
+        shown = _run([programs / command, "--help"], elsewhere)
+        docstring = (ROOT / "scripts" / f"{script}.py").read_text()
+        title = docstring.removeprefix("r").removeprefix('"""').split("\n")[0]
+        assert shown.startswith(title), command
+        assert "flags:" in shown, command
+    counted = _run(
+        [programs / "electra-count-flops", "--convention=original",
+         "--config=configs/pretrain/electra_small.py"],
+        elsewhere,
+    )  # fmt: skip
+    assert "training, a row" in counted
+    (elsewhere / "corpus.txt").write_text("the cat sat on the mat.\n" * 50)
+    _run(
+        [programs / "electra-train-vocabulary", "--corpus=corpus.txt",
+         "--vocab_size=112", "--output_dir=vocabulary"],
+        elsewhere,
+    )  # fmt: skip
+    assert (elsewhere / "vocabulary" / "vocab.txt").is_file()
+    page = (
+        "import pathlib, electra_tf;"
+        "from electra_tf.export.demo import server;"
+        "home = pathlib.Path(electra_tf.__file__).parent;"
+        "assert (home / 'py.typed').exists() and 'source' not in str(home);"
+        "print(len(server._read('page.html')))"
+    )
+    assert int(_run([programs / "python", "-c", page], elsewhere)) > 1000
+
+
+def _install(wheel: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
+    """An environment of its own with the wheel; the rest is borrowed."""
+    venv.create(folder, with_pip=False)
+    programs = folder / "bin"
+    _run(
+        [sys.executable, "-m", "pip", "--python", programs / "python",
+         "install", "--no-deps", "--no-index", wheel],
+        folder,
+    )  # fmt: skip
+    (packages,) = folder.glob("lib/python*/site-packages")
+    # A path file of a path file is not read, so the checkout stays out.
+    borrowed = packages / "borrowed.pth"
+    borrowed.write_text(sysconfig.get_path("purelib"))
+    return programs
+
+
+def _run(command: list, folder: pathlib.Path) -> str:
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "PYTHONPATH"
+    }
+    finished = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert finished.returncode == 0, finished.stderr[-2000:]
+    return finished.stdout

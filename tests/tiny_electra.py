@@ -1,0 +1,59 @@
+"""Folders of tiny runs with a vocabulary of words, for `electra_tf.load`."""
+
+import dataclasses
+import pathlib
+
+import keras
+
+from electra_tf import config
+from electra_tf import electra as electra_lib
+from electra_tf.pretraining import model as model_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
+from electra_tf.training import model_dir as model_dir_lib
+from tests import tiny
+
+WORDS = "the cat sat on mat dog good bad film a was un ##able ##s . , ! ( )"
+VOCABULARY = vocabulary_lib.Vocabulary(
+    (*vocabulary_lib.SPECIAL_TOKENS, *WORDS.split())
+)
+
+
+def build_settings(objective: str = "electra") -> config.ExperimentConfig:
+    """A tiny config whose random weights give telling answers."""
+    settings = tiny.with_objective(
+        tiny.with_dropout(tiny.build_settings()), objective
+    )
+    encoder = dataclasses.replace(settings.encoder, initializer_range=0.3)
+    return dataclasses.replace(settings, encoder=encoder)
+
+
+def build() -> electra_lib.Electra:
+    """A random model, the same every time."""
+    keras.utils.set_random_seed(5)
+    settings = build_settings()
+    return electra_lib.Electra.untrained(
+        settings.encoder, VOCABULARY, settings.generator
+    )
+
+
+def write_run(
+    folder: pathlib.Path,
+    objective: str = "electra",
+    vocabulary: vocabulary_lib.Vocabulary = VOCABULARY,
+) -> model_lib.PretrainingModel:
+    """Writes what a run leaves, and gives its model.
+
+    Args:
+        folder: where; made.
+        objective: one of `tiny.OBJECTIVE_NAMES`.
+        vocabulary: of the run.
+    """
+    settings = build_settings(objective)
+    keras.utils.set_random_seed(6)
+    model = model_lib.build_pretraining_model(settings, vocabulary)
+    folder.mkdir(parents=True, exist_ok=True)
+    model_dir_lib.claim(folder, settings, vocabulary)
+    weights = {f"model/{v.path}": v for v in model.trainable_variables}
+    checkpoints.save(folder, 7, weights, {"best_step": None}, keep=1)
+    return model
