@@ -5,6 +5,7 @@ vocabulary and one checkpoint with weights alone, so every command that takes
 the folder of a run takes it.
 """
 
+import dataclasses
 import pathlib
 from typing import Any
 
@@ -64,8 +65,27 @@ def read(
         step=checkpoints.step_of(checkpoint),
         origin=f"run {checkpoint}",
     )
-    layout.check(model)
+    _check_known_parts(model)
     return model
+
+
+def _check_known_parts(model: portable.PortableModel) -> None:
+    """An objective of a user's own may have parts that nobody else knows."""
+    known = {
+        part
+        for part in model.parts
+        if layout.part_shapes(part, model.encoder, model.generator, model.tying)
+    }
+    layout.check(
+        dataclasses.replace(
+            model,
+            tensors={
+                path: value
+                for path, value in model.tensors.items()
+                if path.split("/")[0] in known
+            },
+        )
+    )
 
 
 def _generator_sizes(
