@@ -12,8 +12,11 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import safetensors
+import tensorflow as tf
 
 from electra_tf.finetuning import portable_trial
+from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -21,6 +24,14 @@ from electra_tf.formats import tokenizer_files
 from electra_tf.formats import towers
 from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
+
+# What the libraries that write raise where a disk is full.
+_WRITE_ERRORS = (
+    OSError,
+    RuntimeError,
+    safetensors.SafetensorError,
+    tf.errors.OpError,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,22 +82,37 @@ def convert(
     Raises:
         FileExistsError: if `output_dir` exists.
         FileNotFoundError: if there is no such source, or a file is missing.
+        OSError: if it cannot be written.
         ValueError: if the source is damaged or partial, if the format cannot
             hold it, or if it reads back otherwise. Nothing is written then.
     """
     options = options or ConversionOptions()
     reading.require_format(target_format)
+    _refuse_existing(output_dir)
+    model = read(source, options)
+    model = _override(model, options)
+    with atomic.creating_folder(output_dir) as folder:
+        try:
+            written = write(model, target_format, folder)
+        except _WRITE_ERRORS as error:
+            first_line = (str(error).splitlines() or [""])[0]
+            raise OSError(
+                f"{output_dir} could not be written: {type(error).__name__}: "
+                f"{first_line}. Nothing was kept. Free space or repair the "
+                "disk, then start the same command again."
+            ) from error
+        require_equal(written, read(folder))
+        # Another process may have made it while this one was at work.
+        _refuse_existing(output_dir)
+    return written
+
+
+def _refuse_existing(output_dir: pathlib.Path) -> None:
     if output_dir.exists() or output_dir.is_symlink():
         raise FileExistsError(
             f"The output folder must not exist yet. Received: {output_dir}. "
             "Give another --output_dir, or remove that one."
         )
-    model = read(source, options)
-    model = _override(model, options)
-    with atomic.creating_folder(output_dir) as folder:
-        written = write(model, target_format, folder)
-        require_equal(written, read(folder, ConversionOptions(target_format)))
-    return written
 
 
 def read(
@@ -105,6 +131,16 @@ def read(
     """
     options = options or ConversionOptions()
     if portable_trial.is_folder(path):
+        of_run = "a pre-training run of ours"
+        _refuse_idle(options.generator_path, "--generator_input", of_run)
+        _refuse_idle(options.use_average, "--use_average", of_run)
+        which = "" if options.checkpoint == "latest" else options.checkpoint
+        _refuse_idle(which, "--checkpoint", of_run)
+        if options.source_format not in ("", reading.OURS):
+            raise ValueError(
+                f"{path} is a trial of ours. Received: "
+                f"--from={options.source_format}. Leave it out."
+            )
         return portable_trial.read(path, options.task)
     _refuse_idle(options.task, "--task", "a trial of ours")
     format_name = options.source_format or reading.detect(path)
@@ -112,11 +148,13 @@ def read(
         model = own_run.read(path, options.checkpoint, options.use_average)
     else:
         _refuse_idle(options.use_average, "--use_average", "a run of ours")
+        which = "" if options.checkpoint == "latest" else options.checkpoint
+        _refuse_idle(which, "--checkpoint", "a run of ours")
         model = reading.read(path, format_name)
     if options.generator_path is not None:
         generator = reading.read(options.generator_path)
         model = towers.join(model, generator)
-    return model
+    return portable_trial.with_known_labels(model)
 
 
 def _refuse_idle(value: object, flag: str, owner: str) -> None:
@@ -169,13 +207,29 @@ def _drop(
         parts & {portable.GENERATOR, "generator_ltr"}
         or (model.tying == "all" and portable.MASKED_LM_HEAD in parts)
     )
-    return dataclasses.replace(
+    rest = dataclasses.replace(
         model,
         tensors=tensors,
         generator=model.generator if has_generator else None,
         tying=model.tying if has_generator else "embeddings",
         task=model.task if portable.TASK_HEADS in parts else None,
-    ).with_notes(f"dropped {len(dropped)} tensors by --drop={pattern}")
+    )
+    heads = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
+    try:
+        layout.check(rest)
+    except portable.FormatError as error:
+        raise ValueError(
+            f"--drop must leave whole parts. Received: {pattern!r}, after "
+            f"which {error}"
+        ) from error
+    if rest.generator is None and heads <= parts:
+        raise ValueError(
+            "--drop must not part the generator's encoder from its head. "
+            f"Received: {pattern!r}. Give --drop={portable.GENERATOR}."
+        )
+    return rest.with_notes(
+        f"dropped {len(dropped)} tensors by --drop={pattern}"
+    )
 
 
 def write(
@@ -222,8 +276,14 @@ def require_equal(
         if getattr(found, name) != getattr(written, name)
     ]
     before, after = written.vocabulary, found.vocabulary
-    if before is not None and before != after:
+    if before is not None and not tokenizer_files.are_alike(before, after):
         problems.append("the vocabulary differs")
+    task = written.task
+    if task is not None and found.task is not None and not found.task.labels:
+        # TF1 files name no labels.
+        task = dataclasses.replace(task, labels=())
+    if task != found.task:
+        problems.append(f"the task is {found.task}, was {task}")
     if problems:
         raise portable.FormatError(
             f"What was written does not read back as {written.origin} "

@@ -106,17 +106,27 @@ def choose_task(folder: pathlib.Path, names: list[str], name: str) -> str:
 def _describe(
     task: task_lib.Task, labels: tuple[str, ...]
 ) -> portable.PortableTask:
-    kind = "classification"
-    if isinstance(task, regression.RegressionTask):
-        kind = "regression"
-    elif isinstance(task, tagging_task.TaggingTask):
-        kind = "tagging"
-    elif isinstance(task, qa_task.QuestionAnsweringTask):
-        kind = "qa"
     has_hidden_layer = (
         isinstance(task, text_task.TextTask) and task.has_hidden_layer
     )
-    return portable.PortableTask(task.name, kind, labels, has_hidden_layer)
+    described = portable.PortableTask(
+        task.name, _kind(task), labels, has_hidden_layer
+    )
+    if isinstance(task, regression.RegressionTask):
+        value_range = float(task.min_value), float(task.max_value)
+        described = dataclasses.replace(described, value_range=value_range)
+    return described
+
+
+def _kind(task: task_lib.Task) -> str:
+    """One of `finetuning_config.OWN_KINDS`."""
+    if isinstance(task, regression.RegressionTask):
+        return "regression"
+    if isinstance(task, tagging_task.TaggingTask):
+        return "tagging"
+    if isinstance(task, qa_task.QuestionAnsweringTask):
+        return "qa"
+    return "classification"
 
 
 def write(
@@ -146,6 +156,8 @@ def write(
     model, task = _with_known_task(model, model.task)
     settings = _settings(task, model)
     labels = _labels(model, task)
+    task = dataclasses.replace(task, labels=labels)
+    model = dataclasses.replace(model, task=task)
     _require_head(model, settings, labels)
     trial_dir_lib.claim(
         folder,
@@ -167,6 +179,20 @@ def write(
     return model
 
 
+def with_known_labels(model: portable.PortableModel) -> portable.PortableModel:
+    """The model; its labels are its task's own ones if its files name none.
+
+    Args:
+        model: of any kind. That of a task whose labels differ from data to
+            data stays as it is.
+    """
+    task = model.task
+    if task is None or task.labels or not _is_known(task):
+        return model
+    task = dataclasses.replace(task, labels=_catalog_labels(task.name))
+    return dataclasses.replace(model, task=task)
+
+
 def _with_known_task(
     model: portable.PortableModel, task: portable.PortableTask
 ) -> tuple[portable.PortableModel, portable.PortableTask]:
@@ -184,17 +210,21 @@ def _with_known_task(
 
 
 def _is_known(task: portable.PortableTask) -> bool:
-    """Whether the catalog has this task, with these labels."""
-    known = _catalog_labels(task.name)
-    if known is None:
+    """Whether the catalog has this task, kind, range, with these labels."""
+    if task.name not in catalog.TASK_NAMES:
         return False
+    settings = finetuning_config.FinetuningConfig()
+    described = _describe(catalog.build_task(task.name, settings), ())
+    if (described.kind, described.value_range) != (task.kind, task.value_range):
+        return False
+    known = _catalog_labels(task.name)
     return not (known and task.labels) or set(known) == set(task.labels)
 
 
-def _catalog_labels(name: str) -> tuple[str, ...] | None:
-    """Labels of a named task, empty if its files tell; None for no task."""
+def _catalog_labels(name: str) -> tuple[str, ...]:
+    """Labels of a named task; empty if its files tell, or for no task."""
     if name not in catalog.TASK_NAMES:
-        return None
+        return ()
     settings = finetuning_config.FinetuningConfig()
     try:
         return tuple(catalog.build_task(name, settings).labels)
@@ -216,6 +246,8 @@ def _settings(
         sections["own"] = finetuning_config.OwnTaskConfig(
             kind=task.kind,
             labels=",".join(task.labels) if is_listable else "",
+            min_value=task.value_range[0],
+            max_value=task.value_range[1],
         )
     if task.kind == "qa":
         sections["qa"] = _answering_settings(task, model)

@@ -9,6 +9,9 @@ import numpy as np
 from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
 
+# Others, as those of a quantized model, are no weights.
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+
 
 class ForeignTensors:
     """The tensors of a file, looked up by what they are called here.
@@ -34,6 +37,11 @@ class ForeignTensors:
         names = parameter_names.foreign_names(path, self.rules)
         if any(name not in self.tensors for name in names):
             return None
+        if len({self.tensors[name].shape for name in names}) > 1 or any(
+            not self.tensors[name].ndim for name in names
+        ):
+            # They cannot be joined.
+            return ()
         return parameter_names.join(path, self.tensors, self.rules).shape
 
     def has_part(self, path: str) -> bool:
@@ -51,8 +59,8 @@ class ForeignTensors:
                 be among them.
 
         Raises:
-            FormatError: lists what is missing, of another shape, not finite,
-                or left over.
+            FormatError: lists what is missing, of another shape, no floating
+                point numbers, or left over.
         """
         taken, problems, used = {}, [], set()
         for path, shape in expected.items():
@@ -67,8 +75,8 @@ class ForeignTensors:
                 problems.append(problem)
                 continue
             value = parameter_names.join(path, self.tensors, self.rules)
-            if not np.isfinite(value).all():
-                problems.append(f"{', '.join(names)} holds NaN or infinity")
+            if str(value.dtype) not in _FLOATS:
+                problems.append(f"{', '.join(names)} holds {value.dtype}")
             taken[path] = np.ascontiguousarray(value, np.float32)
         problems += [
             f"{name} {self.tensors[name].shape} is not used"

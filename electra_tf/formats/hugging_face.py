@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
 
 from electra_tf import config
 from electra_tf.formats import foreign
@@ -34,6 +33,12 @@ _CLASSES = (_DISCRIMINATOR, _GENERATOR, _ENCODER,
             *dict.fromkeys(hugging_face_heads.CLASSES.values()))  # fmt: skip
 # What a config may leave out, and what it then is.
 _DEFAULTS: Mapping[str, Any] = {
+    "vocab_size": 30522,
+    "embedding_size": 128,
+    "hidden_size": 256,
+    "num_hidden_layers": 12,
+    "intermediate_size": 1024,
+    "max_position_embeddings": 512,
     "hidden_dropout_prob": 0.1,
     "attention_probs_dropout_prob": 0.1,
     "initializer_range": 0.02,
@@ -63,6 +68,8 @@ _HEAD_PARTS = {
 }
 # Name of a task that the config does not name.
 _UNNAMED_TASK = "own"
+# Ours: which values outputs of 0 and 1 mean. Models of others give the values.
+_VALUE_RANGE = "regression_value_range"
 
 Json = Mapping[str, Any]
 
@@ -117,6 +124,8 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
             head, architecture, *_task_facts(stated)
         )
         taken |= more
+        if task.kind == "regression":
+            task = dataclasses.replace(task, value_range=_value_range(stated))
     model = portable.PortableModel(
         taken,
         encoder,
@@ -207,28 +216,48 @@ def _sizes(
     stated: Json, tensors: foreign.ForeignTensors, path: pathlib.Path
 ) -> config.EncoderConfig:
     """Sizes by the tensors, which the config must confirm."""
+    file = path / CONFIG_FILE
     told: dict[str, Any] = {**_DEFAULTS, **stated}
-    found = layout.infer_sizes(
-        portable.MAIN,
-        tensors.shape_of,
-        num_attention_heads=told["num_attention_heads"],
-    )
-    layout.require_sizes(
-        found,
-        {name: told[name] for name in told if name not in _RATES},
-        str(path / CONFIG_FILE),
-    )
+    wrong = {
+        name: told[name]
+        for name in _DEFAULTS
+        if type(told[name]) is not int
+        and not (name in _RATES and isinstance(told[name], float))
+    }
+    if wrong:
+        raise portable.FormatError(
+            f"{file} must give its sizes as numbers. Received: {wrong}. "
+            "Download it again."
+        )
     rates: dict[str, Any] = {name: float(told[name]) for name in _RATES}
-    return dataclasses.replace(found, **rates)
+    try:
+        found = layout.infer_sizes(
+            portable.MAIN,
+            tensors.shape_of,
+            num_attention_heads=told["num_attention_heads"],
+            origin=tensors.origin,
+        )
+        sizes = dataclasses.replace(found, **rates)
+    except config.ConfigError as error:
+        raise portable.FormatError(
+            f"{file} does not describe the tensors beside it: {error}"
+        ) from error
+    layout.require_sizes(
+        sizes, {name: told[name] for name in _DEFAULTS}, str(file)
+    )
+    return sizes
 
 
 def _task_facts(stated: Json) -> tuple[str, tuple[str, ...], bool]:
     """Name of the task, its labels, and whether it is a regression."""
-    named = stated.get("id2label") or {}
-    labels = tuple(named[key] for key in sorted(named, key=int)) or (
-        "LABEL_0",
-        "LABEL_1",
-    )
+    named = stated.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
+    numbers = [str(number) for number in range(len(named))]
+    if not isinstance(named, dict) or set(named) != set(numbers):
+        raise portable.FormatError(
+            "id2label must name the outputs 0, 1 and so on. Received: "
+            f"{named!r:.200}."
+        )
+    labels = tuple(str(named[number]) for number in numbers)
     kind = stated.get("problem_type")
     if kind == "multi_label_classification":
         raise portable.FormatError(
@@ -236,7 +265,19 @@ def _task_facts(stated: Json) -> tuple[str, tuple[str, ...], bool]:
             "'multi_label_classification'."
         )
     is_regression = kind == "regression" or (kind is None and len(labels) == 1)
-    return stated.get("finetuning_task") or _UNNAMED_TASK, labels, is_regression
+    name = str(stated.get("finetuning_task") or _UNNAMED_TASK)
+    return name, labels, is_regression
+
+
+def _value_range(stated: Json) -> tuple[float, float]:
+    try:
+        low, high = map(float, stated.get(_VALUE_RANGE, (0.0, 1.0)))
+    except (TypeError, ValueError) as error:
+        raise portable.FormatError(
+            f"{_VALUE_RANGE} must be two numbers. Received: "
+            f"{stated[_VALUE_RANGE]!r}."
+        ) from error
+    return low, high
 
 
 def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
@@ -270,11 +311,11 @@ def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
     )
     if architecture == _ENCODER:
         arrays = {n.removeprefix("electra."): arrays[n] for n in arrays}
-    safetensors.numpy.save_file(
-        arrays,
+    tensor_files.write_safetensors(
         folder / tensor_files.SAFETENSORS_FILE,
+        arrays,
         # transformers refuses files that do not name their framework.
-        metadata={"format": "pt"},
+        {"format": "pt"},
     )
     text = json.dumps(_config(model, architecture), indent=2) + "\n"
     (folder / CONFIG_FILE).write_text(text, "utf-8")
@@ -301,11 +342,19 @@ def _config(model: portable.PortableModel, architecture: str) -> Json:
         "dtype": "float32",
     }
     task = model.task
-    if task is None or task.kind == "qa":
+    if task is None:
+        return content
+    content["finetuning_task"] = task.name
+    if task.kind == "qa":
         return content
     labels = task.labels or ("LABEL_0",)
+    if task.kind != "regression" and not task.labels:
+        raise portable.FormatError(
+            f"The labels of {task.name!r} must be known, in the order of the "
+            f"outputs. Received: none in {model.origin}. Give them with "
+            "--labels=NAME,NAME,..."
+        )
     content |= {
-        "finetuning_task": task.name,
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},
     }
@@ -314,4 +363,6 @@ def _config(model: portable.PortableModel, architecture: str) -> Json:
         content["problem_type"] = (
             "regression" if is_number else "single_label_classification"
         )
+        if is_number:
+            content[_VALUE_RANGE] = list(task.value_range)
     return content

@@ -57,7 +57,17 @@ def split_head(
     if missing:
         raise portable.FormatError(
             f"{architecture} must have {', '.join(names)}. Missing: "
-            f"{', '.join(missing)}."
+            f"{', '.join(missing)}. Download the model's files again."
+        )
+    misfits = [
+        f"{name} {tensors[name].shape}"
+        for name in names
+        if tensors[name].ndim != (1 if name.endswith("bias") else 2)
+    ]
+    if misfits:
+        raise portable.FormatError(
+            f"{architecture} must have matrices as weights and vectors as "
+            f"biases. Received: {', '.join(misfits)}."
         )
     head = {name: np.asarray(tensors[name], np.float32) for name in names}
     return {n: tensors[n] for n in tensors if n not in head}, head
@@ -86,6 +96,7 @@ def read_head(
     if architecture == CLASSES["qa"]:
         weight, bias = head["qa_outputs.weight"], head["qa_outputs.bias"]
         _require_outputs(weight, 2, architecture)
+        _require_outputs(bias, 2, architecture)
         return {
             f"{path}/dense/kernel": _kernel(weight[:1]),
             f"{path}/dense/bias": bias[:1].copy(),
@@ -189,7 +200,7 @@ def _write_answering(head: Mapping[str, np.ndarray]) -> Arrays:
 
 
 def _write_linear(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`dense` and `out_proj` whose gelu gives W h; see the module's text."""
+    """`dense` and `out_proj` that give W h, by gelu; see the module's text."""
     outputs, width = weight.shape
     if 2 * outputs > width:
         raise portable.FormatError(
@@ -212,11 +223,13 @@ def _read_linear(head: Mapping[str, np.ndarray]) -> np.ndarray | None:
         head["classifier.dense.weight"],
         head["classifier.out_proj.weight"],
     )
-    if 2 * len(output) > len(dense) or head["classifier.dense.bias"].any():
+    if 2 * len(output) > dense.shape[1]:
         return None
     weight = dense[: len(output)]
-    expected = _write_linear(weight)
-    is_linear = np.array_equal(dense, expected[0]) and np.array_equal(
-        output, expected[1]
+    expected = (*_write_linear(weight), np.zeros(len(dense), np.float32))
+    found = dense, output, head["classifier.dense.bias"]
+    is_linear = all(
+        one.shape == other.shape and one.tobytes() == other.tobytes()
+        for one, other in zip(found, expected, strict=True)
     )
     return weight.copy() if is_linear else None

@@ -18,8 +18,8 @@ import json
 import pathlib
 from typing import Any
 
+import h5py
 import numpy as np
-import safetensors.numpy
 
 from electra_tf import config
 from electra_tf.formats import foreign
@@ -36,6 +36,7 @@ HEADS_FILE, FACTS_FILE = "heads.safetensors", "heads.json"
 _CLASS = "ElectraBackbone"
 _POOLER = "pooled_dense/"
 _NO_WEIGHTS = "seed_generator_state"
+_CHUNK_BYTES = 2**20
 # Our sizes and KerasHub's arguments.
 _SIZES = {
     "vocab_size": "vocab_size",
@@ -62,9 +63,9 @@ def _class_name(path: pathlib.Path) -> str:
     """Of the backbone that a preset's config names; empty if it is none."""
     try:
         content = json.loads((path / CONFIG_FILE).read_text("utf-8"))
-        is_preset = "keras_hub" in content["module"]
+        is_preset = content["module"].split(".")[0] == "keras_hub"
         return content["class_name"] if is_preset else ""
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return ""
 
 
@@ -87,6 +88,7 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
             f"{_class_name(path) or 'nothing that KerasHub knows'}."
         )
     backbone = _load_backbone(path)
+    _require_all_used(path, backbone)
     tensors = foreign.ForeignTensors(
         {
             variable.path: _flatten(variable.path, np.asarray(variable))
@@ -98,24 +100,50 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
         f"KerasHub preset {path}",
     )
     facts = _read_facts(path / FACTS_FILE)
+    try:
+        model = _with_facts(path, backbone, tensors, facts)
+    except portable.FormatError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise portable.FormatError(
+            f"{path}: {FACTS_FILE} or {tokenizer_files.TOKENIZER_FILE} is "
+            f"damaged: {error}. Take the files again from where they come from."
+        ) from error
+    layout.check(model)
+    return model
+
+
+def _with_facts(
+    path: pathlib.Path,
+    backbone: Any,
+    tensors: foreign.ForeignTensors,
+    facts: dict[str, Any],
+) -> portable.PortableModel:
+    """The encoder, and what our two files add to it."""
     encoder = _sizes(backbone, tensors, facts)
     taken = tensors.take(layout.encoder_shapes(portable.MAIN, encoder))
+    heads: dict[str, np.ndarray] = {}
     if (path / HEADS_FILE).is_file():
-        taken |= tensor_files.read_safetensors(path / HEADS_FILE)
+        heads = tensor_files.read_safetensors(path / HEADS_FILE)
+    if sorted(heads) != facts.get("heads", []):
+        raise portable.FormatError(
+            f"{path / HEADS_FILE} must hold the tensors that {FACTS_FILE} "
+            f"names. Received: {sorted(heads)}, named: {facts.get('heads')}. "
+            "Take both again from where they come from."
+        )
     task = facts.get("task")
     if task is not None:
-        task = portable.PortableTask(**task | {"labels": tuple(task["labels"])})
-    model = portable.PortableModel(
-        taken,
+        lists = {n: tuple(task[n]) for n in ("labels", "value_range")}
+        task = portable.PortableTask(**task | lists)
+    return portable.PortableModel(
+        taken | heads,
         encoder,
         vocabulary=_read_vocabulary(path, encoder, facts),
         task=task,
-        step=facts.get("step", 0),
+        step=int(facts.get("step", 0)),
         origin=tensors.origin,
         notes=(f"left out {_POOLER[:-1]}, which is KerasHub's own",),
     )
-    layout.check(model)
-    return model
 
 
 def _load_backbone(path: pathlib.Path) -> Any:
@@ -134,6 +162,25 @@ def _load_backbone(path: pathlib.Path) -> Any:
             f"{type(error).__name__}: {first_line}. It is cut off or damaged: "
             "take it again from where it comes from."
         ) from error
+
+
+def _require_all_used(path: pathlib.Path, backbone: Any) -> None:
+    """KerasHub leaves layers out that its config does not count."""
+    names: list[str] = []
+
+    def collect(name: str, entry: Any) -> None:
+        if isinstance(entry, h5py.Dataset) and "seed_generator" not in name:
+            names.append(name)
+
+    for file in sorted(path.glob("*.h5")):
+        with h5py.File(file) as stream:
+            stream.visititems(collect)
+    if len(names) != len(backbone.weights):
+        raise portable.FormatError(
+            f"{path / CONFIG_FILE} does not describe the tensors beside it: "
+            f"{len(backbone.weights)} by the config. Received: {len(names)}. "
+            "Are both of the same model?"
+        )
 
 
 def _flatten(path: str, value: np.ndarray) -> np.ndarray:
@@ -162,13 +209,17 @@ def _sizes(
         portable.MAIN,
         tensors.shape_of,
         num_attention_heads=backbone.num_heads,
+        origin=tensors.origin,
     )
     stated = {ours: getattr(backbone, name) for ours, name in _SIZES.items()}
     dropout = float(stated.pop("hidden_dropout_prob"))
     layout.require_sizes(found, stated, tensors.origin)
-    rates = {name: facts.get(name, dropout) for name in _RATES[:1]}
-    rates |= {n: facts[n] for n in _RATES[1:] if n in facts}
-    return dataclasses.replace(found, hidden_dropout_prob=dropout, **rates)
+    return dataclasses.replace(
+        found,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=float(facts.get(_RATES[0], dropout)),
+        initializer_range=float(facts.get(_RATES[1], found.initializer_range)),
+    )
 
 
 def _read_vocabulary(
@@ -213,6 +264,7 @@ def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
 
 def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
     backbone = _build_backbone(model)
+    _require_space(folder, model)
     backbone.save_to_preset(str(folder))
     heads = {
         path: np.ascontiguousarray(value)
@@ -222,16 +274,31 @@ def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
     facts: dict[str, Any] = {
         name: getattr(model.encoder, name) for name in _RATES
     }
-    facts["step"] = model.step
+    facts |= {"step": model.step, "heads": sorted(heads)}
     if model.task is not None:
         facts["task"] = dataclasses.asdict(model.task)
     if heads:
-        safetensors.numpy.save_file(heads, folder / HEADS_FILE)
+        tensor_files.write_safetensors(folder / HEADS_FILE, heads)
     if model.vocabulary is not None:
         facts["tokenizer"] = dataclasses.asdict(model.vocabulary.settings)
         _save_tokenizer(model.vocabulary, folder)
     text = json.dumps(facts, indent=2) + "\n"
     (folder / FACTS_FILE).write_text(text, "utf-8")
+
+
+def _require_space(folder: pathlib.Path, model: portable.PortableModel) -> None:
+    """Raises `OSError` if the disk cannot take the model.
+
+    HDF5 ends the whole process when it meets a full disk.
+    """
+    num_bytes = sum(value.nbytes for value in model.tensors.values())
+    trial = folder / "space"
+    try:
+        with open(trial, "wb") as stream:
+            for _ in range(1 + num_bytes // _CHUNK_BYTES):
+                stream.write(bytes(_CHUNK_BYTES))
+    finally:
+        trial.unlink()
 
 
 def _build_backbone(model: portable.PortableModel) -> Any:

@@ -10,8 +10,11 @@ from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from electra_tf import config
 from electra_tf.formats import portable
+from electra_tf.modeling import question_answering_head
 
 Shapes = dict[str, tuple[int, ...]]
 ShapeOf = Callable[[str], tuple[int, ...] | None]
@@ -113,6 +116,7 @@ def infer_sizes(
     shape_of: ShapeOf,
     embeddings_name: str = "",
     num_attention_heads: int = 0,
+    origin: str = "the model",
 ) -> config.EncoderConfig:
     """Sizes of an encoder, read off its tensors.
 
@@ -122,6 +126,7 @@ def infer_sizes(
         embeddings_name: of the encoder that it shares embeddings with.
         num_attention_heads: no tensor tells it; 0 for heads that are 64 wide,
             the original's rule.
+        origin: where the tensors are from, for messages.
 
     Raises:
         FormatError: if a tensor that tells a size is missing or has another
@@ -132,9 +137,10 @@ def infer_sizes(
         shape = shape_of(path)
         if shape is None or len(shape) != 2:
             raise portable.FormatError(
-                f"Expected a matrix that is called {path} here, to read the "
-                f"model's sizes off. Received: {shape or 'none of that name'}. "
-                "Is this a checkpoint of ELECTRA, and whole?"
+                f"Expected in {origin} a matrix that is called {path} here, to "
+                "read the model's sizes off. Received: "
+                f"{shape or 'none of that name'}. Is this a checkpoint of "
+                "ELECTRA, and whole?"
             )
         return shape[0], shape[1]
 
@@ -221,57 +227,81 @@ TOWER_PARTS = ("generator_ltr", "generator_rtl")
 """The encoders of a two-tower generator."""
 
 
-def task_shapes(task: portable.PortableTask, hidden_size: int) -> Shapes | None:
+def task_shapes(
+    task: portable.PortableTask, hidden_size: int, there: Shapes
+) -> Shapes:
     """Of a fine-tuned head.
 
     Args:
         task: of the model.
         hidden_size: of the encoder, D.
-
-    Returns:
-        None for question answering, whose head has many shapes, and for
-        labels that are not known.
+        there: path to shape of the tensors that there are. They tell the
+            number of outputs where the labels are not known, and which of its
+            optional layers a head of question answering has.
     """
     name = f"{portable.TASK_HEADS}/{task.name}"
+    if task.kind == "qa":
+        return _answering_shapes(name, hidden_size, there)
     outputs = 1 if task.kind == "regression" else len(task.labels)
-    if task.kind == "qa" or not outputs:
-        return None
+    outputs = outputs or (there.get(f"{name}/dense/bias") or (1,))[-1]
     shapes = linear_shapes(f"{name}/dense", hidden_size, outputs)
     if task.has_hidden_layer:
         shapes |= linear_shapes(f"{name}/hidden", hidden_size, hidden_size)
     return shapes
 
 
+def _answering_shapes(name: str, width: int, there: Shapes) -> Shapes:
+    """Of `question_answering_head`: start, end, and what else there is."""
+    layers = {
+        path.split("/")[-2] for path in there if path.startswith(f"{name}/")
+    }
+    inner = question_answering_head.HIDDEN_SIZE
+    is_joint = "qa_hidden" in layers
+    shapes = linear_shapes(f"{name}/dense", width, 1)
+    shapes |= linear_shapes(f"{name}/dense_1", inner if is_joint else width, 1)
+    if is_joint:
+        shapes |= linear_shapes(f"{name}/qa_hidden", 2 * width, inner)
+    if "dense_3" in layers:
+        shapes |= linear_shapes(f"{name}/dense_2", 2 * width, inner)
+        shapes |= linear_shapes(f"{name}/dense_3", inner, 1)
+    elif "dense_2" in layers:
+        shapes |= linear_shapes(f"{name}/dense_2", width, 1)
+    return shapes
+
+
 def check(model: portable.PortableModel) -> None:
-    """Raises `FormatError` unless a model has all tensors, in their shapes.
+    """Raises `FormatError` unless a model has all tensors, finite, in shape.
 
     Args:
         model: of any origin.
     """
-    expected: Shapes = {}
-    free: set[str] = set()
-    for part in model.parts:
-        shapes = part_shapes(part, model.encoder, model.generator, model.tying)
-        if part == portable.TASK_HEADS and model.task is not None:
-            shapes = task_shapes(model.task, model.encoder.hidden_size)
-        if shapes is None:
-            free |= {p for p in model.tensors if p.startswith(f"{part}/")}
-        expected |= shapes or {}
     if portable.MAIN not in model.parts:
         raise portable.FormatError(
             f"Expected a main encoder, `{portable.MAIN}/...`. Received: "
             f"{', '.join(model.parts) or 'nothing'} in {model.origin}."
         )
     received = {path: value.shape for path, value in model.tensors.items()}
+    expected: Shapes = {}
+    for part in model.parts:
+        shapes = part_shapes(part, model.encoder, model.generator, model.tying)
+        expected |= shapes or {}
+    if model.task is not None:
+        width = model.encoder.hidden_size
+        expected |= task_shapes(model.task, width, received)
     problems = [f"{p} is missing" for p in sorted(expected.keys() - received)]
     problems += [
-        f"{path} is not known"
-        for path in sorted(received.keys() - expected - free)
+        f"{path} {received[path]} is not known"
+        for path in sorted(received.keys() - expected)
     ]
     problems += [
         f"{path} is {received[path]}, expected {expected[path]}"
         for path in sorted(expected.keys() & received)
         if received[path] != expected[path]
+    ]
+    problems += [
+        f"{path} holds NaN or infinity"
+        for path, value in sorted(model.tensors.items())
+        if not np.isfinite(value).all()
     ]
     require_none(problems, model.origin)
 

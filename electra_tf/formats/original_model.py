@@ -49,6 +49,8 @@ _TASK_KINDS = {
         "classification",
     ),
 }
+# Of STS-B.
+_VALUE_RANGE = (0.0, 5.0)
 # Rows in the original's default, where there are as many positions.
 _ROW_LENGTH = 128
 # Filled in by the original from the rest.
@@ -84,7 +86,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
             part, model.encoder, model.generator, model.tying
         )
         if part == portable.TASK_HEADS:
-            # Their shapes are those of a task that the file does not describe.
+            # Of a task that the file does not describe; `check` looks at them.
             shapes = _shapes_there(checkpoint.variables)
         expected |= shapes or {}
     taken = tensors.take(expected)
@@ -96,6 +98,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
         vocabulary=tokenizer_files.load_if_there(folder, model.encoder),
         step=checkpoint.global_step or 0,
     )
+    layout.check(model)
     num_slots = len(checkpoint.first_moments) + len(checkpoint.second_moments)
     if num_slots:
         model = model.with_notes(f"left out {num_slots} optimizer slots")
@@ -119,7 +122,9 @@ def _read_sizes(
 ) -> portable.PortableModel:
     """A model without tensors: sizes and tying."""
     parts = _parts(tensors.tensors)
-    encoder = layout.infer_sizes(portable.MAIN, tensors.shape_of)
+    encoder = layout.infer_sizes(
+        portable.MAIN, tensors.shape_of, origin=tensors.origin
+    )
     generator, tying = None, "embeddings"
     proposing = [
         p for p in (portable.GENERATOR, *layout.TOWER_PARTS) if p in parts
@@ -129,20 +134,24 @@ def _read_sizes(
         is_own = tensors.has_part(f"{name}/embeddings/word_embeddings")
         tying = "none" if is_own else "embeddings"
         generator = layout.infer_sizes(
-            name, tensors.shape_of, "" if is_own else portable.MAIN
+            name,
+            tensors.shape_of,
+            "" if is_own else portable.MAIN,
+            origin=tensors.origin,
         )
     elif {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD} <= set(parts):
         generator, tying = encoder, "all"
     model = portable.PortableModel(
         {}, encoder, generator, tying, origin=tensors.origin
     )
-    if hparams_file.is_file() and portable.TASK_HEADS not in parts:
-        return _read_hparams(hparams_file, model)
+    if hparams_file.is_file():
+        is_finetuned = portable.TASK_HEADS in parts
+        return _read_hparams(hparams_file, model, is_finetuned)
     return model
 
 
 def _read_hparams(
-    path: pathlib.Path, model: portable.PortableModel
+    path: pathlib.Path, model: portable.PortableModel, is_finetuned: bool
 ) -> portable.PortableModel:
     """The model as its hyperparameters say, which must fit the tensors."""
     try:
@@ -154,6 +163,13 @@ def _read_hparams(
     layout.require_sizes(model.encoder, _told(settings.encoder), str(path))
     generator = model.generator
     if generator is not None:
+        tying = settings.generator.weight_tying
+        if tying != model.tying:
+            raise portable.FormatError(
+                f"{path} does not describe the tensors beside it: generator "
+                f"and main encoder share {tying!r} there, {model.tying!r} by "
+                "the tensors. Are both of the same model?"
+            )
         stated = settings.generator.encoder_config(settings.encoder)
         layout.require_sizes(generator, _told(stated), f"{path}, generator")
         generator = stated
@@ -161,7 +177,7 @@ def _read_hparams(
         model,
         encoder=settings.encoder,
         generator=generator,
-        objective=settings.objective.name,
+        objective="" if is_finetuned else settings.objective.name,
     )
 
 
@@ -198,7 +214,14 @@ def _name_task(
     head = f"{portable.TASK_HEADS}/"
     others = {p: v for p, v in tensors.items() if not p.startswith(head)}
     renamed = portable.rename_part(tensors, head + scope, head + name)
-    return others | renamed, portable.PortableTask(name, _TASK_KINDS[name])
+    return others | renamed, _known_task(name)
+
+
+def _known_task(name: str) -> portable.PortableTask:
+    task = portable.PortableTask(name, _TASK_KINDS[name])
+    if task.kind == "regression":
+        task = dataclasses.replace(task, value_range=_VALUE_RANGE)
+    return task
 
 
 def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
@@ -221,8 +244,7 @@ def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
         )
     if model.task is not None:
         tensors = _original_task_names(tensors, model.task)
-    else:
-        _write_hparams(model, folder / HPARAMS_FILE)
+    _write_hparams(model, folder / HPARAMS_FILE)
     variables = parameter_names.split_all(
         tensors, parameter_names.ORIGINAL_RULES
     )
@@ -245,12 +267,14 @@ def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
 def _original_task_names(
     tensors: dict[str, np.ndarray], task: portable.PortableTask
 ) -> dict[str, np.ndarray]:
-    if task.name not in _TASK_KINDS or task.has_hidden_layer:
-        what = "a hidden layer in its head" if task.has_hidden_layer else "it"
+    if task.name not in _TASK_KINDS or (
+        dataclasses.replace(task, labels=()) != _known_task(task.name)
+    ):
         raise portable.FormatError(
-            f"The original has no head for the task {task.name!r} with "
-            f"{what}. Known tasks: {', '.join(sorted(_TASK_KINDS))}. Leave "
-            f"the head out with --drop={portable.TASK_HEADS}."
+            "The original has one linear layer for each of its tasks "
+            f"{', '.join(sorted(_TASK_KINDS))} (stsb: of values {_VALUE_RANGE}"
+            f"). Received: {task}. Leave the head out with "
+            f"--drop={portable.TASK_HEADS}."
         )
     ours = {name: alias for alias, name in parameter_names.TASK_ALIASES.items()}
     head = f"{portable.TASK_HEADS}/"
@@ -268,11 +292,13 @@ def _write_hparams(model: portable.PortableModel, path: pathlib.Path) -> None:
     hparams["max_seq_length"] = min(
         _ROW_LENGTH, model.encoder.max_position_embeddings
     )
-    is_energy = model.objective == "electric"
-    hparams["electric_objective"] = is_energy
-    hparams["electra_objective"] = (
-        portable.REPLACED_TOKEN_HEAD in model.parts and not is_energy
-    )
+    if model.task is None:
+        # Fine-tuning there does not know these.
+        is_energy = model.objective == "electric"
+        hparams["electric_objective"] = is_energy
+        hparams["electra_objective"] = (
+            portable.REPLACED_TOKEN_HEAD in model.parts and not is_energy
+        )
     if model.generator is not None:
         hparams |= {
             "untied_generator": model.tying != "all",

@@ -37,12 +37,14 @@ class PortableTask:
             or where the files do not say.
         has_hidden_layer: of classification and regression, whether a dense
             layer with gelu stands before the output layer, as in Hugging Face.
+        value_range: of regression, which values an output of 0 and of 1 mean.
     """
 
     name: str
     kind: str
     labels: tuple[str, ...] = ()
     has_hidden_layer: bool = False
+    value_range: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclasses.dataclass(frozen=True)

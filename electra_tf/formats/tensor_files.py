@@ -13,12 +13,13 @@ import pathlib
 import pickle
 import zipfile
 from collections.abc import Callable
+from collections.abc import Mapping
 from typing import IO
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-import safetensors
+import safetensors.numpy
 
 from electra_tf.formats import portable
 
@@ -80,11 +81,32 @@ def read_safetensors(path: pathlib.Path) -> Arrays:
         with safetensors.safe_open(path, framework="numpy") as stream:
             names = stream.keys()
             return {name: stream.get_tensor(name) for name in names}
-    except (safetensors.SafetensorError, TypeError, ValueError) as error:
+    except (
+        safetensors.SafetensorError,
+        LookupError,
+        OSError,
+        TypeError,
+        ValueError,
+    ) as error:
         raise portable.FormatError(
             f"{path} must be a safetensors file. Received: {error}. It is cut "
             "off or damaged: download it again."
         ) from error
+
+
+def write_safetensors(
+    path: pathlib.Path,
+    arrays: Mapping[str, np.ndarray],
+    metadata: dict[str, str] | None = None,
+) -> None:
+    """Writes a safetensors file that all may read whom the umask lets.
+
+    Args:
+        path: of the file; safetensors itself would let its owner alone.
+        arrays: name to array.
+        metadata: texts to put into its header.
+    """
+    path.write_bytes(safetensors.numpy.save(dict(arrays), metadata))
 
 
 def _read_parts(index: pathlib.Path) -> Arrays:
@@ -104,13 +126,15 @@ def _read_parts(index: pathlib.Path) -> Arrays:
         )
     tensors: Arrays = {}
     for name in names:
-        tensors |= read_safetensors(index.parent / name)
-    if set(tensors) != set(parts):
-        wrong = sorted(set(tensors) ^ set(parts))
-        raise portable.FormatError(
-            f"{index} must name every tensor of its files. Received: others "
-            f"for {', '.join(wrong)}."
-        )
+        found = read_safetensors(index.parent / name)
+        wrong = sorted(found.keys() ^ {n for n in parts if parts[n] == name})
+        if wrong:
+            raise portable.FormatError(
+                f"{index} must name every tensor of its files. Received: "
+                f"others in {name}: {', '.join(wrong)}. Download all files of "
+                "the model again."
+            )
+        tensors |= found
     return tensors
 
 
@@ -166,11 +190,28 @@ def _read_old_torch(path: pathlib.Path) -> Arrays:
         ) from error
 
 
-class _Storage:
-    """A class of PyTorch's storages, named in a pickle but never made."""
+class _Known:
+    """What a name in a pickle stands for: a storage's dtype, or a function.
 
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = np.dtype(dtype)
+    A pickle may set attributes of whatever it names, functions too, and they
+    would stay so for the next file. Nothing can be set here.
+    """
+
+    __slots__ = ("_call", "dtype")
+
+    def __init__(
+        self, call: Callable[..., Any] | None = None, dtype: Any = None
+    ) -> None:
+        self._call = call
+        self.dtype = dtype if dtype is None else np.dtype(dtype)
+
+    def __call__(self, *args: Any) -> Any:
+        if self._call is None:
+            raise portable.FormatError("it makes a storage, which none does")
+        return self._call(*args)
+
+    def __setstate__(self, state: Any) -> None:
+        raise portable.FormatError("it changes what its names mean")
 
 
 class _TorchArchive:
@@ -198,17 +239,27 @@ class _TorchArchive:
             raise portable.FormatError(
                 f"expected a dict of tensors, found a {type(content).__name__}"
             )
-        others = [n for n in content if not isinstance(content[n], np.ndarray)]
+        others = [
+            name
+            for name in content
+            if not isinstance(name, str)
+            or not isinstance(content[name], np.ndarray)
+        ]
         if others:
-            raise portable.FormatError(f"{others} are no tensors")
-        return {str(name): content[name] for name in content}
+            raise portable.FormatError(
+                f"expected names and tensors, found others: {others!r:.200}"
+            )
+        return dict(content)
 
     def _storage(self, reference: Any) -> np.ndarray:
         kind, storage, key, _, size = reference
-        if kind != "storage" or not isinstance(storage, _Storage):
+        if kind != "storage" or not isinstance(storage, _Known):
             raise portable.FormatError(f"unknown reference {reference!r:.80}")
-        data = self._archive.read(f"{self._folder}data/{key}")
-        found = np.frombuffer(data, storage.dtype)
+        file = self._archive.getinfo(f"{self._folder}data/{key}")
+        # Looked at before it is read: a compressed one could be of any size.
+        if file.compress_type != zipfile.ZIP_STORED:
+            raise portable.FormatError(f"storage {key} is compressed")
+        found = np.frombuffer(self._archive.read(file), storage.dtype)
         if len(found) != size:
             raise portable.FormatError(
                 f"storage {key} holds {len(found)} numbers, expected {size}"
@@ -220,6 +271,11 @@ def _rebuild_tensor(
     storage: np.ndarray, offset: int, size: Any, stride: Any, *_: Any
 ) -> np.ndarray:
     """What `torch._utils._rebuild_tensor_v2` makes, copied out."""
+    # An array of another shape may be longer than the memory that it has.
+    if not isinstance(storage, np.ndarray) or storage.ndim != 1:
+        raise portable.FormatError("a tensor is of something but a storage")
+    if math.prod(size) > len(storage):
+        raise portable.FormatError("a tensor is larger than its storage")
     last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
     if offset < 0 or min(stride, default=0) < 0:
         raise portable.FormatError("a tensor lies outside of its storage")
@@ -234,11 +290,14 @@ def _rebuild_parameter(data: np.ndarray, *_: Any) -> np.ndarray:
     return data
 
 
-_KNOWN: dict[tuple[str, str], Any] = {
-    ("collections", "OrderedDict"): collections.OrderedDict,
-    ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
-    ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
-    **{("torch", name): _Storage(dtype) for name, dtype in _STORAGES.items()},
+_KNOWN: dict[tuple[str, str], _Known] = {
+    ("collections", "OrderedDict"): _Known(collections.OrderedDict),
+    ("torch._utils", "_rebuild_tensor_v2"): _Known(_rebuild_tensor),
+    ("torch._utils", "_rebuild_parameter"): _Known(_rebuild_parameter),
+    **{
+        ("torch", name): _Known(dtype=dtype)
+        for name, dtype in _STORAGES.items()
+    },
 }
 
 

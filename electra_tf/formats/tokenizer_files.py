@@ -33,12 +33,24 @@ _DEFAULT_WORD_LENGTH = 100
 _OUR_KEYS = {
     f.name for f in dataclasses.fields(vocabulary_lib.TokenizerSettings)
 }
+# Hugging Face's settings, and what tokenizer.json calls them.
+_SAME_SETTINGS = {
+    "do_lower_case": "lowercase",
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
 _SPECIAL_NAMES = {
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
     "cls_token": "[CLS]",
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
+}
+
+# Stages of a tokenizer.json that do what ours does.
+_STAGES = {
+    "normalizer": "BertNormalizer",
+    "pre_tokenizer": "BertPreTokenizer",
 }
 
 Json = Mapping[str, Any]
@@ -80,7 +92,10 @@ def load_if_there(
             )
         tokens = tokens or listed
     settings = _hugging_face_settings(stated, described, folder)
-    vocabulary = vocabulary_lib.Vocabulary(tokens or (), settings)
+    try:
+        vocabulary = vocabulary_lib.Vocabulary(tokens or (), settings)
+    except vocabulary_lib.VocabularyError as error:
+        raise vocabulary_lib.VocabularyError(f"{folder}: {error}") from error
     return fit_rows(vocabulary, encoder, folder)
 
 
@@ -123,6 +138,37 @@ def fit_rows(
     )
 
 
+def are_alike(
+    one: vocabulary_lib.Vocabulary, other: vocabulary_lib.Vocabulary | None
+) -> bool:
+    """Whether two vocabularies make the same ids of every text.
+
+    Args:
+        one: a vocabulary.
+        other: another; None is like no vocabulary.
+    """
+    return (
+        other is not None
+        and one.tokens == other.tokens
+        and effective(one.settings) == effective(other.settings)
+    )
+
+
+def effective(
+    settings: vocabulary_lib.TokenizerSettings,
+) -> vocabulary_lib.TokenizerSettings:
+    """Settings that say the same where the same happens.
+
+    Without lower-casing no accent is stripped, whatever the settings say.
+
+    Args:
+        settings: any.
+    """
+    if settings.do_lower_case:
+        return settings
+    return dataclasses.replace(settings, strip_accents=True)
+
+
 def _read_json(path: pathlib.Path) -> Json:
     if not path.is_file():
         return {}
@@ -139,7 +185,8 @@ def _read_json(path: pathlib.Path) -> Json:
 
 def _tokens_of(described: Json, folder: pathlib.Path) -> tuple[str, ...]:
     """Tokens of a tokenizer.json in the order of their ids."""
-    model = described.get("model", {})
+    model = described.get("model")
+    model = model if isinstance(model, dict) else {}
     expected = {"type": "WordPiece", "continuing_subword_prefix": "##"}
     wrong = {
         key: model.get(key)
@@ -152,9 +199,13 @@ def _tokens_of(described: Json, folder: pathlib.Path) -> tuple[str, ...]:
             f"with ##. Received: {wrong or 'no vocabulary'}."
         )
     ids = dict(model["vocab"])
-    for token in described.get("added_tokens") or []:
-        ids.setdefault(token["content"], token["id"])
-    if sorted(ids.values()) != list(range(len(ids))):
+    try:
+        for token in described.get("added_tokens") or []:
+            ids.setdefault(token["content"], token["id"])
+        is_numbered = sorted(ids.values()) == list(range(len(ids)))
+    except (LookupError, TypeError):
+        is_numbered = False
+    if not is_numbered:
         raise portable.FormatError(
             f"{folder / TOKENIZER_FILE} must number its tokens 0 to "
             f"{len(ids) - 1}. Received: ids with gaps or repetitions."
@@ -165,13 +216,27 @@ def _tokens_of(described: Json, folder: pathlib.Path) -> tuple[str, ...]:
 def _hugging_face_settings(
     stated: Json, described: Json, folder: pathlib.Path
 ) -> vocabulary_lib.TokenizerSettings:
-    """Settings out of both files; tokenizer.json is what is used there."""
+    """Settings out of both files, which must agree.
+
+    Which of them is followed there depends on the tokenizer's class.
+    """
+    for name, wanted in _STAGES.items() if described else ():
+        stage = described.get(name)
+        kind = stage.get("type") if isinstance(stage, dict) else stage
+        if kind != wanted:
+            raise portable.FormatError(
+                f"{folder / TOKENIZER_FILE} must have a {wanted}. Received: "
+                f"{kind!r}, which this tokenizer does not follow."
+            )
     normalizer = described.get("normalizer") or {}
-    if described and normalizer.get("type") != "BertNormalizer":
-        raise portable.FormatError(
-            f"{folder / TOKENIZER_FILE} must have a BertNormalizer. Received: "
-            f"{normalizer.get('type')!r}, which this tokenizer does not follow."
-        )
+    for ours, theirs in _SAME_SETTINGS.items():
+        one, other = stated.get(ours), normalizer.get(theirs)
+        if one is not None and other is not None and one != other:
+            raise portable.FormatError(
+                f"{folder}: {vocabulary_lib.SETTINGS_FILE} and "
+                f"{TOKENIZER_FILE} must agree. Received: {ours}={one} and "
+                f"{theirs}={other}. Remove the wrong file."
+            )
     splits_ideographs = normalizer.get(
         "handle_chinese_chars", stated.get("tokenize_chinese_chars", True)
     )
@@ -195,7 +260,7 @@ def _hugging_face_settings(
         do_lower_case=bool(is_lower),
         # None means "as with lower-casing"; without that it has no effect.
         strip_accents=True if strips is None else bool(strips or not is_lower),
-        max_word_length=int(length),
+        max_word_length=length,
     )
 
 

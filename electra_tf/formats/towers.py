@@ -57,14 +57,12 @@ def join(
         generator: a masked LM, whose encoder is its main one.
 
     Raises:
-        FormatError: if the generator is no masked LM, if vocabularies differ,
-            or if it has embeddings of its own that are not of its own width.
+        FormatError: if they are not a discriminator alone and a masked LM
+            alone, if vocabularies differ, or if the generator has embeddings
+            of its own that are not of its own width.
     """
-    if portable.MASKED_LM_HEAD not in generator.parts:
-        raise portable.FormatError(
-            "The generator must be a masked language model. Received: "
-            f"{generator.origin} with {', '.join(generator.parts)}."
-        )
+    _require_alone(main, portable.REPLACED_TOKEN_HEAD)
+    _require_alone(generator, portable.MASKED_LM_HEAD)
     if main.vocabulary != generator.vocabulary:
         raise portable.FormatError(
             "Both towers must have one vocabulary and tokenizer settings. "
@@ -89,10 +87,20 @@ def join(
         tying=tying,
         step=max(main.step, generator.step),
         origin=f"{main.origin} and {generator.origin}",
-        notes=main.notes + generator.notes,
+        notes=tuple(dict.fromkeys(main.notes + generator.notes)),
     )
     layout.check(joined)
     return joined
+
+
+def _require_alone(model: portable.PortableModel, head: str) -> None:
+    """More would come along unseen, or be overwritten."""
+    if model.parts != tuple(sorted((head, portable.MAIN))):
+        raise portable.FormatError(
+            "A discriminator is joined with its generator, each with its own "
+            f"head alone, here {head}. Received: {model.origin} with "
+            f"{', '.join(model.parts)}. Leave other parts out."
+        )
 
 
 def _find_tying(

@@ -23,6 +23,7 @@ from electra_tf import config
 from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.formats import reading
+from electra_tf.formats import tokenizer_files
 from electra_tf.text import vocabulary as vocabulary_lib
 
 _POSITION_TABLE = "position_embeddings"
@@ -69,13 +70,11 @@ def warm_start(path: str | pathlib.Path, target: Target) -> str:
     """
     model = reading.read(path)
     rows = _token_rows(model, target.vocabulary)
-    _require_equal_sizes("encoder", model, model.encoder, target.encoder)
+    _require_encoder(model, target)
     parts = {name.split("/")[0] for name in target.variables}
     shared = parts & set(model.parts)
-    if model.generator and shared & {portable.GENERATOR, *layout.TOWER_PARTS}:
-        _require_equal_sizes(
-            "generator", model, model.generator, target.generator
-        )
+    if shared & {portable.GENERATOR, *layout.TOWER_PARTS}:
+        _require_generator(model, target)
     wanted = {
         name: variable
         for name, variable in target.variables.items()
@@ -135,7 +134,8 @@ def _token_rows(
             "rows are looked up by token. Received: none. Put its vocab.txt "
             "there (and tokenizer_config.json, if it is cased)."
         )
-    if own.settings != vocabulary.settings:
+    effective = tokenizer_files.effective
+    if effective(own.settings) != effective(vocabulary.settings):
         raise portable.FormatError(
             f"{model.origin} must have the tokenizer settings of the dataset, "
             f"{vocabulary.settings}. Received: {own.settings}. Build the "
@@ -155,22 +155,52 @@ def _token_rows(
     return np.array([places[token] for token in own.tokens])
 
 
-def _require_equal_sizes(
-    name: str,
-    model: portable.PortableModel,
-    found: config.EncoderConfig,
-    wanted: config.EncoderConfig,
-) -> None:
+def _require_encoder(model: portable.PortableModel, target: Target) -> None:
+    """Raises `FormatError` with flags that give the main encoder's sizes."""
+    wrong = _different_sizes(model.encoder, target.encoder)
+    sizes = dataclasses.asdict(model.encoder)
+    flags = [f"--config.encoder.{name}={sizes[name]}" for name in wrong]
+    _refuse_sizes(model, "encoder", wrong, flags)
+
+
+def _require_generator(model: portable.PortableModel, target: Target) -> None:
+    """The same for the generator's, which a config gives as fractions."""
+    generator = model.generator
+    if generator is None:
+        return
+    wrong = _different_sizes(generator, target.generator)
+    width, depth = layout.generator_fractions(model.encoder, generator)
+    values = {
+        "generator_hidden_size": width,
+        "generator_layers": depth,
+        "num_attention_heads": generator.num_attention_heads,
+        "intermediate_size": generator.intermediate_size,
+    }
+    flags = [f"--config.generator.{name}={values[name]}" for name in values]
+    _refuse_sizes(model, "generator", wrong, flags)
+
+
+def _different_sizes(
+    found: config.EncoderConfig, wanted: config.EncoderConfig
+) -> dict[str, str]:
     before, now = dataclasses.asdict(found), dataclasses.asdict(wanted)
-    wrong = [
-        f"{name}.{field} is {before[field]}, here {now[field]}"
-        for field in before
-        if field not in _FREE and before[field] != now[field]
-    ]
+    return {
+        name: f"{name} is {before[name]}, here {now[name]}"
+        for name in before
+        if name not in _FREE and before[name] != now[name]
+    }
+
+
+def _refuse_sizes(
+    model: portable.PortableModel,
+    tower: str,
+    wrong: Mapping[str, str],
+    flags: list[str],
+) -> None:
     if wrong:
         raise portable.FormatError(
-            f"The config must have the sizes of {model.origin}. Received: "
-            f"{'; '.join(wrong)}. Set them to the model's."
+            f"The config's {tower} must have the sizes of {model.origin}. "
+            f"Received: {'; '.join(wrong.values())}. Set {' '.join(flags)}"
         )
 
 

@@ -71,7 +71,10 @@ class TokenizerSettings:
         if unknown:
             raise VocabularyError(
                 f"Unknown tokenizer settings {unknown}; known are {known}. "
-                "Remove them, since they would have no effect."
+                "Remove them, since they would have no effect. If the file is "
+                "Hugging Face's, convert the model with "
+                "scripts/convert_checkpoint.py --to=electra_tf and take the "
+                "vocabulary from there."
             )
         return cls(**values)
 

@@ -1,14 +1,15 @@
 """The encoder of a run comes back whole, or not at all."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.export import conversion
 from electra_tf.finetuning import encoders
+from electra_tf.formats import portable
 from electra_tf.training import checkpoints
 from tests.finetuning.conftest import VOCABULARY
 
@@ -68,15 +69,48 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path, settings, loaded):
         encoders.load_encoder(tmp_path)
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path, settings):
-    with pytest.raises(ValueError, match=r"config\.json"):
+def test_a_folder_without_a_model_is_refused(tmp_path, settings):
+    with pytest.raises(ValueError, match=r"must hold a model.*config\.json"):
         encoders.load_encoder(tmp_path)
+    with pytest.raises(FileNotFoundError, match="absent"):
+        encoders.load_encoder(tmp_path / "absent")
     _write_run(tmp_path, settings, [])
     for path in (tmp_path / "checkpoints").iterdir():
         path.rename(tmp_path / path.name)
-    with pytest.raises(FileNotFoundError, match="checkpoint"):
+    with pytest.raises(ValueError, match="must hold a model.*checkpoints/"):
         encoders.load_encoder(tmp_path)
-    json.loads((tmp_path / "config.json").read_text())
+
+
+@pytest.mark.parametrize("target_format", ["tf1", "huggingface"])
+def test_an_encoder_of_any_format_is_restored(
+    tmp_path, pretrained_dir, target_format
+):
+    folder = tmp_path / "converted"
+    conversion.convert(pretrained_dir, target_format, folder)
+    one, other = map(encoders.load_encoder, (pretrained_dir, folder))
+    assert other.vocabulary == one.vocabulary
+    assert other.settings == one.settings
+    assert str(folder) in other.origin
+    for mine, found in zip(
+        one.encoder.variables, other.encoder.variables, strict=True
+    ):
+        np.testing.assert_array_equal(mine.numpy(), found.numpy())
+    for options in ({"which": "best"}, {"use_average": True}):
+        with pytest.raises(ValueError, match="choose among the weights of a"):
+            encoders.load_encoder(folder, **options)
+    (folder / "vocab.txt").unlink()
+    (folder / "tokenizer.json").unlink(missing_ok=True)
+    with pytest.raises(FileNotFoundError, match=r"Put its vocab\.txt there"):
+        encoders.load_encoder(folder)
+
+
+def test_a_model_with_damage_is_refused(tmp_path, pretrained_dir):
+    folder = tmp_path / "converted"
+    conversion.convert(pretrained_dir, "huggingface", folder)
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(portable.FormatError, match="cut off or damaged"):
+        encoders.load_encoder(folder)
 
 
 def test_a_random_encoder_follows_its_seed(settings):

@@ -1,32 +1,83 @@
-"""Runs of ours as portable models."""
+"""Runs of ours as portable models, and converted ones as runs."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
+from electra_tf import config
 from electra_tf.export import conversion
+from electra_tf.export import trained_run
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
+from electra_tf.pretraining import model as model_lib
 from electra_tf.training import checkpoints
+from electra_tf.training import model_dir
+from tests import tiny
 from tests.formats import tiny_models
 
 
-def _write(folder, **more):
+def _write(folder, kind="embeddings", **fields):
+    folder.mkdir(exist_ok=True)
+    model = tiny_models.build(kind, **fields)
+    own_run.write(model, folder)
+    return model
+
+
+def _put_tensors(folder, tensors, step=50, state=None, keep=1):
+    weights = {f"model/{name}": value for name, value in tensors.items()}
+    checkpoints.save(folder, step, weights, state or {}, keep)
+
+
+def _write_own_objective(folder, **more):
     """A run with tensors of an objective that nobody else knows."""
-    folder.mkdir()
-    own_run.write(tiny_models.build("embeddings"), folder)
-    checkpoint = checkpoints.latest(folder)
-    tensors = checkpoints.load_tensors(checkpoint, "model") | more
-    checkpoints.save(
-        folder, 50, {f"model/{n}": v for n, v in tensors.items()}, {}, keep=1
-    )
+    model = _write(folder)
+    _put_tensors(folder, model.tensors | more)
     return folder
 
 
+@pytest.mark.parametrize("kind", tiny_models.PRETRAINED)
+def test_a_converted_model_is_a_run_that_reads_back(tmp_path, kind):
+    model = _write(tmp_path, kind)
+    assert own_run.is_folder(tmp_path)
+    found = own_run.read(tmp_path)
+    tiny_models.require_same(found, model)
+    assert found.step == model.step
+
+
+def test_a_converted_model_is_loaded_like_any_run(tmp_path):
+    model = _write(tmp_path)
+    main = trained_run.load_main_tower(
+        model_dir.load_settings(tmp_path),
+        model.vocabulary,
+        checkpoints.latest(tmp_path),
+    )
+    assert len(main.variables) == 35
+    for variable in main.variables:
+        np.testing.assert_array_equal(variable, model.tensors[variable.path])
+
+
+@pytest.mark.parametrize("name", tiny.OBJECTIVE_NAMES)
+def test_a_run_of_every_objective_is_whole(tmp_path, name):
+    settings = tiny.with_objective(tiny.build_settings(), name)
+    model = model_lib.build_pretraining_model(
+        settings, tiny.VOCABULARY, np.ones(tiny.VOCABULARY.size)
+    )
+    model_dir.claim(tmp_path, settings, tiny.VOCABULARY)
+    weights = {v.path: v for v in model.trainable_variables}
+    _put_tensors(tmp_path, weights, step=3)
+    found = own_run.read(tmp_path)
+    assert len(found.tensors) == len(weights)
+    assert found.objective == settings.objective.name
+    assert found.step == 3
+
+
 def test_parts_of_a_users_own_objective_are_kept(tmp_path):
-    folder = _write(tmp_path / "run", **{"mine/kernel": np.ones([2, 3])})
+    folder = _write_own_objective(
+        tmp_path / "run", **{"mine/kernel": np.ones([2, 3])}
+    )
     model = own_run.read(folder)
     assert model.step == 50
     assert "mine" in model.parts
@@ -34,7 +85,9 @@ def test_parts_of_a_users_own_objective_are_kept(tmp_path):
 
 
 def test_no_other_format_has_a_place_for_them(tmp_path):
-    folder = _write(tmp_path / "run", **{"mine/kernel": np.ones([2, 3])})
+    folder = _write_own_objective(
+        tmp_path / "run", **{"mine/kernel": np.ones([2, 3])}
+    )
     for target in (reading.HUGGING_FACE, reading.KERAS_HUB, reading.TF1):
         with pytest.raises(portable.FormatError, match="mine"):
             conversion.convert(folder, target, tmp_path / target)
@@ -44,10 +97,102 @@ def test_no_other_format_has_a_place_for_them(tmp_path):
     assert output.is_dir()
 
 
-def test_half_a_known_part_is_refused(tmp_path):
-    folder = _write(tmp_path / "run", **{"electra/more": np.ones([2])})
-    with pytest.raises(portable.FormatError, match="electra/more"):
-        own_run.read(folder)
+def test_a_checkpoint_of_other_tensors_is_refused(tmp_path):
+    model = _write(tmp_path)
+    path = "electra/encoder/layer_1/output/dense/bias"
+    for changed in (
+        {p: v for p, v in model.tensors.items() if p != path},
+        {**model.tensors, path: np.zeros([3], np.float32)},
+        {**model.tensors, f"{path}_2": np.zeros([3], np.float32)},
+        {**model.tensors, path: np.full([16], np.nan, np.float32)},
+    ):
+        step = checkpoints.step_of(checkpoints.latest(tmp_path)) + 1
+        _put_tensors(tmp_path, changed, step)
+        with pytest.raises(portable.FormatError, match=path):
+            own_run.read(tmp_path)
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path):
+    _write(tmp_path)
+    (data,) = tmp_path.glob("checkpoints/*/variables.data*")
+    whole = data.read_bytes()
+    data.write_bytes(whole[:-10])
+    with pytest.raises(checkpoints.CheckpointError, match="step-00000041"):
+        own_run.read(tmp_path)
+    data.write_bytes(whole[:500] + b"\1" + whole[501:])
+    with pytest.raises(checkpoints.CheckpointError, match="step-00000041"):
+        own_run.read(tmp_path)
+
+
+def test_a_config_of_other_sizes_is_refused(tmp_path):
+    _write(tmp_path)
+    file = tmp_path / "config.json"
+    content = json.loads(file.read_text())
+    content["encoder"]["intermediate_size"] = 32
+    file.write_text(json.dumps(content))
+    with pytest.raises(portable.FormatError, match=r"\(16, 24\), expected \(1"):
+        own_run.read(tmp_path)
+    content["encoder"]["vocab_size"] = 99
+    file.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="vocab_size=99"):
+        own_run.read(tmp_path)
+    file.write_text("{")
+    with pytest.raises(ValueError, match="JSON|Expecting"):
+        own_run.read(tmp_path)
+
+
+def test_a_run_holds_its_vocabulary(tmp_path):
+    with pytest.raises(portable.FormatError, match="--vocab_file"):
+        _write(tmp_path, vocabulary=None)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [{"max_position_embeddings": 24}, {"type_vocab_size": 2},
+     {"hidden_dropout_prob": 0.0}],
+)  # fmt: skip
+def test_a_generator_that_no_config_describes_is_refused(tmp_path, sizes):
+    generator = tiny_models.build("none").generator
+    generator = dataclasses.replace(generator, **sizes)
+    with pytest.raises(portable.FormatError, match=f"more than.*{[*sizes][0]}"):
+        _write(tmp_path, "none", generator=generator)
+    assert not list(tmp_path.iterdir())
+
+
+def test_sizes_that_no_config_has_are_refused(tmp_path):
+    encoder = dataclasses.replace(
+        tiny_models.ENCODER, max_position_embeddings=4
+    )
+    with pytest.raises(portable.FormatError, match="cannot be here.*at least"):
+        _write(tmp_path, "discriminator", encoder=encoder)
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_checkpoint_of_several_is_chosen(tmp_path):
+    model = _write(tmp_path)
+    other = {name: value + 1 for name, value in model.tensors.items()}
+    _put_tensors(tmp_path, other, state={"best_step": 41}, keep=3)
+    tiny_models.require_same(own_run.read(tmp_path, "best"), model)
+    assert own_run.read(tmp_path).step == 50
+    with pytest.raises(FileNotFoundError, match="absent"):
+        own_run.read(tmp_path, str(tmp_path / "absent"))
+
+
+def test_an_average_is_read_where_it_was_kept(tmp_path):
+    model = _write(tmp_path)
+    with pytest.raises(ValueError, match="ema_decay"):
+        own_run.read(tmp_path, use_average=True)
+    file = tmp_path / "config.json"
+    settings = config.from_json(file.read_text())
+    training = dataclasses.replace(settings.training, ema_decay=0.9)
+    settings = dataclasses.replace(settings, training=training)
+    file.write_text(config.to_json(settings))
+    weights = {f"model/{n}": v + 1 for n, v in model.tensors.items()}
+    weights |= {f"average/{n}": v for n, v in model.tensors.items()}
+    checkpoints.save(tmp_path, 50, weights, {}, keep=1)
+    found = own_run.read(tmp_path, use_average=True)
+    tiny_models.require_same(found, model)
 
 
 def test_an_objective_that_files_name_is_kept():

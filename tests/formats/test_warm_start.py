@@ -1,109 +1,237 @@
-"""The weights of one run start another, every one accounted for."""
+"""The weights of one model start another, every one accounted for."""
 
-import re
+import dataclasses
+import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from electra_tf.export import conversion
+from electra_tf.formats import assembly
+from electra_tf.formats import portable
+from electra_tf.formats import reading
+from electra_tf.formats import warm_start
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import checkpoints
-from electra_tf.training import model_dir as model_dir_lib
-from electra_tf.training import warm_start
-from tests import tiny
+from tests.formats import tiny_models
 
 POSITIONS = "electra/embeddings/position_embeddings"
+WORDS = "electra/embeddings/word_embeddings"
+OUTPUT_BIAS = "generator_predictions/output_bias"
+TOKENS = tiny_models.VOCABULARY.tokens
 
 
-def _variables(num_positions, value):
-    """A table of positions and a kernel, rows counted from a value."""
-    rows = value + np.arange(num_positions, dtype=np.float32)
-    return {
-        POSITIONS: tf.Variable(np.tile(rows[:, None], [1, 3])),
-        "electra/kernel": tf.Variable(np.full([2, 2], value, np.float32)),
-    }
+def _target(kind="embeddings", vocabulary=tiny_models.VOCABULARY, **sizes):
+    """A model of other weights, its variables in layers."""
+    changes = {"vocab_size": vocabulary.size} | sizes
+    plain = tiny_models.build(kind)
+    fields = {"encoder": dataclasses.replace(plain.encoder, **changes)}
+    if plain.generator is not None:
+        fields["generator"] = dataclasses.replace(plain.generator, **changes)
+    model = tiny_models.build(kind, seed=9, vocabulary=vocabulary, **fields)
+    built = assembly.build_towers(model)
+    towers = [t for t in (built.main, built.generator) if t is not None]
+    variables = {v.path: v for tower in towers for v in tower.variables}
+    return warm_start.Target(
+        variables, model.encoder, model.generator or model.encoder, vocabulary
+    )
+
+
+def _values(target):
+    return {n: v.numpy().copy() for n, v in target.variables.items()}
+
+
+def _write(folder, kind="embeddings", target_format="tf1", **fields):
+    model = tiny_models.build(kind, **fields)
+    folder.mkdir()
+    conversion.write(model, target_format, folder)
+    return model
 
 
 @pytest.fixture
-def finished(tmp_path):
-    """A run that saved 16 positions twice; also what is no weight."""
-    tiny.VOCABULARY.save(tmp_path)
-    for step, value in ((10, 50.0), (20, 100.0)):
-        weights = {
-            f"model/{name}": variable
-            for name, variable in _variables(16, value).items()
-        }
-        others = {"optimizer/count": tf.Variable(7)}
-        checkpoints.save(tmp_path, step, weights | others, {}, keep=2)
-    return tmp_path
+def source(tmp_path):
+    """A model on disk."""
+    _write(tmp_path / "source")
+    return tmp_path / "source"
 
 
-def _start(finished, variables, vocabulary=tiny.VOCABULARY):
-    return warm_start.warm_start(finished, variables, vocabulary)
+def _refuses(source, target, message):
+    """Nothing may have changed then."""
+    before = _values(target)
+    with pytest.raises(portable.FormatError, match=message):
+        warm_start.warm_start(source, target)
+    for name, value in _values(target).items():
+        np.testing.assert_array_equal(value, before[name])
 
 
-def test_the_newest_weights_are_taken_and_counted(finished):
-    variables = _variables(16, 0.0)
-    report = _start(finished, variables)
-    for name, variable in _variables(16, 100.0).items():
-        np.testing.assert_array_equal(variables[name], variable)
-    newest = finished / "checkpoints" / "step-00000020"
-    assert report == f"restored 2 of 2 variables from {newest}"
+@pytest.mark.parametrize("target_format", reading.FORMATS)
+def test_a_model_of_any_format_starts_another(tmp_path, target_format):
+    model = _write(tmp_path / "source", target_format=target_format)
+    target = _target()
+    report = warm_start.warm_start(tmp_path / "source", target)
+    for name, value in _values(target).items():
+        assert value.tobytes() == model.tensors[name].tobytes()
+    count = len(model.tensors)
+    assert report.startswith(f"restored {count} of {count} variables from ")
+    assert str(tmp_path / "source") in report
+    assert "rows became" not in report
+    assert "fresh" not in report
 
 
-def test_a_longer_position_table_keeps_the_first_rows(finished):
-    variables = _variables(32, 0.0)
-    report = _start(finished, variables)
-    rows = variables[POSITIONS].numpy()[:, 0].tolist()
-    assert rows == [*range(100, 116), *range(16, 32)]
-    assert report.endswith(f"; {POSITIONS}: 16 rows became 32")
+def test_a_longer_position_table_keeps_the_first_rows(source):
+    target = _target(max_position_embeddings=24)
+    fresh = _values(target)[POSITIONS]
+    saved = tiny_models.build("embeddings").tensors[POSITIONS]
+    report = warm_start.warm_start(source, target)
+    found = _values(target)[POSITIONS]
+    np.testing.assert_array_equal(found[:20], saved)
+    np.testing.assert_array_equal(found[20:], fresh[20:])
+    assert f"; {POSITIONS}: 20 rows became 24" in report
 
 
-def test_a_shorter_position_table_takes_the_first_rows(finished):
-    variables = _variables(4, 0.0)
-    assert _start(finished, variables).endswith("16 rows became 4")
-    rows = variables[POSITIONS].numpy()[:, 0].tolist()
-    assert rows == [100, 101, 102, 103]
+def test_a_shorter_position_table_takes_the_first_rows(source):
+    target = _target(max_position_embeddings=8)
+    report = warm_start.warm_start(source, target)
+    saved = tiny_models.build("embeddings").tensors[POSITIONS]
+    np.testing.assert_array_equal(_values(target)[POSITIONS], saved[:8])
+    assert "20 rows became 8" in report
 
 
-def test_misfits_are_listed_and_nothing_is_changed(finished):
-    variables = _variables(32, 0.0)
-    variables["electra/kernel"] = tf.Variable(np.zeros([2, 5], np.float32))
-    variables["electra/bias"] = tf.Variable([0.0])
-    message = (
-        "missing electra/bias; electra/kernel is (2, 2), expected (2, 5) "
-        "(2 in all)"
+def test_own_positions_of_a_generator_are_resized_too(tmp_path):
+    _write(tmp_path / "source", "none")
+    report = warm_start.warm_start(
+        tmp_path / "source", _target("none", max_position_embeddings=24)
     )
-    with pytest.raises(checkpoints.CheckpointError, match=re.escape(message)):
-        _start(finished, variables)
-    assert variables[POSITIONS].numpy()[0, 0] == 0.0
+    assert "; generator/embeddings/position_embeddings: 20 rows" in report
 
 
-def test_a_table_of_another_width_does_not_fit(finished):
-    variables = _variables(32, 0.0)
-    variables[POSITIONS] = tf.Variable(np.zeros([32, 5], np.float32))
-    with pytest.raises(checkpoints.CheckpointError, match=POSITIONS):
-        _start(finished, variables)
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        (*TOKENS, "new", "##er"),
+        (*TOKENS[:7], "new", *TOKENS[7:], "##er"),
+        tuple(reversed(TOKENS)),
+        ("new", *TOKENS[5:], *TOKENS[:5]),
+    ],
+)
+def test_rows_follow_their_tokens(source, tokens):
+    target = _target(vocabulary=vocabulary_lib.Vocabulary(tokens))
+    fresh, saved = _values(target), tiny_models.build("embeddings").tensors
+    report = warm_start.warm_start(source, target)
+    found = _values(target)
+    for name in (WORDS, OUTPUT_BIAS):
+        for row, token in enumerate(tokens):
+            expected = fresh[name][row]
+            if token in TOKENS:
+                expected = saved[name][TOKENS.index(token)]
+            np.testing.assert_array_equal(found[name][row], expected)
+    resized = f"{WORDS}: 24 rows became {len(tokens)}"
+    assert (resized in report) == (len(tokens) != len(TOKENS))
 
 
-def test_a_variable_that_the_new_model_lacks_is_listed(finished):
-    variables = _variables(16, 0.0)
-    del variables["electra/kernel"]
-    message = "unknown electra/kernel"
-    with pytest.raises(checkpoints.CheckpointError, match=message):
-        _start(finished, variables)
+def test_every_token_of_the_model_must_have_a_place(source):
+    other = vocabulary_lib.Vocabulary((*TOKENS[:-2], "new", "newer", "newest"))
+    _refuses(source, _target(vocabulary=other), r"without \['ran', '##é'\]")
+    few = vocabulary_lib.Vocabulary(TOKENS[:5])
+    _refuses(source, _target(vocabulary=few), "'the', 'cat'.*and 11 more")
 
 
-def test_a_run_with_another_vocabulary_is_refused(finished):
-    words = list(tiny.VOCABULARY.tokens)
-    words[-2:] = reversed(words[-2:])
-    other = vocabulary_lib.Vocabulary(tuple(words))
-    variables = _variables(16, 0.0)
-    with pytest.raises(model_dir_lib.ModelDirError, match="vocabulary"):
-        _start(finished, variables, other)
-    assert variables[POSITIONS].numpy()[0, 0] == 0.0
+def test_tokens_must_come_about_alike(source):
+    cased = vocabulary_lib.Vocabulary(
+        TOKENS, vocabulary_lib.TokenizerSettings(do_lower_case=False)
+    )
+    _refuses(source, _target(vocabulary=cased), "tokenizer settings")
 
 
-def test_a_folder_without_a_checkpoint_is_refused(tmp_path):
-    with pytest.raises(checkpoints.CheckpointError, match="found none"):
-        _start(tmp_path / "absent", _variables(16, 0.0))
+def test_a_model_without_a_vocabulary_is_refused(tmp_path):
+    _write(tmp_path / "source", vocabulary=None)
+    _refuses(tmp_path / "source", _target(), "vocab.txt")
+
+
+def test_a_part_that_the_model_lacks_stays_fresh(tmp_path):
+    model = _write(tmp_path / "source", "discriminator")
+    target = _target()
+    before = _values(target)
+    report = warm_start.warm_start(tmp_path / "source", target)
+    for name, value in _values(target).items():
+        expected = model.tensors.get(name, before[name])
+        np.testing.assert_array_equal(value, expected)
+    assert f"restored {len(model.tensors)} of {len(before)} " in report
+    assert "; generator (14 variables) stays fresh" in report
+    assert "; generator_predictions (5 variables) stays fresh" in report
+
+
+def test_a_part_that_finds_no_place_is_reported(source):
+    target = _target("discriminator")
+    report = warm_start.warm_start(source, target)
+    count = len(target.variables)
+    assert f"restored {count} of {count} variables" in report
+    assert "; its generator (14 tensors) is not used" in report
+    assert "; its generator_predictions (5 tensors) is not used" in report
+
+
+def test_what_was_left_out_in_reading_is_reported(tmp_path):
+    _write(tmp_path / "source", "discriminator", "keras_hub")
+    report = warm_start.warm_start(
+        tmp_path / "source", _target("discriminator")
+    )
+    assert report.endswith("left out pooled_dense, which is KerasHub's own")
+
+
+def test_half_a_part_is_refused(source):
+    target = _target()
+    name = "generator/encoder/layer_0/output/dense/bias"
+    extra = target.variables | {f"{name}_2": target.variables[name]}
+    _refuses(source, target._replace(variables=extra), f"missing {name}_2")
+    rest = {n: v for n, v in target.variables.items() if n != name}
+    _refuses(source, target._replace(variables=rest), f"unknown {name}")
+
+
+def test_a_model_without_the_main_encoder_is_refused(source):
+    target = _target()
+    heads = {n: v for n, v in target.variables.items() if "predict" in n}
+    _refuses(source, target._replace(variables=heads), "neither has electra")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("num_attention_heads", 4), ("intermediate_size", 32),
+     ("type_vocab_size", 2)],
+)  # fmt: skip
+def test_other_sizes_are_refused_and_told(source, field, value):
+    message = f"config's encoder.*{field} is .*, here {value}.*--config.encod"
+    target = _target()
+    encoder = dataclasses.replace(target.encoder, **{field: value})
+    _refuses(source, target._replace(encoder=encoder), message)
+
+
+def test_a_generator_of_other_heads_is_refused(source):
+    target = _target()
+    generator = dataclasses.replace(target.generator, num_attention_heads=2)
+    message = "config's generator.*num_attention_heads is 1, here 2"
+    _refuses(source, target._replace(generator=generator), message)
+
+
+def test_dropout_may_differ(source):
+    target = _target()
+    encoder = dataclasses.replace(target.encoder, hidden_dropout_prob=0.0)
+    warm_start.warm_start(source, target._replace(encoder=encoder))
+    # The generator's is the encoder's.
+    assert target.generator.hidden_dropout_prob == 0.25
+
+
+def test_a_damaged_model_changes_nothing(tmp_path):
+    folder = tmp_path / "source"
+    _write(folder, "discriminator", "huggingface")
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-10])
+    _refuses(folder, _target("discriminator"), "cut off or damaged")
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(
+        json.dumps(content | {"hidden_act": "relu"})
+    )
+    _refuses(folder, _target("discriminator"), "relu")
+
+
+def test_no_model_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="absent"):
+        warm_start.warm_start(tmp_path / "absent", _target())

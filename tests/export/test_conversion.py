@@ -1,0 +1,301 @@
+"""A conversion writes a whole model, or nothing and says why."""
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from electra_tf.export import conversion
+from electra_tf.formats import hugging_face
+from electra_tf.formats import portable
+from electra_tf.formats import reading
+from electra_tf.records import atomic
+from electra_tf.training import checkpoints
+from tests import full_disk
+from tests.formats import tiny_models
+
+
+def _write(folder, kind="embeddings", target_format="tf1", **fields):
+    model = tiny_models.build(kind, **fields)
+    folder.mkdir()
+    conversion.write(model, target_format, folder)
+    return folder
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A pre-trained model."""
+    return _write(tmp_path / "source")
+
+
+@pytest.fixture
+def tuned(tmp_path):
+    """A fine-tuned one."""
+    return _write(tmp_path / "tuned", "classification", "huggingface")
+
+
+def _convert(source, output_dir, target_format="huggingface", **options):
+    return conversion.convert(
+        source,
+        target_format,
+        output_dir,
+        conversion.ConversionOptions(**options),
+    )
+
+
+def _refuses(source, message, kind=ValueError, **options):
+    """And leaves nothing behind, beside the output folder or elsewhere."""
+    before = tiny_models.names_in(source.parent)
+    with pytest.raises(kind, match=message):
+        _convert(source, source.parent / "output", **options)
+    assert tiny_models.names_in(source.parent) == before
+
+
+def test_what_was_written_is_described(source, tmp_path):
+    written = _convert(source, tmp_path / "output")
+    lines = conversion.describe(written)
+    assert lines[0] == f"TF1 checkpoint {source}/model.ckpt"
+    assert lines[1].split() == ["discriminator_predictions", "4", "tensors",
+                                "289"]  # fmt: skip
+    total = sum(value.size for value in written.tensors.values())
+    assert lines[5].split() == ["54", "tensors", f"{total:,}"]
+
+
+def test_an_output_folder_that_exists_is_left_alone(source, tmp_path):
+    for name in ("folder", "file", "link"):
+        output = tmp_path / name
+        {
+            "folder": output.mkdir,
+            "file": output.touch,
+            "link": lambda: pathlib.Path.symlink_to(
+                tmp_path / "link", tmp_path / "absent"
+            ),
+        }[name]()
+        with pytest.raises(FileExistsError, match=name):
+            _convert(source, output)
+        assert output.is_symlink() or not (
+            output.is_dir() and any(output.iterdir())
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "kind"),
+    [
+        ({"target_format": "onnx"}, "tf1, electra_tf.*'onnx'", ValueError),
+        ({"source_format": "onnx"}, "tf1, electra_tf.*'onnx'", ValueError),
+        ({"source_format": "huggingface"}, "config.json", FileNotFoundError),
+        ({"labels": ("a", "b")}, "--labels is for fine-tuned", ValueError),
+        ({"use_average": True}, "--use_average is for a run", ValueError),
+        ({"checkpoint": "best"}, "--checkpoint is for a run", ValueError),
+        ({"task": "mnli"}, "--task is for a trial", ValueError),
+        ({"drop": "("}, "--drop must be a regular expr", ValueError),
+        ({"drop": "nothing"}, "--drop must match tensors.*electra, gen",
+         ValueError),
+        ({"drop": "electra/embeddings"}, "leave whole parts", ValueError),
+        ({"drop": "electra"}, "leave whole parts.*main encoder", ValueError),
+        ({"drop": "generator/"}, "leave whole parts", ValueError),
+        ({"drop": "."}, "leave whole parts", ValueError),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be_followed_are_refused(
+    source, options, message, kind
+):
+    _refuses(source, message, kind, **options)
+
+
+def test_a_head_does_not_change_its_encoder_unseen(tmp_path):
+    """A generator's of the discriminator's size would fit that too."""
+    source = _write(tmp_path / "source", "same_size")
+    _refuses(source, "part the generator's.*drop=generator", drop="generator/")
+
+
+def test_parts_are_dropped_and_noted(source, tmp_path):
+    written = _convert(source, tmp_path / "output", drop="generator")
+    assert written.generator is None
+    assert written.notes[-1] == "dropped 19 tensors by --drop=generator"
+    found = conversion.read(tmp_path / "output")
+    tiny_models.require_same(found, written)
+    assert found.parts == ("discriminator_predictions", "electra")
+
+
+def test_a_head_is_dropped_with_its_task(tuned, tmp_path):
+    written = _convert(tuned, tmp_path / "out", drop="task_specific")
+    assert written.task is None
+    assert conversion.read(tmp_path / "out").parts == ("electra",)
+
+
+def test_labels_replace_those_of_the_files(tuned, tmp_path):
+    labels = ("no", "yes", "maybe")
+    _convert(tuned, tmp_path / "out", labels=labels)
+    assert conversion.read(tmp_path / "out").task.labels == labels
+    _refuses(tuned, "its 1 labels.*3 outputs", labels=("a",))
+
+
+def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
+    tokens = tiny_models.VOCABULARY.tokens
+    (tmp_path / "words.txt").write_text("\n".join(tokens[:-1]))
+    given = tmp_path / "words.txt"
+    written = _convert(source, tmp_path / "out", vocabulary_path=given)
+    assert written.vocabulary.tokens == (*tokens[:-1], "[no_token_0]")
+    given.write_text("\n".join([*tokens, "more"]))
+    _refuses(source, "of 24 tokens. Received: 25", vocabulary_path=given)
+    gone = tmp_path / "gone.txt"
+    _refuses(source, "gone", FileNotFoundError, vocabulary_path=gone)
+
+
+def test_a_generator_is_joined(tmp_path):
+    source = _write(tmp_path / "source", target_format="huggingface")
+    written = _convert(
+        source / "discriminator",
+        tmp_path / "out",
+        "tf1",
+        generator_path=source / "generator",
+    )
+    tiny_models.require_same(written, tiny_models.build("embeddings"))
+    _refuses(source, "here discriminator_predictions",
+             generator_path=source / "generator")  # fmt: skip
+    _refuses(source, "here discriminator_predictions",
+             generator_path=source / "discriminator")  # fmt: skip
+
+
+def test_options_of_a_run_are_not_ignored_for_a_trial(tuned, tmp_path):
+    trial = tmp_path / "trial"
+    _convert(tuned, trial, "electra_tf")
+    for options, flag in (
+        ({"use_average": True}, "--use_average"),
+        ({"checkpoint": "best"}, "--checkpoint"),
+        ({"generator_path": tuned}, "--generator_input"),
+        ({"source_format": "tf1"}, "--from=tf1"),
+        ({"task": "cola"}, "'cola'"),
+    ):
+        _refuses(trial, flag, **options)
+
+
+def _damage(path):
+    """Half of a file."""
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize(
+    ("source_format", "name"),
+    [
+        ("tf1", "model.ckpt.data-00000-of-00001"),
+        ("tf1", "model.ckpt.index"),
+        ("tf1", "hparams.json"),
+        ("huggingface", "model.safetensors"),
+        ("huggingface", "config.json"),
+        ("huggingface", "tokenizer.json"),
+        ("huggingface", "tokenizer_config.json"),
+        ("huggingface", "vocab.txt"),
+        ("keras_hub", "model.weights.h5"),
+        ("keras_hub", "config.json"),
+        ("keras_hub", "heads.safetensors"),
+        ("keras_hub", "heads.json"),
+        ("electra_tf", "config.json"),
+        ("electra_tf", "checkpoints/step-00000000/variables.index"),
+        (
+            "electra_tf",
+            "checkpoints/step-00000000/variables.data-00000-of-00001",
+        ),
+    ],
+)
+def test_damaged_files_are_refused_and_nothing_is_written(
+    tmp_path, source_format, name
+):
+    source = _write(tmp_path / "source", "discriminator", source_format)
+    target = "huggingface" if source_format != "huggingface" else "tf1"
+    _convert(source, tmp_path / "whole", target)
+    _damage(source / name)
+    _refuses(source, ".", target_format=target)
+
+
+@pytest.mark.parametrize("target_format", reading.FORMATS)
+def test_a_full_disk_leaves_nothing_and_says_so(source, target_format):
+    with full_disk.largest_file(3000):
+        _refuses(
+            source,
+            "could not be written.*Free space",
+            (OSError, checkpoints.CheckpointError),
+            target_format=target_format,
+        )
+
+
+def test_what_reads_back_otherwise_is_not_kept(source, monkeypatch):
+    write = hugging_face.write
+
+    def forgetful(model, folder):
+        write(model, folder)
+        file = folder / "discriminator" / "model.safetensors"
+        tensors = safetensors.numpy.load_file(file)
+        name = "discriminator_predictions.dense.bias"
+        tensors[name] = np.nextafter(tensors[name], np.float32(9))
+        safetensors.numpy.save_file(tensors, file)
+
+    writers = dict(reading.WRITERS, huggingface=forgetful)
+    monkeypatch.setattr(reading, "WRITERS", writers)
+    _refuses(source, r"\(1 problems\): discriminator_predictions/dense/bias")
+
+
+@pytest.mark.parametrize("field", ["encoder", "generator", "tying", "task"])
+def test_models_that_differ_in_anything_are_told_apart(field):
+    model = tiny_models.build("embeddings")
+    other = tiny_models.build("none")
+    fields = {
+        "encoder": tiny_models.EQUAL_WIDTHS,
+        "generator": other.generator,
+        "tying": other.tying,
+        "task": portable.PortableTask("own", "qa"),
+    }
+    conversion.require_equal(model, model)
+    changed = dataclasses.replace(model, **{field: fields[field]})
+    with pytest.raises(portable.FormatError, match=f"{field} is "):
+        conversion.require_equal(model, changed)
+
+
+def test_a_vocabulary_may_not_get_lost():
+    model = tiny_models.build("embeddings")
+    changed = dataclasses.replace(model, vocabulary=None)
+    conversion.require_equal(changed, model)
+    with pytest.raises(portable.FormatError, match="vocabulary differs"):
+        conversion.require_equal(model, changed)
+
+
+def test_zeros_of_another_sign_are_other_bits():
+    one, other = (tiny_models.build("encoder") for _ in range(2))
+    other.tensors["electra/embeddings/word_embeddings"].flat[0] = 0.0
+    with pytest.raises(portable.FormatError, match="word_embeddings differs"):
+        conversion.require_equal(one, other)
+
+
+def test_one_checkpoint_of_a_run_is_taken(source, tmp_path):
+    run = tmp_path / "run"
+    _convert(source, run, "electra_tf")
+    model = conversion.read(run)
+    weights = {f"model/{n}": v + 1 for n, v in model.tensors.items()}
+    checkpoints.save(run, 50, weights, {"best_step": 41}, keep=3)
+    best = _convert(run, tmp_path / "best", checkpoint="best")
+    tiny_models.require_same(best, model)
+    latest = _convert(run, tmp_path / "latest")
+    name = "discriminator_predictions/dense/bias"
+    np.testing.assert_array_equal(latest.tensors[name], model.tensors[name] + 1)
+
+
+def test_nothing_half_written_is_left_when_it_is_stopped(source, monkeypatch):
+    def stopped(model, folder):
+        (folder / "half").write_text("")
+        raise KeyboardInterrupt
+
+    writers = dict(reading.WRITERS, huggingface=stopped)
+    monkeypatch.setattr(reading, "WRITERS", writers)
+    _refuses(source, None, KeyboardInterrupt)
+    assert not list(source.parent.glob(f"*{atomic.PARTIAL_MARK}*"))
+
+
+def test_a_converted_folder_says_what_it_came_from(source, tmp_path):
+    _convert(source, tmp_path / "run", "electra_tf")
+    (state,) = tmp_path.glob("run/checkpoints/*/state.json")
+    told = json.loads(state.read_text())["state"]["dataset"]
+    assert str(source) in told["converted from"]

@@ -1,0 +1,223 @@
+"""Trials are models that travel, and travelled models are trials."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.export import conversion
+from electra_tf.export import trained_trial
+from electra_tf.finetuning import encoders
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import trial_dir
+from electra_tf.formats import hugging_face
+from electra_tf.formats import portable
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.training import checkpoints
+from tests.export import finetuned_tiny
+from tests.formats import tiny_models
+
+
+def _write(folder, kind, **task):
+    model = tiny_models.build(kind)
+    changed = dataclasses.replace(model.task, **task)
+    tensors = {
+        path.replace(f"/{model.task.name}/", f"/{changed.name}/"): value
+        for path, value in model.tensors.items()
+    }
+    model = dataclasses.replace(model, tensors=tensors, task=changed)
+    return model, portable_trial.write(model, folder)
+
+
+@pytest.mark.parametrize("kind", tiny_models.FINETUNED)
+def test_a_trial_reads_back_as_it_was_written(tmp_path, kind):
+    model, written = _write(tmp_path, kind)
+    tiny_models.require_same(written, model)
+    assert portable_trial.is_folder(tmp_path)
+    found = portable_trial.read(tmp_path)
+    tiny_models.require_same(found, model)
+    assert found.step == 7
+
+
+@pytest.mark.parametrize(
+    ("kind", "task"),
+    [
+        ("classification", {"name": "imdb"}),
+        # Labels that the named task does not have.
+        ("classification", {"labels": ("LABEL_0", "LABEL_1", "LABEL_2")}),
+        ("tagging", {"name": "wnut_17"}),
+        ("regression", {"name": "stars"}),
+        ("answering", {"name": "duorc"}),
+        # Values that are not scaled, as of Hugging Face's own models.
+        ("regression", {"value_range": (0.0, 1.0)}),
+        # A name of a task of another kind.
+        ("tagging", {"name": "mnli", "labels": ("a", "b", "c")}),
+        ("classification", {"name": "chunking"}),
+        ("hidden_regression", {"name": "squad1"}),
+    ],
+)
+def test_a_task_that_is_not_of_the_catalog_becomes_ones_own(
+    tmp_path, kind, task
+):
+    model, written = _write(tmp_path, kind, **task)
+    assert written.task == dataclasses.replace(model.task, name="own")
+    found = portable_trial.read(tmp_path)
+    tiny_models.require_same(found, written)
+    head = f"task_specific/{model.task.name}/dense/kernel"
+    np.testing.assert_array_equal(
+        found.tensors["task_specific/own/dense/kernel"], model.tensors[head]
+    )
+
+
+def test_the_order_of_known_labels_is_the_models(tmp_path):
+    labels = ("entailment", "neutral", "contradiction")
+    _write(tmp_path, "classification", labels=labels)
+    task = portable_trial.read(tmp_path).task
+    assert (task.name, task.labels) == ("mnli", labels)
+
+
+def test_labels_that_every_model_of_a_task_has_are_known(tmp_path):
+    _, written = _write(tmp_path, "classification", labels=())
+    assert written.task.labels == ("contradiction", "entailment", "neutral")
+    model = tiny_models.build("classification")
+    unknown = dataclasses.replace(
+        model, task=dataclasses.replace(model.task, labels=())
+    )
+    assert portable_trial.with_known_labels(unknown).task == model.task
+    for kind in ("tagging", "regression", "answering", "discriminator"):
+        other = tiny_models.build(kind)
+        assert portable_trial.with_known_labels(other) == other
+
+
+@pytest.mark.parametrize("kind", ["tagging", "own"])
+def test_labels_that_nobody_knows_must_be_given(tmp_path, kind):
+    with pytest.raises(portable.FormatError, match="--labels=NAME,NAME"):
+        _write(tmp_path, kind, labels=())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("labels", [("a", "b"), ("a", "b", "c", "d")])
+def test_labels_and_outputs_must_be_as_many(tmp_path, labels):
+    with pytest.raises(ValueError, match=r"dense/bias is \(3,\), expected"):
+        _write(tmp_path, "classification", labels=labels)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_label_may_hold_a_comma(tmp_path):
+    model, _ = _write(tmp_path, "own")
+    assert model.task.labels == ("good, or so", "bad")
+    task = trained_trial.load_task(tmp_path)
+    assert task.labels == model.task.labels
+
+
+def test_a_trial_needs_its_vocabulary(tmp_path):
+    model = tiny_models.build("classification", vocabulary=None)
+    with pytest.raises(portable.FormatError, match="--vocab_file"):
+        portable_trial.write(model, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_task_of_several_is_taken(tmp_path):
+    trial = finetuned_tiny.write_trial(
+        tmp_path / "trial", finetuned_tiny.build_settings()
+    )
+    with pytest.raises(ValueError, match="Received: no --task.*--task=sst2"):
+        portable_trial.read(trial.folder)
+    with pytest.raises(ValueError, match="Received: 'mnli'"):
+        portable_trial.read(trial.folder, "mnli")
+    for name in finetuned_tiny.TASKS.split(","):
+        found = portable_trial.read(trial.folder, name)
+        heads = {p for p in found.tensors if p.startswith("task_specific/")}
+        assert heads == {v.path for v in trial.model.heads[name].variables}
+        assert len(found.notes) == 4
+        again = tmp_path / name
+        portable_trial.write(found, again)
+        tiny_models.require_same(portable_trial.read(again), found)
+
+
+def test_a_range_of_ones_own_travels_along(tmp_path):
+    _write(tmp_path / "trial", "hidden_regression")
+    settings = trial_dir.load(tmp_path / "trial").settings
+    assert (settings.own.min_value, settings.own.max_value) == (-10, 30)
+    conversion.convert(tmp_path / "trial", "huggingface", tmp_path / "hf")
+    conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "back")
+    assert trial_dir.load(tmp_path / "back").settings == settings
+
+
+def test_a_folder_that_is_no_trial_is_told_apart(tmp_path):
+    assert not portable_trial.is_folder(tmp_path)
+    (tmp_path / "config.json").write_text("[]")
+    assert not portable_trial.is_folder(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    assert not portable_trial.is_folder(tmp_path)
+
+
+def test_a_damaged_trial_is_refused(tmp_path):
+    model, _ = _write(tmp_path, "classification")
+    (data,) = tmp_path.glob("checkpoints/*/variables.data*")
+    whole = data.read_bytes()
+    data.write_bytes(whole[:-8])
+    with pytest.raises(checkpoints.CheckpointError, match="step-00000007"):
+        portable_trial.read(tmp_path)
+    weights = {f"model/{n}": v for n, v in model.tensors.items()}
+    del weights["model/task_specific/mnli/dense/bias"]
+    checkpoints.save(tmp_path, 8, weights, {}, keep=1)
+    with pytest.raises(portable.FormatError, match="dense/bias is missing"):
+        portable_trial.read(tmp_path)
+
+
+def _gelu(values):
+    return 0.5 * values * (1 + np.vectorize(math.erf)(values / math.sqrt(2)))
+
+
+def _states(model, texts):
+    """The encoder's, of [CLS]."""
+    encoder = encoders.build_encoder(model.encoder)
+    for variable in encoder.variables:
+        variable.assign(model.tensors[variable.path])
+    words = model.vocabulary
+    rows = tokenizer_lib.Tokenizer(words).tokenize(tf.constant(texts))
+    states = []
+    for row in rows.to_list():
+        ids = np.array([[words.cls_id, *row, words.sep_id]], np.int32)
+        output = encoder(ids, np.ones_like(ids), np.zeros_like(ids))
+        states.append(output.sequence_output.numpy()[0, 0])
+    return np.stack(states)
+
+
+@pytest.mark.parametrize("kind", ["own", "hidden_layer"])
+def test_a_classifier_of_hugging_faces_answers_as_its_formula_says(
+    tmp_path, kind
+):
+    model = tiny_models.build(kind)
+    for path, value in model.tensors.items():
+        # States that are neither all alike nor huge.
+        value *= 0.3
+        value += path.endswith("gamma")
+    labels = ("good, or so", "bad")
+    task = dataclasses.replace(model.task, labels=labels)
+    model = dataclasses.replace(model, task=task)
+    (tmp_path / "hf").mkdir()
+    hugging_face.write(model, tmp_path / "hf")
+    conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "trial")
+    texts = ["the cat sat", "a dog ran on a mat .", "unable"]
+    loaded = trained_trial.load_task(tmp_path / "trial")
+    assert loaded.labels == labels
+    answer = loaded.module.answer("classify_text", texts=tf.constant(texts))
+    head = {
+        path.removeprefix(f"task_specific/{task.name}/"): value
+        for path, value in model.tensors.items()
+        if path.startswith("task_specific/")
+    }
+    states = _states(model, texts)
+    if kind == "hidden_layer":
+        states = _gelu(states @ head["hidden/kernel"] + head["hidden/bias"])
+    logits = states @ head["dense/kernel"] + head["dense/bias"]
+    expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
+    assert np.ptp(expected[:, 0]) > 0.01
+    assert [label.decode() for label in answer["label"].numpy()] == [
+        labels[number] for number in expected.argmax(1)
+    ]

@@ -1,0 +1,300 @@
+"""transformers and KerasHub themselves read what we write, and the reverse.
+
+transformers runs in a Python of its own: $ELECTRA_PEER_PYTHON, or this one if
+it has it.
+"""
+
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.finetuning import encoders
+from electra_tf.formats import assembly
+from electra_tf.formats import hugging_face
+from electra_tf.formats import keras_hub_preset
+from electra_tf.formats import portable
+from electra_tf.modeling import layers
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from tests.formats import tiny_models
+
+pytestmark = pytest.mark.slow
+_PEER = pathlib.Path(__file__).with_name("transformers_peer.py")
+_TOLERANCE = 1e-5
+_TEXTS = (
+    "The cat sat on a mat.",
+    "Unable dogs, é and É? 東京 items",
+    "THE CATS ran...un",
+    "",
+)
+
+
+@pytest.fixture(scope="session")
+def peer():
+    """Calls the other side; skips where there is none."""
+    python = os.environ.get("ELECTRA_PEER_PYTHON", "")
+    if not python:
+        if not all(map(importlib.util.find_spec, ("torch", "transformers"))):
+            pytest.skip("no torch and transformers; set ELECTRA_PEER_PYTHON")
+        python = sys.executable
+
+    def call(*arguments):
+        finished = subprocess.run(
+            [python, str(_PEER), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"HF_HUB_OFFLINE": "1"},
+            check=False,
+        )
+        assert not finished.returncode, finished.stderr
+
+    return call
+
+
+def _build(kind, scale=0.2):
+    """A model whose states are neither all alike nor beyond float32."""
+    model = tiny_models.build(kind)
+    for path, value in model.tensors.items():
+        value *= scale
+        if path.endswith("gamma"):
+            value += 1
+    return model
+
+
+def _inputs(vocab_size, type_vocab_size=3):
+    generator = np.random.default_rng(2)
+    lengths = np.array([12, 7, 2])
+    mask = (np.arange(12) < lengths[:, None]).astype(np.int64)
+    return {
+        "input_ids": generator.integers(5, vocab_size, [3, 12]) * mask,
+        "attention_mask": mask,
+        "token_type_ids": generator.integers(type_vocab_size, size=[3, 12])
+        * mask,
+    }
+
+
+def _encode(model, inputs):
+    encoder = encoders.build_encoder(model.encoder)
+    for variable in encoder.variables:
+        variable.assign(model.tensors[variable.path])
+    arrays = [inputs[n].astype(np.int32) for n in inputs]
+    return encoder(*arrays).sequence_output
+
+
+def _our_outputs(model, inputs):
+    """By the names that transformers gives them."""
+    states = _encode(model, inputs)
+    if model.task is not None:
+        return _head_outputs(model, states.numpy())
+    if model.parts == ("electra",):
+        return {"last_hidden_state": states}
+    tower = assembly.build_towers(model).main
+    if portable.REPLACED_TOKEN_HEAD in model.parts:
+        return {"logits": tower.head(states)}
+    table = tower.encoder.embeddings.word_embeddings
+    return {"logits": tower.head(states, table)}
+
+
+def _head_outputs(model, states):
+    head = {
+        path.removeprefix(f"task_specific/{model.task.name}/"): value
+        for path, value in model.tensors.items()
+    }
+    if model.task.kind == "qa":
+        names = {"start_logits": "dense", "end_logits": "dense_1"}
+        return {
+            name: (states @ head[f"{layer}/kernel"] + head[f"{layer}/bias"])[
+                ..., 0
+            ]
+            for name, layer in names.items()
+        }
+    if model.task.kind != "tagging":
+        states = states[:, 0]
+    if model.task.has_hidden_layer:
+        states = states @ head["hidden/kernel"] + head["hidden/bias"]
+        states = layers.gelu(tf.constant(states)).numpy()
+    return {"logits": states @ head["dense/kernel"] + head["dense/bias"]}
+
+
+def _require_equal_outputs(model, folder, name, peer, tmp_path):
+    inputs = _inputs(model.encoder.vocab_size, model.encoder.type_vocab_size)
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    peer("answer", folder, name, tmp_path / "inputs.npz",
+         tmp_path / "outputs.npz")  # fmt: skip
+    found = np.load(tmp_path / "outputs.npz")
+    for kind, problems in json.loads(str(found["report"])).items():
+        assert not problems, kind
+    is_real = inputs["attention_mask"].astype(bool)
+    for output, expected in _our_outputs(model, inputs).items():
+        one, other = found[output], np.asarray(expected)
+        if one.ndim > 1 and one.shape[:2] == is_real.shape:
+            one, other = one[is_real], other[is_real]
+        np.testing.assert_allclose(one, other, atol=_TOLERANCE)
+        assert np.ptp(other) > 0.1
+
+
+_CLASSES = {
+    "discriminator": "ElectraForPreTraining",
+    "masked_lm": "ElectraForMaskedLM",
+    "encoder": "ElectraModel",
+    "classification": "ElectraForSequenceClassification",
+    "hidden_layer": "ElectraForSequenceClassification",
+    "regression": "ElectraForSequenceClassification",
+    "tagging": "ElectraForTokenClassification",
+    "answering": "ElectraForQuestionAnswering",
+}
+
+
+@pytest.mark.parametrize("kind", _CLASSES)
+def test_transformers_computes_what_we_compute(tmp_path, peer, kind):
+    model = _build(kind)
+    (tmp_path / "hf").mkdir()
+    hugging_face.write(model, tmp_path / "hf")
+    _require_equal_outputs(
+        model, tmp_path / "hf", _CLASSES[kind], peer, tmp_path
+    )
+
+
+def test_transformers_takes_both_towers(tmp_path, peer):
+    model = _build("embeddings")
+    (tmp_path / "hf").mkdir()
+    hugging_face.write(model, tmp_path / "hf")
+    for name, part in (
+        ("discriminator", "discriminator"),
+        ("generator", "masked_lm"),
+    ):
+        tower = hugging_face.read(tmp_path / "hf" / name)
+        _require_equal_outputs(
+            tower, tmp_path / "hf" / name, _CLASSES[part], peer, tmp_path
+        )
+
+
+@pytest.mark.parametrize("kind", _CLASSES)
+def test_what_transformers_writes_is_read(tmp_path, peer, kind):
+    sizes = tiny_models.ENCODER
+    fields = {
+        "vocab_size": sizes.vocab_size,
+        "embedding_size": 12,
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 24,
+        "max_position_embeddings": 20,
+        "num_labels": {"regression": 1, "answering": 2}.get(kind, 3),
+    }
+    tiny_models.VOCABULARY.save(tmp_path / "words")
+    (tmp_path / "words" / "tokenizer_config.json").unlink()
+    folder = tmp_path / "hf"
+    peer("make", folder, _CLASSES[kind], json.dumps(fields), tmp_path / "words")
+    model = hugging_face.read(folder)
+    assert model.vocabulary.tokens == tiny_models.VOCABULARY.tokens
+    assert model.vocabulary.settings.do_lower_case
+    _require_equal_outputs(model, folder, _CLASSES[kind], peer, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"do_lower_case": False}, {"strip_accents": False}],
+)
+def test_transformers_makes_our_ids(tmp_path, peer, settings):
+    vocabulary = vocabulary_lib.Vocabulary(
+        tiny_models.VOCABULARY.tokens,
+        vocabulary_lib.TokenizerSettings(**settings),
+    )
+    model = tiny_models.build("discriminator", vocabulary=vocabulary)
+    (tmp_path / "hf").mkdir()
+    hugging_face.write(model, tmp_path / "hf")
+    (tmp_path / "texts").write_text(json.dumps(_TEXTS))
+    peer("tokenize", tmp_path / "hf", tmp_path / "texts", tmp_path / "ids")
+    ours = tokenizer_lib.Tokenizer(vocabulary).tokenize(tf.constant(_TEXTS))
+    expected = [
+        [vocabulary.cls_id, *ids, vocabulary.sep_id] for ids in ours.to_list()
+    ]
+    assert json.loads((tmp_path / "ids").read_text()) == expected
+
+
+def _hub_states(backbone, inputs):
+    return backbone(
+        {
+            "token_ids": inputs["input_ids"],
+            "padding_mask": inputs["attention_mask"],
+            "segment_ids": inputs["token_type_ids"],
+        }
+    )["sequence_output"].numpy()
+
+
+@pytest.mark.parametrize("kind", ["encoder", "equal_widths"])
+def test_keras_hub_computes_what_we_compute_but_for_its_gelu(tmp_path, kind):
+    import keras_hub
+
+    model = _build("encoder")
+    if kind == "equal_widths":
+        model = tiny_models.build("encoder", encoder=tiny_models.EQUAL_WIDTHS)
+        for path, value in model.tensors.items():
+            value *= 0.2
+            value += path.endswith("gamma")
+    keras_hub_preset.write(model, tmp_path)
+    backbone = keras_hub.models.ElectraBackbone.from_preset(str(tmp_path))
+    inputs = _inputs(model.encoder.vocab_size)
+    is_real = inputs["attention_mask"].astype(bool)
+    ours = _encode(model, inputs).numpy()[is_real]
+    before = np.abs(_hub_states(backbone, inputs)[is_real] - ours).max()
+    for number in range(model.encoder.num_hidden_layers):
+        layer = backbone.get_layer(f"transformer_layer_{number}")
+        layer._feedforward_intermediate_dense.activation = _exact_gelu
+    after = np.abs(_hub_states(backbone, inputs)[is_real] - ours).max()
+    assert after < _TOLERANCE
+    # Its tanh-gelu is what the documentation says differs.
+    assert 1e-5 < before < 1e-2
+
+
+def _exact_gelu(values):
+    return keras.activations.gelu(values, approximate=False)
+
+
+def test_keras_hub_makes_our_ids(tmp_path):
+    import keras_hub
+
+    vocabulary = tiny_models.VOCABULARY
+    keras_hub_preset.write(tiny_models.build("encoder"), tmp_path)
+    theirs = keras_hub.models.ElectraTokenizer.from_preset(str(tmp_path))
+    texts = ["the cat sat on a mat .", "unable dogs, the items?"]
+    ours = tokenizer_lib.Tokenizer(vocabulary).tokenize(tf.constant(texts))
+    for text, ids in zip(texts, ours.to_list(), strict=True):
+        assert list(theirs(text)) == ids
+
+
+def test_a_preset_that_keras_hub_made_is_read(tmp_path):
+    import keras_hub
+
+    keras.utils.set_random_seed(3)
+    backbone = keras_hub.models.ElectraBackbone(
+        vocab_size=24, num_layers=2, num_heads=2, hidden_dim=16,
+        embedding_dim=12, intermediate_dim=24, max_sequence_length=20,
+    )  # fmt: skip
+    backbone.save_to_preset(str(tmp_path))
+    keras_hub.models.ElectraTokenizer(
+        vocabulary=list(tiny_models.VOCABULARY.tokens), lowercase=True
+    ).save_to_preset(str(tmp_path))
+    model = keras_hub_preset.read(tmp_path)
+    assert model.vocabulary.tokens == tiny_models.VOCABULARY.tokens
+    assert isinstance(model.encoder, config.EncoderConfig)
+    inputs = _inputs(24, 2)
+    is_real = inputs["attention_mask"].astype(bool)
+    for number in range(2):
+        layer = backbone.get_layer(f"transformer_layer_{number}")
+        layer._feedforward_intermediate_dense.activation = _exact_gelu
+    np.testing.assert_allclose(
+        _hub_states(backbone, inputs)[is_real],
+        _encode(model, inputs).numpy()[is_real],
+        atol=_TOLERANCE,
+    )

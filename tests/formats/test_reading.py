@@ -1,0 +1,46 @@
+"""What lies at a path is told by what lies there."""
+
+import pytest
+
+from electra_tf.export import conversion
+from electra_tf.formats import portable
+from electra_tf.formats import reading
+from tests.formats import tiny_models
+
+
+@pytest.mark.parametrize("format_name", reading.FORMATS)
+@pytest.mark.parametrize("kind", ["embeddings", "discriminator"])
+def test_every_format_is_told_by_its_files(tmp_path, format_name, kind):
+    model = tiny_models.build(kind)
+    conversion.write(model, format_name, tmp_path)
+    assert reading.detect(tmp_path) == format_name
+    if format_name != "keras_hub":
+        tiny_models.require_same(reading.read(tmp_path), model)
+    others = set(reading.FORMATS) - {format_name}
+    for other in sorted(others):
+        with pytest.raises((ValueError, FileNotFoundError)):
+            reading.read(tmp_path, other)
+
+
+def test_a_prefix_is_a_checkpoint_of_the_originals(tmp_path):
+    conversion.write(tiny_models.build("encoder"), "tf1", tmp_path)
+    assert reading.detect(tmp_path / "model.ckpt") == "tf1"
+    assert reading.detect(str(tmp_path / "model.ckpt")) == "tf1"
+
+
+def test_what_is_no_model_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="where there is neither"):
+        reading.detect(tmp_path / "absent")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileNotFoundError, match="where there is neither"):
+        reading.detect(tmp_path / "file")
+    with pytest.raises(portable.FormatError, match=r"Received: file\."):
+        reading.detect(tmp_path)
+    (tmp_path / "config.json").write_text('{"class_name": "x"}')
+    with pytest.raises(portable.FormatError, match=r"config\.json, file\."):
+        reading.detect(tmp_path)
+
+
+def test_a_format_that_there_is_not_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="tf1, electra_tf.*'onnx'"):
+        reading.read(tmp_path, "onnx")

@@ -1,0 +1,183 @@
+"""Weights go through every format and come back to the bit."""
+
+import dataclasses
+
+import pytest
+
+from electra_tf.export import conversion
+from electra_tf.formats import portable
+from electra_tf.formats import reading
+from electra_tf.text import vocabulary as vocabulary_lib
+from tests.formats import tiny_models
+
+TF1, OURS, HUGGING_FACE, KERAS_HUB = reading.FORMATS
+_CHAIN = (TF1, OURS, HUGGING_FACE, OURS, KERAS_HUB, OURS, TF1)
+
+
+def _travel(model, folder, chain, **options):
+    """The model after each stop, read from what was written there.
+
+    A preset of KerasHub's takes long to read: the stop after it does.
+    """
+    found = conversion.write(model, chain[0], _made(folder / "0"))
+    stops = [conversion.read(folder / "0")]
+    tiny_models.require_same(stops[0], found, ("task",))
+    for number, target in enumerate(chain[1:], start=1):
+        conversion.convert(
+            folder / str(number - 1),
+            target,
+            folder / str(number),
+            conversion.ConversionOptions(**options),
+        )
+        if target != KERAS_HUB:
+            stops.append(conversion.read(folder / str(number)))
+        assert not list(folder.glob(".*"))
+    return stops
+
+
+def _made(folder):
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["embeddings", "none", "all", "wide", "equal", "same_size",
+     "discriminator", "masked_lm", "encoder"],
+)  # fmt: skip
+def test_a_pretrained_model_goes_through_all_formats(tmp_path, kind):
+    model = tiny_models.build(kind)
+    for stop in _travel(model, tmp_path, _CHAIN):
+        tiny_models.require_same(stop, model)
+    assert conversion.read(tmp_path / "1").step == model.step
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression", "answering"])
+def test_a_finetuned_model_goes_through_all_formats(tmp_path, kind):
+    model = tiny_models.build(kind)
+    for stop in _travel(model, tmp_path, _CHAIN):
+        tiny_models.require_same(stop, model, ("task",))
+        assert stop.task.kind == model.task.kind
+        # TF1 files name no labels, but the task has known ones.
+        assert stop.task.labels in ((), model.task.labels)
+
+
+def test_tags_are_given_where_files_do_not_name_them(tmp_path):
+    model = tiny_models.build("tagging")
+    chain = (HUGGING_FACE, OURS, KERAS_HUB, OURS, TF1)
+    stops = _travel(model, tmp_path, chain)
+    for stop in stops[:-1]:
+        tiny_models.require_same(stop, model)
+    for target in (OURS, HUGGING_FACE):
+        with pytest.raises(ValueError, match="--labels=NAME,NAME"):
+            conversion.convert(tmp_path / "4", target, tmp_path / "5")
+    options = conversion.ConversionOptions(labels=model.task.labels)
+    conversion.convert(tmp_path / "4", OURS, tmp_path / "5", options)
+    tiny_models.require_same(conversion.read(tmp_path / "5"), model)
+
+
+@pytest.mark.parametrize(
+    "kind", ["hidden_layer", "hidden_regression", "own", "joint_answering"]
+)
+def test_a_head_that_one_format_lacks_goes_through_the_others(tmp_path, kind):
+    model = tiny_models.build(kind)
+    lacking = HUGGING_FACE if kind == "joint_answering" else TF1
+    chain = [name for name in _CHAIN[1:-1] if name != lacking]
+    for stop in _travel(model, tmp_path, chain):
+        tiny_models.require_same(stop, model)
+    with pytest.raises(ValueError, match="--drop=task_specific"):
+        conversion.convert(tmp_path / "0", lacking, tmp_path / "refused")
+    assert "refused" not in str(tiny_models.names_in(tmp_path))
+
+
+def test_heads_of_any_width_go_through_all_formats_but_the_original(tmp_path):
+    model = tiny_models.build("other_heads")
+    for stop in _travel(model, tmp_path, _CHAIN[1:-1]):
+        tiny_models.require_same(stop, model)
+    with pytest.raises(ValueError, match="heads 64 wide.*num_attention_heads"):
+        conversion.convert(tmp_path / "0", TF1, tmp_path / "refused")
+
+
+@pytest.mark.parametrize("tying", ["embeddings", "none"])
+def test_electric_goes_to_the_original_and_back_and_nowhere_else(
+    tmp_path, tying
+):
+    model = tiny_models.build("electric")
+    if tying == "none":
+        own = dataclasses.replace(model.generator, embedding_size=8)
+        model = tiny_models.build("electric", tying="none", generator=own)
+    for stop in _travel(model, tmp_path, (TF1, OURS, TF1)):
+        tiny_models.require_same(stop, model)
+        assert stop.objective == "electric"
+    listed = "cloze_predictions, generator_ltr, generator_rtl"
+    for target in (HUGGING_FACE, KERAS_HUB):
+        with pytest.raises(portable.FormatError, match=listed):
+            conversion.convert(tmp_path / "1", target, tmp_path / "refused")
+    assert "refused" not in str(tiny_models.names_in(tmp_path))
+    options = conversion.ConversionOptions(
+        drop="cloze_predictions|generator_ltr|generator_rtl"
+    )
+    written = conversion.convert(
+        tmp_path / "1", HUGGING_FACE, tmp_path / "hf", options
+    )
+    assert written.parts == ("discriminator_predictions", "electra")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"do_lower_case": False},
+        {"do_lower_case": False, "strip_accents": False},
+        {"strip_accents": False, "max_word_length": 37},
+    ],
+)
+def test_vocabulary_and_settings_travel_along(tmp_path, settings):
+    vocabulary = vocabulary_lib.Vocabulary(
+        tiny_models.VOCABULARY.tokens,
+        vocabulary_lib.TokenizerSettings(**settings),
+    )
+    model = tiny_models.build("discriminator", vocabulary=vocabulary)
+    for stop in _travel(model, tmp_path, _CHAIN):
+        found = stop.vocabulary
+        assert found.tokens == vocabulary.tokens
+        for name in ("do_lower_case", "max_word_length"):
+            assert getattr(found.settings, name) == getattr(
+                vocabulary.settings, name
+            )
+        # Accents are stripped when lower-casing alone.
+        assert (
+            not found.settings.do_lower_case
+            or found.settings == vocabulary.settings
+        )
+
+
+def test_a_model_without_a_vocabulary_needs_one_to_be_a_run(tmp_path):
+    model = tiny_models.build("discriminator", vocabulary=None)
+    chain = (TF1, HUGGING_FACE, KERAS_HUB, TF1)
+    for stop in _travel(model, tmp_path, chain):
+        tiny_models.require_same(stop, model)
+    with pytest.raises(ValueError, match="--vocab_file"):
+        conversion.convert(tmp_path / "0", OURS, tmp_path / "run")
+    tiny_models.VOCABULARY.save(tmp_path / "words")
+    options = conversion.ConversionOptions(vocabulary_path=tmp_path / "words")
+    conversion.convert(tmp_path / "0", OURS, tmp_path / "run", options)
+    tiny_models.require_same(
+        conversion.read(tmp_path / "run"), model, ("vocabulary",)
+    )
+
+
+@pytest.mark.parametrize("name", ["d_tied", "e_electric", "i_mlm_only"])
+def test_the_originals_checkpoints_go_through_all_formats(
+    tmp_path, golden, name
+):
+    source = golden / "reference" / "forward" / name
+    model = conversion.read(source)
+    chain = _CHAIN if name != "e_electric" else (TF1, OURS, TF1)
+    for stop in _travel(model, tmp_path, chain):
+        tiny_models.require_same(stop, model)
+    written = tmp_path / str(len(chain) - 1)
+    one, other = (
+        conversion.read(folder, conversion.ConversionOptions("tf1"))
+        for folder in (source, written)
+    )
+    tiny_models.require_same(one, other)

@@ -1,0 +1,224 @@
+"""Vocabulary and settings come from any files, which must agree."""
+
+import dataclasses
+import json
+
+import pytest
+import tensorflow as tf
+import tokenizers
+
+from electra_tf.formats import portable
+from electra_tf.formats import tokenizer_files
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from tests.formats import tiny_models
+
+VOCABULARY = tiny_models.VOCABULARY
+_TEXTS = (
+    "The cat sat on a mat.",
+    "Unable dogs, é and É? 東京 items",
+    "unablesunable x\u200bran\tthe",
+    "",
+)
+
+
+def _load(folder, vocab_size=VOCABULARY.size):
+    sizes = dataclasses.replace(tiny_models.ENCODER, vocab_size=vocab_size)
+    return tokenizer_files.load_if_there(folder, sizes)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """As Hugging Face has it, all files."""
+    tokenizer_files.write_hugging_face(VOCABULARY, tmp_path, 20)
+    return tmp_path
+
+
+def _change(folder, name="tokenizer.json", **fields):
+    path = folder / name
+    content = json.loads(path.read_text()) | fields
+    path.write_text(json.dumps(content))
+
+
+def _described(folder):
+    return json.loads((folder / "tokenizer.json").read_text())
+
+
+@pytest.mark.parametrize("missing", ["", "vocab.txt", "tokenizer.json",
+                                     "tokenizer_config.json"])  # fmt: skip
+def test_some_of_the_files_are_enough(folder, missing):
+    (folder / missing).unlink() if missing else None
+    found = _load(folder)
+    assert found.tokens == VOCABULARY.tokens
+    # What tokenizer.json says of long words stands nowhere else.
+    length = 100 if missing == "tokenizer.json" else 200
+    assert found.settings == vocabulary_lib.TokenizerSettings(
+        max_word_length=length
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"do_lower_case": False},
+        {"strip_accents": False},
+        {"max_word_length": 9},
+    ],
+)
+def test_tokenizers_make_our_ids(tmp_path, settings):
+    vocabulary = vocabulary_lib.Vocabulary(
+        VOCABULARY.tokens, vocabulary_lib.TokenizerSettings(**settings)
+    )
+    tokenizer_files.write_hugging_face(vocabulary, tmp_path, 20)
+    assert _load(tmp_path) == vocabulary
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    ours = tokenizer_lib.Tokenizer(vocabulary).tokenize(tf.constant(_TEXTS))
+    for text, ids in zip(_TEXTS, ours.to_list(), strict=True):
+        found = theirs.encode(text).ids
+        assert found == [vocabulary.cls_id, *ids, vocabulary.sep_id]
+
+
+def test_settings_of_ours_are_read_as_ours(tmp_path):
+    settings = vocabulary_lib.TokenizerSettings(False, True, 37)
+    vocabulary = vocabulary_lib.Vocabulary(VOCABULARY.tokens, settings)
+    vocabulary.save(tmp_path)
+    assert _load(tmp_path) == vocabulary
+
+
+def test_a_folder_without_a_vocabulary_has_none(tmp_path):
+    assert _load(tmp_path) is None
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    assert _load(tmp_path) is None
+
+
+def test_rows_without_a_token_get_names_that_no_text_has(folder):
+    found = _load(folder, VOCABULARY.size + 2)
+    assert found.tokens == (*VOCABULARY.tokens, "[no_token_0]", "[no_token_1]")
+    with pytest.raises(portable.FormatError, match="of 23 tokens. Received: 2"):
+        _load(folder, VOCABULARY.size - 1)
+
+
+def test_lists_that_contradict_each_other_are_refused(folder):
+    file = folder / "vocab.txt"
+    tokens = file.read_text().splitlines()
+    file.write_text("\n".join([*tokens[:-2], tokens[-1], tokens[-2]]))
+    with pytest.raises(portable.FormatError, match="must list the same"):
+        _load(folder)
+    file.write_text("\n".join([*tokens, "more"]))
+    with pytest.raises(portable.FormatError, match="must list the same"):
+        _load(folder, VOCABULARY.size + 1)
+    # Hugging Face adds tokens to tokenizer.json alone.
+    file.write_text("\n".join(tokens[:-1]))
+    assert _load(folder).tokens == VOCABULARY.tokens
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"do_lower_case": False},
+        {"strip_accents": False},
+        {"tokenize_chinese_chars": False},
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(folder, stated):
+    """Which one transformers takes depends on the tokenizer's class."""
+    _change(folder, "tokenizer_config.json", **stated)
+    with pytest.raises(portable.FormatError, match=f"agree.*{[*stated][0]}"):
+        _load(folder)
+    _change(folder, "tokenizer_config.json", **dict.fromkeys(stated))
+    assert _load(folder) == VOCABULARY
+
+
+def test_added_tokens_come_after_the_others(folder):
+    added = _described(folder)["added_tokens"]
+    added.append(added[0] | {"id": VOCABULARY.size, "content": "[ENTITY]"})
+    _change(folder, added_tokens=added)
+    found = _load(folder, VOCABULARY.size + 1)
+    assert found.tokens == (*VOCABULARY.tokens, "[ENTITY]")
+    for wrong in ({"id": 77}, {"id": 3}, {"id": "x"}, {"id": None}):
+        _change(folder, added_tokens=[*added[:-1], added[-1] | wrong])
+        with pytest.raises(portable.FormatError, match="gaps or repetitions"):
+            _load(folder, VOCABULARY.size + 1)
+    _change(folder, added_tokens=[{}])
+    with pytest.raises(portable.FormatError, match="gaps or repetitions"):
+        _load(folder)
+
+
+def _with(stage, **fields):
+    return lambda content: {stage: content[stage] | fields}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_with("model", type="BPE"), "WordPiece"),
+        (_with("model", type="Unigram", vocab=[["a", 0.5]]), "WordPiece"),
+        (_with("model", continuing_subword_prefix="@@"), "WordPiece"),
+        (_with("model", vocab=None), "no vocabulary"),
+        (lambda content: {"model": None}, "no vocabulary"),
+        (lambda content: {"model": []}, "no vocabulary"),
+        (_with("model", vocab={"a": 0, "b": 0}), "gaps or repetitions"),
+        (_with("model", max_input_chars_per_word=0), "max_word_length"),
+        (_with("model", max_input_chars_per_word="9"), "max_word_length"),
+        (lambda content: {"normalizer": None}, "have a BertNormalizer"),
+        (lambda content: {"normalizer": {"type": "NFC"}}, "BertNormalizer"),
+        (lambda content: {"normalizer": "x"}, "BertNormalizer"),
+        (
+            lambda content: {"pre_tokenizer": {"type": "Whitespace"}},
+            "have a BertPreTokenizer.*Whitespace",
+        ),
+        (lambda content: {"pre_tokenizer": None}, "BertPreTokenizer"),
+        (_with("normalizer", handle_chinese_chars=False), "ideographs"),
+        (_with("normalizer", clean_text=False), "clean text"),
+        (
+            _with("normalizer", lowercase=False, strip_accents=True),
+            "accents can only be stripped",
+        ),
+    ],
+)
+def test_another_tokenizer_is_refused(folder, change, message):
+    _change(folder, **change(_described(folder)))
+    (folder / "vocab.txt").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    with pytest.raises(ValueError, match=message):
+        _load(folder)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", ["{", "[1]", '"x"'])
+def test_files_that_are_no_json_are_refused_by_name(folder, name, content):
+    (folder / name).write_text(content)
+    with pytest.raises(portable.FormatError, match=name):
+        _load(folder)
+
+
+def test_tokens_that_cannot_be_used_are_refused_with_their_folder(folder):
+    described = _described(folder)
+    described["model"]["vocab"]["[gone]"] = described["model"]["vocab"].pop(
+        "[MASK]"
+    )
+    (folder / "vocab.txt").unlink()
+    _change(folder, model=described["model"], added_tokens=[])
+    with pytest.raises(vocabulary_lib.VocabularyError, match="MASK") as error:
+        _load(folder)
+    assert str(folder) in str(error.value)
+
+
+def test_accents_without_lower_casing_make_no_difference():
+    def build(**settings):
+        return vocabulary_lib.Vocabulary(
+            VOCABULARY.tokens, vocabulary_lib.TokenizerSettings(**settings)
+        )
+
+    are_alike = tokenizer_files.are_alike
+    assert are_alike(
+        build(do_lower_case=False, strip_accents=False),
+        build(do_lower_case=False),
+    )
+    assert not are_alike(build(strip_accents=False), build())
+    assert not are_alike(build(do_lower_case=False), build())
+    assert not are_alike(build(max_word_length=9), build())
+    assert not are_alike(build(), None)
+    tokens = VOCABULARY.tokens
+    assert not are_alike(build(), vocabulary_lib.Vocabulary(tokens[:-1]))

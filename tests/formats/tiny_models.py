@@ -1,0 +1,176 @@
+"""Portable models of every kind, small, with random weights."""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+
+from electra_tf import config
+from electra_tf.formats import layout
+from electra_tf.formats import portable
+from electra_tf.text import vocabulary as vocabulary_lib
+
+VOCABULARY = vocabulary_lib.Vocabulary(
+    (
+        *vocabulary_lib.SPECIAL_TOKENS,
+        *("the", "cat", "sat", "on", "a", "mat", ".", ",", "?", "un"),
+        *("##able", "##s", "dog", "item", "東", "é", "e", "ran", "##é"),
+    )
+)
+ENCODER = config.EncoderConfig(
+    vocab_size=VOCABULARY.size,
+    embedding_size=12,
+    hidden_size=16,
+    num_hidden_layers=2,
+    num_attention_heads=2,
+    intermediate_size=24,
+    max_position_embeddings=20,
+    type_vocab_size=3,
+    # Not the defaults of any format.
+    hidden_dropout_prob=0.25,
+    attention_probs_dropout_prob=0.05,
+    initializer_range=0.03,
+)
+EQUAL_WIDTHS = dataclasses.replace(ENCODER, embedding_size=16)
+_TAGS = ("B-NP", "I-NP", "O")
+
+_GENERATORS = {
+    "embeddings": {"hidden_size": 8, "num_hidden_layers": 1},
+    "none": {"hidden_size": 8, "embedding_size": 8},
+    "all": None,
+    "wide": {"hidden_size": 32, "embedding_size": 12},
+    "equal": {"hidden_size": 8, "embedding_size": 16},
+    "same_size": {"hidden_size": 16},
+    "other_heads": {
+        "hidden_size": 8,
+        "num_attention_heads": 4,
+        "intermediate_size": 20,
+    },
+    "electric": {"hidden_size": 8},
+}
+"""Kind of a model with two towers to the generator's sizes."""
+
+_TASKS = {
+    "classification": portable.PortableTask(
+        "mnli", "classification", ("contradiction", "entailment", "neutral")
+    ),
+    "regression": portable.PortableTask(
+        "stsb", "regression", value_range=(0.0, 5.0)
+    ),
+    "tagging": portable.PortableTask("chunking", "tagging", _TAGS),
+    "answering": portable.PortableTask("squad1", "qa"),
+    "joint_answering": portable.PortableTask("squad2", "qa"),
+    "hidden_layer": portable.PortableTask(
+        "rte", "classification", ("entailment", "not_entailment"), True
+    ),
+    "hidden_regression": portable.PortableTask(
+        "own", "regression", (), True, (-10.0, 30.0)
+    ),
+    "own": portable.PortableTask(
+        "own", "classification", ("good, or so", "bad")
+    ),
+}
+# Layers of the heads of question answering that are not always there.
+_ANSWERING_LAYERS = {
+    "answering": (),
+    "joint_answering": ("qa_hidden", "dense_2", "dense_3"),
+}
+
+PRETRAINED = (*_GENERATORS, "discriminator", "masked_lm", "encoder")
+FINETUNED = tuple(_TASKS)
+
+
+def build(kind: str, seed: int = 0, **fields: object) -> portable.PortableModel:
+    """A model with random weights.
+
+    Args:
+        kind: one of `PRETRAINED` or `FINETUNED`.
+        seed: of the weights.
+        **fields: of `PortableModel`, instead of those of the kind.
+    """
+    model = dataclasses.replace(
+        _build_sizes(kind), origin=f"tiny {kind}", vocabulary=VOCABULARY
+    )
+    model = dataclasses.replace(model, **fields)
+    generator = np.random.default_rng(seed)
+    tensors = {
+        path: generator.normal(size=shape).astype(np.float32)
+        for path, shape in _shapes(kind, model).items()
+    }
+    for value in tensors.values():
+        # Bits that a computation could lose.
+        value.flat[0], value.flat[-1] = -0.0, 1e-42
+    return dataclasses.replace(model, tensors=tensors)
+
+
+def _build_sizes(kind: str) -> portable.PortableModel:
+    if kind in _TASKS:
+        return portable.PortableModel({}, ENCODER, task=_TASKS[kind], step=7)
+    if kind not in _GENERATORS:
+        return portable.PortableModel({}, ENCODER)
+    encoder = EQUAL_WIDTHS if kind == "equal" else ENCODER
+    tying = kind if kind in ("none", "all") else "embeddings"
+    changes = _GENERATORS[kind]
+    generator = encoder
+    if changes is not None:
+        width = changes["hidden_size"]
+        # What the original derives, unless the kind says otherwise.
+        derived = {"num_attention_heads": 1, "intermediate_size": 4 * width}
+        generator = dataclasses.replace(encoder, **(derived | changes))
+    objective = "electric" if kind == "electric" else "electra"
+    return portable.PortableModel(
+        {}, encoder, generator, tying, objective=objective, step=41
+    )
+
+
+def _shapes(kind: str, model: portable.PortableModel) -> layout.Shapes:
+    parts = ["electra"]
+    if kind == "electric":
+        parts += ["generator_ltr", "generator_rtl", "cloze_predictions"]
+    elif kind in _GENERATORS or kind == "masked_lm":
+        parts += ["generator_predictions"]
+        parts += ["generator"] * (kind not in ("all", "masked_lm"))
+    if kind in _GENERATORS or kind == "discriminator":
+        parts += ["discriminator_predictions"]
+    shapes: layout.Shapes = {}
+    for part in parts:
+        shapes |= layout.part_shapes(
+            part, model.encoder, model.generator, model.tying
+        )
+    if model.task is None:
+        return shapes
+    head = f"task_specific/{model.task.name}"
+    hints = {
+        f"{head}/{layer}/kernel": ()
+        for layer in _ANSWERING_LAYERS.get(kind, ())
+    }
+    return shapes | layout.task_shapes(
+        model.task, model.encoder.hidden_size, hints
+    )
+
+
+def require_same(
+    one: portable.PortableModel,
+    other: portable.PortableModel,
+    ignoring: tuple[str, ...] = (),
+) -> None:
+    """Fails unless two models are the same to the bit.
+
+    Args:
+        one: a model.
+        other: another.
+        ignoring: fields that may differ, beside origin and notes.
+    """
+    assert one.tensors.keys() == other.tensors.keys()
+    for path, value in one.tensors.items():
+        assert other.tensors[path].dtype == np.float32, path
+        assert other.tensors[path].shape == value.shape, path
+        assert other.tensors[path].tobytes() == value.tobytes(), path
+    for field in ("encoder", "generator", "tying", "vocabulary", "task"):
+        if field not in ignoring:
+            assert getattr(one, field) == getattr(other, field), field
+
+
+def names_in(folder: pathlib.Path) -> list[str]:
+    """What lies in a folder, hidden names too."""
+    return sorted(path.name for path in folder.iterdir())
