@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import config_sections
 from electra_tf.export import finetuned_rows
 from electra_tf.export import live_answers
 from electra_tf.export import loaded_towers
@@ -154,8 +155,12 @@ class Electra:
             precision: of the products, one of `config.PRECISIONS`.
 
         Raises:
-            ValueError: if the sizes do not fit each other.
+            ValueError: for another precision, or if the sizes do not fit each
+                other.
         """
+        config_sections.require_choice(
+            "precision", precision, config.PRECISIONS
+        )
         sizes = towers_lib.resolve_vocab_size(settings, vocabulary.size)
         dtype = layers.dtype_policy(precision)
         chosen = generator or config.GeneratorConfig()
@@ -296,7 +301,7 @@ class Electra:
 
         Args:
             texts: each holds `[MASK]` at least once.
-            top_k: tokens for each mask.
+            top_k: tokens for each mask, from 1 to the vocabulary's size.
 
         Returns:
             Per text, per mask: the best tokens, each with `token` and
@@ -304,7 +309,8 @@ class Electra:
 
         Raises:
             ValueError: if the model has no generator, a text no mask that the
-                model sees, or for anything but a list of str.
+                model sees, for another `top_k`, or for anything but a list of
+                str.
         """
         if self._filler is None:
             raise ValueError(

@@ -41,6 +41,9 @@ _VOCAB_FILE = flags.DEFINE_string(
 _LABELS = flags.DEFINE_list(
     "labels", [], "Of a fine-tuned model whose files do not name them."
 )
+_TEXT_PAIRS = flags.DEFINE_bool(
+    "text_pairs", False, "Of a classifier whose files do not say: takes pairs."
+)
 _DROP = flags.DEFINE_string(
     "drop", "", "Regular expression of parts to leave out, by our names."
 )
@@ -67,6 +70,7 @@ def main() -> None:
         else None,
         pathlib.Path(_VOCAB_FILE.value) if _VOCAB_FILE.value else None,
         tuple(_LABELS.value),
+        _TEXT_PAIRS.value,
         _DROP.value,
         _CHECKPOINT.value,
         _USE_AVERAGE.value,

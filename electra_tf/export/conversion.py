@@ -15,6 +15,7 @@ import numpy as np
 import safetensors
 import tensorflow as tf
 
+from electra_tf.export import trained_trial
 from electra_tf.finetuning import portable_trial
 from electra_tf.formats import layout
 from electra_tf.formats import own_run
@@ -45,6 +46,7 @@ class ConversionOptions:
         vocabulary_path: `vocab.txt` or its folder, instead of what lies
             beside the weights.
         labels: of a fine-tuned model, instead of what its files say.
+        has_pairs: whether a classifier whose files do not say it takes pairs.
         drop: regular expression; tensors whose path here begins with a match
             are left out.
         checkpoint: of a run of ours: `latest`, `best` or a folder.
@@ -56,6 +58,7 @@ class ConversionOptions:
     generator_path: pathlib.Path | None = None
     vocabulary_path: pathlib.Path | None = None
     labels: Sequence[str] = ()
+    has_pairs: bool = False
     drop: str = ""
     checkpoint: str = "latest"
     use_average: bool = False
@@ -122,7 +125,7 @@ def read(
 
     Args:
         path: a folder, or the prefix of a TF1 checkpoint; also the folder of
-            a trial.
+            a trial, or of a fine-tuning, which means its best trial.
         options: what else is known.
 
     Raises:
@@ -130,7 +133,8 @@ def read(
         ValueError: if it is damaged, partial, or of no format.
     """
     options = options or ConversionOptions()
-    if portable_trial.is_folder(path):
+    trial = trained_trial.find_trial(path)
+    if trial is not None:
         of_run = "a pre-training run of ours"
         _refuse_idle(options.generator_path, "--generator_input", of_run)
         _refuse_idle(options.use_average, "--use_average", of_run)
@@ -141,7 +145,7 @@ def read(
                 f"{path} is a trial of ours. Received: "
                 f"--from={options.source_format}. Leave it out."
             )
-        return portable_trial.read(path, options.task)
+        return portable_trial.read(trial, options.task)
     _refuse_idle(options.task, "--task", "a trial of ours")
     format_name = options.source_format or reading.detect(path)
     if format_name == reading.OURS:
@@ -170,19 +174,54 @@ def _override(
 ) -> portable.PortableModel:
     """The model with what the options give, without what they drop."""
     if options.vocabulary_path is not None:
-        vocabulary = tokenizer_files.fit_rows(
-            vocabulary_lib.Vocabulary.load(options.vocabulary_path),
-            model.encoder,
-            options.vocabulary_path,
-        )
+        vocabulary = _load_vocabulary(options.vocabulary_path, model)
         model = dataclasses.replace(model, vocabulary=vocabulary)
-    if options.labels:
-        if model.task is None:
-            _refuse_idle(",".join(options.labels), "--labels", "fine-tuned")
-        else:
-            task = dataclasses.replace(model.task, labels=tuple(options.labels))
-            model = dataclasses.replace(model, task=task)
+    if options.labels or options.has_pairs:
+        model = _describe_task(model, options)
     return _drop(model, options.drop) if options.drop else model
+
+
+def _load_vocabulary(
+    path: pathlib.Path, model: portable.PortableModel
+) -> vocabulary_lib.Vocabulary:
+    """Of a file, or of a folder of any format."""
+    if path.is_dir():
+        found = tokenizer_files.load_if_there(path, model.encoder)
+        if found is not None:
+            return found
+    vocabulary = vocabulary_lib.Vocabulary.load(path)
+    return tokenizer_files.fit_rows(vocabulary, model.encoder, path)
+
+
+def _describe_task(
+    model: portable.PortableModel, options: ConversionOptions
+) -> portable.PortableModel:
+    """The model with what is known of its task."""
+    task, labels = model.task, tuple(options.labels)
+    kind = task.kind if task else "no"
+    if labels and kind not in ("classification", "tagging"):
+        raise ValueError(
+            "--labels are those of classification or tagging. Received: "
+            f"--labels={','.join(labels)} for a model of {kind} task. Leave "
+            "them out."
+        )
+    if options.has_pairs and kind not in ("classification", "regression"):
+        raise ValueError(
+            "--text_pairs is for classification and regression. Received: it "
+            f"for a model of {kind} task. Leave it out."
+        )
+    if task is None:
+        return model
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"--labels must differ. Received: {','.join(labels)}.")
+    task = dataclasses.replace(
+        task,
+        labels=labels or task.labels,
+        has_pairs=task.has_pairs or options.has_pairs,
+    )
+    model = dataclasses.replace(model, task=task)
+    layout.check(model)
+    return model
 
 
 def _drop(

@@ -8,15 +8,10 @@ from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
+from electra_tf.export import loaded_export
 from electra_tf.export import serving_module
-
-# Texts that the model sees together; more would only cost memory.
-_MAX_BATCH = 32
-
-Row = dict[str, np.ndarray]
 
 
 class LiveAnswers:
@@ -35,7 +30,7 @@ class LiveAnswers:
         signature: str,
         texts: Sequence[str | bytes],
         names: tuple[str, ...] = (),
-    ) -> list[tuple[bytes, Row]]:
+    ) -> list[tuple[bytes, loaded_export.Row]]:
         """Every text with what a signature answers for it.
 
         Texts of about one length are computed together.
@@ -54,19 +49,13 @@ class LiveAnswers:
             text if isinstance(text, bytes) else text.encode("utf-8")
             for text in texts
         ]
-        order = sorted(range(len(data)), key=lambda number: len(data[number]))
-        rows: list[Row] = [{}] * len(data)
         function = self._trace(signature, names)
-        for first in range(0, len(order), _MAX_BATCH):
-            batch = order[first : first + _MAX_BATCH]
-            answers = function(
-                tf.constant([data[number] for number in batch], tf.string)
-            )
-            arrays = {name: value.numpy() for name, value in answers.items()}
-            for place, number in enumerate(batch):
-                rows[number] = {
-                    name: array[place] for name, array in arrays.items()
-                }
+
+        def ask(batch: Sequence[tuple[bytes, ...]]) -> loaded_export.Row:
+            answers = function(tf.constant([text for (text,) in batch]))
+            return {name: value.numpy() for name, value in answers.items()}
+
+        rows = loaded_export.answer_in_batches([(text,) for text in data], ask)
         return list(zip(data, rows, strict=True))
 
     def _trace(

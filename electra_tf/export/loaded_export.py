@@ -6,7 +6,9 @@ Imports nothing of this project, as any client would.
 import json
 import os
 import pathlib
+from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +21,8 @@ _DEFAULT = "serving_default"
 _ORIGIN = pathlib.Path("assets.extra", "export.json")
 # Texts that the model sees together; more would only cost memory.
 _MAX_BATCH = 32
+# Rows among which those of like length are put together.
+_MAX_WINDOW = 1024
 
 Row = dict[str, np.ndarray]
 
@@ -87,13 +91,16 @@ class LoadedExport:
     ) -> Iterator[tuple[tuple[bytes, ...], Row]]:
         """Every row of some inputs with what a signature answers for it.
 
+        Rows of like length go to the model together, whatever their order.
+
         Args:
             signature: one that takes raw text.
             **inputs: its inputs, equally many of each; bytes are taken as
                 UTF-8.
 
         Yields:
-            The inputs in UTF-8, and name to array without the batch's axis.
+            The inputs in UTF-8, and name to array without the batch's axis; in
+            the order of the inputs.
 
         Raises:
             ValueError: if the model does not have the signature.
@@ -101,21 +108,53 @@ class LoadedExport:
         self.require(signature)
         columns = [[_encode(text) for text in inputs[name]] for name in inputs]
         rows = list(zip(*columns, strict=True))
-        for first in range(0, len(rows), _MAX_BATCH):
-            batch = rows[first : first + _MAX_BATCH]
+
+        def ask(batch: Sequence[tuple[bytes, ...]]) -> Row:
             texts = zip(*batch, strict=True)
-            answers = self._model.signatures[signature](
-                **{
-                    name: tf.constant(column, tf.string)
-                    for name, column in zip(inputs, texts, strict=True)
+            return self._ask(signature, dict(zip(inputs, texts, strict=True)))
+
+        yield from zip(rows, answer_in_batches(rows, ask), strict=True)
+
+    def _ask(
+        self, signature: str, columns: Mapping[str, Sequence[bytes]]
+    ) -> dict[str, np.ndarray]:
+        """Name to array of one batch."""
+        answers = self._model.signatures[signature](
+            **{
+                name: tf.constant(column, tf.string)
+                for name, column in columns.items()
+            }
+        )
+        return {name: value.numpy() for name, value in answers.items()}
+
+
+def answer_in_batches(
+    rows: Sequence[tuple[bytes, ...]],
+    ask: Callable[[Sequence[tuple[bytes, ...]]], Row],
+) -> Iterator[Row]:
+    """The answer for each row; those of like length are asked together.
+
+    Args:
+        rows: texts, equally many in each.
+        ask: takes some rows, returns name to array with these as first axis.
+
+    Yields:
+        Name to array without that axis, in the order of the rows.
+    """
+    for first in range(0, len(rows), _MAX_WINDOW):
+        window = rows[first : first + _MAX_WINDOW]
+        answers: list[Row] = [{}] * len(window)
+        order = sorted(
+            range(len(window)), key=lambda row: sum(map(len, window[row]))
+        )
+        for begin in range(0, len(order), _MAX_BATCH):
+            batch = order[begin : begin + _MAX_BATCH]
+            arrays = ask([window[row] for row in batch])
+            for place, row in enumerate(batch):
+                answers[row] = {
+                    name: array[place] for name, array in arrays.items()
                 }
-            )
-            arrays = {name: value.numpy() for name, value in answers.items()}
-            for number, row in enumerate(batch):
-                yield (
-                    row,
-                    {name: array[number] for name, array in arrays.items()},
-                )
+        yield from answers
 
 
 def _encode(text: str | bytes) -> bytes:

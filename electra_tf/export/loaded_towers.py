@@ -6,9 +6,11 @@ from typing import Any
 from typing import NamedTuple
 
 from electra_tf import config
+from electra_tf import config_sections
 from electra_tf.formats import assembly
 from electra_tf.formats import portable
 from electra_tf.formats import reading
+from electra_tf.formats import tokenizer_files
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import generators
 from electra_tf.modeling import layers
@@ -72,16 +74,18 @@ def load_towers(
 
     Raises:
         FileNotFoundError: if there is nothing.
-        ValueError: if a model cannot be read as a whole or has no vocabulary,
-            or if the two do not fit each other.
+        ValueError: for another precision, if a model cannot be read as a
+            whole or has no vocabulary, or if the two do not fit each other.
     """
+    config_sections.require_choice("precision", precision, config.PRECISIONS)
     model = reading.read(pathlib.Path(path), format)
     vocabulary = _require_vocabulary(model)
     towers, notes = _build(model, precision)
     sizes = model.generator
     if generator_path is not None:
         second = reading.read(pathlib.Path(generator_path))
-        if _require_vocabulary(second) != vocabulary:
+        others = _require_vocabulary(second)
+        if not tokenizer_files.are_alike(vocabulary, others):
             raise ValueError(
                 "A generator must have the vocabulary of the model that it is "
                 f"loaded with. Received: {model.origin}; and {second.origin} "

@@ -78,13 +78,14 @@ class MaskFiller:
 
         Raises:
             ValueError: if a text has no mask, or one beyond what the model
-                sees, or if the vocabulary has fewer than `top_k` tokens.
+                sees, or if `top_k` is no int, below 1 or above the size of
+                the vocabulary.
         """
         size = self._tokenizer.vocabulary.size
-        if not 1 <= top_k <= size:
+        if not isinstance(top_k, int) or not 1 <= top_k <= size:
             raise ValueError(
-                f"`top_k` must be 1 to {size}, the size of the vocabulary. "
-                f"Received: {top_k}."
+                f"`top_k` must be an int, 1 to {size}, the size of the "
+                f"vocabulary. Received: {top_k!r}."
             )
         rows = self._encode(texts)
         order = sorted(range(len(rows)), key=lambda row: len(rows[row].ids))

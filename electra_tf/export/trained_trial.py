@@ -187,7 +187,4 @@ def _prepare(
 def _has_pairs(name: str, settings: finetuning_config.FinetuningConfig) -> bool:
     if name == own.NAME:
         return bool(settings.own.text_pair_column)
-    if name not in glue.TASKS:
-        return False
-    splits = glue.TASKS[name].splits.values()
-    return all(split.columns.pair is not None for split in splits)
+    return glue.has_pairs(name)

@@ -1,11 +1,10 @@
 """Fine-tuned trials as portable models, and back.
 
 A converted model is a trial that was not trained here: config, vocabulary and
-one checkpoint, so export, prediction and evaluation take it.
+one checkpoint, so export takes it; it has no scores.
 """
 
 import dataclasses
-import json
 import pathlib
 from typing import Any
 
@@ -16,6 +15,7 @@ from electra_tf.finetuning import trial_dir as trial_dir_lib
 from electra_tf.finetuning.question_answering import task as qa_task
 from electra_tf.finetuning.tagging import task as tagging_task
 from electra_tf.finetuning.tasks import catalog
+from electra_tf.finetuning.tasks import glue
 from electra_tf.finetuning.tasks import own
 from electra_tf.finetuning.tasks import regression
 from electra_tf.finetuning.tasks import task as task_lib
@@ -25,15 +25,8 @@ from electra_tf.formats import portable
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
-
-def is_folder(path: pathlib.Path) -> bool:
-    """Whether a folder is a trial's."""
-    file = path / trial_dir_lib.CONFIG_FILE
-    try:
-        content = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and {"format", "labels"} <= set(content)
+# Of the files that a converted classifier of pairs would be scored on.
+_PAIR_COLUMN = "text_pair"
 
 
 def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
@@ -71,7 +64,9 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
         },
         description.encoder,
         vocabulary=vocabulary,
-        task=_describe(task, description.labels.get(task.name, ())),
+        task=_describe(
+            task, description.labels.get(task.name, ()), description.settings
+        ),
         step=checkpoints.step_of(checkpoint),
         origin=f"trial {checkpoint}",
         notes=tuple(f"left out the head of {other}" for other in others),
@@ -104,13 +99,20 @@ def choose_task(folder: pathlib.Path, names: list[str], name: str) -> str:
 
 
 def _describe(
-    task: task_lib.Task, labels: tuple[str, ...]
+    task: task_lib.Task,
+    labels: tuple[str, ...],
+    settings: finetuning_config.FinetuningConfig,
 ) -> portable.PortableTask:
     has_hidden_layer = (
         isinstance(task, text_task.TextTask) and task.has_hidden_layer
     )
+    is_own = task.name == own.NAME
     described = portable.PortableTask(
-        task.name, _kind(task), labels, has_hidden_layer
+        task.name,
+        _kind(task),
+        labels,
+        has_hidden_layer,
+        has_pairs=is_own and bool(settings.own.text_pair_column),
     )
     if isinstance(task, regression.RegressionTask):
         value_range = float(task.min_value), float(task.max_value)
@@ -132,7 +134,7 @@ def _kind(task: task_lib.Task) -> str:
 def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a trial that can be exported, evaluated and asked.
+    """Writes a trial that can be exported.
 
     A model of a task that has no name here becomes one of a user's own.
 
@@ -205,7 +207,12 @@ def _with_known_task(
         for path, value in model.tensors.items()
         if not path.startswith(head)
     } | portable.rename_part(model.tensors, head + task.name, head + own.NAME)
-    task = dataclasses.replace(task, name=own.NAME)
+    reads_pairs = task.kind in ("classification", "regression") and (
+        glue.has_pairs(task.name)
+    )
+    task = dataclasses.replace(
+        task, name=own.NAME, has_pairs=task.has_pairs or reads_pairs
+    )
     return dataclasses.replace(model, tensors=renamed, task=task), task
 
 
@@ -214,7 +221,7 @@ def _is_known(task: portable.PortableTask) -> bool:
     if task.name not in catalog.TASK_NAMES:
         return False
     settings = finetuning_config.FinetuningConfig()
-    described = _describe(catalog.build_task(task.name, settings), ())
+    described = _describe(catalog.build_task(task.name, settings), (), settings)
     if (described.kind, described.value_range) != (task.kind, task.value_range):
         return False
     known = _catalog_labels(task.name)
@@ -246,6 +253,7 @@ def _settings(
         sections["own"] = finetuning_config.OwnTaskConfig(
             kind=task.kind,
             labels=",".join(task.labels) if is_listable else "",
+            text_pair_column=_PAIR_COLUMN if task.has_pairs else "",
             min_value=task.value_range[0],
             max_value=task.value_range[1],
         )

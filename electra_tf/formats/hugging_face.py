@@ -70,6 +70,8 @@ _HEAD_PARTS = {
 _UNNAMED_TASK = "own"
 # Ours: which values outputs of 0 and 1 mean. Models of others give the values.
 _VALUE_RANGE = "regression_value_range"
+# Ours: whether texts come in pairs.
+_TEXT_PAIRS = "text_pairs"
 
 Json = Mapping[str, Any]
 
@@ -124,8 +126,13 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
             head, architecture, *_task_facts(stated)
         )
         taken |= more
+        if task.kind == "tagging":
+            taken = hugging_face_heads.exchange_segments(taken)
+            notes.append("exchanged segments 0 and 1, words are in 1 here")
         if task.kind == "regression":
             task = dataclasses.replace(task, value_range=_value_range(stated))
+        has_pairs = stated.get(_TEXT_PAIRS, False) is True
+        task = dataclasses.replace(task, has_pairs=has_pairs)
     model = portable.PortableModel(
         taken,
         encoder,
@@ -171,7 +178,11 @@ def _read_config(path: pathlib.Path) -> Json:
 
 def _architecture(stated: Json, path: pathlib.Path) -> str:
     found = stated.get("architectures") or [_ENCODER]
-    if len(found) != 1 or found[0] not in _CLASSES:
+    if (
+        not isinstance(found, list)
+        or len(found) != 1
+        or found[0] not in _CLASSES
+    ):
         raise portable.FormatError(
             f"{path / CONFIG_FILE} must name one class of "
             f"{', '.join(_CLASSES)}. Received: {found}. Other classes have "
@@ -302,6 +313,8 @@ def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
         architecture = hugging_face_heads.CLASSES[model.task.kind]
         head = hugging_face_heads.write_head(tensors, model.task)
         tensors = portable.take_part(tensors, portable.MAIN)
+        if model.task.kind == "tagging":
+            tensors = hugging_face_heads.exchange_segments(tensors)
     else:
         head = {}
         for name, part in _HEAD_PARTS.items():
@@ -358,6 +371,8 @@ def _config(model: portable.PortableModel, architecture: str) -> Json:
         "id2label": {str(number): label for number, label in enumerate(labels)},
         "label2id": {label: number for number, label in enumerate(labels)},
     }
+    if task.has_pairs:
+        content[_TEXT_PAIRS] = True
     if task.kind != "tagging":
         is_number = task.kind == "regression"
         content["problem_type"] = (

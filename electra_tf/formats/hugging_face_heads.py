@@ -1,8 +1,10 @@
 """Heads of fine-tuned models, as Hugging Face's classes have them.
 
-Tagging is one linear layer there and here. So is question answering if start
-and end are predicted apart; what the original's joint prediction computes has
-no class there.
+Tagging is one linear layer there and here, but the original puts the words
+into segment 1 and everybody there into segment 0: the two rows of the segment
+table are exchanged on the way, so that both compute the same. Question
+answering is one layer there and here if start and end are predicted apart;
+what the original's joint prediction computes has no class there.
 
 Classification there is `out_proj(gelu(dense(h)))`, D wide inside. The original
 has one linear layer `W h + b`. Both are kept: a head from there becomes one
@@ -162,6 +164,26 @@ def write_head(
         "classifier.out_proj.weight": output,
         "classifier.out_proj.bias": head["dense/bias"],
     }
+
+
+def exchange_segments(tensors: Mapping[str, np.ndarray]) -> Arrays:
+    """The tensors, with segments 0 and 1 exchanged; twice changes nothing.
+
+    Args:
+        tensors: ours, of a model for tagging.
+
+    Raises:
+        FormatError: if there is one segment alone.
+    """
+    path = f"{portable.MAIN}/embeddings/token_type_embeddings"
+    table = tensors[path]
+    if len(table) < 2:
+        raise portable.FormatError(
+            "Tagging needs two segments (type_vocab_size). Received: "
+            f"{len(table)}."
+        )
+    order = [1, 0, *range(2, len(table))]
+    return dict(tensors) | {path: np.ascontiguousarray(table[order])}
 
 
 def _kernel(weight: np.ndarray) -> np.ndarray:

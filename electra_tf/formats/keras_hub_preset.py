@@ -49,6 +49,14 @@ _SIZES = {
     "type_vocab_size": "num_segments",
     "hidden_dropout_prob": "dropout",
 }
+# Options of its tokenizer that change the ids, and what they must be.
+_TOKENIZER_OPTIONS = {
+    "split": True,
+    "split_on_cjk": True,
+    "suffix_indicator": "##",
+    "oov_token": "[UNK]",
+    "special_tokens_in_strings": False,
+}
 _RATES = ("attention_probs_dropout_prob", "initializer_range")
 
 
@@ -232,6 +240,18 @@ def _read_vocabulary(
     stated = _read_facts(path / tokenizer_files.TOKENIZER_FILE).get(
         "config", {}
     )
+    other = {
+        name: stated[name]
+        for name, value in _TOKENIZER_OPTIONS.items()
+        if name in stated and stated[name] != value
+    }
+    if stated.get("strip_accents") and not stated.get("lowercase"):
+        other["strip_accents"] = True
+    if other:
+        raise portable.FormatError(
+            f"The tokenizer of {path} must split and match as the original's. "
+            f"Received: {other}, which this one does not follow."
+        )
     settings = vocabulary_lib.TokenizerSettings(
         do_lower_case=bool(stated.get("lowercase")),
         strip_accents=bool(stated.get("strip_accents")),

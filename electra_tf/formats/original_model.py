@@ -147,7 +147,10 @@ def _read_sizes(
     if hparams_file.is_file():
         is_finetuned = portable.TASK_HEADS in parts
         return _read_hparams(hparams_file, model, is_finetuned)
-    return model
+    return model.with_notes(
+        f"took {encoder.num_attention_heads} attention heads, one for every "
+        f"64 of {encoder.hidden_size}, for want of {HPARAMS_FILE}"
+    )
 
 
 def _read_hparams(

@@ -6,6 +6,7 @@ the folder of a run takes it.
 """
 
 import dataclasses
+import json
 import pathlib
 from typing import Any
 
@@ -27,6 +28,15 @@ def is_folder(path: pathlib.Path) -> bool:
     return (path / "config.json").is_file() and bool(
         checkpoints.all_checkpoints(path)
     )
+
+
+def is_trial(path: pathlib.Path) -> bool:
+    """Whether a folder is that of a fine-tuned trial."""
+    try:
+        content = json.loads((path / "config.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and {"format", "labels"} <= set(content)
 
 
 def read(

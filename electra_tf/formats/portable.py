@@ -38,6 +38,8 @@ class PortableTask:
         has_hidden_layer: of classification and regression, whether a dense
             layer with gelu stands before the output layer, as in Hugging Face.
         value_range: of regression, which values an output of 0 and of 1 mean.
+        has_pairs: of a task called `own`, whether texts come in pairs; of
+            tasks with other names that is known.
     """
 
     name: str
@@ -45,6 +47,7 @@ class PortableTask:
     labels: tuple[str, ...] = ()
     has_hidden_layer: bool = False
     value_range: tuple[float, float] = (0.0, 1.0)
+    has_pairs: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

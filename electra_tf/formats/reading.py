@@ -46,12 +46,18 @@ def detect(path: str | pathlib.Path) -> str:
         FormatError: if it is none of them.
     """
     path = pathlib.Path(path)
-    if path.with_name(path.name + ".index").is_file():
+    if pathlib.Path(f"{path}.index").is_file():
         return TF1
     if not path.is_dir():
         raise FileNotFoundError(
             "A model is a folder, or the prefix of a TF1 checkpoint. Received: "
             f"{path}, where there is neither."
+        )
+    if own_run.is_trial(path):
+        raise portable.FormatError(
+            f"{path} must hold a pre-trained model. Received: a fine-tuned "
+            "trial of ours, which scripts/export_saved_model.py and "
+            "scripts/convert_checkpoint.py take."
         )
     if own_run.is_folder(path):
         return OURS

@@ -7,10 +7,12 @@ layout, a zip archive, need no PyTorch; older ones do.
 """
 
 import collections
+import io
 import json
 import math
 import pathlib
 import pickle
+import pickletools
 import zipfile
 from collections.abc import Callable
 from collections.abc import Mapping
@@ -39,7 +41,7 @@ _STORAGES: dict[str, Any] = {
     "CharStorage": np.int8,
     "BoolStorage": np.bool_,
 }
-_MAX_PICKLE_BYTES = 64 * 2**20
+_MAX_PICKLE_BYTES = 16 * 2**20
 
 Arrays = dict[str, np.ndarray]
 
@@ -225,16 +227,16 @@ class _TorchArchive:
                 f"expected one data.pkl in the archive, found {found}"
             )
         self._folder = found[0].removesuffix("data.pkl")
-        order = self._folder + "byteorder"
-        if order in archive.namelist() and archive.read(order) != b"little":
+        self._storages: dict[str, np.ndarray] = {}
+        order = "byteorder"
+        is_stated = self._folder + order in archive.namelist()
+        if is_stated and self._read_entry(order, 16) != b"little":
             raise portable.FormatError("expected little-endian tensors")
 
     def read(self) -> Arrays:
-        name = self._folder + "data.pkl"
-        if self._archive.getinfo(name).file_size > _MAX_PICKLE_BYTES:
-            raise portable.FormatError("data.pkl is too large for names alone")
-        with self._archive.open(name) as stream:
-            content = _Names(stream, self._storage).load()
+        data = self._read_entry("data.pkl", _MAX_PICKLE_BYTES)
+        _require_small_memo(data)
+        content = _Names(io.BytesIO(data), self._storage).load()
         if not isinstance(content, dict):
             raise portable.FormatError(
                 f"expected a dict of tensors, found a {type(content).__name__}"
@@ -255,22 +257,38 @@ class _TorchArchive:
         kind, storage, key, _, size = reference
         if kind != "storage" or not isinstance(storage, _Known):
             raise portable.FormatError(f"unknown reference {reference!r:.80}")
-        file = self._archive.getinfo(f"{self._folder}data/{key}")
-        # Looked at before it is read: a compressed one could be of any size.
-        if file.compress_type != zipfile.ZIP_STORED:
-            raise portable.FormatError(f"storage {key} is compressed")
-        found = np.frombuffer(self._archive.read(file), storage.dtype)
+        if key not in self._storages:
+            # Many tensors may name one storage; it is read once.
+            data = self._read_entry(f"data/{key}")
+            self._storages[key] = np.frombuffer(data, np.uint8)
+        found = self._storages[key].view(storage.dtype)
         if len(found) != size:
             raise portable.FormatError(
                 f"storage {key} holds {len(found)} numbers, expected {size}"
             )
         return found
 
+    def _read_entry(self, name: str, max_bytes: int | None = None) -> bytes:
+        """An entry, looked at before it is read."""
+        entry = self._archive.getinfo(self._folder + name)
+        if entry.compress_type != zipfile.ZIP_STORED:
+            raise portable.FormatError(f"{name} is compressed")
+        if max_bytes is not None and entry.file_size > max_bytes:
+            raise portable.FormatError(f"{name} is too large")
+        return self._archive.read(entry)
+
+
+def _require_small_memo(data: bytes) -> None:
+    """A pickle numbers what it remembers; Python makes room for the number."""
+    for opcode, argument, _ in pickletools.genops(data):
+        if "PUT" in opcode.name and int(argument or 0) > len(data):
+            raise portable.FormatError(f"it remembers number {argument}")
+
 
 def _rebuild_tensor(
     storage: np.ndarray, offset: int, size: Any, stride: Any, *_: Any
 ) -> np.ndarray:
-    """What `torch._utils._rebuild_tensor_v2` makes, copied out."""
+    """What `torch._utils._rebuild_tensor_v2` makes, in the storage's memory."""
     # An array of another shape may be longer than the memory that it has.
     if not isinstance(storage, np.ndarray) or storage.ndim != 1:
         raise portable.FormatError("a tensor is of something but a storage")
@@ -282,8 +300,9 @@ def _rebuild_tensor(
     if math.prod(size) and last >= len(storage):
         raise portable.FormatError("a tensor lies outside of its storage")
     strides = [step * storage.itemsize for step in stride]
-    view = np.lib.stride_tricks.as_strided(storage[offset:], size, strides)
-    return view.copy()
+    return np.lib.stride_tricks.as_strided(
+        storage[offset:], size, strides, writeable=False
+    )
 
 
 def _rebuild_parameter(data: np.ndarray, *_: Any) -> np.ndarray:

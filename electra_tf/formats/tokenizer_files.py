@@ -39,6 +39,17 @@ _SAME_SETTINGS = {
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
+# Tokenizers that split words as ours does, and what they may be set to.
+_CLASSES = ("BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
+            "ElectraTokenizerFast", "PreTrainedTokenizerFast")  # fmt: skip
+_PLAIN_SETTINGS: Mapping[str, Any] = {
+    "do_basic_tokenize": True,
+    "never_split": None,
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
+}
+_ADDED_TOKENS_FILE = "added_tokens.json"
+_NO_TOKEN = "[no_token_"
 _SPECIAL_NAMES = {
     "pad_token": "[PAD]",
     "unk_token": "[UNK]",
@@ -78,7 +89,8 @@ def load_if_there(
         return None
     settings_file = folder / vocabulary_lib.SETTINGS_FILE
     stated = _read_json(settings_file)
-    if has_list and not described and set(stated) <= _OUR_KEYS:
+    is_ours = set(stated) <= _OUR_KEYS and None not in stated.values()
+    if has_list and not described and is_ours:
         return fit_rows(vocabulary_lib.Vocabulary.load(folder), encoder, folder)
     tokens = _tokens_of(described, folder) if described else None
     if has_list:
@@ -90,7 +102,7 @@ def load_if_there(
                 f"{folder}: vocab.txt and {TOKENIZER_FILE} must list the same "
                 "tokens. Received: different ones. Remove the wrong file."
             )
-        tokens = tokens or listed
+        tokens = tokens or listed + _added_tokens(folder, len(listed))
     settings = _hugging_face_settings(stated, described, folder)
     try:
         vocabulary = vocabulary_lib.Vocabulary(tokens or (), settings)
@@ -132,10 +144,15 @@ def fit_rows(
         source,
         num_missing,
     )
-    names = tuple(f"[no_token_{number}]" for number in range(num_missing))
+    names = tuple(f"{_NO_TOKEN}{number}]" for number in range(num_missing))
     return vocabulary_lib.Vocabulary(
         vocabulary.tokens + names, vocabulary.settings
     )
+
+
+def is_no_token(token: str) -> bool:
+    """Whether `fit_rows` made up a token's name."""
+    return token.startswith(_NO_TOKEN)
 
 
 def are_alike(
@@ -200,8 +217,10 @@ def _tokens_of(described: Json, folder: pathlib.Path) -> tuple[str, ...]:
         )
     ids = dict(model["vocab"])
     try:
-        for token in described.get("added_tokens") or []:
+        added = described.get("added_tokens") or []
+        for token in added:
             ids.setdefault(token["content"], token["id"])
+        _warn_of_added([token["content"] for token in added], folder)
         is_numbered = sorted(ids.values()) == list(range(len(ids)))
     except (LookupError, TypeError):
         is_numbered = False
@@ -213,6 +232,55 @@ def _tokens_of(described: Json, folder: pathlib.Path) -> tuple[str, ...]:
     return tuple(sorted(ids, key=ids.__getitem__))
 
 
+def _added_tokens(folder: pathlib.Path, num_listed: int) -> tuple[str, ...]:
+    """Tokens that follow those of vocab.txt, in the order of their ids."""
+    added = _read_json(folder / _ADDED_TOKENS_FILE)
+    new = sorted(
+        (place, token) for token, place in added.items() if place >= num_listed
+    )
+    if [place for place, _ in new] != [num_listed + n for n in range(len(new))]:
+        raise portable.FormatError(
+            f"{folder / _ADDED_TOKENS_FILE} must number its tokens from "
+            f"{num_listed}, where vocab.txt ends. Received: {added!r:.80}."
+        )
+    tokens = tuple(token for _, token in new)
+    _warn_of_added(tokens, folder)
+    return tokens
+
+
+def _warn_of_added(tokens: Sequence[str], folder: pathlib.Path) -> None:
+    others = [t for t in tokens if t not in vocabulary_lib.SPECIAL_TOKENS]
+    if others:
+        logging.warning(
+            "%s: %d added tokens keep their rows, %s among them. There they "
+            "are cut out of the text before anything else; here they are "
+            "taken apart like other text.",
+            folder,
+            len(others),
+            others[0],
+        )
+
+
+def _require_plain(stated: Json, folder: pathlib.Path) -> None:
+    """Raises `FormatError` for settings of tokenizers that are others."""
+    wrong = {
+        name: stated[name]
+        for name, value in _PLAIN_SETTINGS.items()
+        if stated.get(name) and stated[name] != value
+    }
+    if stated.get("do_basic_tokenize") is False:
+        wrong["do_basic_tokenize"] = False
+    name = stated.get("tokenizer_class")
+    if name and name not in _CLASSES:
+        wrong["tokenizer_class"] = name
+    if wrong:
+        raise portable.FormatError(
+            f"{folder / vocabulary_lib.SETTINGS_FILE} must be of a tokenizer "
+            f"that splits words as the original's. Received: {wrong}. Such "
+            "text has to be split beforehand; this tokenizer cannot do it."
+        )
+
+
 def _hugging_face_settings(
     stated: Json, described: Json, folder: pathlib.Path
 ) -> vocabulary_lib.TokenizerSettings:
@@ -220,6 +288,7 @@ def _hugging_face_settings(
 
     Which of them is followed there depends on the tokenizer's class.
     """
+    _require_plain(stated, folder)
     for name, wanted in _STAGES.items() if described else ():
         stage = described.get(name)
         kind = stage.get("type") if isinstance(stage, dict) else stage

@@ -21,7 +21,8 @@ ReadOne = Callable[[pathlib.Path], portable.PortableModel]
 
 def are_apart(path: pathlib.Path) -> bool:
     """Whether a folder holds a discriminator in a folder of its own."""
-    return discriminator_folder(path).is_dir()
+    is_model = (path / "config.json").exists()
+    return discriminator_folder(path).is_dir() and not is_model
 
 
 def discriminator_folder(path: pathlib.Path) -> pathlib.Path:
@@ -163,6 +164,14 @@ def split(
             "there: encoders that see both sides, with a replaced-token or a "
             "masked-LM head, are all. Leave them out with --drop="
             f"{'|'.join(unknown)}."
+        )
+    if model.objective == "electric" and (
+        portable.REPLACED_TOKEN_HEAD in model.parts
+    ):
+        raise portable.FormatError(
+            "The logits of an Electric model are energies, which there is no "
+            f"class for there. Received: {model.origin}. Leave its head out "
+            f"with --drop={portable.REPLACED_TOKEN_HEAD}."
         )
     if model.generator is None:
         return {".": model}

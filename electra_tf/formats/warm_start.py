@@ -30,6 +30,7 @@ _POSITION_TABLE = "position_embeddings"
 # Tables and vectors with a row for each token.
 _TOKEN_TABLES = ("word_embeddings", "output_bias")
 _NUM_SHOWN = 8
+_NOWHERE = -1
 # Sizes that tables may differ in, and what changes no result of inference.
 _FREE = ("vocab_size", "max_position_embeddings", "hidden_dropout_prob",
          "attention_probs_dropout_prob", "initializer_range")  # fmt: skip
@@ -126,7 +127,10 @@ def _count(named: Mapping[str, Any], part: str) -> int:
 def _token_rows(
     model: portable.PortableModel, vocabulary: vocabulary_lib.Vocabulary
 ) -> np.ndarray:
-    """Where each token of the model stands in the new vocabulary, `[V]`."""
+    """Where each token of the model stands in the new vocabulary, `[V]`.
+
+    Rows that no token belongs to are `_NOWHERE`.
+    """
     own = model.vocabulary
     if own is None:
         raise portable.FormatError(
@@ -142,7 +146,11 @@ def _token_rows(
             "dataset with those of the model."
         )
     places = {token: place for place, token in enumerate(vocabulary.tokens)}
-    gone = [token for token in own.tokens if token not in places]
+    gone = [
+        token
+        for token in own.tokens
+        if token not in places and not tokenizer_files.is_no_token(token)
+    ]
     if gone:
         more = f" and {len(gone) - _NUM_SHOWN} more"
         raise portable.FormatError(
@@ -152,7 +160,7 @@ def _token_rows(
             f"{more if len(gone) > _NUM_SHOWN else ''}. Build the dataset with "
             "the model's vocabulary, or with an extension of it."
         )
-    return np.array([places[token] for token in own.tokens])
+    return np.array([places.get(token, _NOWHERE) for token in own.tokens])
 
 
 def _require_encoder(model: portable.PortableModel, target: Target) -> None:
@@ -226,7 +234,8 @@ def _fit(
         return np.concatenate([saved[:shared], fresh[shared:]])
     if name.endswith(_TOKEN_TABLES):
         moved = fresh.copy()
-        moved[rows] = saved
+        has_place = rows != _NOWHERE
+        moved[rows[has_place]] = saved[has_place]
         return moved
     return saved
 

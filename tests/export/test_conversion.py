@@ -9,6 +9,7 @@ import pytest
 import safetensors.numpy
 
 from electra_tf.export import conversion
+from electra_tf.finetuning import trial_dir
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -87,7 +88,7 @@ def test_an_output_folder_that_exists_is_left_alone(source, tmp_path):
         ({"target_format": "onnx"}, "tf1, electra_tf.*'onnx'", ValueError),
         ({"source_format": "onnx"}, "tf1, electra_tf.*'onnx'", ValueError),
         ({"source_format": "huggingface"}, "config.json", FileNotFoundError),
-        ({"labels": ("a", "b")}, "--labels is for fine-tuned", ValueError),
+        ({"labels": ("a", "b")}, "--labels are those of", ValueError),
         ({"use_average": True}, "--use_average is for a run", ValueError),
         ({"checkpoint": "best"}, "--checkpoint is for a run", ValueError),
         ({"task": "mnli"}, "--task is for a trial", ValueError),
@@ -131,7 +132,7 @@ def test_labels_replace_those_of_the_files(tuned, tmp_path):
     labels = ("no", "yes", "maybe")
     _convert(tuned, tmp_path / "out", labels=labels)
     assert conversion.read(tmp_path / "out").task.labels == labels
-    _refuses(tuned, "its 1 labels.*3 outputs", labels=("a",))
+    _refuses(tuned, "expected", labels=("a",))
 
 
 def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
@@ -299,3 +300,36 @@ def test_a_converted_folder_says_what_it_came_from(source, tmp_path):
     (state,) = tmp_path.glob("run/checkpoints/*/state.json")
     told = json.loads(state.read_text())["state"]["dataset"]
     assert str(source) in told["converted from"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("regression", {"labels": ("a", "b")}, "model of regression task"),
+        ("classification", {"labels": ("a", "a", "b")}, "must differ"),
+        ("tagging", {"has_pairs": True}, "--text_pairs is for"),
+    ],
+)
+def test_what_a_task_cannot_be_told_is_refused(
+    tmp_path, kind, options, message
+):
+    source = tmp_path / "source"
+    source.mkdir()
+    conversion.write(tiny_models.build(kind), reading.HUGGING_FACE, source)
+    _refuses(source, message, **options)
+
+
+def test_pairs_travel_along_or_are_told(tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    conversion.write(tiny_models.build("own"), reading.HUGGING_FACE, source)
+    _convert(source, tmp_path / "alone")
+    assert not conversion.read(tmp_path / "alone").task.has_pairs
+    _convert(source, tmp_path / "pairs", has_pairs=True)
+    path = tmp_path / "pairs"
+    for number, target in enumerate((reading.HUGGING_FACE, reading.OURS)):
+        assert conversion.read(path).task.has_pairs
+        conversion.convert(path, target, tmp_path / str(number))
+        path = tmp_path / str(number)
+    settings = trial_dir.load(path).settings
+    assert settings.own.text_pair_column

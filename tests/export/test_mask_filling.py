@@ -101,10 +101,10 @@ def test_a_text_without_a_mask_is_an_error(electra):
         electra.fill_masks(["[MASK]", "[mask]"])
 
 
-@pytest.mark.parametrize("top_k", [0, -1, 25])
+@pytest.mark.parametrize("top_k", [0, -1, 25, 2.5, 2.0, "3", None])
 def test_top_k_must_be_possible(electra, top_k):
     assert electra.vocabulary.size == 24
-    with pytest.raises(ValueError, match="`top_k` must be 1 to 24"):
+    with pytest.raises(ValueError, match="`top_k` must be an int, 1 to 24"):
         electra.fill_masks(["[MASK]"], top_k)
 
 

@@ -6,8 +6,10 @@ import math
 import numpy as np
 import pytest
 
+from electra_tf.formats import hugging_face
 from electra_tf.formats import hugging_face_heads
 from electra_tf.formats import portable
+from electra_tf.formats import tensor_files
 from tests.formats import tiny_models
 
 _CLASSIFIER = "ElectraForSequenceClassification"
@@ -195,3 +197,16 @@ def test_a_head_is_whole_and_of_the_right_rank(kind):
         flat = head | {name: np.zeros([1, 2, 3])}
         with pytest.raises(portable.FormatError, match=rf"{name} \(1, 2, 3\)"):
             hugging_face_heads.split_head(flat, architecture)
+
+
+def test_taggers_exchange_the_segments_there_and_back(tmp_path):
+    model = tiny_models.build("tagging")
+    table = "electra/embeddings/token_type_embeddings"
+    hugging_face.write(model, tmp_path)
+    written = tensor_files.read_safetensors(tmp_path / "model.safetensors")
+    theirs = written["electra.embeddings.token_type_embeddings.weight"]
+    # Words are in segment 1 here and in 0 there; a third stays.
+    np.testing.assert_array_equal(theirs, model.tensors[table][[1, 0, 2]])
+    found = hugging_face.read(tmp_path)
+    np.testing.assert_array_equal(found.tensors[table], model.tensors[table])
+    assert any("segments 0 and 1" in note for note in found.notes)

@@ -277,3 +277,11 @@ def test_a_vocabulary_that_is_not_the_models_is_refused(tmp_path):
     _refuses(tmp_path / "tf1", r"vocab\.txt.*Special tokens are missing")
     file.unlink()
     assert original_model.read(tmp_path / "tf1").vocabulary is None
+
+
+def test_heads_that_are_guessed_are_told(tmp_path):
+    original_model.write(tiny_models.build("discriminator"), tmp_path)
+    assert original_model.read(tmp_path).notes == ()
+    (tmp_path / "hparams.json").unlink()
+    notes = original_model.read(tmp_path).notes
+    assert any("took 1 attention heads" in note for note in notes)

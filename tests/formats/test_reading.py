@@ -3,6 +3,8 @@
 import pytest
 
 from electra_tf.export import conversion
+from electra_tf.finetuning import portable_trial
+from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from tests.formats import tiny_models
@@ -44,3 +46,22 @@ def test_what_is_no_model_is_refused(tmp_path):
 def test_a_format_that_there_is_not_is_refused(tmp_path):
     with pytest.raises(ValueError, match="tf1, electra_tf.*'onnx'"):
         reading.read(tmp_path, "onnx")
+
+
+def test_the_present_folder_is_a_path(tmp_path, monkeypatch):
+    hugging_face.write(tiny_models.build("discriminator"), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert reading.detect(".") == reading.HUGGING_FACE
+    assert reading.read("./").parts == ("discriminator_predictions", "electra")
+
+
+def test_a_trial_is_named_as_what_it_is(tmp_path):
+    portable_trial.write(tiny_models.build("tagging"), tmp_path)
+    with pytest.raises(portable.FormatError, match="fine-tuned trial"):
+        reading.read(tmp_path)
+
+
+def test_a_model_is_what_its_own_config_says(tmp_path):
+    hugging_face.write(tiny_models.build("discriminator"), tmp_path)
+    (tmp_path / "discriminator").mkdir()
+    assert reading.read(tmp_path).tensors

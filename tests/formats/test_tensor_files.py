@@ -372,7 +372,7 @@ def test_a_compressed_storage_is_not_unpacked(path):
     storages = {"0": bytes(2**20)}
     content = {"a": _rebuild(size=2**18)}
     _write_torch(path, content, storages, zipfile.ZIP_DEFLATED)
-    with pytest.raises(portable.FormatError, match="0 is compressed"):
+    with pytest.raises(portable.FormatError, match="is compressed"):
         tensor_files.read_torch(path)
 
 
@@ -435,3 +435,18 @@ def test_what_was_crafted_here_would_run_elsewhere(path):
 def test_ordered_dicts_are_what_they_were():
     """No test above has left its mark on the class."""
     assert collections.OrderedDict(a=1).get("a") == 1
+
+
+def test_a_number_to_remember_beyond_the_pickle_is_refused(path):
+    # Python would make room for as many as the number says.
+    data = b"\x80\x02}r" + (150_000_000).to_bytes(4, "little") + b"."
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", data)
+    with pytest.raises(portable.FormatError, match="remembers number"):
+        tensor_files.read_torch(path)
+
+
+def test_a_large_byte_order_is_not_read(path):
+    _write_torch(path, {"a": _rebuild()}, byteorder="l" * 1000)
+    with pytest.raises(portable.FormatError, match="byteorder is too large"):
+        tensor_files.read_torch(path)

@@ -222,3 +222,40 @@ def test_accents_without_lower_casing_make_no_difference():
     assert not are_alike(build(), None)
     tokens = VOCABULARY.tokens
     assert not are_alike(build(), vocabulary_lib.Vocabulary(tokens[:-1]))
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"tokenizer_class": "BertJapaneseTokenizer"},
+        {"word_tokenizer_type": "mecab"},
+        {"subword_tokenizer_type": "character"},
+        {"do_basic_tokenize": False},
+        {"never_split": ["[ENT]"]},
+    ],
+)
+def test_a_tokenizer_that_splits_words_otherwise_is_refused(folder, stated):
+    (folder / "tokenizer.json").unlink()
+    _change(folder, "tokenizer_config.json", **stated)
+    with pytest.raises(portable.FormatError, match=next(iter(stated))):
+        _load(folder)
+
+
+def test_added_tokens_of_the_old_form_keep_their_rows(folder, caplog):
+    (folder / "tokenizer.json").unlink()
+    size = VOCABULARY.size
+    added = {"covid": size + 1, "[ENT]": size, "[PAD]": VOCABULARY.pad_id}
+    (folder / "added_tokens.json").write_text(json.dumps(added))
+    vocabulary = _load(folder, size + 2)
+    assert vocabulary.tokens[size:] == ("[ENT]", "covid")
+    assert "2 added tokens" in caplog.text
+    (folder / "added_tokens.json").write_text(json.dumps({"x": size + 7}))
+    with pytest.raises(portable.FormatError, match="where vocab.txt ends"):
+        _load(folder, size + 8)
+
+
+def test_settings_that_say_nothing_are_hugging_faces(folder):
+    (folder / "tokenizer.json").unlink()
+    stated = {"do_lower_case": True, "strip_accents": None}
+    (folder / "tokenizer_config.json").write_text(json.dumps(stated))
+    assert _load(folder).settings.strip_accents

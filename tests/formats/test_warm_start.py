@@ -8,8 +8,10 @@ import pytest
 
 from electra_tf.export import conversion
 from electra_tf.formats import assembly
+from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
+from electra_tf.formats import tokenizer_files
 from electra_tf.formats import warm_start
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import tiny_models
@@ -235,3 +237,24 @@ def test_a_damaged_model_changes_nothing(tmp_path):
 def test_no_model_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="absent"):
         warm_start.warm_start(tmp_path / "absent", _target())
+
+
+def test_rows_that_no_token_belongs_to_need_no_place(tmp_path):
+    size = tiny_models.VOCABULARY.size
+    sizes = dataclasses.replace(tiny_models.ENCODER, vocab_size=size + 3)
+    source = tmp_path / "source"
+    source.mkdir()
+    model = tiny_models.build(
+        "discriminator",
+        encoder=sizes,
+        vocabulary=tokenizer_files.fit_rows(
+            tiny_models.VOCABULARY, sizes, source
+        ),
+    )
+    hugging_face.write(model, source)
+    target = _target("discriminator")
+    warm_start.warm_start(source, target)
+    table = "electra/embeddings/word_embeddings"
+    np.testing.assert_array_equal(
+        target.variables[table].numpy(), model.tensors[table][:size]
+    )

@@ -11,6 +11,7 @@ import http.server
 import importlib.resources
 import ipaddress
 import json
+import re
 import socket
 import traceback
 from collections.abc import Callable
@@ -44,6 +45,10 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
     "Cache-Control": "no-store",
 }
+# Headers that would leave open which one holds.
+_SINGLE = ("Host", "Origin", "Content-Length")
+# Longer numbers than any body, and shorter ones than `int` refuses.
+_LENGTH = re.compile("[0-9]{1,18}")
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -109,7 +114,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     timeout = _TIMEOUT_SECONDS
 
     def do_GET(self) -> None:
-        self._respond(self._get)
+        self._respond(self._get_without_body)
 
     do_HEAD = do_GET
 
@@ -124,6 +129,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _respond(self, answer: Callable[[], tuple[bytes, str]]) -> None:
         try:
+            self._check_headers()
             self._check_origin()
             body, kind = answer()
             self._send(http.HTTPStatus.OK, body, kind)
@@ -132,6 +138,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             body = _to_json({"error": str(error)})
             self._send(error.status, body, _JSON, error.headers)
+
+    def _get_without_body(self) -> tuple[bytes, str]:
+        found = self._get()
+        has_length = self.headers.get("Content-Length", "0") != "0"
+        if has_length or "Transfer-Encoding" in self.headers:
+            # Left unread, it would be taken for the next request.
+            raise _bad_request(f"{self.command} takes no body.")
+        return found
 
     def _get(self) -> tuple[bytes, str]:
         path = self.path.partition("?")[0]
@@ -172,6 +186,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         model = self.server.model
         return {"/api/score": model.score, "/api/fill": model.fill}
 
+    def _check_headers(self) -> None:
+        """Refuses what others might read differently."""
+        if self.headers.defects:
+            raise _bad_request("A line among the headers is none.")
+        for name in _SINGLE:
+            if len(self.headers.get_all(name, ())) > 1:
+                raise _bad_request(f"{name} is there more than once.")
+
     def _check_origin(self) -> None:
         """Refuses what was not meant for this server."""
         host = self.headers.get("Host", "")
@@ -197,8 +219,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise _RequestError(
                 http.HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing."
             )
-        if not (length.isascii() and length.isdigit()):
-            raise _bad_request("Content-Length is no number.")
+        if not _LENGTH.fullmatch(length):
+            raise _bad_request("Content-Length is no number of bytes.")
         if int(length) > MAX_BYTES:
             self._discard(int(length))
             raise _RequestError(

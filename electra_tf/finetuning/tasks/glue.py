@@ -252,3 +252,11 @@ TASKS: Mapping[str, GlueTask] = {
     )
 }
 """Name in the catalog to task."""
+
+
+def has_pairs(name: str) -> bool:
+    """Whether the texts of a task come in pairs; False for tasks elsewhere."""
+    if name not in TASKS:
+        return False
+    splits = TASKS[name].splits.values()
+    return all(split.columns.pair is not None for split in splits)

@@ -232,6 +232,18 @@ def test_other_methods_are_not_allowed(server, method, path, allowed):
             "Content-Type: application/json\r\nContent-Length: 9\r\n",
             400,
         ),
+        (
+            "POST /api/score HTTP/1.1\r\nHost: {host}\r\n"
+            "Content-Length: " + "9" * 5000 + "\r\n",
+            400,
+        ),
+        (
+            "POST /api/score HTTP/1.1\r\nHost: {host}\r\n"
+            "Content-Length: 2\r\nContent-Length: 9\r\n",
+            400,
+        ),
+        ("GET / HTTP/1.1\r\nHost: {host}\r\nHost: {host}\r\n", 400),
+        ("GET / HTTP/1.1\r\nHost: {host}\r\nContent-Length : 9\r\n", 400),
         ("GET / HTTP/1.1\r\n", 421),
         ("GET / HTTP/9.9\r\n", 505),
         ("BREW / HTTP/1.1\r\nHost: {host}\r\n", 501),
@@ -249,6 +261,30 @@ def test_broken_requests_are_answered_in_order(server, request_lines, status):
     else:
         assert first_line.split()[1] == str(status).encode(), first_line
         assert b"Content-Security-Policy" in answer
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("header", "body"),
+    [
+        ("Content-Length: {length}", "{inner}"),
+        ("Transfer-Encoding: chunked", "{length:x}\r\n{inner}\r\n0\r\n\r\n"),
+    ],
+)
+def test_a_body_is_never_taken_for_a_request(server, method, header, body):
+    host = f"127.0.0.1:{server.server_address[1]}"
+    inner = f"GET /api/model HTTP/1.1\r\nHost: {host}\r\n\r\n"
+    request = (
+        f"{method} / HTTP/1.1\r\nHost: {host}\r\n{header}\r\n\r\n{body}"
+    ).format(inner=inner, length=len(inner))
+    answer = _send_raw(server, request.encode())
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert b"Connection: close" in answer
+
+
+def test_a_body_of_no_bytes_is_none(server):
+    assert _ask(server, "GET", "/", b"", {"Content-Length": "0"})[0] == 200
 
 
 @pytest.mark.parametrize(
