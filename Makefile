@@ -8,6 +8,8 @@ PROCESSES ?= 2
 # The reference folder that `make golden` checks; any of the same layout.
 GOLDEN ?= tests/golden/reference
 GOLDEN_OPTIMIZER ?= tests/golden/optimizer
+# Each takes up to 9 GB in the end.
+TEST_PROCESSES ?= 2
 BENCH_CONFIG ?= configs/pretrain/electra_small.py
 
 # What `make finetune` learns: a task of the catalog, from the folder DATA.
@@ -88,7 +90,8 @@ $(TOPICS)/train.csv: | $(VENV)/.installed
 	$(RUN) data/doc_topics/prepare.py --output_dir=$(TOPICS)
 
 test: setup
-	$(RUN) -m pytest -m "not slow"
+	$(RUN) -m pytest -m "not slow" --numprocesses=$(TEST_PROCESSES) \
+	  --dist=loadfile
 
 test-slow: setup
 	$(RUN) -m pytest -m slow

@@ -2,9 +2,13 @@ r"""Exports a trained model as a SavedModel that takes raw text.
 
     python scripts/export_saved_model.py --model_dir=runs/tiny \\
         --export_dir=runs/tiny/export
+    python scripts/export_saved_model.py --model_dir=runs/tiny \\
+        --serving_dir=serving --model_name=electra
 
-The model is that of a pre-training run or of a fine-tuned trial. README.md in
-the export documents its signatures, which depend on what it was trained for.
+The second writes the next version into a folder that TensorFlow Serving
+serves (docs/serving.md). The model is that of a pre-training run or of a
+fine-tuned trial. README.md in the export documents its signatures, which
+depend on what it was trained for.
 """
 
 import pathlib
@@ -23,7 +27,21 @@ _MODEL_DIR = flags.DEFINE_string(
     required=True,
 )
 _EXPORT_DIR = flags.DEFINE_string(
-    "export_dir", None, "Folder to create; must not exist.", required=True
+    "export_dir", None, "Folder to create; must not exist."
+)
+_SERVING_DIR = flags.DEFINE_string(
+    "serving_dir",
+    None,
+    "In its place: folder of TensorFlow Serving, which gets a new version.",
+)
+_MODEL_NAME = flags.DEFINE_string(
+    "model_name", None, "In --serving_dir, what clients ask for."
+)
+_SERVER_DIR = flags.DEFINE_string(
+    "server_dir",
+    None,
+    "Absolute path of --serving_dir as the server sees it. Default: /models, "
+    "as in its container image.",
 )
 _TASK = flags.DEFINE_string(
     "task", "", "Of a trial with several tasks, the one to export."
@@ -43,6 +61,19 @@ _PRECISION = flags.DEFINE_enum(
     config.PRECISIONS,
     "Of the products, whatever the run trained with.",
 )
+_WEIGHTS = flags.DEFINE_enum(
+    "weights",
+    "float32",
+    ["float32", "bfloat16", "int8"],
+    "How kernels and tables are stored.",
+)
+_DEVICE = flags.DEFINE_enum(
+    "device",
+    "cpu",
+    ["cpu", "any"],
+    "cpu: it runs on the CPU and is fast there. any: it also takes an "
+    "accelerator, and computes a batch at once.",
+)
 _MAX_LENGTH = flags.DEFINE_integer(
     "max_length",
     0,
@@ -60,20 +91,32 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import finetuned_model
     from electra_tf.export import saved_model
+    from electra_tf.export import serving_folder
 
     options = saved_model.ExportOptions(
         _CHECKPOINT.value,
         _USE_AVERAGE.value,
         _PRECISION.value,
         _MAX_LENGTH.value,
+        _WEIGHTS.value,
+        _DEVICE.value,
     )
-    folders = pathlib.Path(_MODEL_DIR.value), pathlib.Path(_EXPORT_DIR.value)
-    exported = finetuned_model.export(*folders, options, _TASK.value)
+    export_dir, served = serving_folder.choose_target(
+        _EXPORT_DIR.value,
+        _SERVING_DIR.value,
+        _MODEL_NAME.value,
+        _SERVER_DIR.value,
+    )
+    exported = finetuned_model.export(
+        pathlib.Path(_MODEL_DIR.value), export_dir, options, _TASK.value
+    )
     print(
         f"Exported {exported.checkpoint} to {exported.folder}. A fresh process "
         "gives the same answers, largest difference "
         f"{exported.largest_difference:.1e}."
     )
+    if served is not None:
+        print(*served.write_settings(), sep="\n")
 
 
 if __name__ == "__main__":

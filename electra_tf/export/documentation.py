@@ -128,7 +128,10 @@ length, with `input_mask` 0.
 - Offsets count bytes of the UTF-8 input, so slice the encoded text. All pieces
   of a word carry the offsets of the whole word.
 - A text without words is answered for [CLS] and [SEP] alone.
-{notes}- Products run in {precision}; weights and outputs are float32.
+{notes}- Products run in {precision}, outputs are float32; kernels and tables
+  are stored as {stored_weights}.
+- Made for the device: {device}. With `cpu` it runs on the CPU wherever it is
+  loaded; export it with `--device=any` for an accelerator.
 """
 
 _EXTRA = """\
@@ -137,6 +140,7 @@ _EXTRA = """\
 `assets.extra/` holds the vocabulary (vocab.txt), the tokenizer's settings
 (tokenizer_config.json), the configuration of the run (config.json) and where
 the weights come from (export.json). The model itself needs none of them.
+`tf_serving_warmup_requests` is what TensorFlow Serving asks before it serves.
 """
 
 

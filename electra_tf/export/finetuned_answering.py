@@ -7,12 +7,19 @@ from electra_tf.export import finetuned_module
 from electra_tf.export import finetuned_offsets
 from electra_tf.export import finetuned_spans
 from electra_tf.export import finetuned_windows
+from electra_tf.export import row_groups
 from electra_tf.export import signature_module
 from electra_tf.export import signatures
 from electra_tf.text import tokenizer as tokenizer_lib
 
-# Windows that the model sees together: bounds the memory of long contexts.
-_MAX_WINDOWS = 32
+# What is read of each window: fields of `Spans`, and the null odds.
+_PART_DTYPES = {
+    "firsts": tf.int64,
+    "lasts": tf.int64,
+    "scores": tf.float32,
+    "is_found": tf.bool,
+    "odds": tf.float32,
+}
 
 Tensors = dict[str, tf.Tensor]
 
@@ -139,43 +146,28 @@ class AnsweringModule(finetuned_module.FinetunedModule):
     def _read_windows(
         self, windows: finetuned_windows.Windows
     ) -> tuple[finetuned_spans.Spans, tf.Tensor]:
-        """Best spans and null odds of all windows, a few at a time."""
-        count = tf.shape(windows.rows.input_ids)[0]
-        num_parts = tf.maximum(1, -(-count // _MAX_WINDOWS))
-        dtypes = (tf.int64, tf.int64, tf.float32, tf.bool, tf.float32)
-        arrays = tuple(
-            tf.TensorArray(dtype, num_parts, infer_shape=False,
-                           element_shape=[None])
-            for dtype in dtypes
-        )  # fmt: skip
-
-        def read(
-            number: tf.Tensor, arrays: tuple[tf.TensorArray, ...]
-        ) -> tuple[tf.Tensor, tuple[tf.TensorArray, ...]]:
-            begin = number * _MAX_WINDOWS
-            end = tf.minimum(begin + _MAX_WINDOWS, count)
-            found = self._read_part(windows, tf.range(begin, end))
-            return number + 1, tuple(
-                array.write(number, values)
-                for array, values in zip(arrays, found, strict=True)
-            )
-
-        _, arrays = tf.while_loop(
-            lambda number, _: number < num_parts,
-            read,
-            (tf.constant(0), arrays),
-            parallel_iterations=1,
+        """Best spans and null odds of all windows, in groups."""
+        rows = windows.rows
+        read = self.read_in_groups(
+            lambda group: self._read_part(windows, group),
+            row_groups.count_columns(rows.input_mask),
+            tf.shape(rows.input_ids)[1],
+            {
+                name: row_groups.Output(dtype)
+                for name, dtype in _PART_DTYPES.items()
+            },
         )
-        *spans, odds = (array.concat() for array in arrays)
-        return finetuned_spans.Spans(*spans), odds
+        odds = read.pop("odds")
+        return finetuned_spans.Spans(**read), odds
 
     def _read_part(
-        self, windows: finetuned_windows.Windows, chosen: tf.Tensor
-    ) -> tuple[tf.Tensor, ...]:
+        self, windows: finetuned_windows.Windows, group: row_groups.Rows
+    ) -> Tensors:
         """Fields of `Spans`, and null odds, of some windows."""
-        rows = (tf.gather(tensor, chosen) for tensor in windows.rows[:3])
-        outputs = self.predict(*rows)
-        own = windows.extents.pick(chosen)
+        outputs = self.predict(*map(group.cut, windows.rows[:3]))
+        own = windows.extents
+        if group.chosen is not None:
+            own = own.pick(group.chosen)
         candidates = finetuned_spans.list_candidates(
             outputs, own.shifts, self._settings.n_best_size
         )
@@ -186,7 +178,8 @@ class AnsweringModule(finetuned_module.FinetunedModule):
             self._settings.max_answer_length,
             may_start,
         )
-        return *spans, finetuned_spans.compute_null_odds(outputs)
+        odds = finetuned_spans.compute_null_odds(outputs)
+        return spans._asdict() | {"odds": odds}
 
 
 def _to_positions(places: tf.Tensor, spans: finetuned_spans.Spans) -> tf.Tensor:

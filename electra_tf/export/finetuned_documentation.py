@@ -137,7 +137,10 @@ length, with `input_mask` 0.
   answer beyond rounding.
 {notes}- Rows of ids longer than {num_positions} are an error. Training saw rows
   of {trained_length} tokens at most.
-- Products run in {precision}; weights and outputs are float32.
+- Products run in {precision}, outputs are float32; kernels and tables are
+  stored as {stored_weights}.
+- Made for the device: {device}. With `cpu` it runs on the CPU wherever it is
+  loaded; export it with `--device=any` for an accelerator.
 """
 _EXTRA = """\
 ## Files
@@ -145,7 +148,8 @@ _EXTRA = """\
 `assets.extra/` holds the vocabulary (vocab.txt), the tokenizer's settings
 (tokenizer_config.json), the configuration of the fine-tuning (config.json),
 and labels, scores and where the weights come from (export.json). The model
-itself needs none of them.
+itself needs none of them. `tf_serving_warmup_requests` is what TensorFlow
+Serving asks before it serves.
 """
 
 

@@ -90,7 +90,8 @@ def export_trial(
             folder, task, options.checkpoint, options.precision,
             options.max_length,
         )  # fmt: skip
-    facts = _collect_facts(folder, trained, options.precision)
+    trained.module.store_weights_as(options.weights)
+    facts = _collect_facts(folder, trained, options)
     content = json.dumps(dataclasses.asdict(trained.description), indent=2)
     difference = saved_model.write(
         trained.module,
@@ -104,7 +105,9 @@ def export_trial(
 
 
 def _collect_facts(
-    folder: pathlib.Path, trained: trained_trial.TrainedTask, precision: str
+    folder: pathlib.Path,
+    trained: trained_trial.TrainedTask,
+    options: saved_model.ExportOptions,
 ) -> dict[str, Any]:
     """What export.json holds."""
     module, task, path = trained.module, trained.task, trained.checkpoint
@@ -120,7 +123,9 @@ def _collect_facts(
         "step": checkpoints.step_of(path),
         "seed": trained.description.settings.training.seed,
         "source": trained.description.source,
-        "precision": precision,
+        "precision": options.precision,
+        "stored_weights": options.weights,
+        "device": options.device,
         "max_length": module.max_length,
         "num_positions": module.num_positions,
         "trained_length": trained.row_length,

@@ -2,10 +2,13 @@
 
 import abc
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from electra_tf.export import finetuned_rows
+from electra_tf.export import row_groups
 from electra_tf.export import signature_module
 from electra_tf.export import signatures
 from electra_tf.modeling import encoder as encoder_lib
@@ -60,6 +63,11 @@ class FinetunedModule(signature_module.SignatureModule):
         )
         self._layers = layers
 
+    @property
+    def layers(self) -> tuple[Any, ...]:
+        """Encoder and head."""
+        return self._layers.encoder, self._layers.head
+
     def answer(self, signature: str, **inputs: tf.Tensor) -> Tensors:
         """What a signature answers; see `SignatureModule.answer`."""
         if signature.endswith("_text"):
@@ -77,8 +85,38 @@ class FinetunedModule(signature_module.SignatureModule):
     def answer_ids(self, **inputs: tf.Tensor) -> Tensors:
         """The answers to rows of ids, which are checked."""
 
+    def predict_in_groups(
+        self,
+        outputs: Mapping[str, row_groups.Output],
+        *rows: tf.Tensor,
+        **features: tf.Tensor,
+    ) -> Tensors:
+        """What the head says of rows, those of like length together.
+
+        Args:
+            outputs: that are wanted of the head, without an axis of tokens.
+            *rows: as for `predict`.
+            **features: positions in the row, `[B, W]` int32.
+        """
+        lengths = row_groups.count_columns(rows[1])
+        for positions in features.values():
+            # A position may be asked for that has no token.
+            last = tf.reduce_max(tf.pad(positions, [[0, 0], [0, 1]]), 1)
+            lengths = tf.maximum(lengths, last + 1)
+
+        def read_group(group: row_groups.Rows) -> Tensors:
+            said = self.predict(
+                *map(group.cut, rows),
+                **{name: group.pick(v) for name, v in features.items()},
+            )
+            return {name: said[name] for name in outputs}
+
+        return self.read_in_groups(
+            read_group, lengths, tf.shape(rows[0])[1], outputs
+        )
+
     def predict(self, *rows: tf.Tensor, **features: tf.Tensor) -> Tensors:
-        """What the head says of rows.
+        """What the head says of rows, all at once.
 
         Args:
             *rows: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32.
@@ -132,14 +170,22 @@ class SentenceModule(FinetunedModule):
         rows = finetuned_rows.pack_texts(
             self.tokenizer, texts, pairs, self.max_length
         )
-        return self.read(self.predict(*rows[:3])) | {
+        return self._read_rows(*rows[:3]) | {
             "num_tokens": rows.num_tokens,
             "num_truncated": rows.num_truncated,
         }
 
     def answer_ids(self, **inputs: tf.Tensor) -> Tensors:
         """The answers for rows of ids."""
-        return self.read(self.predict(*self.check_ids(**inputs)))
+        return self._read_rows(*self.check_ids(**inputs))
+
+    def _read_rows(self, *rows: tf.Tensor) -> Tensors:
+        return self.read(self.predict_in_groups(self.head_outputs, *rows))
+
+    @property
+    @abc.abstractmethod
+    def head_outputs(self) -> dict[str, row_groups.Output]:
+        """What `read` needs of the head."""
 
     @abc.abstractmethod
     def read(self, outputs: Tensors) -> Tensors:
@@ -167,6 +213,12 @@ class ClassificationModule(SentenceModule):
     ) -> None:
         super().__init__(layers, tokenizer, max_length, has_pairs)
         self._labels = tf.constant(labels)
+
+    @property
+    def head_outputs(self) -> dict[str, row_groups.Output]:
+        """Logits."""
+        shape = (None, *self._labels.shape)
+        return {"logits": row_groups.Output(tf.float32, shape)}
 
     def read(self, outputs: Tensors) -> Tensors:
         """Labels with probabilities."""
@@ -204,6 +256,11 @@ class RegressionModule(SentenceModule):
         super().__init__(layers, tokenizer, max_length, has_pairs)
         self.min_value = min_value
         self.max_value = max_value
+
+    @property
+    def head_outputs(self) -> dict[str, row_groups.Output]:
+        """A number."""
+        return {"prediction": row_groups.Output(tf.float32)}
 
     def read(self, outputs: Tensors) -> Tensors:
         """Scores in the task's own range."""

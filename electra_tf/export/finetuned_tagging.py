@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from electra_tf.export import finetuned_module
 from electra_tf.export import finetuned_words
+from electra_tf.export import row_groups
 from electra_tf.text import tokenizer as tokenizer_lib
 
 _OUTSIDE = "O"
@@ -49,10 +50,7 @@ class TaggingModule(finetuned_module.FinetunedModule):
         """Words with tags, for `texts`."""
         split = finetuned_words.split_at_blanks(inputs["texts"])
         rows, positions = self._builder.build(split.words)
-        outputs = self._read(
-            self.predict(*rows[:3], word_positions=positions)["logits"],
-            positions,
-        )
+        outputs = self._read(positions, *rows[:3])
         num_words = tf.cast(split.words.row_lengths(), tf.int32)
         is_unseen = tf.sequence_mask(num_words, tf.shape(positions)[1])
         is_unseen &= positions == 0
@@ -90,11 +88,16 @@ class TaggingModule(finetuned_module.FinetunedModule):
         ]
         with tf.control_dependencies(checks):
             positions = tf.identity(positions)
-        logits = self.predict(ids, mask, segments, word_positions=positions)
-        return self._read(logits["logits"], positions)
+        return self._read(positions, ids, mask, segments)
 
-    def _read(self, logits: tf.Tensor, positions: tf.Tensor) -> Tensors:
+    def _read(self, positions: tf.Tensor, *rows: tf.Tensor) -> Tensors:
         """Tags of the words that are looked at."""
+        shape = (None, None, *self._labels.shape)
+        logits = self.predict_in_groups(
+            {"logits": row_groups.Output(tf.float32, shape)},
+            *rows,
+            word_positions=positions,
+        )["logits"]
         is_seen = positions > 0
         best = tf.argmax(logits, axis=2, output_type=tf.int32)
         probabilities = tf.reduce_max(tf.nn.softmax(logits), 2)

@@ -2,7 +2,7 @@
 
     export_dir/
         saved_model.pb, variables/     what TensorFlow loads
-        assets.extra/                  vocabulary, config, origin
+        assets.extra/                  vocabulary, config, origin, warm-up
         README.md, signatures.json     the public format (`signatures`)
 
 The folder appears complete and checked, or not at all: it is written under
@@ -22,17 +22,22 @@ from absl import logging
 import electra_tf
 from electra_tf import config
 from electra_tf.export import documentation
+from electra_tf.export import row_groups
 from electra_tf.export import self_check
 from electra_tf.export import serving_module
 from electra_tf.export import signature_module
+from electra_tf.export import stored_weights
 from electra_tf.export import tower_answers
 from electra_tf.export import trained_run
+from electra_tf.export import warm_up
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.records import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
+
+DEVICES = ("cpu", "any")
 
 # Servers ignore this folder of a SavedModel.
 EXTRA_FOLDER = "assets.extra"
@@ -46,19 +51,32 @@ class ExportOptions:
         checkpoint: `latest`, `best` (lowest held-out loss), or the path of a
             checkpoint's folder.
         use_average: take the moving average of the weights.
-        precision: of the products; one of `config.PRECISIONS`. Weights and
-            outputs are float32 whatever the run trained with.
+        precision: of the products; one of `config.PRECISIONS`, whatever the
+            run trained with. Outputs are float32.
         max_length: tokens at which texts are cut, with [CLS] and [SEP]; 0 is
             the model's number of positions.
+        weights: how kernels and tables are stored, one of
+            `stored_weights.FORMATS`.
+        device: `cpu` makes an export that runs on the CPU and is fast there,
+            rows in groups of like length (`row_groups`); `any` one that
+            computes a batch at once, on whatever device there is.
     """
 
     checkpoint: str = "latest"
     use_average: bool = False
     precision: str = "float32"
     max_length: int = 0
+    weights: str = "float32"
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` for an unknown precision."""
+        """Raises `ValueError` for what is unknown."""
+        if self.device not in DEVICES:
+            raise ValueError(
+                f"`device` must be one of {', '.join(DEVICES)}. Received: "
+                f"{self.device!r}."
+            )
+        stored_weights.require_format(self.weights)
         if self.precision not in config.PRECISIONS:
             raise ValueError(
                 "`precision` must be one of "
@@ -160,12 +178,15 @@ def save(
     module = serving_module.ServingModule(
         answers, tokenizer_lib.Tokenizer(vocabulary), options.max_length
     )
+    module.store_weights_as(options.weights)
     facts = origin | {
         "objective": settings.objective.name,
         "kind": answers.kind,
         "signatures": list(answers.signature_names),
         "weights": "average" if options.use_average else "model",
         "precision": options.precision,
+        "stored_weights": options.weights,
+        "device": options.device,
         "max_length": module.max_length,
         "num_positions": module.num_positions,
         "trained_length": settings.data.max_seq_length,
@@ -183,8 +204,8 @@ class Companions:
     """What lies beside a model.
 
     Attributes:
-        facts: where it comes from, export.json; `signatures` and `precision`
-            among them.
+        facts: where it comes from, export.json; `signatures`, `precision` and
+            `device` among them.
         config: text of config.json.
         readme: text of README.md.
     """
@@ -219,12 +240,13 @@ def write(
     refuse_existing(export_dir)
     facts = companions.facts
     with atomic.creating_folder(export_dir) as folder:
-        tf.saved_model.save(
-            module, str(folder), signatures=module.trace_signatures()
-        )
+        # What an object has when it is saved is saved with it.
+        module.ungrouped = module.trace_ungrouped()
+        _save_graphs(module, folder, facts["device"])
         extra = folder / EXTRA_FOLDER
         extra.mkdir()
         vocabulary.save(extra)
+        warm_up.write(extra / warm_up.FILE_NAME, module)
         for path, text in {
             extra / "config.json": companions.config,
             extra / "export.json": json.dumps(facts, indent=2) + "\n",
@@ -240,6 +262,28 @@ def write(
         # Another process may have made it while this one was at work.
         refuse_existing(export_dir)
     return difference
+
+
+def _save_graphs(
+    module: signature_module.SignatureModule, folder: pathlib.Path, device: str
+) -> None:
+    if device == "any":
+        module.tokens_per_group = 0
+        tf.saved_model.save(
+            module, str(folder), signatures=module.trace_signatures()
+        )
+        return
+    module.tokens_per_group = row_groups.TOKENS
+    with tf.device("/CPU:0"):
+        functions = module.trace_signatures()
+    policy = tf.saved_model.experimental.VariablePolicy.SAVE_VARIABLE_DEVICES
+    tf.saved_model.save(
+        module,
+        str(folder),
+        signatures=functions,
+        # Groups run on the CPU, and weights must be where they are read.
+        options=tf.saved_model.SaveOptions(experimental_variable_policy=policy),
+    )
 
 
 def _warn_of_early_phase(

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.export import fresh_process
+from electra_tf.export import sample_requests
 from electra_tf.export import signature_module
 from electra_tf.export import signatures
 
@@ -179,47 +180,14 @@ def _build_requests(
         np.array([text.encode() for text in texts], dtype=np.bytes_)
         for texts in (_SHORT_TEXTS, (long_text,), ())
     ]
-    ids = _build_ids(module, batches[0])
     requests: dict[str, dict[str, np.ndarray]] = {}
     for signature in module.signature_names:
-        names = signatures.SIGNATURES[signature].inputs
-        if signature.endswith("_text"):
-            for number, texts in enumerate(batches):
-                # Other texts for the second input, if there is one.
-                requests[f"{number}/{signature}"] = dict(
-                    zip(names, (texts, texts[::-1]), strict=False)
-                )
-        else:
-            requests[f"0/{signature}"] = {name: ids[name] for name in names}
+        takes_text = signature.endswith("_text")
+        for number, texts in enumerate(batches if takes_text else batches[:1]):
+            requests[f"{number}/{signature}"] = sample_requests.build_request(
+                module, signature, texts
+            )
     return requests
-
-
-def _build_ids(
-    module: signature_module.SignatureModule, texts: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Rows of texts, half of each in segment 1."""
-    vocabulary = module.tokenizer.vocabulary
-    pieces = module.tokenizer.tokenize(tf.constant(texts)).to_list()
-    room = module.max_length - 2
-    rows = [
-        [vocabulary.cls_id, *row[:room], vocabulary.sep_id] for row in pieces
-    ]
-    length = max(map(len, rows))
-    places = np.arange(length)
-    lengths = np.array([len(row) for row in rows])[:, np.newaxis]
-    ids = np.full((len(rows), length), vocabulary.pad_id, np.int32)
-    for target, row in zip(ids, rows, strict=True):
-        target[: len(row)] = row
-    is_second = (places >= length // 2) & (module.num_segments > 1)
-    return {
-        "input_ids": ids,
-        "input_mask": (places < lengths).astype(np.int32),
-        "segment_ids": np.tile(is_second, (len(rows), 1)).astype(np.int32),
-        # Every other token, as far as the row goes.
-        "word_positions": np.where(places < lengths - 1, places, 0).astype(
-            np.int32
-        )[:, 1::2],
-    }
 
 
 def _answers_of_fresh_process(

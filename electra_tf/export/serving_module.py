@@ -1,7 +1,10 @@
 """What a pre-trained export computes: text or ids in, a tower's answers out."""
 
+from typing import Any
+
 import tensorflow as tf
 
+from electra_tf.export import row_groups
 from electra_tf.export import signature_module
 from electra_tf.export import signatures
 from electra_tf.export import tower_answers
@@ -44,6 +47,11 @@ class ServingModule(signature_module.SignatureModule):
         """What it offers; the first is what a client gets that names none."""
         return self._answers.signature_names
 
+    @property
+    def layers(self) -> tuple[Any, ...]:
+        """The tower, which may be no layer itself, and its encoder."""
+        return self._answers.tower, self._answers.tower.encoder
+
     def answer(self, signature: str, **inputs: tf.Tensor) -> Tensors:
         """What a signature answers.
 
@@ -63,9 +71,22 @@ class ServingModule(signature_module.SignatureModule):
             arguments = ids, rows["input_mask"], tf.zeros_like(ids)
         else:
             arguments = self.check_ids(**inputs)
-        outputs = rows | getattr(self._answers, family)(*arguments)
+        outputs = rows | self._read(family, arguments)
         documented = signatures.SIGNATURES[signature].outputs
         return {name: outputs[name] for name in documented}
+
+    def _read(self, family: str, rows: tuple[tf.Tensor, ...]) -> Tensors:
+        """The tower's answers of one family."""
+
+        def read_group(group: row_groups.Rows) -> Tensors:
+            return getattr(self._answers, family)(*map(group.cut, rows))
+
+        return self.read_in_groups(
+            read_group,
+            row_groups.count_columns(rows[1]),
+            tf.shape(rows[0])[1],
+            self._answers.describe_outputs(family),
+        )
 
     def _tokenize(self, texts: tf.Tensor) -> Tensors:
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts)
@@ -73,23 +94,27 @@ class ServingModule(signature_module.SignatureModule):
         num_pieces = tf.cast(ids.row_lengths(), tf.int32)
         num_kept = tf.minimum(num_pieces, self.max_length - _NUM_SPECIAL_TOKENS)
         num_tokens = num_kept + _NUM_SPECIAL_TOKENS
-        first, last = vocabulary.cls_id, vocabulary.sep_id
-        input_ids = self._frame(ids, first, last, vocabulary.pad_id)
-        length = tf.shape(input_ids)[1]
+        # Laid out by hand: ragged operations would be most of the graph.
+        columns = tf.range(tf.reduce_max(tf.pad(num_tokens, [[0, 1]])))
+        num_kept_column = num_kept[:, tf.newaxis]
+        is_piece = (columns > 0) & (columns <= num_kept_column)
+        first = tf.cast(ids.row_starts(), tf.int32)[:, tf.newaxis]
+        source = tf.where(is_piece, first + columns - 1, 0)
+
+        def lay_out(pieces: tf.RaggedTensor, others: Any) -> tf.Tensor:
+            # A place to read where there is no piece at all.
+            values = tf.pad(pieces.values, [[0, 1]])
+            return tf.where(is_piece, tf.gather(values, source), others)
+
+        is_last = columns == num_kept_column + 1
+        others = tf.where(is_last, vocabulary.sep_id, vocabulary.pad_id)
+        others = tf.where(columns == 0, vocabulary.cls_id, others)
+        is_token = columns < num_tokens[:, tf.newaxis]
         return {
-            "input_ids": input_ids,
-            "input_mask": tf.sequence_mask(num_tokens, length, tf.int32),
-            "word_starts": self._frame(starts, _NO_WORD, _NO_WORD, _NO_WORD),
-            "word_ends": self._frame(ends, _NO_WORD, _NO_WORD, _NO_WORD),
+            "input_ids": lay_out(ids, others),
+            "input_mask": tf.cast(is_token, tf.int32),
+            "word_starts": lay_out(starts, _NO_WORD),
+            "word_ends": lay_out(ends, _NO_WORD),
             "num_tokens": num_tokens,
             "num_truncated": num_pieces - num_kept,
         }
-
-    def _frame(
-        self, pieces: tf.RaggedTensor, first: int, last: int, padding: int
-    ) -> tf.Tensor:
-        pieces = pieces[:, : self.max_length - _NUM_SPECIAL_TOKENS]
-        ones = tf.ones([pieces.nrows(), 1], tf.int32)
-        return tf.concat([ones * first, pieces, ones * last], 1).to_tensor(
-            padding
-        )

@@ -9,11 +9,14 @@ suffice to load it.
 import abc
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from electra_tf.export import row_groups
 from electra_tf.export import signatures
+from electra_tf.export import stored_weights
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 
@@ -25,6 +28,11 @@ class SignatureModule(tf.Module, abc.ABC):
 
     `answer` runs operation by operation when called directly;
     `trace_signatures` makes the graphs that are exported.
+
+    Attributes:
+        tokens_per_group: in a graph, rows go through the model in groups of
+            about as many tokens, on the CPU (`row_groups`); 0, the default,
+            is for all rows at once, anywhere.
 
     Args:
         encoder: its sizes say which ids there are.
@@ -59,12 +67,38 @@ class SignatureModule(tf.Module, abc.ABC):
             )
         self.max_length = max_length or self.num_positions
         self.tokenizer = tokenizer
+        self.tokens_per_group = 0
         self.model_variables = [variable.value for variable in variables]
 
     @property
     @abc.abstractmethod
     def signature_names(self) -> tuple[str, ...]:
         """What it offers; the first is what a client gets that names none."""
+
+    @property
+    @abc.abstractmethod
+    def layers(self) -> tuple[Any, ...]:
+        """Keras layers that hold all weights, themselves or in others."""
+
+    def store_weights_as(self, weights: str) -> None:
+        """Gives the weights the form of an export, for inference alone.
+
+        Args:
+            weights: one of `stored_weights.FORMATS`.
+
+        Raises:
+            ValueError: for an unknown format.
+        """
+        replaced = stored_weights.replace(self.layers, weights)
+        self.model_variables = [
+            stored
+            for variable in self.model_variables
+            for stored in (
+                replaced[id(variable)].variables
+                if id(variable) in replaced
+                else [variable]
+            )
+        ]
 
     @abc.abstractmethod
     def answer(self, signature: str, **inputs: tf.Tensor) -> Tensors:
@@ -84,21 +118,57 @@ class SignatureModule(tf.Module, abc.ABC):
         Every function takes and returns exactly the documented names. A
         client that names none gets the first.
         """
-        functions = {}
-        for name in self.signature_names:
-            inputs = signatures.SIGNATURES[name].inputs
-            function = tf.function(self._as_function(name), autograph=False)
-            functions[name] = function.get_concrete_function(
-                **{tensor: _tensor_spec(tensor) for tensor in inputs}
-            )
+        functions = {name: self._trace(name) for name in self.signature_names}
         default = functions[self.signature_names[0]]
         return {"serving_default": default} | functions
+
+    def trace_ungrouped(self) -> dict[str, Any]:
+        """The signatures of ids once more, all rows of a batch at once.
+
+        Other runtimes lack what groups of rows need, so conversions start
+        from these (`frozen_signature`). No signature offers them.
+        """
+        tokens, self.tokens_per_group = self.tokens_per_group, 0
+        try:
+            return {
+                name: self._trace(name)
+                for name in self.signature_names
+                if name.endswith("_ids")
+            }
+        finally:
+            self.tokens_per_group = tokens
+
+    def _trace(self, signature: str) -> Any:
+        inputs = signatures.SIGNATURES[signature].inputs
+        function = tf.function(self._as_function(signature), autograph=False)
+        return function.get_concrete_function(
+            **{name: _tensor_spec(name) for name in inputs}
+        )
 
     def _as_function(self, signature: str) -> Callable[..., Tensors]:
         def answer(**inputs: tf.Tensor) -> Tensors:
             return self.answer(signature, **inputs)
 
         return answer
+
+    def read_in_groups(
+        self,
+        read_group: Callable[[row_groups.Rows], Tensors],
+        lengths: tf.Tensor,
+        num_columns: tf.Tensor,
+        outputs: Mapping[str, row_groups.Output],
+    ) -> Tensors:
+        """Answers of rows, in a graph those of like length together.
+
+        Args:
+            read_group, lengths, num_columns, outputs: as `row_groups.read`
+                takes them.
+        """
+        if self.tokens_per_group == 0 or tf.executing_eagerly():
+            return read_group(row_groups.Rows())
+        return row_groups.read(
+            read_group, lengths, num_columns, outputs, self.tokens_per_group
+        )
 
     def check_ids(
         self,

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 # The logit where there is no token; its sigmoid is exactly zero in float32.
 PADDING_LOGIT = -10000.0
+# What stands where there is no token, for outputs where that is not 0.
+PADDING = {"replaced_logits": PADDING_LOGIT}
 # Predictions for every token, fewer where the vocabulary is smaller.
 NUM_PREDICTIONS = 5
 # The score of an answer where there is none.

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from electra_tf.export import row_groups
 from electra_tf.export import signatures
 from electra_tf.inputs import masking
 from electra_tf.modeling import copying
@@ -43,6 +44,25 @@ class TowerAnswers:
 
     def __init__(self, tower: Any) -> None:
         self.tower = tower
+
+    def describe_outputs(self, family: str) -> dict[str, row_groups.Output]:
+        """What is known of the outputs of a family before they are computed.
+
+        Args:
+            family: name of one of the methods.
+        """
+        sizes = {"D": self.tower.encoder.hidden_size}
+        outputs = {}
+        for name in signatures.SIGNATURES[f"{family}_ids"].outputs:
+            meaning = signatures.TENSORS[name]
+            axes = meaning.shape.strip("[]").split(", ")
+            outputs[name] = row_groups.Output(
+                tf.as_dtype(meaning.dtype),
+                tuple(sizes.get(axis) for axis in axes),
+                axes[1:2] == ["S"],
+                signatures.PADDING.get(name, 0),
+            )
+        return outputs
 
     def features(
         self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
@@ -140,9 +160,8 @@ class MaskedLanguageModel(TowerAnswers):
         """The most probable tokens at every position."""
         encoder, head = self.tower.encoder, self.tower.head
         output = encoder(input_ids, input_mask, segments)
-        logits = head(
-            output.sequence_output, encoder.embeddings.word_embeddings
-        )
+        table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
+        logits = head(output.sequence_output, table)
         count = min(signatures.NUM_PREDICTIONS, self.tower.vocab_size)
         best = tf.math.top_k(tf.nn.softmax(logits), count)
         is_token = (input_mask > 0)[:, :, tf.newaxis]

@@ -60,7 +60,7 @@ class CopyingMaskedLM(keras.layers.Layer):
         """Scores vocabulary and copying for `[B, S]` tokens."""
         output = self.encoder(input_ids, input_mask, segment_ids, dropout_seed)
         hidden = output.sequence_output
-        table = self.encoder.embeddings.word_embeddings
+        table = tf.convert_to_tensor(self.encoder.embeddings.word_embeddings)
         return CopyingOutput(
             self.head(hidden, table), self.copy_head(hidden), output
         )

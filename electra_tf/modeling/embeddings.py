@@ -88,7 +88,7 @@ class Embeddings(keras.layers.Layer):
     ) -> tf.Tensor:
         """Embeds `[B, S]` ids as `[B, S, E]`."""
         length = input_ids.shape[1] or tf.shape(input_ids)[1]
-        words = tf.gather(tf.convert_to_tensor(self.word_embeddings), input_ids)
+        words = layers.look_up(self.word_embeddings, input_ids)
         if word_offset is not None:
             words += word_offset
         positions = tf.convert_to_tensor(self.position_embeddings)[:length]

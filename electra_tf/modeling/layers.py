@@ -38,6 +38,19 @@ def shape_of(tensor: tf.Tensor) -> list[Any]:
     ]
 
 
+def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
+    """Rows of a table, `[..., width]`.
+
+    Args:
+        table: a variable `[rows, width]`; or what stands for one and has a
+            `look_up` of its own, so as not to be computed whole.
+        ids: `[...]` integer.
+    """
+    if hasattr(table, "look_up"):
+        return table.look_up(ids)
+    return tf.gather(tf.convert_to_tensor(table), ids)
+
+
 @tf.custom_gradient
 def gelu(inputs: tf.Tensor) -> Any:
     """Gaussian error linear unit with the exact error function.

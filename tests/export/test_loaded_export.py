@@ -38,3 +38,15 @@ def test_saved_model_of_another_kind_offers_nothing(tmp_path):
     assert export.objective == "unknown"
     with pytest.raises(ValueError, match="nothing by name"):
         export.require("score_text")
+
+
+def test_texts_of_like_length_go_together_and_come_back_in_order(exported):
+    export = loaded_export.LoadedExport(exported)
+    texts = ["the cat sat on the mat", "dog"] * 40
+    answered = list(export.answer_texts("score_text", texts))
+    assert [data.decode() for data, _ in answered] == texts
+    counts = [int(row["num_tokens"]) for _, row in answered]
+    assert counts == [8, 3] * 40
+    # The first 32 of the short ones were padded to no more than themselves.
+    widths = [row["input_ids"].size for _, row in answered[1:64:2]]
+    assert widths == [3] * 32

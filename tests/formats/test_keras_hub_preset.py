@@ -50,6 +50,7 @@ def test_a_preset_has_the_encoder_and_our_heads_beside_it(written):
     assert "pooled_dense" in found.notes[0]
 
 
+@pytest.mark.slow
 def _datasets(file):
     names = []
 

@@ -76,6 +76,7 @@ def test_tags_are_given_where_files_do_not_name_them(tmp_path):
     tiny_models.require_same(conversion.read(tmp_path / "5"), model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["hidden_layer", "hidden_regression", "own", "joint_answering"]
 )

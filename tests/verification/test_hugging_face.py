@@ -68,6 +68,7 @@ def test_a_config_with_other_heads_is_a_miss(folder):
     assert not hugging_face.check_outputs(folder / MODELS[2]).passed
 
 
+@pytest.mark.slow
 def test_a_damaged_model_is_a_miss_of_its_case_alone(folder):
     path = folder / MODELS[1] / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])

@@ -1,0 +1,155 @@
+"""A signature of an export as a plain graph that other runtimes can take.
+
+Weights become constants, and what a server checks of requests is gone: ids
+that do not exist are the client's affair there. Strings too: other runtimes
+have none. Imports nothing of this project but `signatures`' words.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  (registers the model's operations)
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python.framework import convert_to_constants
+
+from electra_tf.export import signatures
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenSignature:
+    """A signature without variables, checks and strings.
+
+    Attributes:
+        name: of the signature.
+        graph: inputs are placeholders that have the signature's names.
+        outputs: name to the graph's tensor, all that are no strings.
+        left_out: names of outputs that are strings.
+        ask: the export's own function, as it stands.
+    """
+
+    name: str
+    graph: graph_pb2.GraphDef
+    outputs: dict[str, str]
+    left_out: tuple[str, ...]
+    ask: Callable[[Arrays], Arrays]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of what it takes."""
+        return signatures.SIGNATURES[self.name].inputs
+
+    def as_function(self, graph: graph_pb2.GraphDef | None = None) -> Any:
+        """A function of the graph, or of a rewritten one.
+
+        Args:
+            graph: with the same inputs and outputs.
+        """
+        graph = graph or self.graph
+
+        def load() -> None:
+            tf.graph_util.import_graph_def(graph, name="")
+
+        wrapped = tf.compat.v1.wrap_function(load, [])
+        found = wrapped.graph.as_graph_element
+        return wrapped.prune(
+            [found(f"{name}:0") for name in self.inputs],
+            {name: found(tensor) for name, tensor in self.outputs.items()},
+        )
+
+
+def freeze(export_dir: pathlib.Path, signature: str) -> FrozenSignature:
+    """Reads one signature of an export.
+
+    Args:
+        export_dir: made by scripts/export_saved_model.py.
+        signature: one that takes ids; empty for the first of those.
+
+    Raises:
+        FileNotFoundError: if there is no SavedModel.
+        ValueError: if it has no such signature, or one of raw text.
+    """
+    if not (export_dir / "saved_model.pb").is_file():
+        raise FileNotFoundError(
+            "A SavedModel must be given, a folder with saved_model.pb. "
+            f"Received: {export_dir}. Make one with "
+            "scripts/export_saved_model.py."
+        )
+    model = tf.saved_model.load(str(export_dir))
+    name = _choose(list(model.signatures), signature)
+    # Its answers are the signature's; other runtimes lack what that needs.
+    function = getattr(model, "ungrouped", model.signatures)[name]
+    constant = convert_to_constants.convert_variables_to_constants_v2(
+        function, lower_control_flow=False
+    )
+    # A function's outputs are in the order of their sorted names.
+    names = sorted(function.structured_outputs)
+    tensors = dict(zip(names, constant.outputs, strict=True))
+    documented = signatures.SIGNATURES[name].outputs
+    kept = {
+        key: tensors[key].name
+        for key in documented
+        if tensors[key].dtype != tf.string
+    }
+
+    def ask(arguments: Arrays) -> Arrays:
+        # `model` is kept alive by this function, and so are its weights.
+        answers = model.signatures[name](
+            **{key: tf.constant(value) for key, value in arguments.items()}
+        )
+        return {key: answers[key].numpy() for key in kept}
+
+    return FrozenSignature(
+        name,
+        _without_checks(constant.graph.as_graph_def(), kept),
+        kept,
+        tuple(key for key in documented if key not in kept),
+        ask,
+    )
+
+
+def _choose(names: list[str], signature: str) -> str:
+    offered = [
+        name for name in signatures.SIGNATURES
+        if name in names and name.endswith("_ids")
+    ]  # fmt: skip
+    if signature in offered:
+        return signature
+    if signature or not offered:
+        raise ValueError(
+            "Only signatures of ids can be converted; other runtimes have no "
+            "operations for text. This model has "
+            f"{', '.join(offered) or 'none'}. Received: {signature!r}."
+        )
+    return offered[0]
+
+
+def _without_checks(
+    graph: graph_pb2.GraphDef, outputs: dict[str, str]
+) -> graph_pb2.GraphDef:
+    """What outputs are computed from; nothing else orders operations here."""
+    for node in graph.node:
+        node.input[:] = [name for name in node.input if name[0] != "^"]
+        # Nobody trains it, and gradients of its own could not be saved.
+        node.attr.pop("_gradient_op_type", None)
+    by_name = {node.name: node for node in graph.node}
+    needed: set[str] = set()
+    waiting = [tensor.partition(":")[0] for tensor in outputs.values()]
+    while waiting:
+        name = waiting.pop()
+        if name not in needed:
+            needed.add(name)
+            inputs = by_name[name].input
+            waiting += [tensor.partition(":")[0] for tensor in inputs]
+    pruned = graph_pb2.GraphDef(versions=graph.versions, library=graph.library)
+    pruned.node.extend(
+        node for node in graph.node
+        # What a signature takes stays, used or not.
+        if node.name in needed or node.op == "Placeholder"
+    )  # fmt: skip
+    return pruned

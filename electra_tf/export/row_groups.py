@@ -1,0 +1,234 @@
+"""Rows of a batch in groups of like length, in the graph, on the CPU.
+
+A batch is padded to its longest row, and most of what a model would compute
+for it is padding. Here the rows are put in order of length and read in groups
+of about `TOKENS` tokens, each cut to its own longest row. Groups run side by
+side, each on one thread: products of this size stay in a processor's cache,
+and sharing one out to several threads costs more than it saves, even for a
+single short text. Nothing of it shows in the answers, which come back in the
+order of the rows.
+"""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+TOKENS = 256
+"""Padded tokens of a group; a longer row is a group by itself."""
+
+Tensors = dict[str, tf.Tensor]
+
+
+class Output(NamedTuple):
+    """What is known of an output before it is computed.
+
+    Attributes:
+        dtype: of the tensor.
+        shape: `[None, ...]`, None for what is not known.
+        has_tokens: whether the second axis is that of the row's tokens.
+        padding: for tokens that a group does not have.
+    """
+
+    dtype: tf.DType
+    shape: tuple[int | None, ...] = (None,)
+    has_tokens: bool = False
+    padding: float = 0.0
+
+
+class Rows(NamedTuple):
+    """Rows that are read together; as it stands, all of them.
+
+    Attributes:
+        chosen: `[R]` int32, numbers of the rows, or None.
+        length: columns that are enough for them, or None.
+    """
+
+    chosen: tf.Tensor | None = None
+    length: tf.Tensor | None = None
+
+    def cut(self, tensor: tf.Tensor) -> tf.Tensor:
+        """Them and their columns, `[R, length]`, of a tensor `[B, S]`."""
+        if self.length is None:
+            return tensor
+        return self.pick(tensor[:, : self.length])
+
+    def pick(self, tensor: tf.Tensor) -> tf.Tensor:
+        """Them, `[R, ...]`, of a tensor `[B, ...]`."""
+        return tensor if self.chosen is None else tf.gather(tensor, self.chosen)
+
+
+class Groups(NamedTuple):
+    """G groups of B rows, int32.
+
+    Attributes:
+        order: `[B]`, the rows from the longest to the shortest.
+        begins: `[G]`, where in that order each group begins.
+        ends: `[G]`, where it ends.
+        longest: `[G]`, columns that its rows need.
+    """
+
+    order: tf.Tensor
+    begins: tf.Tensor
+    ends: tf.Tensor
+    longest: tf.Tensor
+
+
+def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
+    """Columns up to each row's last token, `[B]` int32, one at least.
+
+    Args:
+        input_mask: `[B, S]` int32, 1 for tokens.
+    """
+    places = tf.range(1, tf.shape(input_mask)[1] + 1)
+    used = tf.where(input_mask > 0, places, 1)
+    return tf.reduce_max(tf.pad(used, [[0, 0], [0, 1]], constant_values=1), 1)
+
+
+def split(lengths: tf.Tensor, max_tokens: int = TOKENS) -> Groups:
+    """Groups that are as large as they may be, the longest rows first.
+
+    Args:
+        lengths: `[B]` int32, columns that each row needs, one at least.
+        max_tokens: see `TOKENS`.
+
+    Returns:
+        One group at least, which is empty if there are no rows.
+    """
+    order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+    count = tf.size(order)
+    # Without any row the one group has a column all the same.
+    ranked = tf.pad(tf.gather(lengths, order), [[0, 1]], constant_values=1)
+    # Where the next group begins if one begins at this place.
+    nexts = tf.range(count + 1) + tf.maximum(max_tokens // ranked, 1)
+    nexts = tf.minimum(nexts, count)
+    _, borders = tf.while_loop(
+        lambda begin, _: begin < count,
+        lambda begin, borders: (
+            nexts[begin],
+            tf.concat([borders, nexts[begin : begin + 1]], 0),
+        ),
+        (nexts[0], tf.stack([0, nexts[0]])),
+        (tf.TensorShape([]), tf.TensorShape([None])),
+    )
+    begins = borders[:-1]
+    return Groups(order, begins, borders[1:], tf.gather(ranked, begins))
+
+
+def read(
+    read_group: Callable[[Rows], Tensors],
+    lengths: tf.Tensor,
+    num_columns: tf.Tensor,
+    outputs: Mapping[str, Output],
+    max_tokens: int = TOKENS,
+) -> Tensors:
+    """The answers for all rows; part of a graph, not to be called directly.
+
+    Args:
+        read_group: takes some rows, returns name to `[R, ...]`.
+        lengths: `[B]` int32, columns that each row needs, one at least.
+        num_columns: of the whole batch, S, to which outputs are padded.
+        outputs: of `read_group`.
+        max_tokens: see `TOKENS`.
+
+    Returns:
+        Name to `[B, ...]`.
+    """
+    groups = split(lengths, max_tokens)
+    sizes = groups.ends - groups.begins
+    most_rows = tf.reduce_max(sizes)
+    most_cells = tf.reduce_max(sizes * groups.longest)
+
+    def compute(
+        begin: tf.Tensor, end: tf.Tensor, length: tf.Tensor
+    ) -> list[tf.Tensor]:
+        group = read_group(Rows(groups.order[begin:end], length))
+        return [
+            _extend(_merge(group[name]), most_cells)
+            if output.has_tokens
+            else _extend(group[name], most_rows)
+            for name, output in outputs.items()
+        ]
+
+    scalar = tf.TensorSpec([], tf.int32)
+    function = tf.function(compute, autograph=False).get_concrete_function(
+        scalar, scalar, scalar
+    )
+    # The one operation that runs a function on several elements side by side
+    # and says how many threads each may take.
+    computed = tf.raw_ops.MapDefun(
+        arguments=[groups.begins, groups.ends, groups.longest],
+        captured_inputs=function.captured_inputs,
+        output_types=[output.dtype for output in outputs.values()],
+        output_shapes=[
+            [None, *output.shape[2 if output.has_tokens else 1 :]]
+            for output in outputs.values()
+        ],
+        f=function,
+        max_intra_op_parallelism=1,
+    )
+    index = _index(groups, most_rows, most_cells, num_columns)
+    return {
+        name: _put_back(tensor, output, index)
+        for (name, output), tensor in zip(
+            outputs.items(), computed, strict=True
+        )
+    }
+
+
+class _Index(NamedTuple):
+    """Where answers are among those of the groups.
+
+    Attributes:
+        rows: `[B]` int32, in outputs that have one answer for a row.
+        cells: `[B, S]` int32, in outputs that have one for a token.
+        is_computed: `[B, S]`, whether the group has that token.
+    """
+
+    rows: tf.Tensor
+    cells: tf.Tensor
+    is_computed: tf.Tensor
+
+
+def _index(
+    groups: Groups,
+    most_rows: tf.Tensor,
+    most_cells: tf.Tensor,
+    num_columns: tf.Tensor,
+) -> _Index:
+    ranks = tf.math.invert_permutation(groups.order)
+    owners = tf.searchsorted(groups.ends, ranks, side="right")
+    places = ranks - tf.gather(groups.begins, owners)
+    widths = tf.gather(groups.longest, owners)
+    columns = tf.range(num_columns)
+    is_computed = columns < widths[:, tf.newaxis]
+    firsts = owners * most_cells + places * widths
+    cells = tf.where(is_computed, firsts[:, tf.newaxis] + columns, 0)
+    return _Index(owners * most_rows + places, cells, is_computed)
+
+
+def _put_back(tensor: tf.Tensor, output: Output, index: _Index) -> tf.Tensor:
+    """`[B, ...]` of an output that all groups have computed."""
+    merged = _merge(tensor)
+    if not output.has_tokens:
+        return tf.gather(merged, index.rows)
+    answers = tf.gather(merged, index.cells)
+    is_computed = tf.reshape(
+        index.is_computed,
+        tf.concat([tf.shape(index.cells), [1] * (len(output.shape) - 2)], 0),
+    )
+    padding = tf.constant(output.padding, output.dtype)
+    return tf.where(is_computed, answers, padding)
+
+
+def _merge(tensor: tf.Tensor) -> tf.Tensor:
+    """`[M, N, ...]` as `[M * N, ...]`."""
+    shape = tf.shape(tensor)
+    return tf.reshape(tensor, tf.concat([shape[:1] * shape[1:2], shape[2:]], 0))
+
+
+def _extend(tensor: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """`[N, ...]` as `[size, ...]`, zeros (or False) at the end."""
+    missing = [[0, size - tf.shape(tensor)[0]]]
+    return tf.pad(tensor, missing + [[0, 0]] * (tensor.shape.rank - 1))

@@ -1,0 +1,272 @@
+"""The folder that TensorFlow Serving serves: versions of models, and settings.
+
+    serving_dir/
+        models.config                  which models, for --model_config_file
+        batching.config                for --batching_parameters_file
+        electra/
+            1/  2/  ...                exports; the highest number is served
+
+A server finds a new version by itself. Versions appear complete (`atomic`):
+what is half-written has a name that is no number, which servers ignore. The
+two files are written where they are missing. A model that models.config does
+not name is added there; nothing else in them is ever changed.
+"""
+
+import pathlib
+import re
+
+from google.protobuf import text_format
+from tensorflow_serving.config import model_server_config_pb2
+
+from electra_tf.export import warm_up
+from electra_tf.records import atomic
+
+MODELS_CONFIG = "models.config"
+BATCHING_CONFIG = "batching.config"
+DEFAULT_SERVER_DIR = "/models"
+"""Where the server's container image expects models."""
+
+# What REST addresses take as a name, without escapes.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+_MODEL = """\
+  config {{
+    name: "{name}"
+    base_path: "{base_path}"  # as the server sees it
+    model_platform: "tensorflow"
+    # The newest version alone. To go back to another, name it instead:
+    #   model_version_policy {{ specific {{ versions: 1 }} }}
+    model_version_policy {{ latest {{ num_versions: 1 }} }}
+  }}
+"""
+_MODELS = """\
+# The models of TensorFlow Serving, for --model_config_file. Yours to edit:
+# an export adds its model if it is not here, and changes nothing else.
+model_config_list {{
+{model}}}
+"""
+_BATCHING = """\
+# How TensorFlow Serving joins requests, for --enable_batching with
+# --batching_parameters_file. It holds for all models. Yours to edit: exports
+# never change it. Measure with your own requests.
+
+# Texts of one step. Not below {largest}: the models' warm-up asks so many at
+# once, and a model whose warm-up fails is not loaded.
+max_batch_size {{ value: 32 }}
+# How long the first request of a batch waits for others. Most of what
+# batching adds to the latency of a quiet server.
+batch_timeout_micros {{ value: 2000 }}
+# Batches computed at the same time: about the server's processor cores, or 1
+# to 2 for each GPU.
+num_batch_threads {{ value: 4 }}
+# Batches that wait before requests are refused as "unavailable". Times
+# max_batch_size, this is the longest queue.
+max_enqueued_batches {{ value: 100 }}
+# No allowed_batch_sizes: the models take any size, so filling batches up to
+# fixed sizes would only compute more.
+
+# Keep this false. TensorFlow Serving would pad every row with the row's own
+# first value: `input_mask` with 1, so that padding counts as text. Requests
+# of raw text need no padding. Clients that send ids pad them to one length
+# themselves, with `input_mask` 0; other lengths in a batch are an error.
+pad_variable_length_inputs: false
+"""
+
+
+class ServingFolderError(ValueError):
+    """A serving folder or a name that TensorFlow Serving would not take."""
+
+
+class ServingFolder:
+    """Where a model's versions go.
+
+    Nothing is written before `write_settings`.
+
+    Args:
+        folder: what a server serves; need not exist.
+        model_name: what clients ask for.
+        server_dir: the folder's absolute path as the server sees it; empty
+            for what models.config says of the model, or `DEFAULT_SERVER_DIR`.
+
+    Raises:
+        ServingFolderError: for a name that REST addresses do not take, a
+            relative `server_dir`, or a models.config that is not one, says
+            something else about this model, or cannot be added to.
+    """
+
+    def __init__(
+        self, folder: pathlib.Path, model_name: str, server_dir: str = ""
+    ) -> None:
+        if not _NAME.fullmatch(model_name):
+            raise ServingFolderError(
+                "The name of a served model must consist of letters, digits, "
+                f"_, . and -, as it is part of addresses. Received: "
+                f"{model_name!r}. Give another --model_name."
+            )
+        if server_dir and not server_dir.startswith("/"):
+            raise ServingFolderError(
+                "`server_dir` must be an absolute path, TensorFlow Serving "
+                f"takes no other. Received: {server_dir!r}. Name the folder "
+                "as the server sees it, in a container for example /models."
+            )
+        self.folder = folder
+        self.model_name = model_name
+        base = server_dir or DEFAULT_SERVER_DIR
+        self.base_path = f"{base.rstrip('/')}/{model_name}"
+        self._planned_config(is_asked=bool(server_dir))
+
+    @property
+    def versions(self) -> list[int]:
+        """Numbers of the model's versions, ascending."""
+        folder = self.folder / self.model_name
+        if not folder.is_dir():
+            return []
+        return sorted(
+            int(path.name)
+            for path in folder.iterdir()
+            if path.name.isdecimal() and path.name.isascii()
+        )
+
+    def next_version(self) -> pathlib.Path:
+        """The folder of a version that is not there yet."""
+        number = max(self.versions, default=0) + 1
+        return self.folder / self.model_name / str(number)
+
+    def write_settings(self) -> list[str]:
+        """Writes what is missing; says of each file what was done.
+
+        Raises:
+            ServingFolderError: if models.config was changed in the meantime
+                to something that cannot be added to.
+        """
+        models = self.folder / MODELS_CONFIG
+        existed = models.is_file()
+        config = self._planned_config()
+        report = [f"{models} already names {self.model_name} and was kept."]
+        if config is not None:
+            _write(models, config)
+            deed = "added to" if existed else "written to"
+            report = [f"{self.model_name} was {deed} {models}."]
+        batching = self.folder / BATCHING_CONFIG
+        if batching.exists():
+            return [*report, f"{batching} was kept."]
+        _write(batching, _BATCHING.format(largest=max(warm_up.BATCH_SIZES)))
+        return [*report, f"{batching} was written."]
+
+    def _planned_config(self, is_asked: bool = False) -> str | None:
+        """The text of models.config; None to leave it as it is.
+
+        Args:
+            is_asked: raise if it says another base path of the model.
+        """
+        path = self.folder / MODELS_CONFIG
+        model = _MODEL.format(name=self.model_name, base_path=self.base_path)
+        if not path.exists():
+            return _MODELS.format(model=model)
+        text = _read(path)
+        config = _parse(path, text)
+        for entry in config.model_config_list.config:
+            if entry.name == self.model_name:
+                if is_asked and entry.base_path != self.base_path:
+                    raise ServingFolderError(
+                        f"{path} must say the base_path {self.base_path!r} of "
+                        f"{self.model_name}, as --server_dir does. Received: "
+                        f"{entry.base_path!r}. It is yours: change it there, "
+                        "or leave --server_dir out."
+                    )
+                return None
+        return _add_model(path, text, config, model)
+
+
+def choose_target(
+    export_dir: str | None,
+    serving_dir: str | None,
+    model_name: str | None,
+    server_dir: str | None,
+) -> tuple[pathlib.Path, ServingFolder | None]:
+    """The folder to create, and the serving folder that it belongs to.
+
+    Args:
+        export_dir: a folder of its own; None for the next version of a model
+            in `serving_dir`.
+        serving_dir: a serving folder, or None.
+        model_name: of the model in `serving_dir`.
+        server_dir: see `ServingFolder`; None for the default.
+
+    Raises:
+        ValueError: if these do not go together; `ServingFolderError`s too.
+    """
+    if (export_dir is None) == (serving_dir is None):
+        raise ValueError("Give exactly one of --export_dir and --serving_dir.")
+    if (model_name is None) != (serving_dir is None):
+        raise ValueError("Give --serving_dir and --model_name together.")
+    if server_dir is not None and serving_dir is None:
+        raise ValueError("--server_dir belongs to --serving_dir.")
+    if export_dir is not None:
+        return pathlib.Path(export_dir), None
+    folder = ServingFolder(
+        pathlib.Path(str(serving_dir)), str(model_name), server_dir or ""
+    )
+    return folder.next_version(), folder
+
+
+def _read(path: pathlib.Path) -> str:
+    data = path.read_bytes()
+    try:
+        # Unlike `read_text`, line ends stay as they are.
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ServingFolderError(
+            f"{path} must be UTF-8. Received: byte {data[error.start]:#04x} "
+            f"in line {line}. Save it as UTF-8, or move it away."
+        ) from error
+
+
+def _parse(
+    path: pathlib.Path, text: str
+) -> model_server_config_pb2.ModelServerConfig:
+    config = model_server_config_pb2.ModelServerConfig()
+    try:
+        text_format.Parse(text, config)
+    except text_format.ParseError as error:
+        raise ServingFolderError(
+            f"{path} must be a ModelServerConfig in text form. Line and "
+            f"column, and what is wrong: {error}. Repair it or move it away."
+        ) from error
+    return config
+
+
+def _add_model(
+    path: pathlib.Path,
+    text: str,
+    config: model_server_config_pb2.ModelServerConfig,
+    model: str,
+) -> str:
+    """The text with one more model before its last brace; comments stay."""
+    before, brace, after = text.rpartition("}")
+    separator = "" if before.endswith("\n") or not before else "\n"
+    added = before + separator + model + brace + after
+    expected = model_server_config_pb2.ModelServerConfig()
+    expected.CopyFrom(config)
+    block = f"model_config_list {{\n{model}}}"
+    text_format.Parse(block, addition := type(config)())
+    expected.MergeFrom(addition)
+    received = type(config)()
+    try:
+        text_format.Parse(added, received)
+    except text_format.ParseError:
+        received.Clear()
+    if received != expected:
+        raise ServingFolderError(
+            f"{path} must end with the closing brace of its model_config_list "
+            "for a model to be added. Received: another form. Add this "
+            f"yourself, then export again:\n{block}"
+        )
+    return added
+
+
+def _write(path: pathlib.Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic.replacing_file(path) as partial:
+        partial.write_bytes(text.encode("utf-8"))

@@ -1,0 +1,56 @@
+r"""Converts an export to a model of LiteRT or ONNX.
+
+    python scripts/convert_saved_model.py --saved_model=runs/tiny/export \\
+        --format=litert --out=runs/tiny/litert
+
+One signature of ids is converted, batch and length free; text operations
+exist in TensorFlow alone. ONNX needs `pip install electra-tf[onnx]`.
+"""
+
+import pathlib
+
+from absl import flags
+from absl import logging
+
+from electra_tf import command_line
+
+_SAVED_MODEL = flags.DEFINE_string(
+    "saved_model", None, "Folder made by export_saved_model.py.", required=True
+)
+_OUT = flags.DEFINE_string(
+    "out", None, "Folder to create; must not exist.", required=True
+)
+_FORMAT = flags.DEFINE_enum(
+    "format", None, ("litert", "onnx"), "What to convert to.", required=True
+)
+_SIGNATURE = flags.DEFINE_string(
+    "signature", "", "One that takes ids. Empty: the first of the model's."
+)
+
+
+def main() -> None:
+    """Converts, checks, and says where the result is."""
+    if not flags.FLAGS["verbosity"].present:
+        logging.set_verbosity(logging.ERROR)
+    # TensorFlow takes seconds to import; a mistaken flag is reported before.
+    from electra_tf.export import converted_model
+    from electra_tf.export import litert_model
+
+    try:
+        converted = converted_model.convert(
+            pathlib.Path(_SAVED_MODEL.value),
+            pathlib.Path(_OUT.value),
+            _FORMAT.value,
+            _SIGNATURE.value,
+        )
+    except litert_model.ConversionError as error:
+        raise ValueError(str(error)) from error
+    print(
+        f"Converted {converted.signature} to {converted.path}. It gives the "
+        "answers of the SavedModel, largest difference "
+        f"{converted.largest_difference:.1e}."
+    )
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,211 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.analysis import inference_benchmark
+from electra_tf.analysis import inference_sides
+from electra_tf.analysis import transformers_peer
+
+TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
+MAX_LENGTH = 4
+STUB = """
+import pathlib
+import sys
+
+sys.path.insert(0, {folder!r})
+import numpy as np
+import transformers_peer
+
+
+class Stub:
+    versions = {{"stub": "1"}}
+
+    def score(self, texts, max_length):
+        counts = [min(len(text.split()), max_length) for text in texts]
+        mask = (np.arange(max(counts)) < np.array(counts)[:, None]) * 1
+        return mask * {value}, mask
+
+
+transformers_peer.serve(Stub(), sys.stdin, sys.stdout)
+"""
+
+
+@pytest.fixture
+def stub_command(tmp_path):
+    """The command of a peer that gives every word one probability."""
+
+    def write(value):
+        path = tmp_path / "stub.py"
+        folder = str(inference_sides.PEER_FILE.parent)
+        path.write_text(STUB.format(folder=folder, value=value))
+        return [sys.executable, str(path)]
+
+    return write
+
+
+class WordSide:
+    """Answers as the stub does."""
+
+    def __init__(self, value=0.5, extra=0):
+        self.value = value
+        self.extra = extra
+
+    def ask(self, **request):
+        return transformers_peer.answer(self, request)
+
+    def score(self, texts, max_length):
+        counts = [min(len(t.split()), max_length) + self.extra for t in texts]
+        mask = (np.arange(max(counts)) < np.array(counts)[:, None]) * 1
+        return mask * self.value, mask
+
+
+def test_requests_are_answered_batch_by_batch():
+    reply = WordSide().ask(
+        texts=TEXTS, batch_size=2, max_length=3, wants_answers=True
+    )
+    assert len(reply["seconds"]) == 3
+    assert reply["num_texts"] == 5
+    assert reply["num_tokens"] == 3 + 1 + 2 + 3 + 1
+    assert reply["answers"][1:4] == [[0.5], [0.5] * 2, [0.5] * 3]
+
+
+@pytest.mark.parametrize(
+    ("amount", "batch_size", "expected"),
+    [((10, 100, 2), 2, [2, 3]), ((10, 3, 2), 1, [1, 2]), ((1, 9, 5), 64, [1])],
+)
+def test_batches_are_dealt_out_to_rounds(amount, batch_size, expected):
+    rounds = inference_benchmark.Amount(*amount).split(batch_size)
+    assert rounds == expected
+
+
+def test_both_sides_take_the_same_texts_in_turn():
+    seen = []
+
+    class Recorder(WordSide):
+        def ask(self, **request):
+            seen.append((self.value, request["texts"]))
+            return super().ask(**request)
+
+    comparison = inference_benchmark.compare(
+        Recorder(1.0),
+        Recorder(2.0),
+        TEXTS,
+        batch_size=2,
+        amount=inference_benchmark.Amount(8, 10, 2),
+        max_length=MAX_LENGTH,
+    )
+    assert [value for value, _ in seen] == [1.0, 2.0] * 3
+    for (_, first), (_, second) in zip(seen[::2], seen[1::2], strict=True):
+        assert first == second
+    # The first block only warms up.
+    assert comparison.export.num_texts == comparison.peer.num_texts == 8
+    assert len(comparison.export.seconds) == 4
+    assert len(comparison.round_ratios) == 2
+    assert "times faster by median" in comparison.describe()[-1]
+
+
+def test_timing_says_percentiles_and_rates():
+    timing = inference_benchmark.Timing((0.1, 0.2, 0.3), 0.9, 6, 60)
+    assert timing.median == pytest.approx(0.2)
+    assert timing.percentile(1) == pytest.approx(0.3)
+    line = timing.describe("export")
+    assert "200.0 ms median" in line
+    assert "300.0 ms of processors" in line
+    assert "10.0 texts/s" in line
+    assert "100 tokens/s" in line
+
+
+def test_differences_of_answers_are_found(stub_command):
+    with inference_sides.PeerSide(stub_command(0.25)) as peer:
+        difference = inference_benchmark.largest_difference(
+            [WordSide(0.5), peer], TEXTS, MAX_LENGTH
+        )
+    assert peer.versions == {"stub": "1"}
+    assert difference == pytest.approx(0.25)
+
+
+def test_other_tokens_are_an_error():
+    with pytest.raises(ValueError, match=r"Received: 4 and 3 for 'a b c'"):
+        inference_benchmark.largest_difference(
+            [WordSide(extra=1), WordSide()], TEXTS, MAX_LENGTH
+        )
+
+
+def test_peer_that_does_not_start_says_why():
+    command = [sys.executable, "-c", "raise SystemExit('no torch here')"]
+    with pytest.raises(RuntimeError, match=r"(?s)no torch here.*--peer_python"):
+        inference_sides.PeerSide(command)
+
+
+def test_command_of_the_peer_names_folder_attention_and_threads(tmp_path):
+    command = inference_sides.peer_command(tmp_path, "python9", "eager", 3)
+    assert command[0] == "python9"
+    assert command[-3:] == [str(tmp_path), "eager", "3"]
+
+
+def save_model(folder, name):
+    """A SavedModel that gives every word a half, under a signature's name."""
+    module = tf.Module()
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "texts")])
+    def score(texts):
+        words = tf.strings.split(texts)
+        mask = tf.sequence_mask(words.row_lengths(), dtype=tf.int32)
+        return {
+            "replaced_probability": tf.cast(mask, tf.float32) * 0.5,
+            "input_mask": mask,
+        }
+
+    module.score = score
+    tf.saved_model.save(module, str(folder), signatures={name: score})
+    extra = folder / "assets.extra"
+    extra.mkdir()
+    (extra / "export.json").write_text(json.dumps({"max_length": MAX_LENGTH}))
+
+
+def test_report_compares_an_export_with_a_peer(tmp_path, stub_command):
+    save_model(tmp_path / "export", "score_text")
+    (tmp_path / "texts").write_text("\n\n".join(TEXTS) + "\n")
+    amount = inference_benchmark.Amount(4, 4, 2)
+    lines = list(
+        inference_benchmark.report(
+            tmp_path / "export",
+            tmp_path / "texts",
+            [1, 2],
+            amount,
+            stub_command(0.5),
+        )
+    )
+    assert lines[:2] == [
+        "stub 1",
+        "largest difference of the probabilities 0.0e+00",
+    ]
+    assert [line for line in lines if line.startswith("batches")] == [
+        "batches of 1",
+        "batches of 2",
+    ]
+    alone = list(
+        inference_benchmark.report(
+            tmp_path / "export", tmp_path / "texts", [2], amount
+        )
+    )
+    assert len(alone) == 2
+
+
+def test_export_that_does_not_score_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="saved_model.pb"):
+        inference_sides.ExportSide(tmp_path)
+    save_model(tmp_path / "export", "tag_text")
+    with pytest.raises(
+        ValueError, match="must have the signature 'score_text'"
+    ):
+        inference_sides.ExportSide(tmp_path / "export")
+
+
+def test_file_without_texts_is_refused(tmp_path):
+    (tmp_path / "texts").write_text(" \n\n")
+    with pytest.raises(ValueError, match="without any"):
+        inference_benchmark.read_texts(tmp_path / "texts")

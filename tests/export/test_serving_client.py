@@ -1,0 +1,291 @@
+"""Both clients, against servers that speak as TensorFlow Serving does."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+
+import numpy as np
+import pytest
+
+from electra_tf.export import serving_client
+from tests.export import model_server
+
+TEXTS = ["The cat sat on the mat.", "", "Unaffable cats in a CAFÉ… 東京"]
+IDS = {
+    "input_ids": [[2, 5, 6, 3], [2, 9, 3, 0]],
+    "input_mask": [[1, 1, 1, 1], [1, 1, 1, 0]],
+    "segment_ids": [[0, 0, 0, 0], [0, 0, 0, 0]],
+}
+
+
+@pytest.fixture(scope="module")
+def served(exported):
+    return model_server.ServedModel(exported)
+
+
+@pytest.fixture(scope="module")
+def servers(served):
+    with (
+        model_server.serve_rest(served) as rest,
+        model_server.serve_grpc(served) as grpc,
+    ):
+        yield {"rest": rest, "grpc": grpc}
+
+
+def ask(servers, protocol, inputs, **target):
+    target = {"model": model_server.NAME, "timeout": 30.0} | target
+    return serving_client.predict(
+        protocol, serving_client.Target(servers[protocol], **target), inputs
+    )
+
+
+@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
+@pytest.mark.parametrize(
+    ("signature", "inputs"),
+    [
+        ("", {"texts": TEXTS}),
+        ("score_text", {"texts": TEXTS}),
+        ("features_text", {"texts": TEXTS}),
+        ("score_ids", IDS),
+        ("features_ids", IDS),
+    ],
+)
+def test_answers_are_those_of_the_model(
+    servers, loaded, protocol, signature, inputs
+):
+    answers = ask(servers, protocol, inputs, signature=signature, version=3)
+    arguments = {
+        name: np.int32(rows)
+        if name in IDS
+        else np.array([t.encode() for t in rows], object)
+        for name, rows in inputs.items()
+    }
+    expected = loaded(signature or "serving_default", **arguments)
+    assert set(answers) == set(expected)
+    for name, value in expected.items():
+        assert np.shape(answers[name]) == value.shape
+        np.testing.assert_allclose(answers[name], value, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
+def test_text_that_is_no_utf8_arrives_as_it_is(servers, loaded, protocol):
+    data = b"the \xffcat"
+    expected = loaded("score_text", texts=np.array([data], object))
+    # As bytes, and as Python reads them from a command line.
+    for text in (data, data.decode("utf-8", "surrogateescape")):
+        answers = ask(servers, protocol, {"texts": [text]})
+        np.testing.assert_array_equal(
+            answers["word_starts"], expected["word_starts"]
+        )
+        np.testing.assert_array_equal(
+            answers["input_ids"], expected["input_ids"]
+        )
+
+
+@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
+def test_strings_come_back_as_bytes_utf8_or_not(task_exports, protocol):
+    served = model_server.ServedModel(task_exports("chunking"))
+    data = "café \ud83d".encode("utf-8", "surrogatepass") + b" \xff cat"
+    expected = served.model.signatures["tag_text"](
+        texts=np.array([data], object)
+    )
+    serve = getattr(model_server, f"serve_{protocol}")
+    with serve(served) as server:
+        answers = ask({protocol: server}, protocol, {"texts": [data]})
+    assert answers["words"] == expected["words"].numpy().tolist()
+    assert b"cat" in answers["words"][0]
+    assert answers["tags"] == expected["tags"].numpy().tolist()
+    plain = serving_client.to_plain_json(answers)
+    assert plain["words"][0][0] == "café"
+    back = serving_client._from_json(json.loads(json.dumps(plain["words"])))
+    assert back == answers["words"]
+
+
+@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
+def test_an_only_output_keeps_its_name(task_exports, protocol):
+    served = model_server.ServedModel(task_exports("stsb"))
+    serve = getattr(model_server, f"serve_{protocol}")
+    with serve(served) as server:
+        answers = ask({protocol: server}, protocol, IDS,
+                      signature="regress_ids")  # fmt: skip
+    expected = served.model.signatures["regress_ids"](
+        **{name: np.int32(rows) for name, rows in IDS.items()}
+    )
+    assert list(answers) == ["score"]
+    np.testing.assert_allclose(
+        answers["score"], expected["score"].numpy(), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
+@pytest.mark.parametrize(
+    ("target", "inputs", "words"),
+    [
+        (
+            {"model": "other"},
+            {"texts": TEXTS},
+            r"(404|NOT_FOUND): Servable not found for request: Latest\(other",
+        ),
+        (
+            {"version": 9},
+            {"texts": TEXTS},
+            r"Specific\(electra, 9\).*version 9",
+        ),
+        (
+            {"signature": "tag_text"},
+            {"texts": TEXTS},
+            '(400|FAILED_PRECONDITION): .*"tag_text" not found',
+        ),
+        (
+            {"signature": "score_ids"},
+            IDS | {"input_ids": [[2, 5, 999, 3]] * 2},
+            "(?s)(400|INVALID_ARGUMENT): .*`input_ids` must be 0 to",
+        ),
+        (
+            {"signature": "score_ids"},
+            {"input_ids": [[2, 3]]},
+            "(400|INVALID_ARGUMENT): (Missing named input|input size)",
+        ),
+        ({"model": "slow", "timeout": 0.3}, {"texts": TEXTS},
+         "0.3 seconds.*timed out|DEADLINE_EXCEEDED"),
+    ],
+)  # fmt: skip
+def test_errors_are_told_in_the_servers_words(
+    servers, protocol, target, inputs, words
+):
+    with pytest.raises(serving_client.ServerError, match=words):
+        ask(servers, protocol, inputs, **target)
+
+
+@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
+def test_a_server_that_is_not_there_is_told(protocol):
+    with contextlib.closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        server = f"127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(serving_client.ServerError, match=server):
+        ask({protocol: server}, protocol, {"texts": TEXTS}, timeout=5.0)
+
+
+def test_a_port_that_is_no_model_server_is_told(servers):
+    with pytest.raises(serving_client.ServerError, match="JSON.*<html>not a"):
+        ask(servers, "rest", {"texts": TEXTS}, model="html")
+
+
+def test_the_port_of_the_other_protocol_is_told(servers):
+    """By whatever way the two misunderstand each other."""
+    swapped = {"rest": servers["grpc"], "grpc": servers["rest"]}
+    for protocol, name in (("rest", "REST"), ("grpc", "gRPC")):
+        with pytest.raises(serving_client.ServerError, match=name) as raised:
+            ask(swapped, protocol, {"texts": TEXTS}, timeout=5.0)
+        assert swapped[protocol] in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"\x00\x00\x18\x04\x00\x00\x00\x00\x00\n",  # a gRPC server's first
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
+        b"HTTP/1.1 500 Oh\r\nContent-Length: 9\r\n\r\n{}",
+    ],
+)
+def test_what_is_no_whole_http_answer_is_told(answer):
+    def reply(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=reply, args=(listener,))
+        thread.start()
+        server = f"127.0.0.1:{listener.getsockname()[1]}"
+        words = f"^{server} must speak REST.*--protocol=grpc"
+        with pytest.raises(serving_client.ServerError, match=words):
+            ask({"rest": server}, "rest", {"texts": TEXTS})
+        thread.join()
+
+
+@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
+@pytest.mark.parametrize(
+    "server",
+    ["http://localhost:8501", "localhost:8501/v1", "localhost", "localhost:x"],
+)
+def test_a_server_that_is_no_host_and_port_is_refused(protocol, server):
+    with pytest.raises(ValueError, match="must be host:port.*neither http://"):
+        ask({protocol: server}, protocol, {"texts": TEXTS})
+
+
+@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
+@pytest.mark.parametrize(
+    "rows",
+    [3, "a text", None, {"a": 1}, [3], [["a"]], ["a", 3], [[2, None]],
+     [[2.5]], [[2**31]], [[2], [2, 3]]],
+)  # fmt: skip
+def test_inputs_that_are_no_rows_are_refused(protocol, rows):
+    with pytest.raises(ValueError, match="`input_ids` must be a list of rows"):
+        ask({protocol: "localhost:1"}, protocol, {"input_ids": rows})
+
+
+def test_an_unknown_protocol_is_refused():
+    target = serving_client.Target("localhost:1", "electra")
+    with pytest.raises(ValueError, match="rest, grpc"):
+        serving_client.predict("http", target, {})
+
+
+def test_grpc_without_its_packages_names_them(monkeypatch):
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(ImportError, match="pip install grpcio tensorflow-s"):
+        serving_client.predict(
+            "grpc", serving_client.Target("localhost:1", "electra"), {}
+        )
+
+
+def test_the_server_of_these_tests_answers_curl_in_row_format(servers):
+    """As docs/serving.md shows it, and TensorFlow Serving documents it."""
+    request = urllib.request.Request(
+        f"http://{servers['rest']}/v1/models/electra:predict",
+        json.dumps({"instances": ["The cat sat.", {"b64": "Y2F0"}]}).encode(),
+    )
+    with urllib.request.urlopen(request) as stream:
+        predictions = json.load(stream)["predictions"]
+    assert len(predictions) == 2
+    assert predictions[1]["num_tokens"] == 3
+
+
+def run_script(*arguments):
+    return subprocess.run(
+        [sys.executable, "scripts/serving_client.py", *arguments],
+        capture_output=True,
+        check=False,
+        timeout=100,
+    )
+
+
+@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
+def test_the_script_prints_words_with_their_numbers_or_json(servers, protocol):
+    flags = [f"--protocol={protocol}", f"--server={servers[protocol]}"]
+    shown = run_script(*flags, "--text=The cat sat.", b"--text=caf\xe9 \xff")
+    assert shown.returncode == 0, shown.stderr
+    lines = shown.stdout.decode().splitlines()
+    assert lines[0] == "The cat sat."
+    probabilities = next(line for line in lines if "probability" in line)
+    assert " The 0." in probabilities
+    assert " cat 0." in probabilities
+    assert any("num_tokens: 6" in line for line in lines)
+    shown = run_script(*flags, "--json", "--text=The cat")
+    assert json.loads(shown.stdout)["num_tokens"] == [4]
+
+
+def test_the_script_fails_with_one_line(servers):
+    failed = run_script(f"--server={servers['rest']}", "--text=a", "--model=x")
+    assert failed.returncode == 1
+    assert failed.stderr.decode().startswith("error: 127.0.0.1")
+    assert failed.stderr.count(b"\n") == 1
+    assert run_script(f"--server={servers['rest']}").returncode == 1
+    failed = run_script("--inputs={bad")
+    assert failed.returncode == 1
+    assert failed.stderr.decode().startswith("error: --inputs must be JSON")

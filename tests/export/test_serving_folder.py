@@ -1,0 +1,244 @@
+"""A folder for TensorFlow Serving: versions, and files that stay the user's."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pool
+from google.protobuf import message_factory
+from google.protobuf import text_format
+from google.protobuf import wrappers_pb2
+from tensorflow_serving.config import model_server_config_pb2
+
+from electra_tf.export import saved_model
+from electra_tf.export import self_check
+from electra_tf.export import serving_folder
+from electra_tf.export import warm_up
+
+
+def parse(folder):
+    text = (folder / "models.config").read_text()
+    return text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
+
+
+def parse_batching(text):
+    """BatchingParameters, of which tensorflow-serving-api has no class.
+
+    Names, numbers and types as TensorFlow Serving 2.20 declares them in
+    servables/tensorflow/session_bundle_config.proto.
+    """
+    file = descriptor_pb2.FileDescriptorProto(
+        name="batching_for_tests.proto",
+        syntax="proto3",
+        dependency=[wrappers_pb2.DESCRIPTOR.name],
+    )
+    message = file.message_type.add(name="BatchingParameters")
+    kinds = descriptor_pb2.FieldDescriptorProto
+    for number, name in enumerate(
+        ("max_batch_size", "batch_timeout_micros", "max_enqueued_batches",
+         "num_batch_threads"), 1,
+    ):  # fmt: skip
+        message.field.add(
+            name=name,
+            number=number,
+            label=kinds.LABEL_OPTIONAL,
+            type=kinds.TYPE_MESSAGE,
+            type_name=".google.protobuf.Int64Value",
+        )
+    message.field.add(
+        name="allowed_batch_sizes",
+        number=6,
+        label=kinds.LABEL_REPEATED,
+        type=kinds.TYPE_INT64,
+    )
+    message.field.add(
+        name="pad_variable_length_inputs",
+        number=7,
+        label=kinds.LABEL_OPTIONAL,
+        type=kinds.TYPE_BOOL,
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
+    pool.Add(file)
+    found = pool.FindMessageTypeByName("BatchingParameters")
+    return text_format.Parse(text, message_factory.GetMessageClass(found)())
+
+
+def test_versions_count_up_and_ignore_what_is_no_version(tmp_path):
+    folder = serving_folder.ServingFolder(tmp_path, "electra")
+    assert folder.versions == []
+    assert folder.next_version() == tmp_path / "electra" / "1"
+    for name in ("1", "9", "10", ".11.partial-abc", "old", "٣"):
+        (tmp_path / "electra" / name).mkdir(parents=True)
+    assert folder.versions == [1, 9, 10]
+    assert folder.next_version().name == "11"
+
+
+def test_settings_of_a_new_folder_are_what_the_server_takes(tmp_path):
+    folder = serving_folder.ServingFolder(tmp_path / "new", "electra")
+    assert not (tmp_path / "new").exists()
+    report = "\n".join(folder.write_settings())
+    assert "models.config" in report
+    assert "batching.config was written" in report
+    (entry,) = parse(tmp_path / "new").model_config_list.config
+    assert entry.name == "electra"
+    assert entry.base_path == "/models/electra"
+    assert entry.model_platform == "tensorflow"
+    assert entry.model_version_policy.latest.num_versions == 1
+    text = (tmp_path / "new" / "batching.config").read_text()
+    batching = parse_batching(text)
+    # A model whose warm-up is larger than a batch would not be loaded.
+    assert batching.max_batch_size.value >= max(warm_up.BATCH_SIZES)
+    assert batching.num_batch_threads.value >= 1
+    assert batching.batch_timeout_micros.value > 0
+    assert batching.max_enqueued_batches.value >= 1
+    # It would pad `input_mask` with its first value, 1.
+    assert batching.pad_variable_length_inputs is False
+
+
+def test_another_model_is_added_and_comments_stay(tmp_path):
+    serving_folder.ServingFolder(tmp_path, "electra").write_settings()
+    path = tmp_path / "models.config"
+    mine = path.read_text().replace(
+        "latest { num_versions: 1 }", "specific { versions: 4 }", 1
+    )
+    mine = "# first line\n" + mine + "# the end\n"
+    mine = mine.replace('"tensorflow"\n', '"tensorflow"  # mine\n')
+    path.write_text(mine)
+    (tmp_path / "batching.config").write_text("max_batch_size { value: 9 }")
+    other = serving_folder.ServingFolder(tmp_path, "tagger", "/srv/m/")
+    report = other.write_settings()
+    assert "tagger was added" in report[0]
+    assert "kept" in report[1]
+    text = path.read_text()
+    # Every line that was there is there, in its order.
+    remaining = iter(text.splitlines())
+    assert all(line in remaining for line in mine.splitlines())
+    first, second = parse(tmp_path).model_config_list.config
+    assert list(first.model_version_policy.specific.versions) == [4]
+    assert (second.name, second.base_path) == ("tagger", "/srv/m/tagger")
+    text = (tmp_path / "batching.config").read_text()
+    assert text == "max_batch_size { value: 9 }"
+
+
+def test_files_that_name_the_model_are_kept_to_the_byte(tmp_path):
+    serving_folder.ServingFolder(tmp_path, "electra", "/srv").write_settings()
+    before = {p: p.read_bytes() for p in tmp_path.iterdir()}
+    report = serving_folder.ServingFolder(tmp_path, "electra").write_settings()
+    assert all("kept" in line for line in report)
+    assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("model_config_list {", "must be a ModelServerConfig in text form"),
+        ("modle_config_list {}", "1:1"),
+        ('custom_model_config { type_url: "x" }', "Add this yourself"),
+        ("model_config_list <\n>\n", "Add this yourself"),
+        ("model_config_list {}\n# }", "Add this yourself"),
+    ],
+)
+def test_a_file_that_cannot_be_added_to_is_refused_and_kept(
+    tmp_path, config, message
+):
+    path = tmp_path / "models.config"
+    path.write_text(config)
+    with pytest.raises(serving_folder.ServingFolderError, match=message):
+        serving_folder.ServingFolder(tmp_path, "electra")
+    assert path.read_text() == config
+
+
+def test_a_file_in_another_encoding_is_refused_by_name(tmp_path):
+    path = tmp_path / "models.config"
+    path.write_bytes("# one\n# für\nmodel_config_list {}\n".encode("latin-1"))
+    words = f"{path} must be UTF-8.*0xfc in line 2. Save it as UTF-8"
+    with pytest.raises(serving_folder.ServingFolderError, match=words):
+        serving_folder.ServingFolder(tmp_path, "electra")
+
+
+def test_line_ends_of_a_file_stay(tmp_path):
+    path = tmp_path / "models.config"
+    path.write_bytes(b"# mine\r\nmodel_config_list {\r\n}\r\n")
+    serving_folder.ServingFolder(tmp_path, "electra").write_settings()
+    data = path.read_bytes()
+    assert data.startswith(b"# mine\r\nmodel_config_list {\r\n  config {")
+    assert data.endswith(b"}\n}\r\n")
+
+
+def test_one_line_and_empty_lists_are_added_to(tmp_path):
+    path = tmp_path / "models.config"
+    for text in ("model_config_list {}", "model_config_list: {\n}\n"):
+        path.write_text(text)
+        serving_folder.ServingFolder(tmp_path, "electra").write_settings()
+        assert [c.name for c in parse(tmp_path).model_config_list.config] == [
+            "electra"
+        ]
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "a:predict", "../up", ".hidden", "a b", "ä", "-x"]
+)
+def test_names_that_are_no_part_of_an_address_are_refused(tmp_path, name):
+    with pytest.raises(serving_folder.ServingFolderError, match="--model_name"):
+        serving_folder.ServingFolder(tmp_path, name)
+
+
+def test_another_base_path_than_the_files_is_refused(tmp_path):
+    serving_folder.ServingFolder(tmp_path, "electra").write_settings()
+    with pytest.raises(serving_folder.ServingFolderError, match="/srv/electra"):
+        serving_folder.ServingFolder(tmp_path, "electra", "/srv")
+    with pytest.raises(serving_folder.ServingFolderError, match="absolute"):
+        serving_folder.ServingFolder(tmp_path, "electra", "srv")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ((None, None, None, None), "exactly one"),
+        (("a", "b", "m", None), "exactly one"),
+        ((None, "b", None, None), "--model_name together"),
+        (("a", None, "m", None), "--model_name together"),
+        (("a", None, None, "/srv"), "belongs to --serving_dir"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(flags, message):
+    with pytest.raises(ValueError, match=message):
+        serving_folder.choose_target(*flags)
+
+
+def test_exports_become_versions_that_are_complete(
+    tiny_run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(self_check, "check", lambda *_: 0.0)
+    for number in ("1", "2"):
+        target, served = serving_folder.choose_target(
+            None, str(tmp_path), "electra", None
+        )
+        saved_model.export_run(tiny_run.model_dir, target)
+        served.write_settings()
+        assert (tmp_path / "electra" / number / "saved_model.pb").is_file()
+    assert served.versions == [1, 2]
+
+    def fail(*_):
+        raise self_check.SelfCheckError("differs")
+
+    monkeypatch.setattr(self_check, "check", fail)
+    with pytest.raises(self_check.SelfCheckError):
+        saved_model.export_run(tiny_run.model_dir, served.next_version())
+    assert {p.name for p in (tmp_path / "electra").iterdir()} == {"1", "2"}
+
+
+def test_the_script_writes_versions(tiny_run, tmp_path):
+    command = [sys.executable, "scripts/export_saved_model.py",
+               f"--model_dir={tiny_run.model_dir}"]  # fmt: skip
+    failed = subprocess.run(command, capture_output=True, text=True)
+    assert failed.returncode == 1
+    assert "exactly one of --export_dir and --serving_dir" in failed.stderr
+    command += [f"--serving_dir={tmp_path}", "--model_name=electra"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"electra was written to .*models.config", done.stdout)
+    assert (tmp_path / "electra/1/assets.extra/export.json").is_file()

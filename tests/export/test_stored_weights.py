@@ -1,0 +1,183 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import config_sections
+from electra_tf.export import saved_model
+from electra_tf.export import serving_module
+from electra_tf.export import stored_weights
+from electra_tf.export import tower_answers
+from electra_tf.export import trained_run
+from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
+
+COMPACT = ("bfloat16", "int8")
+TEXTS = tf.constant(["the cat sat on the mat", "", "unaffable dog !"])
+
+
+def random_matrix(seed=0):
+    generator = np.random.default_rng(seed)
+    scales = 10.0 ** generator.uniform(-3, 3, (40, 1))
+    return (scales * generator.normal(size=(40, 12))).astype(np.float32)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_int8_is_off_by_half_a_scale_at_most(axis):
+    values = random_matrix()
+    multiples, scales = stored_weights.quantize(values, axis)
+    assert multiples.dtype == np.int8
+    assert scales.shape == ((40, 1) if axis == 0 else (1, 12))
+    errors = np.abs(multiples * scales - values)
+    assert np.all(errors <= 0.5001 * scales)
+    # Every scale is as small as it can be.
+    assert np.all(np.abs(multiples).max(axis=1 - axis) == 127)
+
+
+def test_zeros_stay_zeros():
+    values = np.zeros([3, 4], np.float32)
+    multiples, scales = stored_weights.quantize(values, 0)
+    np.testing.assert_array_equal(multiples * scales, values)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("weights", COMPACT)
+def test_rows_are_those_of_the_whole_matrix(weights, axis):
+    values = random_matrix()
+    matrix = stored_weights.StoredWeights(
+        values, weights, axis, "float32", "table"
+    )
+    whole = tf.convert_to_tensor(matrix).numpy()
+    if weights == "bfloat16":
+        np.testing.assert_allclose(whole, values, rtol=2**-8)
+    ids = tf.constant([[3, 3], [39, 0]])
+    np.testing.assert_array_equal(matrix.look_up(ids), whole[ids.numpy()])
+    assert matrix.look_up(ids).dtype == tf.float32
+
+
+def load_tower(run):
+    return trained_run.load_main_tower(
+        run.settings,
+        vocabulary_lib.Vocabulary.load(run.model_dir),
+        checkpoints.find(run.model_dir, "latest"),
+    )
+
+
+def build_module(run, tower):
+    return serving_module.ServingModule(
+        tower_answers.Detector(tower), tokenizer_lib.Tokenizer(run.vocabulary)
+    )
+
+
+def assert_equal_answers(first, second):
+    for name, tensor in first.items():
+        np.testing.assert_allclose(
+            tensor, second[name], 1e-5, 1e-5, err_msg=name
+        )
+
+
+@pytest.mark.parametrize("weights", COMPACT)
+def test_answers_are_those_of_rounded_float32_weights(tiny_run, weights):
+    compact = build_module(tiny_run, load_tower(tiny_run))
+    compact.store_weights_as(weights)
+    rounded = load_tower(tiny_run)
+    for variable in rounded.variables:
+        if len(variable.shape) == 2:
+            values = variable.value.numpy()
+            if weights == "bfloat16":
+                values = tf.cast(tf.cast(values, tf.bfloat16), tf.float32)
+            else:
+                axis = 1 if variable.name == "kernel" else 0
+                values = np.multiply(*stored_weights.quantize(values, axis))
+            variable.assign(values)
+    expected = build_module(tiny_run, rounded)
+    for signature in ("score_text", "features_text"):
+        assert_equal_answers(
+            compact.answer(signature, texts=TEXTS),
+            expected.answer(signature, texts=TEXTS),
+        )
+
+
+def test_float32_changes_nothing(tiny_run):
+    module = build_module(tiny_run, load_tower(tiny_run))
+    before = [id(variable) for variable in module.model_variables]
+    module.store_weights_as("float32")
+    assert [id(variable) for variable in module.model_variables] == before
+
+
+def test_unknown_format_is_refused(tiny_run):
+    message = "`weights` must be one of float32, bfloat16, int8.*'int4'"
+    with pytest.raises(ValueError, match=message):
+        saved_model.ExportOptions(weights="int4")
+    with pytest.raises(ValueError, match=message):
+        stored_weights.replace([tiny_run.discriminator], "int4")
+
+
+def size_of(export_dir):
+    return sum(f.stat().st_size for f in (export_dir / "variables").iterdir())
+
+
+@pytest.mark.parametrize(("weights", "share"), [("bfloat16", 0.62),
+                                                ("int8", 0.5)])  # fmt: skip
+def test_compact_export_is_small_and_answers(
+    tiny_run, exported, tmp_path, weights, share
+):
+    folder = tmp_path / "export"
+    result = saved_model.export_run(
+        tiny_run.model_dir, folder, saved_model.ExportOptions(weights=weights)
+    )
+    # The same compact weights here, so no coarser than any export.
+    assert result.largest_difference <= 1e-5
+    reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
+    shapes = reader.get_variable_to_shape_map()
+    dtypes = reader.get_variable_to_dtype_map()
+    matrices = {
+        dtypes[name] for name, shape in shapes.items()
+        if len(shape) == 2 and 1 not in shape
+    }  # fmt: skip
+    assert matrices == {tf.as_dtype(weights)}
+    assert size_of(folder) < share * size_of(exported)
+    assert f"stored as {weights}" in " ".join(
+        (folder / "README.md").read_text().split()
+    )
+
+
+def test_masked_language_model_shares_its_compact_table(objective_exports):
+    tower = load_tower(objective_exports("mlm"))
+    answers = tower_answers.MaskedLanguageModel(tower)
+    ids = tf.constant([[2, 5, 4, 7, 3]])
+    rows = ids, tf.ones_like(ids), tf.zeros_like(ids)
+    before = answers.predict(*rows)["top_probabilities"]
+    stored_weights.replace([tower], "bfloat16")
+    table = tower.encoder.embeddings.word_embeddings
+    assert isinstance(table, stored_weights.StoredWeights)
+    after = answers.predict(*rows)["top_probabilities"]
+    np.testing.assert_allclose(after, before, atol=0.05)
+
+
+def test_widths_that_collide_in_caches_grow_by_zeros_alone():
+    settings = config_sections.EncoderConfig(
+        vocab_size=9,
+        embedding_size=8,
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=1024,
+        max_position_embeddings=6,
+    )
+    keras.utils.set_random_seed(1)
+    encoder = encoder_lib.build_encoder(settings, "electra")
+    for variable in encoder.variables:
+        if variable.name == "bias":
+            variable.assign(tf.ones(variable.shape))
+    ids = tf.constant([[2, 5, 4, 7, 3]])
+    rows = ids, tf.ones_like(ids), tf.zeros_like(ids)
+    before = encoder(*rows).sequence_output
+    replaced = stored_weights.replace([encoder], "float32")
+    shapes = [tuple(r.variables[0].shape) for r in replaced.values()]
+    assert sorted(set(shapes)) == [(8, 1040), (1040,), (1040, 8)]
+    np.testing.assert_allclose(
+        encoder(*rows).sequence_output, before, 1e-5, 1e-5
+    )
