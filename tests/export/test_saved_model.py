@@ -193,6 +193,31 @@ def test_unknown_precision_is_refused():
         saved_model.ExportOptions(precision="float64")
 
 
+def test_unknown_device_is_refused():
+    with pytest.raises(ValueError, match="cpu, any. Received: 'gpu'"):
+        saved_model.ExportOptions(device="gpu")
+
+
+@pytest.mark.slow
+def test_export_for_any_device_gives_the_same_answers(
+    tiny_run, loaded, tmp_path
+):
+    saved_model.export_run(
+        tiny_run.model_dir,
+        tmp_path / "export",
+        saved_model.ExportOptions(device="any"),
+    )
+    graph = (tmp_path / "export" / "saved_model.pb").read_bytes()
+    # The operation that holds groups of rows has no kernel elsewhere.
+    assert b"MapDefun" not in graph
+    model = tf.saved_model.load(str(tmp_path / "export"))
+    texts = ["the cat sat on the mat", "", "dog"] * 30
+    answer = model.signatures["score_text"](texts=tf.constant(texts))
+    expected = loaded("score_text", texts=texts)
+    for name, values in expected.items():
+        np.testing.assert_allclose(answer[name], values, 1e-5, 1e-5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_lower_precision_can_be_exported(tiny_run, tmp_path, precision):
