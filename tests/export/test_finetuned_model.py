@@ -138,7 +138,11 @@ def test_weights_that_are_not_all_there_are_refused(tmp_path, tiny_trial):
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("", {}, r"one task. Received: no --task. Give --task=sst2"),
+        (
+            "",
+            {},
+            r"one of them is wanted. Received: no --task. Give --task=sst2",
+        ),
         ("cola", {}, "Received: 'cola'"),
         ("sst2", {"max_length": 33}, "must be 5 to 32"),
         ("sst2", {"max_length": 4}, "must be 5 to 32"),
