@@ -1,6 +1,5 @@
 """What a fine-tuning left in its folder, for those who export it."""
 
-import json
 import pathlib
 from typing import NamedTuple
 
@@ -20,6 +19,7 @@ from electra_tf.finetuning.tasks import glue
 from electra_tf.finetuning.tasks import own
 from electra_tf.finetuning.tasks import regression
 from electra_tf.finetuning.tasks import task as task_lib
+from electra_tf.formats import own_run
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -57,10 +57,10 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
     Raises:
         FileNotFoundError: if no trial of a fine-tuning has finished.
     """
-    config_file = folder / trial_dir_lib.CONFIG_FILE
-    if config_file.is_file():
-        content = json.loads(config_file.read_text("utf-8"))
-        return folder if {"format", "labels"} <= set(content) else None
+    if own_run.is_trial(folder):
+        return folder
+    if (folder / trial_dir_lib.CONFIG_FILE).is_file():
+        return None
     trials = sorted(folder.glob("trial_*/" + trial_dir_lib.CONFIG_FILE))
     if not trials:
         return None

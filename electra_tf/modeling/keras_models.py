@@ -6,8 +6,10 @@ shared here too. A saved model of a user's (`model.save`) that holds one of
 these loads again once this module was imported.
 """
 
+import abc
 import dataclasses
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -26,7 +28,7 @@ _SITES_PER_CALL = 1024
 _PACKAGE = "electra_tf"
 
 
-class RowsModel(keras.Model):
+class RowsModel(keras.Model, abc.ABC):
     """What the models of this module share.
 
     Args:
@@ -54,21 +56,19 @@ class RowsModel(keras.Model):
         self, features: Mapping[str, tf.Tensor], training: bool | None = None
     ) -> tf.Tensor:
         """Computes the model's tensor for `[B, S]` rows."""
-        ids, mask, segments = _check(
-            features, self.settings.max_position_embeddings
-        )
-        seed = self._draw_seed() if training else None
-        return self.compute(ids, mask, segments, seed)
+        rows = _check(features, self.settings.max_position_embeddings)
+        return self.compute(rows, self._draw_seed() if training else None)
 
+    @abc.abstractmethod
     def compute(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-        dropout_seed: tf.Tensor | None,
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """The model's tensor for checked rows, `[B, S]` int32."""
-        raise NotImplementedError
+        """The model's tensor for checked rows.
+
+        Args:
+            rows: `FEATURES` in their order, each `[B, S]` int32.
+            dropout_seed: `[2]` int64, or None for inference.
+        """
 
     def _draw_seed(self) -> tf.Tensor:
         seed = tf.cast(
@@ -86,9 +86,14 @@ class RowsModel(keras.Model):
         }
 
     @classmethod
+    @abc.abstractmethod
     def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
-        """A layer of these sizes, with fresh weights."""
-        raise NotImplementedError
+        """A layer of these sizes, with fresh weights.
+
+        Args:
+            settings: of its encoder.
+            dtype: Keras dtype policy.
+        """
 
     @classmethod
     def from_config(
@@ -113,15 +118,10 @@ class EncoderModel(RowsModel):
     layer: encoder_lib.Encoder
 
     def compute(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-        dropout_seed: tf.Tensor | None,
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Hidden states."""
-        output = self.layer(input_ids, input_mask, segment_ids, dropout_seed)
-        return output.sequence_output
+        return self.layer(*rows, dropout_seed).sequence_output
 
     @classmethod
     def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
@@ -141,16 +141,10 @@ class DiscriminatorModel(RowsModel):
     layer: discriminator_lib.Discriminator
 
     def compute(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-        dropout_seed: tf.Tensor | None,
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Replaced-token logits."""
-        return self.layer(
-            input_ids, input_mask, segment_ids, dropout_seed
-        ).logits
+        return self.layer(*rows, dropout_seed).logits
 
     @classmethod
     def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
@@ -168,18 +162,12 @@ class MaskedLMModel(RowsModel):
     layer: generators.MaskedLMGenerator
 
     def compute(
-        self,
-        input_ids: tf.Tensor,
-        input_mask: tf.Tensor,
-        segment_ids: tf.Tensor,
-        dropout_seed: tf.Tensor | None,
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Logits of the vocabulary."""
         encoder = self.layer.encoder
-        output = encoder(input_ids, input_mask, segment_ids, dropout_seed)
-        return self.layer.head(
-            output.sequence_output, encoder.embeddings.word_embeddings
-        )
+        hidden = encoder(*rows, dropout_seed).sequence_output
+        return self.layer.head(hidden, encoder.embeddings.word_embeddings)
 
     @classmethod
     def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
