@@ -90,7 +90,7 @@ def export_trial(
             folder, task, options.checkpoint, options.precision,
             options.max_length,
         )  # fmt: skip
-    trained.module.store_weights_as(options.weights)
+    trained.module.prepare(options.weights, options.device)
     facts = _collect_facts(folder, trained, options)
     content = json.dumps(dataclasses.asdict(trained.description), indent=2)
     difference = saved_model.write(

@@ -3,10 +3,10 @@
 A batch is padded to its longest row, and most of what a model would compute
 for it is padding. Here the rows are put in order of length and read in groups
 of about `TOKENS` tokens, each cut to its own longest row. Groups run side by
-side, each on one thread: products of this size stay in a processor's cache,
-and sharing one out to several threads costs more than it saves, even for a
-single short text. Nothing of it shows in the answers, which come back in the
-order of the rows.
+side, and each operation of a group on one thread: products of this size stay in
+a processor's cache, and sharing one out to several threads costs more than it
+saves, even for a single short text (`parallel_blocks` has threads for that).
+Nothing of it shows in the answers, which come back in the order of the rows.
 """
 
 from collections.abc import Callable

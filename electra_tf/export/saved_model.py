@@ -22,7 +22,6 @@ from absl import logging
 import electra_tf
 from electra_tf import config
 from electra_tf.export import documentation
-from electra_tf.export import row_groups
 from electra_tf.export import self_check
 from electra_tf.export import serving_module
 from electra_tf.export import signature_module
@@ -36,8 +35,6 @@ from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
-
-DEVICES = ("cpu", "any")
 
 # Servers ignore this folder of a SavedModel.
 EXTRA_FOLDER = "assets.extra"
@@ -58,8 +55,9 @@ class ExportOptions:
         weights: how kernels and tables are stored, one of
             `stored_weights.FORMATS`.
         device: `cpu` makes an export that runs on the CPU and is fast there,
-            rows in groups of like length (`row_groups`); `any` one that
-            computes a batch at once, on whatever device there is.
+            rows in groups of like length (`row_groups`) and blocks in parts
+            (`parallel_blocks`); `any` one that computes a batch at once, on
+            whatever device there is.
     """
 
     checkpoint: str = "latest"
@@ -71,9 +69,10 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for what is unknown."""
-        if self.device not in DEVICES:
+        if self.device not in signature_module.DEVICES:
             raise ValueError(
-                f"`device` must be one of {', '.join(DEVICES)}. Received: "
+                "`device` must be one of "
+                f"{', '.join(signature_module.DEVICES)}. Received: "
                 f"{self.device!r}."
             )
         stored_weights.require_format(self.weights)
@@ -178,7 +177,7 @@ def save(
     module = serving_module.ServingModule(
         answers, tokenizer_lib.Tokenizer(vocabulary), options.max_length
     )
-    module.store_weights_as(options.weights)
+    module.prepare(options.weights, options.device)
     facts = origin | {
         "objective": settings.objective.name,
         "kind": answers.kind,
@@ -268,12 +267,10 @@ def _save_graphs(
     module: signature_module.SignatureModule, folder: pathlib.Path, device: str
 ) -> None:
     if device == "any":
-        module.tokens_per_group = 0
         tf.saved_model.save(
             module, str(folder), signatures=module.trace_signatures()
         )
         return
-    module.tokens_per_group = row_groups.TOKENS
     with tf.device("/CPU:0"):
         functions = module.trace_signatures()
     policy = tf.saved_model.experimental.VariablePolicy.SAVE_VARIABLE_DEVICES

@@ -14,11 +14,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from electra_tf.export import parallel_blocks
 from electra_tf.export import row_groups
 from electra_tf.export import signatures
 from electra_tf.export import stored_weights
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.text import tokenizer as tokenizer_lib
+
+DEVICES = ("cpu", "any")
+"""What an export can be made for; see `SignatureModule.prepare`."""
 
 Tensors = dict[str, tf.Tensor]
 
@@ -80,25 +84,40 @@ class SignatureModule(tf.Module, abc.ABC):
     def layers(self) -> tuple[Any, ...]:
         """Keras layers that hold all weights, themselves or in others."""
 
-    def store_weights_as(self, weights: str) -> None:
-        """Gives the weights the form of an export, for inference alone.
+    def prepare(self, weights: str, device: str) -> None:
+        """Gives the model the form of an export, for inference alone.
 
         Args:
-            weights: one of `stored_weights.FORMATS`.
+            weights: how they are stored, one of `stored_weights.FORMATS`.
+            device: that will compute the answers, one of `DEVICES`.
 
         Raises:
             ValueError: for an unknown format.
         """
+        stored_weights.require_format(weights)
+        if device == "cpu":
+            self.tokens_per_group = row_groups.TOKENS
+            for layer in self.layers:
+                if isinstance(layer, encoder_lib.Encoder):
+                    self._compute_in_parts(layer)
         replaced = stored_weights.replace(self.layers, weights)
         self.model_variables = [
-            stored
+            new
             for variable in self.model_variables
-            for stored in (
-                replaced[id(variable)].variables
-                if id(variable) in replaced
-                else [variable]
-            )
+            for new in replaced.get(id(variable), [variable])
         ]
+
+    def _compute_in_parts(self, encoder: encoder_lib.Encoder) -> None:
+        old = {
+            id(variable.value)
+            for block in encoder.blocks
+            for variable in block.variables
+        }
+        self.model_variables = [
+            variable
+            for variable in self.model_variables
+            if id(variable) not in old
+        ] + parallel_blocks.replace(encoder)
 
     @abc.abstractmethod
     def answer(self, signature: str, **inputs: tf.Tensor) -> Tensors:

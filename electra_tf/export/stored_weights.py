@@ -1,17 +1,10 @@
-"""How an export stores its weights: in fewer bits, and in better widths.
+"""How an export stores its weights in fewer bits.
 
 Kernels and tables, which are nearly all there is, are stored as float32,
 bfloat16, or int8 with a float32 scale: per output of a kernel, per row of a
 table, symmetric around zero. Biases and normalization stay float32. The graph
 turns them into what it computes with where they are used, of a table the rows
 that were looked up, so files and memory shrink, not the work.
-
-Rows of a multiple of 4,096 bytes all begin in the same few lines of a cache,
-and a product of that width takes up to twice as long as one a little wider
-(256 x 256 x 1024 floats 3.4 ms, with 1,040 columns 1.6 ms; AMD EPYC, one
-thread). The width between the two products of a feed-forward part is nobody
-else's, so it gets some more columns, of zeros: gelu leaves them zero, and the
-second product adds them up as zeros.
 """
 
 from collections.abc import Iterable
@@ -22,13 +15,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.export import parallel_blocks
 
 FORMATS = ("float32", "bfloat16", "int8")
 _LARGEST_INT8 = 127
-# Floats between two addresses that share the lines of a cache.
-_COLLIDING_WIDTH = 1024
-_NUM_MORE_COLUMNS = 16
 
 
 class StoredWeights:
@@ -41,8 +31,8 @@ class StoredWeights:
         variables: what is stored.
 
     Args:
-        values: `[rows, columns]` or `[columns]` float32.
-        weights: one of `FORMATS`; int8 for matrices alone.
+        values: `[rows, columns]` float32.
+        weights: one of `FORMATS`.
         scaled_axis: the axis of the int8 scales: 0 gives every row its own,
             1 every column.
         dtype: of what is read.
@@ -111,7 +101,9 @@ def quantize(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     return multiples, scales.astype(np.float32)
 
 
-def replace(layers: Iterable[Any], weights: str) -> dict[int, StoredWeights]:
+def replace(
+    layers: Iterable[Any], weights: str
+) -> dict[int, list[tf.Variable]]:
     """Has layers read stored weights in place of theirs, where they differ.
 
     Args:
@@ -120,32 +112,29 @@ def replace(layers: Iterable[Any], weights: str) -> dict[int, StoredWeights]:
         weights: one of `FORMATS`.
 
     Returns:
-        `id` of a TensorFlow variable that is not read any more, to what is
-        read in its place.
+        `id` of a TensorFlow variable that is not read any more, to those that
+        are read in its place.
 
     Raises:
         ValueError: for an unknown format.
     """
     require_format(weights)
-    found = list(_walk(layers, set()))
-    additions = _find_additions(found)
+    if weights == "float32":
+        return {}
     replaced: dict[int, StoredWeights] = {}
     with tf.device("/CPU:0"):
-        for layer in found:
+        for layer in _walk(layers, set()):
             for name, variable in list(vars(layer).items()):
                 if not isinstance(variable, keras.Variable):
                     continue
+                if len(variable.shape) != 2:
+                    continue
                 # Layers that share a variable share what takes its place.
                 key = id(variable.value)
-                form = weights if len(variable.shape) == 2 else "float32"
-                if form == "float32" and key not in additions:
-                    continue
                 if key not in replaced:
-                    replaced[key] = _store(
-                        layer, variable, form, additions.get(key)
-                    )
+                    replaced[key] = _store(layer, variable, weights)
                 setattr(layer, name, replaced[key])
-    return replaced
+    return {key: stored.variables for key, stored in replaced.items()}
 
 
 def require_format(weights: str) -> None:
@@ -157,32 +146,12 @@ def require_format(weights: str) -> None:
         )
 
 
-def _find_additions(layers: list[keras.layers.Layer]) -> dict[int, list]:
-    """`id` of variables to the zeros they get at each end of their axes."""
-    additions: dict[int, list] = {}
-    for block in layers:
-        if not isinstance(block, encoder_lib.TransformerBlock):
-            continue
-        if block.intermediate_size % _COLLIDING_WIDTH:
-            continue
-        end, none = [0, _NUM_MORE_COLUMNS], [0, 0]
-        first, second = block.intermediate, block.output_projection
-        additions[id(first.kernel.value)] = [none, end]
-        additions[id(first.bias.value)] = [end]
-        additions[id(second.kernel.value)] = [end, none]
-    return additions
-
-
 def _store(
-    layer: keras.layers.Layer,
-    variable: Any,
-    weights: str,
-    addition: list | None,
+    layer: keras.layers.Layer, variable: Any, weights: str
 ) -> StoredWeights:
-    values = np.asarray(variable.value)
-    is_table = variable.name not in ("kernel", "bias")
+    is_table = variable.name != "kernel"
     return StoredWeights(
-        values if addition is None else np.pad(values, addition),
+        np.asarray(variable.value),
         weights,
         scaled_axis=0 if is_table else 1,
         # Tables are read in float32 whatever the layer computes in.
@@ -200,5 +169,7 @@ def _walk(items: Iterable[Any], seen: set[int]) -> Iterator[Any]:
         if isinstance(item, keras.layers.Layer):
             yield item
             yield from _walk(list(vars(item).values()), seen)
+        elif isinstance(item, parallel_blocks.ParallelBlock):
+            yield from _walk(item.layers, seen)
         elif isinstance(item, list | tuple):
             yield from _walk(item, seen)

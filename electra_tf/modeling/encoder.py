@@ -49,6 +49,45 @@ def _site(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
     return None if seed is None else seed + tf.constant([0, number], seed.dtype)
 
 
+def split_heads(
+    fused: tf.Tensor, attention_bias: tf.Tensor, num_heads: int
+) -> list[tf.Tensor]:
+    """Query, key and value of every head, `[B, H, S, D / H]` each.
+
+    Args:
+        fused: `[B * S, 3 * D]`, all queries, then all keys, then all values.
+        attention_bias: as blocks take it; tells B from S.
+        num_heads: H.
+    """
+    batch, _, _, length = layers.shape_of(attention_bias)
+    size = fused.shape[-1] // (3 * num_heads)
+    parts = tf.reshape(fused, [batch, length, 3, num_heads, size])
+    # [3, B, H, S, D / H]
+    return tf.unstack(tf.transpose(parts, [2, 0, 3, 1, 4]))
+
+
+def compute_probs(
+    query: tf.Tensor, key: tf.Tensor, attention_bias: tf.Tensor
+) -> tf.Tensor:
+    """Attention weights `[B, H, S, S]`, rows sum to one.
+
+    Args:
+        query, key: `[B, H, S, D / H]`.
+        attention_bias: as blocks take it.
+    """
+    scale = tf.constant(query.shape[-1] ** -0.5, query.dtype)
+    scores = tf.matmul(query * scale, key, transpose_b=True)
+    scores = tf.cast(scores, tf.float32) + tf.cast(attention_bias, tf.float32)
+    return tf.cast(tf.nn.softmax(scores), query.dtype)
+
+
+def merge_heads(context: tf.Tensor) -> tf.Tensor:
+    """`[B, H, S, D / H]` as `[B * S, D]`."""
+    _, heads, _, size = context.shape
+    context = tf.transpose(context, [0, 2, 1, 3])
+    return tf.reshape(context, [-1, heads * size])
+
+
 class TransformerBlock(keras.layers.Layer):
     """Self-attention and feed-forward, each with residual and LayerNorm.
 
@@ -141,29 +180,15 @@ class TransformerBlock(keras.layers.Layer):
         self, hidden: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
     ) -> tf.Tensor:
         query, key, value = self._split_heads(hidden, bias)
-        probs = self._probs(query, key, bias)
+        probs = compute_probs(query, key, bias)
         probs = layers.dropout(probs, self.attention_probs_dropout_prob, seed)
-        context = tf.transpose(tf.matmul(probs, value), [0, 2, 1, 3])
-        return tf.reshape(context, [-1, self.hidden_size])
+        return merge_heads(tf.matmul(probs, value))
 
     def _split_heads(
         self, hidden: tf.Tensor, bias: tf.Tensor
     ) -> list[tf.Tensor]:
-        batch, _, _, length = layers.shape_of(bias)
-        heads = self.num_attention_heads
-        size = self.hidden_size // heads
         fused = self.query_key_value(hidden)
-        fused = tf.reshape(fused, [batch, length, 3, heads, size])
-        # [3, B, H, S, D / H]
-        return tf.unstack(tf.transpose(fused, [2, 0, 3, 1, 4]))
-
-    def _probs(
-        self, query: tf.Tensor, key: tf.Tensor, bias: tf.Tensor
-    ) -> tf.Tensor:
-        scale = tf.constant(query.shape[-1] ** -0.5, query.dtype)
-        scores = tf.matmul(query * scale, key, transpose_b=True)
-        scores = tf.cast(scores, tf.float32) + tf.cast(bias, tf.float32)
-        return tf.cast(tf.nn.softmax(scores), query.dtype)
+        return split_heads(fused, bias, self.num_attention_heads)
 
     def compute_attention_probs(
         self, hidden: tf.Tensor, attention_bias: tf.Tensor
@@ -178,7 +203,7 @@ class TransformerBlock(keras.layers.Layer):
             `[B, H, S, S]`, rows sum to one.
         """
         query, key, _ = self._split_heads(hidden, attention_bias)
-        return self._probs(query, key, attention_bias)
+        return compute_probs(query, key, attention_bias)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""

@@ -1,15 +1,12 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import config_sections
 from electra_tf.export import saved_model
 from electra_tf.export import serving_module
 from electra_tf.export import stored_weights
 from electra_tf.export import tower_answers
 from electra_tf.export import trained_run
-from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -81,7 +78,7 @@ def assert_equal_answers(first, second):
 @pytest.mark.parametrize("weights", COMPACT)
 def test_answers_are_those_of_rounded_float32_weights(tiny_run, weights):
     compact = build_module(tiny_run, load_tower(tiny_run))
-    compact.store_weights_as(weights)
+    compact.prepare(weights, "any")
     rounded = load_tower(tiny_run)
     for variable in rounded.variables:
         if len(variable.shape) == 2:
@@ -103,7 +100,7 @@ def test_answers_are_those_of_rounded_float32_weights(tiny_run, weights):
 def test_float32_changes_nothing(tiny_run):
     module = build_module(tiny_run, load_tower(tiny_run))
     before = [id(variable) for variable in module.model_variables]
-    module.store_weights_as("float32")
+    module.prepare("float32", "any")
     assert [id(variable) for variable in module.model_variables] == before
 
 
@@ -155,29 +152,3 @@ def test_masked_language_model_shares_its_compact_table(objective_exports):
     assert isinstance(table, stored_weights.StoredWeights)
     after = answers.predict(*rows)["top_probabilities"]
     np.testing.assert_allclose(after, before, atol=0.05)
-
-
-def test_widths_that_collide_in_caches_grow_by_zeros_alone():
-    settings = config_sections.EncoderConfig(
-        vocab_size=9,
-        embedding_size=8,
-        hidden_size=8,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=1024,
-        max_position_embeddings=6,
-    )
-    keras.utils.set_random_seed(1)
-    encoder = encoder_lib.build_encoder(settings, "electra")
-    for variable in encoder.variables:
-        if variable.name == "bias":
-            variable.assign(tf.ones(variable.shape))
-    ids = tf.constant([[2, 5, 4, 7, 3]])
-    rows = ids, tf.ones_like(ids), tf.zeros_like(ids)
-    before = encoder(*rows).sequence_output
-    replaced = stored_weights.replace([encoder], "float32")
-    shapes = [tuple(r.variables[0].shape) for r in replaced.values()]
-    assert sorted(set(shapes)) == [(8, 1040), (1040,), (1040, 8)]
-    np.testing.assert_allclose(
-        encoder(*rows).sequence_output, before, 1e-5, 1e-5
-    )
