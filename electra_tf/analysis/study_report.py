@@ -133,7 +133,7 @@ def _to_json(
                 "flops": arms[row.arm].flops,
                 "held_out": dict(row.result.held_out),
                 "tasks": dict(row.result.tasks),
-                "training_seconds": round(row.result.training_seconds, 1),
+                "training_seconds": round(row.result.training_seconds, 3),
                 "measuring_seconds": round(row.result.measuring_seconds, 1),
             }
             for row in rows

@@ -86,8 +86,12 @@ def _encode(model, inputs):
     encoder = encoders.build_encoder(model.encoder)
     for variable in encoder.variables:
         variable.assign(model.tensors[variable.path])
-    arrays = [inputs[n].astype(np.int32) for n in inputs]
-    return encoder(*arrays).sequence_output
+    ids, mask, types = (inputs[n].astype(np.int32) for n in inputs)
+    if model.task is not None and model.task.kind == "tagging":
+        # Words are in the second segment, as in the original; there they are
+        # in the first.
+        types = np.where(types < 2, 1 - types, types)
+    return encoder(ids, mask, types).sequence_output
 
 
 def _our_outputs(model, inputs):
