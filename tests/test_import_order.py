@@ -9,6 +9,7 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 ORDER = (
+    "json_files",
     "config_sections",
     "finetuning_config",
     "config",

@@ -1,0 +1,46 @@
+import pytest
+
+from electra_tf import json_files
+
+
+def test_an_object_is_read(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"a": [1, -2.5, null, "é"], "b": {}}', "utf-8")
+    assert json_files.read_object(path) == {"a": [1, -2.5, None, "é"], "b": {}}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b'{"a": 1',
+        b'\xef\xbb\xbf{"a": 1}',
+        b'{"a": "\xff"}',
+        '{"a": 1}'.encode("utf-16"),
+        b"[1]",
+        b"null",
+        b'{"a": NaN}',
+        b'{"a": -Infinity}',
+        b'{"a": 1e400}',
+        b'{"a": ' + b"9" * 4000 + b"}",
+        b'{"a": 9223372036854775808}',
+        b'{"a":' * 100_000,
+    ],
+    ids=lambda content: repr(content[:20]),
+)
+def test_everything_else_is_refused_by_name(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+
+    class OwnError(ValueError):
+        pass
+
+    with pytest.raises(OwnError, match=r"a\.json must hold a JSON object"):
+        json_files.read_object(path, OwnError)
+
+
+def test_a_folder_is_refused_and_nothing_is_no_file(tmp_path):
+    with pytest.raises(ValueError, match="must be a JSON file"):
+        json_files.read_object(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        json_files.read_object(tmp_path / "none")
