@@ -17,6 +17,7 @@ from typing import Any
 
 import ml_collections
 
+from electra_tf import json_files
 from electra_tf.config_sections import OPTIMIZERS as OPTIMIZERS
 from electra_tf.config_sections import PRECISIONS as PRECISIONS
 from electra_tf.config_sections import STRATEGIES as STRATEGIES
@@ -135,7 +136,7 @@ def freeze_as(settings: Mapping[str, Any], schema: type[_Config]) -> _Config:
     }
     _refuse_unknown("section", settings, sections)
     built = {
-        name: _build_section(name, typing.cast(type, sections[name]), values)
+        name: build_section(name, typing.cast(type, sections[name]), values)
         for name, values in settings.items()
     }
     return schema(**built)
@@ -153,7 +154,17 @@ def _refuse_unknown(
             )
 
 
-def _build_section(name: str, schema: type, values: Mapping[str, Any]) -> Any:
+def build_section(name: str, schema: type, values: Mapping[str, Any]) -> Any:
+    """One section of a config.
+
+    Args:
+        name: of the section, for messages.
+        schema: its frozen dataclass.
+        values: field to value; absent fields keep defaults.
+
+    Raises:
+        ConfigError: as `freeze` does.
+    """
     if not isinstance(values, Mapping | ml_collections.ConfigDict):
         raise ConfigError(
             f"`{name}` must be a section of fields. Received: {values!r}."
@@ -213,3 +224,20 @@ def to_json(config: ExperimentConfig) -> str:
 def from_json(text: str) -> ExperimentConfig:
     """Reads what `to_json` wrote; raises as `freeze` does."""
     return freeze(json.loads(text))
+
+
+def load_json(path: pathlib.Path) -> ExperimentConfig:
+    """Reads a file of what `to_json` wrote.
+
+    Args:
+        path: of the file.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        ConfigError: as `freeze` does, or if the file is damaged; names it.
+    """
+    content = json_files.read_object(path, ConfigError)
+    try:
+        return freeze(content)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error

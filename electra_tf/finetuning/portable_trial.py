@@ -22,6 +22,7 @@ from electra_tf.finetuning.tasks import task as task_lib
 from electra_tf.finetuning.tasks import text_task
 from electra_tf.formats import layout
 from electra_tf.formats import portable
+from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -40,11 +41,13 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
         FileNotFoundError: if there is no checkpoint.
         ModelDirError: if there is no trial.
         CheckpointError: if the checkpoint is damaged.
-        FormatError: if it lacks tensors.
-        ValueError: for a task that it was not trained on.
+        FormatError: if it lacks tensors, or has some that nothing reads.
+        ValueError: for a task that it was not trained on, or a vocabulary of
+            another size.
     """
     description = trial_dir_lib.load(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
+    towers.resolve_vocab_size(description.encoder, vocabulary.size)
     tasks = prepared_lib.PreparedTasks(
         description.settings,
         vocabulary,
@@ -54,14 +57,10 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
     task = tasks[choose_task(folder, list(tasks), name)]
     checkpoint = trial_dir_lib.final_checkpoint(folder, description.settings)
     tensors = checkpoints.load_tensors(checkpoint, "model")
-    head = f"{portable.TASK_HEADS}/{task.name}/"
     others = [n for n in tasks if n != task.name]
+    left_out = tuple(f"{portable.TASK_HEADS}/{other}/" for other in others)
     model = portable.PortableModel(
-        {
-            path: value
-            for path, value in tensors.items()
-            if path.startswith((f"{portable.MAIN}/", head))
-        },
+        {p: v for p, v in tensors.items() if not p.startswith(left_out)},
         description.encoder,
         vocabulary=vocabulary,
         task=_describe(

@@ -6,6 +6,7 @@ other settings is refused unless only safe fields differ.
 """
 
 import dataclasses
+import itertools
 import json
 import pathlib
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any
 
 from electra_tf import config
 from electra_tf import finetuning_config
+from electra_tf import json_files
 from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -162,18 +164,36 @@ def load(folder: pathlib.Path) -> TrialDescription:
             f"No trial in {folder}: expected {CONFIG_FILE} there. Give the "
             "--output_dir of a fine-tuning."
         )
-    content = json.loads(path.read_text("utf-8"))
+    content = json_files.read_object(path, model_dir_lib.ModelDirError)
     if content.get("format") != _FORMAT:
         raise model_dir_lib.ModelDirError(
             f"{path} must be a trial's, of format {_FORMAT}. Received: format "
             f"{content.get('format')!r}. Use the version that wrote it."
         )
+    try:
+        return _description_of(content)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise model_dir_lib.ModelDirError(
+            f"{path} must describe a trial. Received: "
+            f"{type(error).__name__}: {error} It was changed or damaged: "
+            "restore it."
+        ) from error
+
+
+def _description_of(content: Mapping[str, Any]) -> TrialDescription:
+    """What `claim` wrote; errors of any kind if it is not that."""
+    labels = {name: tuple(of) for name, of in content["labels"].items()}
+    for label in itertools.chain(*labels.values(), [content["source"]]):
+        if not isinstance(label, str):
+            raise TypeError(f"labels and source must be texts, not {label!r}.")
     return TrialDescription(
         config.freeze_as(
             content["settings"], finetuning_config.FinetuningConfig
         ),
-        config.EncoderConfig(**content["encoder"]),
-        {name: tuple(labels) for name, labels in content["labels"].items()},
+        config.build_section(
+            "encoder", config.EncoderConfig, content["encoder"]
+        ),
+        labels,
         content["source"],
     )
 
@@ -184,16 +204,34 @@ def write_result(folder: pathlib.Path, result: TrialResult) -> None:
 
 
 def read_result(folder: pathlib.Path) -> TrialResult | None:
-    """A trial's result, or None if it has not finished."""
+    """A trial's result, or None if it has not finished.
+
+    Raises:
+        ModelDirError: if the file is not what `write_result` writes.
+    """
     path = folder / RESULT_FILE
     if not path.is_file():
         return None
-    content = json.loads(path.read_text("utf-8"))
-    content["scores"] = {
+    content = json_files.read_object(path, model_dir_lib.ModelDirError)
+    try:
+        result = TrialResult(**content | {"scores": _scores_of(content)})
+        for task, splits in result.scores.items():
+            for score in splits.values():
+                float(score.metrics[result.metrics[task]])
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise model_dir_lib.ModelDirError(
+            f"{path} must be a trial's result, as this version writes it. "
+            f"Received: {type(error).__name__}: {error}. Use the version that "
+            "wrote it, or remove the file to finish the trial again."
+        ) from error
+    return result
+
+
+def _scores_of(content: Mapping[str, Any]) -> dict[str, dict[str, Score]]:
+    return {
         task: {split: Score(**score) for split, score in splits.items()}
         for task, splits in content["scores"].items()
     }
-    return TrialResult(**content)
 
 
 def final_checkpoint(

@@ -298,11 +298,11 @@ def check(model: portable.PortableModel) -> None:
         for path in sorted(expected.keys() & received)
         if received[path] != expected[path]
     ]
-    problems += [
-        f"{path} holds NaN or infinity"
-        for path, value in sorted(model.tensors.items())
-        if not np.isfinite(value).all()
-    ]
+    for path, value in sorted(model.tensors.items()):
+        if value.dtype != np.float32:
+            problems.append(f"{path} holds {value.dtype}, expected float32")
+        elif not np.isfinite(value).all():
+            problems.append(f"{path} holds NaN or infinity")
     require_none(problems, model.origin)
 
 

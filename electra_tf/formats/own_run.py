@@ -6,11 +6,11 @@ the folder of a run takes it.
 """
 
 import dataclasses
-import json
 import pathlib
 from typing import Any
 
 from electra_tf import config
+from electra_tf import json_files
 from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.modeling import towers
@@ -33,10 +33,10 @@ def is_folder(path: pathlib.Path) -> bool:
 def is_trial(path: pathlib.Path) -> bool:
     """Whether a folder is that of a fine-tuned trial."""
     try:
-        content = json.loads((path / "config.json").read_text("utf-8"))
+        content = json_files.read_object(path / "config.json")
     except (OSError, ValueError):
         return False
-    return isinstance(content, dict) and {"format", "labels"} <= set(content)
+    return {"format", "labels"} <= set(content)
 
 
 def read(

@@ -201,6 +201,8 @@ def load_tensors(
     Raises:
         CheckpointError: if the files are missing, truncated or damaged.
     """
+    # Also of one whose state nobody needs here: it was saved as a whole.
+    load_state(checkpoint)
     tensors = _read(checkpoint, f"{prefix}/")
     return {n.removeprefix(f"{prefix}/"): tensors[n] for n in tensors}
 

@@ -93,6 +93,7 @@ def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
 
     Raises:
         ModelDirError: if there is no run.
+        ConfigError: if its config is damaged.
     """
     path = model_dir / "config.json"
     if not path.is_file():
@@ -100,7 +101,7 @@ def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
             f"No run in {model_dir}: expected config.json there. Give the "
             "--model_dir of a run."
         )
-    return config.from_json(path.read_text("utf-8"))
+    return config.load_json(path)
 
 
 def _write_settings(

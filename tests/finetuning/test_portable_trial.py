@@ -1,6 +1,7 @@
 """Trials are models that travel, and travelled models are trials."""
 
 import dataclasses
+import json
 import math
 
 import numpy as np
@@ -17,6 +18,7 @@ from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.training import checkpoints
+from electra_tf.training import model_dir
 from tests.export import finetuned_tiny
 from tests.formats import tiny_models
 
@@ -170,6 +172,61 @@ def test_a_damaged_trial_is_refused(tmp_path):
     del weights["model/task_specific/mnli/dense/bias"]
     checkpoints.save(tmp_path, 8, weights, {}, keep=1)
     with pytest.raises(portable.FormatError, match="dense/bias is missing"):
+        portable_trial.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["zzz", "electra", "generator/zzz", "task_specific/other/dense/kernel"],
+)
+def test_a_tensor_that_nothing_reads_is_refused(tmp_path, name):
+    model, _ = _write(tmp_path, "classification")
+    weights = {f"model/{n}": v for n, v in model.tensors.items()}
+    weights[f"model/{name}"] = np.zeros([2, 3], np.float32)
+    checkpoints.save(tmp_path, 8, weights, {}, keep=1)
+    with pytest.raises(portable.FormatError, match=f"{name} .*is not known"):
+        portable_trial.read(tmp_path)
+
+
+@pytest.mark.parametrize("change", [slice(None, -1), slice(None, None)])
+def test_a_vocabulary_of_another_size_is_refused(tmp_path, change):
+    _write(tmp_path, "classification")
+    path = tmp_path / "vocab.txt"
+    lines = [*path.read_text("utf-8").splitlines()[change]]
+    lines += [] if change.stop else ["more"]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    with pytest.raises(ValueError, match=f"vocabulary of {len(lines)} entr"):
+        portable_trial.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"settings": None},
+        {"settings": {"task": 5}},
+        {"encoder": []},
+        {"encoder": {"hidden_size": "16"}},
+        {"encoder": {"hidden_size": None}},
+        {"encoder": {"colour": 3}},
+        {"labels": None},
+        {"labels": 5},
+        {"labels": {"mnli": 3}},
+        {"labels": {"mnli": [1, 2, 3]}},
+        {"labels": {"mnli": [["a"], ["b"], ["c"]]}},
+        {"source": 3},
+    ],
+    ids=str,
+)
+def test_a_damaged_description_is_refused_by_name(tmp_path, change):
+    _write(tmp_path, "classification")
+    path = tmp_path / "config.json"
+    content = json.loads(path.read_text()) | change
+    path.write_text(json.dumps(content))
+    with pytest.raises(model_dir.ModelDirError, match=r"config\.json must"):
+        portable_trial.read(tmp_path)
+    (key,) = change
+    path.write_text(json.dumps({k: content[k] for k in content if k != key}))
+    with pytest.raises(model_dir.ModelDirError, match=r"config\.json must"):
         portable_trial.read(tmp_path)
 
 

@@ -7,6 +7,7 @@ import pytest
 from electra_tf import finetuning_config
 from electra_tf.finetuning import results
 from electra_tf.finetuning import trial_dir
+from electra_tf.training import model_dir
 
 
 def _write_trial(folder, number, accuracy, is_degenerate=False, **others):
@@ -111,3 +112,29 @@ def test_a_folder_without_a_finished_trial_is_refused(tmp_path):
     (tmp_path / "trial_01").mkdir()
     with pytest.raises(FileNotFoundError, match="finished trial"):
         results.summarize(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metrics": None},
+        {"metrics": {}},
+        {"metrics": {"mood": "rouge"}},
+        {"scores": []},
+        {"scores": {"mood": {"dev": {"metrics": {}}}}},
+        {"scores": {"mood": {"dev": 5}}},
+        {"colour": 3},
+    ],
+    ids=str,
+)
+def test_a_result_of_another_form_is_refused_by_name(folder, change):
+    path = folder / "trial_02" / "results.json"
+    content = json.loads(path.read_text()) | change
+    path.write_text(json.dumps(content))
+    with pytest.raises(
+        model_dir.ModelDirError, match=r"trial_02/results\.json must be"
+    ):
+        results.summarize(folder)
+    path.write_text(json.dumps(content)[:-20])
+    with pytest.raises(model_dir.ModelDirError, match="must hold a JSON"):
+        results.summarize(folder)

@@ -105,6 +105,9 @@ def test_a_checkpoint_of_other_tensors_is_refused(tmp_path):
         {**model.tensors, path: np.zeros([3], np.float32)},
         {**model.tensors, f"{path}_2": np.zeros([3], np.float32)},
         {**model.tensors, path: np.full([16], np.nan, np.float32)},
+        {**model.tensors, path: np.zeros([16], np.int64)},
+        {**model.tensors, path: np.zeros([16], np.float16)},
+        {**model.tensors, path: np.array([b"x"] * 16)},
     ):
         step = checkpoints.step_of(checkpoints.latest(tmp_path)) + 1
         _put_tensors(tmp_path, changed, step)
@@ -121,6 +124,34 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
         own_run.read(tmp_path)
     data.write_bytes(whole[:500] + b"\1" + whole[501:])
     with pytest.raises(checkpoints.CheckpointError, match="step-00000041"):
+        own_run.read(tmp_path)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"state": {}}'])
+def test_a_checkpoint_whose_state_is_damaged_is_refused(tmp_path, content):
+    _write(tmp_path)
+    (path,) = tmp_path.glob("checkpoints/*/state.json")
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(checkpoints.CheckpointError, match="step-00000041"):
+        own_run.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[]",
+        b'{"encoder": 5}',
+        b'{"encoder": {"hidden_size": 1e999}}',
+        b'{"colour": {}}',
+        b"\xef\xbb\xbf{}",
+    ],
+)
+def test_a_damaged_config_is_refused_by_name(tmp_path, content):
+    _write(tmp_path)
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(config.ConfigError, match=r"config\.json"):
         own_run.read(tmp_path)
 
 
