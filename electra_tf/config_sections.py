@@ -5,10 +5,13 @@ Each section checks itself; what concerns two of them, `ExperimentConfig` in
 """
 
 import dataclasses
+import numbers
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker", "tpu")
 PRECISIONS = ("float32", "bfloat16", "float16")
 OPTIMIZERS = ("adam", "lamb")
+# TensorFlow counts rows and columns with 32 bits.
+_MAX_SIZE = 2**31 - 1
 
 
 class ConfigError(ValueError):
@@ -32,11 +35,12 @@ def require_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
 def require_range(
     field: str, value: float, low: float, high: float = float("inf")
 ) -> None:
-    """Raises `ConfigError` unless the value is in [low, high]."""
+    """Raises `ConfigError` unless it is a finite number in [low, high]."""
     bounds = f"at least {low}" if high == float("inf") else f"{low} to {high}"
+    is_number = isinstance(value, numbers.Real) and type(value) is not bool
     require(
-        low <= value <= high,
-        f"`{field}` must be {bounds}. Received: {value}.",
+        is_number and low <= value <= high and value != float("inf"),
+        f"`{field}` must be {bounds}. Received: {value!r}.",
     )
 
 
@@ -57,16 +61,21 @@ class EncoderConfig:
     initializer_range: float = 0.02  # standard deviation, truncated normal
 
     def __post_init__(self) -> None:
-        for name in ("embedding_size", "hidden_size", "num_attention_heads",
-                     "intermediate_size", "max_position_embeddings",
-                     "type_vocab_size"):  # fmt: skip
-            require_range(f"encoder.{name}", getattr(self, name), 1)
         # Each of up to three towers has 256 places of dropout in a step.
-        layers = self.num_hidden_layers
-        require_range("encoder.num_hidden_layers", layers, 1, 85)
-        require_range("encoder.vocab_size", self.vocab_size, 0)
+        ranges = {"vocab_size": (0, _MAX_SIZE), "num_hidden_layers": (1, 85)}
+        for field in dataclasses.fields(self):
+            name, value = f"encoder.{field.name}", getattr(self, field.name)
+            if field.type is int:
+                require(
+                    type(value) is int,
+                    f"`{name}` must be a whole number. Received: {value!r}.",
+                )
+                low, high = ranges.get(field.name, (1, _MAX_SIZE))
+                require_range(name, value, low, high)
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             require_range(f"encoder.{name}", getattr(self, name), 0, 0.99)
+        require_range("encoder.initializer_range", self.initializer_range,
+                      1e-12, 1)  # fmt: skip
         heads, width = self.num_attention_heads, self.hidden_size
         require(
             width % heads == 0,
@@ -95,7 +104,7 @@ class GeneratorConfig:
 
     def __post_init__(self) -> None:
         for name in ("generator_hidden_size", "generator_layers"):
-            require_range(f"generator.{name}", getattr(self, name), 1e-3)
+            require_range(f"generator.{name}", getattr(self, name), 1e-3, 1e3)
         own = {"untied_generator_embeddings": self.untied_generator_embeddings}
         for name in ("num_attention_heads", "intermediate_size"):
             own[name] = getattr(self, name)
@@ -150,22 +159,19 @@ class GeneratorConfig:
 
         Untied embeddings have the generator's own width.
         """
+        main = discriminator
         if self.weight_tying == "all":
-            return discriminator
-        width = int(
-            round(discriminator.hidden_size * self.generator_hidden_size)
-        )
-        depth = int(
-            round(discriminator.num_hidden_layers * self.generator_layers)
-        )
+            return main
+        width = round(main.hidden_size * self.generator_hidden_size)
+        depth = round(main.num_hidden_layers * self.generator_layers)
         own = self.weight_tying == "none"
         return dataclasses.replace(
-            discriminator,
+            main,
             hidden_size=width,
             num_hidden_layers=max(depth, 1),
             num_attention_heads=self.num_attention_heads or max(1, width // 64),
             intermediate_size=self.intermediate_size or 4 * width,
-            embedding_size=width if own else discriminator.embedding_size,
+            embedding_size=width if own else main.embedding_size,
         )
 
 
@@ -206,13 +212,8 @@ class MaskingConfig:
 
 # Field of `ObjectiveConfig` to the objectives that read it; any other field is
 # read by all. A field that has no effect may not be set.
-_DETECTION_OBJECTIVES = (
-    "electra",
-    "electra_15",
-    "two_stage",
-    "adversarial",
-    "electric",
-)
+_DETECTION_OBJECTIVES = ("electra", "electra_15", "two_stage", "adversarial",
+                         "electric")  # fmt: skip
 _PREDICTION_OBJECTIVES = ("replace_mlm", "all_tokens_mlm")
 _SAMPLING_OBJECTIVES = (*_DETECTION_OBJECTIVES, *_PREDICTION_OBJECTIVES)
 # Electric's q must be the very distribution that noise is drawn from.
@@ -395,6 +396,5 @@ class TrainingConfig:
         require_range("training.ema_decay", self.ema_decay, 0, 0.999999)
         require_choice("training.strategy", self.strategy, STRATEGIES)
         require_choice("training.precision", self.precision, PRECISIONS)
-        require_choice(
-            "training.jit_compile", self.jit_compile, ("auto", "on", "off")
-        )
+        require_choice("training.jit_compile", self.jit_compile,
+                       ("auto", "on", "off"))  # fmt: skip

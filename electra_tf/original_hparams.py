@@ -126,7 +126,7 @@ def from_original_hparams(
         "encoder": _encoder_fields(hparams),
         "training": _tpu_fields(hparams),
     }
-    debug_values = _DEBUG_VALUES if hparams.get("debug") else {}
+    debug_values = _DEBUG_VALUES if _flag(hparams, "debug") else {}
     for name, (place, default) in _FIELDS.items():
         section, field = place.split(".")
         value = hparams.get(name, debug_values.get(name, default))
@@ -183,7 +183,7 @@ def _has_two_towers(hparams: Mapping[str, Any]) -> bool:
 
 
 def _flag(hparams: Mapping[str, Any], name: str) -> bool:
-    value = hparams.get(name, _OBJECTIVE_FIELDS[name])
+    value = hparams.get(name, _OBJECTIVE_FIELDS.get(name, False))
     config.require(
         isinstance(value, bool),
         f"`{name}` must be true or false. Received: {value!r}.",
@@ -214,6 +214,7 @@ def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     fields = {"vocab_size": hparams.get("vocab_size", 30522)}
     fields |= _size_defaults(hparams)
     fields |= overrides
+    _require_integer("hidden_size", fields["hidden_size"])
     fields.setdefault(
         "num_attention_heads", max(1, fields["hidden_size"] // 64)
     )
@@ -227,9 +228,16 @@ def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
+def _require_integer(name: str, value: Any) -> None:
+    config.require(
+        type(value) is int,
+        f"`{name}` must be a whole number. Received: {value!r:.80}.",
+    )
+
+
 def _size_defaults(hparams: Mapping[str, Any]) -> dict[str, int]:
     size = hparams.get("model_size", "small")
-    if size not in MODEL_SIZES:
+    if size not in tuple(MODEL_SIZES):
         raise config.ConfigError(
             f"`model_size` must be one of {', '.join(MODEL_SIZES)}. "
             f"Received: {size!r}."
@@ -246,7 +254,7 @@ def _embedding_size(hparams: Mapping[str, Any], hidden_size: int) -> int:
 
 def _tpu_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     name = hparams.get("tpu_name")
-    if not hparams.get("use_tpu", False):
+    if not _flag(hparams, "use_tpu"):
         if name is not None:
             raise config.ConfigError(
                 "`tpu_name` has no effect without `use_tpu`. Received: "

@@ -54,6 +54,13 @@ _USE_AVERAGE = flags.DEFINE_bool(
     "use_average", False, "Of a run of ours: the moving average."
 )
 _TASK = flags.DEFINE_string("task", "", "Of a trial with several, which one.")
+for _name in ("input", "output_dir"):
+    # An empty path would be the current folder; --input=$UNSET is a slip.
+    flags.register_validator(
+        _name,
+        lambda path: path is None or path.strip(),
+        message=f"--{_name} must be a path. Received: an empty one.",
+    )
 
 
 def main() -> None:

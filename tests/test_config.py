@@ -9,6 +9,7 @@ from electra_tf import command_line
 from electra_tf import config
 from electra_tf.inputs import masking
 
+_INF, _NAN = float("inf"), float("nan")
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs" / "pretrain"
 
 
@@ -140,6 +141,44 @@ def test_two_phases_differ_in_length_and_position_table():
 def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
     with pytest.raises(config.ConfigError, match=message):
         config.freeze(settings)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("hidden_size", ("256", 256.0, True, None, 0, 2**31, 10**400)),
+        ("num_hidden_layers", (86, 0, "12")),
+        ("vocab_size", (-1, 10**12)),
+        ("initializer_range", (-1, 0, 1e9, _INF, _NAN, "0.02", None)),
+        ("hidden_dropout_prob", (1.0, -0.1, _NAN, "0.1", True)),
+    ],
+)
+def test_an_encoder_checks_itself(field, values):
+    for value in values:
+        with pytest.raises(config.ConfigError, match=f"`encoder.{field}` must"):
+            config.EncoderConfig(**{field: value})
+
+
+@pytest.mark.parametrize("value", [_INF, _NAN, 1e300])
+def test_a_generator_has_a_size(value):
+    for field in ("generator_hidden_size", "generator_layers"):
+        with pytest.raises(config.ConfigError, match=f"{field}` must be 0.001"):
+            config.GeneratorConfig(**{field: value})
+    wide = config.GeneratorConfig(generator_hidden_size=1000)
+    encoder = config.EncoderConfig(hidden_size=2**30)
+    with pytest.raises(config.ConfigError, match="hidden_size` must be 1 to"):
+        wide.encoder_config(encoder)
+
+
+@pytest.mark.parametrize("value", [_INF, _NAN])
+def test_a_setting_without_a_bound_is_finite_too(value):
+    for build, field in (
+        (config.OptimizerConfig, "learning_rate"),
+        (config.ObjectiveConfig, "disc_weight"),
+        (config.TrainingConfig, "peak_flops"),
+    ):
+        with pytest.raises(config.ConfigError, match=f"{field}` must be at"):
+            build(**{field: value})
 
 
 def test_replicas_must_be_able_to_share_the_streams():

@@ -5,8 +5,12 @@ from electra_tf import json_files
 
 def test_an_object_is_read(tmp_path):
     path = tmp_path / "a.json"
-    path.write_text('{"a": [1, -2.5, null, "é"], "b": {}}', "utf-8")
-    assert json_files.read_object(path) == {"a": [1, -2.5, None, "é"], "b": {}}
+    text = '{"a": [1, -2.5, null, "é"], "b": {"c": 1' + "0" * 30 + "}}"
+    path.write_text(text, "utf-8")
+    assert json_files.read_object(path) == {
+        "a": [1, -2.5, None, "é"],
+        "b": {"c": 10**30},
+    }
 
 
 @pytest.mark.parametrize(
@@ -23,7 +27,6 @@ def test_an_object_is_read(tmp_path):
         b'{"a": -Infinity}',
         b'{"a": 1e400}',
         b'{"a": ' + b"9" * 4000 + b"}",
-        b'{"a": 9223372036854775808}',
         b'{"a":' * 100_000,
     ],
     ids=lambda content: repr(content[:20]),

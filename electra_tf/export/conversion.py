@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from electra_tf.export import trained_trial
 from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning.tasks import glue
 from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
@@ -85,7 +86,7 @@ def convert(
     Raises:
         FileExistsError: if `output_dir` exists.
         FileNotFoundError: if there is no such source, or a file is missing.
-        OSError: if it cannot be written.
+        OSError: if it cannot be written, or cannot be made there.
         ValueError: if the source is damaged or partial, if the format cannot
             hold it, or if it reads back otherwise. Nothing is written then.
     """
@@ -93,7 +94,7 @@ def convert(
     reading.require_format(target_format)
     _refuse_existing(output_dir)
     model = read(source, options)
-    model = _override(model, options)
+    model = _settle_pairs(_override(model, options))
     with atomic.creating_folder(output_dir) as folder:
         try:
             written = write(model, target_format, folder)
@@ -111,11 +112,21 @@ def convert(
 
 
 def _refuse_existing(output_dir: pathlib.Path) -> None:
-    if output_dir.exists() or output_dir.is_symlink():
-        raise FileExistsError(
-            f"The output folder must not exist yet. Received: {output_dir}. "
-            "Give another --output_dir, or remove that one."
-        )
+    try:
+        output_dir.lstat()
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OSError(
+            "The output folder must be a path at which a folder can be made. "
+            f"Received: {str(output_dir)!r}: {reason}. Give another "
+            "--output_dir."
+        ) from error
+    raise FileExistsError(
+        f"The output folder must not exist yet. Received: {output_dir}. "
+        "Give another --output_dir, or remove that one."
+    )
 
 
 def read(
@@ -156,8 +167,7 @@ def read(
         _refuse_idle(which, "--checkpoint", "a run of ours")
         model = reading.read(path, format_name)
     if options.generator_path is not None:
-        generator = reading.read(options.generator_path)
-        model = towers.join(model, generator)
+        model = towers.join(model, reading.read(options.generator_path))
     return portable_trial.with_known_labels(model)
 
 
@@ -222,6 +232,21 @@ def _describe_task(
     model = dataclasses.replace(model, task=task)
     layout.check(model)
     return model
+
+
+def _settle_pairs(model: portable.PortableModel) -> portable.PortableModel:
+    """The model; of named tasks it is known whether they have pairs."""
+    task = model.task
+    if task is None or not task.has_pairs or task.name not in glue.TASKS:
+        return model
+    if not glue.has_pairs(task.name):
+        raise portable.FormatError(
+            f"The task {task.name!r} reads single texts. Received: text pairs "
+            f"for {model.origin}. Leave --text_pairs out, or call the task "
+            "`own` in its files."
+        )
+    task = dataclasses.replace(task, has_pairs=False)
+    return dataclasses.replace(model, task=task)
 
 
 def _drop(
@@ -289,8 +314,28 @@ def write(
     """
     if target_format == reading.OURS and model.task is not None:
         return portable_trial.write(model, folder)
+    if target_format == reading.TF1:
+        _require_known_labels(model)
     reading.WRITERS[target_format](model, folder)
     return model
+
+
+def _require_known_labels(model: portable.PortableModel) -> None:
+    """TF1 files name no labels; a reader takes the task's usual ones."""
+    task = model.task
+    if task is None or not task.labels:
+        return
+    unnamed = dataclasses.replace(
+        model, task=dataclasses.replace(task, labels=())
+    )
+    known = portable_trial.with_known_labels(unnamed).task
+    if known is not None and known.labels not in ((), task.labels):
+        raise portable.FormatError(
+            f"A TF1 checkpoint of {task.name!r} has outputs for "
+            f"{', '.join(known.labels)}, in this order. Received: "
+            f"{', '.join(task.labels)} in {model.origin}. Leave the head out "
+            f"with --drop={portable.TASK_HEADS}, or take another format."
+        )
 
 
 def require_equal(

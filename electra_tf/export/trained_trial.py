@@ -56,7 +56,9 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
 
     Raises:
         FileNotFoundError: if no trial of a fine-tuning has finished.
+        OSError: if there can be nothing at such a path, or it may not be read.
     """
+    _require_readable(folder)
     if own_run.is_trial(folder):
         return folder
     if (folder / trial_dir_lib.CONFIG_FILE).is_file():
@@ -66,6 +68,17 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
         return None
     number = results.best_trial(folder)
     return folder / f"trial_{number:02d}"
+
+
+def _require_readable(folder: pathlib.Path) -> None:
+    try:
+        # Of a file in it: a folder can be seen that may not be looked into.
+        (folder / trial_dir_lib.CONFIG_FILE).is_file()
+    except OSError as error:
+        raise OSError(
+            f"A model must lie at a path that can be read. Received: {folder}: "
+            f"{error.strerror}. Give another path, or the right to read it."
+        ) from error
 
 
 def load_task(

@@ -1,6 +1,7 @@
 """Foreign tensors under our names: complete both ways, or an error."""
 
 import re
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 
@@ -11,6 +12,29 @@ from electra_tf.formats import parameter_names
 
 # Others, as those of a quantized model, are no weights.
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
+_LONGEST_NAME = 200
+
+
+def dtype_problems(
+    tensors: Mapping[str, np.ndarray], names: Iterable[str]
+) -> list[str]:
+    """What is no tensor of floating point numbers, one line each.
+
+    Args:
+        tensors: name to array.
+        names: of those to look at.
+    """
+    return [
+        f"{_shorten(name)} holds {tensors[name].dtype}"
+        for name in names
+        if str(tensors[name].dtype) not in _FLOATS
+    ]
+
+
+def _shorten(name: str) -> str:
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}... ({len(name)} characters)"
 
 
 class ForeignTensors:
@@ -37,12 +61,11 @@ class ForeignTensors:
         names = parameter_names.foreign_names(path, self.rules)
         if any(name not in self.tensors for name in names):
             return None
-        if len({self.tensors[name].shape for name in names}) > 1 or any(
-            not self.tensors[name].ndim for name in names
-        ):
+        shapes = {self.tensors[name].shape for name in names}
+        if len(shapes) > 1 or () in shapes:
             # They cannot be joined.
             return ()
-        return parameter_names.join(path, self.tensors, self.rules).shape
+        return parameter_names.joined_shape(path, shapes.pop(), self.rules)
 
     def has_part(self, path: str) -> bool:
         """Whether the tensor behind one path of ours is there."""
@@ -67,31 +90,32 @@ class ForeignTensors:
             names = parameter_names.foreign_names(path, self.rules)
             used |= set(names)
             missing = [name for name in names if name not in self.tensors]
-            problems += [f"{name} is missing" for name in missing]
+            problems += [f"{_shorten(name)} is missing" for name in missing]
             if missing:
                 continue
-            problem = self._shape_problem(path, names, shape)
-            if problem:
-                problems.append(problem)
-                continue
-            value = parameter_names.join(path, self.tensors, self.rules)
-            if str(value.dtype) not in _FLOATS:
-                problems.append(f"{', '.join(names)} holds {value.dtype}")
-            taken[path] = np.ascontiguousarray(value, np.float32)
+            # Joined, integers among floating point numbers become such.
+            found = dtype_problems(self.tensors, names)
+            found += self._shape_problems(path, names, shape)
+            problems += found
+            if not found:
+                value = parameter_names.join(path, self.tensors, self.rules)
+                taken[path] = np.ascontiguousarray(value, np.float32)
         problems += [
-            f"{name} {self.tensors[name].shape} is not used"
+            f"{_shorten(name)} {self.tensors[name].shape} is not used"
             for name in sorted(self.tensors.keys() - used)
             if not (may_be_unused and re.fullmatch(may_be_unused, name))
         ]
         layout.require_none(problems, self.origin)
         return taken
 
-    def _shape_problem(
+    def _shape_problems(
         self, path: str, names: Sequence[str], shape: tuple[int, ...]
-    ) -> str:
-        # Parts of a fused tensor must be alike, or they would shift.
-        found = {self.tensors[name].shape for name in names}
-        if len(found) == 1 and self.shape_of(path) == shape:
-            return ""
-        shapes = ", ".join(f"{n} {self.tensors[n].shape}" for n in names)
-        return f"{shapes} should make up {path} {shape}"
+    ) -> list[str]:
+        # Parts of a fused tensor must be alike, or they would shift. Single
+        # numbers are no weights, even where the file alone tells the shape.
+        if shape and self.shape_of(path) == shape:
+            return []
+        shapes = ", ".join(
+            f"{_shorten(n)} {self.tensors[n].shape}" for n in names
+        )
+        return [f"{shapes} should make up {_shorten(path)} {shape or '(n,)'}"]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf import config
+from electra_tf import json_files
 from electra_tf.formats import foreign
 from electra_tf.formats import hugging_face_heads
 from electra_tf.formats import layout
@@ -66,12 +67,6 @@ _HEAD_PARTS = {
     _DISCRIMINATOR: portable.REPLACED_TOKEN_HEAD,
     _GENERATOR: portable.MASKED_LM_HEAD,
 }
-# Name of a task that the config does not name.
-_UNNAMED_TASK = "own"
-# Ours: which values outputs of 0 and 1 mean. Models of others give the values.
-_VALUE_RANGE = "regression_value_range"
-# Ours: whether texts come in pairs.
-_TEXT_PAIRS = "text_pairs"
 
 Json = Mapping[str, Any]
 
@@ -81,12 +76,10 @@ def is_folder(path: pathlib.Path) -> bool:
     if towers.are_apart(path):
         return is_folder(towers.discriminator_folder(path))
     try:
-        content = json.loads((path / CONFIG_FILE).read_text("utf-8"))
+        content = json_files.read_object(path / CONFIG_FILE)
     except (OSError, ValueError):
         return False
-    return isinstance(content, dict) and (
-        "architectures" in content or "model_type" in content
-    )
+    return "architectures" in content or "model_type" in content
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
@@ -110,7 +103,9 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
     arrays, file = tensor_files.read_folder(path)
     arrays, notes = _without_tied_output(arrays, str(file))
     arrays = _with_prefix(arrays, architecture)
-    arrays, head = hugging_face_heads.split_head(arrays, architecture)
+    arrays, head = hugging_face_heads.split_head(
+        arrays, architecture, str(file)
+    )
     tensors = foreign.ForeignTensors(
         arrays, parameter_names.HUGGING_FACE_RULES, str(file)
     )
@@ -123,23 +118,21 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
     task = None
     if head:
         more, task = hugging_face_heads.read_head(
-            head, architecture, *_task_facts(stated)
+            head, architecture, stated, str(path / CONFIG_FILE)
         )
         taken |= more
         if task.kind == "tagging":
             taken = hugging_face_heads.exchange_segments(taken)
             notes.append("exchanged segments 0 and 1, words are in 1 here")
-        if task.kind == "regression":
-            task = dataclasses.replace(task, value_range=_value_range(stated))
-        has_pairs = stated.get(_TEXT_PAIRS, False) is True
-        task = dataclasses.replace(task, has_pairs=has_pairs)
+    vocabulary = tokenizer_files.load_if_there(path, encoder)
+    notes += [*_precision_notes(arrays), *tokenizer_files.notes_of(vocabulary)]
     model = portable.PortableModel(
         taken,
         encoder,
-        vocabulary=tokenizer_files.load_if_there(path, encoder),
+        vocabulary=vocabulary,
         task=task,
         origin=f"Hugging Face {architecture} {path}",
-        notes=(*notes, *_precision_notes(arrays)),
+        notes=tuple(notes),
     )
     layout.check(model)
     return model
@@ -147,20 +140,17 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
 
 def _read_config(path: pathlib.Path) -> Json:
     try:
-        stated = json.loads(path.read_text("utf-8"))
+        stated = json_files.read_object(path, portable.FormatError)
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"Expected {CONFIG_FILE} of a Hugging Face model in {path.parent}. "
             "Received: a folder without it. Download the model whole."
         ) from error
-    except ValueError as error:
-        raise portable.FormatError(f"{path} is no JSON: {error}.") from error
-    if not isinstance(stated, dict) or (
-        stated.get("model_type", "electra") != "electra"
-    ):
-        kind = stated.get("model_type") if isinstance(stated, dict) else stated
+    kind = stated.get("model_type", "electra")
+    if kind != "electra":
         raise portable.FormatError(
-            f"{path} must be of the model type 'electra'. Received: {kind!r}."
+            f"{path} must be of the model type 'electra'. Received: "
+            f"{kind!r:.80}."
         )
     wrong = {
         name: stated[name]
@@ -185,8 +175,8 @@ def _architecture(stated: Json, path: pathlib.Path) -> str:
     ):
         raise portable.FormatError(
             f"{path / CONFIG_FILE} must name one class of "
-            f"{', '.join(_CLASSES)}. Received: {found}. Other classes have "
-            "heads that there are not here."
+            f"{', '.join(_CLASSES)}. Received: {found!r:.200}. Other classes "
+            "have heads that there are not here."
         )
     return found[0]
 
@@ -259,38 +249,6 @@ def _sizes(
     return sizes
 
 
-def _task_facts(stated: Json) -> tuple[str, tuple[str, ...], bool]:
-    """Name of the task, its labels, and whether it is a regression."""
-    named = stated.get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
-    numbers = [str(number) for number in range(len(named))]
-    if not isinstance(named, dict) or set(named) != set(numbers):
-        raise portable.FormatError(
-            "id2label must name the outputs 0, 1 and so on. Received: "
-            f"{named!r:.200}."
-        )
-    labels = tuple(str(named[number]) for number in numbers)
-    kind = stated.get("problem_type")
-    if kind == "multi_label_classification":
-        raise portable.FormatError(
-            "Classes here exclude each other. Received: problem_type "
-            "'multi_label_classification'."
-        )
-    is_regression = kind == "regression" or (kind is None and len(labels) == 1)
-    name = str(stated.get("finetuning_task") or _UNNAMED_TASK)
-    return name, labels, is_regression
-
-
-def _value_range(stated: Json) -> tuple[float, float]:
-    try:
-        low, high = map(float, stated.get(_VALUE_RANGE, (0.0, 1.0)))
-    except (TypeError, ValueError) as error:
-        raise portable.FormatError(
-            f"{_VALUE_RANGE} must be two numbers. Received: "
-            f"{stated[_VALUE_RANGE]!r}."
-        ) from error
-    return low, high
-
-
 def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
     """Writes what `from_pretrained` reads.
 
@@ -310,7 +268,7 @@ def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
 def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
     architecture, tensors = _ENCODER, dict(model.tensors)
     if model.task is not None:
-        architecture = hugging_face_heads.CLASSES[model.task.kind]
+        architecture = hugging_face_heads.class_of(model.task)
         head = hugging_face_heads.write_head(tensors, model.task)
         tensors = portable.take_part(tensors, portable.MAIN)
         if model.task.kind == "tagging":
@@ -360,6 +318,9 @@ def _config(model: portable.PortableModel, architecture: str) -> Json:
     content["finetuning_task"] = task.name
     if task.kind == "qa":
         return content
+    hugging_face_heads.require_labels(
+        task.labels, f"{model.origin}: the task {task.name!r}"
+    )
     labels = task.labels or ("LABEL_0",)
     if task.kind != "regression" and not task.labels:
         raise portable.FormatError(
@@ -372,12 +333,12 @@ def _config(model: portable.PortableModel, architecture: str) -> Json:
         "label2id": {label: number for number, label in enumerate(labels)},
     }
     if task.has_pairs:
-        content[_TEXT_PAIRS] = True
+        content[hugging_face_heads.TEXT_PAIRS] = True
     if task.kind != "tagging":
         is_number = task.kind == "regression"
         content["problem_type"] = (
             "regression" if is_number else "single_label_classification"
         )
         if is_number:
-            content[_VALUE_RANGE] = list(task.value_range)
+            content[hugging_face_heads.VALUE_RANGE] = list(task.value_range)
     return content

@@ -14,10 +14,15 @@ and zeros. Because gelu(x) - gelu(-x) = x Phi(x) + x Phi(-x) = x, the result is
 W h + b. Such a head is recognized when it comes back.
 """
 
+import dataclasses
+import math
 from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from electra_tf.formats import foreign
 from electra_tf.formats import portable
 
 CLASSES = {
@@ -39,37 +44,49 @@ _HEAD_TENSORS = {
     "ElectraForQuestionAnswering": ("qa_outputs.weight", "qa_outputs.bias"),
 }
 
+# Name of a task that the config does not name.
+_UNNAMED_TASK = "own"
+VALUE_RANGE = "regression_value_range"
+"""Ours: which values outputs of 0 and 1 mean. Models of others give them."""
+
+TEXT_PAIRS = "text_pairs"
+"""Ours: whether texts come in pairs."""
+
 Arrays = dict[str, np.ndarray]
 
 
 def split_head(
-    tensors: Mapping[str, np.ndarray], architecture: str
+    tensors: Mapping[str, np.ndarray], architecture: str, origin: str
 ) -> tuple[Arrays, Arrays]:
     """The tensors of the encoder, and those of the head.
 
     Args:
         tensors: of a model there.
         architecture: its class; one without a fine-tuned head has none.
+        origin: their file, for messages.
 
     Raises:
-        FormatError: if tensors of the head are missing.
+        FormatError: if tensors of the head are missing, of another rank, or no
+            floating point numbers.
     """
     names = _HEAD_TENSORS.get(architecture, ())
     missing = [name for name in names if name not in tensors]
     if missing:
         raise portable.FormatError(
-            f"{architecture} must have {', '.join(names)}. Missing: "
+            f"{origin}: {architecture} must have {', '.join(names)}. Missing: "
             f"{', '.join(missing)}. Download the model's files again."
         )
-    misfits = [
+    misfits = foreign.dtype_problems(tensors, names)
+    misfits += [
         f"{name} {tensors[name].shape}"
         for name in names
         if tensors[name].ndim != (1 if name.endswith("bias") else 2)
     ]
     if misfits:
         raise portable.FormatError(
-            f"{architecture} must have matrices as weights and vectors as "
-            f"biases. Received: {', '.join(misfits)}."
+            f"{origin}: {architecture} must have matrices as weights and "
+            "vectors as biases, of floating point numbers. Received: "
+            f"{', '.join(misfits)}. Take the model unquantized."
         )
     head = {name: np.asarray(tensors[name], np.float32) for name in names}
     return {n: tensors[n] for n in tensors if n not in head}, head
@@ -78,43 +95,42 @@ def split_head(
 def read_head(
     head: Mapping[str, np.ndarray],
     architecture: str,
-    name: str,
-    labels: tuple[str, ...],
-    is_regression: bool,
+    stated: Mapping[str, Any],
+    source: str,
 ) -> tuple[Arrays, portable.PortableTask]:
     """A head there as ours.
 
     Args:
         head: its tensors.
         architecture: its class.
-        name: of the task here.
-        labels: in the order of the outputs.
-        is_regression: whether its one output is a number to be predicted.
+        stated: the model's config, which describes the task.
+        source: the config's file, for messages.
 
     Raises:
-        FormatError: if outputs and labels differ in number.
+        FormatError: if outputs and labels differ in number, or the config says
+            something of the task that is not understood here.
     """
-    path = f"{portable.TASK_HEADS}/{name}"
+    task = _read_task(stated, architecture, source)
+    path = f"{portable.TASK_HEADS}/{task.name}"
     if architecture == CLASSES["qa"]:
         weight, bias = head["qa_outputs.weight"], head["qa_outputs.bias"]
-        _require_outputs(weight, 2, architecture)
-        _require_outputs(bias, 2, architecture)
+        _require_outputs(weight, 2, source)
+        _require_outputs(bias, 2, source)
         return {
             f"{path}/dense/kernel": _kernel(weight[:1]),
             f"{path}/dense/bias": bias[:1].copy(),
             f"{path}/dense_1/kernel": _kernel(weight[1:]),
             f"{path}/dense_1/bias": bias[1:].copy(),
-        }, portable.PortableTask(name, "qa")
-    num_outputs = 1 if is_regression else len(labels)
+        }, task
+    num_outputs = 1 if task.kind == "regression" else len(task.labels)
     if architecture == CLASSES["tagging"]:
-        _require_outputs(head["classifier.weight"], num_outputs, architecture)
+        _require_outputs(head["classifier.weight"], num_outputs, source)
         return {
             f"{path}/dense/kernel": _kernel(head["classifier.weight"]),
             f"{path}/dense/bias": head["classifier.bias"],
-        }, portable.PortableTask(name, "tagging", labels)
+        }, task
     output = head["classifier.out_proj.weight"]
-    _require_outputs(output, num_outputs, architecture)
-    kind = "regression" if is_regression else "classification"
+    _require_outputs(output, num_outputs, source)
     linear = _read_linear(head)
     tensors = {
         f"{path}/dense/kernel": _kernel(output if linear is None else linear),
@@ -125,9 +141,126 @@ def read_head(
             f"{path}/hidden/kernel": _kernel(head["classifier.dense.weight"]),
             f"{path}/hidden/bias": head["classifier.dense.bias"],
         }
-    return tensors, portable.PortableTask(
-        name, kind, () if is_regression else labels, linear is None
+    return tensors, dataclasses.replace(task, has_hidden_layer=linear is None)
+
+
+def _read_task(
+    stated: Mapping[str, Any], architecture: str, source: str
+) -> portable.PortableTask:
+    """What a config says of its task."""
+    name = stated.get("finetuning_task")
+    name = _UNNAMED_TASK if name is None else name
+    if not isinstance(name, str) or not name.isprintable() or "/" in name:
+        raise portable.FormatError(
+            f"{source}: finetuning_task must be a name without '/'. Received: "
+            f"{name!r:.80}. Leave it out."
+        )
+    name = name or _UNNAMED_TASK
+    has_pairs = stated.get(TEXT_PAIRS, False)
+    if not isinstance(has_pairs, bool):
+        raise portable.FormatError(
+            f"{source}: {TEXT_PAIRS} must be true or false. Received: "
+            f"{has_pairs!r:.80}."
+        )
+    if architecture == CLASSES["qa"]:
+        return portable.PortableTask(name, "qa", has_pairs=has_pairs)
+    labels = _read_labels(stated, source)
+    if architecture == CLASSES["tagging"]:
+        return portable.PortableTask(
+            name, "tagging", labels, has_pairs=has_pairs
+        )
+    kind = stated.get("problem_type")
+    if kind not in (None, "regression", "single_label_classification"):
+        raise portable.FormatError(
+            f"{source}: problem_type must be regression or "
+            "single_label_classification, whose classes exclude each other. "
+            f"Received: {kind!r:.80}."
+        )
+    if kind == "regression" or (kind is None and len(labels) == 1):
+        span = _read_value_range(stated, source)
+        return portable.PortableTask(
+            name, "regression", value_range=span, has_pairs=has_pairs
+        )
+    return portable.PortableTask(
+        name, "classification", labels, has_pairs=has_pairs
     )
+
+
+def _read_labels(stated: Mapping[str, Any], source: str) -> tuple[str, ...]:
+    named = stated.get("id2label")
+    if named is None:
+        # The library's default.
+        return "LABEL_0", "LABEL_1"
+    numbers = (
+        [str(number) for number in range(len(named))]
+        if isinstance(named, dict)
+        else []
+    )
+    if not isinstance(named, dict) or set(named) != set(numbers):
+        raise portable.FormatError(
+            f"{source}: id2label must name the outputs 0, 1 and so on. "
+            f"Received: {named!r:.200}."
+        )
+    labels = tuple(named[number] for number in numbers)
+    require_labels(labels, f"{source}: id2label")
+    return labels
+
+
+def require_labels(labels: Sequence[Any], source: str) -> None:
+    """Raises `FormatError` unless labels are different texts of one line.
+
+    Args:
+        labels: in the order of the outputs.
+        source: where they are from, for the message.
+    """
+    seen: set[str] = set()
+    for number, label in enumerate(labels):
+        is_line = isinstance(label, str) and label.splitlines() == [label]
+        if not is_line or not label.strip() or label in seen:
+            raise portable.FormatError(
+                f"{source} must give every output a name of one line, and no "
+                f"two the same. Received: {label!r:.80} for output {number}. "
+                "Rename it."
+            )
+        seen.add(label)
+
+
+def _read_value_range(
+    stated: Mapping[str, Any], source: str
+) -> tuple[float, float]:
+    span = stated.get(VALUE_RANGE, [0.0, 1.0])
+    is_pair = (
+        isinstance(span, list)
+        and len(span) == 2
+        and all(type(value) in (int, float) for value in span)
+    )
+    if (
+        not is_pair
+        or not math.isfinite(span[1] - span[0])
+        or (span[0] >= span[1])
+    ):
+        raise portable.FormatError(
+            f"{source}: {VALUE_RANGE} must be a list of two numbers, the first "
+            f"below the second. Received: {span!r:.80}."
+        )
+    return float(span[0]), float(span[1])
+
+
+def class_of(task: portable.PortableTask) -> str:
+    """The class there that has the head of a task.
+
+    Args:
+        task: of a model.
+
+    Raises:
+        FormatError: for a kind of task that there is not.
+    """
+    if task.kind not in tuple(CLASSES):
+        raise portable.FormatError(
+            f"The kind of a task must be one of {', '.join(CLASSES)}. "
+            f"Received: {task.kind!r:.80} for {task.name!r:.80}."
+        )
+    return CLASSES[task.kind]
 
 
 def write_head(
@@ -190,13 +323,12 @@ def _kernel(weight: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(weight.T)
 
 
-def _require_outputs(
-    weight: np.ndarray, expected: int, architecture: str
-) -> None:
+def _require_outputs(weight: np.ndarray, expected: int, source: str) -> None:
     if len(weight) != expected:
         raise portable.FormatError(
-            f"{architecture} must have an output for each of its {expected} "
-            f"labels (id2label). Received: {len(weight)} outputs."
+            f"{source} must be of a model with an output for each of its "
+            f"{expected} labels (id2label). Received: {len(weight)} outputs. "
+            "Are both of the same model?"
         )
 
 

@@ -4,8 +4,8 @@
     folder/heads.safetensors, heads.json                            ours
 
 KerasHub has the encoder alone. Heads, and what its config does not say, lie in
-two files of ours beside it, which KerasHub does not look at; without them a
-preset is an encoder. As for Hugging Face, a pre-trained ELECTRA is two
+two files of ours beside it (`keras_hub_heads`); without them a preset is an
+encoder. As for Hugging Face, a pre-trained ELECTRA is two
 presets, `discriminator` and `generator`.
 
 What a backbone computes is not quite what was trained: its activation is the
@@ -14,28 +14,31 @@ it; it is written as the identity and left out in reading.
 """
 
 import dataclasses
-import json
+import math
 import pathlib
+from collections.abc import Mapping
 from typing import Any
+from typing import NamedTuple
 
 import h5py
 import numpy as np
 
 from electra_tf import config
+from electra_tf import json_files
 from electra_tf.formats import foreign
+from electra_tf.formats import keras_hub_heads
+from electra_tf.formats import keras_hub_tokenizer
 from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
-from electra_tf.formats import tensor_files
-from electra_tf.formats import tokenizer_files
 from electra_tf.formats import towers
-from electra_tf.text import vocabulary as vocabulary_lib
 
 CONFIG_FILE = "config.json"
-HEADS_FILE, FACTS_FILE = "heads.safetensors", "heads.json"
 _CLASS = "ElectraBackbone"
 _POOLER = "pooled_dense/"
 _NO_WEIGHTS = "seed_generator_state"
+# What h5py raises for files that are none.
+_READ_ERRORS = (OSError, RuntimeError, LookupError, TypeError, ValueError)
 _CHUNK_BYTES = 2**20
 # Our sizes and KerasHub's arguments.
 _SIZES = {
@@ -49,32 +52,27 @@ _SIZES = {
     "type_vocab_size": "num_segments",
     "hidden_dropout_prob": "dropout",
 }
-# Options of its tokenizer that change the ids, and what they must be.
-_TOKENIZER_OPTIONS = {
-    "split": True,
-    "split_on_cjk": True,
-    "suffix_indicator": "##",
-    "oov_token": "[UNK]",
-    "special_tokens_in_strings": False,
-}
-_RATES = ("attention_probs_dropout_prob", "initializer_range")
 
 
 def is_folder(path: pathlib.Path) -> bool:
     """Whether a folder holds a preset of KerasHub's."""
     if towers.are_apart(path):
         return is_folder(towers.discriminator_folder(path))
-    return bool(_class_name(path))
-
-
-def _class_name(path: pathlib.Path) -> str:
-    """Of the backbone that a preset's config names; empty if it is none."""
     try:
-        content = json.loads((path / CONFIG_FILE).read_text("utf-8"))
-        is_preset = content["module"].split(".")[0] == "keras_hub"
-        return content["class_name"] if is_preset else ""
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return bool(_class_name(json_files.read_object(path / CONFIG_FILE)))
+    except (OSError, ValueError):
+        return False
+
+
+def _class_name(content: Mapping[str, Any]) -> str:
+    """Of the backbone that a preset's config names; empty if it is none."""
+    module, name = content.get("module"), content.get("class_name")
+    # KerasHub builds the registered one if the two differ.
+    registered = content.get("registered_name") or name
+    texts = [t for t in (module, name, registered) if isinstance(t, str)]
+    if len(texts) < 3 or texts[0].split(".")[0] != "keras_hub":
         return ""
+    return " and ".join(sorted({texts[1], texts[2].split(">")[-1]}))
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
@@ -90,13 +88,22 @@ def read(path: pathlib.Path) -> portable.PortableModel:
 
 
 def _read_one(path: pathlib.Path) -> portable.PortableModel:
-    if _class_name(path) != _CLASS:
+    file = path / CONFIG_FILE
+    content: Mapping[str, Any] = {}
+    if file.is_file():
+        content = json_files.read_object(file, portable.FormatError)
+    if _class_name(content) != _CLASS:
         raise portable.FormatError(
             f"{path} must be a preset of {_CLASS}. Received: one of "
-            f"{_class_name(path) or 'nothing that KerasHub knows'}."
+            f"{_class_name(content) or 'nothing that KerasHub knows'}."
         )
+    stated = _stated_sizes(file, content.get("config"))
+    extras = keras_hub_heads.read(path)
+    weights = _list_weights(path)
+    notes = _precision_notes(path, weights)
+    _require_enough(file, stated, weights)
     backbone = _load_backbone(path)
-    _require_all_used(path, backbone)
+    _require_all_used(file, backbone, weights)
     tensors = foreign.ForeignTensors(
         {
             variable.path: _flatten(variable.path, np.asarray(variable))
@@ -107,51 +114,111 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
         parameter_names.KERAS_HUB_RULES,
         f"KerasHub preset {path}",
     )
-    facts = _read_facts(path / FACTS_FILE)
-    try:
-        model = _with_facts(path, backbone, tensors, facts)
-    except portable.FormatError:
-        raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise portable.FormatError(
-            f"{path}: {FACTS_FILE} or {tokenizer_files.TOKENIZER_FILE} is "
-            f"damaged: {error}. Take the files again from where they come from."
-        ) from error
+    encoder = _sizes(backbone, tensors, extras)
+    taken = tensors.take(layout.encoder_shapes(portable.MAIN, encoder))
+    vocabulary, more = keras_hub_tokenizer.read(path, encoder, extras.tokenizer)
+    model = portable.PortableModel(
+        {**taken, **extras.tensors},
+        encoder,
+        vocabulary=vocabulary,
+        task=extras.task,
+        step=extras.step,
+        origin=tensors.origin,
+        notes=(
+            f"left out {_POOLER[:-1]}, which is KerasHub's own",
+            *dict.fromkeys(notes + extras.notes + more),
+        ),
+    )
     layout.check(model)
     return model
 
 
-def _with_facts(
-    path: pathlib.Path,
-    backbone: Any,
-    tensors: foreign.ForeignTensors,
-    facts: dict[str, Any],
-) -> portable.PortableModel:
-    """The encoder, and what our two files add to it."""
-    encoder = _sizes(backbone, tensors, facts)
-    taken = tensors.take(layout.encoder_shapes(portable.MAIN, encoder))
-    heads: dict[str, np.ndarray] = {}
-    if (path / HEADS_FILE).is_file():
-        heads = tensor_files.read_safetensors(path / HEADS_FILE)
-    if sorted(heads) != facts.get("heads", []):
+def _stated_sizes(file: pathlib.Path, stated: Any) -> config.EncoderConfig:
+    """Sizes by the config; KerasHub would begin to build any."""
+    if not isinstance(stated, dict):
         raise portable.FormatError(
-            f"{path / HEADS_FILE} must hold the tensors that {FACTS_FILE} "
-            f"names. Received: {sorted(heads)}, named: {facts.get('heads')}. "
-            "Take both again from where they come from."
+            f"{file} must have the arguments of its backbone under `config`. "
+            f"Received: {stated!r:.60}. Take the file again from where it "
+            "comes from."
         )
-    task = facts.get("task")
-    if task is not None:
-        lists = {n: tuple(task[n]) for n in ("labels", "value_range")}
-        task = portable.PortableTask(**task | lists)
-    return portable.PortableModel(
-        taken | heads,
-        encoder,
-        vocabulary=_read_vocabulary(path, encoder, facts),
-        task=task,
-        step=int(facts.get("step", 0)),
-        origin=tensors.origin,
-        notes=(f"left out {_POOLER[:-1]}, which is KerasHub's own",),
-    )
+    sizes = {n: stated[name] for n, name in _SIZES.items() if name in stated}
+    try:
+        return config.EncoderConfig(**sizes)
+    except config.ConfigError as error:
+        names = ", ".join(f"{n} is {_SIZES[n]} there" for n in sizes)
+        raise portable.FormatError(
+            f"{file} must have sizes that an ELECTRA can have ({names}): "
+            f"{error} Take the file again from where it comes from."
+        ) from error
+
+
+class _Weight(NamedTuple):
+    """A dataset of a preset's files."""
+
+    file: pathlib.Path
+    name: str
+    kind: str
+    size: int
+
+
+def _list_weights(path: pathlib.Path) -> list[_Weight]:
+    """What lies in the files of weights, before KerasHub reads it."""
+    found: list[_Weight] = []
+    files = sorted(path.glob("*.h5"))
+    if not files:
+        raise portable.FormatError(
+            f"{path} must be a preset that KerasHub loads. Received: one "
+            "without model.weights.h5. Take it again from where it comes from."
+        )
+    for file in files:
+
+        def collect(name: str, entry: Any, file: pathlib.Path = file) -> None:
+            if isinstance(entry, h5py.Dataset) and "seed_generator" not in name:
+                # HDF5 has no bfloat16; Keras writes beside it that it is.
+                kind = str(entry.attrs.get("dtype", entry.dtype))
+                size = math.prod(entry.shape or ())
+                found.append(_Weight(file, name, kind, size))
+
+        try:
+            with h5py.File(file) as stream:
+                stream.visititems(collect)
+        except (
+            OSError,
+            RuntimeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise portable.FormatError(
+                f"{file} must be an HDF5 file of weights. Received: {error}. "
+                "It is cut off or damaged: take it again from where it comes "
+                "from."
+            ) from error
+    return found
+
+
+def _precision_notes(
+    path: pathlib.Path, weights: list[_Weight]
+) -> tuple[str, ...]:
+    kinds = {f"{w.name} in {w.file.name}": w.kind for w in weights}
+    return keras_hub_heads.precision_notes(path, kinds)
+
+
+def _require_enough(
+    file: pathlib.Path, stated: config.EncoderConfig, weights: list[_Weight]
+) -> None:
+    """A config of other sizes could ask for more memory than there is."""
+    shapes = layout.encoder_shapes(portable.MAIN, stated)
+    width = stated.hidden_size
+    shapes |= layout.linear_shapes(_POOLER[:-1], width, width)
+    needed = sum(map(math.prod, shapes.values()))
+    received = sum(weight.size for weight in weights)
+    if needed > received:
+        raise portable.FormatError(
+            f"{file} does not describe the tensors beside it: {needed:,} "
+            f"numbers by the config. Received: {received:,}. Are both of the "
+            "same model, and is it whole?"
+        )
 
 
 def _load_backbone(path: pathlib.Path) -> Any:
@@ -172,22 +239,15 @@ def _load_backbone(path: pathlib.Path) -> Any:
         ) from error
 
 
-def _require_all_used(path: pathlib.Path, backbone: Any) -> None:
+def _require_all_used(
+    file: pathlib.Path, backbone: Any, weights: list[_Weight]
+) -> None:
     """KerasHub leaves layers out that its config does not count."""
-    names: list[str] = []
-
-    def collect(name: str, entry: Any) -> None:
-        if isinstance(entry, h5py.Dataset) and "seed_generator" not in name:
-            names.append(name)
-
-    for file in sorted(path.glob("*.h5")):
-        with h5py.File(file) as stream:
-            stream.visititems(collect)
-    if len(names) != len(backbone.weights):
+    if len(weights) != len(backbone.weights):
         raise portable.FormatError(
-            f"{path / CONFIG_FILE} does not describe the tensors beside it: "
-            f"{len(backbone.weights)} by the config. Received: {len(names)}. "
-            "Are both of the same model?"
+            f"{file} does not describe the tensors beside it: "
+            f"{len(backbone.weights)} by the config. Received: "
+            f"{len(weights)}. Are both of the same model?"
         )
 
 
@@ -201,17 +261,10 @@ def _flatten(path: str, value: np.ndarray) -> np.ndarray:
     return value.reshape(-1) if is_head_bias else value
 
 
-def _read_facts(path: pathlib.Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        return dict(json.loads(path.read_text("utf-8")))
-    except (ValueError, TypeError) as error:
-        raise portable.FormatError(f"{path} is damaged: {error}.") from error
-
-
 def _sizes(
-    backbone: Any, tensors: foreign.ForeignTensors, facts: dict[str, Any]
+    backbone: Any,
+    tensors: foreign.ForeignTensors,
+    extras: keras_hub_heads.Extras,
 ) -> config.EncoderConfig:
     found = layout.infer_sizes(
         portable.MAIN,
@@ -222,48 +275,15 @@ def _sizes(
     stated = {ours: getattr(backbone, name) for ours, name in _SIZES.items()}
     dropout = float(stated.pop("hidden_dropout_prob"))
     layout.require_sizes(found, stated, tensors.origin)
-    return dataclasses.replace(
-        found,
-        hidden_dropout_prob=dropout,
-        attention_probs_dropout_prob=float(facts.get(_RATES[0], dropout)),
-        initializer_range=float(facts.get(_RATES[1], found.initializer_range)),
-    )
-
-
-def _read_vocabulary(
-    path: pathlib.Path, encoder: config.EncoderConfig, facts: dict[str, Any]
-) -> vocabulary_lib.Vocabulary | None:
-    """Tokens and settings of the preset's tokenizer."""
-    file = path / "assets" / "tokenizer" / "vocabulary.txt"
-    if not file.is_file():
-        return None
-    stated = _read_facts(path / tokenizer_files.TOKENIZER_FILE).get(
-        "config", {}
-    )
-    other = {
-        name: stated[name]
-        for name, value in _TOKENIZER_OPTIONS.items()
-        if name in stated and stated[name] != value
-    }
-    if stated.get("strip_accents") and not stated.get("lowercase"):
-        other["strip_accents"] = True
-    if other:
+    rates: dict[str, Any] = {"attention_probs_dropout_prob": dropout}
+    rates |= extras.rates
+    try:
+        return dataclasses.replace(found, hidden_dropout_prob=dropout, **rates)
+    except config.ConfigError as error:
         raise portable.FormatError(
-            f"The tokenizer of {path} must split and match as the original's. "
-            f"Received: {other}, which this one does not follow."
-        )
-    settings = vocabulary_lib.TokenizerSettings(
-        do_lower_case=bool(stated.get("lowercase")),
-        strip_accents=bool(stated.get("strip_accents")),
-    )
-    if "tokenizer" in facts:
-        settings = vocabulary_lib.TokenizerSettings.from_dict(
-            facts["tokenizer"]
-        )
-    vocabulary = vocabulary_lib.Vocabulary(
-        vocabulary_lib.read_tokens(file), settings
-    )
-    return tokenizer_files.fit_rows(vocabulary, encoder, file)
+            f"{tensors.origin}: {keras_hub_heads.FACTS_FILE} must have rates "
+            f"that can be: {error}"
+        ) from error
 
 
 def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
@@ -286,24 +306,9 @@ def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
     backbone = _build_backbone(model)
     _require_space(folder, model)
     backbone.save_to_preset(str(folder))
-    heads = {
-        path: np.ascontiguousarray(value)
-        for path, value in model.tensors.items()
-        if not path.startswith(f"{portable.MAIN}/")
-    }
-    facts: dict[str, Any] = {
-        name: getattr(model.encoder, name) for name in _RATES
-    }
-    facts |= {"step": model.step, "heads": sorted(heads)}
-    if model.task is not None:
-        facts["task"] = dataclasses.asdict(model.task)
-    if heads:
-        tensor_files.write_safetensors(folder / HEADS_FILE, heads)
+    keras_hub_heads.write(model, folder)
     if model.vocabulary is not None:
-        facts["tokenizer"] = dataclasses.asdict(model.vocabulary.settings)
-        _save_tokenizer(model.vocabulary, folder)
-    text = json.dumps(facts, indent=2) + "\n"
-    (folder / FACTS_FILE).write_text(text, "utf-8")
+        keras_hub_tokenizer.write(model.vocabulary, folder)
 
 
 def _require_space(folder: pathlib.Path, model: portable.PortableModel) -> None:
@@ -347,16 +352,3 @@ def _build_backbone(model: portable.PortableModel) -> Any:
         [f"{name} has no place in KerasHub" for name in arrays], model.origin
     )
     return backbone
-
-
-def _save_tokenizer(
-    vocabulary: vocabulary_lib.Vocabulary, folder: pathlib.Path
-) -> None:
-    import keras_hub
-
-    settings = vocabulary.settings
-    keras_hub.models.ElectraTokenizer(
-        vocabulary=list(vocabulary.tokens),
-        lowercase=settings.do_lower_case,
-        strip_accents=settings.do_lower_case and settings.strip_accents,
-    ).save_to_preset(str(folder))

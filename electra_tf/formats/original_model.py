@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import json_files
 from electra_tf import original_hparams
 from electra_tf.formats import foreign
 from electra_tf.formats import layout
@@ -99,6 +100,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
         step=checkpoint.global_step or 0,
     )
     layout.check(model)
+    model = model.with_notes(*tokenizer_files.notes_of(model.vocabulary))
     num_slots = len(checkpoint.first_moments) + len(checkpoint.second_moments)
     if num_slots:
         model = model.with_notes(f"left out {num_slots} optimizer slots")
@@ -157,11 +159,10 @@ def _read_hparams(
     path: pathlib.Path, model: portable.PortableModel, is_finetuned: bool
 ) -> portable.PortableModel:
     """The model as its hyperparameters say, which must fit the tensors."""
+    hparams = json_files.read_object(path, portable.FormatError)
     try:
-        settings = original_hparams.from_original_hparams(
-            json.loads(path.read_text("utf-8"))
-        )
-    except (ValueError, TypeError) as error:
+        settings = original_hparams.from_original_hparams(hparams)
+    except config.ConfigError as error:
         raise portable.FormatError(f"{path}: {error}") from error
     layout.require_sizes(model.encoder, _told(settings.encoder), str(path))
     generator = model.generator
@@ -204,15 +205,15 @@ def _name_task(
     if len(scopes) > 1:
         raise portable.FormatError(
             f"{origin} was trained on {len(scopes)} tasks: "
-            f"{', '.join(sorted(scopes))}. Models of one task can be "
+            f"{', '.join(sorted(scopes)):.400}. Models of one task can be "
             "converted; fine-tune on one of them."
         )
     (scope,) = scopes
     name = parameter_names.TASK_ALIASES.get(scope, scope)
     if name not in _TASK_KINDS:
         raise portable.FormatError(
-            f"{origin} holds the head of a task {scope!r}, which the original "
-            f"does not have. Known: {', '.join(sorted(_TASK_KINDS))}."
+            f"{origin} holds the head of a task {scope!r:.80}, which the "
+            f"original does not have. Known: {', '.join(sorted(_TASK_KINDS))}."
         )
     head = f"{portable.TASK_HEADS}/"
     others = {p: v for p, v in tensors.items() if not p.startswith(head)}

@@ -210,6 +210,23 @@ def _find(path: str, rules: Sequence[NameRule]) -> tuple[tuple[str, ...], bool]:
     )
 
 
+def joined_shape(
+    path: str,
+    shape: tuple[int, ...],
+    rules: Sequence[NameRule] = ORIGINAL_RULES,
+) -> tuple[int, ...]:
+    """The shape that `join` gives.
+
+    Args:
+        path: `variable.path`.
+        shape: of each of its foreign tensors; has an axis at least.
+        rules: the table.
+    """
+    names, is_transposed = _find(path, rules)
+    *rows, columns = shape[::-1] if is_transposed else shape
+    return (*rows, columns * len(names))
+
+
 def join(
     path: str,
     tensors: Mapping[str, np.ndarray],

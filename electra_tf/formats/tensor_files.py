@@ -8,21 +8,19 @@ layout, a zip archive, need no PyTorch; older ones do.
 
 import collections
 import io
-import json
 import math
 import pathlib
 import pickle
-import pickletools
 import zipfile
 from collections.abc import Callable
 from collections.abc import Mapping
-from typing import IO
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import safetensors.numpy
 
+from electra_tf import json_files
 from electra_tf.formats import portable
 
 SAFETENSORS_FILE = "model.safetensors"
@@ -42,6 +40,22 @@ _STORAGES: dict[str, Any] = {
     "BoolStorage": np.bool_,
 }
 _MAX_PICKLE_BYTES = 16 * 2**20
+# More than a tensor has axes.
+_MAX_TUPLE_LENGTH = 32
+# What `torch.save` writes for a dict of tensors, in any protocol.
+_OPCODES = (
+    *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK),
+    *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BINFLOAT),
+    *(pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1),
+    *(pickle.BINUNICODE, pickle.SHORT_BINUNICODE, pickle.SHORT_BINSTRING),
+    *(pickle.EMPTY_DICT, pickle.SETITEM, pickle.SETITEMS),
+    *(pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS, pickle.EMPTY_TUPLE),
+    *(pickle.BINPUT, pickle.LONG_BINPUT, pickle.MEMOIZE),
+    *(pickle.BINGET, pickle.LONG_BINGET),
+    *(pickle.GLOBAL, pickle.STACK_GLOBAL, pickle.BINPERSID),
+    *(pickle.REDUCE, pickle.BUILD),
+)
+_TUPLES = pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3
 
 Arrays = dict[str, np.ndarray]
 
@@ -83,6 +97,11 @@ def read_safetensors(path: pathlib.Path) -> Arrays:
         with safetensors.safe_open(path, framework="numpy") as stream:
             names = stream.keys()
             return {name: stream.get_tensor(name) for name in names}
+    except AttributeError as error:
+        raise portable.FormatError(
+            f"{path} must hold tensors of types that numpy has. Received: "
+            f"{error}. Take the model in float32, float16 or bfloat16."
+        ) from error
     except (
         safetensors.SafetensorError,
         LookupError,
@@ -112,8 +131,9 @@ def write_safetensors(
 
 
 def _read_parts(index: pathlib.Path) -> Arrays:
+    stated = json_files.read_object(index, portable.FormatError)
     try:
-        parts = json.loads(index.read_text("utf-8"))["weight_map"]
+        parts = stated["weight_map"]
         names = sorted(set(parts.values()))
         is_local = all(pathlib.PurePath(n).name == n for n in names)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -235,28 +255,27 @@ class _TorchArchive:
 
     def read(self) -> Arrays:
         data = self._read_entry("data.pkl", _MAX_PICKLE_BYTES)
-        _require_small_memo(data)
-        content = _Names(io.BytesIO(data), self._storage).load()
+        content = _StateDictReader(data, self._storage).load()
         if not isinstance(content, dict):
             raise portable.FormatError(
                 f"expected a dict of tensors, found a {type(content).__name__}"
             )
-        others = [
-            name
-            for name in content
-            if not isinstance(name, str)
-            or not isinstance(content[name], np.ndarray)
-        ]
-        if others:
-            raise portable.FormatError(
-                f"expected names and tensors, found others: {others!r:.200}"
-            )
+        for name, value in content.items():
+            # Not shown themselves, they may be without end.
+            if not isinstance(name, str) or not isinstance(value, np.ndarray):
+                raise portable.FormatError(
+                    "expected names and tensors, found a "
+                    f"{type(name).__name__} and a {type(value).__name__}"
+                )
         return dict(content)
 
     def _storage(self, reference: Any) -> np.ndarray:
-        kind, storage, key, _, size = reference
-        if kind != "storage" or not isinstance(storage, _Known):
-            raise portable.FormatError(f"unknown reference {reference!r:.80}")
+        parts = reference if isinstance(reference, tuple) else ()
+        types = tuple(type(part) for part in parts)
+        if types != (str, _Known, str, str, int) or parts[0] != "storage":
+            shown = ", ".join(kind.__name__ for kind in types)
+            raise portable.FormatError(f"unknown reference of {shown or None}")
+        _, storage, key, _, size = parts
         if key not in self._storages:
             # Many tensors may name one storage; it is read once.
             data = self._read_entry(f"data/{key}")
@@ -278,13 +297,6 @@ class _TorchArchive:
         return self._archive.read(entry)
 
 
-def _require_small_memo(data: bytes) -> None:
-    """A pickle numbers what it remembers; Python makes room for the number."""
-    for opcode, argument, _ in pickletools.genops(data):
-        if "PUT" in opcode.name and int(argument or 0) > len(data):
-            raise portable.FormatError(f"it remembers number {argument}")
-
-
 def _rebuild_tensor(
     storage: np.ndarray, offset: int, size: Any, stride: Any, *_: Any
 ) -> np.ndarray:
@@ -292,6 +304,11 @@ def _rebuild_tensor(
     # An array of another shape may be longer than the memory that it has.
     if not isinstance(storage, np.ndarray) or storage.ndim != 1:
         raise portable.FormatError("a tensor is of something but a storage")
+    # Products of texts and lists take any memory.
+    if {type(number) for number in (offset, *size, *stride)} != {int}:
+        raise portable.FormatError("a tensor's shape is not in integers")
+    if min(size, default=0) < 0:
+        raise portable.FormatError("a tensor's shape is negative")
     if math.prod(size) > len(storage):
         raise portable.FormatError("a tensor is larger than its storage")
     last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
@@ -305,7 +322,9 @@ def _rebuild_tensor(
     )
 
 
-def _rebuild_parameter(data: np.ndarray, *_: Any) -> np.ndarray:
+def _rebuild_parameter(data: Any, *_: Any) -> np.ndarray:
+    if not isinstance(data, np.ndarray):
+        raise portable.FormatError("a parameter is of something but a tensor")
     return data
 
 
@@ -320,23 +339,59 @@ _KNOWN: dict[tuple[str, str], _Known] = {
 }
 
 
-class _Names(pickle.Unpickler):
-    """A reader of pickles that knows the names of tensors and no other."""
+def _checked(make_tuple: Callable[[Any], None]) -> Callable[[Any], None]:
+    """The operation, with a look at the tuple that it leaves on the stack."""
 
-    def __init__(
-        self, stream: IO[bytes], load: Callable[[Any], np.ndarray]
-    ) -> None:
-        super().__init__(stream)
+    def load(reader: Any) -> None:
+        make_tuple(reader)
+        made = reader.stack[-1]
+        inner = [part for part in made if isinstance(part, tuple)]
+        is_deep = any(isinstance(part, tuple) for one in inner for part in one)
+        if is_deep or len(made) > _MAX_TUPLE_LENGTH:
+            raise portable.FormatError(
+                "it holds tuples larger than those of any tensor"
+            )
+
+    return load
+
+
+class _Operations(dict[int, Callable[[Any], None]]):
+    """Opcode to what it does."""
+
+    def __missing__(self, code: int) -> None:
+        raise portable.FormatError(
+            f"operation {bytes([code])!r}, which no dict of tensors needs"
+        )
+
+
+# Python's own implementation; that in C cannot be told what to refuse.
+_BASE: Any = pickle._Unpickler
+
+
+class _StateDictReader(_BASE):
+    """A reader of pickles that knows the names of tensors and no other.
+
+    Nor does it make tuples within tuples, a few bytes of which can stand for
+    more elements than can ever be hashed.
+    """
+
+    def __init__(self, data: bytes, load: Callable[[Any], np.ndarray]) -> None:
+        super().__init__(io.BytesIO(data))
         self._load = load
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _KNOWN:
             raise portable.FormatError(
-                f"it names {module}.{name}, which is no tensor. Such a file "
-                "can run any program; nothing of it was run. Take the model's "
-                f"{SAFETENSORS_FILE}"
+                f"it names {module:.80}.{name:.80}, which is no tensor. Such a "
+                "file can run any program; nothing of it was run. Take the "
+                f"model's {SAFETENSORS_FILE}"
             )
         return _KNOWN[module, name]
 
     def persistent_load(self, reference: Any) -> np.ndarray:
         return self._load(reference)
+
+    dispatch = _Operations(
+        {code[0]: _BASE.dispatch[code[0]] for code in _OPCODES}
+        | {code[0]: _checked(_BASE.dispatch[code[0]]) for code in _TUPLES}
+    )

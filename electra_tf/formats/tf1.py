@@ -15,11 +15,13 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.formats import parameter_names
+from electra_tf.formats import portable
 from electra_tf.training.replica_optimizer import ReplicaOptimizer
 
 STEP_NAME = "global_step"
 _FIRST_MOMENT = "/adam_m"
 _SECOND_MOMENT = "/adam_v"
+_LARGEST_STEP = 2**63 - 1
 # What TensorFlow's reader raises for files that are cut off or altered.
 _DAMAGE_ERRORS = (IndexError, RuntimeError, ValueError)
 
@@ -52,7 +54,7 @@ def read_checkpoint(path: str | Path) -> OriginalCheckpoint:
 
     Raises:
         FileNotFoundError: if there is none, or a folder has several.
-        ValueError: if it cannot be read.
+        ValueError: if it cannot be read, or its step is no number of updates.
     """
     prefix = _find_prefix(Path(path))
     try:
@@ -64,12 +66,10 @@ def read_checkpoint(path: str | Path) -> OriginalCheckpoint:
             f"Expected a readable TensorFlow 1 checkpoint at {prefix}. "
             f"Received: {error}. Copy its .index and .data files again."
         ) from error
-    step = tensors.pop(STEP_NAME, None)
+    step = _take_step(tensors, prefix)
     first = _take_suffix(tensors, _FIRST_MOMENT)
     second = _take_suffix(tensors, _SECOND_MOMENT)
-    return OriginalCheckpoint(
-        prefix, tensors, first, second, None if step is None else int(step)
-    )
+    return OriginalCheckpoint(prefix, tensors, first, second, step)
 
 
 def assign_variables(
@@ -156,6 +156,21 @@ def _find_prefix(path: Path) -> str:
             f"{[file.name for file in found]}. Name the prefix of one."
         )
     return str(found[0].with_suffix(""))
+
+
+def _take_step(tensors: Tensors, prefix: str) -> int | None:
+    """Moves the number of updates out of `tensors`, if they hold it."""
+    if STEP_NAME not in tensors:
+        return None
+    step = np.asarray(tensors.pop(STEP_NAME))
+    is_integer = step.dtype.kind in "iu" and not step.ndim
+    if not is_integer or not 0 <= int(step) <= _LARGEST_STEP:
+        raise portable.FormatError(
+            f"`{STEP_NAME}` of {prefix} must be one whole number of updates. "
+            f"Received: {step.dtype} {step.shape} {step.flat[:1]!s:.40}. Copy "
+            "the checkpoint's files again."
+        )
+    return int(step)
 
 
 def _take_suffix(tensors: Tensors, suffix: str) -> Tensors:

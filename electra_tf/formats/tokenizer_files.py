@@ -24,9 +24,10 @@ from tokenizers import processors
 
 from electra_tf import config
 from electra_tf.formats import portable
+from electra_tf.formats import tokenizer_tokens
 from electra_tf.text import vocabulary as vocabulary_lib
 
-TOKENIZER_FILE = "tokenizer.json"
+TOKENIZER_FILE = tokenizer_tokens.TOKENIZER_FILE
 # What Hugging Face's slow tokenizer has, whatever the original had.
 _DEFAULT_WORD_LENGTH = 100
 # Keys that tell our settings file from Hugging Face's.
@@ -48,7 +49,6 @@ _PLAIN_SETTINGS: Mapping[str, Any] = {
     "word_tokenizer_type": "basic",
     "subword_tokenizer_type": "wordpiece",
 }
-_ADDED_TOKENS_FILE = "added_tokens.json"
 _NO_TOKEN = "[no_token_"
 _SPECIAL_NAMES = {
     "pad_token": "[PAD]",
@@ -83,29 +83,19 @@ def load_if_there(
         FormatError: if its files contradict each other or the model.
         VocabularyError: if the tokens cannot be used.
     """
-    described = _read_json(folder / TOKENIZER_FILE)
+    described = tokenizer_tokens.read_object(folder / TOKENIZER_FILE)
     has_list = (folder / vocabulary_lib.VOCABULARY_FILE).is_file()
-    if not has_list and not described:
+    if not has_list and described is None:
         return None
     settings_file = folder / vocabulary_lib.SETTINGS_FILE
-    stated = _read_json(settings_file)
+    stated = tokenizer_tokens.read_object(settings_file) or {}
     is_ours = set(stated) <= _OUR_KEYS and None not in stated.values()
-    if has_list and not described and is_ours:
+    if described is None and is_ours:
         return fit_rows(vocabulary_lib.Vocabulary.load(folder), encoder, folder)
-    tokens = _tokens_of(described, folder) if described else None
-    if has_list:
-        listed = vocabulary_lib.read_tokens(
-            folder / vocabulary_lib.VOCABULARY_FILE
-        )
-        if tokens is not None and tokens[: len(listed)] != listed:
-            raise portable.FormatError(
-                f"{folder}: vocab.txt and {TOKENIZER_FILE} must list the same "
-                "tokens. Received: different ones. Remove the wrong file."
-            )
-        tokens = tokens or listed + _added_tokens(folder, len(listed))
-    settings = _hugging_face_settings(stated, described, folder)
+    tokens = tokenizer_tokens.read(folder, described)
     try:
-        vocabulary = vocabulary_lib.Vocabulary(tokens or (), settings)
+        settings = _hugging_face_settings(stated, described or {}, folder)
+        vocabulary = vocabulary_lib.Vocabulary(tokens, settings)
     except vocabulary_lib.VocabularyError as error:
         raise vocabulary_lib.VocabularyError(f"{folder}: {error}") from error
     return fit_rows(vocabulary, encoder, folder)
@@ -150,6 +140,23 @@ def fit_rows(
     )
 
 
+def notes_of(vocabulary: vocabulary_lib.Vocabulary | None) -> tuple[str, ...]:
+    """What there is to tell of a model's vocabulary, one line each.
+
+    Args:
+        vocabulary: that `load_if_there` found.
+    """
+    if vocabulary is None:
+        return (
+            f"found no vocabulary, {vocabulary_lib.VOCABULARY_FILE} or "
+            f"{TOKENIZER_FILE}",
+        )
+    missing = sum(map(is_no_token, vocabulary.tokens))
+    if not missing:
+        return ()
+    return (f"{missing} rows of the token table have no token",)
+
+
 def is_no_token(token: str) -> bool:
     """Whether `fit_rows` made up a token's name."""
     return token.startswith(_NO_TOKEN)
@@ -186,79 +193,19 @@ def effective(
     return dataclasses.replace(settings, strip_accents=True)
 
 
-def _read_json(path: pathlib.Path) -> Json:
-    if not path.is_file():
-        return {}
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise portable.FormatError(f"{path} is no JSON: {error}.") from error
-    if not isinstance(content, dict):
-        raise portable.FormatError(
-            f"{path} must hold a JSON object. Received: {content!r:.60}."
-        )
-    return content
-
-
-def _tokens_of(described: Json, folder: pathlib.Path) -> tuple[str, ...]:
-    """Tokens of a tokenizer.json in the order of their ids."""
-    model = described.get("model")
-    model = model if isinstance(model, dict) else {}
-    expected = {"type": "WordPiece", "continuing_subword_prefix": "##"}
-    wrong = {
-        key: model.get(key)
-        for key, value in expected.items()
-        if model.get(key, value) != value
-    }
-    if wrong or not isinstance(model.get("vocab"), dict):
-        raise portable.FormatError(
-            f"{folder / TOKENIZER_FILE} must describe a WordPiece tokenizer "
-            f"with ##. Received: {wrong or 'no vocabulary'}."
-        )
-    ids = dict(model["vocab"])
-    try:
-        added = described.get("added_tokens") or []
-        for token in added:
-            ids.setdefault(token["content"], token["id"])
-        _warn_of_added([token["content"] for token in added], folder)
-        is_numbered = sorted(ids.values()) == list(range(len(ids)))
-    except (LookupError, TypeError):
-        is_numbered = False
-    if not is_numbered:
-        raise portable.FormatError(
-            f"{folder / TOKENIZER_FILE} must number its tokens 0 to "
-            f"{len(ids) - 1}. Received: ids with gaps or repetitions."
-        )
-    return tuple(sorted(ids, key=ids.__getitem__))
-
-
-def _added_tokens(folder: pathlib.Path, num_listed: int) -> tuple[str, ...]:
-    """Tokens that follow those of vocab.txt, in the order of their ids."""
-    added = _read_json(folder / _ADDED_TOKENS_FILE)
-    new = sorted(
-        (place, token) for token, place in added.items() if place >= num_listed
-    )
-    if [place for place, _ in new] != [num_listed + n for n in range(len(new))]:
-        raise portable.FormatError(
-            f"{folder / _ADDED_TOKENS_FILE} must number its tokens from "
-            f"{num_listed}, where vocab.txt ends. Received: {added!r:.80}."
-        )
-    tokens = tuple(token for _, token in new)
-    _warn_of_added(tokens, folder)
-    return tokens
-
-
-def _warn_of_added(tokens: Sequence[str], folder: pathlib.Path) -> None:
-    others = [t for t in tokens if t not in vocabulary_lib.SPECIAL_TOKENS]
-    if others:
-        logging.warning(
-            "%s: %d added tokens keep their rows, %s among them. There they "
-            "are cut out of the text before anything else; here they are "
-            "taken apart like other text.",
-            folder,
-            len(others),
-            others[0],
-        )
+def _require_switches(
+    content: Json, names: Sequence[str], file: pathlib.Path
+) -> None:
+    """Raises `FormatError` for settings that are neither true nor false."""
+    for name in names:
+        value = content.get(name, True)
+        # Null means "as with lower-casing" there.
+        is_unsaid = name == "strip_accents" and value is None
+        if not isinstance(value, bool) and not is_unsaid:
+            raise portable.FormatError(
+                f"{file}: {name} must be true or false. Received: "
+                f"{value!r:.80}. Correct it, as the model was trained."
+            )
 
 
 def _require_plain(stated: Json, folder: pathlib.Path) -> None:
@@ -276,9 +223,40 @@ def _require_plain(stated: Json, folder: pathlib.Path) -> None:
     if wrong:
         raise portable.FormatError(
             f"{folder / vocabulary_lib.SETTINGS_FILE} must be of a tokenizer "
-            f"that splits words as the original's. Received: {wrong}. Such "
-            "text has to be split beforehand; this tokenizer cannot do it."
+            f"that splits words as the original's. Received: {wrong!s:.200}. "
+            "Such text has to be split beforehand; this tokenizer cannot do it."
         )
+
+
+def _normalizer(described: Json, folder: pathlib.Path) -> Json:
+    """Settings of a tokenizer.json whose stages do what ours does."""
+    for name, wanted in _STAGES.items() if described else ():
+        stage = described.get(name)
+        kind = stage.get("type") if isinstance(stage, dict) else stage
+        if not isinstance(stage, dict) or kind != wanted:
+            raise portable.FormatError(
+                f"{folder / TOKENIZER_FILE} must have a {wanted}. Received: "
+                f"{kind!r:.80}, which this tokenizer does not follow."
+            )
+    normalizer = described.get("normalizer") or {}
+    _require_switches(
+        normalizer,
+        (*_SAME_SETTINGS.values(), "clean_text"),
+        folder / TOKENIZER_FILE,
+    )
+    return normalizer
+
+
+def _require_same(stated: Json, normalizer: Json, folder: pathlib.Path) -> None:
+    """Raises `FormatError` unless both files give the same settings."""
+    for ours, theirs in _SAME_SETTINGS.items():
+        one, other = stated.get(ours), normalizer.get(theirs)
+        if one is not None and other is not None and one != other:
+            raise portable.FormatError(
+                f"{folder}: {vocabulary_lib.SETTINGS_FILE} and "
+                f"{TOKENIZER_FILE} must agree. Received: {ours}={one} and "
+                f"{theirs}={other}. Remove the wrong file."
+            )
 
 
 def _hugging_face_settings(
@@ -288,24 +266,14 @@ def _hugging_face_settings(
 
     Which of them is followed there depends on the tokenizer's class.
     """
+    _require_switches(
+        stated,
+        (*_SAME_SETTINGS, "do_basic_tokenize"),
+        folder / vocabulary_lib.SETTINGS_FILE,
+    )
     _require_plain(stated, folder)
-    for name, wanted in _STAGES.items() if described else ():
-        stage = described.get(name)
-        kind = stage.get("type") if isinstance(stage, dict) else stage
-        if kind != wanted:
-            raise portable.FormatError(
-                f"{folder / TOKENIZER_FILE} must have a {wanted}. Received: "
-                f"{kind!r}, which this tokenizer does not follow."
-            )
-    normalizer = described.get("normalizer") or {}
-    for ours, theirs in _SAME_SETTINGS.items():
-        one, other = stated.get(ours), normalizer.get(theirs)
-        if one is not None and other is not None and one != other:
-            raise portable.FormatError(
-                f"{folder}: {vocabulary_lib.SETTINGS_FILE} and "
-                f"{TOKENIZER_FILE} must agree. Received: {ours}={one} and "
-                f"{theirs}={other}. Remove the wrong file."
-            )
+    normalizer = _normalizer(described, folder)
+    _require_same(stated, normalizer, folder)
     splits_ideographs = normalizer.get(
         "handle_chinese_chars", stated.get("tokenize_chinese_chars", True)
     )
@@ -315,7 +283,9 @@ def _hugging_face_settings(
             "as the original's does. Received: tokenize_chinese_chars="
             f"{splits_ideographs}, clean_text={normalizer.get('clean_text')}."
         )
-    is_lower = normalizer.get("lowercase", stated.get("do_lower_case", True))
+    is_lower: Any = normalizer.get(
+        "lowercase", stated.get("do_lower_case", True)
+    )
     strips = normalizer.get("strip_accents", stated.get("strip_accents"))
     if strips and not is_lower:
         raise portable.FormatError(
@@ -326,9 +296,9 @@ def _hugging_face_settings(
         "max_input_chars_per_word", _DEFAULT_WORD_LENGTH
     )
     return vocabulary_lib.TokenizerSettings(
-        do_lower_case=bool(is_lower),
+        do_lower_case=is_lower,
         # None means "as with lower-casing"; without that it has no effect.
-        strip_accents=True if strips is None else bool(strips or not is_lower),
+        strip_accents=strips is None or strips or not is_lower,
         max_word_length=length,
     )
 

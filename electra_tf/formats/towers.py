@@ -22,7 +22,12 @@ ReadOne = Callable[[pathlib.Path], portable.PortableModel]
 def are_apart(path: pathlib.Path) -> bool:
     """Whether a folder holds a discriminator in a folder of its own."""
     is_model = (path / "config.json").exists()
-    return discriminator_folder(path).is_dir() and not is_model
+    return _is_there(discriminator_folder(path)) and not is_model
+
+
+def _is_there(path: pathlib.Path) -> bool:
+    """Whether there is anything, a link to nothing too."""
+    return path.exists() or path.is_symlink()
 
 
 def discriminator_folder(path: pathlib.Path) -> pathlib.Path:
@@ -38,14 +43,22 @@ def read(path: pathlib.Path, read_one: ReadOne) -> portable.PortableModel:
         read_one: reads one tower, whose encoder it calls the main one.
 
     Raises:
-        FormatError: if the towers do not belong together.
+        FormatError: if the towers do not belong together, or if one is no
+            folder.
     """
     if not are_apart(path):
         return read_one(path)
-    main = read_one(discriminator_folder(path))
-    if not (path / GENERATOR).is_dir():
-        return main
-    return join(main, read_one(path / GENERATOR))
+    folders = [path / name for name in (DISCRIMINATOR, GENERATOR)]
+    there = [folder for folder in folders if _is_there(folder)]
+    for folder in there:
+        if not folder.is_dir():
+            raise portable.FormatError(
+                f"{folder} must be the folder of a tower. Received: a file, "
+                "or a link to nothing. Restore the folder, or give the other "
+                "tower's alone."
+            )
+    main, *generators = map(read_one, there)
+    return join(main, *generators) if generators else main
 
 
 def join(

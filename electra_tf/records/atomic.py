@@ -13,6 +13,9 @@ import uuid
 from collections.abc import Iterator
 
 PARTIAL_MARK = ".partial-"
+# In bytes, of the final name's part in a hidden one: file systems allow 255
+# for a name, and whoever writes there may add an ending.
+_LONGEST_BEGINNING = 128
 
 
 @contextlib.contextmanager
@@ -44,11 +47,26 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
     Should another process have created `path` in the meantime, that one stays:
     both are taken to hold the same.
+
+    Args:
+      path: the final name; folders above it are made.
+
+    Yields:
+      A free name in the same folder. If the block raises, it is deleted, and
+      so are the folders above it that were made for it.
+
+    Raises:
+      OSError: if there can be no such folder; names the path.
     """
     path = pathlib.Path(path)
     partial = _partial_name(path)
-    partial.mkdir(parents=True)
+    made: list[pathlib.Path] = []
     try:
+        with _naming_folder(path):
+            for folder in reversed(path.parents):
+                if not folder.is_dir() and _make_or_find(folder):
+                    made.append(folder)
+            partial.mkdir()
         yield partial
         try:
             os.rename(partial, path)
@@ -58,7 +76,35 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
             shutil.rmtree(partial)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
+        for folder in reversed(made):
+            # What others have put something into stays.
+            with contextlib.suppress(OSError):
+                folder.rmdir()
         raise
+
+
+@contextlib.contextmanager
+def _naming_folder(path: pathlib.Path) -> Iterator[None]:
+    """Errors name the final path, not the hidden one beside it."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OSError(
+            f"{str(path)!r} must be a path at which a folder can be made. "
+            f"Received: {reason}. Give another, or repair the folders above it."
+        ) from error
+
+
+def _make_or_find(folder: pathlib.Path) -> bool:
+    """Whether it was made here, and not by another process meanwhile."""
+    try:
+        folder.mkdir()
+    except FileExistsError as error:
+        if not folder.is_dir():
+            raise NotADirectoryError(f"{folder} is no folder") from error
+        return False
+    return True
 
 
 def remove_partial(folder: str | os.PathLike) -> None:
@@ -71,5 +117,6 @@ def remove_partial(folder: str | os.PathLike) -> None:
 
 
 def _partial_name(path: pathlib.Path) -> pathlib.Path:
-    """Returns an unused hidden name beside the path."""
-    return path.with_name(f".{path.name}{PARTIAL_MARK}{uuid.uuid4().hex}")
+    """Returns an unused hidden name beside the path, not too long a one."""
+    name = os.fsencode(path.name)[:_LONGEST_BEGINNING].decode("utf-8", "ignore")
+    return path.parent / f".{name}{PARTIAL_MARK}{uuid.uuid4().hex}"

@@ -17,11 +17,15 @@ from typing import Any
 
 from absl import logging
 
+from electra_tf import json_files
+
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY_FILE = "vocab.txt"
 SETTINGS_FILE = "tokenizer_config.json"
 # Above this share of tokens with capitals a vocabulary is surely a cased one.
 _CASED_SHARE = 0.01
+# No word of any text; the tokenizer's tables grow with it.
+_LONGEST_WORD = 10_000
 _NUM_SHOWN = 5
 
 
@@ -53,10 +57,11 @@ class TokenizerSettings:
                 )
         length = self.max_word_length
         is_integer = isinstance(length, int) and not isinstance(length, bool)
-        if not is_integer or length < 1:
+        if not is_integer or not 1 <= length <= _LONGEST_WORD:
             raise VocabularyError(
                 "`max_word_length` must be a whole number of characters, at "
-                f"least 1. Received: {length!r}. The original has 200."
+                f"least 1 and at most {_LONGEST_WORD}. Received: "
+                f"{length!r:.80}. The original has 200."
             )
 
     @classmethod
@@ -89,7 +94,7 @@ class Vocabulary:
 
     Raises:
       VocabularyError: if a special token is missing, or a token is empty,
-        occurs twice or holds a line end.
+        occurs twice, holds a line end or is no text in UTF-8.
     """
 
     tokens: tuple[str, ...] = dataclasses.field(repr=False)
@@ -122,8 +127,9 @@ class Vocabulary:
                 "scripts/train_vocabulary.py."
             )
         settings = _read_settings(path.with_name(SETTINGS_FILE))
+        tokens = read_tokens(path)
         try:
-            vocabulary = cls(read_tokens(path), settings)
+            vocabulary = cls(tokens, settings)
         except VocabularyError as error:
             raise VocabularyError(f"{path}: {error}") from error
         _warn_of_capitals(vocabulary, path)
@@ -231,6 +237,11 @@ def _check_tokens(tokens: Sequence[str]) -> None:
                 f"The token of line {line} holds a line end: {token!r}. "
                 "Write all lines with the same line end."
             )
+        if not _is_utf8(token):
+            raise VocabularyError(
+                f"The token of line {line} is no text in UTF-8: {token!r:.80}. "
+                "Take the file again from where it comes from."
+            )
         first = first_lines.setdefault(token, line)
         if first != line:
             repeated.append(f"{token!r} on lines {first} and {line}")
@@ -250,6 +261,15 @@ def _check_tokens(tokens: Sequence[str]) -> None:
         )
 
 
+def _is_utf8(token: str) -> bool:
+    """Whether a token has no lone surrogate, as JSON can spell it."""
+    try:
+        token.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _shorten(items: Sequence[str]) -> str:
     more = len(items) - _NUM_SHOWN
     shown = "; ".join(items[:_NUM_SHOWN])
@@ -263,7 +283,7 @@ def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
       path: the file of tokens.
 
     Raises:
-      VocabularyError: for a line that is not UTF-8.
+      VocabularyError: for a line that is not UTF-8; names the file.
     """
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     if not lines[-1]:
@@ -276,8 +296,8 @@ def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
             tokens.append(line.decode("utf-8"))
         except UnicodeDecodeError as error:
             raise VocabularyError(
-                f"Line {number} is not valid UTF-8: {line[:40]!r}. Convert "
-                "the file to UTF-8, or check that it is a vocabulary."
+                f"{path}: Line {number} is not valid UTF-8: {line[:40]!r}. "
+                "Convert the file to UTF-8, or check that it is a vocabulary."
             ) from error
     return tuple(tokens)
 
@@ -286,14 +306,10 @@ def _read_settings(path: pathlib.Path) -> TokenizerSettings:
     """Returns the settings file's content, or defaults if there is none."""
     if not path.exists():
         return TokenizerSettings()
+    values = json_files.read_object(path, VocabularyError)
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(values, dict):
-            raise VocabularyError(
-                f"Expected a JSON object. Received: {values!r:.60}."
-            )
         return TokenizerSettings.from_dict(values)
-    except ValueError as error:
+    except VocabularyError as error:
         raise VocabularyError(f"{path}: {error}") from error
 
 

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -80,6 +82,44 @@ def test_an_output_folder_that_exists_is_left_alone(source, tmp_path):
         assert output.is_symlink() or not (
             output.is_dir() and any(output.iterdir())
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a" * 256, "too long"),
+        ("a\0b", "null"),
+        ("file/a", "Not a directory"),
+        ("link/a", "is no folder"),
+        ("p/" + "a" * 256 + "/b", "too long"),
+    ],
+)
+def test_an_output_folder_that_cannot_be_is_refused(
+    source, tmp_path, name, message
+):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "absent")
+    before = tiny_models.names_in(tmp_path)
+    with pytest.raises(OSError, match=f"at which.*{message}") as caught:
+        _convert(source, tmp_path / name)
+    assert repr(str(tmp_path / name)) in str(caught.value)
+    assert atomic.PARTIAL_MARK not in str(caught.value)
+    assert tiny_models.names_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("target_format", reading.FORMATS)
+def test_an_output_folder_may_have_the_longest_name(
+    source, tmp_path, target_format
+):
+    _convert(source, tmp_path / ("a" * 255), target_format)
+    assert tiny_models.names_in(tmp_path) == ["a" * 255, "source"]
+
+
+def test_folders_that_were_made_for_a_refused_model_are_removed(tmp_path):
+    source = _write(tmp_path / "source", "electric")
+    with pytest.raises(portable.FormatError, match="There is no class"):
+        _convert(source, tmp_path / "p" / "q" / "out")
+    assert tiny_models.names_in(tmp_path) == ["source"]
 
 
 @pytest.mark.parametrize(
@@ -333,3 +373,48 @@ def test_pairs_travel_along_or_are_told(tmp_path):
         path = tmp_path / str(number)
     settings = trial_dir.load(path).settings
     assert settings.own.text_pair_column
+
+
+def test_pairs_of_a_named_task_need_not_be_told(tuned, tmp_path):
+    for target in (reading.OURS, reading.TF1, reading.HUGGING_FACE):
+        _convert(tuned, tmp_path / target, target, has_pairs=True)
+        task = conversion.read(tmp_path / target).task
+        assert (task.name, task.has_pairs) == ("mnli", False)
+
+
+def test_a_named_task_of_single_texts_has_no_pairs(tmp_path):
+    task = portable.PortableTask("cola", "classification", ("0", "1"))
+    model = tiny_models.build("own")
+    tensors = {
+        n.replace("/own/", "/cola/"): v for n, v in model.tensors.items()
+    }
+    model = dataclasses.replace(model, tensors=tensors, task=task)
+    source = tmp_path / "source"
+    source.mkdir()
+    conversion.write(model, reading.HUGGING_FACE, source)
+    _refuses(source, "'cola' reads single texts", has_pairs=True)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [("entailment", "neutral", "contradiction"), ("yes", "maybe", "no")],
+)
+def test_labels_that_tf1_files_cannot_hold_are_refused(tuned, labels):
+    """They would be read as the task's usual ones."""
+    _refuses(tuned, "'mnli' has outputs for contradiction, entailment, neut",
+             labels=labels, target_format="tf1")  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", ["input", "output_dir"])
+def test_an_empty_path_is_not_the_current_folder(flag):
+    paths = {"input": "a", "output_dir": "b"} | {flag: ""}
+    script = pathlib.Path(__file__).parents[2] / "scripts/convert_checkpoint.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--to=tf1"]
+        + [f"--{name}={path}" for name, path in paths.items()],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"--{flag} must be a path. Received: an empty one." in done.stderr

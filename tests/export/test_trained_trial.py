@@ -74,3 +74,8 @@ def test_a_folder_that_is_no_trial_is_none(tmp_path, tiny_run, tiny_trial):
     assert trained_trial.find_trial(tiny_trial.folder) == tiny_trial.folder
     with pytest.raises(model_dir.ModelDirError, match="No trial"):
         trained_trial.load_task(tmp_path)
+
+
+def test_a_path_that_cannot_be_is_refused(tmp_path):
+    with pytest.raises(OSError, match="path that can be read.*too long"):
+        trained_trial.find_trial(tmp_path / ("a" * 256))

@@ -208,7 +208,10 @@ def test_what_a_config_leaves_out_is_the_librarys_default(folder):
     assert sizes.attention_probs_dropout_prob == 0.05
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", '"electra"', "\xff"])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1]", '"electra"', "\xff", "[" * 10**5,
+                '{"hidden_size": ' + "9" * 4000 + "}"]
+)  # fmt: skip
 def test_a_config_that_is_none_is_refused(folder, content):
     (folder / "config.json").write_bytes(content.encode("latin-1"))
     _refuses(folder, r"config\.json")
@@ -358,6 +361,31 @@ def test_labels_must_be_known_to_be_written(tmp_path):
     (tmp_path / "hf").mkdir()
     with pytest.raises(portable.FormatError, match="--labels=NAME"):
         hugging_face.write(dataclasses.replace(model, task=task), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vocab.txt", "tokenizer.json"])
+def test_a_model_without_a_vocabulary_is_noted(folder, name):
+    for file in ("vocab.txt", "tokenizer.json"):
+        (folder / file).unlink()
+    # A folder is no file.
+    (folder / name).mkdir()
+    model = hugging_face.read(folder)
+    assert model.vocabulary is None
+    assert "no vocabulary" in model.notes[-1]
+
+
+def test_rows_without_a_token_are_noted(folder):
+    (folder / "tokenizer.json").unlink()
+    tokens = (folder / "vocab.txt").read_text().splitlines()
+    (folder / "vocab.txt").write_text("\n".join(tokens[:-3]))
+    notes = hugging_face.read(folder).notes
+    assert notes == ("3 rows of the token table have no token",)
+
+
+@pytest.mark.parametrize("content", ["[" * 10**5, "[1]", "{", "\xff"])
+def test_a_folder_whose_config_is_damaged_is_none_of_theirs(folder, content):
+    (folder / "config.json").write_bytes(content.encode("latin-1"))
+    assert not hugging_face.is_folder(folder)
 
 
 @pytest.mark.parametrize("length", [0, 100, -4])

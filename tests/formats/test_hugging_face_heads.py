@@ -3,6 +3,7 @@
 import dataclasses
 import math
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,7 +13,6 @@ from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
 from tests.formats import tiny_models
 
-_CLASSIFIER = "ElectraForSequenceClassification"
 _ERF = np.vectorize(math.erf)
 
 
@@ -22,9 +22,13 @@ def _write(kind, **task):
     return model, hugging_face_heads.write_head(model.tensors, task)
 
 
-def _read(head, kind, labels=("0", "1", "2")):
+def _read(head, kind, **stated):
+    labels = {"0": "a", "1": "b", "2": "c"}
     return hugging_face_heads.read_head(
-        head, hugging_face_heads.CLASSES[kind], "t", labels, False
+        head,
+        hugging_face_heads.CLASSES[kind],
+        {"finetuning_task": "t", "id2label": labels, **stated},
+        "config.json",
     )
 
 
@@ -64,12 +68,16 @@ def test_a_linear_layer_and_its_gelu_twin_are_equal(kind, dtype, tolerance):
 @pytest.mark.parametrize("kind", ["classification", "regression"])
 def test_a_twin_is_recognized_to_the_bit(kind):
     model, head = _write(kind)
-    tensors, task = hugging_face_heads.read_head(
-        head, _CLASSIFIER, model.task.name, model.task.labels,
-        kind == "regression",
-    )  # fmt: skip
-    # A config tells the range.
-    assert task == dataclasses.replace(model.task, value_range=(0.0, 1.0))
+    labels = {str(n): label for n, label in enumerate(model.task.labels)}
+    tensors, task = _read(
+        head,
+        kind,
+        finetuning_task=model.task.name,
+        id2label=labels or {"0": "LABEL_0"},
+        regression_value_range=[0, 5],
+    )
+    value_range = (0.0, 5.0) if kind == "regression" else (0.0, 1.0)
+    assert task == dataclasses.replace(model.task, value_range=value_range)
     ours = portable.take_part(model.tensors, "task_specific")
     assert tensors.keys() == ours.keys()
     for path, value in ours.items():
@@ -187,16 +195,114 @@ def test_a_head_is_whole_and_of_the_right_rank(kind):
     model, head = _write(kind)
     architecture = hugging_face_heads.CLASSES[model.task.kind]
     others = {"electra.x": np.zeros(2)}
-    rest, found = hugging_face_heads.split_head(head | others, architecture)
+
+    def split(tensors):
+        return hugging_face_heads.split_head(tensors, architecture, "the file")
+
+    rest, found = split(head | others)
     assert rest.keys() == others.keys()
     assert found.keys() == head.keys()
     for name in head:
         partial = {n: v for n, v in head.items() if n != name}
-        with pytest.raises(portable.FormatError, match=f"Missing: {name}"):
-            hugging_face_heads.split_head(partial, architecture)
+        with pytest.raises(
+            portable.FormatError, match=f"the file: .*Missing: {name}"
+        ):
+            split(partial)
         flat = head | {name: np.zeros([1, 2, 3])}
-        with pytest.raises(portable.FormatError, match=rf"{name} \(1, 2, 3\)"):
-            hugging_face_heads.split_head(flat, architecture)
+        with pytest.raises(
+            portable.FormatError, match=rf"the file: .*{name} \(1, 2, 3\)"
+        ):
+            split(flat)
+
+
+@pytest.mark.parametrize("kind", ["hidden_layer", "tagging", "answering"])
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64])
+def test_a_head_of_other_numbers_than_floating_point_is_refused(kind, dtype):
+    model, head = _write(kind)
+    architecture = hugging_face_heads.CLASSES[model.task.kind]
+    for name in head:
+        changed = head | {name: head[name].astype(dtype)}
+        with pytest.raises(
+            portable.FormatError,
+            match=f"the file: .*{name} holds {np.dtype(dtype)}",
+        ):
+            hugging_face_heads.split_head(changed, architecture, "the file")
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_a_head_of_another_precision_becomes_float32(dtype):
+    model, head = _write("tagging")
+    changed = {name: value.astype(dtype) for name, value in head.items()}
+    architecture = hugging_face_heads.CLASSES[model.task.kind]
+    _, found = hugging_face_heads.split_head(changed, architecture, "the file")
+    for name, value in found.items():
+        assert value.dtype == np.float32
+        np.testing.assert_array_equal(value, changed[name].astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("id2label", v) for v in (5, 0, True, False, 1.5, [], "ab")),
+        *(
+            ("id2label", {"0": "a", "1": "b", "2": label})
+            for label in (
+                None,
+                [],
+                5,
+                True,
+                "",
+                " ",
+                "a",
+                "c\nd",
+                "c\r",
+                "\u2028",
+            )
+        ),
+        *(("finetuning_task", v) for v in (5, True, ["a"], {}, "a/b", "a\n")),
+        *(("problem_type", v) for v in (5, ["regression"], "other", True)),
+        *(("text_pairs", v) for v in (1, "false", None, [])),
+    ],
+)
+def test_a_config_that_does_not_say_what_the_outputs_are_is_refused(
+    field, value
+):
+    _, head = _write("classification")
+    with pytest.raises(
+        portable.FormatError, match=rf"config\.json: {field} must"
+    ):
+        _read(head, "classification", **{field: value})
+
+
+@pytest.mark.parametrize(
+    "value", [None, 5, "01", [], [1], [0, 1, 2], ["0", "1"], [0, None],
+              [False, True], [1, 1], [5, 0], {"0": 0, "1": 1},
+              [0, math.inf], [math.nan, 1]],
+)  # fmt: skip
+def test_a_range_is_two_numbers_in_their_order(value):
+    _, head = _write("regression")
+    labels = {"0": "LABEL_0"}
+    with pytest.raises(
+        portable.FormatError, match=r"config\.json: regression_value_range must"
+    ):
+        _read(head, "regression", id2label=labels, regression_value_range=value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "odd"}, "kind of a task.*'odd'"),
+        ({"kind": ["tagging"]}, r"kind of a task.*\['tagging'\]"),
+        ({"labels": (["a"], ["b"], ["c"])}, "tiny.*every output a name"),
+        ({"labels": ("a", "a", "b")}, "no two the same"),
+    ],
+)
+def test_a_task_that_has_no_class_is_not_written(tmp_path, change, message):
+    """Other formats' files may describe any."""
+    model = tiny_models.build("classification")
+    task = dataclasses.replace(model.task, **change)
+    with pytest.raises(portable.FormatError, match=message):
+        hugging_face.write(dataclasses.replace(model, task=task), tmp_path)
 
 
 def test_taggers_exchange_the_segments_there_and_back(tmp_path):

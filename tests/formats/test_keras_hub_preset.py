@@ -50,7 +50,6 @@ def test_a_preset_has_the_encoder_and_our_heads_beside_it(written):
     assert "pooled_dense" in found.notes[0]
 
 
-@pytest.mark.slow
 def _datasets(file):
     names = []
 
@@ -62,6 +61,7 @@ def _datasets(file):
     return names
 
 
+@pytest.mark.slow
 def test_a_preset_without_any_one_weight_is_refused(folder):
     path = folder / "model.weights.h5"
     whole = path.read_bytes()
@@ -72,7 +72,7 @@ def test_a_preset_without_any_one_weight_is_refused(folder):
         path.write_bytes(whole)
         with h5py.File(path, "a") as file:
             del file[name]
-        _refuses(folder, "must be a preset that KerasHub loads")
+        _refuses(folder, "must be a preset that KerasHub loads|is it whole")
 
 
 def test_a_weight_of_another_shape_or_no_number_is_refused(folder):
@@ -86,7 +86,24 @@ def test_a_weight_of_another_shape_or_no_number_is_refused(folder):
     with h5py.File(path, "a") as file:
         del file[name]
         file[name] = value[:5]
-    _refuses(folder, "KerasHub loads")
+    _refuses(folder, "does not describe.* numbers by the config. Received: ")
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float64"])
+def test_weights_of_another_precision_become_ours(folder, kind):
+    with h5py.File(folder / "model.weights.h5", "a") as file:
+        (name,) = [n for n in _datasets(file) if "position_embedding" in n]
+        value = file[name][()].astype(kind)
+        del file[name]
+        file[name] = value
+        if kind == "bfloat16":
+            # As Keras does.
+            file[name].attrs["dtype"] = kind
+    found = keras_hub_preset.read(folder)
+    table = found.tensors["electra/embeddings/position_embeddings"]
+    assert table.dtype == np.float32
+    np.testing.assert_array_equal(table, value.astype(np.float32))
+    assert found.notes[1:] == (f"{kind} weights became float32",)
 
 
 def test_weights_cut_off_are_refused(folder):
@@ -110,12 +127,45 @@ def test_a_config_of_other_sizes_is_refused(folder, field, value):
     _refuses(folder, "KerasHub loads|does not describe")
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("num_layers", 100_000, "num_hidden_layers` must be 1 to 85"),
+        ("num_layers", 0, "num_hidden_layers` must be 1 to 85"),
+        ("num_heads", "2", "num_attention_heads` must be"),
+        ("hidden_dim", 16.0, "hidden_size` must be"),
+        ("hidden_dim", None, "hidden_size` must be"),
+        ("embedding_dim", True, "embedding_size` must be"),
+        ("dropout", 2, "hidden_dropout_prob` must be 0 to 0.99"),
+        # More memory than there is.
+        ("vocab_size", 10**9, "numbers by the config. Received: "),
+    ],
+)
+def test_sizes_that_cannot_be_are_refused_before_they_are_built(
+    folder, monkeypatch, field, value, message
+):
+    monkeypatch.delattr(keras_hub_preset, "_load_backbone")
+    content = json.loads((folder / "config.json").read_text())
+    _change(folder, "config.json", config=content["config"] | {field: value})
+    _refuses(folder, f"config.json.*{message}")
+
+
+def test_a_config_without_sizes_is_refused(folder):
+    _change(folder, "config.json", config=3)
+    _refuses(folder, "config.json must have the arguments")
+
+
 def test_fewer_layers_than_weights_are_refused(folder):
     """KerasHub itself would leave the other layers out."""
     content = json.loads((folder / "config.json").read_text())
     sizes = content["config"] | {"num_layers": 1}
     _change(folder, "config.json", config=sizes)
     _refuses(folder, "does not describe.*: 25 by the config. Received: 41")
+
+
+def test_another_file_of_weights_that_is_damaged_is_named(folder):
+    (folder / "other.h5").write_text("no")
+    _refuses(folder, "other.h5 must be an HDF5 file")
 
 
 def test_one_weight_more_is_refused(folder):
@@ -143,15 +193,13 @@ def test_another_number_of_heads_is_refused(folder):
         ),
         ({"module": "evil.keras_hub"}, "nothing that KerasHub knows"),
         ({"module": 5}, "nothing that KerasHub knows"),
-        ({"registered_name": "keras_hub>BertBackbone"}, "must be a preset"),
+        (
+            {"registered_name": "keras_hub>BertBackbone"},
+            "one of BertBackbone and ElectraBackbone",
+        ),
     ],
 )
 def test_another_backbone_is_refused(folder, fields, message):
-    if "registered_name" in fields and "class_name" not in fields:
-        # KerasHub would build a BERT out of it.
-        content = json.loads((folder / "config.json").read_text())
-        del content["config"]["embedding_dim"]
-        fields = fields | {"config": content["config"]}
     _change(folder, "config.json", **fields)
     _refuses(folder, message)
 
@@ -160,22 +208,7 @@ def test_another_backbone_is_refused(folder, fields, message):
 def test_a_config_that_is_none_is_refused(folder, content):
     (folder / "config.json").write_text(content)
     assert not keras_hub_preset.is_folder(folder)
-    _refuses(folder, "nothing that KerasHub knows")
-
-
-def test_heads_must_be_whole(folder):
-    heads = safetensors.numpy.load_file(folder / "heads.safetensors")
-    for name in heads:
-        rest = {n: heads[n] for n in heads if n != name}
-        safetensors.numpy.save_file(rest, folder / "heads.safetensors")
-        _refuses(folder, "must hold the tensors that heads.json names")
-    more = heads | {"x/kernel": np.zeros([2], np.float32)}
-    safetensors.numpy.save_file(more, folder / "heads.safetensors")
-    _refuses(folder, "must hold the tensors that heads.json names")
-    (folder / "heads.safetensors").write_bytes(b"\5")
-    _refuses(folder, "must be a safetensors file")
-    (folder / "heads.safetensors").unlink()
-    _refuses(folder, "must hold the tensors that heads.json names")
+    _refuses(folder, "config.json must hold a JSON object")
 
 
 def test_without_our_files_a_preset_is_an_encoder(folder):
@@ -189,33 +222,81 @@ def test_without_our_files_a_preset_is_an_encoder(folder):
     assert found.vocabulary == tiny_models.VOCABULARY
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"task": {"name": "own"}},
-        {"task": 5},
-        {"task": {"name": "own", "labels": 3, "value_range": [0, 1]}},
-        {"step": "x"},
-        {"attention_probs_dropout_prob": None},
-        {"step": None},
-        {"tokenizer": {"lower": True}},
-        {"tokenizer": 5},
-        {"heads": None},
-        {"initializer_range": "x"},
-    ],
-)
-def test_facts_that_are_damaged_are_refused(folder, fields):
-    _change(folder, "heads.json", **fields)
-    _refuses(folder, "heads.json")
-
-
-@pytest.mark.parametrize("content", ["{", "[1]", "5"])
-def test_facts_that_are_no_json_are_refused(folder, content):
-    (folder / "heads.json").write_text(content)
-    _refuses(folder, "heads.json is damaged")
+@pytest.mark.parametrize("kind", ["int64", "bool", "uint8", "S3"])
+def test_weights_that_are_no_floating_numbers_are_refused(folder, kind):
+    with h5py.File(folder / "model.weights.h5", "a") as file:
+        (name,) = [n for n in _datasets(file) if "position_embedding" in n]
+        value = file[name][()]
+        del file[name]
+        file[name] = value.astype(kind)
+    _refuses(folder, "floating point.*position_embedding.* in model.weights")
 
 
 def test_a_vocabulary_that_is_not_the_models_is_refused(folder):
     file = folder / "assets" / "tokenizer" / "vocabulary.txt"
     file.write_text(file.read_text() + "more\n")
     _refuses(folder, "of 24 tokens. Received: 25")
+
+
+def _vocabulary(folder):
+    return folder / "assets" / "tokenizer" / "vocabulary.txt"
+
+
+@pytest.mark.parametrize("remaining", ["both", "heads.json", "tokenizer.json"])
+@pytest.mark.parametrize("kind", ["gone", "folder", "link"])
+def test_a_vocabulary_that_is_named_but_gone_is_refused(
+    folder, remaining, kind
+):
+    _vocabulary(folder).unlink()
+    if kind == "folder":
+        _vocabulary(folder).mkdir()
+    if kind == "link":
+        _vocabulary(folder).symlink_to(folder / "absent")
+    if remaining == "heads.json":
+        (folder / "tokenizer.json").unlink()
+    if remaining == "tokenizer.json":
+        content = json.loads((folder / "heads.json").read_text())
+        del content["tokenizer"]
+        (folder / "heads.json").write_text(json.dumps(content))
+    _refuses(folder, "vocabulary.txt must hold.*Restore it")
+
+
+def test_a_preset_without_a_tokenizer_says_so(tmp_path):
+    model = tiny_models.build("encoder", vocabulary=None)
+    keras_hub_preset.write(model, tmp_path)
+    found = keras_hub_preset.read(tmp_path)
+    assert found.vocabulary is None
+    assert found.notes[1:] == ("there is no vocabulary in the preset",)
+
+
+def test_rows_without_a_token_are_noted(folder):
+    tokens = _vocabulary(folder).read_text().splitlines()
+    _vocabulary(folder).write_text("\n".join(tokens[:-2]) + "\n")
+    found = keras_hub_preset.read(folder)
+    assert found.vocabulary.tokens[-2:] == ("[no_token_0]", "[no_token_1]")
+    assert found.notes[1].startswith("2 rows of the token table")
+
+
+def test_a_vocabulary_that_cannot_be_is_named(folder):
+    _vocabulary(folder).write_text("a\nb\n")
+    _refuses(folder, "vocabulary.txt: ")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (None, "must have `config`"),
+        ({"lowercase": "no"}, "must have `config`"),
+        ({"lowercase": True, "strip_accents": 1}, "must have `config`"),
+        ({"split": False}, "which this one does not follow"),
+        ({"strip_accents": True}, "which this one does not follow"),
+    ],
+)
+def test_another_tokenizer_is_refused(folder, config, message):
+    _change(folder, "tokenizer.json", config=config)
+    _refuses(folder, f"tokenizer.json.*{message}")
+
+
+def test_tokens_without_a_tokenizer_are_refused(folder):
+    (folder / "tokenizer.json").unlink()
+    _refuses(folder, "tokenizer.json must describe")

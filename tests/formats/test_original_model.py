@@ -145,6 +145,16 @@ def test_hyperparameters_that_contradict_the_tensors_are_refused(
         ({"untied_generator": False}, "share 'all' there"),
         ({"hiden_size": 3}, "Unknown hyperparameter.*hiden_size"),
         ({"model_hparam_overrides": 3}, "must be a JSON object"),
+        ({"model_size": ["base"]}, r"hparams\.json: `model_size`"),
+        ({"debug": "false"}, r"hparams\.json: `debug`"),
+        (
+            {"model_hparam_overrides": {"hidden_size": "16"}},
+            r"hparams\.json: `hidden_size` must be a whole number",
+        ),
+        (
+            {"model_hparam_overrides": {"hidden_size": None}},
+            r"hparams\.json: `hidden_size` must be a whole number",
+        ),
     ],
 )
 def test_other_hyperparameters_are_refused(tmp_path, changes, message):
@@ -157,7 +167,9 @@ def test_other_hyperparameters_are_refused(tmp_path, changes, message):
     _refuses(tmp_path / "tf1", message)
 
 
-@pytest.mark.parametrize("content", ["", "[1]", "{"])
+@pytest.mark.parametrize(
+    "content", ["", "[1]", "[]", "{", "[" * 10**5, '{"vocab_size": NaN}']
+)
 def test_hyperparameters_that_are_none_are_refused(tmp_path, content):
     _write(tmp_path / "tf1")
     (tmp_path / "tf1" / "hparams.json").write_text(content)
@@ -276,7 +288,18 @@ def test_a_vocabulary_that_is_not_the_models_is_refused(tmp_path):
     file.write_text("\n".join(tokens[:3]))
     _refuses(tmp_path / "tf1", r"vocab\.txt.*Special tokens are missing")
     file.unlink()
-    assert original_model.read(tmp_path / "tf1").vocabulary is None
+    found = original_model.read(tmp_path / "tf1")
+    assert found.vocabulary is None
+    assert "no vocabulary" in found.notes[0]
+
+
+def test_rows_without_a_token_are_noted(tmp_path):
+    _write(tmp_path / "tf1")
+    file = tmp_path / "tf1" / "vocab.txt"
+    tokens = file.read_text().splitlines()
+    file.write_text("\n".join(tokens[:-2]))
+    notes = original_model.read(tmp_path / "tf1").notes
+    assert notes == ("2 rows of the token table have no token",)
 
 
 def test_heads_that_are_guessed_are_told(tmp_path):

@@ -33,6 +33,23 @@ def test_join_undoes_split(path):
     np.testing.assert_array_equal(parameter_names.join(path, parts), value)
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [parameter_names.ORIGINAL_RULES, parameter_names.HUGGING_FACE_RULES],
+)
+@pytest.mark.parametrize(
+    "path", [f"{QKV}/kernel", f"{QKV}/bias", "electra/embeddings_project/bias"]
+)
+def test_the_joined_shape_is_that_of_what_is_joined(path, rules):
+    shape = (2, 6) if path.endswith("kernel") else (6,)
+    parts = parameter_names.split(path, np.zeros(shape), rules)
+    found = {
+        parameter_names.joined_shape(path, part.shape, rules)
+        for part in parts.values()
+    }
+    assert found == {shape}
+
+
 def test_other_names_stay_as_they_are():
     path = "discriminator_predictions/dense_1/kernel"
     assert parameter_names.foreign_names(path) == (path,)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.formats import portable
 from electra_tf.formats import tf1
 from electra_tf.training import optimizers
 
@@ -133,4 +134,26 @@ def test_a_truncated_checkpoint_is_an_error_with_its_path(tmp_path, tensors):
     data = prefix.with_name("model.ckpt-3.data-00000-of-00001")
     data.write_bytes(data.read_bytes()[:10])
     with pytest.raises(ValueError, match="model.ckpt-3"):
+        tf1.read_checkpoint(prefix)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        np.array([3, 4]),
+        np.array([3]),
+        np.float32(3),
+        np.float64("inf"),
+        np.float64("nan"),
+        np.int64(-1),
+        np.uint64(2**63),
+        np.bool_(True),
+        b"3",
+    ],
+)
+def test_a_step_that_is_no_number_of_updates_is_refused(
+    tmp_path, tensors, step
+):
+    prefix = _write(tmp_path, tensors | {"global_step": step})
+    with pytest.raises(portable.FormatError, match=r"global_step.*model\.ckpt"):
         tf1.read_checkpoint(prefix)

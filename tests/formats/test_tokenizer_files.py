@@ -110,7 +110,18 @@ def test_lists_that_contradict_each_other_are_refused(folder):
         _load(folder, VOCABULARY.size + 1)
     # Hugging Face adds tokens to tokenizer.json alone.
     file.write_text("\n".join(tokens[:-1]))
+    with pytest.raises(portable.FormatError, match="must list the same"):
+        _load(folder)
+    last = {"id": VOCABULARY.size - 1, "content": tokens[-1]}
+    _change(folder, added_tokens=[*_described(folder)["added_tokens"], last])
     assert _load(folder).tokens == VOCABULARY.tokens
+
+
+@pytest.mark.parametrize("lines", ["", "[PAD]\n", "[PAD]\n[UNK]\n"])
+def test_a_list_that_is_cut_off_contradicts_the_other(folder, lines):
+    (folder / "vocab.txt").write_text(lines)
+    with pytest.raises(portable.FormatError, match="must list the same"):
+        _load(folder)
 
 
 @pytest.mark.parametrize(
@@ -126,8 +137,42 @@ def test_settings_that_contradict_each_other_are_refused(folder, stated):
     _change(folder, "tokenizer_config.json", **stated)
     with pytest.raises(portable.FormatError, match=f"agree.*{[*stated][0]}"):
         _load(folder)
-    _change(folder, "tokenizer_config.json", **dict.fromkeys(stated))
+    content = json.loads((folder / "tokenizer_config.json").read_text())
+    content = {n: content[n] for n in content if n not in stated}
+    (folder / "tokenizer_config.json").write_text(json.dumps(content))
     assert _load(folder) == VOCABULARY
+
+
+_SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars",
+             "do_basic_tokenize")  # fmt: skip
+_NORMALIZER_SWITCHES = ("lowercase", "strip_accents", "handle_chinese_chars",
+                        "clean_text")  # fmt: skip
+_NO_SWITCHES = ("false", "", 0, 1, [0], {"a": 1}, None)
+
+
+@pytest.mark.parametrize("value", _NO_SWITCHES)
+@pytest.mark.parametrize("name", _SWITCHES)
+def test_settings_are_true_or_false(folder, name, value):
+    (folder / "tokenizer.json").unlink()
+    _change(folder, "tokenizer_config.json", **{name: value})
+    if (name, value) == ("strip_accents", None):
+        assert _load(folder).settings.strip_accents
+        return
+    with pytest.raises(portable.FormatError, match=f"config.json: {name} must"):
+        _load(folder)
+
+
+@pytest.mark.parametrize("value", _NO_SWITCHES)
+@pytest.mark.parametrize("name", _NORMALIZER_SWITCHES)
+def test_settings_of_a_normalizer_are_true_or_false(folder, name, value):
+    (folder / "tokenizer_config.json").unlink()
+    _change(folder, **_with("normalizer", **{name: value})(_described(folder)))
+    if (name, value) == ("strip_accents", None):
+        assert _load(folder).settings.strip_accents
+        return
+    message = rf"tokenizer\.json: {name} must"
+    with pytest.raises(portable.FormatError, match=message):
+        _load(folder)
 
 
 def test_added_tokens_come_after_the_others(folder):
@@ -136,11 +181,56 @@ def test_added_tokens_come_after_the_others(folder):
     _change(folder, added_tokens=added)
     found = _load(folder, VOCABULARY.size + 1)
     assert found.tokens == (*VOCABULARY.tokens, "[ENTITY]")
-    for wrong in ({"id": 77}, {"id": 3}, {"id": "x"}, {"id": None}):
-        _change(folder, added_tokens=[*added[:-1], added[-1] | wrong])
-        with pytest.raises(portable.FormatError, match="gaps or repetitions"):
-            _load(folder, VOCABULARY.size + 1)
-    _change(folder, added_tokens=[{}])
+    for wrong in ({"id": 77}, {"id": 3}):
+        for others in (added[:-1], ()):
+            _change(folder, added_tokens=[*others, added[-1] | wrong])
+            with pytest.raises(portable.FormatError, match="gaps or repet"):
+                _load(folder, VOCABULARY.size + 1)
+    _change(folder, added_tokens=[added[0] | {"id": 3}])
+    with pytest.raises(portable.FormatError, match="gaps or repetitions"):
+        _load(folder)
+
+
+@pytest.mark.parametrize(
+    "added",
+    [
+        *({"id": 23, "content": content} for content in (5, None, ["a"], {})),
+        *({"content": "a", "id": n} for n in ("x", None, True, [1], 23.0)),
+        *({}, None, "a", 5, []),
+    ],
+)
+def test_an_added_token_has_a_text_and_a_number(folder, added):
+    _change(folder, added_tokens=[added])
+    with pytest.raises(
+        portable.FormatError, match=r"tokenizer\.json must give every added"
+    ):
+        _load(folder, VOCABULARY.size + 1)
+
+
+@pytest.mark.parametrize("added", [5, True, "ab", {"a": 5}])
+def test_added_tokens_are_a_list(folder, added):
+    _change(folder, added_tokens=added)
+    with pytest.raises(
+        portable.FormatError, match=r"tokenizer\.json must give"
+    ):
+        _load(folder)
+
+
+def test_a_token_that_is_no_text_is_refused_with_the_folder(folder):
+    token = {"id": VOCABULARY.size, "content": "\ud800"}
+    _change(folder, added_tokens=[token])
+    with pytest.raises(
+        vocabulary_lib.VocabularyError, match="no text"
+    ) as error:
+        _load(folder, VOCABULARY.size + 1)
+    assert str(folder) in str(error.value)
+
+
+def test_true_is_no_id(folder):
+    model = _described(folder)["model"]
+    token = VOCABULARY.tokens[1]
+    model["vocab"][token] = True
+    _change(folder, model=model, added_tokens=None)
     with pytest.raises(portable.FormatError, match="gaps or repetitions"):
         _load(folder)
 
@@ -164,6 +254,7 @@ def _with(stage, **fields):
         (lambda content: {"normalizer": None}, "have a BertNormalizer"),
         (lambda content: {"normalizer": {"type": "NFC"}}, "BertNormalizer"),
         (lambda content: {"normalizer": "x"}, "BertNormalizer"),
+        (lambda content: {"normalizer": "BertNormalizer"}, "BertNormalizer"),
         (
             lambda content: {"pre_tokenizer": {"type": "Whitespace"}},
             "have a BertPreTokenizer.*Whitespace",
@@ -186,7 +277,7 @@ def test_another_tokenizer_is_refused(folder, change, message):
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
-@pytest.mark.parametrize("content", ["{", "[1]", '"x"'])
+@pytest.mark.parametrize("content", ["{", "[1]", '"x"', "[" * 10**5])
 def test_files_that_are_no_json_are_refused_by_name(folder, name, content):
     (folder / name).write_text(content)
     with pytest.raises(portable.FormatError, match=name):
@@ -252,6 +343,56 @@ def test_added_tokens_of_the_old_form_keep_their_rows(folder, caplog):
     (folder / "added_tokens.json").write_text(json.dumps({"x": size + 7}))
     with pytest.raises(portable.FormatError, match="where vocab.txt ends"):
         _load(folder, size + 8)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        *({"x": place} for place in ("23", None, [23], True, 23.0, -1, {})),
+        # Another token is there.
+        {"x": 3},
+        {"x": VOCABULARY.size, "y": VOCABULARY.size},
+    ],
+)
+def test_places_of_added_tokens_of_the_old_form_are_numbers(folder, places):
+    (folder / "tokenizer.json").unlink()
+    (folder / "added_tokens.json").write_text(json.dumps(places))
+    with pytest.raises(portable.FormatError, match=r"added_tokens\.json must"):
+        _load(folder, VOCABULARY.size + 1)
+
+
+def test_an_empty_tokenizer_is_not_passed_over(folder):
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(portable.FormatError, match="no vocabulary"):
+        _load(folder)
+
+
+@pytest.mark.parametrize("length", [10**30, 10_001, -1, True, 2.5])
+def test_the_longest_word_has_a_bound(folder, length):
+    model = _described(folder)["model"] | {"max_input_chars_per_word": length}
+    _change(folder, model=model)
+    with pytest.raises(
+        ValueError, match=r"max_word_length|tokenizer\.json"
+    ) as e:
+        _load(folder)
+    assert str(folder) in str(e.value)
+
+
+def test_a_line_that_is_no_text_is_refused_with_its_file(folder):
+    (folder / "vocab.txt").write_bytes(b"[PAD]\n\xff\n")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        with pytest.raises(ValueError, match=r"vocab\.txt: Line 2 is not"):
+            _load(folder)
+        (folder / name).unlink()
+
+
+def test_rows_and_vocabularies_that_are_not_there_are_noted(folder):
+    notes_of = tokenizer_files.notes_of
+    assert notes_of(_load(folder)) == ()
+    (note,) = notes_of(_load(folder, VOCABULARY.size + 2))
+    assert note == "2 rows of the token table have no token"
+    (note,) = notes_of(None)
+    assert "no vocabulary" in note
 
 
 def test_settings_that_say_nothing_are_hugging_faces(folder):

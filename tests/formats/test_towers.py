@@ -95,3 +95,23 @@ def test_towers_of_two_vocabularies_are_not_joined():
 def test_parts_without_a_class_are_listed():
     with pytest.raises(portable.FormatError, match="--drop=cloze_pred.*ltr"):
         towers.split(tiny_models.build("electric"))
+
+
+@pytest.mark.parametrize("name", ["discriminator", "generator"])
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_tower_that_is_no_folder_is_not_left_out(tmp_path, name, kind):
+    for tower in ("discriminator", "generator"):
+        (tmp_path / tower).mkdir()
+    (tmp_path / name).rmdir()
+    if kind == "file":
+        (tmp_path / name).touch()
+    else:
+        (tmp_path / name).symlink_to(tmp_path / "absent")
+    with pytest.raises(portable.FormatError, match=f"{name} must be the fold"):
+        towers.read(tmp_path, lambda folder: tiny_models.build(folder.name))
+
+
+def test_a_discriminator_may_be_alone(tmp_path):
+    (tmp_path / "discriminator").mkdir()
+    model = tiny_models.build("discriminator")
+    assert towers.read(tmp_path, lambda _: model) is model

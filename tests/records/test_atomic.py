@@ -1,5 +1,7 @@
 """Files and folders appear complete or not at all."""
 
+import os
+
 import pytest
 
 from electra_tf.records.atomic import creating_folder
@@ -56,3 +58,61 @@ def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path):
     (tmp_path / ".b.partial-123" / "x").write_text("1")
     remove_partial(tmp_path)
     assert names(tmp_path) == [".keep", "keep"]
+
+
+def _fail_in(path):
+    with pytest.raises(RuntimeError), creating_folder(path) as partial:
+        (partial / "x").write_text("1")
+        raise RuntimeError
+
+
+def test_folders_above_that_were_made_for_nothing_are_removed(tmp_path):
+    (tmp_path / "there").mkdir()
+    _fail_in(tmp_path / "there" / "p" / "q" / "a")
+    assert names(tmp_path) == ["there"]
+    assert names(tmp_path / "there") == []
+    with creating_folder(tmp_path / "p" / "q" / "a"):
+        pass
+    _fail_in(tmp_path / "p" / "q" / "r" / "b")
+    assert names(tmp_path / "p" / "q") == ["a"]
+
+
+def test_folders_above_that_others_use_stay(tmp_path):
+    with (
+        pytest.raises(RuntimeError),
+        creating_folder(tmp_path / "p" / "q" / "a"),
+    ):
+        (tmp_path / "p" / "theirs").touch()
+        raise RuntimeError
+    assert names(tmp_path / "p") == ["theirs"]
+
+
+@pytest.mark.parametrize("name", ["a" * 255, "\u00e9" * 127, "." + "a" * 254])
+def test_a_name_may_be_as_long_as_names_are(tmp_path, name):
+    with creating_folder(tmp_path / name) as partial:
+        assert len(os.fsencode(partial.name)) < 200
+    with replacing_file(tmp_path / name / name) as partial:
+        partial.write_text("1")
+    assert names(tmp_path) == names(tmp_path / name) == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("file/p/a", "file is no folder"),
+        ("link/a", "link is no folder"),
+        ("p/" + "a" * 256 + "/a", "too long"),
+        ("p/\0/a", "null"),
+    ],
+)
+def test_where_no_folder_can_be_the_path_is_named(tmp_path, name, message):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "absent")
+    with (
+        pytest.raises(OSError, match=f"must be a path at.*{message}") as caught,
+        creating_folder(tmp_path / name),
+    ):
+        pass
+    assert repr(str(tmp_path / name)) in str(caught.value)
+    assert ".partial-" not in str(caught.value)
+    assert names(tmp_path) == ["file", "link"]

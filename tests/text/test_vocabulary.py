@@ -136,7 +136,8 @@ def test_an_unusable_file_is_refused_with_its_name(tmp_path, content, message):
         ({"max_word_length": 0}, "`max_word_length`.*at least 1.*0"),
         ({"max_word_length": True}, "`max_word_length`.*True"),
         ({"max_word_length": 2.5}, "`max_word_length`.*2.5"),
-        ([], r"JSON object. Received: \[\]"),
+        ({"max_word_length": 10_001}, "`max_word_length`.*at most 10000"),
+        ({"max_word_length": 10**18}, "`max_word_length`.*at most 10000"),
     ],
 )
 def test_unusable_settings_are_refused_with_the_file(
@@ -149,9 +150,22 @@ def test_unusable_settings_are_refused_with_the_file(
 
 def test_settings_that_are_no_json_are_refused(tmp_path):
     folder = _write(tmp_path, _lines(*TOKENS))
-    (folder / "tokenizer_config.json").write_text("{")
-    with pytest.raises(VocabularyError, match="tokenizer_config.json"):
-        Vocabulary.load(folder)
+    for content in ("{", "[]", "[" * 10**5, '{"max_word_length": 1e999}'):
+        (folder / "tokenizer_config.json").write_text(content)
+        with pytest.raises(VocabularyError, match="config.json must hold"):
+            Vocabulary.load(folder)
+
+
+@pytest.mark.parametrize("token", ["\ud800", "a\udfffb"])
+def test_a_token_that_utf8_cannot_hold_is_refused(token):
+    with pytest.raises(VocabularyError, match="line 8 is no text in UTF-8"):
+        Vocabulary((*TOKENS, token))
+
+
+def test_a_line_that_is_no_text_names_its_file(tmp_path):
+    folder = _write(tmp_path, b"\xff\n")
+    with pytest.raises(VocabularyError, match=r"vocab\.txt: Line 1 is not"):
+        vocabulary_lib.read_tokens(folder / "vocab.txt")
 
 
 def test_a_missing_file_is_named(tmp_path):
