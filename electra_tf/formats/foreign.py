@@ -15,20 +15,27 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _LONGEST_NAME = 200
 
 
-def dtype_problems(
-    tensors: Mapping[str, np.ndarray], names: Iterable[str]
-) -> list[str]:
+def dtype_problems(kinds: Mapping[str, str]) -> list[str]:
     """What is no tensor of floating point numbers, one line each.
 
     Args:
-        tensors: name to array.
-        names: of those to look at.
+        kinds: name of a tensor to that of its dtype.
     """
     return [
-        f"{_shorten(name)} holds {tensors[name].dtype}"
-        for name in names
-        if str(tensors[name].dtype) not in _FLOATS
+        f"{_shorten(name)} holds {kind}"
+        for name, kind in kinds.items()
+        if kind not in _FLOATS
     ]
+
+
+def precision_notes(kinds: Iterable[str]) -> list[str]:
+    """What became of weights that are of other precision than ours.
+
+    Args:
+        kinds: names of the tensors' dtypes.
+    """
+    low = sorted(set(kinds) & set(_FLOATS) - {"float32"})
+    return [f"{kind} weights became float32" for kind in low]
 
 
 def _shorten(name: str) -> str:
@@ -94,7 +101,9 @@ class ForeignTensors:
             if missing:
                 continue
             # Joined, integers among floating point numbers become such.
-            found = dtype_problems(self.tensors, names)
+            found = dtype_problems(
+                {name: str(self.tensors[name].dtype) for name in names}
+            )
             found += self._shape_problems(path, names, shape)
             problems += found
             if not found:

@@ -125,7 +125,8 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
             taken = hugging_face_heads.exchange_segments(taken)
             notes.append("exchanged segments 0 and 1, words are in 1 here")
     vocabulary = tokenizer_files.load_if_there(path, encoder)
-    notes += [*_precision_notes(arrays), *tokenizer_files.notes_of(vocabulary)]
+    notes += foreign.precision_notes(str(a.dtype) for a in arrays.values())
+    notes += tokenizer_files.notes_of(vocabulary)
     model = portable.PortableModel(
         taken,
         encoder,
@@ -205,12 +206,6 @@ def _without_tied_output(
         )
     others = {n: arrays[n] for n in arrays if n != _TIED_OUTPUT}
     return others, [f"{_TIED_OUTPUT} is the token table, kept once"]
-
-
-def _precision_notes(arrays: Mapping[str, np.ndarray]) -> list[str]:
-    kinds = {str(value.dtype) for value in arrays.values()}
-    low = sorted(kinds & {"float16", "bfloat16", "float64"})
-    return [f"{kind} weights became float32" for kind in low]
 
 
 def _sizes(
@@ -318,7 +313,7 @@ def _config(model: portable.PortableModel, architecture: str) -> Json:
     content["finetuning_task"] = task.name
     if task.kind == "qa":
         return content
-    hugging_face_heads.require_labels(
+    portable.require_labels(
         task.labels, f"{model.origin}: the task {task.name!r}"
     )
     labels = task.labels or ("LABEL_0",)

@@ -15,9 +15,7 @@ W h + b. Such a head is recognized when it comes back.
 """
 
 import dataclasses
-import math
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -76,7 +74,9 @@ def split_head(
             f"{origin}: {architecture} must have {', '.join(names)}. Missing: "
             f"{', '.join(missing)}. Download the model's files again."
         )
-    misfits = foreign.dtype_problems(tensors, names)
+    misfits = foreign.dtype_problems(
+        {name: str(tensors[name].dtype) for name in names}
+    )
     misfits += [
         f"{name} {tensors[name].shape}"
         for name in names
@@ -177,7 +177,9 @@ def _read_task(
             f"Received: {kind!r:.80}."
         )
     if kind == "regression" or (kind is None and len(labels) == 1):
-        span = _read_value_range(stated, source)
+        span = portable.read_value_range(
+            stated.get(VALUE_RANGE, [0.0, 1.0]), f"{source}: {VALUE_RANGE}"
+        )
         return portable.PortableTask(
             name, "regression", value_range=span, has_pairs=has_pairs
         )
@@ -202,48 +204,8 @@ def _read_labels(stated: Mapping[str, Any], source: str) -> tuple[str, ...]:
             f"Received: {named!r:.200}."
         )
     labels = tuple(named[number] for number in numbers)
-    require_labels(labels, f"{source}: id2label")
+    portable.require_labels(labels, f"{source}: id2label")
     return labels
-
-
-def require_labels(labels: Sequence[Any], source: str) -> None:
-    """Raises `FormatError` unless labels are different texts of one line.
-
-    Args:
-        labels: in the order of the outputs.
-        source: where they are from, for the message.
-    """
-    seen: set[str] = set()
-    for number, label in enumerate(labels):
-        is_line = isinstance(label, str) and label.splitlines() == [label]
-        if not is_line or not label.strip() or label in seen:
-            raise portable.FormatError(
-                f"{source} must give every output a name of one line, and no "
-                f"two the same. Received: {label!r:.80} for output {number}. "
-                "Rename it."
-            )
-        seen.add(label)
-
-
-def _read_value_range(
-    stated: Mapping[str, Any], source: str
-) -> tuple[float, float]:
-    span = stated.get(VALUE_RANGE, [0.0, 1.0])
-    is_pair = (
-        isinstance(span, list)
-        and len(span) == 2
-        and all(type(value) in (int, float) for value in span)
-    )
-    if (
-        not is_pair
-        or not math.isfinite(span[1] - span[0])
-        or (span[0] >= span[1])
-    ):
-        raise portable.FormatError(
-            f"{source}: {VALUE_RANGE} must be a list of two numbers, the first "
-            f"below the second. Received: {span!r:.80}."
-        )
-    return float(span[0]), float(span[1])
 
 
 def class_of(task: portable.PortableTask) -> str:

@@ -10,7 +10,6 @@ because nothing else would notice a wrong one.
 
 import dataclasses
 import json
-import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -19,13 +18,13 @@ import numpy as np
 
 from electra_tf import finetuning_config
 from electra_tf import json_files
+from electra_tf.formats import foreign
 from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
 from electra_tf.text import vocabulary as vocabulary_lib
 
 HEADS_FILE, FACTS_FILE = "heads.safetensors", "heads.json"
 RATES = ("attention_probs_dropout_prob", "initializer_range")
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
 _TASK_FIELDS = {
     field.name for field in dataclasses.fields(portable.PortableTask)
 }
@@ -122,15 +121,14 @@ def precision_notes(
     Raises:
         FormatError: for tensors that are no floating point numbers.
     """
-    wrong = [f"{n} is {kinds[n]}" for n in kinds if kinds[n] not in _FLOATS]
+    wrong = foreign.dtype_problems(kinds)
     if wrong:
         raise portable.FormatError(
             f"{path} must hold floating point numbers. Received: "
             f"{'; '.join(wrong[:8])}. Such weights, those of a quantized model "
             "for example, cannot be converted: take the model before that."
         )
-    low = sorted(set(kinds.values()) - {"float32"})
-    return tuple(f"{kind} weights became float32" for kind in low)
+    return tuple(foreign.precision_notes(kinds.values()))
 
 
 class _Facts:
@@ -181,10 +179,10 @@ class _Facts:
         return tuple(value)
 
     def step(self) -> int:
-        """Updates made; the file has no numbers beyond 64 bits."""
+        """Updates made."""
         value = self.content.get("step", 0)
-        is_count = type(value) is int and value >= 0
-        self._require(is_count, "step", "a whole number, at least 0")
+        is_count = type(value) is int and 0 <= value <= portable.LARGEST_STEP
+        self._require(is_count, "step", "a whole number of updates")
         return value
 
     def rate(self, name: str) -> float:
@@ -229,6 +227,7 @@ class _Facts:
         is_kind = isinstance(kind, str) and kind in kinds
         self._require(is_kind, "kind", f"one of {', '.join(kinds)}")
         labels = self.names("labels")
+        portable.require_labels(labels, f"{self._path}: `task.labels`")
         can_have = kind in _LABELED or not labels
         self._require(can_have, "labels", f"empty for {kind}")
         for field in ("has_pairs", "has_hidden_layer"):
@@ -247,15 +246,9 @@ class _Facts:
         )
 
     def _value_range(self, kind: str) -> tuple[float, float]:
-        value = self.content["value_range"]
-        is_range = (
-            isinstance(value, list)
-            and [type(end) in (int, float) for end in value] == [True, True]
-            and value[0] < value[1]
-            and math.isfinite(value[1] - value[0])
+        low, high = portable.read_value_range(
+            self.content["value_range"], f"{self._path}: `task.value_range`"
         )
-        self._require(is_range, "value_range", "two increasing numbers")
-        low, high = float(value[0]), float(value[1])
         is_used = kind == "regression" or (low, high) == (0.0, 1.0)
         self._require(is_used, "value_range", f"[0, 1] for {kind}")
         return low, high

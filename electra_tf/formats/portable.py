@@ -6,7 +6,10 @@ layouts; the first part of a name says which part of the model it belongs to.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +23,8 @@ GENERATOR = "generator"
 REPLACED_TOKEN_HEAD = "discriminator_predictions"
 MASKED_LM_HEAD = "generator_predictions"
 TASK_HEADS = "task_specific"
+LARGEST_STEP = 2**63 - 1
+"""Updates that a checkpoint can count."""
 
 
 class FormatError(ValueError):
@@ -113,3 +118,44 @@ def take_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
         part: first part of their names.
     """
     return rename_part(tensors, part, part)
+
+
+def require_labels(labels: Sequence[Any], source: str) -> None:
+    """Raises `FormatError` unless labels are different texts of one line.
+
+    Args:
+        labels: in the order of the outputs.
+        source: where they are from, for the message.
+    """
+    seen: set[str] = set()
+    for number, label in enumerate(labels):
+        is_line = isinstance(label, str) and label.splitlines() == [label]
+        if not is_line or not label.strip() or label in seen:
+            raise FormatError(
+                f"{source} must give every output a name of one line, and no "
+                f"two the same. Received: {label!r:.80} for output {number}. "
+                "Rename it."
+            )
+        seen.add(label)
+
+
+def read_value_range(value: Any, source: str) -> tuple[float, float]:
+    """Two increasing numbers as floats.
+
+    Args:
+        value: as JSON gives it.
+        source: where it is from, for the message.
+
+    Raises:
+        FormatError: if it is anything else.
+    """
+    if (
+        not isinstance(value, list)
+        or [type(end) in (int, float) for end in value] != [True, True]
+        or not (value[0] < value[1] and math.isfinite(value[1] - value[0]))
+    ):
+        raise FormatError(
+            f"{source} must be a list of two numbers, the first below the "
+            f"second. Received: {value!r:.80}."
+        )
+    return float(value[0]), float(value[1])

@@ -21,7 +21,6 @@ from electra_tf.training.replica_optimizer import ReplicaOptimizer
 STEP_NAME = "global_step"
 _FIRST_MOMENT = "/adam_m"
 _SECOND_MOMENT = "/adam_v"
-_LARGEST_STEP = 2**63 - 1
 # What TensorFlow's reader raises for files that are cut off or altered.
 _DAMAGE_ERRORS = (IndexError, RuntimeError, ValueError)
 
@@ -164,7 +163,7 @@ def _take_step(tensors: Tensors, prefix: str) -> int | None:
         return None
     step = np.asarray(tensors.pop(STEP_NAME))
     is_integer = step.dtype.kind in "iu" and not step.ndim
-    if not is_integer or not 0 <= int(step) <= _LARGEST_STEP:
+    if not is_integer or not 0 <= int(step) <= portable.LARGEST_STEP:
         raise portable.FormatError(
             f"`{STEP_NAME}` of {prefix} must be one whole number of updates. "
             f"Received: {step.dtype} {step.shape} {step.flat[:1]!s:.40}. Copy "

@@ -89,9 +89,8 @@ _TASK = {
         ),
         *(
             ({"step": value}, "`step` must be a whole number")
-            for value in ("x", None, -1, 1.5, True)
+            for value in ("x", None, -1, 1.5, True, 2**63)
         ),
-        ({"step": 2**63}, "which is too large"),
         *(
             ({"attention_probs_dropout_prob": value}, "a number from 0 to 1")
             for value in (None, "x", -0.1, 1.1, True)
@@ -136,7 +135,9 @@ def test_heads_that_are_no_floating_numbers_are_refused(folder, kind):
     name = "discriminator_predictions/dense/bias"
     heads[name] = heads[name].astype(kind)
     safetensors.numpy.save_file(heads, path)
-    _refuses(folder, f"heads.safetensors must hold floating.*{name} is {kind}")
+    _refuses(
+        folder, f"heads.safetensors must hold floating.*{name} holds {kind}"
+    )
 
 
 def test_heads_of_another_precision_become_ours(folder):
