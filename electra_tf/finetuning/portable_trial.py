@@ -21,8 +21,8 @@ from electra_tf.finetuning.tasks import regression
 from electra_tf.finetuning.tasks import task as task_lib
 from electra_tf.finetuning.tasks import text_task
 from electra_tf.formats import layout
+from electra_tf.formats import own_run
 from electra_tf.formats import portable
-from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -41,13 +41,13 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
         FileNotFoundError: if there is no checkpoint.
         ModelDirError: if there is no trial.
         CheckpointError: if the checkpoint is damaged.
-        FormatError: if it lacks tensors, or has some that nothing reads.
-        ValueError: for a task that it was not trained on, or a vocabulary of
-            another size.
+        FormatError: if it lacks tensors, or has some that nothing reads, or
+            a vocabulary of another size.
+        ValueError: for a task that it was not trained on.
     """
     description = trial_dir_lib.load(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
-    towers.resolve_vocab_size(description.encoder, vocabulary.size)
+    own_run.resolve_vocab_size(description.encoder, vocabulary, folder)
     tasks = prepared_lib.PreparedTasks(
         description.settings,
         vocabulary,

@@ -63,7 +63,7 @@ def read(
     tensors = checkpoints.load_tensors(
         checkpoint, "average" if use_average else "model"
     )
-    encoder = towers.resolve_vocab_size(settings.encoder, vocabulary.size)
+    encoder = resolve_vocab_size(settings.encoder, vocabulary, path)
     parts = {name.split("/")[0] for name in tensors}
     model = portable.PortableModel(
         tensors,
@@ -77,6 +77,31 @@ def read(
     )
     _check_known_parts(model)
     return model
+
+
+def resolve_vocab_size(
+    encoder: config.EncoderConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+    folder: pathlib.Path,
+) -> config.EncoderConfig:
+    """The sizes of an encoder with that of its vocabulary.
+
+    Args:
+        encoder: as the folder's config gives it.
+        vocabulary: of the same folder.
+        folder: for the message.
+
+    Raises:
+        FormatError: if the two do not belong together.
+    """
+    try:
+        return towers.resolve_vocab_size(encoder, vocabulary.size)
+    except ValueError as error:
+        raise portable.FormatError(
+            f"{folder} must hold the model's own vocabulary, of "
+            f"{encoder.vocab_size} entries. Received: one of "
+            f"{vocabulary.size}. Restore {vocabulary_lib.VOCABULARY_FILE}."
+        ) from error
 
 
 def _check_known_parts(model: portable.PortableModel) -> None:

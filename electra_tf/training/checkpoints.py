@@ -181,7 +181,9 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
         content = json.loads(path.read_text("utf-8"))
         state, version = content["state"], content["format"]
         is_whole = content["sha256"] == _checksum(state)
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (
+        OSError, ValueError, LookupError, TypeError, RecursionError
+    ) as error:  # fmt: skip
         raise _damaged(checkpoint, error) from error
     if not is_whole:
         raise _damaged(checkpoint, ValueError("state.json has changed"))

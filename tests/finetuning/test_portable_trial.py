@@ -195,7 +195,7 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path, change):
     lines = [*path.read_text("utf-8").splitlines()[change]]
     lines += [] if change.stop else ["more"]
     path.write_text("\n".join(lines) + "\n", "utf-8")
-    with pytest.raises(ValueError, match=f"vocabulary of {len(lines)} entr"):
+    with pytest.raises(portable.FormatError, match=f"one of {len(lines)}"):
         portable_trial.read(tmp_path)
 
 
