@@ -1,56 +1,27 @@
 """The two files of ours in a KerasHub preset, field by field."""
 
-import json
-import shutil
-
 import numpy as np
 import pytest
 import safetensors.numpy
 
 from electra_tf.formats import keras_hub_preset
-from electra_tf.formats import portable
+from tests.formats import presets
 from tests.formats import tiny_models
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """A discriminator's preset."""
-    folder = tmp_path_factory.mktemp("keras_hub") / "preset"
-    folder.mkdir()
-    keras_hub_preset.write(tiny_models.build("discriminator"), folder)
-    return folder
-
-
-@pytest.fixture
-def folder(written, tmp_path):
-    """A copy that may be damaged."""
-    return shutil.copytree(written, tmp_path / "preset")
-
-
-def _change(folder, name, **fields):
-    path = folder / name
-    content = json.loads(path.read_text()) | fields
-    path.write_text(json.dumps(content))
-
-
-def _refuses(folder, message):
-    with pytest.raises(portable.FormatError, match=message):
-        keras_hub_preset.read(folder)
-
-
-def test_heads_must_be_whole(folder):
-    heads = safetensors.numpy.load_file(folder / "heads.safetensors")
+def test_heads_must_be_whole(preset):
+    heads = safetensors.numpy.load_file(preset / "heads.safetensors")
     for name in heads:
         rest = {n: heads[n] for n in heads if n != name}
-        safetensors.numpy.save_file(rest, folder / "heads.safetensors")
-        _refuses(folder, "must hold the tensors that heads.json names")
+        safetensors.numpy.save_file(rest, preset / "heads.safetensors")
+        presets.refuses(preset, "must hold the tensors that heads.json names")
     more = heads | {"x/kernel": np.zeros([2], np.float32)}
-    safetensors.numpy.save_file(more, folder / "heads.safetensors")
-    _refuses(folder, "must hold the tensors that heads.json names")
-    (folder / "heads.safetensors").write_bytes(b"\5")
-    _refuses(folder, "must be a safetensors file")
-    (folder / "heads.safetensors").unlink()
-    _refuses(folder, "must hold the tensors that heads.json names")
+    safetensors.numpy.save_file(more, preset / "heads.safetensors")
+    presets.refuses(preset, "must hold the tensors that heads.json names")
+    (preset / "heads.safetensors").write_bytes(b"\5")
+    presets.refuses(preset, "must be a safetensors file")
+    (preset / "heads.safetensors").unlink()
+    presets.refuses(preset, "must hold the tensors that heads.json names")
 
 
 _TASK = {
@@ -106,15 +77,15 @@ _TASK = {
         ({"more": 1}, "Received: more"),
     ],
 )
-def test_facts_that_cannot_be_meant_are_refused(folder, fields, message):
-    _change(folder, "heads.json", **fields)
-    _refuses(folder, f"heads.json.*{message}")
+def test_facts_that_cannot_be_meant_are_refused(preset, fields, message):
+    presets.change(preset, "heads.json", **fields)
+    presets.refuses(preset, f"heads.json.*{message}")
 
 
-def test_facts_that_are_a_link_to_nothing_are_refused(folder):
-    (folder / "heads.json").rename(folder / "gone")
-    (folder / "heads.json").symlink_to(folder / "absent")
-    _refuses(folder, "heads.json must be a file")
+def test_facts_that_are_a_link_to_nothing_are_refused(preset):
+    (preset / "heads.json").rename(preset / "gone")
+    (preset / "heads.json").symlink_to(preset / "absent")
+    presets.refuses(preset, "heads.json must be a file")
 
 
 @pytest.mark.parametrize(
@@ -129,23 +100,23 @@ def test_a_task_is_read_as_it_was_written(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", ["int32", "bool", "uint8"])
-def test_heads_that_are_no_floating_numbers_are_refused(folder, kind):
-    path = folder / "heads.safetensors"
+def test_heads_that_are_no_floating_numbers_are_refused(preset, kind):
+    path = preset / "heads.safetensors"
     heads = safetensors.numpy.load_file(path)
     name = "discriminator_predictions/dense/bias"
     heads[name] = heads[name].astype(kind)
     safetensors.numpy.save_file(heads, path)
-    _refuses(
-        folder, f"heads.safetensors must hold floating.*{name} holds {kind}"
+    presets.refuses(
+        preset, f"heads.safetensors must hold floating.*{name} holds {kind}"
     )
 
 
-def test_heads_of_another_precision_become_ours(folder):
-    path = folder / "heads.safetensors"
+def test_heads_of_another_precision_become_ours(preset):
+    path = preset / "heads.safetensors"
     heads = safetensors.numpy.load_file(path)
     halves = {n: heads[n].astype(np.float16) for n in heads}
     safetensors.numpy.save_file(halves, path)
-    found = keras_hub_preset.read(folder)
+    found = keras_hub_preset.read(preset)
     for name, value in halves.items():
         assert found.tensors[name].dtype == np.float32
         np.testing.assert_array_equal(found.tensors[name], value)
@@ -153,6 +124,6 @@ def test_heads_of_another_precision_become_ours(folder):
 
 
 @pytest.mark.parametrize("content", ["{", "[1]", "5"])
-def test_facts_that_are_no_json_are_refused(folder, content):
-    (folder / "heads.json").write_text(content)
-    _refuses(folder, "heads.json must hold a JSON object")
+def test_facts_that_are_no_json_are_refused(preset, content):
+    (preset / "heads.json").write_text(content)
+    presets.refuses(preset, "heads.json must hold a JSON object")

@@ -1,7 +1,6 @@
 """Presets of KerasHub's are read whole, or refused with the reason."""
 
 import json
-import shutil
 
 import h5py
 import numpy as np
@@ -9,43 +8,17 @@ import pytest
 import safetensors.numpy
 
 from electra_tf.formats import keras_hub_preset
-from electra_tf.formats import portable
+from tests.formats import presets
 from tests.formats import tiny_models
 
 
-@pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    """A discriminator's preset."""
-    folder = tmp_path_factory.mktemp("keras_hub") / "preset"
-    folder.mkdir()
-    keras_hub_preset.write(tiny_models.build("discriminator"), folder)
-    return folder
-
-
-@pytest.fixture
-def folder(written, tmp_path):
-    """A copy that may be damaged."""
-    return shutil.copytree(written, tmp_path / "preset")
-
-
-def _change(folder, name, **fields):
-    path = folder / name
-    content = json.loads(path.read_text()) | fields
-    path.write_text(json.dumps(content))
-
-
-def _refuses(folder, message):
-    with pytest.raises(portable.FormatError, match=message):
-        keras_hub_preset.read(folder)
-
-
-def test_a_preset_has_the_encoder_and_our_heads_beside_it(written):
-    assert keras_hub_preset.is_folder(written)
-    names = set(tiny_models.names_in(written))
+def test_a_preset_has_the_encoder_and_our_heads_beside_it(written_preset):
+    assert keras_hub_preset.is_folder(written_preset)
+    names = set(tiny_models.names_in(written_preset))
     assert {"config.json", "model.weights.h5", "tokenizer.json"} < names
-    heads = safetensors.numpy.load_file(written / "heads.safetensors")
+    heads = safetensors.numpy.load_file(written_preset / "heads.safetensors")
     assert {n.split("/")[0] for n in heads} == {"discriminator_predictions"}
-    found = keras_hub_preset.read(written)
+    found = keras_hub_preset.read(written_preset)
     tiny_models.require_same(found, tiny_models.build("discriminator"))
     assert "pooled_dense" in found.notes[0]
 
@@ -62,8 +35,8 @@ def _datasets(file):
 
 
 @pytest.mark.slow
-def test_a_preset_without_any_one_weight_is_refused(folder):
-    path = folder / "model.weights.h5"
+def test_a_preset_without_any_one_weight_is_refused(preset):
+    path = preset / "model.weights.h5"
     whole = path.read_bytes()
     with h5py.File(path) as file:
         names = _datasets(file)
@@ -72,26 +45,30 @@ def test_a_preset_without_any_one_weight_is_refused(folder):
         path.write_bytes(whole)
         with h5py.File(path, "a") as file:
             del file[name]
-        _refuses(folder, "must be a preset that KerasHub loads|is it whole")
+        presets.refuses(
+            preset, "must be a preset that KerasHub loads|is it whole"
+        )
 
 
-def test_a_weight_of_another_shape_or_no_number_is_refused(folder):
-    path = folder / "model.weights.h5"
+def test_a_weight_of_another_shape_or_no_number_is_refused(preset):
+    path = preset / "model.weights.h5"
     with h5py.File(path, "a") as file:
         (name,) = [n for n in _datasets(file) if "position_embedding" in n]
         value = file[name][()]
         del file[name]
         file[name] = np.full_like(value, np.nan)
-    _refuses(folder, "position_embeddings holds NaN")
+    presets.refuses(preset, "position_embeddings holds NaN")
     with h5py.File(path, "a") as file:
         del file[name]
         file[name] = value[:5]
-    _refuses(folder, "does not describe.* numbers by the config. Received: ")
+    presets.refuses(
+        preset, "does not describe.* numbers by the config. Received: "
+    )
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16", "float64"])
-def test_weights_of_another_precision_become_ours(folder, kind):
-    with h5py.File(folder / "model.weights.h5", "a") as file:
+def test_weights_of_another_precision_become_ours(preset, kind):
+    with h5py.File(preset / "model.weights.h5", "a") as file:
         (name,) = [n for n in _datasets(file) if "position_embedding" in n]
         value = file[name][()].astype(kind)
         del file[name]
@@ -99,21 +76,21 @@ def test_weights_of_another_precision_become_ours(folder, kind):
         if kind == "bfloat16":
             # As Keras does.
             file[name].attrs["dtype"] = kind
-    found = keras_hub_preset.read(folder)
+    found = keras_hub_preset.read(preset)
     table = found.tensors["electra/embeddings/position_embeddings"]
     assert table.dtype == np.float32
     np.testing.assert_array_equal(table, value.astype(np.float32))
     assert found.notes[1:] == (f"{kind} weights became float32",)
 
 
-def test_weights_cut_off_are_refused(folder):
-    path = folder / "model.weights.h5"
+def test_weights_cut_off_are_refused(preset):
+    path = preset / "model.weights.h5"
     whole = path.read_bytes()
     for length in (0, 100, len(whole) // 2):
         path.write_bytes(whole[:length])
-        _refuses(folder, "cut off or damaged")
+        presets.refuses(preset, "cut off or damaged")
     path.unlink()
-    _refuses(folder, "KerasHub loads")
+    presets.refuses(preset, "KerasHub loads")
 
 
 @pytest.mark.parametrize(
@@ -121,10 +98,12 @@ def test_weights_cut_off_are_refused(folder):
     [("hidden_dim", 32), ("num_layers", 3), ("max_sequence_length", 24),
      ("vocab_size", 30), ("intermediate_dim", 32)],
 )  # fmt: skip
-def test_a_config_of_other_sizes_is_refused(folder, field, value):
-    content = json.loads((folder / "config.json").read_text())
-    _change(folder, "config.json", config=content["config"] | {field: value})
-    _refuses(folder, "KerasHub loads|does not describe")
+def test_a_config_of_other_sizes_is_refused(preset, field, value):
+    content = json.loads((preset / "config.json").read_text())
+    presets.change(
+        preset, "config.json", config=content["config"] | {field: value}
+    )
+    presets.refuses(preset, "KerasHub loads|does not describe")
 
 
 @pytest.mark.parametrize(
@@ -142,43 +121,49 @@ def test_a_config_of_other_sizes_is_refused(folder, field, value):
     ],
 )
 def test_sizes_that_cannot_be_are_refused_before_they_are_built(
-    folder, monkeypatch, field, value, message
+    preset, monkeypatch, field, value, message
 ):
     monkeypatch.delattr(keras_hub_preset, "_load_backbone")
-    content = json.loads((folder / "config.json").read_text())
-    _change(folder, "config.json", config=content["config"] | {field: value})
-    _refuses(folder, f"config.json.*{message}")
+    content = json.loads((preset / "config.json").read_text())
+    presets.change(
+        preset, "config.json", config=content["config"] | {field: value}
+    )
+    presets.refuses(preset, f"config.json.*{message}")
 
 
-def test_a_config_without_sizes_is_refused(folder):
-    _change(folder, "config.json", config=3)
-    _refuses(folder, "config.json must have the arguments")
+def test_a_config_without_sizes_is_refused(preset):
+    presets.change(preset, "config.json", config=3)
+    presets.refuses(preset, "config.json must have the arguments")
 
 
-def test_fewer_layers_than_weights_are_refused(folder):
+def test_fewer_layers_than_weights_are_refused(preset):
     """KerasHub itself would leave the other layers out."""
-    content = json.loads((folder / "config.json").read_text())
+    content = json.loads((preset / "config.json").read_text())
     sizes = content["config"] | {"num_layers": 1}
-    _change(folder, "config.json", config=sizes)
-    _refuses(folder, "does not describe.*: 25 by the config. Received: 41")
+    presets.change(preset, "config.json", config=sizes)
+    presets.refuses(
+        preset, "does not describe.*: 25 by the config. Received: 41"
+    )
 
 
-def test_another_file_of_weights_that_is_damaged_is_named(folder):
-    (folder / "other.h5").write_text("no")
-    _refuses(folder, "other.h5 must be an HDF5 file")
+def test_another_file_of_weights_that_is_damaged_is_named(preset):
+    (preset / "other.h5").write_text("no")
+    presets.refuses(preset, "other.h5 must be an HDF5 file")
 
 
-def test_one_weight_more_is_refused(folder):
-    with h5py.File(folder / "model.weights.h5", "a") as file:
+def test_one_weight_more_is_refused(preset):
+    with h5py.File(preset / "model.weights.h5", "a") as file:
         file["layers/extra/vars/0"] = np.zeros([2])
-    _refuses(folder, "does not describe.*: 41 by the config. Received: 42")
+    presets.refuses(
+        preset, "does not describe.*: 41 by the config. Received: 42"
+    )
 
 
-def test_another_number_of_heads_is_refused(folder):
-    content = json.loads((folder / "config.json").read_text())
+def test_another_number_of_heads_is_refused(preset):
+    content = json.loads((preset / "config.json").read_text())
     sizes = content["config"] | {"num_heads": 4}
-    _change(folder, "config.json", config=sizes)
-    _refuses(folder, "KerasHub loads")
+    presets.change(preset, "config.json", config=sizes)
+    presets.refuses(preset, "KerasHub loads")
 
 
 @pytest.mark.parametrize(
@@ -199,22 +184,22 @@ def test_another_number_of_heads_is_refused(folder):
         ),
     ],
 )
-def test_another_backbone_is_refused(folder, fields, message):
-    _change(folder, "config.json", **fields)
-    _refuses(folder, message)
+def test_another_backbone_is_refused(preset, fields, message):
+    presets.change(preset, "config.json", **fields)
+    presets.refuses(preset, message)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]"])
-def test_a_config_that_is_none_is_refused(folder, content):
-    (folder / "config.json").write_text(content)
-    assert not keras_hub_preset.is_folder(folder)
-    _refuses(folder, "config.json must hold a JSON object")
+def test_a_config_that_is_none_is_refused(preset, content):
+    (preset / "config.json").write_text(content)
+    assert not keras_hub_preset.is_folder(preset)
+    presets.refuses(preset, "config.json must hold a JSON object")
 
 
-def test_without_our_files_a_preset_is_an_encoder(folder):
-    (folder / "heads.safetensors").unlink()
-    (folder / "heads.json").unlink()
-    found = keras_hub_preset.read(folder)
+def test_without_our_files_a_preset_is_an_encoder(preset):
+    (preset / "heads.safetensors").unlink()
+    (preset / "heads.json").unlink()
+    found = keras_hub_preset.read(preset)
     assert found.parts == ("electra",)
     # One rate serves both, and KerasHub knows no longest word.
     assert found.encoder.attention_probs_dropout_prob == 0.25
@@ -223,42 +208,44 @@ def test_without_our_files_a_preset_is_an_encoder(folder):
 
 
 @pytest.mark.parametrize("kind", ["int64", "bool", "uint8", "S3"])
-def test_weights_that_are_no_floating_numbers_are_refused(folder, kind):
-    with h5py.File(folder / "model.weights.h5", "a") as file:
+def test_weights_that_are_no_floating_numbers_are_refused(preset, kind):
+    with h5py.File(preset / "model.weights.h5", "a") as file:
         (name,) = [n for n in _datasets(file) if "position_embedding" in n]
         value = file[name][()]
         del file[name]
         file[name] = value.astype(kind)
-    _refuses(folder, "floating point.*position_embedding.* in model.weights")
+    presets.refuses(
+        preset, "floating point.*position_embedding.* in model.weights"
+    )
 
 
-def test_a_vocabulary_that_is_not_the_models_is_refused(folder):
-    file = folder / "assets" / "tokenizer" / "vocabulary.txt"
+def test_a_vocabulary_that_is_not_the_models_is_refused(preset):
+    file = preset / "assets" / "tokenizer" / "vocabulary.txt"
     file.write_text(file.read_text() + "more\n")
-    _refuses(folder, "of 24 tokens. Received: 25")
+    presets.refuses(preset, "of 24 tokens. Received: 25")
 
 
-def _vocabulary(folder):
-    return folder / "assets" / "tokenizer" / "vocabulary.txt"
+def _vocabulary(preset):
+    return preset / "assets" / "tokenizer" / "vocabulary.txt"
 
 
 @pytest.mark.parametrize("remaining", ["both", "heads.json", "tokenizer.json"])
-@pytest.mark.parametrize("kind", ["gone", "folder", "link"])
+@pytest.mark.parametrize("kind", ["gone", "preset", "link"])
 def test_a_vocabulary_that_is_named_but_gone_is_refused(
-    folder, remaining, kind
+    preset, remaining, kind
 ):
-    _vocabulary(folder).unlink()
-    if kind == "folder":
-        _vocabulary(folder).mkdir()
+    _vocabulary(preset).unlink()
+    if kind == "preset":
+        _vocabulary(preset).mkdir()
     if kind == "link":
-        _vocabulary(folder).symlink_to(folder / "absent")
+        _vocabulary(preset).symlink_to(preset / "absent")
     if remaining == "heads.json":
-        (folder / "tokenizer.json").unlink()
+        (preset / "tokenizer.json").unlink()
     if remaining == "tokenizer.json":
-        content = json.loads((folder / "heads.json").read_text())
+        content = json.loads((preset / "heads.json").read_text())
         del content["tokenizer"]
-        (folder / "heads.json").write_text(json.dumps(content))
-    _refuses(folder, "vocabulary.txt must hold.*Restore it")
+        (preset / "heads.json").write_text(json.dumps(content))
+    presets.refuses(preset, "vocabulary.txt must hold.*Restore it")
 
 
 def test_a_preset_without_a_tokenizer_says_so(tmp_path):
@@ -269,17 +256,17 @@ def test_a_preset_without_a_tokenizer_says_so(tmp_path):
     assert found.notes[1:] == ("there is no vocabulary in the preset",)
 
 
-def test_rows_without_a_token_are_noted(folder):
-    tokens = _vocabulary(folder).read_text().splitlines()
-    _vocabulary(folder).write_text("\n".join(tokens[:-2]) + "\n")
-    found = keras_hub_preset.read(folder)
+def test_rows_without_a_token_are_noted(preset):
+    tokens = _vocabulary(preset).read_text().splitlines()
+    _vocabulary(preset).write_text("\n".join(tokens[:-2]) + "\n")
+    found = keras_hub_preset.read(preset)
     assert found.vocabulary.tokens[-2:] == ("[no_token_0]", "[no_token_1]")
     assert found.notes[1].startswith("2 rows of the token table")
 
 
-def test_a_vocabulary_that_cannot_be_is_named(folder):
-    _vocabulary(folder).write_text("a\nb\n")
-    _refuses(folder, "vocabulary.txt: ")
+def test_a_vocabulary_that_cannot_be_is_named(preset):
+    _vocabulary(preset).write_text("a\nb\n")
+    presets.refuses(preset, "vocabulary.txt: ")
 
 
 @pytest.mark.parametrize(
@@ -292,11 +279,11 @@ def test_a_vocabulary_that_cannot_be_is_named(folder):
         ({"strip_accents": True}, "which this one does not follow"),
     ],
 )
-def test_another_tokenizer_is_refused(folder, config, message):
-    _change(folder, "tokenizer.json", config=config)
-    _refuses(folder, f"tokenizer.json.*{message}")
+def test_another_tokenizer_is_refused(preset, config, message):
+    presets.change(preset, "tokenizer.json", config=config)
+    presets.refuses(preset, f"tokenizer.json.*{message}")
 
 
-def test_tokens_without_a_tokenizer_are_refused(folder):
-    (folder / "tokenizer.json").unlink()
-    _refuses(folder, "tokenizer.json must describe")
+def test_tokens_without_a_tokenizer_are_refused(preset):
+    (preset / "tokenizer.json").unlink()
+    presets.refuses(preset, "tokenizer.json must describe")

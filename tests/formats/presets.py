@@ -1,0 +1,38 @@
+"""A KerasHub preset that tests damage."""
+
+import json
+import shutil
+
+import pytest
+
+from electra_tf.formats import keras_hub_preset
+from electra_tf.formats import portable
+from tests.formats import tiny_models
+
+
+@pytest.fixture(scope="session")
+def written_preset(tmp_path_factory):
+    """A discriminator's."""
+    folder = tmp_path_factory.mktemp("keras_hub") / "preset"
+    folder.mkdir()
+    keras_hub_preset.write(tiny_models.build("discriminator"), folder)
+    return folder
+
+
+@pytest.fixture
+def preset(written_preset, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(written_preset, tmp_path / "preset")
+
+
+def change(folder, name, **fields):
+    """Puts fields into one of its JSON files."""
+    path = folder / name
+    content = json.loads(path.read_text()) | fields
+    path.write_text(json.dumps(content))
+
+
+def refuses(folder, message):
+    """Checks that it is not read, and why."""
+    with pytest.raises(portable.FormatError, match=message):
+        keras_hub_preset.read(folder)
