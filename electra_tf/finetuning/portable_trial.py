@@ -6,6 +6,7 @@ one checkpoint, so export takes it; it has no scores.
 
 import dataclasses
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from electra_tf import config_sections
@@ -48,12 +49,7 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
     description = trial_dir_lib.load(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
     own_run.resolve_vocab_size(description.encoder, vocabulary, folder)
-    tasks = prepared_lib.PreparedTasks(
-        description.settings,
-        vocabulary,
-        description.encoder.max_position_embeddings,
-        description.labels,
-    ).tasks
+    tasks = _build_tasks(folder, description, vocabulary)
     task = tasks[choose_task(folder, list(tasks), name)]
     checkpoint = trial_dir_lib.final_checkpoint(folder, description.settings)
     tensors = checkpoints.load_tensors(checkpoint, "model")
@@ -72,6 +68,25 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
     )
     layout.check(model)
     return model
+
+
+def _build_tasks(
+    folder: pathlib.Path,
+    description: trial_dir_lib.TrialDescription,
+    vocabulary: vocabulary_lib.Vocabulary,
+) -> Mapping[str, task_lib.Task]:
+    try:
+        return prepared_lib.PreparedTasks(
+            description.settings,
+            vocabulary,
+            description.encoder.max_position_embeddings,
+            description.labels,
+        ).tasks
+    except (ValueError, LookupError) as error:
+        raise portable.FormatError(
+            f"{folder / trial_dir_lib.CONFIG_FILE} must describe tasks and "
+            f"their labels. Received: {error} Restore the file."
+        ) from error
 
 
 def choose_task(folder: pathlib.Path, names: list[str], name: str) -> str:

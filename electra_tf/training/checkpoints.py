@@ -29,7 +29,8 @@ import tensorflow as tf
 _FORMAT = 1
 _FOLDER = "checkpoints"
 _PREFIX = "variables"
-_NAME = re.compile(r"step-(\d{8,})")
+# No more digits than 64 bits can count.
+_NAME = re.compile(r"step-(\d{8,18})")
 # What TensorFlow raises for damaged files; IndexError for a truncated one.
 _READ_ERRORS = (
     IndexError,

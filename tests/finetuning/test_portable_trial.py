@@ -230,6 +230,20 @@ def test_a_damaged_description_is_refused_by_name(tmp_path, change):
         portable_trial.read(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "labels", [{"other": ["a"]}, {"mnli": ["a", "b", "c"]}]
+)
+def test_labels_that_are_not_the_tasks_are_refused_by_name(tmp_path, labels):
+    _write(tmp_path, "classification")
+    path = tmp_path / "config.json"
+    content = json.loads(path.read_text()) | {"labels": labels}
+    path.write_text(json.dumps(content))
+    with pytest.raises(
+        portable.FormatError, match=r"config\.json must describe"
+    ):
+        portable_trial.read(tmp_path)
+
+
 def _gelu(values):
     return 0.5 * values * (1 + np.vectorize(math.erf)(values / math.sqrt(2)))
 
