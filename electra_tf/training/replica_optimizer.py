@@ -9,6 +9,7 @@ handles; plain `assign` on a mirrored variable would raise there.
 The formulas are in `optimizers.py`.
 """
 
+import abc
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -66,7 +67,7 @@ class Scalars(NamedTuple):
     epsilon: tf.Tensor
 
 
-class ReplicaOptimizer(keras.optimizers.Optimizer):
+class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     """Moments, and rate and decay by variable; subclasses add the formula."""
 
     _takes_decay_schedule = False
@@ -271,14 +272,11 @@ class ReplicaOptimizer(keras.optimizers.Optimizer):
             epsilon=tf.constant(self.epsilon, tf.float32),
         )
 
+    @abc.abstractmethod
     def _update(
-        self,
-        gradient: Gradient,
-        index: int,
-        variable: Any,
-        scalars: Scalars,
+        self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
     ) -> None:
-        raise NotImplementedError
+        """Applies the formula to one variable and its moments."""
 
     def _apply_adam(
         self,

@@ -10,6 +10,7 @@ import safetensors.numpy
 
 from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
+from tests.formats import tiny_models
 
 TENSORS = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -23,14 +24,6 @@ def _write_safetensors(folder, tensors=None, name="model.safetensors"):
     return path
 
 
-def _require_tensors(found, expected):
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        assert found[name].dtype == value.dtype
-        assert found[name].tobytes() == value.tobytes()
-        assert found[name].shape == value.shape
-
-
 @pytest.mark.parametrize(
     "dtype", [np.float16, np.float64, np.int64, ml_dtypes.bfloat16]
 )
@@ -38,7 +31,7 @@ def test_safetensors_come_back_to_the_bit(tmp_path, dtype):
     tensors = {name: value.astype(dtype) for name, value in TENSORS.items()}
     _write_safetensors(tmp_path, tensors)
     found, path = tensor_files.read_folder(tmp_path)
-    _require_tensors(found, tensors)
+    tiny_models.require_tensors(found, tensors)
     assert path == tmp_path / "model.safetensors"
 
 
@@ -84,7 +77,7 @@ def _write_index(folder, content):
 
 def test_parts_are_put_together(tmp_path):
     _write_index(tmp_path, {"weight_map": _write_parts(tmp_path)})
-    _require_tensors(tensor_files.read_folder(tmp_path)[0], TENSORS)
+    tiny_models.require_tensors(tensor_files.read_folder(tmp_path)[0], TENSORS)
 
 
 @pytest.mark.parametrize(

@@ -14,19 +14,12 @@ import pytest
 from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
 from electra_tf.formats import torch_files
+from tests.formats import tiny_models
 
 TENSORS = {
     "a": np.arange(6, dtype=np.float32).reshape(2, 3),
     "b": np.array([1.5, -0.0], np.float32),
 }
-
-
-def _require_tensors(found, expected):
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        assert found[name].dtype == value.dtype
-        assert found[name].tobytes() == value.tobytes()
-        assert found[name].shape == value.shape
 
 
 class _Named:
@@ -137,7 +130,7 @@ def test_a_torch_file_gives_its_tensors(path):
     }
     _write_torch(path, content, storages, byteorder="little", version="3")
     found, _ = tensor_files.read_folder(path.parent)
-    _require_tensors(
+    tiny_models.require_tensors(
         found,
         {
             "a": TENSORS["a"],
@@ -158,7 +151,7 @@ def test_an_ordered_dict_with_metadata_is_a_dict(path):
         "collections", "OrderedDict", [["a", _rebuild()]],
         state={"_metadata": {"": {"version": 1}}},
     )  # fmt: skip
-    _require_tensors(
+    tiny_models.require_tensors(
         torch_files.read(_write_torch(path, content)),
         {"a": TENSORS["a"]},
     )
@@ -206,7 +199,7 @@ def test_a_pickle_cannot_change_how_the_next_file_is_read(path, named, state):
         torch_files.read(path)
     _write_torch(path, {"a": _rebuild()})
     found = torch_files.read(path)
-    _require_tensors(found, {"a": TENSORS["a"]})
+    tiny_models.require_tensors(found, {"a": TENSORS["a"]})
 
 
 @pytest.mark.parametrize(
@@ -427,7 +420,7 @@ def test_names_that_are_none_are_not_shown_without_end(path):
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_every_protocol_that_torch_writes_is_read(path, protocol):
     _write_torch(path, {"a": _rebuild()}, protocol=protocol)
-    _require_tensors(torch_files.read(path), {"a": TENSORS["a"]})
+    tiny_models.require_tensors(torch_files.read(path), {"a": TENSORS["a"]})
 
 
 def test_a_large_byte_order_is_not_read(path):

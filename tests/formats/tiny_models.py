@@ -174,3 +174,12 @@ def require_same(
 def names_in(folder: pathlib.Path) -> list[str]:
     """What lies in a folder, hidden names too."""
     return sorted(path.name for path in folder.iterdir())
+
+
+def require_tensors(found, expected):
+    """Checks names, dtypes, shapes and every bit."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype
+        assert found[name].tobytes() == value.tobytes()
+        assert found[name].shape == value.shape
