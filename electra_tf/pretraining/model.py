@@ -92,6 +92,11 @@ class PretrainingModel(step_lib.TrainableModel):
         """Statistic name to the length of its vector."""
         return self.objective.statistic_sizes
 
+    @property
+    def mask_id(self) -> int:
+        """Id of [MASK]."""
+        return self.masking.vocabulary.mask_id
+
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
     ) -> objective_lib.PreparedBatch:

@@ -10,10 +10,13 @@ from electra_tf.training import reporting
 # One panel each: title and metrics. What a run does not report is left out.
 _PANELS = (
     ("masked-LM loss", ("mlm_loss", "all_loss")),
-    ("masked-LM accuracy", ("mlm_accuracy",)),
+    ("masked-LM loss at [MASK]", ("mlm_masked_loss",)),
+    ("masked-LM accuracy at [MASK]", ("mlm_accuracy",)),
+    ("restored share of wrong samples", ("restored_accuracy",)),
     ("generator loss", ("gen_loss",)),
+    ("generator loss at [MASK]", ("masked_loss",)),
     ("discriminator loss", ("disc_loss",)),
-    ("generator accuracy", ("masked_accuracy", "sampled_accuracy")),
+    ("generator accuracy at [MASK]", ("masked_accuracy", "sampled_accuracy")),
     ("discriminator", ("disc_auc", "disc_precision", "disc_recall")),
     ("replaced fraction", ("replaced_fraction",)),
     ("generator entropy, nats", ("generator_entropy",)),

@@ -15,6 +15,7 @@ import tensorflow as tf
 from electra_tf.inputs import masking
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.pretraining import losses
+from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 from electra_tf.verification import fed_model
 from electra_tf.verification import reference
@@ -50,7 +51,29 @@ def compute_outputs(
         outputs |= _discriminator_outputs(model)
     statistics = {n: value.numpy() for n, value in sums.statistics.items()}
     arrays = {name: np.asarray(value) for name, value in outputs.items()}
-    return arrays, model.summarize(statistics)
+    return arrays, {
+        **model.summarize(statistics),
+        **_accuracies_of_all_chosen(statistics),
+    }
+
+
+def _accuracies_of_all_chosen(
+    statistics: Mapping[str, np.ndarray],
+) -> dict[str, float]:
+    """The reference's accuracies, which count kept tokens like hidden ones."""
+    num_chosen = statistics["masked_tokens"] + statistics["kept_tokens"]
+    counted = {
+        "masked_lm_accuracy": ("masked_correct", "kept_correct"),
+        "sampled_masked_lm_accuracy": (
+            "sampled_correct",
+            "kept_sampled_correct",
+        ),
+    }
+    return {
+        name: metrics.ratio(statistics[hidden] + statistics[kept], num_chosen)
+        for name, (hidden, kept) in counted.items()
+        if hidden in statistics
+    }
 
 
 def name_losses(

@@ -65,7 +65,7 @@ def test_the_statistics_count_what_they_say():
     statistics = {n: v.numpy() for n, v in sums.statistics.items()}
     num_tokens = features["input_mask"].numpy().sum()
     assert statistics["disc_loss_weight"] == num_tokens
-    assert statistics["masked_tokens"] == (
+    assert statistics["masked_tokens"] + statistics["kept_tokens"] == (
         prepared.masked.masked_weights.numpy().sum()
     )
     metrics = model.summarize(statistics)
@@ -102,7 +102,10 @@ def test_disallow_correct_replaces_every_masked_token():
         tiny.deal(tiny.build_features()), tf.constant(0, tf.int64)
     )
     assert statistics["sampled_correct"].numpy() == 0
-    assert statistics["true_fake"] == statistics["masked_tokens"]
+    assert statistics["kept_sampled_correct"].numpy() == 0
+    assert statistics["true_fake"] == (
+        statistics["masked_tokens"] + statistics["kept_tokens"]
+    )
 
 
 def test_empty_rows_carry_no_weight():

@@ -83,13 +83,13 @@ class _Adversarial(electra.ReplacedTokenDetection):
         self, statistics: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
         """Also `generator_entropy`, in nats, and `reward`, per sample."""
-        num_masked = statistics["masked_tokens"]
+        num_samples = statistics["masked_tokens"] + statistics["kept_tokens"]
         return {
             **super().summarize_extras(statistics),
             "generator_entropy": metrics.ratio(
-                statistics["entropy"], num_masked
+                statistics["entropy"], num_samples
             ),
-            "reward": metrics.ratio(statistics["reward"], num_masked),
+            "reward": metrics.ratio(statistics["reward"], num_samples),
         }
 
 

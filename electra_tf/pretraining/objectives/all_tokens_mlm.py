@@ -42,8 +42,8 @@ class AllTokensMaskedLanguageModeling(objective.Objective):
 
     extra_sizes = {
         **proposals.GENERATOR_SIZES,
+        **proposals.RESTORATION_SIZES,
         **metrics.DETECTION_SIZES,
-        "main_correct": 1,
     }
 
     def __init__(
@@ -100,19 +100,21 @@ class AllTokensMaskedLanguageModeling(objective.Objective):
             },
             _count(output, fake, masked)
             | proposals.generator_statistics(
-                masked, generated.logits, fake.sampled_tokens
+                masked, generated, fake.sampled_tokens, model.mask_id
             ),
         )
 
     def summarize_extras(
         self, statistics: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
-        """Accuracies of both towers; `1 - D` scored as a detector."""
+        """Accuracies of both towers; `1 - D` scored as a detector.
+
+        `restored_accuracy` is that of the softmax over the vocabulary, where
+        the sample that the main tower sees is wrong.
+        """
         return {
             **proposals.summarize_generator(statistics),
-            "mlm_accuracy": metrics.ratio(
-                statistics["main_correct"], statistics["masked_tokens"]
-            ),
+            **proposals.summarize_restoration(statistics),
             **metrics.summarize_detection(statistics),
         }
 
@@ -135,9 +137,8 @@ def _count(
 ) -> dict[str, tf.Tensor]:
     weights = tf.cast(masked.input_mask, tf.float32)
     logits = masking.gather_positions(output.logits, masked.masked_positions)
-    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
     return {
-        "main_correct": proposals.count_correct(best, masked),
+        **proposals.restoration_statistics(masked, fake.input_ids, logits),
         **metrics.detection_statistics(
             -output.copy_logits, fake.is_fake_tokens, weights
         ),

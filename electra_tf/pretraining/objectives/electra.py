@@ -115,7 +115,7 @@ class ReplacedTokenDetection(objective.Objective):
             model.generator.targets(masked), generated
         )
         counts = proposals.generator_statistics(
-            masked, generated.logits, fake.sampled_tokens
+            masked, generated, fake.sampled_tokens, model.mask_id
         )
         losses = {"gen_loss": gen_loss, "disc_loss": disc_loss}
         return losses, {**detection, **counts}

@@ -14,7 +14,6 @@ from electra_tf.modeling import towers
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import objective
 from electra_tf.pretraining import proposals
-from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ class MaskedLanguageModeling(objective.Objective):
         weight: factor of the loss.
     """
 
-    extra_sizes = {"masked_tokens": 1, "masked_correct": 1}
+    extra_sizes = proposals.PREDICTION_SIZES
 
     def __init__(self, weight: float = 1.0) -> None:
         self.weight = weight
@@ -78,17 +77,18 @@ class MaskedLanguageModeling(objective.Objective):
         logits = model.predict_masked(masked, dropout_seed).logits
         return objective.collect(
             {"mlm_loss": masked_loss(logits, masked)},
-            count_predictions(logits, masked),
+            proposals.prediction_statistics(masked, logits, model.mask_id),
         )
 
     def summarize_extras(
         self, statistics: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
-        """`mlm_accuracy`, over the masked tokens."""
+        """`mlm_accuracy` and `mlm_masked_loss` at [MASK], and the others'."""
+        found = proposals.summarize_predictions(statistics)
         return {
-            "mlm_accuracy": metrics.ratio(
-                statistics["masked_correct"], statistics["masked_tokens"]
-            )
+            "mlm_masked_loss": found["masked_loss"],
+            "mlm_accuracy": found["masked_accuracy"],
+            "mlm_kept_accuracy": found["kept_accuracy"],
         }
 
     def inference_flops(self, convention: flops.Convention) -> float:
@@ -109,17 +109,6 @@ def masked_loss(
         logits, masked.masked_ids, masked.masked_weights
     )
     return objective.LossSum(total, tf.reduce_sum(masked.masked_weights))
-
-
-def count_predictions(
-    logits: tf.Tensor, masked: masking.MaskedInputs
-) -> dict[str, tf.Tensor]:
-    """How many tokens were masked, and how many best guesses are right."""
-    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    return {
-        "masked_tokens": tf.reduce_sum(masked.masked_weights),
-        "masked_correct": proposals.count_correct(best, masked),
-    }
 
 
 def build_objective(settings: config.ExperimentConfig) -> objective.Objective:

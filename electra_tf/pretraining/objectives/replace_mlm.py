@@ -14,7 +14,6 @@ from electra_tf.modeling import towers
 from electra_tf.pretraining import objective
 from electra_tf.pretraining import proposals
 from electra_tf.pretraining.objectives import mlm
-from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
 if TYPE_CHECKING:
@@ -38,7 +37,10 @@ class ReplacedMaskedLanguageModeling(objective.Objective):
         main_weight: factor of the main tower's loss.
     """
 
-    extra_sizes = {**proposals.GENERATOR_SIZES, "main_correct": 1}
+    extra_sizes = {
+        **proposals.GENERATOR_SIZES,
+        **proposals.RESTORATION_SIZES,
+    }
 
     def __init__(
         self, gen_weight: float = 1.0, main_weight: float = 1.0
@@ -78,9 +80,8 @@ class ReplacedMaskedLanguageModeling(objective.Objective):
         fake = model.corrupt(prepared, generated.logits)
         seen = masked._replace(input_ids=fake.input_ids)
         logits = model.predict_masked(seen, dropout_seed).logits
-        best = tf.argmax(logits, axis=-1, output_type=tf.int32)
         statistics = proposals.generator_statistics(
-            masked, generated.logits, fake.sampled_tokens
+            masked, generated, fake.sampled_tokens, model.mask_id
         )
         return objective.collect(
             {
@@ -90,18 +91,20 @@ class ReplacedMaskedLanguageModeling(objective.Objective):
                 "mlm_loss": mlm.masked_loss(logits, masked),
             },
             statistics
-            | {"main_correct": proposals.count_correct(best, masked)},
+            | proposals.restoration_statistics(masked, fake.input_ids, logits),
         )
 
     def summarize_extras(
         self, statistics: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
-        """Accuracies of the generator and `mlm_accuracy` of the main tower."""
+        """Accuracies of the generator; `restored_accuracy` of the main tower.
+
+        The main tower never sees [MASK]: it is counted where the sample that
+        it sees is wrong, and must be undone.
+        """
         return {
             **proposals.summarize_generator(statistics),
-            "mlm_accuracy": metrics.ratio(
-                statistics["main_correct"], statistics["masked_tokens"]
-            ),
+            **proposals.summarize_restoration(statistics),
         }
 
     def inference_flops(self, convention: flops.Convention) -> float:

@@ -99,13 +99,15 @@ class TwoStage(electra.ReplacedTokenDetection):
             model.generator.targets(masked), generated
         )
         unseen = {name: tf.zeros([k]) for name, k in self.extra_sizes.items()}
+        counts = proposals.generator_statistics(
+            masked, generated, sampled, model.mask_id
+        )
         return objective.collect(
             {
                 "gen_loss": gen_loss,
                 "disc_loss": objective.LossSum(tf.zeros([]), tf.zeros([])),
             },
-            unseen
-            | proposals.generator_statistics(masked, generated.logits, sampled),
+            unseen | counts,
         )
 
     def generator_seed(
@@ -121,8 +123,11 @@ class TwoStage(electra.ReplacedTokenDetection):
         if self.stage == _DISCRIMINATOR_STAGE:
             return super().summarize(statistics)
         metrics = super().summarize(statistics)
-        names = ("loss", "gen_loss", "masked_accuracy", "sampled_accuracy")
-        return {name: metrics[name] for name in names}
+        return {
+            "loss": metrics["loss"],
+            "gen_loss": metrics["gen_loss"],
+            **proposals.summarize_generator(statistics),
+        }
 
     def training_flops(self, convention: flops.Convention, step: int) -> float:
         """The generator; later its forward pass and the discriminator."""

@@ -151,7 +151,9 @@ def test_each_stage_has_one_loss(trained):
     assert set(metrics) == {
         "loss",
         "gen_loss",
+        "masked_loss",
         "masked_accuracy",
+        "kept_accuracy",
         "sampled_accuracy",
     }
 

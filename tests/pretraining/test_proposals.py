@@ -1,0 +1,110 @@
+"""What is counted at slots that show [MASK], and what at the others."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.inputs import masking
+from electra_tf.modeling import generators
+from electra_tf.pretraining import proposals
+
+_MASK = 4
+_VOCAB_SIZE = 10
+# One row, [CLS] a b c d e f [SEP]; all but f are chosen. The model sees
+# [MASK] for a, b and c; d is kept, and a random token stands for e.
+_ORIGINAL = [2, 5, 6, 7, 8, 9, 5, 3]
+_SHOWN = [2, _MASK, _MASK, _MASK, 8, 6, 5, 3]
+_POSITIONS = [5, 1, 4, 2, 3, 0]  # the last slot is not used
+# Best guesses at these: e wrong, a right, d right, b wrong, c wrong.
+_BEST = [6, 5, 8, 9, 5, 2]
+# Samples: e right, a right, d wrong, b right, c wrong.
+_SAMPLED = [9, 5, 6, 6, 8, 2]
+
+
+@pytest.fixture
+def masked():
+    def row(ids):
+        return tf.constant([ids])
+
+    weights = [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
+    return masking.MaskedInputs(
+        input_ids=row(_SHOWN),
+        original_ids=row(_ORIGINAL),
+        input_mask=row([1] * 8),
+        segment_ids=row([0] * 8),
+        masked_positions=row(_POSITIONS),
+        masked_ids=row([9, 5, 8, 6, 7, 0]),
+        masked_weights=row(weights),
+        eligible=row([False, *[True] * 6, False]),
+    )
+
+
+@pytest.fixture
+def logits():
+    """3 at the best guess and 0 elsewhere."""
+    return 3.0 * tf.one_hot([_BEST], _VOCAB_SIZE)
+
+
+def _statistics(masked, generated):
+    counts = proposals.generator_statistics(
+        masked, generated, tf.constant([_SAMPLED]), _MASK
+    )
+    assert set(counts) == set(proposals.GENERATOR_SIZES)
+    return {n: np.reshape(value, [1]) for n, value in counts.items()}
+
+
+def test_kept_and_swapped_tokens_are_counted_apart(masked, logits):
+    counts = _statistics(
+        masked, generators.GeneratorOutput(logits, logits, (object(),))
+    )
+    # The normalizer of a row of logits; only the guess for a is right.
+    log_sum = np.log(np.exp(3.0) + 9)
+    assert counts.pop("masked_loss") == pytest.approx(3 * log_sum - 3, rel=1e-6)
+    assert counts == {
+        "masked_tokens": 3,
+        "masked_correct": 1,
+        "sampled_correct": 2,
+        "kept_tokens": 2,
+        "kept_correct": 1,
+        "kept_sampled_correct": 1,
+    }
+
+
+def test_the_accuracies_are_shares_of_their_own_slots(masked, logits):
+    found = proposals.summarize_generator(
+        _statistics(
+            masked, generators.GeneratorOutput(logits, logits, (object(),))
+        )
+    )
+    log_sum = np.log(np.exp(3.0) + 9)
+    assert found == pytest.approx(
+        {
+            "masked_loss": log_sum - 1,
+            "masked_accuracy": 1 / 3,
+            "kept_accuracy": 1 / 2,
+            "sampled_accuracy": 2 / 3,
+        }
+    )
+
+
+def test_a_fixed_generator_is_scored_by_what_its_loss_reads(masked):
+    # Nothing that [MASK] hides occurs in the corpus: never sampled, but dear.
+    generator = generators.FixedGenerator(
+        _VOCAB_SIZE, np.eye(_VOCAB_SIZE)[8] * 50
+    )
+    counts = _statistics(masked, generator(masked))
+    # Half an occurrence of 50, and nine such beside the one token.
+    assert counts["masked_loss"] == pytest.approx(3 * np.log(100 * 1.09))
+
+
+def test_restored_are_wrong_samples_whose_original_is_guessed(masked, logits):
+    # The samples are wrong for d and c; of these the guess for d is right.
+    sampled, _ = masking.scatter_update(
+        masked.original_ids, tf.constant([_SAMPLED]), masked.masked_positions
+    )
+    counts = proposals.restoration_statistics(masked, sampled, logits)
+    assert counts == {"replaced_tokens": 2, "restored_tokens": 1}
+    vectors = {n: np.reshape(value, [1]) for n, value in counts.items()}
+    assert proposals.summarize_restoration(vectors) == {
+        "restored_accuracy": 0.5
+    }
