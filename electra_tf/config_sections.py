@@ -5,6 +5,7 @@ Each section checks itself; what concerns two of them, `ExperimentConfig` in
 """
 
 import dataclasses
+import math
 import numbers
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker", "tpu")
@@ -58,7 +59,9 @@ class EncoderConfig:
     type_vocab_size: int = 2  # segments
     hidden_dropout_prob: float = 0.1  # 0-1, fraction dropped
     attention_probs_dropout_prob: float = 0.1  # 0-1, fraction dropped
-    initializer_range: float = 0.02  # standard deviation, truncated normal
+    # Standard deviation of the weights at first, truncated normal; 0 goes by
+    # the width, see `initializer_stddev`.
+    initializer_range: float = 0.02
 
     def __post_init__(self) -> None:
         # Each of up to three towers has 256 places of dropout in a step.
@@ -74,8 +77,7 @@ class EncoderConfig:
                 require_range(name, value, low, high)
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             require_range(f"encoder.{name}", getattr(self, name), 0, 0.99)
-        require_range("encoder.initializer_range", self.initializer_range,
-                      1e-12, 1)  # fmt: skip
+        require_range("encoder.initializer_range", self.initializer_range, 0, 1)
         heads, width = self.num_attention_heads, self.hidden_size
         require(
             width % heads == 0,
@@ -84,6 +86,17 @@ class EncoderConfig:
             f"num_attention_heads={heads}. Use hidden_size="
             f"{width // heads * heads or heads}, or change the heads.",
         )
+
+    @property
+    def initializer_stddev(self) -> float:
+        """The standard deviation that `initializer_range` stands for.
+
+        BERT's 0.02 fits a width of 768. In narrower encoders it leaves
+        attention almost without a gradient, and training stays on the unigram
+        plateau (docs/small_models.md). 0 means `sqrt(2 / (5 x width))`, as in
+        LTG-BERT: 0.056 for a width of 128, 0.023 for 768.
+        """
+        return self.initializer_range or math.sqrt(0.4 / self.hidden_size)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,7 +241,9 @@ _FIELD_READERS = {
     "final_temperature": _TEMPERED_OBJECTIVES,
     "temperature_steps": _TEMPERED_OBJECTIVES,
     "disallow_correct": _TEMPERED_OBJECTIVES,
+    "disc_weight_steps": ("electra", "electra_15", "two_stage"),
     "generator_steps": ("two_stage",),
+    "freeze_generator": ("two_stage",),
     "initialize_from_generator": ("two_stage",),
     "adversarial_estimator": ("adversarial",),
     "gumbel_temperature": ("adversarial",),
@@ -251,6 +266,7 @@ class ObjectiveConfig:
     name: str = "electra"  # joint replaced-token detection (paper, section 2)
     gen_weight: float = 1.0  # weight of the generator's masked-LM loss
     disc_weight: float = 50.0  # weight of the discriminator's loss, lambda
+    disc_weight_steps: int = 0  # it rises linearly from 0 over so many steps
     # Weight of the main encoder's loss where it predicts tokens instead
     # (replace_mlm, all_tokens_mlm).
     main_weight: float = 1.0
@@ -264,6 +280,7 @@ class ObjectiveConfig:
     means_per_replica: bool = False
     generator_steps: int = 0  # two_stage: steps of the generator alone
     initialize_from_generator: bool = True  # two_stage: at the switch
+    freeze_generator: bool = True  # two_stage: false trains both from there
     adversarial_estimator: str = "reinforce"  # or straight_through
     # straight_through: of the soft sample that gradients flow through, with a
     # schedule like that of `temperature`.
@@ -280,6 +297,7 @@ class ObjectiveConfig:
         for name in ("gen_weight", "disc_weight", "main_weight",
                      "adversarial_weight", "temperature_steps",
                      "gumbel_temperature_steps", "generator_steps",
+                     "disc_weight_steps",
                      "adversarial_start_step"):  # fmt: skip
             require_range(f"objective.{name}", getattr(self, name), 0)
         for name in ("temperature", "gumbel_temperature"):
@@ -351,13 +369,17 @@ class OptimizerConfig:
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-6
-    clip_norm: float = 1.0  # global norm of the reduced gradient
+    clip_norm: float = 1.0  # global norm of the reduced gradient; 0 never clips
+    # Each tower's gradient has a norm of its own; otherwise `disc_weight`
+    # decides how much of the one norm is left to the generator.
+    clip_per_tower: bool = False
 
     def __post_init__(self) -> None:
         require_choice("optimizer.name", self.name, OPTIMIZERS)
-        for name in ("learning_rate", "num_warmup_steps", "weight_decay_rate"):
+        for name in ("learning_rate", "num_warmup_steps", "weight_decay_rate",
+                     "clip_norm"):  # fmt: skip
             require_range(f"optimizer.{name}", getattr(self, name), 0)
-        for name in ("lr_decay_power", "epsilon", "clip_norm"):
+        for name in ("lr_decay_power", "epsilon"):
             require_range(f"optimizer.{name}", getattr(self, name), 1e-12)
         for name in ("beta_1", "beta_2"):
             require_range(f"optimizer.{name}", getattr(self, name), 0, 0.99999)
@@ -380,7 +402,7 @@ class TrainingConfig:
     steps_per_loop: int = 50  # steps per call of the compiled loop
     log_steps: int = 100
     eval_steps: int = 5_000  # 0 never
-    num_eval_batches: int = 0  # 0 the whole validation split
+    num_eval_batches: int = 100  # 0 the whole validation split
     save_checkpoints_steps: int = 1_000
     keep_checkpoints: int = 3  # newest ones kept, beside the best
     init_from: str = ""  # a model of any format; see `formats.warm_start`

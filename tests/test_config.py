@@ -149,7 +149,7 @@ def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
         ("hidden_size", ("256", 256.0, True, None, 0, 2**31, 10**400)),
         ("num_hidden_layers", (86, 0, "12")),
         ("vocab_size", (-1, 10**12)),
-        ("initializer_range", (-1, 0, 1e9, _INF, _NAN, "0.02", None)),
+        ("initializer_range", (-1, 1e9, _INF, _NAN, "0.02", None)),
         ("hidden_dropout_prob", (1.0, -0.1, _NAN, "0.1", True)),
     ],
 )
@@ -209,3 +209,13 @@ def test_a_third_of_768_is_rounded_not_cut():
         config.EncoderConfig(), hidden_size=768, num_attention_heads=12
     )
     assert generator.encoder_config(base).hidden_size == 256
+
+
+def test_an_initializer_range_of_zero_goes_by_each_towers_width():
+    main = config.EncoderConfig(initializer_range=0.0, hidden_size=256)
+    generator = config.GeneratorConfig(generator_hidden_size=0.25)
+    assert main.initializer_stddev == pytest.approx((2 / (5 * 256)) ** 0.5)
+    assert generator.encoder_config(main).initializer_stddev == pytest.approx(
+        (2 / (5 * 64)) ** 0.5
+    )
+    assert config.EncoderConfig().initializer_stddev == 0.02

@@ -18,6 +18,7 @@ from electra_tf.analysis import studies
 _SCHEDULE_FIELDS = {
     "optimizer": ("num_warmup_steps",),
     "objective": (
+        "disc_weight_steps",
         "temperature_steps",
         "gumbel_temperature_steps",
         "generator_steps",

@@ -297,6 +297,7 @@ def _config(model: portable.PortableModel, architecture: str) -> Json:
         "architectures": [architecture],
         "model_type": "electra",
         **dataclasses.asdict(model.encoder),
+        "initializer_range": model.encoder.initializer_stddev,
         "hidden_act": _REQUIRED["hidden_act"],
         "layer_norm_eps": _REQUIRED["layer_norm_eps"],
         "pad_token_id": special,

@@ -291,6 +291,7 @@ def _original_task_names(
 def _write_hparams(model: portable.PortableModel, path: pathlib.Path) -> None:
     """Hyperparameters with which the original builds this model."""
     sizes = dataclasses.asdict(model.encoder)
+    sizes["initializer_range"] = model.encoder.initializer_stddev
     hparams: dict[str, Any] = {name: sizes.pop(name) for name in _RESOLVED}
     hparams["model_hparam_overrides"] = sizes
     hparams["max_seq_length"] = min(

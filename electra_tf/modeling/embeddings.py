@@ -129,7 +129,7 @@ def build_embeddings(
         embedding_size=settings.embedding_size,
         max_position_embeddings=settings.max_position_embeddings,
         type_vocab_size=settings.type_vocab_size,
-        initializer_range=settings.initializer_range,
+        initializer_range=settings.initializer_stddev,
         dropout_prob=settings.hidden_dropout_prob,
         name="embeddings",
         dtype=dtype,

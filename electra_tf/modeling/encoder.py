@@ -349,7 +349,7 @@ def build_encoder(
             intermediate_size=settings.intermediate_size,
             hidden_dropout_prob=settings.hidden_dropout_prob,
             attention_probs_dropout_prob=settings.attention_probs_dropout_prob,
-            initializer_range=settings.initializer_range,
+            initializer_range=settings.initializer_stddev,
             name=f"layer_{number}",
             dtype=dtype,
         )

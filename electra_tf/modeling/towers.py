@@ -69,7 +69,7 @@ def build_discriminator(
     encoder = encoder_lib.build_encoder(settings, MAIN_ENCODER, dtype=dtype)
     head = heads.ReplacedTokenHead(
         settings.hidden_size,
-        settings.initializer_range,
+        settings.initializer_stddev,
         name="discriminator_predictions",
         dtype=dtype,
     )
@@ -196,7 +196,7 @@ def _vocabulary_head(
         sizes.hidden_size,
         sizes.embedding_size,
         sizes.vocab_size,
-        sizes.initializer_range,
+        sizes.initializer_stddev,
         name=name,
         dtype=dtype,
     )

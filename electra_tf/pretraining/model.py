@@ -49,6 +49,7 @@ class PretrainingModel(step_lib.TrainableModel):
         temperature: divides the generator's logits before sampling; a
             schedule is called with the number of updates made.
         disallow_correct: never sample the original token.
+        clip_per_tower: clip what only the generator has by its own norm.
         **kwargs: `seed`, `num_micro_batches`, `clip_norm`,
             `means_per_replica` of the training step.
 
@@ -68,6 +69,7 @@ class PretrainingModel(step_lib.TrainableModel):
         mask_settings: config.MaskingConfig,
         temperature: float | schedules.LinearSchedule = 1.0,
         disallow_correct: bool = False,
+        clip_per_tower: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -80,12 +82,17 @@ class PretrainingModel(step_lib.TrainableModel):
         )
         self.temperature = temperature
         self.disallow_correct = disallow_correct
+        self.clip_per_tower = clip_per_tower
         self.built = True
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
         """Loss name to its factor, for example `gen_weight`."""
         return self.objective.loss_coefficients
+
+    def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
+        """The coefficients at a step."""
+        return self.objective.loss_factors(step)
 
     @property
     def statistic_sizes(self) -> Mapping[str, int]:
@@ -129,6 +136,20 @@ class PretrainingModel(step_lib.TrainableModel):
     def trained_variables(self) -> Sequence[Any]:
         """What the present phase updates."""
         return self.objective.trained_variables(self)
+
+    @property
+    def clip_groups(self) -> Sequence[str]:
+        """The towers, where each has a norm of its own.
+
+        Shared weights belong to the main tower.
+        """
+        if not self.clip_per_tower:
+            return super().clip_groups
+        main = {id(v) for v in self.main.trainable_variables}
+        return [
+            "main" if id(v) in main else "generator"
+            for v in self.trained_variables
+        ]
 
     def loss_weights(
         self, prepared: objective_lib.PreparedBatch
@@ -340,6 +361,7 @@ def build_pretraining_model(
             chosen.temperature_steps,
         ),
         chosen.disallow_correct,
+        settings.optimizer.clip_per_tower,
         seed=training.seed,
         num_micro_batches=training.num_micro_batches,
         clip_norm=settings.optimizer.clip_norm,

@@ -70,6 +70,11 @@ class Objective(abc.ABC):
     def loss_coefficients(self) -> Mapping[str, float]:
         """Loss name to its factor in the total."""
 
+    def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
+        """The coefficients at a step, scalar int64, as the update takes them."""
+        del step
+        return self.loss_coefficients
+
     @property
     def extra_sizes(self) -> Mapping[str, int]:
         """Statistics beside the losses: name to the length of its vector."""

@@ -331,21 +331,23 @@ def clip_by_global_norm(
 
     Args:
         gradients: tensors or `tf.IndexedSlices`, of any floating dtype.
-        clip_norm: the largest norm let through, above 0.
+        clip_norm: the largest norm let through; 0 lets every norm through.
 
     Returns:
         The dense float32 gradients, and their norm before clipping (a scalar).
-        A norm that is not finite turns every gradient into NaN.
+        A norm that is not finite turns every clipped gradient into NaN.
 
     Raises:
-        ValueError: if `clip_norm` is not positive.
+        ValueError: if `clip_norm` is negative.
     """
-    if not clip_norm > 0:
+    if not clip_norm >= 0:
         raise ValueError(
-            f"`clip_norm` must be above 0. Received: {clip_norm}. To train "
-            "without clipping, do not call this function."
+            f"`clip_norm` must be at least 0. Received: {clip_norm}."
         )
-    return tf.clip_by_global_norm([densify(g) for g in gradients], clip_norm)
+    dense = [densify(gradient) for gradient in gradients]
+    if clip_norm == 0:
+        return dense, tf.linalg.global_norm(dense)
+    return tf.clip_by_global_norm(dense, clip_norm)
 
 
 def _moment_gain(beta: float) -> float:

@@ -56,7 +56,7 @@ class TrainableModel(keras.Model, abc.ABC):
     Args:
         seed: of masks, samples and dropout.
         num_micro_batches: parts whose gradients are accumulated, M.
-        clip_norm: largest global norm of the reduced gradient.
+        clip_norm: largest global norm of the reduced gradient; 0 for none.
         means_per_replica: divide by the weights of each replica alone and
             average the gradients, as the original does.
     """
@@ -82,6 +82,15 @@ class TrainableModel(keras.Model, abc.ABC):
     def loss_coefficients(self) -> Mapping[str, float]:
         """Loss name to its factor in the total loss."""
 
+    def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
+        """The coefficients at a step, where they follow a schedule.
+
+        Args:
+            step: scalar int64, updates made so far.
+        """
+        del step
+        return self.loss_coefficients
+
     @property
     @abc.abstractmethod
     def statistic_sizes(self) -> Mapping[str, int]:
@@ -106,6 +115,11 @@ class TrainableModel(keras.Model, abc.ABC):
     def trained_variables(self) -> Sequence[Any]:
         """What the step updates: all trainable variables, or a part."""
         return self.trainable_variables
+
+    @property
+    def clip_groups(self) -> Sequence[str]:
+        """For each trained variable the group whose norm it is clipped in."""
+        return ["all"] * len(self.trained_variables)
 
     @abc.abstractmethod
     def prepare(
@@ -155,9 +169,7 @@ class TrainableModel(keras.Model, abc.ABC):
         weights = self._reduce_weights(self.loss_weights(prepared))
         gradients, statistics = self._accumulate(prepared, weights, step)
         gradients = self._reduce_gradients(gradients)
-        gradients, norm = optimizers.clip_by_global_norm(
-            gradients, self.clip_norm
-        )
+        gradients, norm = self._clip(gradients)
         is_finite = self._apply(gradients, norm)
         skipped = 1.0 - tf.cast(is_finite, tf.float32)
         return _all_reduce(statistics) | {
@@ -252,7 +264,7 @@ class TrainableModel(keras.Model, abc.ABC):
         variables = [v.value for v in self.trained_variables]
         with tf.GradientTape() as tape:
             sums = self.compute_losses(part, dropout_seed)
-            loss = self._total_loss(sums.losses, weights)
+            loss = self._total_loss(sums.losses, weights, step)
             if self.loss_scale is not None:
                 loss = loss * self.loss_scale.value
         gradients = tape.gradient(loss, variables)
@@ -263,13 +275,15 @@ class TrainableModel(keras.Model, abc.ABC):
             for gradient, variable in zip(gradients, variables, strict=True)
         ], sums.statistics
 
-    def _total_loss(self, sums: Tensors, weights: Tensors) -> tf.Tensor:
+    def _total_loss(
+        self, sums: Tensors, weights: Tensors, step: tf.Tensor
+    ) -> tf.Tensor:
         # The only division of a loss: by the weight of the whole global
         # batch (or of the replica, with `means_per_replica`).
         return tf.add_n(
             [
                 factor * weighted_mean(sums[name], weights[name])
-                for name, factor in self.loss_coefficients.items()
+                for name, factor in self.loss_factors(step).items()
             ]
         )
 
@@ -285,6 +299,21 @@ class TrainableModel(keras.Model, abc.ABC):
             inverse = 1.0 / self.loss_scale.value
             gradients = [gradient * inverse for gradient in gradients]
         return gradients
+
+    def _clip(
+        self, gradients: list[tf.Tensor]
+    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """The clipped gradients, and the norm of all before clipping."""
+        labels, clipped, norms = self.clip_groups, list(gradients), []
+        for group in sorted(set(labels)):
+            members = [i for i, label in enumerate(labels) if label == group]
+            parts, norm = optimizers.clip_by_global_norm(
+                [gradients[i] for i in members], self.clip_norm
+            )
+            norms.append(norm)
+            for i, part in zip(members, parts, strict=True):
+                clipped[i] = part
+        return clipped, norms[0] if len(norms) == 1 else tf.norm(norms)
 
     def _apply(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> tf.Tensor:
         if self.loss_scale is None:

@@ -141,9 +141,15 @@ def test_a_gradient_that_is_not_finite_spreads_to_all():
     assert all(np.isnan(gradient).all() for gradient in clipped)
 
 
-def test_a_clip_norm_of_zero_is_refused():
-    with pytest.raises(ValueError, match="`clip_norm` must be above 0"):
-        clip_by_global_norm([tf.ones([1])], 0.0)
+def test_a_clip_norm_of_zero_lets_every_gradient_through():
+    gradients, norm = clip_by_global_norm([tf.constant([30.0, 40.0])], 0.0)
+    assert float(norm) == 50.0
+    np.testing.assert_array_equal(gradients[0], [30.0, 40.0])
+
+
+def test_a_negative_clip_norm_is_refused():
+    with pytest.raises(ValueError, match="`clip_norm` must be at least 0"):
+        clip_by_global_norm([tf.ones([1])], -1.0)
 
 
 @pytest.mark.parametrize(

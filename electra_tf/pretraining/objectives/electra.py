@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -40,20 +41,35 @@ class ReplacedTokenDetection(objective.Objective):
     Args:
         gen_weight: factor of the generator's loss.
         disc_weight: factor of the discriminator's loss, lambda.
+        disc_weight_steps: steps over which that factor rises from 0; 0 for a
+            constant one.
     """
 
     extra_sizes = {**proposals.GENERATOR_SIZES, **metrics.DETECTION_SIZES}
 
     def __init__(
-        self, gen_weight: float = 1.0, disc_weight: float = 50.0
+        self,
+        gen_weight: float = 1.0,
+        disc_weight: float = 50.0,
+        disc_weight_steps: int = 0,
     ) -> None:
         self.gen_weight = gen_weight
         self.disc_weight = disc_weight
+        self.disc_weight_steps = disc_weight_steps
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
         """Generator and discriminator loss and their factors."""
         return {"gen_loss": self.gen_weight, "disc_loss": self.disc_weight}
+
+    def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
+        """The coefficients, `disc_weight` on its way up."""
+        factors: dict[str, Any] = dict(self.loss_coefficients)
+        if self.disc_weight_steps:
+            done = tf.cast(step - self.phase_starts[-1], tf.float32)
+            share = done / self.disc_weight_steps
+            factors["disc_loss"] *= tf.clip_by_value(share, 0.0, 1.0)
+        return factors
 
     def loss_weights(
         self, model: "model_lib.PretrainingModel", masked: masking.MaskedInputs
@@ -158,4 +174,6 @@ class ReplacedTokenDetection(objective.Objective):
 def build_objective(settings: config.ExperimentConfig) -> objective.Objective:
     """The objective of a config."""
     chosen = settings.objective
-    return ReplacedTokenDetection(chosen.gen_weight, chosen.disc_weight)
+    return ReplacedTokenDetection(
+        chosen.gen_weight, chosen.disc_weight, chosen.disc_weight_steps
+    )

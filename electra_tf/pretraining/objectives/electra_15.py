@@ -27,4 +27,6 @@ class DetectionOfMaskedTokens(electra.ReplacedTokenDetection):
 def build_objective(settings: config.ExperimentConfig) -> objective.Objective:
     """The objective of a config."""
     chosen = settings.objective
-    return DetectionOfMaskedTokens(chosen.gen_weight, chosen.disc_weight)
+    return DetectionOfMaskedTokens(
+        chosen.gen_weight, chosen.disc_weight, chosen.disc_weight_steps
+    )

@@ -1,4 +1,4 @@
-"""Two-stage training: the generator first, then the discriminator."""
+"""Two-stage training: the generator first, then the discriminator or both."""
 
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -18,11 +18,15 @@ from electra_tf.training import step as step_lib
 if TYPE_CHECKING:
     from electra_tf.pretraining import model as model_lib
 
-_GENERATOR_STAGE, _DISCRIMINATOR_STAGE = 0, 1
+_GENERATOR_STAGE, _SECOND_STAGE = 0, 1
 
 
 class TwoStage(electra.ReplacedTokenDetection):
     """First L_MLM alone, then L_Disc alone (paper, 3.2, Figure 3 right).
+
+    Without `freeze_generator` the second stage is joint training, as in
+    `electra`, of a discriminator that starts from a young generator: small
+    models learn with it sooner (docs/small_models.md).
 
     Stage one trains the generator for `generator_steps` steps. Then the
     discriminator's encoder is initialised with the generator's weights, the
@@ -37,29 +41,36 @@ class TwoStage(electra.ReplacedTokenDetection):
     Args:
         generator_steps: length of the first stage.
         initialize_from_generator: whether the discriminator starts from the
-            generator's weights.
-        gen_weight: factor of the generator's loss, in stage one.
+            generator's weights; shared embeddings already are equal.
+        freeze_generator: whether the second stage trains the discriminator
+            alone.
+        gen_weight: factor of the generator's loss, while it is trained.
         disc_weight: factor of the discriminator's loss, in stage two.
+        disc_weight_steps: steps of stage two over which it rises from 0.
     """
 
     def __init__(
         self,
         generator_steps: int,
         initialize_from_generator: bool = True,
+        freeze_generator: bool = True,
         gen_weight: float = 1.0,
         disc_weight: float = 50.0,
+        disc_weight_steps: int = 0,
     ) -> None:
-        super().__init__(gen_weight, disc_weight)
+        super().__init__(gen_weight, disc_weight, disc_weight_steps)
         self.phase_starts = (0, generator_steps)
         self.initialize_from_generator = initialize_from_generator
+        self.freeze_generator = freeze_generator
         self.stage = _GENERATOR_STAGE
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
-        """Each stage has one loss; the other's factor is 0."""
+        """The factor of a loss that the present stage does not train is 0."""
         if self.stage == _GENERATOR_STAGE:
             return {"gen_loss": self.gen_weight, "disc_loss": 0.0}
-        return {"gen_loss": 0.0, "disc_loss": self.disc_weight}
+        gen_weight = 0.0 if self.freeze_generator else self.gen_weight
+        return {"gen_loss": gen_weight, "disc_loss": self.disc_weight}
 
     def enter_phase(
         self,
@@ -69,7 +80,7 @@ class TwoStage(electra.ReplacedTokenDetection):
     ) -> None:
         """Copies the generator into the discriminator at the switch."""
         self.stage = phase
-        if phase == _DISCRIMINATOR_STAGE and is_beginning:
+        if phase == _SECOND_STAGE and is_beginning:
             if self.initialize_from_generator:
                 copy_encoder(model.generator.encoder, model.main.encoder)
             if model.weight_average is not None:
@@ -78,9 +89,11 @@ class TwoStage(electra.ReplacedTokenDetection):
     def trained_variables(
         self, model: "model_lib.PretrainingModel"
     ) -> Sequence[Any]:
-        """The generator's in stage one, the discriminator's in stage two."""
+        """The generator's in stage one; then the discriminator's, or all."""
         if self.stage == _GENERATOR_STAGE:
             return model.generator.trainable_variables
+        if not self.freeze_generator:
+            return model.trainable_variables
         return model.main.trainable_variables
 
     def compute_losses(
@@ -90,7 +103,7 @@ class TwoStage(electra.ReplacedTokenDetection):
         dropout_seed: tf.Tensor | None,
     ) -> step_lib.LossSums:
         """The losses of the present stage."""
-        if self.stage == _DISCRIMINATOR_STAGE:
+        if self.stage == _SECOND_STAGE:
             return super().compute_losses(model, prepared, dropout_seed)
         masked = prepared.masked
         generated = model.generate(masked, dropout_seed)
@@ -114,13 +127,14 @@ class TwoStage(electra.ReplacedTokenDetection):
         self, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor | None:
         """None once the generator is frozen."""
-        return dropout_seed if self.stage == _GENERATOR_STAGE else None
+        is_frozen = self.stage == _SECOND_STAGE and self.freeze_generator
+        return None if is_frozen else dropout_seed
 
     def summarize(
         self, statistics: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
         """As in joint training; stage one has no discriminator to tell of."""
-        if self.stage == _DISCRIMINATOR_STAGE:
+        if self.stage == _SECOND_STAGE:
             return super().summarize(statistics)
         metrics = super().summarize(statistics)
         return {
@@ -131,8 +145,10 @@ class TwoStage(electra.ReplacedTokenDetection):
 
     def training_flops(self, convention: flops.Convention, step: int) -> float:
         """The generator; later its forward pass and the discriminator."""
-        if step < self.phase_starts[_DISCRIMINATOR_STAGE]:
+        if step < self.phase_starts[_SECOND_STAGE]:
             return convention.trained(convention.generator())
+        if not self.freeze_generator:
+            return super().training_flops(convention, step)
         return convention.generator() + convention.trained(
             convention.discriminator()
         )
@@ -142,7 +158,8 @@ def copy_encoder(source: Any, target: Any) -> None:
     """Sets one encoder's weights to another's of the same sizes."""
     values = {_within(v): v for v in source.variables}
     for variable in target.variables:
-        variable.assign(values[_within(variable)])
+        if variable is not values[_within(variable)]:
+            variable.assign(values[_within(variable)])
 
 
 def _within(variable: Any) -> str:
@@ -171,7 +188,8 @@ def build_objective(settings: config.ExperimentConfig) -> objective.Objective:
         "trained first. Received another kind in the section `generator`.",
     )
     config.require(
-        generator.weight_tying == "none",
+        generator.weight_tying == "none"
+        or (not chosen.freeze_generator and generator.weight_tying != "all"),
         "The objective 'two_stage' needs a generator with weights of its own: "
         "shared ones would change while it is frozen. Set "
         "--config.generator.untied_generator_embeddings=true.",
@@ -189,6 +207,8 @@ def build_objective(settings: config.ExperimentConfig) -> objective.Objective:
     return TwoStage(
         chosen.generator_steps,
         chosen.initialize_from_generator,
+        chosen.freeze_generator,
         chosen.gen_weight,
         chosen.disc_weight,
+        chosen.disc_weight_steps,
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.pretraining.objectives import electra
 from tests.pretraining.objectives import tiny_objectives
 
 
@@ -95,3 +96,30 @@ def test_a_high_temperature_samples_more_evenly():
     # exp(1 / T) against six others.
     expected = [np.exp(1 / t) / (np.exp(1 / t) + 6) for t in (0.5, 2.0)]
     np.testing.assert_allclose(shares, expected, atol=0.05)
+
+
+def test_the_discriminators_weight_rises_linearly_to_its_value():
+    ramped = electra.ReplacedTokenDetection(disc_weight_steps=4)
+    factors = [
+        float(ramped.loss_factors(tf.constant(step, tf.int64))["disc_loss"])
+        for step in (0, 1, 4, 9)
+    ]
+    assert factors == [0.0, 12.5, 50.0, 50.0]
+
+
+def test_each_tower_can_be_clipped_by_its_own_norm():
+    model = tiny_objectives.build_model(
+        "electra", optimizer={"clip_norm": 1e-3, "clip_per_tower": True}
+    )
+    gradients = [
+        tf.random.stateless_normal(v.shape, [1, i])
+        for i, v in enumerate(model.trained_variables)
+    ]
+    clipped, norm = model._clip(gradients)
+    assert float(norm) == pytest.approx(float(tf.linalg.global_norm(gradients)))
+    generator = {v.path for v in model.generator.trainable_variables}
+    parts = {True: [], False: []}
+    for variable, value in zip(model.trained_variables, clipped, strict=True):
+        parts[variable.path in generator].append(value)
+    for values in parts.values():
+        assert float(tf.linalg.global_norm(values)) == pytest.approx(1e-3)

@@ -292,3 +292,30 @@ def test_the_switch_reaches_both_replicas(two_devices):
 def test_settings_that_cannot_work_are_refused(section, fields, message):
     with pytest.raises(config.ConfigError, match=message):
         _build(**{section: fields})
+
+
+def test_a_generator_that_is_not_frozen_goes_on_in_stage_two():
+    model = _build(
+        objective={"freeze_generator": False},
+        generator={"untied_generator_embeddings": False},
+    )
+    model.enter_phase(0, is_beginning=True)
+    _train(model, 2)
+    _enter_stage_two(model)
+    source = _relative(model.generator.encoder)
+    for name, value in _relative(model.main.encoder).items():
+        np.testing.assert_array_equal(value, source[name])
+    assert model.loss_coefficients == {"gen_loss": 1.0, "disc_loss": 50.0}
+    before = _state(model, model)
+    statistics = _train(model, 3)
+    after = _state(model, model)
+    assert all(after[key] != bits for key, bits in before.items())
+    metrics = model.summarize(statistics)
+    assert metrics["loss"] == pytest.approx(
+        metrics["gen_loss"] + 50 * metrics["disc_loss"]
+    )
+
+
+def test_shared_embeddings_need_a_generator_that_is_trained_on():
+    with pytest.raises(config.ConfigError, match="weights of its own"):
+        _build(generator={"untied_generator_embeddings": False})
