@@ -66,6 +66,10 @@ score: $(OUT)/export/saved_model.pb
 	$(RUN) scripts/score_text.py --saved_model=$(OUT)/export \
 	  --text="This method is called when the object is created." \
 	  --swap=object:garden
+	$(RUN) scripts/evaluate_words.py --model=$(OUT)/model \
+	  --swaps=data/python_docs/swapped_words.tsv \
+	  --text="This method [MASK] a list of all names in the module." \
+	  --text="Raise an [MASK] if the file does not exist."
 
 # The tiny model on a task; stop and start it at will.
 ifeq ($(TASK),)

@@ -178,17 +178,24 @@ def swap_word(text: str, swap: str) -> Swap:
             f"The word to swap must occur in the text. Received: {word!r} for "
             f"{text!r}. Choose one of its words."
         )
+    return exchange(text, found.start(), found.end(), replacement)
+
+
+def exchange(text: str, start: int, end: int, replacement: str) -> Swap:
+    """Exchanges a part of a sentence.
+
+    Args:
+        text: a sentence.
+        start: character at which the part starts.
+        end: character after it.
+        replacement: what stands there instead.
+    """
     before, old, new, after = (
         part.encode("utf-8", "surrogateescape")
-        for part in (
-            text[: found.start()],
-            word,
-            replacement,
-            text[found.end() :],
-        )
+        for part in (text[:start], text[start:end], replacement, text[end:])
     )
-    start = len(before)
-    return Swap(before + new + after, start, start + len(old), start + len(new))
+    first = len(before)
+    return Swap(before + new + after, first, first + len(old), first + len(new))
 
 
 def find_suspect(

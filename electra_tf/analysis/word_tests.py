@@ -1,0 +1,386 @@
+"""Two tests of words: has a model learnt context?
+
+Gaps: in every sentence one word, a single piece of the vocabulary, becomes
+`[MASK]`; does the generator's best guess equal it? Swaps: in every sentence one
+word gives way to a word of another sentence; does the discriminator find it
+more suspicious than all other words? Beside each stands what a model reaches
+that reads nothing.
+
+    sentences = word_tests.read_sentences("TEXT", 600, seed=1)
+    print("\\n".join(word_tests.run(electra, sentences, seed=1).describe()))
+"""
+
+import collections
+import dataclasses
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import electra as electra_lib
+from electra_tf.export import mask_filling
+from electra_tf.export import scoring
+from electra_tf.records import corpus as corpus_lib
+
+MIN_WORDS, MAX_WORDS = 8, 30
+"""Words of a sentence, as blanks separate them."""
+# Sentences that are read for each that is drawn: those of many documents.
+_POOL = 50
+# At one of `.!?`, or the quote or bracket after it, before a capital letter.
+_SENTENCE_END = re.compile(
+    r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)]))\s+(?=[\"'“‘(]?[A-Z])"
+)
+# Letters between blanks; punctuation around them does not belong to the word.
+_WORD = re.compile(r"(?<!\S)[\"'“‘(\[]*([^\W\d_]+)[.,;:!?\"'”’)\]]*(?!\S)")
+_TABLE = "{:<19} {:>10}  {:>5}  {:>9}  {}"
+_COLUMNS = ("test", "hits", "share", "std error", "without reading")
+_HEADER = "sentence\tword\treplacement"
+
+
+class Gap(NamedTuple):
+    """A filled gap.
+
+    Attributes:
+        text: the sentence with `[MASK]`.
+        word: piece that stood there.
+        guess: the generator's best one.
+        probability: of the guess, 0-1.
+    """
+
+    text: str
+    word: str
+    guess: str
+    probability: float
+
+
+class SwappedWord(NamedTuple):
+    """A sentence in which one word was exchanged.
+
+    Attributes:
+        word: that stood there.
+        swap: the new sentence, and where its new word is.
+    """
+
+    word: str
+    swap: scoring.Swap
+
+
+class RankedSwap(NamedTuple):
+    """An exchanged word among all words of its sentence.
+
+    Attributes:
+        text: the new sentence, its new word as `[old -> new]`.
+        place: of the new word by suspicion, from 1.
+        num_words: of the sentence, punctuation marks among them.
+    """
+
+    text: str
+    place: int
+    num_words: int
+
+
+@dataclasses.dataclass(frozen=True)
+class WordTests:
+    """What a model made of gaps and swaps.
+
+    Attributes:
+        gaps: empty for a model without a generator.
+        swaps: empty for a model without a discriminator of replaced tokens.
+    """
+
+    gaps: tuple[Gap, ...] = ()
+    swaps: tuple[RankedSwap, ...] = ()
+
+    def compute(self) -> dict[str, Any]:
+        """The numbers, as plain JSON; those of a part that is empty are absent.
+
+        Returns:
+            `gaps_filled`, the share of right guesses, beside that of the
+            commonest word (`gaps_constant`, `constant_word`);
+            `swaps_first`, the share of swaps that rank first, beside the mean
+            of 1 / number of words (`swaps_chance`); `swaps_auc`, the mean
+            share of the other words that are less suspicious.
+        """
+        found: dict[str, Any] = {}
+        if self.gaps:
+            words = collections.Counter(gap.word for gap in self.gaps)
+            ((commonest, count),) = words.most_common(1)
+            found |= {
+                "num_gaps": len(self.gaps),
+                "gaps_filled": _mean([g.guess == g.word for g in self.gaps]),
+                "gaps_constant": count / len(self.gaps),
+                "constant_word": commonest,
+            }
+        if self.swaps:
+            found |= {
+                "num_swaps": len(self.swaps),
+                "swaps_first": _mean([s.place == 1 for s in self.swaps]),
+                "swaps_chance": _mean([1 / s.num_words for s in self.swaps]),
+                "swaps_auc": _mean(
+                    [
+                        (s.num_words - s.place) / (s.num_words - 1)
+                        for s in self.swaps
+                    ]
+                ),
+            }
+        return found
+
+    def describe(self, num_examples: int = 4) -> list[str]:
+        """The numbers and some examples, for people.
+
+        Args:
+            num_examples: of either test.
+        """
+        found = self.compute()
+        rows = []
+        if self.gaps:
+            right = sum(gap.guess == gap.word for gap in self.gaps)
+            constant = f"always {found['constant_word']!r}"
+            rows.append(
+                _row("gaps filled", right, found["num_gaps"])
+                + (f"{found['gaps_constant']:.3f} ({constant})",)
+            )
+        if self.swaps:
+            first = sum(swap.place == 1 for swap in self.swaps)
+            chance = f"{found['swaps_chance']:.3f} (chance)"
+            rows.append(
+                _row("swaps ranked first", first, found["num_swaps"])
+                + (chance,)
+            )
+            auc = f"{found['swaps_auc']:.3f}"
+            rows.append(("swaps, mean AUC", "", auc, "", "0.500 (chance)"))
+        lines = [_TABLE.format(*_COLUMNS), *(_TABLE.format(*r) for r in rows)]
+        for gap in self.gaps[:num_examples]:
+            lines += ["", gap.text]
+            lines.append(
+                f"    {gap.guess} ({gap.probability:.2f}), was {gap.word}"
+            )
+        for ranked in self.swaps[:num_examples]:
+            place = f"number {ranked.place} of {ranked.num_words}"
+            lines += ["", ranked.text, f"    {place} by suspicion"]
+        return lines
+
+
+def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
+    """Different sentences of a corpus, drawn from its files in random order.
+
+    A sentence ends at `.`, `!` or `?` before a blank and a capital letter, and
+    at the end of a line.
+
+    Args:
+        corpus: any that the dataset builder reads: a file, a folder, ...
+        count: wanted at most.
+        seed: of the choice.
+
+    Raises:
+        CorpusError: if there is no such corpus.
+        ValueError: if none of its sentences has `MIN_WORDS` to `MAX_WORDS`
+            words.
+    """
+    generator = np.random.default_rng(seed)
+    opened = corpus_lib.open_corpus(corpus)
+    pool: dict[str, None] = {}
+    for number in generator.permutation(len(opened.sources)):
+        source = opened.sources[number]
+        for document in corpus_lib.open_source(source, opened.options):
+            for line in document.lines:
+                pool |= dict.fromkeys(filter(_is_usable, split_sentences(line)))
+            if len(pool) >= _POOL * count:
+                break
+        else:
+            continue
+        break
+    if not pool:
+        raise ValueError(
+            f"A corpus for tests of words must have sentences of {MIN_WORDS} "
+            f"to {MAX_WORDS} words. Received: {corpus}, which has none. Give "
+            "running text."
+        )
+    sentences = list(pool)
+    return [sentences[i] for i in generator.permutation(len(pool))[:count]]
+
+
+def split_sentences(line: str) -> list[str]:
+    """The sentences of a line, see `read_sentences`."""
+    return _SENTENCE_END.split(line.strip())
+
+
+def run(
+    electra: electra_lib.Electra, sentences: Sequence[str], seed: int
+) -> WordTests:
+    """Both tests, or the one that the model can answer.
+
+    Args:
+        electra: with a generator, a discriminator, or both.
+        sentences: one gap and one swap is drawn in each; those that the model
+            would cut are left out.
+        seed: of gaps and swaps.
+
+    Raises:
+        ValueError: if the model has neither.
+    """
+    if not (electra.can_fill_masks or electra.can_score):
+        raise ValueError(
+            "Tests of words need a generator or a discriminator of replaced "
+            f"tokens. Received: {electra!r}. Load a pre-trained model."
+        )
+    fitting = _leave_out_long(electra, sentences)
+    return WordTests(
+        fill_gaps(electra, fitting, seed) if electra.can_fill_masks else (),
+        rank_swaps(electra, draw_swaps(fitting, seed))
+        if electra.can_score
+        else (),
+    )
+
+
+def fill_gaps(
+    electra: electra_lib.Electra, sentences: Sequence[str], seed: int
+) -> tuple[Gap, ...]:
+    """One gap in each sentence, filled.
+
+    Args:
+        electra: with a generator.
+        sentences: that fit the model; one without a word that is a single
+            piece is left out.
+        seed: of the gaps. Models of different vocabularies get the same gaps
+            as far as the words are pieces of both.
+    """
+    generator = np.random.default_rng(seed)
+    words = [list(_WORD.finditer(sentence)) for sentence in sentences]
+    pieces = _single_pieces(electra, {m[1] for row in words for m in row})
+    texts, answers = [], []
+    for sentence, row in zip(sentences, words, strict=True):
+        order = generator.permutation(len(row))
+        known = [row[i] for i in order if row[i][1] in pieces]
+        if known:
+            start, end = known[0].span(1)
+            texts.append(sentence[:start] + mask_filling.MASK + sentence[end:])
+            answers.append(pieces[known[0][1]])
+    return tuple(
+        Gap(text, word, *best)
+        for text, word, ((best,),) in zip(
+            texts, answers, electra.fill_masks(texts, top_k=1), strict=True
+        )
+    )
+
+
+def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
+    """One word of each sentence exchanged for a word of another sentence.
+
+    Args:
+        sentences: those without a word of letters alone are left out.
+        seed: of the choice.
+    """
+    generator = np.random.default_rng(seed)
+    words = [list(_WORD.finditer(sentence)) for sentence in sentences]
+    swaps = []
+    for number, row in enumerate(words):
+        if not row:
+            continue
+        old = row[generator.integers(len(row))]
+        for donor in generator.permutation(len(words)):
+            others = [
+                match[1]
+                for match in words[donor]
+                if match[1].casefold() != old[1].casefold()
+            ]
+            if donor != number and others:
+                new = others[generator.integers(len(others))]
+                swap = scoring.exchange(sentences[number], *old.span(1), new)
+                swaps.append(SwappedWord(old[1], swap))
+                break
+    return swaps
+
+
+def read_swaps(path: pathlib.Path) -> list[SwappedWord]:
+    """Swaps made by hand.
+
+    Args:
+        path: of a table with tabs between its columns: sentence, word,
+            replacement; its first line names them.
+
+    Raises:
+        ValueError: if it is another table, or if a word does not occur in its
+            sentence.
+    """
+    lines = path.read_text("utf-8").splitlines()
+    rows = [line.split("\t") for line in lines[1:]]
+    if lines[:1] != [_HEADER] or any(len(row) != 3 for row in rows):
+        raise ValueError(
+            f"{path} must begin with the line {_HEADER!r} and have these three "
+            "columns in every line. Received: another table."
+        )
+    return [
+        SwappedWord(word, scoring.swap_word(sentence, f"{word}:{replacement}"))
+        for sentence, word, replacement in rows
+    ]
+
+
+def rank_swaps(
+    electra: electra_lib.Electra, swaps: Sequence[SwappedWord]
+) -> tuple[RankedSwap, ...]:
+    """How suspicious each exchanged word is among the words of its sentence.
+
+    Args:
+        electra: with a discriminator.
+        swaps: one whose new word the model does not see, or that stands alone,
+            is left out.
+    """
+    texts = [change.swap.data.decode("utf-8", "replace") for change in swaps]
+    ranked = []
+    for change, scored in zip(swaps, electra.score(texts), strict=True):
+        data, start, _, end = change.swap
+        found = scoring.find_suspect(scored, start, end)
+        if found is not None and len(scored.words) > 1:
+            new = data[start:end].decode()
+            shown = f"[{change.word} -> {new}]".encode()
+            text = (data[:start] + shown + data[end:]).decode()
+            ranked.append(RankedSwap(text, found[0], len(scored.words)))
+    return tuple(ranked)
+
+
+def _is_usable(sentence: str) -> bool:
+    num_words = len(sentence.split())
+    has_mask = mask_filling.MASK in sentence
+    return MIN_WORDS <= num_words <= MAX_WORDS and not has_mask
+
+
+def _leave_out_long(
+    electra: electra_lib.Electra, sentences: Sequence[str]
+) -> list[str]:
+    most = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
+    pieces = electra.tokenizer.tokenize(tf.constant(sentences, tf.string))
+    lengths = pieces.row_lengths().numpy()
+    return [
+        sentence
+        for sentence, length in zip(sentences, lengths, strict=True)
+        if length <= most
+    ]
+
+
+def _single_pieces(
+    electra: electra_lib.Electra, words: set[str]
+) -> dict[str, str]:
+    """Words that are one piece of the vocabulary, with that piece."""
+    listed = sorted(words)
+    rows = electra.tokenizer.tokenize(tf.constant(listed, tf.string)).to_list()
+    vocabulary = electra.vocabulary
+    return {
+        word: vocabulary.tokens[ids[0]]
+        for word, ids in zip(listed, rows, strict=True)
+        if len(ids) == 1 and ids[0] != vocabulary.unk_id
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+def _row(name: str, hits: int, count: int) -> tuple[str, str, str, str]:
+    share = hits / count
+    error = (share * (1 - share) / count) ** 0.5
+    return name, f"{hits} of {count}", f"{share:.3f}", f"{error:.3f}"

@@ -1,0 +1,228 @@
+"""Gaps, swaps, and what a model that knows nothing makes of them."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from electra_tf import electra as electra_lib
+from electra_tf.analysis import word_tests
+from electra_tf.formats import hugging_face
+from electra_tf.formats import own_run
+from electra_tf.formats import towers as format_towers
+from electra_tf.records import readers
+from tests import tiny_electra
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+SWAPS = ROOT / "data" / "python_docs" / "swapped_words.tsv"
+WORDS = [word for word in tiny_electra.WORDS.split() if word.isalpha()]
+
+
+def _sentences(count=300, seed=0):
+    """Sentences of eight known words, which mean nothing."""
+    generator = np.random.default_rng(seed)
+    return [" ".join(generator.choice(WORDS, 8)) + "." for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def electra():
+    return tiny_electra.build()
+
+
+def test_sentences_end_at_a_mark_before_a_capital_letter():
+    line = 'He left at 3.5 p. m. today. "Why?" She knew! (It was late.) Oh'
+    assert word_tests.split_sentences(line) == [
+        "He left at 3.5 p. m. today.",
+        '"Why?"',
+        "She knew!",
+        "(It was late.)",
+        "Oh",
+    ]
+
+
+def test_sentences_of_eight_to_thirty_words_are_read_once(tmp_path):
+    kept = "This line is a sentence of exactly eight words."
+    also = "And here is another one of the same length."
+    file = tmp_path / "text.txt"
+    long = " ".join(["Word"] * 31)
+    file.write_text(f"Too short. {kept} {also}\n\n{kept}\n{long}\n")
+    assert sorted(word_tests.read_sentences(str(tmp_path), 9, 1)) == [
+        also,
+        kept,
+    ]
+    assert len(word_tests.read_sentences(str(file), 1, 1)) == 1
+
+
+def test_a_corpus_without_sentences_is_an_error(tmp_path):
+    (tmp_path / "text.txt").write_text("Too short.\n")
+    with pytest.raises(ValueError, match="8 to 30 words. Received: .*text"):
+        word_tests.read_sentences(str(tmp_path / "text.txt"), 5, 1)
+    with pytest.raises(readers.CorpusError, match="No corpus"):
+        word_tests.read_sentences(str(tmp_path / "none"), 5, 1)
+
+
+def test_the_seed_decides_everything(electra, tmp_path):
+    (tmp_path / "text.txt").write_text("\n".join(_sentences()))
+
+    def run(seed):
+        sentences = word_tests.read_sentences(str(tmp_path), 50, seed)
+        return word_tests.run(electra, sentences, seed)
+
+    assert run(3) == run(3)
+    assert run(3).gaps != run(4).gaps and run(3).swaps != run(4).swaps
+
+
+def test_random_weights_are_no_better_than_the_baselines(electra):
+    found = word_tests.run(electra, _sentences(), seed=1).compute()
+    assert found["num_gaps"] == found["num_swaps"] == 300
+    assert found["gaps_filled"] < found["gaps_constant"] + 0.05
+    assert found["swaps_chance"] == pytest.approx(1 / 9)
+    # Four standard errors.
+    assert found["swaps_first"] == pytest.approx(1 / 9, abs=0.075)
+    assert found["swaps_auc"] == pytest.approx(0.5, abs=0.075)
+
+
+def test_the_best_constant_answer_is_the_commonest_word_of_the_gaps():
+    gaps = [
+        word_tests.Gap("", word, guess, 0.5)
+        for word, guess in [("the", "a"), ("a", "a"), ("the", "the")]
+    ]
+    found = word_tests.WordTests(gaps=tuple(gaps)).compute()
+    assert found == {
+        "num_gaps": 3,
+        "gaps_filled": pytest.approx(2 / 3),
+        "gaps_constant": pytest.approx(2 / 3),
+        "constant_word": "the",
+    }
+
+
+def test_places_become_shares_and_areas():
+    swaps = [word_tests.RankedSwap("", *row) for row in [(1, 5), (3, 5)]]
+    found = word_tests.WordTests(swaps=tuple(swaps)).compute()
+    assert found == {
+        "num_swaps": 2,
+        "swaps_first": 0.5,
+        "swaps_chance": pytest.approx(0.2),
+        "swaps_auc": pytest.approx(0.75),
+    }
+
+
+def test_gaps_are_single_pieces_and_masked_once(electra):
+    sentences = ["unable (cat) s-s, Mat.", "unable cats."]
+    gaps = [
+        word_tests.fill_gaps(electra, sentences, seed) for seed in range(20)
+    ]
+    # No word of the second sentence is a single piece.
+    assert {len(row) for row in gaps} == {1}
+    # Words are compared as the tokenizer has them.
+    assert {row[0].word for row in gaps} == {"cat", "mat"}
+    assert {row[0].text.count("[MASK]") for row in gaps} == {1}
+
+
+def test_a_swapped_in_word_is_of_another_sentence_and_differs():
+    sentences = ["The cat.", "the the dog", "12 34", "Good film"]
+    for seed in range(20):
+        swaps = word_tests.draw_swaps(sentences, seed)
+        assert len(swaps) == 3
+        for sentence, change in zip(
+            [sentences[i] for i in (0, 1, 3)], swaps, strict=True
+        ):
+            data, start, old_end, new_end = change.swap
+            new = data[start:new_end].decode()
+            assert sentence.encode()[start:old_end].decode() == change.word
+            assert new.lower() != change.word.lower()
+            assert any(new in other for other in sentences if other != sentence)
+
+
+def test_the_place_of_a_swap_is_that_among_all_scored_words(electra):
+    (change,) = word_tests.draw_swaps(["The cat sat.", "dog"], 1)[:1]
+    (ranked,) = word_tests.rank_swaps(electra, [change])
+    scored = electra.score([change.swap.data.decode()])[0]
+    order = scored.most_suspicious(4)
+    assert order[ranked.place - 1].start == change.swap.start
+    assert ranked.num_words == 4
+    assert f"[{change.word} -> dog]" in ranked.text
+
+
+def test_sentences_that_the_model_would_cut_are_left_out(electra):
+    most = electra.config.max_position_embeddings - 2
+    sentences = ["cat " * most, "cat " * (most + 1)]
+    assert len(word_tests.run(electra, sentences, 1).gaps) == 1
+
+
+def test_a_model_of_one_tower_takes_one_test(electra, tmp_path):
+    tiny_electra.write_run(tmp_path / "run")
+    parts = format_towers.split(own_run.read(tmp_path / "run"))
+    for name, model in parts.items():
+        (tmp_path / name).mkdir()
+        hugging_face.write(model, tmp_path / name)
+    sentences = _sentences(5)
+    generator = electra_lib.Electra.load(tmp_path / "generator")
+    result = word_tests.run(generator, sentences, 1)
+    assert len(result.gaps) == 5 and not result.swaps
+    discriminator = electra_lib.Electra.load(tmp_path / "discriminator")
+    result = word_tests.run(discriminator, sentences, 1)
+    assert len(result.swaps) == 5 and not result.gaps
+
+
+def test_a_model_without_heads_is_refused(tmp_path):
+    tiny_electra.write_run(tmp_path, "all_tokens_mlm")
+    encoder = electra_lib.Electra.load(tmp_path)
+    with pytest.raises(ValueError, match="need a generator or a discr"):
+        word_tests.run(encoder, _sentences(2), 1)
+
+
+def test_the_embedded_swaps_are_twenty_and_each_finds_its_word():
+    swaps = word_tests.read_swaps(SWAPS)
+    assert len(swaps) == 20
+    assert len({change.swap.data for change in swaps}) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "three columns"),
+        ("sentence\tword\nA cat.\tcat\n", "three columns"),
+        ("sentence\tword\treplacement\nA cat.\tcat\n", "three columns"),
+        ("sentence\tword\treplacement\nA cat.\tdog\tmat\n", "must occur"),
+    ],
+)
+def test_another_table_of_swaps_is_refused(tmp_path, text, message):
+    (tmp_path / "swaps.tsv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        word_tests.read_swaps(tmp_path / "swaps.tsv")
+
+
+def _run_script(*arguments):
+    return subprocess.run(
+        [sys.executable, ROOT / "scripts" / "evaluate_words.py", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+
+
+def test_the_script_prints_numbers_beside_baselines(tmp_path):
+    tiny_electra.write_run(tmp_path / "run")
+    (tmp_path / "text.txt").write_text("\n".join(_sentences(30)))
+    model = f"--model={tmp_path / 'run'}"
+    sentences = f"--sentences={tmp_path / 'text.txt'}"
+    shown = _run_script(
+        model, sentences, f"--swaps={SWAPS}", "--text=The [MASK] sat."
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("0.500 (chance)") == 2
+    assert "always" in shown.stdout and "by suspicion" in shown.stdout
+    assert "The [MASK] sat.\n    " in shown.stdout
+    shown = _run_script(model, sentences, "--json")
+    assert json.loads(shown.stdout)["sentences"]["num_gaps"] == 30
+
+
+def test_the_script_wants_something_to_do(tmp_path):
+    shown = _run_script(f"--model={tmp_path}")
+    assert shown.returncode == 1
+    assert shown.stderr == "error: Give --sentences, --swaps or --text.\n"
