@@ -173,10 +173,10 @@ class FinetuningModel(step_lib.TrainableModel):
         }
 
     def _total_loss(
-        self, sums: step_lib.Tensors, weights: step_lib.Tensors
+        self, sums: step_lib.Tensors, weights: step_lib.Tensors, step: tf.Tensor
     ) -> tf.Tensor:
         # Added up, not divided: see above.
-        del weights
+        del weights, step
         return sums["loss"]
 
     def _logs(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
