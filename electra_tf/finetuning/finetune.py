@@ -1,5 +1,8 @@
 """Fine-tuning from a config and two folders: trials, scores, predictions.
 
+Several tasks become one model that learns them together, but those of a
+benchmark (`benchmark`) a model each.
+
     output_dir/
         trial_01/, trial_02/, ...   see `trial`
         results.json, results.txt   all scores, with median, mean and spread
@@ -15,42 +18,80 @@ import dataclasses
 import gc
 import pathlib
 
+from electra_tf.finetuning import benchmark
 from electra_tf.finetuning import parallel
 from electra_tf.finetuning import predictions as predictions_lib
 from electra_tf.finetuning import results
 from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning import trial as trial_lib
+from electra_tf.finetuning import trial_dir
 from electra_tf.training import stopping
 
 
-def finetune(request: session_lib.Request) -> results.Summary | None:
+def finetune(
+    request: session_lib.Request,
+) -> results.Summary | benchmark.Report | None:
     """Does what is asked, and prints a table of the scores.
 
     Returns:
-        All scores; None if a signal asked to stop, or nothing was scored.
+        All scores; those of a benchmark if `task.names` names one. None if a
+        signal asked to stop, or nothing was scored.
 
     Raises:
         ValueError: for settings, data or folders that do not fit.
         FileNotFoundError: for a file that is not there.
         NonFiniteLossError: if a loss stops being a number.
     """
+    names = benchmark.task_names(request.settings.task.names)
+    if not names:
+        return _finetune_model(request)[1]
+    benchmark.require_ready(request, names)
+    lines: list[benchmark.Line] = []
+    report = None
+    for place, name in enumerate(names, 1):
+        own = benchmark.request_of(request, name)
+        print(f"{name}, task {place} of {len(names)}:", flush=True)
+        is_done, summary = _finetune_model(own)
+        if not is_done:
+            return None
+        if summary is not None:
+            lines.append(benchmark.line_of(name, own.settings, summary))
+            # After each, as the next one may take days.
+            report = benchmark.Report.of(lines)
+            benchmark.write(request.output_dir, report, request.settings)
+    if report is not None:
+        print(f"\n{benchmark.format_table(report)}", flush=True)
+    return report
+
+
+def _finetune_model(
+    request: session_lib.Request,
+) -> tuple[bool, results.Summary | None]:
+    """One model of all tasks named; False if a signal asked to stop."""
     if "train" in request.actions and request.num_parallel > 1:
-        done, is_chief = (
-            parallel.run_trials(request, parallel.list_gpus()),
-            True,
-        )
+        is_done = parallel.run_trials(request, parallel.list_gpus())
+        is_chief = True
     else:
         session = session_lib.Session(request)
-        done, is_chief = _run_in_turn(session, request), session.is_chief
-    if not done or not is_chief:
-        return None
+        is_done, is_chief = _run_in_turn(session, request), session.is_chief
+    if not is_done or not is_chief:
+        return is_done, None
     summary = None
     if {"train", "eval"} & set(request.actions):
         summary = results.summarize(request.output_dir)
-        results.write(request.output_dir, summary, request.settings)
-        print(results.format_table(summary), flush=True)
+        if request.settings.own.test_file:
+            summary = dataclasses.replace(summary, test=_score_test(request))
+        table = results.format_table(summary)
+        results.write(
+            request.output_dir,
+            dataclasses.asdict(summary),
+            table,
+            request.settings,
+        )
+        print(table, flush=True)
     if "predict" in request.actions:
         predict(request)
-    return summary
+    return True, summary
 
 
 def predict(request: session_lib.Request) -> list[pathlib.Path]:
@@ -59,18 +100,31 @@ def predict(request: session_lib.Request) -> list[pathlib.Path]:
     Returns:
         The files written.
     """
-    number = results.best_trial(request.output_dir)
+    return predictions_lib.write(
+        _load_best(request), request.output_dir / "predictions", request.splits
+    )
+
+
+def _score_test(
+    request: session_lib.Request,
+) -> dict[str, dict[str, trial_dir.Score]]:
+    """The best trial's scores on test files, as far as they have labels."""
+    trial = _load_best(request)
+    return trial.evaluate(trial.prepared.labelled_test_splits())
+
+
+def _load_best(request: session_lib.Request) -> trial_lib.Trial:
+    """The best trial, on one device: the chief alone works with it."""
     settings = request.settings
     if settings.training.strategy == "multi_worker":
-        # The chief alone predicts; the strategy would wait for the others.
+        # The strategy would wait for the others.
         training = dataclasses.replace(settings.training, strategy="one_device")
         settings = dataclasses.replace(settings, training=training)
-    trial = session_lib.Session(
-        dataclasses.replace(request, settings=settings, actions=("predict",))
-    ).load(number)
-    return predictions_lib.write(
-        trial, request.output_dir / "predictions", request.splits
+    alone = dataclasses.replace(
+        request, settings=settings, actions=("predict",), num_parallel=1
     )
+    number = results.best_trial(request.output_dir)
+    return session_lib.Session(alone).load(number)
 
 
 def _run_in_turn(
@@ -87,4 +141,4 @@ def _run_in_turn(
                 return False
             # A model that has been trained is a heap of cycles.
             gc.collect()
-    return True
+    return not stop.signal_name

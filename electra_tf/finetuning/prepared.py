@@ -82,6 +82,18 @@ class PreparedTasks:
             self._examples[name, split] = self.tasks[name].read(split)
         return self._examples[name, split]
 
+    def labelled_test_splits(self) -> dict[str, list[str]]:
+        """Task name to its test splits that can be scored, if it has any."""
+        found = {
+            name: [
+                split
+                for split in task.test_splits
+                if task.has_labels(self.examples(name, split))
+            ]
+            for name, task in self.tasks.items()
+        }
+        return {name: splits for name, splits in found.items() if splits}
+
     def rows(self, name: str, split: str) -> rows_lib.Rows:
         """Its rows; those of `train` are made to be learned from."""
         if (name, split) not in self._rows:

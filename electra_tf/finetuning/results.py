@@ -16,7 +16,8 @@ from electra_tf import finetuning_config
 from electra_tf.finetuning import trial_dir
 from electra_tf.records import atomic
 
-_MARK = "*"
+MARK = "*"
+"""Stands beside the scores of a trial that says the same of everything."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +42,13 @@ class Numbers:
 
     @classmethod
     def of(
-        cls, values: Sequence[float], degenerate: Sequence[int] = ()
+        cls,
+        values: Sequence[float],
+        degenerate: Sequence[int] = (),
+        lower_is_better: bool = False,
     ) -> "Numbers":
         """The summary of some values."""
+        least, most = min(values), max(values)
         spread = statistics.stdev(values) if len(values) > 1 else 0.0
         return cls(
             tuple(values),
@@ -51,8 +56,8 @@ class Numbers:
             statistics.median(values),
             statistics.fmean(values),
             spread,
-            max(values),
-            min(values),
+            best=least if lower_is_better else most,
+            worst=most if lower_is_better else least,
         )
 
 
@@ -64,10 +69,17 @@ class Summary:
         scores: task to split to metric to numbers; the deciding metric of a
             task stands first.
         trials: what came of each.
+        best_trial: the number of the one that its dev scores choose.
+        test: task to split to score of that trial alone, on labelled data
+            that nothing was chosen by; empty where there are none.
     """
 
     scores: Mapping[str, Mapping[str, Mapping[str, Numbers]]]
     trials: tuple[trial_dir.TrialResult, ...]
+    best_trial: int
+    test: Mapping[str, Mapping[str, trial_dir.Score]] = dataclasses.field(
+        default_factory=dict
+    )
 
 
 def read_trials(
@@ -98,7 +110,8 @@ def summarize(output_dir: pathlib.Path) -> Summary:
     Raises:
         FileNotFoundError: if there is none.
     """
-    trials = tuple(read_trials(output_dir).values())
+    found = read_trials(output_dir)
+    trials = tuple(found.values())
     scores: dict[str, Any] = {}
     for task, splits in trials[0].scores.items():
         scores[task] = {}
@@ -109,85 +122,146 @@ def summarize(output_dir: pathlib.Path) -> Summary:
                 score.metrics, key=lambda name: name != trials[0].metrics[task]
             )
             scores[task][split] = {
-                name: Numbers.of([s.metrics[name] for s in own], degenerate)
+                name: Numbers.of(
+                    [s.metrics[name] for s in own],
+                    degenerate,
+                    name in score.lower_is_better,
+                )
                 for name in names
             }
-    return Summary(scores, trials)
+    return Summary(scores, trials, _best_of(found))
 
 
 def best_trial(output_dir: pathlib.Path) -> int:
-    """The number of the trial with the highest deciding score.
+    """The number of the trial with the best deciding score.
 
-    Of several tasks the mean decides, of several splits the first; without
-    any dev data the first trial is taken.
+    Of several tasks the mean decides (less those of which less is better), of
+    several splits the first; without any dev data the first trial is taken.
+
+    Raises:
+        FileNotFoundError: if none has finished.
     """
+    return _best_of(read_trials(output_dir))
 
+
+def _best_of(trials: Mapping[int, trial_dir.TrialResult]) -> int:
     def deciding(trial: trial_dir.TrialResult) -> float:
         scores = [
-            next(iter(splits.values())).metrics[trial.metrics[task]]
+            next(iter(splits.values())).merit(trial.metrics[task])
             for task, splits in trial.scores.items()
             if splits
         ]
         return statistics.fmean(scores) if scores else 0.0
 
-    trials = read_trials(output_dir)
     return max(trials, key=lambda number: deciding(trials[number]))
 
 
 def write(
     output_dir: pathlib.Path,
-    summary: Summary,
+    content: Mapping[str, Any],
+    table: str,
     settings: finetuning_config.FinetuningConfig,
 ) -> None:
-    """Writes `results.json`, and `results.txt` with the table."""
-    content = {
-        "settings": dataclasses.asdict(settings),
-        **dataclasses.asdict(summary),
-    }
-    trial_dir.write_json(output_dir / "results.json", content)
+    """Writes `results.json`, and `results.txt` with the table.
+
+    Args:
+        output_dir: of a fine-tuning, or of a benchmark.
+        content: of the first file, beside the settings.
+        table: the second file.
+        settings: what was asked for.
+    """
+    trial_dir.write_json(
+        output_dir / "results.json",
+        {"settings": dataclasses.asdict(settings), **content},
+    )
     with atomic.replacing_file(output_dir / "results.txt") as partial:
-        partial.write_text(format_table(summary) + "\n", "utf-8")
+        partial.write_text(f"{table}\n", "utf-8")
 
 
 def format_table(summary: Summary) -> str:
-    """The scores as an aligned table, one line for each metric."""
+    """The scores as an aligned table, one line for each metric.
+
+    Those on test data stand below it, in a table of their own.
+    """
     heading = ("task", "split", "metric", "median", "mean", "sd", "best",
                "trials")  # fmt: skip
     lines: list[tuple[str, ...]] = [heading]
-    has_degenerate = False
     for task, splits in summary.scores.items():
         for split, metrics in splits.items():
             for name, numbers in metrics.items():
-                has_degenerate |= bool(numbers.degenerate)
-                lines.append((task, split, name, *_cells(numbers)))
-    widths = [max(len(line[i]) for line in lines) for i in range(7)]
-    aligns = ("<", "<", "<", ">", ">", ">", ">")
-    text = "\n".join(
+                values = format_values(numbers.values)
+                trials = " ".join(
+                    value + MARK * (place in numbers.degenerate)
+                    for place, value in enumerate(values)
+                )
+                lines.append((task, split, name, *cells(numbers), trials))
+    text = align(lines)
+    if summary.test:
+        text += f"\n\n{_format_test(summary)}"
+    return text + explain_marks(text)
+
+
+def _format_test(summary: Summary) -> str:
+    """Scores on test data, under a line that says whose they are."""
+    has_dev = any(summary.scores.values())
+    lines = [
+        (task, split, name, *format_values([value]), MARK * score.is_degenerate)
+        for task, splits in summary.test.items()
+        for split, score in splits.items()
+        for name, value in score.metrics.items()
+    ]
+    return (
+        f"On test data, trial {summary.best_trial}"
+        f"{', the best on dev' if has_dev else ''}:\n{align(lines)}"
+    )
+
+
+def cells(numbers: Numbers) -> list[str]:
+    """What a table shows of a metric: median, mean, spread and best."""
+    return format_values(
+        [numbers.median, numbers.mean, numbers.spread, numbers.best]
+    )
+
+
+def format_values(values: Sequence[float]) -> list[str]:
+    """Numbers with two decimals; with four if all are below 1, as errors are.
+
+    Example:
+        >>> format_values([67.5, 0.25]), format_values([0.0123])
+        (['67.50', '0.25'], ['0.0123'])
+    """
+    digits = 4 if 0 < max(map(abs, values)) < 1 else 2
+    return [f"{value:.{digits}f}" for value in values]
+
+
+def explain_marks(table: str) -> str:
+    """The line that goes below a table in which trials are marked, or none."""
+    if MARK not in table:
+        return ""
+    return (
+        f"\n{MARK} The model says the same of every example: it learned "
+        "nothing. Try another seed, a lower rate or a longer warm-up."
+    )
+
+
+def align(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of equally many cells as a table.
+
+    Args:
+        lines: of each the first three cells begin and those between end
+            below one another; the last one, of any length, begins there.
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
         "  ".join(
             [
+                *(f"{c:<{w}}" for c, w in zip(line[:3], widths, strict=False)),
                 *(
-                    f"{cell:{align}{width}}"
-                    for cell, align, width in zip(
-                        line, aligns, widths, strict=False
-                    )
+                    f"{c:>{w}}"
+                    for c, w in zip(line[3:-1], widths[3:], strict=False)
                 ),
-                line[7],
+                line[-1],
             ]
-        )
+        ).rstrip()
         for line in lines
     )
-    if has_degenerate:
-        text += (
-            f"\n{_MARK} The model says the same of every example: it learned "
-            "nothing. Try another seed, a lower rate or a longer warm-up."
-        )
-    return text
-
-
-def _cells(numbers: Numbers) -> tuple[str, ...]:
-    trials = " ".join(
-        f"{value:.2f}{_MARK if place in numbers.degenerate else ''}"
-        for place, value in enumerate(numbers.values)
-    )
-    summary = (numbers.median, numbers.mean, numbers.spread, numbers.best)
-    return (*(f"{value:.2f}" for value in summary), trials)

@@ -80,6 +80,9 @@ REGRESSION_METRICS: Mapping[str, Metric] = {
 }
 """Name to function of targets and predictions, `[N]` floats."""
 
+LOWER_IS_BETTER = ("mse",)
+"""The metrics that are errors: of all others, more is better."""
+
 
 def compute_scores(
     known: Mapping[str, Metric],

@@ -16,6 +16,7 @@ import pathlib
 import statistics
 import time
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -97,19 +98,32 @@ class Trial:
             self.predictor.predict(name, rows),
         )
 
-    def evaluate(self) -> dict[str, dict[str, trial_dir_lib.Score]]:
-        """Scores of every task on its labelled splits, dev first."""
-        found: dict[str, dict[str, trial_dir_lib.Score]] = {}
-        for name, task in self.prepared.tasks.items():
-            found[name] = {}
-            for split in task.dev_splits:
-                examples = self.prepared.examples(name, split)
-                predictions = self.predict(name, split)
-                found[name][split] = trial_dir_lib.Score(
-                    task.score(examples, predictions),
-                    bool(task.is_degenerate(examples, predictions)),
-                )
-        return found
+    def evaluate(
+        self, splits: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, dict[str, trial_dir_lib.Score]]:
+        """Scores, by task and split.
+
+        Args:
+            splits: task name to splits with labels; None for the dev splits of
+                all tasks, the deciding one first.
+        """
+        if splits is None:
+            tasks = self.prepared.tasks
+            splits = {name: task.dev_splits for name, task in tasks.items()}
+        return {
+            name: {split: self._score(name, split) for split in chosen}
+            for name, chosen in splits.items()
+        }
+
+    def _score(self, name: str, split: str) -> trial_dir_lib.Score:
+        task = self.prepared.tasks[name]
+        examples = self.prepared.examples(name, split)
+        predictions = self.predict(name, split)
+        return trial_dir_lib.Score(
+            task.score(examples, predictions),
+            bool(task.is_degenerate(examples, predictions)),
+            task.lower_is_better,
+        )
 
 
 def build_model(
@@ -146,7 +160,7 @@ class _Training:
         self.trial = trial
         self.settings = trial.settings.training
         prepared = trial.prepared
-        _look_at_dev(prepared, self.settings.eval_steps > 0)
+        _look_ahead(prepared, self.settings.eval_steps > 0)
         self.table = batches.RowTable(
             prepared.training_rows,
             {name: head.columns for name, head in trial.model.heads.items()},
@@ -264,7 +278,7 @@ class _Training:
             for key, number in score.metrics.items()
         }
         decisive = statistics.fmean(
-            found[name][task.dev_splits[0]].metrics[task.metric]
+            found[name][task.dev_splits[0]].merit(task.metric)
             for name, task in self.trial.prepared.tasks.items()
         )
         is_best = self.best_score is None or decisive > self.best_score
@@ -326,15 +340,15 @@ class _Training:
         )
 
 
-def _look_at_dev(prepared: prepared_lib.PreparedTasks, is_needed: bool) -> None:
+def _look_ahead(prepared: prepared_lib.PreparedTasks, needs_dev: bool) -> None:
     """Reads what will be scored, so that a mistake shows before training."""
     for name, task in prepared.tasks.items():
         config_sections.require(
-            bool(task.dev_splits) or not is_needed,
+            bool(task.dev_splits) or not needs_dev,
             f"`training.eval_steps` needs dev data of {name}. Received: none. "
             "Name its file, or set --config.training.eval_steps=0.",
         )
-        for split in task.dev_splits:
+        for split in (*task.dev_splits, *task.test_splits):
             prepared.examples(name, split)
 
 

@@ -76,10 +76,20 @@ class Score:
     Attributes:
         metrics: name to number, shares in percent.
         is_degenerate: whether the model says the same of everything.
+        lower_is_better: the metrics of which less is better.
     """
 
     metrics: Mapping[str, float]
     is_degenerate: bool
+    lower_is_better: tuple[str, ...] = ()
+
+    def merit(self, metric: str) -> float:
+        """How well it went by a metric: of two scores the larger is better.
+
+        It is the metric itself, or minus it where less is better.
+        """
+        value = self.metrics[metric]
+        return -value if metric in self.lower_is_better else value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,7 +239,14 @@ def read_result(folder: pathlib.Path) -> TrialResult | None:
 
 def _scores_of(content: Mapping[str, Any]) -> dict[str, dict[str, Score]]:
     return {
-        task: {split: Score(**score) for split, score in splits.items()}
+        task: {
+            split: Score(
+                # Results of earlier versions do not tell.
+                **score
+                | {"lower_is_better": tuple(score.get("lower_is_better", ()))}
+            )
+            for split, score in splits.items()
+        }
         for task, splits in content["scores"].items()
     }
 

@@ -1,6 +1,7 @@
 """The whole of a fine-tuning: trials, a table, predictions."""
 
 import csv
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -86,10 +87,29 @@ def test_a_finished_fine_tuning_is_only_read(done):
     assert (request.folder(1) / "results.json").stat().st_mtime_ns == before
 
 
+def test_a_labelled_test_file_is_scored_by_the_best_trial(done, data):
+    request, summary = done
+    assert not summary.test
+    # The dev file once more, so that the scores are known.
+    own = dataclasses.replace(
+        request.settings.own, test_file=str(data / "dev.csv")
+    )
+    labelled = dataclasses.replace(
+        request,
+        settings=dataclasses.replace(request.settings, own=own),
+        actions=("train", "eval"),
+        num_parallel=2,
+    )
+    again = finetune.finetune(labelled)
+    assert again.scores == summary.scores
+    best = summary.trials[summary.best_trial - 1].scores["own"]["dev"]
+    assert again.test == {"own": {"test": best}}
+    table = (request.output_dir / "results.txt").read_text()
+    assert f"On test data, trial {summary.best_trial}, the best on" in table
+
+
 def test_a_split_that_was_asked_for_must_have_a_file(done):
     request, _ = done
-    import dataclasses
-
     own = dataclasses.replace(request.settings.own, test_file="/nowhere.csv")
     settings = dataclasses.replace(request.settings, own=own)
     moved = dataclasses.replace(

@@ -1,5 +1,6 @@
 """Scores of several trials become one table, and say what went wrong."""
 
+import dataclasses
 import json
 
 import pytest
@@ -67,18 +68,61 @@ def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
 def test_files_hold_the_settings_and_every_trial(folder):
     settings = finetuning_config.FinetuningConfig()
     summary = results.summarize(folder)
-    results.write(folder, summary, settings)
+    table = results.format_table(summary)
+    results.write(folder, dataclasses.asdict(summary), table, settings)
     content = json.loads((folder / "results.json").read_text())
     assert content["settings"]["training"]["train_batch_size"] == 32
     assert [trial["seed"] for trial in content["trials"]] == [1, 2, 3, 4]
     best = content["scores"]["mood"]["dev"]["accuracy"]["best"]
-    assert best == 90.0
-    table = (folder / "results.txt").read_text()
-    assert table == results.format_table(summary) + "\n"
+    assert (best, content["best_trial"]) == (90.0, 3)
+    assert (folder / "results.txt").read_text() == table + "\n"
 
 
 def test_the_best_trial_is_that_of_the_deciding_metric(folder):
     assert results.best_trial(folder) == 3
+
+
+def _write_errors(folder, *errors):
+    for number, error in enumerate(errors, 1):
+        path = folder / f"trial_{number:02d}"
+        path.mkdir()
+        score = trial_dir.Score({"mse": error}, False, ("mse",))
+        trial_dir.write_result(
+            path,
+            trial_dir.TrialResult(
+                1, {"size": {"dev": score}}, {"size": "mse"}, 3, "", 1.0, "", {}
+            ),
+        )
+
+
+def test_of_errors_the_least_is_the_best(tmp_path):
+    _write_errors(tmp_path, 0.021, 0.0123, 0.034)
+    assert results.best_trial(tmp_path) == 2
+    summary = results.summarize(tmp_path)
+    numbers = summary.scores["size"]["dev"]["mse"]
+    assert (numbers.best, numbers.worst) == (0.0123, 0.034)
+    assert results.format_table(summary).split("\n")[1].split()[3:] == [
+        "0.0210", "0.0224", "0.0109", "0.0123", "0.0210", "0.0123", "0.0340",
+    ]  # fmt: skip
+
+
+def test_results_that_do_not_tell_the_direction_are_read(folder):
+    path = folder / "trial_02" / "results.json"
+    content = json.loads(path.read_text())
+    del content["scores"]["mood"]["dev"]["lower_is_better"]
+    path.write_text(json.dumps(content))
+    assert results.best_trial(folder) == 3
+
+
+def test_scores_on_test_data_stand_apart_and_say_whose_they_are(folder):
+    test = {"mood": {"test": trial_dir.Score({"accuracy": 70.0}, True)}}
+    summary = dataclasses.replace(results.summarize(folder), test=test)
+    lines = results.format_table(summary).split("\n")
+    assert lines[3:6] == [
+        "",
+        "On test data, trial 3, the best on dev:",
+        "mood  test  accuracy  70.00  *",
+    ]
 
 
 def test_without_any_score_the_first_trial_is_taken(tmp_path):

@@ -151,6 +151,15 @@ class QuestionAnsweringTask(task.Task):
             return squad_scores.compute_mrqa_scores(golds, predictions.texts)
         return squad_scores.compute_squad1_scores(golds, predictions.texts)
 
+    def has_labels(self, examples: Sequence[records.Example]) -> bool:
+        """Whether all questions tell their answers, and some have one.
+
+        A column of answers that is empty throughout tells nothing.
+        """
+        return all(e.golds is not None for e in examples) and any(
+            example.golds for example in examples
+        )
+
     def is_degenerate(
         self,
         examples: Sequence[records.Example],

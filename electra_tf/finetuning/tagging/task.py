@@ -249,6 +249,10 @@ class TaggingTask(Task):
             | scores.compute_seqeval_scores(tags, predictions)
         )
 
+    def has_labels(self, examples: Sequence[conll.Sentence]) -> bool:
+        """Whether all sentences have tags."""
+        return all(example.tags is not None for example in examples)
+
     def is_degenerate(
         self, examples: Sequence[conll.Sentence], predictions: Predictions
     ) -> bool:

@@ -53,8 +53,9 @@ def build_task(
     if known == own.NAME:
         return own.build_task(settings)
     raise ValueError(
-        f"`task.names` must list some of {', '.join(TASK_NAMES)}. Received: "
-        f"{name!r}.{tables.nearest(name, (*TASK_NAMES, *ALIASES))}"
+        f"`task.names` must list some of {', '.join(TASK_NAMES)}, or be glue "
+        f"alone. Received: {name!r}."
+        f"{tables.nearest(name, (*TASK_NAMES, *ALIASES))}"
     )
 
 

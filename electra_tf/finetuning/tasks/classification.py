@@ -127,7 +127,7 @@ class ClassificationTask(text_task.TextTask):
         ]
         names = [self.labels[index] for index in predictions.classes]
         paths += submissions.write_glue(folder, self.name, split, ids, names)
-        if examples and all(e.label is not None for e in examples):
+        if examples and self.has_labels(examples):
             counts = confusion.count(
                 self._classes(examples), predictions.classes, len(self.labels)
             )

@@ -62,6 +62,28 @@ class GlueFiles:
         self.splits = tuple(spec.splits)
         self.dev_splits = spec.dev_splits
 
+    def find(self, split: str) -> pathlib.Path:
+        """The file of a split.
+
+        Raises:
+            FileNotFoundError: if it is not there.
+            TaskDataError: if no folder is named, or there are several files.
+        """
+        task = f"{self.spec.title}, split {split}"
+        if not self.data_dir:
+            raise TaskDataError(
+                f"Expected the folder of the official files of {task}, or "
+                f"{tfds_source.DATA_DIR!r}. Received: nothing. Set "
+                "--config.task.data_dir."
+            )
+        file = self.spec.splits[split]
+        return files.find_file(
+            pathlib.Path(self.data_dir),
+            file.folders or self.spec.folders,
+            file.file_names,
+            task,
+        )
+
     def read(self, split: str) -> Sequence[Example]:
         """The examples of a split, in the order of the file.
 
@@ -72,20 +94,8 @@ class GlueFiles:
             FileNotFoundError: if the file is not there.
             TaskDataError: for the first line that is not as published.
         """
-        task = f"{self.spec.title}, split {split}"
-        if not self.data_dir:
-            raise TaskDataError(
-                f"Expected the folder of the official files of {task}, or "
-                f"{tfds_source.DATA_DIR!r}. Received: nothing. Set "
-                "--config.task.data_dir."
-            )
         file = self.spec.splits[split]
-        path = files.find_file(
-            pathlib.Path(self.data_dir),
-            file.folders or self.spec.folders,
-            file.file_names,
-            task,
-        )
+        path = self.find(split)
         content = read_file(self.spec, file.columns, path)
         if content.bad_lines:
             _warn_of_bad_lines(path, content.bad_lines)
@@ -104,6 +114,10 @@ class GlueTfds:
         self.spec = spec
         self.splits = tuple(spec.splits)
         self.dev_splits = spec.dev_splits
+
+    def find(self, split: str) -> None:
+        """Raises `TaskDataError` unless a split can be read."""
+        tfds_source.open_builder(*self.spec.splits[split].tfds)
 
     def read(self, split: str) -> Sequence[Example]:
         """The examples of a split, in the order of the official file.
@@ -129,6 +143,18 @@ class GlueTfds:
         return examples
 
 
+def build_source(spec: glue.GlueTask, data_dir: str) -> GlueFiles | GlueTfds:
+    """Where the examples of a task are.
+
+    Args:
+        spec: the task.
+        data_dir: a folder of official files, or `tfds`.
+    """
+    if data_dir == tfds_source.DATA_DIR:
+        return GlueTfds(spec)
+    return GlueFiles(spec, data_dir)
+
+
 def build_task(
     name: str, settings: finetuning_config.FinetuningConfig
 ) -> TextTask:
@@ -145,11 +171,7 @@ def build_task(
         if name != DIAGNOSTIC or not split.startswith("test")
     }
     spec = dataclasses.replace(spec, splits=kept)
-    source: GlueFiles | GlueTfds
-    if settings.task.data_dir == tfds_source.DATA_DIR:
-        source = GlueTfds(spec)
-    else:
-        source = GlueFiles(spec, settings.task.data_dir)
+    source = build_source(spec, settings.task.data_dir)
     is_unordered = spec.is_unordered and settings.task.double_unordered
     epochs = spec.num_train_epochs
     if spec.labels:

@@ -59,8 +59,7 @@ class OwnClassificationTask(classification.ClassificationTask):
 class OwnFiles:
     """Examples in CSV, TSV or JSON lines files.
 
-    The test file is predicted, not scored: it needs no labels, and those it
-    has are not read.
+    The test file needs no labels: its column of them may be empty, or absent.
 
     Args:
         settings: which files, and their columns.
@@ -91,13 +90,26 @@ class OwnFiles:
             columns.append(settings.text_pair_column)
         if settings.id_column:
             columns.append(settings.id_column)
+        label = [settings.label_column]
         if split != "test":
-            columns.append(settings.label_column)
-        records = tables.read_table(path, settings.file_format, columns)
-        return [
-            self._example(path, record, number, split != "test")
-            for number, record in enumerate(records)
-        ]
+            columns, label = columns + label, []
+        records = tables.read_table(path, settings.file_format, columns, label)
+        has_labels = any(
+            record.values.get(settings.label_column) not in (None, "")
+            for record in records
+        )
+        try:
+            return [
+                self._example(path, record, number, has_labels or not label)
+                for number, record in enumerate(records)
+            ]
+        except TaskDataError as error:
+            if not has_labels or not label:
+                raise
+            raise TaskDataError(
+                f"{error} (To predict a test file without scores, leave all of "
+                f"its column {settings.label_column!r} empty.)"
+            ) from error
 
     def _example(
         self,
@@ -124,7 +136,7 @@ class OwnFiles:
             )  # fmt: skip
         if not has_label:
             return Example(eid, text, pair)
-        value = record.values[settings.label_column]
+        value = record.values.get(settings.label_column)
         if settings.kind == "regression":
             return Example(eid, text, pair, self._target(path, record, value))
         return Example(eid, text, pair, self._label(path, record.line, value))
@@ -163,6 +175,8 @@ class OwnFiles:
 def build_task(settings: finetuning_config.FinetuningConfig) -> task_lib.Task:
     """The task that the section `own` describes.
 
+    Its test file is scored if it has labels.
+
     Args:
         settings: of the fine-tuning.
 
@@ -170,6 +184,12 @@ def build_task(settings: finetuning_config.FinetuningConfig) -> task_lib.Task:
         ValueError: for a metric that the kind has not.
         TaskDataError: if the training file has no labels.
     """
+    task = _build_kind(settings)
+    task.test_splits = tuple(split for split in task.splits if split == "test")
+    return task
+
+
+def _build_kind(settings: finetuning_config.FinetuningConfig) -> task_lib.Task:
     own = settings.own
     if own.kind == "tagging":
         from electra_tf.finetuning.tagging import task as tagging
@@ -180,7 +200,7 @@ def build_task(settings: finetuning_config.FinetuningConfig) -> task_lib.Task:
 
         return qa.build_own_task(settings)
     if own.kind == "regression":
-        names = _order_metrics(own, scores.REGRESSION_METRICS, ("mse",))
+        names = _order_metrics(own, scores.REGRESSION_METRICS)
         return regression.RegressionTask(
             NAME, OwnFiles(own), own.min_value, own.max_value, names
         )
@@ -256,19 +276,16 @@ def _class_metrics(
 
 
 def _order_metrics(
-    own: finetuning_config.OwnTaskConfig,
-    known: Mapping[str, Any],
-    never_decides: Sequence[str] = (),
+    own: finetuning_config.OwnTaskConfig, known: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """All metrics, the one that decides first."""
-    choices = [name for name in known if name not in never_decides]
-    if own.metric and own.metric not in choices:
+    if own.metric and own.metric not in known:
         raise ValueError(
-            f"`own.metric` must be one of {', '.join(choices)} for this "
+            f"`own.metric` must be one of {', '.join(known)} for this "
             f"{own.kind}. Received: {own.metric!r}."
-            f"{tables.nearest(own.metric, choices)}"
+            f"{tables.nearest(own.metric, list(known))}"
         )
-    first = own.metric or choices[0]
+    first = own.metric or next(iter(known))
     return (first, *(name for name in known if name != first))
 
 

@@ -35,6 +35,8 @@ class RegressionTask(text_task.TextTask):
         num_train_epochs: unless a config says otherwise.
     """
 
+    lower_is_better = scores.LOWER_IS_BETTER
+
     def __init__(
         self,
         name: str,

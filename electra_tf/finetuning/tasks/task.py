@@ -34,22 +34,27 @@ class Task(abc.ABC):
 
     Attributes:
         name: of the catalog; variable scope of the head.
-        metric: the key of `score` that decides; higher is better.
+        metric: the key of `score` that decides which trial is the best.
+        lower_is_better: keys of `score` of which less is better.
         max_seq_length: tokens of a row unless a config says otherwise.
         num_train_epochs: likewise.
         splits: those there are, for example `train`, `dev`, `test`. Training
             needs `train`, evaluation the `dev_splits`, prediction all others.
         dev_splits: those with labels to score on, the deciding one first.
+        test_splits: those on which the best trial is scored if they turn out
+            to have labels (`has_labels`).
         labels: names of what the head's outputs stand for, by their index;
             empty where they have none.
     """
 
     name: str
     metric: str
+    lower_is_better: tuple[str, ...] = ()
     max_seq_length: int = 128
     num_train_epochs: float = 3.0
     splits: tuple[str, ...] = ("train", "dev", "test")
     dev_splits: tuple[str, ...] = ("dev",)
+    test_splits: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
     def use_labels(self, labels: Sequence[str]) -> None:
@@ -68,6 +73,11 @@ class Task(abc.ABC):
             FileNotFoundError: if the file is not there.
             TaskDataError: for the first line that is not as expected.
         """
+
+    def has_labels(self, examples: Sequence[Any]) -> bool:
+        """Whether examples of a test split can be scored."""
+        del examples
+        return True
 
     @abc.abstractmethod
     def build_rows(

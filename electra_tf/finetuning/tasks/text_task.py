@@ -122,6 +122,10 @@ class TextTask(task_lib.Task):
     def _columns(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
         """What the head learns from; zeros where it is not told."""
 
+    def has_labels(self, examples: Sequence[Example]) -> bool:
+        """Whether all examples tell their label."""
+        return all(example.label is not None for example in examples)
+
     def require_labels(self, examples: Sequence[Example]) -> None:
         """Raises `ValueError` for examples whose labels are not told."""
         for example in examples:

@@ -28,6 +28,29 @@ def read(name: str, split: str) -> list[dict[str, Any]]:
         TaskDataError: if TensorFlow Datasets is missing, does not know the
             data set or split, or has not prepared it.
     """
+    builder = open_builder(name, split)
+    # One file after the other: the order must not depend on timing.
+    in_order = _import_tfds().ReadConfig(interleave_cycle_length=1)
+    dataset = builder.as_dataset(
+        split=split, shuffle_files=False, read_config=in_order
+    )
+    features = builder.info.features
+    return [
+        {key: _plain(value, features[key]) for key, value in example.items()}
+        for example in dataset.as_numpy_iterator()
+    ]
+
+
+def open_builder(name: str, split: str) -> Any:
+    """The builder of a data set that can be read.
+
+    Args:
+        name: of the data set, as for `read`.
+        split: one that it must have.
+
+    Raises:
+        TaskDataError: as `read`.
+    """
     tfds = _import_tfds()
     try:
         builder = tfds.builder(name)
@@ -48,16 +71,7 @@ def read(name: str, split: str) -> list[dict[str, Any]]:
             f"Expected one of {name}'s splits "
             f"{', '.join(builder.info.splits)}. Received: {split!r}."
         )
-    # One file after the other: the order must not depend on timing.
-    in_order = tfds.ReadConfig(interleave_cycle_length=1)
-    dataset = builder.as_dataset(
-        split=split, shuffle_files=False, read_config=in_order
-    )
-    features = builder.info.features
-    return [
-        {key: _plain(value, features[key]) for key, value in example.items()}
-        for example in dataset.as_numpy_iterator()
-    ]
+    return builder
 
 
 def _plain(value: Any, feature: Any) -> Any:

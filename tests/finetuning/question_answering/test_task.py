@@ -146,6 +146,23 @@ def test_questions_without_gold_answers_are_not_scored(tmp_path):
         qa.score(examples, _predictions({"a": "cat"}))
 
 
+@pytest.mark.parametrize(
+    ("golds", "expected"),
+    [
+        ((("a",), ()), True),
+        (((), ()), False),
+        ((("a",), None), False),
+    ],
+)
+def test_labels_are_answers_of_which_some_are_texts(golds, expected):
+    qa = task.build_task("squad2", _settings("."))
+    examples = [
+        records.Example(str(place), "Who?", CONTEXT, gold)
+        for place, gold in enumerate(golds)
+    ]
+    assert qa.has_labels(examples) is expected
+
+
 def test_files_hold_answers_by_id(tmp_path):
     qa = task.build_task("squad2", _settings(tmp_path, qa_na_threshold=0.5))
     predictions = _predictions({"a": "cat", "b": "mat"}, [0.5, 0.6])

@@ -183,6 +183,7 @@ def test_predictions_are_written_beside_right_tags(folder, tmp_path):
 def test_predict_only_needs_no_tags(tmp_path):
     (tmp_path / "test.conll").write_text("cats\nsat\n")
     task = _own(test_file=tmp_path / "test.conll", labels="B-X,I-X,O")
+    assert not task.has_labels(task.read("test"))
     assert task.splits == ("test",)
     assert task.dev_splits == ()
     examples = task.read("test")

@@ -64,6 +64,31 @@ def test_a_file_to_predict_needs_no_labels(tmp_path):
         task.read("train")
 
 
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("text,label\nx,good\ny,bad\n", ["good", "bad"]),
+        ("text,label\nx,\ny,\n", [None, None]),
+        ("text\nx\ny\n", [None, None]),
+    ],
+    ids=["labelled", "empty", "absent"],
+)
+def test_a_test_file_has_all_labels_or_none(tmp_path, text, labels):
+    task = _build(tmp_path, test_file=_write(tmp_path, "test.csv", text))
+    examples = task.read("test")
+    assert [example.label for example in examples] == labels
+    assert task.test_splits == ("test",)
+    assert task.has_labels(examples) == (labels == ["good", "bad"])
+
+
+@pytest.mark.parametrize("label", ["", "?"])
+def test_a_test_file_with_some_labels_is_refused(tmp_path, label):
+    text = f"text,label\nx,good\ny,{label}\n"
+    task = _build(tmp_path, test_file=_write(tmp_path, "test.csv", text))
+    with pytest.raises(TaskDataError, match="line 3: .*'label' empty"):
+        task.read("test")
+
+
 def test_metrics_depend_on_the_labels_and_one_decides(tmp_path):
     assert _build(tmp_path).metrics == ("accuracy", "mcc", "f1", "macro_f1")
     three = CSV + "x,so so\n"
@@ -81,8 +106,10 @@ def test_numbers_are_learned_from_a_range(tmp_path):
     )  # fmt: skip
     assert [e.label for e in task.read("train")] == [2.0, -1.5]
     assert task.metrics == ("pearson", "spearman", "mse")
-    with pytest.raises(ValueError, match="spearman, pearson for.*'mse'"):
-        _build(tmp_path, kind="regression", metric="mse")
+    task = _build(tmp_path, kind="regression", metric="mse")
+    assert task.metric == "mse" and task.metric in task.lower_is_better
+    with pytest.raises(ValueError, match="spearman, pearson, mse for.*'mes'"):
+        _build(tmp_path, kind="regression", metric="mes")
 
 
 @pytest.mark.parametrize("value", ["3", "x", "", "nan", "inf"])

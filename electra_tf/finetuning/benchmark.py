@@ -1,0 +1,237 @@
+"""GLUE as a whole: every task is learned on its own, one table tells of all.
+
+output_dir/
+    TASK/                       a fine-tuning of its own, see `finetune`
+    results.json, results.txt   a line for each task, and their average
+"""
+
+import collections
+import dataclasses
+import pathlib
+import statistics
+from collections.abc import Sequence
+
+from electra_tf import config_sections
+from electra_tf import finetuning_config
+from electra_tf.finetuning import results
+from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning.tasks import catalog
+from electra_tf.finetuning.tasks import glue
+from electra_tf.finetuning.tasks import glue_source
+
+NAME = "glue"
+"""What `task.names` says for all tasks; `glue:cola,rte` are some of them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """What papers report of a task.
+
+    Attributes:
+        title: of the task, as it is published.
+        split: the dev split that decides; the matched one of MNLI.
+        metric: the one that decides.
+        majority: what it would be if all examples of the split were given one
+            answer, the commonest.
+        numbers: the metric over the trials.
+    """
+
+    title: str
+    split: str
+    metric: str
+    majority: float
+    numbers: results.Numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The scores of a benchmark.
+
+    Attributes:
+        lines: one for each task that is done, in the order of the run.
+        average: the mean of their medians.
+        missing: titles of the benchmark's other tasks.
+    """
+
+    lines: tuple[Line, ...]
+    average: float
+    missing: tuple[str, ...]
+
+    @classmethod
+    def of(cls, lines: Sequence[Line]) -> "Report":
+        """The report of some tasks."""
+        done = [line.title for line in lines]
+        titles = (glue.TASKS[name].title for name in glue.BENCHMARK)
+        return cls(
+            tuple(lines),
+            statistics.fmean(line.numbers.median for line in lines),
+            tuple(title for title in titles if title not in done),
+        )
+
+
+def task_names(names: str) -> tuple[str, ...]:
+    """The tasks that are learned one by one.
+
+    Args:
+        names: what `task.names` says.
+
+    Returns:
+        Names of the catalog, in order; none if no benchmark is meant, but
+        tasks that one model learns together.
+
+    Raises:
+        ConfigError: if a task is named that is not the benchmark's, or one
+            twice.
+    """
+    name, colon, some = names.replace(" ", "").partition(":")
+    if name != NAME:
+        return ()
+    found: tuple[str, ...] = glue.BENCHMARK
+    if colon:
+        found = tuple(catalog.ALIASES.get(n, n) for n in some.split(","))
+    config_sections.require(
+        set(found) <= set(glue.BENCHMARK) and len(set(found)) == len(found),
+        f"`task.names={NAME}:TASK,TASK` must list different tasks out of "
+        f"{', '.join(glue.BENCHMARK)}. Received: {names!r}. Other tasks are "
+        "run by themselves (papers leave WNLI out, and AX is predicted by the "
+        "model of MNLI).",
+    )
+    return found
+
+
+def require_ready(request: session_lib.Request, names: Sequence[str]) -> None:
+    """Looks at what would stop the run after hours, before it begins.
+
+    Args:
+        request: for the whole benchmark.
+        names: the tasks.
+
+    Raises:
+        ConfigError: for what tasks cannot share.
+        FileNotFoundError: if files are missing; names the tasks.
+        TaskDataError: if there are no data at all, or it is unclear where.
+    """
+    config_sections.require(
+        not request.splits,
+        f"The tasks of {NAME} have splits of their own. Received: --splits="
+        f"{','.join(request.splits)}. Leave it out: all there are is "
+        "predicted.",
+    )
+    config_sections.require(
+        request.settings.training.strategy != "multi_worker",
+        f"{NAME} as a whole runs on one host. Received: strategy=multi_worker."
+        " Run its tasks one by one, or choose another "
+        "--config.training.strategy.",
+    )
+    data_dir = request.settings.task.data_dir
+    missing = {}
+    for name in names:
+        found = _find_missing(name, data_dir, request.actions)
+        if found:
+            missing[name] = f"{glue.TASKS[name].title} ({', '.join(found)})"
+    present = ",".join(name for name in names if name not in missing)
+    if missing:
+        remedy = "Add them, or name the folder with --config.task.data_dir."
+        if present:
+            remedy = (
+                "Add them, or run the tasks that are there: "
+                f"--config.task.names={NAME}:{present}"
+            )
+        raise FileNotFoundError(
+            f"Expected the official files of each task in {data_dir}. "
+            f"Received: none of {', '.join(missing.values())}. {remedy}"
+        )
+
+
+def _find_missing(
+    name: str, data_dir: str, actions: Sequence[str]
+) -> list[str]:
+    """The splits without a file, of those that will be read."""
+    spec = glue.TASKS[name]
+    splits = ["train"] if "train" in actions else []
+    if splits or "eval" in actions:
+        splits += spec.dev_splits
+    source = glue_source.build_source(spec, data_dir)
+    missing = []
+    for split in splits:
+        try:
+            source.find(split)
+        except FileNotFoundError:
+            missing.append(split)
+    return missing
+
+
+def request_of(request: session_lib.Request, name: str) -> session_lib.Request:
+    """What is asked for of one task.
+
+    Args:
+        request: for the whole benchmark.
+        name: of the task.
+    """
+    task = dataclasses.replace(request.settings.task, names=name)
+    return dataclasses.replace(
+        request,
+        settings=dataclasses.replace(request.settings, task=task),
+        output_dir=request.output_dir / name,
+    )
+
+
+def line_of(
+    name: str,
+    settings: finetuning_config.FinetuningConfig,
+    summary: results.Summary,
+) -> Line:
+    """What papers report of a task; its dev split is read.
+
+    Args:
+        name: of the task.
+        settings: of its fine-tuning.
+        summary: of its trials.
+    """
+    spec = glue.TASKS[name]
+    split, metrics = next(iter(summary.scores[name].items()))
+    metric, numbers = next(iter(metrics.items()))
+    majority = 0.0  # The correlations of anything with a constant.
+    if metric == "accuracy":
+        source = glue_source.build_source(spec, settings.task.data_dir)
+        counts = collections.Counter(e.label for e in source.read(split))
+        majority = 100 * max(counts.values()) / counts.total()
+    return Line(spec.title, split, metric, majority, numbers)
+
+
+def write(
+    output_dir: pathlib.Path,
+    report: Report,
+    settings: finetuning_config.FinetuningConfig,
+) -> None:
+    """Writes `results.json`, and `results.txt` with the table."""
+    table = format_table(report)
+    results.write(output_dir, dataclasses.asdict(report), table, settings)
+
+
+def format_table(report: Report) -> str:
+    """The table of papers, with the spread and what guessing would reach."""
+    heading = ("task", "split", "metric", "majority", "median", "mean", "sd",
+               "best", "trials")  # fmt: skip
+    table: list[tuple[str, ...]] = [heading]
+    for line in report.lines:
+        numbers = line.numbers
+        stuck = len(numbers.degenerate)
+        trials = f"{len(numbers.values)}"
+        if stuck:
+            trials += f", {stuck} {results.MARK}"
+        table.append(
+            (line.title, line.split, line.metric,
+             *results.format_values([line.majority]), *results.cells(numbers),
+             trials)
+        )  # fmt: skip
+    [average] = results.format_values([report.average])
+    table.append(("average", "", "", "", average, "", "", "", ""))
+    text = results.align(table)
+    text += "\nThe average is that of the medians"
+    if report.missing:
+        text += (
+            f" without {', '.join(report.missing)}: not the one that papers "
+            "report"
+        )
+    return f"{text}.{results.explain_marks(text)}"

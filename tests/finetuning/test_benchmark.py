@@ -1,0 +1,184 @@
+"""All tasks of a benchmark by one command: a model each, one table."""
+
+import dataclasses
+import json
+
+import pytest
+
+from electra_tf import config_sections
+from electra_tf import finetuning_config
+from electra_tf.finetuning import benchmark
+from electra_tf.finetuning import finetune
+from electra_tf.finetuning import results
+from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning import trial_dir
+
+
+def _request(names, data_dir, output_dir, pretrained_dir="model", **options):
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names=names, data_dir=str(data_dir)),
+        training=finetuning_config.FinetuningTrainingConfig(
+            num_train_epochs=0.5, deterministic=False
+        ),
+    )
+    return session_lib.Request(settings, output_dir, pretrained_dir, **options)
+
+
+def test_glue_is_eight_tasks_and_some_can_be_named():
+    assert benchmark.task_names("glue") == (
+        "cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte",
+    )  # fmt: skip
+    assert benchmark.task_names("glue:rte, sst") == ("rte", "sst2")
+    assert benchmark.task_names("cola,sst2") == ()
+
+
+@pytest.mark.parametrize("some", ["wnli", "rte,rte", "sst,sst2", "", "squad2"])
+def test_what_is_no_task_of_glue_is_refused(some):
+    with pytest.raises(config_sections.ConfigError, match="different tasks"):
+        benchmark.task_names(f"glue:{some}")
+
+
+def test_missing_files_are_named_at_once_with_the_tasks_that_are_there(
+    tasks_dir, tmp_path
+):
+    request = _request("glue", tasks_dir, tmp_path / "out")
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"MRPC \(train, dev\), .*MNLI \(train, dev_matched, dev_mis.*"
+        "names=glue:cola,sst2$",
+    ):
+        finetune.finetune(request)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "training", "message"),
+    [
+        ({"splits": ("test",), "actions": ("predict",)}, {}, "--splits=test"),
+        ({}, {"strategy": "multi_worker"}, "one host"),
+    ],
+)
+def test_what_tasks_cannot_share_is_refused(
+    tasks_dir, tmp_path, options, training, message
+):
+    request = _request("glue:cola", tasks_dir, tmp_path, **options)
+    training = dataclasses.replace(request.settings.training, **training)
+    settings = dataclasses.replace(request.settings, training=training)
+    request = dataclasses.replace(request, settings=settings)
+    with pytest.raises(config_sections.ConfigError, match=message):
+        finetune.finetune(request)
+
+
+def _line(title, majority, *values, degenerate=()):
+    numbers = results.Numbers.of(values, degenerate)
+    return benchmark.Line(title, "dev", "accuracy", majority, numbers)
+
+
+def test_the_table_has_medians_spread_guesses_and_the_average_of_medians():
+    report = benchmark.Report.of(
+        [
+            _line("CoLA", 0.0, 50.0, 60.0, 70.0),
+            _line("RTE", 52.71, 80.0, 52.71, degenerate=[1]),
+        ]
+    )
+    # The mean of 60 and 66.355.
+    assert report.average == pytest.approx(63.1775)
+    lines = benchmark.format_table(report).split("\n")
+    assert [line.split() for line in lines[:4]] == [
+        ["task", "split", "metric", "majority", "median", "mean", "sd",
+         "best", "trials"],
+        ["CoLA", "dev", "accuracy", "0.00", "60.00", "60.00", "10.00",
+         "70.00", "3"],
+        ["RTE", "dev", "accuracy", "52.71", "66.36", "66.36", "19.30",
+         "80.00", "2,", "1", "*"],
+        ["average", "63.18"],
+    ]  # fmt: skip
+    assert lines[1].index("60.00") == lines[3].index("63.18")
+    assert lines[4] == (
+        "The average is that of the medians without SST-2, MRPC, STS-B, QQP, "
+        "MNLI, QNLI: not the one that papers report."
+    )
+    assert lines[5].startswith("* The model says the same")
+
+
+def test_the_average_of_all_eight_needs_no_word():
+    titles = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE")
+    report = benchmark.Report.of([_line(title, 0.0, 80.0) for title in titles])
+    assert report.missing == ()
+    last = benchmark.format_table(report).split("\n")[-1]
+    assert last == "The average is that of the medians."
+
+
+class _StubSession:
+    """Trials that are done as soon as they begin."""
+
+    is_chief = True
+    stops_after = ""
+    begun: list[str] = []
+
+    def __init__(self, request):
+        self.request = request
+
+    def run(self, number, stop):
+        name = self.request.settings.task.names
+        folder = self.request.folder(number)
+        if trial_dir.read_result(folder) is not None:
+            return True
+        self.begun.append(f"{name} {number}")
+        metric = {"cola": "mcc", "sst2": "accuracy"}[name]
+        score = trial_dir.Score({metric: 40.0 + 10 * number}, False)
+        folder.mkdir(parents=True)
+        trial_dir.write_result(
+            folder,
+            trial_dir.TrialResult(
+                number, {name: {"dev": score}}, {name: metric}, 1, "", 1.0, "",
+                {},
+            ),
+        )  # fmt: skip
+        if self.begun[-1] == self.stops_after:
+            stop.signal_name = "SIGTERM"
+        return True
+
+
+@pytest.mark.parametrize("moment", ["cola 1", "cola 2", "sst2 1"])
+def test_the_same_command_goes_on_after_the_task_it_was_stopped_in(
+    monkeypatch, tasks_dir, tmp_path, moment
+):
+    monkeypatch.setattr(session_lib, "Session", _StubSession)
+    monkeypatch.setattr(_StubSession, "begun", [])
+    monkeypatch.setattr(_StubSession, "stops_after", moment)
+    request = _request("glue:cola,sst2", tasks_dir, tmp_path, num_trials=2)
+    # The stub goes on to the end of a task, the signal is heard after it.
+    assert finetune.finetune(request) is None
+    assert not (tmp_path / "sst2").exists() or moment == "sst2 1"
+    report = finetune.finetune(request)
+    assert _StubSession.begun == ["cola 1", "cola 2", "sst2 1", "sst2 2"]
+    assert [line.title for line in report.lines] == ["CoLA", "SST-2"]
+    assert report.average == 55.0
+
+
+def test_every_task_has_a_folder_a_head_and_predictions_of_its_own(
+    tasks_dir, pretrained_dir, tmp_path
+):
+    request = _request(
+        "glue:sst2,cola", tasks_dir, tmp_path / "out", pretrained_dir,
+        actions=("train", "eval", "predict"),
+    )  # fmt: skip
+    report = finetune.finetune(request)
+    output = tmp_path / "out"
+    assert (output / "cola/predictions/cola/dev_predictions.tsv").is_file()
+    trial = trial_dir.load(output / "sst2" / "trial_01")
+    assert trial.settings.task.names == "sst2" and set(trial.labels) == {"sst2"}
+    first, second = report.lines
+    assert (first.title, second.title) == ("SST-2", "CoLA")
+    own = results.summarize(output / "sst2").scores["sst2"]["dev"]["accuracy"]
+    assert first.numbers == own
+    lines = (tasks_dir / "glue_data/SST-2/dev.tsv").read_text().split("\n")
+    positive = sum(line.endswith("\t1") for line in lines)
+    assert first.majority == 100 * max(positive, 40 - positive) / 40
+    assert second.majority == 0.0
+    content = json.loads((output / "results.json").read_text())
+    assert content["average"] == report.average
+    assert content["settings"]["task"]["names"] == "glue:sst2,cola"
+    table = (output / "results.txt").read_text()
+    assert table == benchmark.format_table(report) + "\n"
