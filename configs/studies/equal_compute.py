@@ -29,8 +29,8 @@ def get_study() -> studies.Study:
         budget="flops",
         reference_arm="electra",
         seeds=(1, 2, 3),
-        tasks=("cola", "sst2", "chunking"),
-        finetune_steps=150,
-        max_examples=2_000,
+        tasks=("chunking", "sst2", "cola", "mrpc", "rte"),
+        finetune_steps=300,
+        max_examples=4_000,
         budget_fractions=(0.25, 0.5, 1.0),
     )

@@ -29,7 +29,7 @@ def get_study() -> studies.Study:
         budget="flops",
         reference_arm="mask_15",
         seeds=(1, 2, 3),
-        tasks=("cola", "sst2", "chunking"),
-        finetune_steps=150,
-        max_examples=2_000,
+        tasks=("chunking", "sst2", "cola", "mrpc", "rte"),
+        finetune_steps=300,
+        max_examples=4_000,
     )

@@ -25,7 +25,7 @@ def get_study() -> studies.Study:
     base = studies.replace_fields(
         base,
         encoder={"embedding_size": base.encoder.hidden_size},
-        generator={"generator_hidden_size": 1.0, "generator_layers": 1.0},
+        generator={"generator_hidden_size": 1.0},
     )
     return studies.Study(
         name="weight_tying",
@@ -39,7 +39,7 @@ def get_study() -> studies.Study:
         budget="steps",
         reference_arm="embeddings",
         seeds=(1, 2, 3),
-        tasks=("cola", "sst2", "chunking"),
-        finetune_steps=150,
-        max_examples=2_000,
+        tasks=("chunking", "sst2", "cola", "mrpc", "rte"),
+        finetune_steps=300,
+        max_examples=4_000,
     )

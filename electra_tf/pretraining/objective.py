@@ -71,7 +71,7 @@ class Objective(abc.ABC):
         """Loss name to its factor in the total."""
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """The coefficients at a step, scalar int64, as the update takes them."""
+        """The coefficients that the update at a step (scalar int64) takes."""
         del step
         return self.loss_coefficients
 
