@@ -21,6 +21,7 @@ AVERAGE = "average"
 # others, such as the share of replaced tokens, are not judged.
 _LARGER_IS_BETTER = ("accuracy", "auc", "precision", "recall", "f1")
 _SMALLER_IS_BETTER = ("_loss",)
+_NOT_JUDGED = ("unigram_accuracy", "kept_accuracy", "mlm_kept_accuracy")
 
 
 class RunRow(NamedTuple):
@@ -290,6 +291,7 @@ def is_larger_better(name: str) -> bool | None:
     """Whether a larger value of a measure is better; None: not judged.
 
     The total `loss` is not judged: its parts and weights differ by objective.
+    Nor is what the corpus gives away, or what [MASK] does not hide.
 
     Example:
         >>> is_larger_better("cola_probe"), is_larger_better("gen_loss")
@@ -297,6 +299,8 @@ def is_larger_better(name: str) -> bool | None:
         >>> is_larger_better("replaced_fraction") is None
         True
     """
+    if name in _NOT_JUDGED:
+        return None
     if name.endswith(_SMALLER_IS_BETTER):
         return False
     is_score = name == AVERAGE or name.endswith(("_probe", "_finetune"))

@@ -72,10 +72,12 @@ def load_vocabulary(folder: pathlib.Path) -> vocabulary_lib.Vocabulary:
 
 
 def load_token_counts(
-    folder: pathlib.Path, vocabulary: vocabulary_lib.Vocabulary
+    folder: pathlib.Path,
+    vocabulary: vocabulary_lib.Vocabulary,
+    split: str = TRAIN,
 ) -> np.ndarray:
-    """How often each entry occurs in the training split, `[V]` int64."""
-    return manifest.load_token_counts(folder / TRAIN, vocabulary.size)
+    """How often each entry occurs in a split, `[V]` int64."""
+    return manifest.load_token_counts(folder / split, vocabulary.size)
 
 
 def _identify(split_folder: pathlib.Path) -> str:

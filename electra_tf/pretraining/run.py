@@ -22,6 +22,7 @@ from electra_tf.formats import warm_start
 from electra_tf.inputs import damage
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
+from electra_tf.pretraining import baselines
 from electra_tf.pretraining import compute
 from electra_tf.pretraining import dataset as dataset_lib
 from electra_tf.pretraining import model as model_lib
@@ -92,10 +93,20 @@ class _Run:
             shuffle_block=settings.data.shuffle_block,
         )
         model_dir_lib.check(model_dir, settings, self.vocabulary)
+        token_counts = self._token_counts(dataset_lib.TRAIN)
         with strategy.scope():
             self.model = build_model_and_optimizer(
-                settings, self.vocabulary, self._token_counts()
+                settings, self.vocabulary, token_counts
             )
+        self.baselines: dict[str, float] = {}
+        if self.dataset.held_out and (
+            "masked_tokens" in self.model.statistic_sizes
+        ):
+            self.baselines = baselines.compute_baselines(
+                token_counts, self._token_counts(dataset_lib.VALIDATION)
+            )
+        predictor = self.model.generator or self.model.main
+        self.may_warn = bool(self.baselines and predictor.trainable_variables)
         self.loop = loop_lib.TrainingLoop(
             strategy,
             self.model,
@@ -143,8 +154,15 @@ class _Run:
             save=training.save_checkpoints_steps,
             stops=self.model.phase_starts,
         )
+
+        def evaluate(step: int) -> loop_lib.Evaluation:
+            found = self._evaluate(step)
+            if self.may_warn:
+                self._warn_once(step, found.metrics, report)
+            return found
+
         actions = loop_lib.Actions(
-            self._evaluate, self._save, self._timing, self._cost
+            evaluate, self._save, self._timing, self._cost
         )
         dataset = distribution.distribute_endless(
             self.strategy,
@@ -234,7 +252,19 @@ class _Run:
         is_best = self.best_loss is None or metrics["loss"] < self.best_loss
         if is_best:
             self.best_loss, self.best_step = metrics["loss"], step
-        return loop_lib.Evaluation(metrics, is_best)
+        return loop_lib.Evaluation(metrics | self.baselines, is_best)
+
+    def _warn_once(
+        self,
+        step: int,
+        metrics: Mapping[str, float],
+        report: reporting.RunReport,
+    ) -> None:
+        """Says if the masked LM has learned nothing; then never again."""
+        warning = baselines.explain_plateau(metrics, step * self._step_tokens)
+        if warning:
+            report.say(warning)
+            self.may_warn = False
 
     def _save(self, step: int) -> None:
         position = self.start_position.advance(
@@ -256,19 +286,20 @@ class _Run:
     def _phase_start(self) -> int:
         return self.model.phase_starts[self.loop.phase or 0]
 
-    def _token_counts(self) -> np.ndarray | None:
-        if not self.settings.generator.unigram_generator:
-            return None
-        return dataset_lib.load_token_counts(
-            pathlib.Path(self.settings.data.dataset_dir), self.vocabulary
-        )
+    def _token_counts(self, split: str) -> np.ndarray:
+        folder = pathlib.Path(self.settings.data.dataset_dir)
+        return dataset_lib.load_token_counts(folder, self.vocabulary, split)
+
+    @property
+    def _step_tokens(self) -> int:
+        """Tokens of a step, padding included."""
+        rows = self.settings.training.train_batch_size
+        return rows * self.settings.data.max_seq_length
 
     def _timing(self, seconds: float, steps: int) -> Mapping[str, float]:
-        rows = self.settings.training.train_batch_size
-        tokens = rows * self.settings.data.max_seq_length
         peak = self._peak * self.strategy.num_replicas_in_sync
         timing = {
-            "tokens_per_second": tokens * steps / seconds,
+            "tokens_per_second": self._step_tokens * steps / seconds,
             "seconds_per_step": seconds / steps,
         }
         if peak:
@@ -296,7 +327,9 @@ class _Run:
             f"variables; {self.dataset.train.num_examples:,} examples of "
             f"{self.settings.data.max_seq_length} tokens, "
             f"{training.train_batch_size} a step ({rows} per device), "
-            f"{epochs:.2f} epochs. The first step is being traced ..."
+            f"{epochs:.2f} epochs."
+            f"{baselines.describe(self.baselines)}\n"
+            "The first step is being traced ..."
         )
 
     def _finish(self, report: reporting.RunReport, seconds: float) -> None:

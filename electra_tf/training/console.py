@@ -12,6 +12,7 @@ all of them.
 import dataclasses
 import shutil
 import sys
+from collections.abc import Iterable
 from collections.abc import Mapping
 
 _LINES_PER_HEADING = 20
@@ -55,6 +56,7 @@ COLUMNS = (
     Column("sampled_accuracy", "sampled", 7, ".3f", 11),
     Column("disc_loss", "disc", 6, ".4f", 4),
     Column("disc_accuracy", "acc", 5, ".3f", 9),
+    Column("majority_share", "major", 5, ".3f", 9),
     Column("disc_precision", "prec", 5, ".3f", 13),
     Column("disc_recall", "rec", 5, ".3f", 14),
     Column("disc_auc", "auc", 5, ".3f", 6),
@@ -132,6 +134,11 @@ class Table:
         is_due = self._num_lines % _LINES_PER_HEADING == 0
         self._num_lines += 1
         return [self.heading(), line] if is_due else [line]
+
+
+def names_with_column(names: Iterable[str]) -> set[str]:
+    """Those of some metrics that the table has a column for."""
+    return {column.name for column in COLUMNS}.intersection(names)
 
 
 def _format(column: Column, number: float | None) -> str:

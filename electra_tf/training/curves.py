@@ -23,6 +23,13 @@ _PANELS = (
     ("reward", ("reward",)),
     ("learning rate", ("learning_rate",)),
 )
+# What the metric is without any learning; drawn as a line across.
+_BASELINES = {
+    "mlm_masked_loss": "unigram_entropy",
+    "mlm_accuracy": "unigram_accuracy",
+    "masked_loss": "unigram_entropy",
+    "masked_accuracy": "unigram_accuracy",
+}
 _PANELS_PER_ROW = 3
 _STYLES = {"train": "-", "validation": "o--"}
 
@@ -91,6 +98,11 @@ def _draw_panel(
                     alpha=1.0 if split == "validation" else 0.7,
                     markersize=4,
                     label=label,
+                )
+        for value in {line.get(_BASELINES.get(name)) for line in lines}:
+            if value is not None:
+                axis.axhline(
+                    value, linestyle="--", color="gray", label="unigram"
                 )
     axis.set_title(title)
     axis.grid(alpha=0.3)

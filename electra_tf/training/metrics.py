@@ -81,19 +81,22 @@ def summarize_detection(
         statistics: at least the vectors of `DETECTION_SIZES`, added up.
 
     Returns:
-        `disc_accuracy`, `disc_precision`, `disc_recall`, `disc_auc` and
-        `replaced_fraction`, each 0-1.
+        `disc_accuracy`, `majority_share`, `disc_precision`, `disc_recall`,
+        `disc_auc` and `replaced_fraction`, each 0-1. The second is the
+        accuracy of giving all tokens the commoner label.
     """
     total = statistics["detected_tokens"]
     correct_fake = statistics["correct_fake"]
+    replaced = ratio(statistics["true_fake"], total)
     return {
         "disc_accuracy": ratio(statistics["correct"], total),
+        "majority_share": max(replaced, 1.0 - replaced),
         "disc_precision": ratio(correct_fake, statistics["predicted_fake"]),
         "disc_recall": ratio(correct_fake, statistics["true_fake"]),
         "disc_auc": compute_auc(
             statistics["fake_histogram"], statistics["real_histogram"]
         ),
-        "replaced_fraction": ratio(statistics["true_fake"], total),
+        "replaced_fraction": replaced,
     }
 
 

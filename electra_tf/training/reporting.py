@@ -108,7 +108,7 @@ class RunReport:
     def _print(
         self, split: str, step: int, values: Mapping[str, float]
     ) -> None:
-        names = {*values, *self._late_names}
+        names = console.names_with_column({*values, *self._late_names})
         # A later phase of training may report more, under a new heading.
         if self._table is None or not names <= self._table.names:
             self._table = console.Table(

@@ -55,3 +55,18 @@ def test_a_panel_shows_both_splits_with_their_steps(tmp_path):
     assert list(held_out.get_xdata()) == [10, 20, 30]
     assert held_out.get_ydata()[0] == pytest.approx(0.3)
     pyplot.close("all")
+
+
+def test_a_line_across_is_what_the_corpus_gives_away():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    axis = pyplot.figure().subplots()
+    lines = [
+        {"step": s, "split": "validation", "masked_loss": 7.0 - s}
+        | {"unigram_entropy": 6.5}
+        for s in (1, 2)
+    ]
+    curves._draw_panel(axis, "at [MASK]", ("masked_loss",), lines)
+    _, baseline = axis.get_lines()
+    assert baseline.get_label() == "unigram"
+    assert list(baseline.get_ydata()) == [6.5, 6.5]
+    pyplot.close("all")

@@ -23,6 +23,7 @@ def test_detection_scores_are_a_worked_example():
     )
     assert scores == {
         "disc_accuracy": 0.5,
+        "majority_share": 0.5,
         "disc_precision": 0.5,
         "disc_recall": 0.5,
         "disc_auc": 0.75,

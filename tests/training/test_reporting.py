@@ -96,6 +96,13 @@ def test_the_console_shows_a_table_with_the_time_left(
     ]
 
 
+def test_what_has_no_column_needs_no_new_heading(tmp_path, capsys):
+    with reporting.RunReport(tmp_path, 0, 100) as report:
+        report.write("train", 10, METRICS, TIMING)
+        report.write("validation", 10, METRICS | {"unigram_accuracy": 0.1})
+    assert capsys.readouterr().out.count("step/total") == 1
+
+
 def test_tensorboard_has_every_number_at_its_step(tmp_path):
     _write_steps(tmp_path, [5, 10])
     for split, names in (
