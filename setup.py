@@ -1,8 +1,8 @@
 """Which folders a wheel holds; everything else stands in pyproject.toml.
 
-`scripts/` and `configs/` travel inside the package, so that the console
-commands and `--config=configs/...` work from any folder
-(`electra_tf/installed.py`).
+`scripts/`, `configs/` and `data/pretrained/` travel inside the package, so that
+the console commands, `--config=configs/...` and `electra_tf.load("tiny-en")`
+work from any folder (`electra_tf/installed.py`).
 """
 
 import pathlib
@@ -13,6 +13,7 @@ _CONFIGS = pathlib.Path("configs")
 _FOLDERS = {
     "electra_tf.commands": "scripts",
     "electra_tf.configs": "configs",
+    "electra_tf.pretrained": "data/pretrained",
 } | {
     f"electra_tf.configs.{path.name}": str(path)
     for path in sorted(_CONFIGS.iterdir())

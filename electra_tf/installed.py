@@ -1,23 +1,30 @@
-"""The scripts and configs, wherever this package is installed.
+"""Scripts, configs and shipped models, wherever this package is installed.
 
-In a checkout they are `scripts/` and `configs/` beside the package. A wheel
-carries them inside it, as `electra_tf/commands/` and `electra_tf/configs/`
-(`setup.py`). The console commands (`[project.scripts]` of pyproject.toml) name
-scripts as attributes of this module: `electra_tf.installed:score_text` runs
-`score_text.py` as `python scripts/score_text.py` would.
+In a checkout they are `scripts/`, `configs/` and `data/pretrained/` beside the
+package. A wheel carries them inside it, as `electra_tf/commands/`,
+`electra_tf/configs/` and `electra_tf/pretrained/` (`setup.py`). The console
+commands (`[project.scripts]` of pyproject.toml) name scripts as attributes of
+this module: `electra_tf.installed:score_text` runs `score_text.py` as
+`python scripts/score_text.py` would.
 """
 
 import functools
+import os
 import pathlib
 import runpy
 from collections.abc import Callable
 
 _PACKAGE = pathlib.Path(__file__).parent
-_IN_WHEEL = {"scripts": _PACKAGE / "commands", "configs": _PACKAGE / "configs"}
+_MODELS = "data/pretrained"
+_IN_WHEEL = {
+    "scripts": _PACKAGE / "commands",
+    "configs": _PACKAGE / "configs",
+    _MODELS: _PACKAGE / "pretrained",
+}
 
 
 def folder(name: str) -> pathlib.Path:
-    """Where `scripts` or `configs` are; the folder may be absent."""
+    """Where `scripts` and the like are; the folder may be absent."""
     in_wheel = _IN_WHEEL[name]
     return in_wheel if in_wheel.is_dir() else _PACKAGE.parent / name
 
@@ -54,3 +61,25 @@ def find_config(path: str) -> str:
         return path
     found = folder("configs") / name.removeprefix("configs/")
     return f"{found}{colon}{argument}" if found.is_file() else path
+
+
+def model_names() -> tuple[str, ...]:
+    """Names of the models that come with this package."""
+    found = folder(_MODELS).glob("*/config.json")
+    return tuple(sorted(path.parent.name for path in found))
+
+
+def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
+    """A model's path as given if it exists, else that of the shipped one.
+
+    Args:
+        path: of a model in any format, or one of `model_names`.
+
+    Returns:
+        `path` itself if there is neither, so that whoever opens it says so.
+    """
+    given = pathlib.Path(path)
+    if str(given) not in model_names():
+        return given
+    is_there = given.exists() or pathlib.Path(f"{given}.index").exists()
+    return given if is_there else folder(_MODELS) / given

@@ -20,7 +20,7 @@ _FORMATS = ("tf1", "electra_tf", "huggingface", "keras_hub")
 _INPUT = flags.DEFINE_string(
     "input",
     None,
-    "The model: a folder, or the prefix of a TF1 checkpoint.",
+    "The model: a folder, the prefix of a TF1 checkpoint, or tiny-en.",
     required=True,
 )
 _OUTPUT_DIR = flags.DEFINE_string(
@@ -54,6 +54,12 @@ _USE_AVERAGE = flags.DEFINE_bool(
     "use_average", False, "Of a run of ours: the moving average."
 )
 _TASK = flags.DEFINE_string("task", "", "Of a trial with several, which one.")
+_WEIGHTS = flags.DEFINE_enum(
+    "weights",
+    "float32",
+    ["float32", "bfloat16"],
+    "bfloat16 rounds them; --to=electra_tf then stores them in half the space.",
+)
 for _name in ("input", "output_dir"):
     # An empty path would be the current folder; --input=$UNSET is a slip.
     flags.register_validator(
@@ -69,6 +75,7 @@ def main() -> None:
         logging.set_verbosity(logging.WARNING)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import conversion
+    from electra_tf.formats import portable
 
     options = conversion.ConversionOptions(
         _FROM.value,
@@ -82,12 +89,13 @@ def main() -> None:
         _CHECKPOINT.value,
         _USE_AVERAGE.value,
         _TASK.value,
+        _WEIGHTS.value == "bfloat16",
     )
     output_dir = pathlib.Path(_OUTPUT_DIR.value)
     written = conversion.convert(
         pathlib.Path(_INPUT.value), _TO.value, output_dir, options
     )
-    print("\n".join(conversion.describe(written)))
+    print("\n".join(portable.describe(written)))
     print(f"Written to {output_dir} as {_TO.value}; read back bit by bit.")
 
 

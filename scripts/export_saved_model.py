@@ -11,13 +11,12 @@ fine-tuned trial. README.md in the export documents its signatures, which
 depend on what it was trained for.
 """
 
-import pathlib
-
 from absl import flags
 from absl import logging
 
 from electra_tf import command_line
 from electra_tf import config
+from electra_tf import installed
 
 _MODEL_DIR = flags.DEFINE_string(
     "model_dir",
@@ -108,7 +107,7 @@ def main() -> None:
         _SERVER_DIR.value,
     )
     exported = finetuned_model.export(
-        pathlib.Path(_MODEL_DIR.value), export_dir, options, _TASK.value
+        installed.find_model(_MODEL_DIR.value), export_dir, options, _TASK.value
     )
     print(
         f"Exported {exported.checkpoint} to {exported.folder}. A fresh process "

@@ -13,6 +13,7 @@ import pytest
 
 from electra_tf import command_line
 from electra_tf import installed
+from tests import tiny_electra
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Runs in the tensorflow-addons environment, where this package is not.
@@ -109,13 +110,14 @@ def test_only_flags_that_name_configs_are_looked_up(tmp_path, monkeypatch):
 def test_the_wheel_brings_commands_that_work_in_any_folder(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
-    for name in ("electra_tf", "scripts", "configs"):
+    for name in ("electra_tf", "scripts", "configs", "data/pretrained"):
         shutil.copytree(
             ROOT / name, source / name,
             ignore=shutil.ignore_patterns("__pycache__"),
         )  # fmt: skip
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
+    tiny_electra.write_run(source / "data" / "pretrained" / "stand-in")
     _run(
         [sys.executable, "-m", "build", "--wheel", "--no-isolation"],
         source,
@@ -152,6 +154,8 @@ def test_the_wheel_brings_commands_that_work_in_any_folder(tmp_path):
         "print(len(server._read('page.html')))"
     )
     assert int(_run([programs / "python", "-c", page], elsewhere)) > 1000
+    load = "import electra_tf; print(electra_tf.load('stand-in'))"
+    assert "site-packages" in _run([programs / "python", "-c", load], elsewhere)
 
 
 def _install(wheel: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:

@@ -15,6 +15,7 @@ import numpy as np
 import safetensors
 import tensorflow as tf
 
+from electra_tf import installed
 from electra_tf.export import trained_trial
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning.tasks import glue
@@ -53,6 +54,8 @@ class ConversionOptions:
         checkpoint: of a run of ours: `latest`, `best` or a folder.
         use_average: of a run of ours, take the moving average.
         task: of a trial with several, the one to take.
+        is_rounded: whether weights become bfloat16 numbers, which a run of
+            ours stores as such.
     """
 
     source_format: str = ""
@@ -64,6 +67,7 @@ class ConversionOptions:
     checkpoint: str = "latest"
     use_average: bool = False
     task: str = ""
+    is_rounded: bool = False
 
 
 def convert(
@@ -135,8 +139,8 @@ def read(
     """A model of any format, pre-trained or fine-tuned.
 
     Args:
-        path: a folder, or the prefix of a TF1 checkpoint; also the folder of
-            a trial, or of a fine-tuning, which means its best trial.
+        path: as of `reading.read`; also the folder of a trial, or of a
+            fine-tuning, which means its best trial.
         options: what else is known.
 
     Raises:
@@ -144,6 +148,7 @@ def read(
         ValueError: if it is damaged, partial, or of no format.
     """
     options = options or ConversionOptions()
+    path = installed.find_model(path)
     trial = trained_trial.find_trial(path)
     if trial is not None:
         of_run = "a pre-training run of ours"
@@ -188,6 +193,8 @@ def _override(
         model = dataclasses.replace(model, vocabulary=vocabulary)
     if options.labels or options.has_pairs:
         model = _describe_task(model, options)
+    if options.is_rounded:
+        model = portable.round_weights(model)
     return _drop(model, options.drop) if options.drop else model
 
 
@@ -382,19 +389,3 @@ def _are_same_bits(first: np.ndarray, second: np.ndarray) -> bool:
         and first.dtype == second.dtype
         and first.tobytes() == second.tobytes()
     )
-
-
-def describe(model: portable.PortableModel) -> list[str]:
-    """What a model has, for people: a line for each part, then the notes.
-
-    Args:
-        model: of any kind.
-    """
-    lines = [model.origin]
-    for part in model.parts:
-        tensors = portable.take_part(model.tensors, part)
-        size = sum(value.size for value in tensors.values())
-        lines.append(f"  {part:<26} {len(tensors):>4} tensors {size:>12,}")
-    total = sum(value.size for value in model.tensors.values())
-    lines.append(f"  {'':<26} {len(model.tensors):>4} tensors {total:>12,}")
-    return lines + [f"  note: {note}" for note in model.notes]

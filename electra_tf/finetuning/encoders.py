@@ -11,6 +11,7 @@ from typing import NamedTuple
 import keras
 
 from electra_tf import config
+from electra_tf import installed
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -47,8 +48,9 @@ def load_encoder(
     """The main encoder of a model of any format; its files are only read.
 
     Args:
-        path: a run's folder, a Hugging Face model, a KerasHub preset, or the
-            prefix or folder of a TF1 checkpoint.
+        path: a run's folder, a Hugging Face model, a KerasHub preset, the
+            prefix or folder of a TF1 checkpoint, or the name of a model that
+            comes along.
         which: of a run: `latest`, `best` (lowest held-out loss), or the folder
             of a checkpoint.
         precision: of the products, one of `config.PRECISIONS`.
@@ -95,6 +97,7 @@ def read_model(
         ValueError: if `which` or `use_average` are given for another format;
             else as `load_encoder`.
     """
+    path = installed.find_model(path)
     format_name = reading.detect(path)
     if format_name == reading.OURS:
         return own_run.read(path, which, use_average)

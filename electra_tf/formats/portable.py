@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from electra_tf import config
@@ -93,6 +94,39 @@ class PortableModel:
     def with_notes(self, *notes: str) -> "PortableModel":
         """The same model, with more to tell."""
         return dataclasses.replace(self, notes=self.notes + notes)
+
+
+def round_weights(model: PortableModel) -> PortableModel:
+    """The model with weights that bfloat16 holds exactly, still float32.
+
+    They are rounded to nearest, ties to even: by 1/256 of their size at most.
+
+    Args:
+        model: of any kind.
+    """
+    tensors = {
+        path: value.astype(ml_dtypes.bfloat16).astype(np.float32)
+        for path, value in model.tensors.items()
+    }
+    return dataclasses.replace(model, tensors=tensors).with_notes(
+        "weights were rounded to bfloat16"
+    )
+
+
+def describe(model: PortableModel) -> list[str]:
+    """What a model has, for people: a line for each part, then the notes.
+
+    Args:
+        model: of any kind.
+    """
+    lines = [model.origin]
+    for part in model.parts:
+        tensors = take_part(model.tensors, part)
+        size = sum(value.size for value in tensors.values())
+        lines.append(f"  {part:<26} {len(tensors):>4} tensors {size:>12,}")
+    total = sum(value.size for value in model.tensors.values())
+    lines.append(f"  {'':<26} {len(model.tensors):>4} tensors {total:>12,}")
+    return lines + [f"  note: {note}" for note in model.notes]
 
 
 def rename_part(tensors: Tensors, old: str, new: str) -> dict[str, np.ndarray]:

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Callable
 from collections.abc import Mapping
 
+from electra_tf import installed
 from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import original_model
@@ -50,8 +51,10 @@ def detect(path: str | pathlib.Path) -> str:
         return TF1
     if not path.is_dir():
         raise FileNotFoundError(
-            "A model is a folder, or the prefix of a TF1 checkpoint. Received: "
-            f"{path}, where there is neither."
+            "A model is a folder, the prefix of a TF1 checkpoint, or one that "
+            f"comes along ({', '.join(installed.model_names()) or 'none'}). "
+            f"Received: {path}, which is nothing of these. Mind its spelling "
+            "and the folder that you are in."
         )
     if own_run.is_trial(path):
         raise portable.FormatError(
@@ -81,7 +84,8 @@ def read(
     """A model of any format.
 
     Args:
-        path: a folder, or the prefix of a TF1 checkpoint.
+        path: a folder, the prefix of a TF1 checkpoint, or the name of a model
+            that comes along.
         format_name: one of `FORMATS`; empty to find out.
 
     Raises:
@@ -89,9 +93,10 @@ def read(
         ValueError: for a format that there is not, or a model that is
             damaged, partial or of another kind (says what).
     """
-    format_name = format_name or detect(path)
+    found = installed.find_model(path)
+    format_name = format_name or detect(found)
     require_format(format_name)
-    return READERS[format_name](pathlib.Path(path))
+    return READERS[format_name](found)
 
 
 def require_format(format_name: str) -> None:

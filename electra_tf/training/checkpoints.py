@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import keras
+import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
@@ -201,13 +202,20 @@ def load_tensors(
 ) -> dict[str, np.ndarray]:
     """The checkpoint's tensors under `prefix/`, by the rest of their names.
 
+    Those that are stored as bfloat16 become float32.
+
     Raises:
         CheckpointError: if the files are missing, truncated or damaged.
     """
     # Also of one whose state nobody needs here: it was saved as a whole.
     load_state(checkpoint)
     tensors = _read(checkpoint, f"{prefix}/")
-    return {n.removeprefix(f"{prefix}/"): tensors[n] for n in tensors}
+    return {
+        name.removeprefix(f"{prefix}/"): value.astype(np.float32)
+        if value.dtype == ml_dtypes.bfloat16
+        else value
+        for name, value in tensors.items()
+    }
 
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:

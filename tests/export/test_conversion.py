@@ -59,7 +59,7 @@ def _refuses(source, message, kind=ValueError, **options):
 
 def test_what_was_written_is_described(source, tmp_path):
     written = _convert(source, tmp_path / "output")
-    lines = conversion.describe(written)
+    lines = portable.describe(written)
     assert lines[0] == f"TF1 checkpoint {source}/model.ckpt"
     assert lines[1].split() == ["discriminator_predictions", "4", "tensors",
                                 "289"]  # fmt: skip

@@ -31,10 +31,10 @@ def test_a_prefix_is_a_checkpoint_of_the_originals(tmp_path):
 
 
 def test_what_is_no_model_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="where there is neither"):
+    with pytest.raises(FileNotFoundError, match="absent, which is nothing"):
         reading.detect(tmp_path / "absent")
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileNotFoundError, match="where there is neither"):
+    with pytest.raises(FileNotFoundError, match="file, which is nothing"):
         reading.detect(tmp_path / "file")
     with pytest.raises(portable.FormatError, match=r"Received: file\."):
         reading.detect(tmp_path)

@@ -1,0 +1,176 @@
+"""Models that come with the package: found by name, stored in bfloat16."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+
+import electra_tf
+from electra_tf import config
+from electra_tf import installed
+from electra_tf.export import conversion
+from electra_tf.finetuning import encoders
+from electra_tf.formats import own_run
+from electra_tf.formats import portable
+from electra_tf.formats import reading
+from electra_tf.formats import warm_start
+from electra_tf.pretraining import model as model_lib
+from electra_tf.training import checkpoints
+from tests import tiny_electra
+from tests.formats import tiny_models
+
+NAME = "stand-in"
+TEXTS = ["The cat sat on the mat.", "A good film was bad, the dog sat!"]
+ROUNDED = conversion.ConversionOptions(is_rounded=True)
+MOST_BYTES = 10_000_000
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """A folder of shipped models, and the run that its model is from."""
+    folder = tmp_path_factory.mktemp("models")
+    tiny_electra.write_run(folder / "run")
+    shipped = folder / "pretrained"
+    shipped.mkdir()
+    conversion.convert(
+        folder / "run", reading.OURS, shipped / NAME, ROUNDED
+    )  # fmt: skip
+    (shipped / "no-model").mkdir()
+    return shipped
+
+
+@pytest.fixture
+def shipped(pretrained, monkeypatch, tmp_path):
+    """Its model is found by name, from an empty folder."""
+    monkeypatch.setitem(installed._IN_WHEEL, "data/pretrained", pretrained)
+    monkeypatch.chdir(tmp_path)
+    return pretrained / NAME
+
+
+def test_a_shipped_model_is_found_by_its_name(shipped):
+    assert installed.model_names() == (NAME,)
+    assert installed.find_model(NAME) == shipped
+    assert installed.find_model("no-model") == pathlib.Path("no-model")
+    assert installed.find_model("") == pathlib.Path("")
+
+
+@pytest.mark.parametrize("entry", [NAME, f"{NAME}.index"])
+def test_what_lies_at_that_path_goes_first(shipped, entry):
+    pathlib.Path(entry).touch()
+    assert installed.find_model(NAME) == pathlib.Path(NAME)
+
+
+def test_a_name_that_there_is_not_is_answered_with_those_that_there_are(
+    shipped,
+):
+    message = r"comes along \(stand-in\). Received: tiny-fr, which is nothing"
+    for read in (
+        electra_tf.load,
+        reading.read,
+        encoders.load_encoder,
+        lambda name: conversion.read(pathlib.Path(name)),
+    ):
+        with pytest.raises(FileNotFoundError, match=message):
+            read("tiny-fr")
+
+
+def test_every_command_that_takes_a_model_takes_its_name(shipped):
+    loaded = electra_tf.load(NAME)
+    assert loaded.can_score and loaded.can_fill_masks
+    assert encoders.load_encoder(pathlib.Path(NAME)).origin.endswith(
+        f"run {shipped}/checkpoints/step-00000007"
+    )
+    tiny_models.require_same(
+        conversion.read(pathlib.Path(NAME)), own_run.read(shipped)
+    )
+    settings = tiny_electra.build_settings()
+    keras.utils.set_random_seed(1)
+    fresh = model_lib.build_pretraining_model(settings, tiny_electra.VOCABULARY)
+    target = warm_start.Target(
+        {v.path: v for v in fresh.trainable_variables},
+        loaded.config,
+        loaded.generator.settings,
+        tiny_electra.VOCABULARY,
+    )
+    assert "stays fresh" not in warm_start.warm_start(NAME, target)
+
+
+def test_scores_of_rounded_weights_differ_by_half_a_percent_at_most(shipped):
+    before = electra_tf.load(shipped.parent.parent / "run")
+    after = electra_tf.load(NAME)
+    probabilities = [
+        [w.replaced_probability for text in model.score(TEXTS)
+         for w in text.words]
+        for model in (before, after)
+    ]  # fmt: skip
+    np.testing.assert_allclose(*probabilities, atol=5e-3)
+    assert probabilities[0] != probabilities[1]
+
+
+@pytest.mark.parametrize("kind", ["embeddings", "none", "all"])
+def test_a_rounded_model_takes_half_the_space_however_it_is_tied(
+    tmp_path, kind
+):
+    model = tiny_models.build(kind)
+    rounded = portable.round_weights(model)
+    sizes = []
+    for name, stored in (("whole", model), ("rounded", rounded)):
+        (tmp_path / name).mkdir()
+        own_run.write(stored, tmp_path / name)
+        tiny_models.require_same(own_run.read(tmp_path / name), stored)
+        (data,) = (tmp_path / name).glob("checkpoints/*/variables.data*")
+        sizes.append(data.stat().st_size)
+    count = sum(value.size for value in model.tensors.values())
+    assert sizes == [4 * count, 2 * count]
+
+
+def test_weights_are_rounded_to_nearest_ties_to_even():
+    step = 2.0**-7
+    given = np.float32([1 + step / 2, 1 + 3 * step / 2, 1 + 0.51 * step, -0.0])
+    model = portable.PortableModel({"electra/x": given}, config.EncoderConfig())
+    rounded = portable.round_weights(model).tensors["electra/x"]
+    assert rounded.dtype == np.float32
+    assert rounded.tobytes() == (
+        np.float32([1, 1 + 2 * step, 1 + step, -0.0]).tobytes()
+    )
+
+
+def test_the_same_command_writes_the_same_bytes(pretrained, tmp_path):
+    conversion.convert(
+        pretrained.parent / "run", reading.OURS, tmp_path / "again", ROUNDED
+    )
+    assert _files(tmp_path / "again") == _files(pretrained / NAME)
+
+
+def test_no_state_of_an_optimizer_comes_along(shipped):
+    checkpoint = checkpoints.latest(shipped)
+    everything = checkpoints._read(checkpoint, "")
+    assert all(name.startswith("model/") for name in everything)
+
+
+@pytest.mark.parametrize("name", installed.model_names() or [None])
+def test_what_is_shipped_is_small_described_and_works(name):
+    if name is None:
+        pytest.skip("no model is in data/pretrained")
+    folder = installed.find_model(name)
+    content = _files(folder)
+    assert "README.md" in content
+    assert sum(map(len, content.values())) <= MOST_BYTES
+    model = own_run.read(folder)
+    tiny_models.require_same(portable.round_weights(model), model)
+    (state,) = (json.loads(content[x]) for x in content if "state" in x)
+    assert " /" not in state["state"]["dataset"]["converted from"]
+    electra = electra_tf.load(name)
+    assert electra.can_score and electra.can_fill_masks
+    scored = electra.score(["The cat sat on the mat."])[0]
+    assert max(word.replaced_probability for word in scored.words) < 1
+
+
+def _files(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
