@@ -12,12 +12,16 @@ GOLDEN_OPTIMIZER ?= tests/golden/optimizer
 TEST_PROCESSES ?= 2
 BENCH_CONFIG ?= configs/pretrain/electra_small.py
 
-# What `make finetune` learns: a task of the catalog, from the folder DATA.
-# Without them it is the embedded task of data/doc_topics.
+# What `make finetune` starts from: the model of `make pretrain` once it is
+# there, else the shipped one.
+MODEL ?= $(if $(wildcard $(OUT)/export/saved_model.pb),$(OUT)/model,tiny-en)
+# What it learns: a task of the catalog, from the folder DATA. Without them it
+# is the embedded task of data/doc_topics.
 TASK ?=
 DATA ?=
 TRIALS ?= 1
 TOPICS := $(OUT)/doc_topics
+FINETUNED := $(OUT)/finetuned/$(notdir $(MODEL))
 
 .PHONY: setup lock pretrain finetune score test test-slow lint format types bench \
 	golden golden-addons wheel clean
@@ -71,22 +75,22 @@ score: $(OUT)/export/saved_model.pb
 	  --text="This method [MASK] a list of all names in the module." \
 	  --text="Raise an [MASK] if the file does not exist."
 
-# The tiny model on a task; stop and start it at will.
+# The model on a task; stop and start it at will.
 ifeq ($(TASK),)
-finetune: $(OUT)/export/saved_model.pb $(TOPICS)/train.csv
+finetune: $(TOPICS)/train.csv
 	$(RUN) scripts/run_finetuning.py --config=configs/finetune/tiny.py \
 	  --config.task.names=own \
 	  --config.own.train_file=$(TOPICS)/train.csv \
 	  --config.own.dev_file=$(TOPICS)/dev.csv \
 	  --config.own.test_file=$(TOPICS)/test.csv \
 	  --config.training.num_train_epochs=10 \
-	  --pretrained_dir=$(OUT)/model --output_dir=$(OUT)/finetuned/topics \
+	  --pretrained_dir=$(MODEL) --output_dir=$(FINETUNED)/topics \
 	  --trials=$(TRIALS) --do=train,eval,predict
 else
-finetune: $(OUT)/export/saved_model.pb
+finetune: setup
 	$(RUN) scripts/run_finetuning.py --config=configs/finetune/tiny.py \
 	  --config.task.names=$(TASK) --config.task.data_dir=$(DATA) \
-	  --pretrained_dir=$(OUT)/model --output_dir=$(OUT)/finetuned/$(TASK) \
+	  --pretrained_dir=$(MODEL) --output_dir=$(FINETUNED)/$(TASK) \
 	  --trials=$(TRIALS) --do=train,eval,predict
 endif
 

@@ -2,7 +2,7 @@
 
     import electra_tf
 
-    electra = electra_tf.load("runs/tiny/model")
+    electra = electra_tf.load("tiny-en")
     for word in electra.score(["The cat sat on the banana."])[0].words:
         print(word.text, word.replaced_probability)
 

@@ -25,7 +25,9 @@ _OUTPUT_DIR = flags.DEFINE_string(
     "output_dir", None, "Folder for everything that is written.", required=True
 )
 _PRETRAINED_DIR = flags.DEFINE_string(
-    "pretrained_dir", None, "model_dir of a pre-training run."
+    "pretrained_dir",
+    None,
+    "model_dir of a pre-training run, a model in another format, or tiny-en.",
 )
 _CHECKPOINT = flags.DEFINE_string(
     "checkpoint", "latest", "latest, best, or the folder of a checkpoint."

@@ -28,7 +28,7 @@ _INIT_FROM = flags.DEFINE_string(
     "init_from",
     "",
     "A model to start from, with a fresh optimizer: a run, a Hugging Face "
-    "folder, a KerasHub preset, a TF1 checkpoint. Short for "
+    "folder, a KerasHub preset, a TF1 checkpoint, or tiny-en. Short for "
     "--config.training.init_from.",
 )
 

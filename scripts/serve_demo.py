@@ -1,6 +1,6 @@
 r"""Shows a model on a web page of this machine: words coloured, masks filled.
 
-    python scripts/serve_demo.py --model=runs/tiny/model
+    python scripts/serve_demo.py --model=tiny-en
     python scripts/serve_demo.py --model=DISCRIMINATOR --generator=GENERATOR
     python scripts/serve_demo.py --saved_model=runs/tiny/export
 
@@ -15,7 +15,9 @@ from absl import flags
 from electra_tf import command_line
 
 _MODEL = flags.DEFINE_string(
-    "model", "", "Folder of a model in any format that electra_tf.load takes."
+    "model",
+    "",
+    "A model in any format that electra_tf.load takes, or tiny-en.",
 )
 _GENERATOR = flags.DEFINE_string(
     "generator", "", "A second model, to take the generator from."
