@@ -99,7 +99,8 @@ def _draw_panel(
                     markersize=4,
                     label=label,
                 )
-        for value in {line.get(_BASELINES.get(name)) for line in lines}:
+        baseline = _BASELINES.get(name, "")
+        for value in {line.get(baseline) for line in lines}:
             if value is not None:
                 axis.axhline(
                     value, linestyle="--", color="gray", label="unigram"
