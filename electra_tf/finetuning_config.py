@@ -22,7 +22,9 @@ FILE_FORMATS = ("auto", "csv", "tsv", "jsonl", "conll", "squad", "mrqa")
 class TaskConfig:
     """Which tasks, where their files are, how their rows are made."""
 
-    names: str = ""  # one or more of the catalog, between commas; or `own`
+    # One or more of the catalog, between commas, which one model learns; `own`;
+    # or `glue` (some of it: `glue:cola,rte`), a model for each task.
+    names: str = ""
     data_dir: str = ""  # folder of official files, or `tfds`
     max_seq_length: int = 0  # tokens of a row; 0: the task's, see `Task`
     double_unordered: bool = True  # MRPC, STS-B: train on both orders of a pair
@@ -46,14 +48,14 @@ class OwnTaskConfig:
     kind: str = "classification"  # one of OWN_KINDS
     train_file: str = ""
     dev_file: str = ""
-    test_file: str = ""
+    test_file: str = ""  # predicted; scored too if it has labels
     file_format: str = "auto"  # by the file's ending, or one of FILE_FORMATS
     id_column: str = ""  # empty: examples are numbered
     text_column: str = "text"  # sentence; tagging: the words
     text_pair_column: str = ""  # second sentence, empty for none
     label_column: str = "label"  # label, score; tagging: the tags
     labels: str = ""  # between commas; empty: those of the training file
-    metric: str = ""  # empty: the kind's default
+    metric: str = ""  # chooses the best trial; empty: the kind's default
     min_value: float = 0.0  # regression: targets are scaled from this range
     max_value: float = 1.0
     question_column: str = "question"

@@ -2,12 +2,13 @@
 
 Command:
     python scripts/run_finetuning.py --config=configs/finetune/table7.py:small \
-        --config.task.names=sst2 --config.task.data_dir=GLUE_DIR \
+        --config.task.names=glue --config.task.data_dir=GLUE_DIR \
         --pretrained_dir=MODEL_DIR --output_dir=DIR --trials=10
 
 The argument is the size of the model: small, base or large. Epochs and row
 lengths are the tasks' own: 10 epochs for RTE and STS-B, 2 for question
 answering, 3 for the rest; rows of 512, 256 (tagging) or 128 tokens.
+`glue` is a model for each of its tasks; one name or several are one model.
 Expected (paper): GLUE dev 79.9, 85.1 and 89.0, for models trained as long.
 """
 

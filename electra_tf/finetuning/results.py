@@ -245,11 +245,11 @@ def explain_marks(table: str) -> str:
 
 
 def align(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of equally many cells as a table.
+    """Writes cells below one another, as a table of text.
 
     Args:
-        lines: of each the first three cells begin and those between end
-            below one another; the last one, of any length, begins there.
+        lines: rows of equally many cells, four or more. The first three
+            columns and the last are aligned to the left, others to the right.
     """
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(

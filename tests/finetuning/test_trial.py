@@ -227,6 +227,33 @@ def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
     assert again.scores == result.scores
 
 
+def test_early_stopping_by_an_error_takes_the_least(
+    data, pretrained_dir, tmp_path
+):
+    for split in ("train", "dev"):
+        text = (data / f"{split}.csv").read_text()
+        numbers = text.replace(",good", ",1").replace(",bad", ",0")
+        (tmp_path / f"{split}.csv").write_text(numbers)
+    training = {
+        "num_train_epochs": 3.0, "eval_steps": 4, "early_stopping_patience": 9,
+    }  # fmt: skip
+    settings = little_task.build_settings(tmp_path, **training)
+    own = dataclasses.replace(
+        settings.own, kind="regression", metric="mse", test_file=""
+    )
+    settings = dataclasses.replace(settings, own=own)
+    trial, result = _run(
+        session_lib.Request(settings, tmp_path / "out", pretrained_dir)
+    )
+    errors = [
+        line["own/dev/mse"]
+        for line in reporting.read_lines(trial.folder / "metrics.jsonl")
+        if line["split"] == "validation"
+    ]
+    assert min(errors) < max(errors)
+    assert result.scores["own"]["dev"].metrics["mse"] == min(errors)
+
+
 def _without_dropout(settings):
     encoder = dataclasses.replace(
         settings.encoder,
