@@ -181,7 +181,7 @@ class _Run:
                 f"{training.train_batch_size} in num_micro_batches="
                 f"{training.num_micro_batches}. Set --config.training."
                 f"num_micro_batches={2 * training.num_micro_batches}: the "
-                "result is that of the whole batch."
+                "result is that of the whole batch, with other dropout bits."
             ) from error
 
     def _restore(self) -> str:
