@@ -118,9 +118,7 @@ def summarize(output_dir: pathlib.Path) -> Summary:
         for split, score in splits.items():
             own = [trial.scores[task][split] for trial in trials]
             degenerate = [i for i, s in enumerate(own) if s.is_degenerate]
-            names = sorted(
-                score.metrics, key=lambda name: name != trials[0].metrics[task]
-            )
+            names = _deciding_first(score, trials[0].metrics[task])
             scores[task][split] = {
                 name: Numbers.of(
                     [s.metrics[name] for s in own],
@@ -130,6 +128,10 @@ def summarize(output_dir: pathlib.Path) -> Summary:
                 for name in names
             }
     return Summary(scores, trials, _best_of(found))
+
+
+def _deciding_first(score: trial_dir.Score, metric: str) -> list[str]:
+    return sorted(score.metrics, key=lambda name: name != metric)
 
 
 def best_trial(output_dir: pathlib.Path) -> int:
@@ -205,10 +207,16 @@ def _format_test(summary: Summary) -> str:
     """Scores on test data, under a line that says whose they are."""
     has_dev = any(summary.scores.values())
     lines = [
-        (task, split, name, *format_values([value]), MARK * score.is_degenerate)
+        (
+            task,
+            split,
+            name,
+            *format_values([score.metrics[name]]),
+            MARK * score.is_degenerate,
+        )
         for task, splits in summary.test.items()
         for split, score in splits.items()
-        for name, value in score.metrics.items()
+        for name in _deciding_first(score, summary.trials[0].metrics[task])
     ]
     return (
         f"On test data, trial {summary.best_trial}"

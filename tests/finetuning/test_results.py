@@ -115,13 +115,15 @@ def test_results_that_do_not_tell_the_direction_are_read(folder):
 
 
 def test_scores_on_test_data_stand_apart_and_say_whose_they_are(folder):
-    test = {"mood": {"test": trial_dir.Score({"accuracy": 70.0}, True)}}
+    score = trial_dir.Score({"f1": 9.0, "accuracy": 70.0}, is_degenerate=True)
+    test = {"mood": {"test": score}}
     summary = dataclasses.replace(results.summarize(folder), test=test)
     lines = results.format_table(summary).split("\n")
-    assert lines[3:6] == [
+    assert lines[3:7] == [
         "",
         "On test data, trial 3, the best on dev:",
         "mood  test  accuracy  70.00  *",
+        "mood  test  f1         9.00  *",
     ]
 
 
