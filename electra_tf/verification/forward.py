@@ -185,7 +185,7 @@ def _check_metrics(
     for theirs, value in expected.items():
         if theirs in _OTHER_METRICS:
             continue
-        ours = _METRICS.get(theirs)
+        ours = _METRICS.get(theirs, "")
         if ours not in metrics:
             line.add(f"{theirs} unknown here", np.inf)
             continue
