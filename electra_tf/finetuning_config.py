@@ -112,13 +112,13 @@ class FinetuningOptimizerConfig:
     beta_1: float = 0.9
     beta_2: float = 0.999
     epsilon: float = 1e-6
-    clip_norm: float = 1.0  # global norm of the reduced gradient
+    clip_norm: float = 1.0  # global norm of the reduced gradient; 0 never clips
 
     def __post_init__(self) -> None:
         require_choice("optimizer.name", self.name, OPTIMIZERS)
-        for name in ("learning_rate", "weight_decay_rate"):
+        for name in ("learning_rate", "weight_decay_rate", "clip_norm"):
             require_range(f"optimizer.{name}", getattr(self, name), 0)
-        for name in ("lr_decay_power", "epsilon", "clip_norm"):
+        for name in ("lr_decay_power", "epsilon"):
             require_range(f"optimizer.{name}", getattr(self, name), 1e-12)
         for name in ("beta_1", "beta_2"):
             require_range(f"optimizer.{name}", getattr(self, name), 0, 0.99999)

@@ -59,7 +59,7 @@ def test_documented_arguments_exist(path):
 @pytest.mark.parametrize("path", SOURCES + SCRIPTS, ids=lambda p: p.stem)
 def test_files_and_functions_stay_short(path):
     lines = path.read_text().count("\n")
-    assert lines <= 400, f"{path.name} has {lines} lines: two ideas?"
+    assert lines <= 500, f"{path.name} has {lines} lines: two ideas?"
     for function in _functions(path):
         length = function.end_lineno - function.lineno + 1
         assert length <= 60 or ast.get_docstring(function), function.name
