@@ -49,7 +49,7 @@ pretrain: score
 
 $(OUT)/vocabulary/vocab.txt: | $(VENV)/.installed
 	$(RUN) scripts/train_vocabulary.py --corpus=python_docs \
-	  --vocab_size=8192 --output_dir=$(OUT)/vocabulary
+	  --vocab_size=4096 --output_dir=$(OUT)/vocabulary
 
 $(OUT)/dataset/train/manifest.json: $(OUT)/vocabulary/vocab.txt
 	$(RUN) scripts/build_pretraining_dataset.py --corpus=python_docs \

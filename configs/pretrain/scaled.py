@@ -7,12 +7,11 @@ Command:
 
 Width and depth of the discriminator set everything else: heads, generator,
 initializer, rate, batch and steps, for a budget of tokens (default: 20 for
-each weight of the encoder). docs/small_models.md has the measurements behind
-the rules and what to expect of a size. Hardware and time: two CPU cores read
-10,000 to 30,000 tokens a second at 128x2.
-
-Expected of 128x2:40M: see docs/small_models.md. The records decide the length of a row:
-`--config.data.max_seq_length=128` if they are not 64 tokens long.
+each weight of the discriminator's layers). Rows of 64 tokens or fewer suit
+small budgets; other records need `--config.data.max_seq_length`, and the
+number of steps stays.
+Hardware and time: two CPU cores read 30,000 tokens a second at 128x2.
+Expected: docs/small_models.md has measured runs and the reasons for the rules.
 """
 
 import re
@@ -24,37 +23,43 @@ from electra_tf import config
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
 _ROW = 64
 _TOKENS_PER_WEIGHT = 20
-_STREAMS = 8
+# A model leaves the plateau after steps rather than tokens: steps are many and
+# small before a step becomes larger.
+_STEPS_BEFORE_LARGER_BATCHES = 20_000
 
 
 def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
     """The settings of a size, `128x2` or `256x4:300M`."""
     width, depth, tokens = _parse(size)
-    wide = width > 512
     batch = _batch_size(tokens)
-    steps = max(1, round(tokens / (batch * _ROW)))
+    steps = max(10, round(tokens / (batch * _ROW)))
+    heads = max(1, width // (32 if width < 512 else 64))
     return config.to_config_dict(
         config.ExperimentConfig(
             encoder=config.EncoderConfig(
                 vocab_size=0,
-                embedding_size=width if wide else min(width, 128),
+                embedding_size=width if width > 512 else min(width, 128),
                 hidden_size=width,
                 num_hidden_layers=depth,
-                num_attention_heads=max(1, width // (64 if wide else 32)),
+                num_attention_heads=heads,
                 intermediate_size=4 * width,
                 hidden_dropout_prob=0.0,
                 attention_probs_dropout_prob=0.0,
                 initializer_range=0.0,
             ),
             generator=config.GeneratorConfig(
-                generator_hidden_size=1.0,
-                num_attention_heads=max(1, width // (64 if wide else 32)),
+                generator_hidden_size=1.0, num_attention_heads=heads
             ),
             masking=config.MaskingConfig(mask_prob=0.25, replace_prob=1.0),
-            data=config.DataConfig(max_seq_length=_ROW, num_streams=_STREAMS),
+            objective=config.ObjectiveConfig(
+                name="two_stage",
+                generator_steps=min(2_500, 2 * steps // 5),
+                freeze_generator=False,
+            ),
+            data=config.DataConfig(max_seq_length=_ROW),
             optimizer=config.OptimizerConfig(
-                learning_rate=2e-3 * (128 / width) ** 0.5,
-                num_warmup_steps=max(1, min(steps // 20, 2_000)),
+                learning_rate=2e-3 * (128 / max(width, 128)) ** 0.5,
+                num_warmup_steps=min(1_000, steps // 20),
                 beta_2=0.98,
                 clip_norm=0.0,
             ),
@@ -66,10 +71,8 @@ def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
 
 
 def _parse(size: str) -> tuple[int, int, float]:
-    match = re.fullmatch(
-        r"(\d+)x(\d+)(?::(\d+(?:\.\d+)?)([KMB]?))?",
-        size.upper().replace("X", "x"),
-    )
+    """Width, depth and tokens of the argument."""
+    match = re.fullmatch(r"(\d+)x(\d+)(?::(\d+(?:\.\d+)?)([KMB]?))?", size)
     if match is None:
         raise config.ConfigError(
             "Expected WIDTHxDEPTH or WIDTHxDEPTH:TOKENS, such as 128x2 or "
@@ -82,8 +85,8 @@ def _parse(size: str) -> tuple[int, int, float]:
 
 
 def _batch_size(tokens: float) -> int:
-    """Rows of a step: 4,096 tokens, and more where there are many."""
-    rows = 64
-    while rows < 1024 and tokens / (rows * _ROW) > 30_000:
+    """Rows of a step: 2,048 tokens, and up to 65,536 where there are many."""
+    rows = 32
+    while rows < 1024 and tokens / (rows * _ROW) > _STEPS_BEFORE_LARGER_BATCHES:
         rows *= 2
     return rows

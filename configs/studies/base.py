@@ -21,7 +21,11 @@ def get_config() -> ml_collections.ConfigDict:
     settings = studies.replace_fields(
         config.load_file(_SCALED, "128x4"),
         generator={"generator_hidden_size": 0.5, "num_attention_heads": 0},
-        data={"num_streams": 16},
+        objective={
+            "name": "electra",
+            "generator_steps": 0,
+            "freeze_generator": True,
+        },
         optimizer={"num_warmup_steps": 350},
         training={
             "num_train_steps": 7_000,

@@ -5,8 +5,8 @@ Command:
         --dataset_dir=DIR --tasks_dir=DIR --output_dir=DIR
 
 Paper (Base, average of GLUE, development sets): ELECTRA 85.0, All-tokens MLM
-84.3, Replace MLM 82.4, ELECTRA 15 % 82.4, BERT 82.2. See docs/results.md for what came
-out here.
+84.3, Replace MLM 82.4, ELECTRA 15 % 82.4, BERT 82.2. docs/results.md has what
+came out here.
 
 `mlm` is BERT with the masks of the original's code: of the chosen tokens, 85 %
 are shown as [MASK], the others as they are.
