@@ -72,7 +72,7 @@ score: $(OUT)/export/saved_model.pb
 	  --swap=object:garden
 	$(RUN) scripts/evaluate_words.py --model=$(OUT)/model \
 	  --swaps=data/python_docs/swapped_words.tsv \
-	  --text="This method [MASK] a list of all names in the module." \
+	  --text="Returns a [MASK] of strings." \
 	  --text="Raise an [MASK] if the file does not exist."
 
 # The model on a task; stop and start it at will.
