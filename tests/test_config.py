@@ -37,6 +37,9 @@ def test_every_config_states_command_hardware_and_expectation(path):
         ("adversarial", "annealed"),
         ("adversarial", "straight_through"),
         ("bert_base", "80_10_10"),
+        ("electra_small", "recipe"),
+        ("scaled", "192x3"),
+        ("scaled", "128x2:40M"),
         ("generators", "uniform"),
         ("generators", "two_tower"),
         ("weight_tying", "none"),
@@ -219,3 +222,22 @@ def test_an_initializer_range_of_zero_goes_by_each_towers_width():
         (2 / (5 * 64)) ** 0.5
     )
     assert config.EncoderConfig().initializer_stddev == 0.02
+
+
+def test_the_dial_follows_from_a_size_and_a_budget():
+    settings = _load("scaled", "256x4:300M")
+    encoder, training = settings.encoder, settings.training
+    assert (encoder.hidden_size, encoder.num_hidden_layers) == (256, 4)
+    assert (encoder.num_attention_heads, encoder.embedding_size) == (8, 128)
+    assert settings.generator.encoder_config(encoder) == encoder
+    tokens = training.num_train_steps * training.train_batch_size * 64
+    assert tokens == pytest.approx(300e6, rel=1e-3)
+    # A step grows before there are more than 20,000 of them.
+    assert training.num_train_steps <= 20_000 < 2 * training.num_train_steps
+    assert settings.optimizer.learning_rate == pytest.approx(2e-3 / 2**0.5)
+
+
+@pytest.mark.parametrize("size", ["128", "x2", "128x2:", "128x2:4T", "big"])
+def test_a_size_that_the_dial_cannot_read_is_refused(size):
+    with pytest.raises(config.ConfigError, match="WIDTHxDEPTH"):
+        _load("scaled", size)
