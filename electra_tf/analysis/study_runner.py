@@ -139,6 +139,7 @@ def build_requests(
             finetune_steps=plan.study.finetune_steps if has_tasks else 0,
             max_examples=plan.study.max_examples if has_tasks else 0,
             num_threads=num_threads if options.num_parallel > 1 else 0,
+            is_trained=arm.is_trained,
         )
         for seed in plan.study.seeds
         for arm in plan.arms

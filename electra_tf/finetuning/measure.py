@@ -8,6 +8,7 @@ results: those come from `scripts/run_finetuning.py`.
 """
 
 import pathlib
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
@@ -101,16 +102,11 @@ def measure_loaded_encoder(
     ):
         if value < 0:
             raise ValueError(f"`{name}` must be at least 0. Received: {value}.")
-    tokenizer = tokenizer_lib.Tokenizer(loaded.vocabulary)
     results = {}
     # All files are looked at before the first minute of work.
-    for task in _read_tasks(task_names, tasks_dir):
-        length = min(
-            loaded.settings.max_position_embeddings, task.max_seq_length
-        )
-        chosen = _choose(task.read("train"), max_examples, seed)
-        train = task.build_rows(chosen, tokenizer, length, is_training=True)
-        dev = task.build_rows(task.read("dev"), tokenizer, length, False)
+    for task, train, dev in _read_rows(
+        loaded, tasks_dir, task_names, max_examples, seed
+    ):
         outputs = probing.probe(loaded.encoder, train, dev)
         results[f"{task.name}_probe"] = _score(task, dev, outputs)
         if finetune_steps:
@@ -124,6 +120,26 @@ def measure_loaded_encoder(
             ):
                 variable.assign(value)
     return results
+
+
+def measure_guessing(
+    loaded: encoders.LoadedEncoder,
+    tasks_dir: pathlib.Path,
+    task_names: Sequence[str],
+) -> dict[str, float]:
+    """What each task gives to who always says the commonest training label.
+
+    Args:
+        loaded: gives the vocabulary and the length of rows.
+        tasks_dir, task_names: as in `measure_encoder`.
+
+    Returns:
+        Task to its metric as a share.
+    """
+    return {
+        task.name: _score(task, dev, probing.guess(train, dev))
+        for task, train, dev in _read_rows(loaded, tasks_dir, task_names)
+    }
 
 
 def fine_tune(
@@ -187,6 +203,25 @@ def _score(
     examples = task.read("dev")
     predictions = task.decode(examples, dev, outputs)
     return task.score(examples, predictions)[task.metric] / _PERCENT
+
+
+def _read_rows(
+    loaded: encoders.LoadedEncoder,
+    tasks_dir: pathlib.Path,
+    task_names: Sequence[str],
+    max_examples: int = 0,
+    seed: int = 0,
+) -> Iterator[tuple[task_lib.Task, rows_lib.Rows, rows_lib.Rows]]:
+    """Each task with rows to learn from, as many as wanted, and `dev`."""
+    tokenizer = tokenizer_lib.Tokenizer(loaded.vocabulary)
+    for task in _read_tasks(task_names, tasks_dir):
+        length = min(
+            loaded.settings.max_position_embeddings, task.max_seq_length
+        )
+        chosen = _choose(task.read("train"), max_examples, seed)
+        train = task.build_rows(chosen, tokenizer, length, is_training=True)
+        dev = task.build_rows(task.read("dev"), tokenizer, length, False)
+        yield task, train, dev
 
 
 def _read_tasks(

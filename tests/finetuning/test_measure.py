@@ -51,6 +51,25 @@ def test_without_steps_there_are_probes_only(loaded, tasks_dir):
     assert list(scores) == ["chunking_probe"]
 
 
+def test_guessing_is_the_commonest_label_of_the_training_data(
+    loaded, tasks_dir
+):
+    found = measure.measure_guessing(loaded, tasks_dir, NAMES)
+    assert list(found) == list(NAMES)
+    labels, official = (
+        [line.split("\t")[1] for line in path.read_text().splitlines()[1:]]
+        for path in (
+            tasks_dir / "glue_data" / "SST-2" / name
+            for name in ("train.tsv", "dev.tsv")
+        )
+    )
+    commonest = max("01", key=labels.count)
+    assert found["sst2"] == official.count(commonest) / len(official)
+    # One answer for all has no correlation, and I-NP alone is no phrase.
+    assert found["cola"] == 0.0
+    assert found["chunking"] == 0.0
+
+
 def _rows_of_probe(monkeypatch, loaded, tasks_dir, **options):
     seen = []
 
