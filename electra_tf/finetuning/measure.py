@@ -35,23 +35,21 @@ _BATCH_SIZE = 32
 _PERCENT = 100.0
 
 
-def measure_encoder(
-    model_dir: pathlib.Path,
+def measure_loaded_encoder(
+    loaded: encoders.LoadedEncoder,
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
     *,
-    checkpoint: str = "latest",
     seed: int = 1,
     max_examples: int = MAX_EXAMPLES,
     finetune_steps: int = FINETUNE_STEPS,
 ) -> dict[str, float]:
-    """Scores of a pre-trained encoder; the run's folder is only read.
+    """Scores of an encoder in memory: a pre-trained or a random one.
 
     Args:
-        model_dir: folder of a pre-training run.
+        loaded: the encoder; its weights are the same afterwards.
         tasks_dir: folder of the official files, see `tasks.files.find_file`.
         task_names: classification and tagging tasks of the catalog.
-        checkpoint: `latest`, `best`, or the folder of one.
         seed: of the choice of examples, the new layers, order and dropout.
         max_examples: training sentences per task, drawn by `seed`; 0 for all.
             Scores are always on the whole `dev` split.
@@ -62,39 +60,8 @@ def measure_encoder(
         task's metric as a share, 1 at best.
 
     Raises:
-        ValueError: for an unknown task, data that are not as published, or a
-            checkpoint that does not fit its run.
-        FileNotFoundError: if a task or the checkpoint is not there.
-    """
-    loaded = encoders.load_encoder(model_dir, checkpoint)
-    return measure_loaded_encoder(
-        loaded,
-        tasks_dir,
-        task_names,
-        seed=seed,
-        max_examples=max_examples,
-        finetune_steps=finetune_steps,
-    )
-
-
-def measure_loaded_encoder(
-    loaded: encoders.LoadedEncoder,
-    tasks_dir: pathlib.Path,
-    task_names: Sequence[str],
-    *,
-    seed: int = 1,
-    max_examples: int = MAX_EXAMPLES,
-    finetune_steps: int = FINETUNE_STEPS,
-) -> dict[str, float]:
-    """Scores of an encoder in memory, for instance a random one.
-
-    Args:
-        loaded: the encoder; its weights are the same afterwards.
-        tasks_dir, task_names, seed, max_examples, finetune_steps: as in
-            `measure_encoder`.
-
-    Returns:
-        As `measure_encoder`.
+        ValueError: for an unknown task, or data that are not as published.
+        FileNotFoundError: if a task is not there.
     """
     for name, value in (
         ("max_examples", max_examples),
@@ -131,7 +98,7 @@ def measure_guessing(
 
     Args:
         loaded: gives the vocabulary and the length of rows.
-        tasks_dir, task_names: as in `measure_encoder`.
+        tasks_dir, task_names: as in `measure_loaded_encoder`.
 
     Returns:
         Task to its metric as a share.

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from electra_tf.finetuning import encoders
 from electra_tf.finetuning import measure
 from tests.finetuning.conftest import write_run
 
@@ -21,8 +22,8 @@ def test_a_run_is_measured_on_all_tasks_and_left_alone(
 ):
     model_dir = write_run(tmp_path / "run", settings, loaded.encoder.variables)
     before = _files(model_dir)
-    scores = measure.measure_encoder(
-        model_dir, tasks_dir, NAMES, finetune_steps=2
+    scores = measure.measure_loaded_encoder(
+        encoders.load_encoder(model_dir), tasks_dir, NAMES, finetune_steps=2
     )
     assert list(scores) == [
         f"{name}_{how}" for name in NAMES for how in ("probe", "finetune")
