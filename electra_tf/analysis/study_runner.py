@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from electra_tf import config
 from electra_tf.analysis import studies
+from electra_tf.analysis import study_curves
 from electra_tf.analysis import study_plan
 from electra_tf.analysis import study_progress
 from electra_tf.analysis import study_report
@@ -232,7 +233,7 @@ class _Scheduler:
         return failures
 
     def report(self, failures: list[Failure]) -> None:
-        """Rewrites results.json, table.md and study.png."""
+        """Rewrites results.json, table.md, study.png and curves.png."""
         rows = [
             study_report.RunRow(request.arm, request.seed, result)
             for request in self._requests
@@ -245,6 +246,18 @@ class _Scheduler:
             rows,
             failed,
             has_tasks=self._options.tasks_dir is not None,
+        )
+        study_curves.draw(
+            self._options.output_dir / "curves.png",
+            {
+                arm.name: [
+                    request.path / study_run.MODEL_FOLDER
+                    for request in self._requests
+                    if request.arm == arm.name
+                ]
+                for arm in self._plan.arms
+                if arm.is_trained
+            },
         )
 
     def _start(self, request: study_run.RunRequest) -> None:
