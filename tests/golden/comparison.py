@@ -1,16 +1,8 @@
 """Errors of our arrays against reference arrays, and the table of them."""
 
 import math
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-
-Measure = Callable[[Any, Any], float]
 
 
 class Line:
@@ -21,162 +13,125 @@ class Line:
     Args:
         case: what is compared.
         tolerance: largest error that passes; 0 asks for equality.
+        measure: from our and their array to an error; by default the number
+            of unequal entries if the tolerance is 0, else `allclose_error`.
         skipped: why nothing is compared; the line is then no miss.
-
-    Attributes:
-        kind: part of the reference data; the runner sets it.
     """
 
-    def __init__(
-        self, case: str, tolerance: float = 0.0, skipped: str = ""
-    ) -> None:
+    def __init__(self, case, tolerance=0.0, measure=None, skipped=""):
+        self.kind = ""  # the folder that it comes from; set by the runner
         self.case = case
         self.tolerance = tolerance
+        default = allclose_error if tolerance else count_unequal
+        self.measure = measure or default
         self.skipped = skipped
-        self.kind = ""
-        self.errors: dict[str, float] = {}
+        self.errors = {}
 
-    def add(self, name: str, error: Any) -> None:
+    def add(self, name, error):
         """Notes an error; True counts as 1, not a number as infinity."""
         number = float(error)
         self.errors[name] = math.inf if math.isnan(number) else number
 
-    def compare(
-        self, name: str, ours: Any, theirs: Any, measure: Measure | None = None
-    ) -> None:
-        """Notes the error of an array.
+    def compare(self, name, ours, theirs, measure=None):
+        """Notes the error of an array or number."""
+        self.add(name, (measure or self.measure)(ours, theirs))
 
-        Args:
-            name: of the array.
-            ours: array or number.
-            theirs: the reference's.
-            measure: None counts unequal entries where the tolerance is 0, and
-                else measures as `numpy.allclose` does.
-        """
-        if measure is None:
-            measure = allclose_error if self.tolerance else count_unequal
-        self.add(name, measure(ours, theirs))
-
-    def compare_all(
-        self,
-        ours: Mapping[str, Any],
-        theirs: Mapping[str, Any],
-        measure: Measure | None = None,
-    ) -> None:
-        """Notes the error of every array; one on one side only is a miss."""
+    def compare_all(self, ours, theirs, prefix=""):
+        """Compares arrays by name; one on one side only is a miss."""
         for name in sorted({*ours, *theirs}):
             if name in ours and name in theirs:
-                self.compare(name, ours[name], theirs[name], measure)
+                self.compare(prefix + name, ours[name], theirs[name])
             else:
-                self.add(f"{name} on one side only", math.inf)
+                self.add(f"{prefix}{name} on one side only", math.inf)
 
     @property
-    def largest_error(self) -> float:
-        """The worst of the errors; infinite where there is none."""
+    def largest_error(self):
         return max(self.errors.values(), default=math.inf)
 
     @property
-    def passed(self) -> bool:
-        """False if something was compared and missed."""
+    def passed(self):
         return bool(self.skipped) or self.largest_error <= self.tolerance
 
-    @property
-    def title(self) -> str:
-        """Kind and case; of a miss also what is furthest off."""
+    def cells(self):
+        """What the table shows; of a miss also what is furthest off."""
         title = f"{self.kind}: {self.case}"
-        if self.passed or not self.errors:
-            return title
-        worst = max(self.errors, key=self.errors.__getitem__)
-        return f"{title} (worst: {worst})"
+        if self.skipped:
+            return title, "-", "-", "-", f"skipped: {self.skipped}"
+        if self.errors and not self.passed:
+            worst = max(self.errors, key=self.errors.__getitem__)
+            title += f" (worst: {worst})"
+        return (
+            title,
+            str(len(self.errors)),
+            f"{self.largest_error:.2g}",
+            f"{self.tolerance:.2g}",
+            "pass" if self.passed else "MISS",
+        )
 
 
-def guard(case: str, check: Callable[[], Iterable[Line]]) -> Iterator[Line]:
+def guard(case, check, *arguments):
     """The lines of a check; if it fails, a miss says how.
 
     Whatever goes wrong in one case is the miss of this case; its message names
     the file, and the other cases still have to be seen.
     """
     try:
-        yield from check()
+        yield from check(*arguments)
     except Exception as error:
         first_line = str(error).strip().split("\n")[0]
         yield Line(f"{case}: {type(error).__name__}: {first_line}")
 
 
-def format_table(lines: Sequence[Line]) -> str:
+def format_table(lines):
     """An aligned table in plain text, the heading first."""
     rows = [("what", "cases", "largest error", "tolerance", "verdict")]
-    for line in lines:
-        cells = (
-            str(len(line.errors)),
-            f"{line.largest_error:.2g}",
-            f"{line.tolerance:.2g}",
-            "pass" if line.passed else "MISS",
-        )
-        if line.skipped:
-            cells = ("-", "-", "-", f"skipped: {line.skipped}")
-        rows.append((line.title, *cells))
+    rows += [line.cells() for line in lines]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
     return "\n".join(
         "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(row[i].rjust(widths[i]) for i in (1, 2, 3)),
-                row[4],
-            ]
+            [row[0].ljust(widths[0])]
+            + [row[i].rjust(widths[i]) for i in (1, 2, 3)]
+            + [row[4]]
         )
         for row in rows
     )
 
 
-def count_unequal(ours: Any, theirs: Any) -> float:
+def count_unequal(ours, theirs):
     """Entries that differ; infinite where shapes do."""
     left, right = np.asarray(ours), np.asarray(theirs)
-    if left.shape != right.shape:
-        return math.inf
-    return float(np.sum(left != right))
+    return np.sum(left != right) if left.shape == right.shape else math.inf
 
 
-def allclose_error(ours: Any, theirs: Any) -> float:
+def allclose_error(ours, theirs):
     """Largest `|ours - theirs| / (1 + |theirs|)`.
 
-    At most t exactly if all entries agree to `atol=t, rtol=t`. Equal
-    infinities agree.
+    At most t exactly if all entries agree to `atol=t, rtol=t`.
     """
-    difference, expected = _difference(ours, theirs)
-    return _largest(difference, 1 + np.abs(expected))
+    return _largest_error(ours, theirs, lambda expected: 1 + expected)
 
 
-def absolute_error(ours: Any, theirs: Any) -> float:
+def absolute_error(ours, theirs):
     """Largest `|ours - theirs|`."""
-    difference, _ = _difference(ours, theirs)
-    return _largest(difference, 1.0)
+    return _largest_error(ours, theirs, np.ones_like)
 
 
-def relative_error(ours: Any, theirs: Any) -> float:
+def relative_error(ours, theirs):
     """Largest `|ours - theirs| / |theirs|`, entry by entry."""
-    difference, expected = _difference(ours, theirs)
-    return _largest(difference, np.abs(expected))
+    return _largest_error(ours, theirs, lambda expected: expected)
 
 
-def scaled_error(ours: Any, theirs: Any) -> float:
+def scaled_error(ours, theirs):
     """Largest difference as a share of the reference's largest entry."""
-    difference, expected = _difference(ours, theirs)
-    return _largest(difference, np.max(np.abs(expected), initial=0.0))
+    return _largest_error(ours, theirs, lambda e: np.max(e, initial=0.0))
 
 
-def _difference(ours: Any, theirs: Any) -> tuple[np.ndarray, np.ndarray]:
-    left = np.asarray(ours, np.float64)
-    right = np.asarray(theirs, np.float64)
+def _largest_error(ours, theirs, unit):
+    """Infinite for other shapes and for NaN; equal infinities agree."""
+    left, right = np.asarray(ours, float), np.asarray(theirs, float)
     if left.shape != right.shape:
-        return np.array(math.inf), np.array(1.0)
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(left - right)
-    return np.where(left == right, 0.0, difference), right
-
-
-def _largest(differences: np.ndarray, unit: Any) -> float:
+        return math.inf
     with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.where(differences == 0, 0.0, differences / unit)
-    largest = float(np.max(errors, initial=0.0))
+        errors = np.abs(left - right) / unit(np.abs(right))
+    largest = float(np.max(np.where(left == right, 0.0, errors), initial=0.0))
     return math.inf if math.isnan(largest) else largest

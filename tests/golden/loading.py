@@ -3,8 +3,7 @@
 import functools
 import json
 import zipfile
-from pathlib import Path
-from typing import Any
+import zlib
 
 import numpy as np
 
@@ -12,11 +11,9 @@ from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
 
-Arrays = dict[str, np.ndarray]
 
-
-def read_json(path: Path) -> Any:
-    """The content of a JSON file; ValueError if it is no JSON."""
+def read_json(path):
+    """The content of a JSON file."""
     text = path.read_text(encoding="utf-8")
     try:
         return json.loads(text)
@@ -26,14 +23,12 @@ def read_json(path: Path) -> Any:
         ) from error
 
 
-def read_arrays(path: Path) -> Arrays:
-    """All arrays of an `.npz` file; ValueError if it is damaged."""
+def read_arrays(path):
+    """All arrays of an `.npz` file, by name."""
     try:
         with np.load(path) as archive:
             return dict(archive)
-    except FileNotFoundError:
-        raise
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         # NumPy takes what it does not know for a pickle, and says so.
         raise ValueError(
             f"Expected an .npz file of arrays: {path}. Received a damaged "
@@ -41,7 +36,7 @@ def read_arrays(path: Path) -> Arrays:
         ) from error
 
 
-def with_prefix(arrays: Arrays, prefix: str) -> Arrays:
+def with_prefix(arrays, prefix):
     """The arrays whose names begin so, by the rest of their names."""
     return {
         name.removeprefix(prefix): array
@@ -50,22 +45,20 @@ def with_prefix(arrays: Arrays, prefix: str) -> Arrays:
     }
 
 
-def load_vocabulary(
-    folder: Path, settings: TokenizerSettings = TokenizerSettings()
-) -> Vocabulary:
-    """The `vocab.txt` of a kind of reference, or of a part of a kind.
+def load_vocabulary(folder, **settings):
+    """The vocabulary of a kind of reference, or of a part of a kind.
 
     Several kinds share one file: without one of its own, a part takes that of
     its kind, and a kind the only one in the folders beside it.
 
     Args:
         folder: for example `examples` or `finetuning/qa`.
-        settings: casing and accents.
+        **settings: casing and accents (`TokenizerSettings`).
     """
+    if folder.parent.name == "finetuning":
+        has_own = (folder / "vocab.txt").is_file()
+        folder = folder if has_own else folder.parent
     paths = [folder / "vocab.txt"]
-    if folder.parent.name == "finetuning" and not paths[0].is_file():
-        folder = folder.parent
-        paths = [folder / "vocab.txt"]
     if not paths[0].is_file():
         paths = sorted(folder.parent.glob("*/vocab.txt"))
     if len(paths) != 1:
@@ -73,17 +66,14 @@ def load_vocabulary(
             f"Expected vocab.txt in {folder}, or in one folder beside it. "
             f"Received: {[str(path) for path in paths]}."
         )
-    return Vocabulary(Vocabulary.load(paths[0]).tokens, settings)
+    tokens = Vocabulary.load(paths[0]).tokens
+    return Vocabulary(tokens, TokenizerSettings(**settings))
 
 
-def load_tokenizer(
-    folder: Path, settings: TokenizerSettings = TokenizerSettings()
-) -> Tokenizer:
+def load_tokenizer(folder, **settings):
     """A tokenizer with the vocabulary of `load_vocabulary`."""
-    return _build_tokenizer(load_vocabulary(folder, settings))
+    return _build_tokenizer(load_vocabulary(folder, **settings))
 
 
-@functools.lru_cache(maxsize=4)
-def _build_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    # Compiling a vocabulary takes longer than most cases.
-    return Tokenizer(vocabulary)
+# Compiling a vocabulary takes longer than most cases.
+_build_tokenizer = functools.lru_cache(maxsize=4)(Tokenizer)

@@ -1,4 +1,4 @@
-"""Forward passes, gradients and training steps of pre-training models.
+"""Forward passes of pre-training models, and what `training` adds.
 
 A folder describes one configuration. Its model is built from the original's
 hyperparameters and checkpoint, and everything between the masks and the losses
@@ -13,25 +13,18 @@ the token before such a position takes its state. These entries have a line of
 their own; everything beside them is held to the tolerance of all others.
 """
 
-import functools
-from collections.abc import Iterator
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.formats import parameter_names
 from electra_tf.inputs import masking
-from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling.encoder import EncoderOutput
 from electra_tf.pretraining import losses
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 from tests.golden import loading
 from tests.golden.checks import training
 from tests.golden.checks.replay import Replay
-from tests.golden.checks.replay import Trace
+from tests.golden.checks.replay import split_all
 from tests.golden.comparison import Line
 from tests.golden.comparison import guard
 
@@ -43,48 +36,41 @@ _GROUPS = {
     "masks and generator": ("mask", "gen_", "mlm_", "cloze_", "log_q"),
     "discriminator": ("disc_",),
 }
-# The reference's metrics with other names here, and those defined otherwise.
-_METRICS = {"masked_lm_loss": "mlm_loss"}
-_OTHER_METRICS = ("disc_auc", "disc_loss")
+_OTHER_METRICS = ("disc_auc", "disc_loss")  # defined otherwise, see above
 
 
-def check_configuration(folder: Path) -> Iterator[Line]:
+def check_configuration(folder):
     """Everything that there is of one configuration.
 
-    Args:
-        folder: its `outputs_left_out` in `info.json`, if it is there, names
-            arrays that a copy of a reference goes without.
+    `outputs_left_out` in `info.json`, if it is there, names arrays that a copy
+    of a reference goes without.
     """
     replay = Replay(folder)
-    yield from guard(replay.name, functools.partial(_check_pass, replay))
-    for name, check in training.list_checks(replay):
-        yield from guard(f"{replay.name}, {name}", check)
+    yield from guard(replay.name, _check_pass, replay)
+    for name, check, *arguments in training.list_checks(replay):
+        yield from guard(f"{replay.name}, {name}", check, replay, *arguments)
 
 
-def _check_pass(replay: Replay) -> Iterator[Line]:
+def _check_pass(replay):
     expected = loading.read_arrays(replay.folder / "outputs.npz")
-    ours, found = compute_outputs(replay)
+    ours, found = _compute_outputs(replay)
     yield _check_sizes(replay)
     yield from _compare_outputs(replay, ours, expected)
     line = Line(f"{replay.name}, metrics", _TOLERANCE)
-    found["mlm_loss"] = float(ours["mlm_loss"])
     for name, value in replay.info["eval_metrics"].items():
         if name not in _OTHER_METRICS:
-            own = found.get(_METRICS.get(name, name), np.inf)
-            line.compare(name, own, value)
+            line.compare(name, found.get(name, np.inf), value)
     yield line
 
 
-def _check_sizes(replay: Replay) -> Line:
+def _check_sizes(replay):
     """Resolved hyperparameters and the shapes of all variables, exactly."""
     info, settings, model = replay.info, replay.settings, replay.model
     line = Line(f"{replay.name}, hyperparameters and variables")
-    encoders = {"bert_config": settings.encoder}
-    generator = settings.generator
+    encoders, generator = {"bert_config": settings.encoder}, settings.generator
     if generator.weight_tying != "all" and not generator.uniform_generator:
-        encoders["generator_config"] = generator.encoder_config(
-            settings.encoder
-        )
+        own = generator.encoder_config(settings.encoder)
+        encoders["generator_config"] = own
     for name, encoder in encoders.items():
         for field, value in info[name].items():
             # Dropout is off here, and there is no other activation.
@@ -94,71 +80,51 @@ def _check_sizes(replay: Replay) -> Line:
         settings.masking.mask_prob, settings.data.max_seq_length
     )
     line.compare("N", slots, info["max_predictions_per_seq"])
-    ids = info["special_token_ids"]
-    special_ids = (ids["[CLS]"], ids["[SEP]"], ids["[MASK]"])
-    line.add("special ids", model.masking.special_ids != special_ids)
-    line.compare("[MASK]", model.mask_id, ids["[MASK]"])
-    shapes = {
-        name: list(value.shape)
-        for variable in model.trainable_variables
-        for name, value in parameter_names.split(
-            variable.path, variable.numpy()
-        ).items()
-    }
+    names = ("[CLS]", "[SEP]", "[MASK]")
+    ids = tuple(info["special_token_ids"][name] for name in names)
+    line.add("special ids", model.masking.special_ids != ids)
+    line.compare("[MASK]", model.mask_id, ids[-1])
+    weights = split_all(model, model.trainable_variables)
+    shapes = {name: list(weight.shape) for name, weight in weights.items()}
     for name in {*shapes, *info["variables"]}:
         line.add(name, shapes.get(name) != info["variables"].get(name))
     return line
 
 
-def _compare_outputs(
-    replay: Replay, ours: loading.Arrays, expected: loading.Arrays
-) -> Iterator[Line]:
+def _compare_outputs(replay, ours, expected):
     """A line for whole numbers, and one for each group of floats."""
     title = replay.name
     integers = Line(f"{title}, ids, positions, labels")
-    groups = {
-        group: Line(f"{title}, {group}", _TOLERANCE) for group in _GROUPS
-    }
+    groups = {name: Line(f"{title}, {name}", _TOLERANCE) for name in _GROUPS}
     rounded = Line(f"{title}, next to nothing but padding", _ROUNDED_TOLERANCE)
-    for key in sorted({*_required(replay, ours), *expected}):
+    # Only Electric needs the probability of what the discriminator sees.
+    optional = {*replay.info.get("outputs_left_out", ())}
+    optional |= set() if replay.is_electric else {"log_q"}
+    optional |= {name for name in ours if name.endswith("attention_probs")}
+    for key in sorted({*(ours.keys() - optional), *expected}):
         if key not in expected or key not in ours:
             integers.add(f"{key} on one side only", np.inf)
             continue
-        theirs = expected[key]
+        own, theirs, line = ours[key], expected[key], integers
+        if theirs.dtype.kind == "f":
+            line = groups[_find_group(key)]
         is_rounded = _find_rounded(replay, key)
-        if is_rounded is not None and ours[key].shape == theirs.shape:
+        if is_rounded is not None and own.shape == theirs.shape:
             errors = np.where(is_rounded, _score_errors(key, ours, theirs), 0)
             rounded.add(key, np.max(errors, initial=0))
-            theirs = np.where(is_rounded, ours[key], theirs)
-        line = integers
-        if expected[key].dtype.kind == "f":
-            line = groups[_find_group(key)]
-        line.compare(key, ours[key], theirs)
-    yield from (
-        line for line in (integers, *groups.values(), rounded) if line.errors
-    )
+            theirs = np.where(is_rounded, own, theirs)
+        line.compare(key, own, theirs)
+    lines = (integers, *groups.values(), rounded)
+    yield from (line for line in lines if line.errors)
 
 
-def _required(replay: Replay, ours: loading.Arrays) -> set[str]:
-    """What the reference has to hold of ours."""
-    left_out = {*replay.info.get("outputs_left_out", ())}
-    if not replay.is_electric:
-        # Only Electric needs the probability of what the discriminator sees.
-        left_out.add("log_q")
-    return {
-        name
-        for name in ours.keys() - left_out
-        if not name.endswith("attention_probs")
-    }
-
-
-def _find_group(key: str) -> str:
+def _find_group(key):
     return next(
         group for group, prefixes in _GROUPS.items() if key.startswith(prefixes)
     )
 
 
-def _find_rounded(replay: Replay, key: str) -> np.ndarray | None:
+def _find_rounded(replay, key):
     """Marks the entries of an array that follow from rounding, or None."""
     is_padding = replay.inputs["input_mask"] == 0
     if key in ("gen_rtl_layer_outputs", "gen_rtl_sequence_output"):
@@ -175,9 +141,7 @@ def _find_rounded(replay: Replay, key: str) -> np.ndarray | None:
     return is_before_padding if key in names else None
 
 
-def _score_errors(
-    key: str, ours: loading.Arrays, theirs: np.ndarray
-) -> np.ndarray:
+def _score_errors(key, ours, theirs):
     """How far off entries are.
 
     For a best guess or a decision it is how far the scores behind it would
@@ -193,9 +157,7 @@ def _score_errors(
     return np.abs(ours[key].astype(np.float64) - theirs)
 
 
-def compute_outputs(
-    replay: Replay,
-) -> tuple[loading.Arrays, dict[str, float]]:
+def _compute_outputs(replay):
     """Our side of `outputs.npz`, by its names, and the metrics.
 
     What the step never needs is made here by the functions that it is made
@@ -203,18 +165,17 @@ def compute_outputs(
     """
     model = replay.model
 
-    def run_pass() -> tuple[Any, step_lib.LossSums]:
+    def run_pass():
         step = tf.constant(0, tf.int64)
         prepared = model.prepare(replay.features, step, is_training=True)
         return prepared, model.compute_losses(prepared, None)
 
     (prepared, sums), trace = replay.run(run_pass)
-    weights = model.loss_weights(prepared)
+    weights, factors = model.loss_weights(prepared), model.loss_coefficients
     means = {
         name: step_lib.weighted_mean(total, weights[name])
         for name, total in sums.losses.items()
     }
-    factors = model.loss_coefficients
     outputs = {
         **_masking_outputs(trace),
         **_generator_outputs(replay, trace),
@@ -224,12 +185,11 @@ def compute_outputs(
     }
     statistics = {n: value.numpy() for n, value in sums.statistics.items()}
     found = model.summarize(statistics) | _count_all_chosen(statistics)
+    found["masked_lm_loss"] = outputs["mlm_loss"]
     return {name: np.asarray(value) for name, value in outputs.items()}, found
 
 
-def _count_all_chosen(
-    statistics: Mapping[str, np.ndarray],
-) -> dict[str, float]:
+def _count_all_chosen(statistics):
     """The reference's accuracies, which count kept tokens like hidden ones."""
     num_chosen = statistics["masked_tokens"] + statistics["kept_tokens"]
     return {
@@ -246,9 +206,8 @@ def _count_all_chosen(
     }
 
 
-def _masking_outputs(trace: Trace) -> dict[str, Any]:
-    _, masked = trace.masked[-1]
-    eligible = masked.eligible.numpy()
+def _masking_outputs(trace):
+    masked, eligible = trace.masked, trace.masked.eligible.numpy()
     with np.errstate(divide="ignore"):
         log_probs = np.log(eligible / eligible.sum(axis=1, keepdims=True))
     return {
@@ -257,68 +216,58 @@ def _masking_outputs(trace: Trace) -> dict[str, Any]:
         "masked_lm_weights": masked.masked_weights,
         "masked_lm_ids": masked.masked_ids,
         "masked_input_ids": masked.input_ids,
+        "updated_input_ids": trace.updated_ids,
+        "sampled_ids": trace.sampled,
+        "is_fake": trace.labels,
     }
 
 
-def _generator_outputs(replay: Replay, trace: Trace) -> dict[str, Any]:
+def _generator_outputs(replay, trace):
     """Of the generator, or of the masked language model without one."""
-    (_, masked), (_, generated) = trace.masked[-1], trace.generated[-1]
-    outputs = _predictions("mlm", generated.logits, masked.masked_ids)
-    outputs["mlm_per_example_loss"] = outputs.pop("mlm_per_token_loss")
+    masked, generated = trace.masked, trace.generated
+    cloze = generated.prediction_logits
+    outputs = {
+        "mlm_logits": generated.logits,
+        "mlm_preds": tf.argmax(generated.logits, -1),
+        "mlm_per_example_loss": _losses_by_weight(
+            losses.masked_lm_loss, generated.logits, masked.masked_ids
+        ),
+    }
     prefixes = ["gen_"] if generated.encoder_outputs else []
     if replay.is_two_tower:
         prefixes = ["gen_ltr_", "gen_rtl_"]
-        outputs |= _predictions(
-            "cloze", generated.prediction_logits, masked.original_ids
-        )
-        outputs["cloze_weights"] = replay.model.generator.targets(
-            masked
-        ).weights
+        targets = replay.model.generator.targets(masked)
+        loss = losses.masked_lm_loss
+        outputs |= {
+            "cloze_logits": cloze,
+            "cloze_preds": tf.argmax(cloze, -1),
+            "cloze_weights": targets.weights,
+            "cloze_per_token_loss": _losses_by_weight(loss, cloze, targets.ids),
+            "log_q": -_losses_by_weight(loss, cloze, trace.updated_ids),
+        }
     for number, prefix in enumerate(prefixes):
         outputs |= _encoder_outputs(prefix, number, trace)
     return outputs
 
 
-def _discriminator_outputs(replay: Replay, trace: Trace) -> dict[str, Any]:
-    """Samples, and what the discriminator makes of them."""
-    updated, labels = replay.corrupted(trace)
-    outputs = {
-        "sampled_ids": trace.sampled,
-        "updated_input_ids": updated,
-        "is_fake": labels,
-    }
+def _discriminator_outputs(replay, trace):
     if not trace.judged:
-        return outputs
-    (_, masked), (_, generated) = trace.masked[-1], trace.generated[-1]
-    (logits, *_), _ = trace.judged[-1]
-    weights = tf.cast(masked.input_mask, tf.float32)
+        return {}
+    (logits, labels, _), _ = trace.judged[-1]
+    weights = tf.cast(trace.masked.input_mask, tf.float32)
     by_token = _losses_by_weight(losses.replaced_token_loss, logits, labels)
-    outputs |= {
+    by_row = tf.reduce_sum(by_token * weights, 1)
+    return {
         "disc_logits": logits,
         "disc_probs": tf.sigmoid(logits),
-        "disc_preds": tf.cast(logits > 0, tf.int32),
+        "disc_preds": logits > 0,
         "disc_per_example_loss": step_lib.weighted_mean(
-            tf.reduce_sum(by_token * weights, 1), tf.reduce_sum(weights, 1)
+            by_row, tf.reduce_sum(weights, 1)
         ),
-    }
-    if replay.is_two_tower:
-        outputs["log_q"] = -_losses_by_weight(
-            losses.masked_lm_loss, generated.prediction_logits, updated
-        )
-    return outputs | _encoder_outputs("disc_", len(trace.encoded) - 1, trace)
+    } | _encoder_outputs("disc_", len(trace.encoded) - 1, trace)
 
 
-def _predictions(prefix: str, logits: Any, ids: Any) -> dict[str, Any]:
-    return {
-        f"{prefix}_logits": logits,
-        f"{prefix}_preds": tf.argmax(logits, -1, output_type=tf.int32),
-        f"{prefix}_per_token_loss": _losses_by_weight(
-            losses.masked_lm_loss, logits, ids
-        ),
-    }
-
-
-def _losses_by_weight(loss: Any, logits: Any, labels: Any) -> tf.Tensor:
+def _losses_by_weight(loss, logits, labels):
     """Every token's own loss: how the sum moves with the token's weight."""
     weights = tf.ones(labels.shape)
     with tf.GradientTape() as tape:
@@ -327,13 +276,11 @@ def _losses_by_weight(loss: Any, logits: Any, labels: Any) -> tf.Tensor:
     return tape.gradient(total, weights)
 
 
-def _encoder_outputs(prefix: str, number: int, trace: Trace) -> dict[str, Any]:
+def _encoder_outputs(prefix, number, trace):
     """Intermediates of the encoder that was called as the `number`th."""
     (encoder, *_), output = trace.encoded[number]
     first = sum(len(args[0].blocks) for args, _ in trace.encoded[:number])
     attention = trace.attention[first : first + len(encoder.blocks)]
-    arrays = {
-        name: getattr(output, name)
-        for name in encoder_lib.EncoderOutput._fields
-    } | {"attention_probs": [probs for _, probs in attention]}
+    arrays = {name: getattr(output, name) for name in EncoderOutput._fields}
+    arrays["attention_probs"] = [probs for _, probs in attention]
     return {prefix + name: tf.stack(array) for name, array in arrays.items()}

@@ -1,16 +1,13 @@
 """Masking: counts and rules exactly, our own draws statistically.
 
 For the statistics every row is masked in as many batches as the reference
-was, and deviations are in standard errors. Notation: C candidates, n positions
-to choose, r the share of slots that become [MASK].
+was, and deviations are in standard errors. Notation: K batches, B rows, S
+positions, P slots; C candidates, n positions to choose, r the share of slots
+that become [MASK].
 """
 
-import functools
 import math
 import re
-from collections.abc import Iterator
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
@@ -27,61 +24,51 @@ _SEED = 1
 _MIN_VARIANCE = 10.0
 
 
-def list_cases(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Four cases, whatever the settings are."""
-    for name, check in (
-        ("counts", _check_counts),
-        ("recorded draws", _check_recorded_draws),
-        ("own draws", _check_without_replacement),
-        ("original's draws", _check_with_replacement),
-    ):
-        yield name, functools.partial(check, folder)
+def list_cases(folder):
+    yield "counts", _check_counts, folder
+    yield "recorded draws", _check_recorded_draws, folder
+    yield "own draws", _check_without_replacement, folder
+    yield "original's draws", _check_with_replacement, folder
 
 
 class _Reference(NamedTuple):
     """Rows, the draws that were recorded, and what our rules say of them."""
 
-    statistics: Mapping[str, Any]  # content of `statistics.json`
-    sample: loading.Arrays  # content of `sample.npz`
+    statistics: dict[str, Any]  # content of `statistics.json`
+    sample: dict[str, np.ndarray]  # content of `sample.npz`
     special_ids: tuple[int, int, int]  # of [CLS], [SEP] and [MASK]
     eligible: np.ndarray  # [B, S] bool, candidates by our rule
-    candidates: np.ndarray  # [B], how many there are
-    num: np.ndarray  # [B], positions to choose by our rule
+    candidates: np.ndarray  # [B], C
+    num: np.ndarray  # [B], n
 
 
-def _load(folder: Path) -> _Reference:
+def _load(folder):
     vocabulary = loading.load_vocabulary(folder)
     statistics = loading.read_json(folder / "statistics.json")
     sample = loading.read_arrays(folder / "sample.npz")
     special_ids = (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
-    eligible = masking.eligible_positions(
-        tf.constant(sample["input_ids"]),
-        tf.constant(sample["input_mask"]),
-        special_ids,
-    ).numpy()
+    input_ids = tf.constant(sample["input_ids"])
+    input_mask = tf.constant(sample["input_mask"])
+    eligible = masking.eligible_positions(input_ids, input_mask, special_ids)
     num = masking.num_predictions(
-        tf.reduce_sum(sample["input_mask"], axis=1),
+        tf.reduce_sum(input_mask, axis=1),
         statistics["mask_prob"],
         sample["masked_lm_positions"].shape[-1],
-    ).numpy()
+    )
+    eligible = eligible.numpy()
     return _Reference(
-        statistics, sample, special_ids, eligible, eligible.sum(axis=1), num
+        statistics, sample, special_ids, eligible, eligible.sum(1), num.numpy()
     )
 
 
-def _check_counts(folder: Path) -> Iterator[Line]:
+def _check_counts(folder):
     """How many tokens are masked, for every length of several settings."""
-    path = folder / "statistics.json"
     line = Line("predictions by length")
-    for name, table in loading.read_json(path)["predictions_table"].items():
+    tables = loading.read_json(folder / "statistics.json")["predictions_table"]
+    for name, table in tables.items():
         match = re.fullmatch(r"mask_prob_(.+)_max_seq_length_(\d+)", name)
-        if match is None:
-            raise ValueError(
-                "Expected a name like mask_prob_0.15_max_seq_length_128 in "
-                f"{path}. Received: {name!r}."
-            )
-        mask_prob = float(match[1])
-        slots = masking.max_predictions_per_seq(mask_prob, int(match[2]))
+        mask_prob, length = float(match[1]), int(match[2])
+        slots = masking.max_predictions_per_seq(mask_prob, length)
         line.compare(f"{name}, N", slots, table["max_predictions_per_seq"])
         expected = table["predictions_for_length_1_to_max"]
         lengths = tf.range(1, len(expected) + 1)
@@ -90,20 +77,17 @@ def _check_counts(folder: Path) -> Iterator[Line]:
     yield line
 
 
-def _check_recorded_draws(folder: Path) -> Iterator[Line]:
+def _check_recorded_draws(folder):
     """Our rules applied to the original's own draws."""
     recorded = _load(folder)
     sample, eligible = recorded.sample, recorded.eligible
     positions, ids = sample["masked_lm_positions"], sample["input_ids"]
-    masked_ids = sample["masked_input_ids"]
-    is_used = np.broadcast_to(
-        np.arange(positions.shape[-1]) < recorded.num[:, np.newaxis],
-        positions.shape,
-    )
-    drawn_ids = ids[np.arange(len(ids))[:, np.newaxis], positions]
+    is_used = np.arange(positions.shape[-1]) < recorded.num[:, np.newaxis]
+    is_used = np.broadcast_to(is_used, positions.shape)
     is_chosen = _count_slots(positions, is_used, ids.shape[-1]) > 0
+    masked_ids = sample["masked_input_ids"]
     is_mask = masked_ids == recorded.special_ids[2]
-    is_changed_otherwise = (masked_ids != ids) & ~(is_chosen & is_mask)
+    drawn_ids = ids[np.arange(len(ids))[:, np.newaxis], positions]
     line = Line("rules on recorded draws")
     line.compare("masked_lm_weights", is_used, sample["masked_lm_weights"])
     line.compare("masked_lm_ids", drawn_ids * is_used, sample["masked_lm_ids"])
@@ -112,18 +96,19 @@ def _check_recorded_draws(folder: Path) -> Iterator[Line]:
         ("candidates", recorded.candidates),
         ("predictions", recorded.num),
     ):
-        rows = recorded.statistics["rows"]
-        line.compare(name, ours, [row[name] for row in rows])
+        theirs = [row[name] for row in recorded.statistics["rows"]]
+        line.compare(name, ours, theirs)
     line.add("forbidden positions", np.sum(is_chosen & ~eligible))
-    line.add("changed otherwise", np.sum(is_changed_otherwise))
+    otherwise = (masked_ids != ids) & ~(is_chosen & is_mask)
+    line.add("changed otherwise", np.sum(otherwise))
     yield line
 
 
-def _check_without_replacement(folder: Path) -> Iterator[Line]:
+def _check_without_replacement(folder):
     """Our way: n different candidates, all equally likely, r of them [MASK]."""
-    recorded = _load(folder)
+    title, recorded = "without replacement", _load(folder)
     counts, is_changed = _draw(recorded, masking.draw_positions)
-    title, is_chosen = "without replacement", counts > 0
+    is_chosen = counts > 0
     num_chosen = np.minimum(recorded.num, recorded.candidates)
     line = Line(f"{title}, positions")
     line.add("forbidden", np.sum(is_chosen & ~recorded.eligible))
@@ -137,45 +122,42 @@ def _check_without_replacement(folder: Path) -> Iterator[Line]:
     rate = recorded.statistics["replace_probability"]
     trials = is_chosen.sum(axis=(0, 2))
     changed = (is_changed & is_chosen).sum(axis=(0, 2))
-    yield _deviations(
+    yield _compare_counts(
         f"{title}, share of [MASK]",
         changed - trials * rate,
         trials * rate * (1 - rate),
     )
 
 
-def _check_with_replacement(folder: Path) -> Iterator[Line]:
+def _check_with_replacement(folder):
     """The original's way, against its expectations and its own statistics."""
-    recorded = _load(folder)
+    title, recorded = "with replacement", _load(folder)
     counts, is_changed = _draw(
         recorded, masking.draw_positions_with_replacement
     )
-    title, is_chosen = "with replacement", counts > 0
     rate = recorded.statistics["replace_probability"]
     line = Line(f"{title}, positions")
-    line.add("forbidden", np.sum(is_chosen & ~recorded.eligible))
+    line.add("forbidden", np.sum((counts > 0) & ~recorded.eligible))
     line.add("another number", np.sum(counts.sum(axis=2) != recorded.num))
     yield line
     no_share = np.zeros(len(recorded.num))
     yield _check_uniformity(title, recorded, counts, no_share)
-    yield _check_occupancy(title, recorded, is_chosen, "distinct", 1.0)
+    yield _check_occupancy(title, recorded, counts > 0, "distinct", 1.0)
     yield _check_occupancy(title, recorded, is_changed, "changed", rate)
     # A position in k slots keeps its token with probability (1 - r) ** k.
     multiplicities = np.arange(1, int(counts.max()) + 1)
     trials = np.array([np.sum(counts == k) for k in multiplicities])
     kept = [np.sum((counts == k) & ~is_changed) for k in multiplicities]
     probability = (1 - rate) ** multiplicities
-    yield _deviations(
+    yield _compare_counts(
         f"{title}, [MASK] by multiplicity",
         kept - trials * probability,
         trials * probability * (1 - probability),
     )
 
 
-def _draw(
-    recorded: _Reference, draw_fn: masking.DrawFn
-) -> tuple[np.ndarray, np.ndarray]:
-    """Masks the B rows in K batches with random numbers of our own.
+def _draw(recorded, draw_fn):
+    """Masks the rows with random numbers of our own.
 
     Returns:
         In how many slots each position stood, `[K, B, S]` integer, and whether
@@ -187,10 +169,9 @@ def _draw(
         name: tf.tile(tf.constant(sample[name]), [batches, 1])
         for name in ("input_ids", "input_mask")
     }
-    inputs["segment_ids"] = tf.zeros_like(inputs["input_ids"])
     slots = sample["masked_lm_positions"].shape[-1]
     masked = masking.mask_inputs(
-        inputs,
+        inputs | {"segment_ids": tf.zeros_like(inputs["input_ids"])},
         tf.random.stateless_uniform([batches * rows, length], [_SEED, 0]),
         tf.random.stateless_uniform([batches * rows, slots], [_SEED, 1]),
         special_ids=recorded.special_ids,
@@ -207,19 +188,8 @@ def _draw(
     return counts.reshape(shape), is_changed.reshape(shape)
 
 
-def _count_slots(
-    positions: np.ndarray, is_used: np.ndarray, length: int
-) -> np.ndarray:
-    """In how many used slots each position stands.
-
-    Args:
-        positions: `[..., P]` integer.
-        is_used: `[..., P]`, 1 or True for slots that count.
-        length: positions of a row, S.
-
-    Returns:
-        `[..., S]` integer.
-    """
+def _count_slots(positions, is_used, length):
+    """In how many used slots each position stands, `[..., P]` to `[..., S]`."""
     flat = positions.reshape(-1, positions.shape[-1])
     rows = np.arange(len(flat))[:, np.newaxis]
     counts = np.zeros([len(flat), length], np.int64)
@@ -227,9 +197,7 @@ def _count_slots(
     return counts.reshape(*positions.shape[:-1], length)
 
 
-def _check_uniformity(
-    title: str, recorded: _Reference, counts: np.ndarray, share: np.ndarray
-) -> Line:
+def _check_uniformity(title, recorded, counts, share):
     """Chi-square of the counts of each candidate, over all rows together.
 
     Args:
@@ -258,21 +226,14 @@ def _check_uniformity(
     return line
 
 
-def _check_occupancy(
-    title: str,
-    recorded: _Reference,
-    is_hit: np.ndarray,
-    what: str,
-    rate: float,
-) -> Line:
+def _check_occupancy(title, recorded, is_hit, what, rate):
     """Mean number of positions hit by n draws, each of which counts with r.
 
     A position escapes all draws with probability `(1 - r / C) ** n`, two of
     them with `(1 - 2 r / C) ** n`; mean and variance follow. Compared with
     both the expectation and the reference's mean.
     """
-    batches = len(is_hit)
-    means = is_hit.sum(axis=2).mean(axis=0)
+    batches, means = len(is_hit), is_hit.sum(axis=2).mean(axis=0)
     candidates = np.maximum(recorded.candidates, 1).astype(float)
     escape = (1 - rate / candidates) ** recorded.num
     both = np.maximum(1 - 2 * rate / candidates, 0) ** recorded.num
@@ -283,16 +244,14 @@ def _check_occupancy(
         - (candidates * escape) ** 2
     )
     theirs = [row[f"mean_{what}"] for row in recorded.statistics["rows"]]
-    return _deviations(
+    return _compare_counts(
         f"{title}, {what} positions",
         np.concatenate([means - expected, means - theirs]) * batches,
         np.concatenate([variance, 2 * variance]) * batches,
     )
 
 
-def _deviations(
-    title: str, deviations: np.ndarray, variances: np.ndarray
-) -> Line:
+def _compare_counts(title, deviations, variances):
     """Deviations of counts, those of small variance taken together."""
     line = Line(title, _STANDARD_ERRORS)
     is_large = variances >= _MIN_VARIANCE

@@ -1,190 +1,152 @@
 """A pre-training model that is fed a reference's random numbers.
 
-Everything that runs is the code that trains. Functions that draw numbers or
-take them are replaced, while it runs, by such that hand over the reference's;
-others are watched, and what they take and give is kept for comparison.
+Everything that runs is the code that trains. While it runs, functions that
+draw random numbers or use them are replaced by such that hand over the
+reference's; others are watched, and what they take and give is kept.
 """
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf import original_hparams
 from electra_tf.formats import parameter_names
 from electra_tf.formats import tf1
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
-from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import encoder
 from electra_tf.modeling import generators
 from electra_tf.pretraining import losses
-from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import optimizer
 from electra_tf.pretraining import sampling
+from electra_tf.pretraining.model import build_pretraining_model
 from electra_tf.training import step as step_lib
 from electra_tf.training.replica_optimizer import ReplicaOptimizer
 from tests.golden import loading
 
 
-@dataclasses.dataclass
 class Trace:
-    """What functions took and gave while a pass ran: (arguments, result).
+    """What functions took and gave while a pass ran.
 
     Attributes:
-        masked: of `mask_inputs`.
-        generated: of the generator, or of the masked language model.
-        encoded: of every encoder, in the order of the calls.
-        attention: of every block's attention weights.
-        judged: of the discriminator's loss.
-        updated: of the optimizer.
+        masked: the masked batch.
+        generated: output of the generator, or of the masked language model.
+        encoded: of every call of an encoder, `(arguments, output)`.
+        attention: of every block, `(arguments, attention weights)`.
+        judged: of the discriminator's loss, `(arguments, sum)`, if any.
+        updates: of the optimizer, `(arguments, rate)`.
         sampled: our own samples, `[B, P]`.
         sample_margin: by how much the noisy logit of our sample exceeds that
             of the sample that was fed, `[B, P]`; 0 where they are equal.
+        updated_ids: the text with samples put in, `[B, S]`.
+        labels: of the discriminator, `[B, S]`.
     """
 
-    masked: list[Any] = dataclasses.field(default_factory=list)
-    generated: list[Any] = dataclasses.field(default_factory=list)
-    encoded: list[Any] = dataclasses.field(default_factory=list)
-    attention: list[Any] = dataclasses.field(default_factory=list)
-    judged: list[Any] = dataclasses.field(default_factory=list)
-    updated: list[Any] = dataclasses.field(default_factory=list)
-    sampled: Any = None
-    sample_margin: Any = 0.0
+    def __init__(self):
+        self.masks, self.generators, self.encoded = [], [], []
+        self.attention, self.judged, self.updates = [], [], []
+        self.sample_margin = 0.0
+
+    @property
+    def masked(self):
+        return self.masks[-1][1]
+
+    @property
+    def generated(self):
+        return self.generators[-1][1]
 
 
 class Replay:
     """The model of a folder of `forward/`, with the checkpoint's weights.
 
-    Args:
-        folder: with `info.json`, `inputs.npz`, a vocabulary, a checkpoint.
-
     Attributes:
-        name: of the folder.
         info: content of `info.json`.
         inputs: content of `inputs.npz`.
         settings: our config for the original's hyperparameters, dropout off.
-        model: is trained eagerly.
         features: the batch as the training step takes it.
         samples: `[B, P]` samples to go on with, or None for our own.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.name, self.folder = folder.name, folder
         self.info = loading.read_json(folder / "info.json")
         self.inputs = loading.read_arrays(folder / "inputs.npz")
-        self.settings = _read_settings(self.info["pretraining_config"])
-        self.model = model_lib.build_pretraining_model(
+        settings = original_hparams.from_original_hparams(
+            self.info["pretraining_config"]
+        )
+        no_dropout = dataclasses.replace(
+            settings.encoder,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+        self.settings = dataclasses.replace(settings, encoder=no_dropout)
+        self.model = build_pretraining_model(
             self.settings, loading.load_vocabulary(folder)
         )
+        names = ("input_ids", "input_mask", "segment_ids")
         self.features = step_lib.as_one_stream(
-            {
-                name: tf.constant(self.inputs[name])
-                for name in ("input_ids", "input_mask", "segment_ids")
-            }
+            {name: tf.constant(self.inputs[name]) for name in names}
         )
+        generator = self.model.generator
+        self.is_two_tower = isinstance(generator, generators.TwoTowerGenerator)
+        self.is_electric = settings.objective.name == "electric"
         self.reset()
 
-    @property
-    def is_two_tower(self) -> bool:
-        """Whether the generator is a cloze model."""
-        return isinstance(self.model.generator, generators.TwoTowerGenerator)
-
-    @property
-    def is_electric(self) -> bool:
-        """Whether the discriminator tells noise from data."""
-        return self.settings.objective.name == "electric"
-
-    def reset(self) -> None:
+    def reset(self):
         """Gives the model its first weights and a fresh optimizer."""
-        self.samples: np.ndarray | None = None
-        checkpoint = tf1.read_checkpoint(self.folder)
+        self.samples = None
         variables = self.model.trainable_variables
-        tf1.assign_variables(variables, checkpoint)
+        tf1.assign_variables(variables, tf1.read_checkpoint(self.folder))
         self.model.optimizer = optimizer.build_optimizer(self.settings)
         self.model.optimizer.build(variables)
 
-    def run(self, function: Callable, *args: Any) -> tuple[Any, Trace]:
-        """Calls a function with fed numbers; its result and what happened."""
+    def run(self, function, *arguments):
+        """Calls a function with fed numbers; its result, and what happened."""
         trace = Trace()
-        tower = self.model.generator or self.model.main
+        tower = type(self.model.generator or self.model.main)
         with contextlib.ExitStack() as stack:
             for owner, name, replacement in (
                 (masking, "draw_positions", self._take_draws),
                 (randomness, "uniform_by_stream", self._take_uniform),
                 (sampling, "sample_from_softmax", self._sampler(trace)),
-                _watch(masking, "mask_inputs", trace.masked),
-                _watch(type(tower), "call", trace.generated),
-                _watch(encoder_lib.Encoder, "call", trace.encoded),
-                _watch(encoder_lib, "compute_probs", trace.attention),
-                _watch(losses, "replaced_token_loss", trace.judged),
-                _watch(
-                    ReplicaOptimizer, "apply_in_replica_context", trace.updated
-                ),
+                watch(masking, "mask_inputs", trace.masks),
+                watch(tower, "call", trace.generators),
+                watch(encoder.Encoder, "call", trace.encoded),
+                watch(encoder, "compute_probs", trace.attention),
+                watch(losses, "replaced_token_loss", trace.judged),
+                watch(ReplicaOptimizer, UPDATE, trace.updates),
             ):
-                stack.enter_context(
-                    mock.patch.object(owner, name, replacement)
-                )
-            return function(*args), trace
-
-    def corrupted(self, trace: Trace) -> tuple[tf.Tensor, tf.Tensor]:
-        """The text that the discriminator saw, and its labels, `[B, S]`.
-
-        The original samples from a masked language model alone, too, though
-        nothing reads the samples; it is done here.
-        """
+                patch = mock.patch.object(owner, name, replacement)
+                stack.enter_context(patch)
+            result = function(*arguments)
         if trace.judged:
-            (_, labels, _), _ = trace.judged[-1]
-            (_, updated, *_), _ = trace.encoded[-1]
-            return updated, labels
-        (_, masked), (_, generated) = trace.masked[-1], trace.generated[-1]
-        uniform = tf.constant(self.inputs["gumbel_uniform"])
-        samples = self._sampler(trace)(generated.logits, uniform)
-        updated, _ = masking.scatter_update(
-            masked.original_ids, samples, masked.masked_positions
-        )
-        return updated, tf.cast(updated != masked.original_ids, tf.int32)
+            (_, trace.labels, _), _ = trace.judged[-1]
+            (_, trace.updated_ids, *_), _ = trace.encoded[-1]
+        else:
+            self._corrupt(trace)
+        return result, trace
 
-    def split_all(self, values: list[Any]) -> loading.Arrays:
-        """One value per trained variable, under the original's names."""
-        parts: loading.Arrays = {}
-        for variable, value in zip(
-            self.model.trainable_variables, values, strict=True
-        ):
-            parts |= parameter_names.split(variable.path, np.asarray(value))
-        return parts
-
-    def _take_draws(
-        self, eligible: Any, num: tf.Tensor, uniform: Any, slots: int
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def _take_draws(self, eligible, num, uniform, slots):
         """The recorded positions, of which the first `num` count."""
-        del eligible, uniform
         is_used = tf.range(slots)[tf.newaxis, :] < num[:, tf.newaxis]
-        positions = tf.constant(self.inputs["drawn_positions"])
-        return positions * tf.cast(is_used, tf.int32), tf.cast(
-            is_used, tf.float32
-        )
+        positions = tf.where(is_used, self.inputs["drawn_positions"], 0)
+        return positions, tf.cast(is_used, tf.float32)
 
-    def _take_uniform(self, seeds: Any, shape: tuple[int, ...]) -> tf.Tensor:
+    def _take_uniform(self, seeds, shape):
         """Numbers of the asked-for shape: `[B, P, V]`, `[B, P]`, or any."""
-        del seeds
         for name in ("gumbel_uniform", "replace_uniform"):
             if self.inputs[name].shape == tuple(shape):
                 return tf.constant(self.inputs[name])
         # Behind the choice of positions, which are recorded themselves.
         return tf.zeros(shape)
 
-    def _sampler(self, trace: Trace) -> Callable[..., tf.Tensor]:
+    def _sampler(self, trace):
         draw = sampling.sample_from_softmax
 
-        def sample(
-            logits: tf.Tensor, uniform: tf.Tensor, disallow: Any = None
-        ) -> tf.Tensor:
+        def sample(logits, uniform, disallow=None):
             trace.sampled = draw(logits, uniform, disallow)
             if self.samples is None:
                 return trace.sampled
@@ -198,12 +160,30 @@ class Replay:
 
         return sample
 
+    def _corrupt(self, trace):
+        """Samples from a masked language model alone, as the original does.
 
-def _watch(owner: Any, name: str, calls: list[Any]) -> tuple[Any, str, Any]:
+        Nothing reads the samples there, so the objective draws none.
+        """
+        masked, uniform = (
+            trace.masked,
+            tf.constant(self.inputs["gumbel_uniform"]),
+        )
+        samples = self._sampler(trace)(trace.generated.logits, uniform)
+        trace.updated_ids, _ = masking.scatter_update(
+            masked.original_ids, samples, masked.masked_positions
+        )
+        trace.labels = trace.updated_ids != masked.original_ids
+
+
+UPDATE = "apply_in_replica_context"
+
+
+def watch(owner, name, calls):
     """What to replace, and a function that does the same and takes notes."""
     function = getattr(owner, name)
 
-    def watched(*args: Any, **kwargs: Any) -> Any:
+    def watched(*args, **kwargs):
         result = function(*args, **kwargs)
         calls.append((args, result))
         return result
@@ -211,11 +191,13 @@ def _watch(owner: Any, name: str, calls: list[Any]) -> tuple[Any, str, Any]:
     return owner, name, watched
 
 
-def _read_settings(hparams: dict[str, Any]) -> config.ExperimentConfig:
-    settings = original_hparams.from_original_hparams(hparams)
-    no_dropout = dataclasses.replace(
-        settings.encoder,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    return dataclasses.replace(settings, encoder=no_dropout)
+def split_all(model, values):
+    """One value per trained variable, under the original's names."""
+    variables = model.trainable_variables
+    return {
+        name: part
+        for variable, value in zip(variables, values, strict=True)
+        for name, part in parameter_names.split(
+            variable.path, np.asarray(value)
+        ).items()
+    }

@@ -5,19 +5,12 @@ fed hidden states, and post-processing with fed head outputs; sizes and
 settings are in its files.
 """
 
-import functools
 import math
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetuning import rows as rows_lib
 from electra_tf.finetuning.question_answering import decoding
 from electra_tf.finetuning.question_answering import final_text
 from electra_tf.finetuning.question_answering import records
@@ -29,6 +22,7 @@ from electra_tf.modeling.question_answering_head import QuestionAnsweringHead
 from electra_tf.text.vocabulary import TokenizerSettings
 from tests.golden import comparison
 from tests.golden import loading
+from tests.golden.checks.finetuning import classification
 from tests.golden.comparison import Line
 
 _TOLERANCE = 1e-5
@@ -43,67 +37,53 @@ _RECORDS = {
     sources.SQUAD2: "squad_v2_style.json",
     sources.MRQA: "mrqa_style.jsonl",
 }
-_HEAD_OPTIONS = (
+_OPTIONS = (
     "joint_prediction",
     "beam_size",
     "answerable_classifier",
     "answerable_uses_start_logits",
     "answerable_weight",
-)
-_DECODING_OPTIONS = (
     "n_best_size",
     "max_answer_length",
-    "beam_size",
-    "joint_prediction",
-    "answerable_classifier",
 )
 
 
-def list_cases(folder: Path) -> Iterator[tuple[str, Any]]:
-    """The cases of a folder `finetuning/qa`.
+def list_cases(folder):
+    """What there is follows from the names of the files.
 
-    What there is follows from the names of the files: one of a pair is enough
-    for a case, which then misses the other.
+    One of a pair is enough for a case, which then misses the other.
     """
-    for task in _tags(
-        folder,
-        "features_*.json",
-        "features_train_*.npz",
-        "features_eval_*.npz",
-    ):
-        for split, check in (
-            ("train", _check_training_features),
-            ("eval", _check_evaluation_features),
-        ):
-            name = f"features_{split}_{task}"
-            yield name, functools.partial(check, folder, task)
+    patterns = "features_*.json", "features_train_*.npz", "features_eval_*.npz"
+    for task in _tags(folder, *patterns):
+        yield f"features_train_{task}", _check_features, folder, task, "train"
+        yield f"features_eval_{task}", _check_features, folder, task, "eval"
     for tag in _tags(folder, "head_*.npz"):
-        yield f"head_{tag}", functools.partial(_check_head, folder, tag)
+        yield f"head_{tag}", _check_head, folder, tag
     for tag in _tags(folder, "postprocess_*.npz", "postprocess_*.json"):
         if tag != "scores":
-            name = f"postprocess_{tag}"
-            yield name, functools.partial(_check_postprocessing, folder, tag)
-    for name, check_file in (
+            yield f"postprocess_{tag}", _check_postprocessing, folder, tag
+    for name, check in (
         ("postprocess_scores", _check_postprocessing_scores),
         ("final_text", _check_final_text),
         ("evaluation", _check_evaluation),
         ("normalized_answers", _check_normalized_answers),
     ):
-        if (folder / f"{name}.json").is_file():
-            yield name, functools.partial(check_file, folder)
+        path = folder / f"{name}.json"
+        if path.is_file():
+            yield name, check, folder, loading.read_json(path)
 
 
-def _tags(folder: Path, *patterns: str) -> list[str]:
+def _tags(folder, *patterns):
     """What the star stands for in the names of files, sorted."""
     tags = set()
     for pattern in patterns:
         before, after = pattern.split("*")
-        for path in folder.glob(pattern):
-            tags.add(path.name[len(before) : -len(after)])
+        names = [path.name for path in folder.glob(pattern)]
+        tags |= {name[len(before) : -len(after)] for name in names}
     return sorted(tags)
 
 
-def _read_records(folder: Path, task: str) -> list[records.Example]:
+def _read_records(folder, task):
     """The questions of the folder in the form of a task of the original."""
     form = _FORMS.get(task, sources.MRQA)
     path = folder / _RECORDS[form]
@@ -112,19 +92,12 @@ def _read_records(folder: Path, task: str) -> list[records.Example]:
     return records.read_squad(path, form == sources.SQUAD2)
 
 
-def _build_rows(
-    folder: Path,
-    examples: Sequence[records.Example],
-    settings: Mapping[str, Any],
-    is_training: bool,
-) -> rows_lib.Rows:
+def _build_rows(folder, examples, settings, is_training):
     """The windows of questions by the settings of a file."""
     do_lower_case = settings.get("do_lower_case", True)
     return windows_lib.build_windows(
         examples,
-        loading.load_tokenizer(
-            folder, TokenizerSettings(do_lower_case=do_lower_case)
-        ),
+        loading.load_tokenizer(folder, do_lower_case=do_lower_case),
         settings["max_seq_length"],
         settings["max_query_length"],
         settings["doc_stride"],
@@ -132,66 +105,41 @@ def _build_rows(
     )
 
 
-def _check_training_features(folder: Path, task: str) -> Iterator[Line]:
-    """What is learned from: examples, words of answers, rows; exactly."""
+def _check_features(folder, task, split):
+    """Examples and rows, exactly: what is learned or predicted from."""
     settings = loading.read_json(folder / f"features_{task}.json")
-    everything = _read_records(folder, task)
-    dropped = records.find_unanswered(everything, folder)
-    examples = [e for e in everything if e.id not in dropped]
-    rows = _build_rows(folder, examples, settings, True)
-    line = Line(f"qa, features_train_{task}")
-    for name, ours in (
-        ("n_records", len(everything)),
-        ("n_examples", len(examples)),
-        ("n_failures", len(dropped)),
-        ("dropped_ids", dropped),
-        ("n_features", rows.num_rows),
-    ):
-        line.add(name, ours != settings[name])
-    described = _describe_examples(examples, rows.details)
-    line.add("examples", _count_unequal(described, settings["examples"]))
-    arrays = _describe_rows(rows, settings["max_seq_length"]) | {
-        "start_positions": rows.columns["start_position"],
-        "end_positions": rows.columns["end_position"],
-        "is_impossible": rows.columns["is_impossible"],
-    }
-    path = folder / f"features_train_{task}.npz"
-    for name, theirs in loading.read_arrays(path).items():
-        line.compare(name, arrays[name], theirs)
-    yield line
-
-
-def _check_evaluation_features(folder: Path, task: str) -> Iterator[Line]:
-    """What is predicted from: rows, words of their tokens; exactly."""
-    settings = loading.read_json(folder / f"features_{task}.json")
-    length = settings["max_seq_length"]
     examples = _read_records(folder, task)
-    rows = _build_rows(folder, examples, settings, False)
-    line = Line(f"qa, features_eval_{task}")
-    line.compare("n_eval_features", rows.num_rows, settings["n_eval_features"])
-    described = [
-        {
-            "id": examples[rows.examples[row]].id,
-            "doc_span_index": rows.details.numbers[row],
-            "n_tokens": rows.lengths[row],
-            "first_token": rows.segment_starts[row],
-        }
-        for row in range(rows.num_rows)
-    ]
-    line.add(
-        "eval_features", _count_unequal(described, settings["eval_features"])
-    )
-    arrays = _describe_rows(rows, length) | _describe_tokens(rows, length)
-    path = folder / f"features_eval_{task}.npz"
+    line = Line(f"qa, features_{split}_{task}")
+    if split == "train":
+        line.add("n_records", len(examples) != settings["n_records"])
+        dropped = records.find_unanswered(examples, folder)
+        line.add("n_failures", len(dropped) != settings["n_failures"])
+        line.add("dropped_ids", dropped != settings["dropped_ids"])
+        examples = [e for e in examples if e.id not in dropped]
+        line.add("n_examples", len(examples) != settings["n_examples"])
+    rows = _build_rows(folder, examples, settings, split == "train")
+    arrays = classification.pad(rows, settings["max_seq_length"])
+    arrays["eid"] = 1000 * rows.examples + rows.details.numbers
+    if split == "train":
+        line.add("n_features", rows.num_rows != settings["n_features"])
+        described, expected = _describe_examples(examples, rows), "examples"
+        arrays["start_positions"] = rows.columns["start_position"]
+        arrays["end_positions"] = rows.columns["end_position"]
+        arrays["is_impossible"] = rows.columns["is_impossible"]
+    else:
+        line.add("n_features", rows.num_rows != settings["n_eval_features"])
+        described, expected = _describe_rows(examples, rows), "eval_features"
+        arrays |= _describe_tokens(rows, settings["max_seq_length"])
+    line.add(expected, _count_unequal(described, settings[expected]))
+    path = folder / f"features_{split}_{task}.npz"
     for name, theirs in loading.read_arrays(path).items():
         line.compare(name, arrays[name], theirs)
     yield line
 
 
-def _describe_examples(
-    examples: Sequence[records.Example], windows: windows_lib.Windows
-) -> list[dict[str, Any]]:
+def _describe_examples(examples, rows):
     """What the reference says of each example."""
+    windows, located = rows.details, records.locate_answers(examples)
     num_words = windows.documents.words.lengths[windows.document_of_example]
     return [
         {
@@ -205,29 +153,27 @@ def _describe_examples(
             "n_features": windows.num_windows[number],
         }
         for number, (example, words) in enumerate(
-            zip(examples, records.locate_answers(examples), strict=True)
+            zip(examples, located, strict=True)
         )
     ]
 
 
-def _describe_rows(rows: rows_lib.Rows, length: int) -> loading.Arrays:
-    """Padded tokens, and the original's number of each row."""
-    columns = np.arange(length)
-    mask = columns < rows.lengths[:, np.newaxis]
-    ids = np.zeros(mask.shape, np.int32)
-    ids[mask] = rows.ids.values
-    return {
-        "input_ids": ids,
-        "input_mask": mask,
-        "segment_ids": mask & (columns >= rows.segment_starts[:, np.newaxis]),
-        "eid": 1000 * rows.examples + rows.details.numbers,
-    }
+def _describe_rows(examples, rows):
+    """What the reference says of each row."""
+    return [
+        {
+            "id": examples[rows.examples[row]].id,
+            "doc_span_index": rows.details.numbers[row],
+            "n_tokens": rows.lengths[row],
+            "first_token": rows.segment_starts[row],
+        }
+        for row in range(rows.num_rows)
+    ]
 
 
-def _describe_tokens(rows: rows_lib.Rows, length: int) -> loading.Arrays:
+def _describe_tokens(rows, length):
     """Word and context of every token, -1 outside the document."""
-    windows: windows_lib.Windows = rows.details
-    words = np.full((rows.num_rows, length), -1)
+    windows, words = rows.details, np.full((rows.num_rows, length), -1)
     is_max_context = words.copy()
     for row, example in enumerate(rows.examples):
         pieces = windows.starts[row] + np.arange(windows.lengths[row])
@@ -242,9 +188,7 @@ def _describe_tokens(rows: rows_lib.Rows, length: int) -> loading.Arrays:
     return {"word_of_token": words, "is_max_context": is_max_context}
 
 
-def _count_unequal(
-    ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]
-) -> int:
+def _count_unequal(ours, theirs):
     """Records that differ in a field that the reference has."""
     same = sum(
         all(own.get(key) == value for key, value in one.items())
@@ -253,48 +197,37 @@ def _count_unequal(
     return max(len(ours), len(theirs)) - same
 
 
-def _check_head(folder: Path, tag: str) -> Iterator[Line]:
+def _check_head(folder, tag):
     """Losses, logits and the best starts and ends of a head."""
-    (options,) = (
-        entry
-        for entry in loading.read_json(folder / "heads.json")
-        if entry["tag"] == tag
-    )
+    heads = loading.read_json(folder / "heads.json")
+    options = {entry["tag"]: entry for entry in heads}[tag]
     arrays = loading.read_arrays(folder / f"head_{tag}.npz")
     expected = loading.with_prefix(arrays, "out/")
     head = _build_head(options, arrays)
-    ours = _compute_outputs(head, options["is_training"], arrays)
+    outputs = _compute_outputs(head, options["is_training"], arrays)
     line = Line(f"qa, head_{tag}", _TOLERANCE)
-    for name, output in ours.items():
-        if not name.endswith("_index"):
-            line.compare(name, output, expected[name])
-            continue
-        log_probs = expected[name.replace("index", "log_probs")]
-        is_candidate = log_probs > _NO_CANDIDATE
-        line.compare(
-            name,
-            np.where(is_candidate, output, 0),
-            np.where(is_candidate, expected[name], 0),
-            comparison.count_unequal,
-        )
+    for name, output in outputs.items():
+        theirs, measure = expected[name], None
+        if name.endswith("_index"):
+            log_probs = expected[name.replace("index", "log_probs")]
+            is_candidate = log_probs > _NO_CANDIDATE
+            output = np.where(is_candidate, output, 0)
+            theirs = np.where(is_candidate, theirs, 0)
+            measure = comparison.count_unequal
+        line.compare(name, output, theirs, measure)
     yield line
 
 
-def _build_head(
-    options: Mapping[str, Any], arrays: loading.Arrays
-) -> QuestionAnsweringHead:
-    """The head with the reference's weights."""
+def _build_head(options, arrays):
+    """The head with the reference's weights, which must be exactly its."""
     weights = loading.with_prefix(arrays, "weights/")
     stage, task, *_ = next(iter(weights)).split("/")
+    given = {name: options[name] for name in _OPTIONS if name in options}
     with keras.name_scope(stage):
-        head = QuestionAnsweringHead(
-            seed=1,
-            name=task,
-            **{name: options[name] for name in _HEAD_OPTIONS},
-        )
-        head.build((None, None, arrays["final_hidden"].shape[-1]))
+        head = QuestionAnsweringHead(seed=1, name=task, **given)
+        head.build(arrays["final_hidden"].shape)
     paths = {variable.path for variable in head.weights}
-    if paths != set(weights):
+    if paths != {*weights}:
         raise ValueError(
             f"Expected the variables {sorted(paths)}. Received: "
             f"{sorted(weights)}."
@@ -304,9 +237,7 @@ def _build_head(
     return head
 
 
-def _compute_outputs(
-    head: QuestionAnsweringHead, is_training: bool, arrays: loading.Arrays
-) -> dict[str, tf.Tensor]:
+def _compute_outputs(head, is_training, arrays):
     """What the reference has of a mode, by its names.
 
     In joint mode the original's prediction has zeros for end logits, and still
@@ -320,35 +251,35 @@ def _compute_outputs(
         "end_position": tf.constant(arrays["end_positions_in"]),
         "is_impossible": tf.constant(arrays["is_impossible"]),
     }
-    hidden = tf.constant(arrays["final_hidden"])
+    hidden, starts = (
+        tf.constant(arrays["final_hidden"]),
+        features["start_position"],
+    )
     outputs = head.predict(hidden, features)
     if is_training or not head.joint_prediction:
-        outputs["loss"] = head.compute_losses(hidden, features, None)
-        outputs["end_logits"] = head.compute_end_logits(
-            hidden, features, features["start_position"]
-        )
+        ends = head.compute_end_logits(hidden, features, starts)
+        loss = head.compute_losses(hidden, features, None)
         # Ends of all starts are made in prediction alone.
         return {
             name: tensor
             for name, tensor in outputs.items()
             if not name.startswith("end_top")
-        }
-    start_losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-        features["start_position"], outputs["start_logits"]
-    )
-    length = outputs["start_logits"].shape[1]
-    outputs["loss"] = (start_losses + math.log(length)) / 2
+        } | {"end_logits": ends, "loss": loss}
+    start_logits = outputs["start_logits"]
+    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
+    loss = cross_entropy(starts, start_logits) + math.log(start_logits.shape[1])
+    outputs["loss"] = loss / 2
     if head.answerable_classifier:
+        is_impossible = tf.cast(features["is_impossible"], tf.float32)
         outputs["loss"] += head.answerable_weight * (
             tf.nn.sigmoid_cross_entropy_with_logits(
-                tf.cast(features["is_impossible"], tf.float32),
-                outputs["answerable_logit"],
+                is_impossible, outputs["answerable_logit"]
             )
         )
     return outputs
 
 
-def _check_postprocessing(folder: Path, tag: str) -> Iterator[Line]:
+def _check_postprocessing(folder, tag):
     """Answers, n-best lists and null odds from fed outputs."""
     settings = loading.read_json(folder / f"postprocess_{tag}.json")
     outputs = loading.read_arrays(folder / f"postprocess_{tag}.npz")
@@ -360,118 +291,112 @@ def _check_postprocessing(folder: Path, tag: str) -> Iterator[Line]:
     texts.compare("eid", eid, outputs.pop("eid"))
     if not settings["answerable_classifier"]:
         outputs.pop("answerable_logit", None)
+    given = {name: settings[name] for name in _OPTIONS if name in settings}
     found = decoding.decode(
         examples,
         rows,
         {name: list(array) for name, array in outputs.items()},
-        QuestionAnsweringConfig(
-            **{name: settings[name] for name in _DECODING_OPTIONS}
-        ),
+        QuestionAnsweringConfig(**given),
         _FORMS.get(settings["task"]) == sources.SQUAD2,
     )
-    texts.add(
-        "predictions",
-        len(
-            dict(found.texts).items() ^ dict(settings["predictions"]).items()
-        ),
-    )
-    numbers.add(
-        "null_odds", _errors(found.null_odds, settings["null_odds"] or {})
-    )
+    different = found.texts.items() ^ settings["predictions"].items()
+    texts.add("predictions", len(different))
+    null_odds = settings["null_odds"] or {}
+    numbers.add("null_odds", _largest_error(found.null_odds, null_odds))
     for identity, entries in settings["nbest"].items():
         own = found.nbest.get(identity, [])
         is_same = [e["text"] for e in own] == [e["text"] for e in entries]
         texts.add(f"nbest of {identity}", not is_same)
         for name in ("probability", "start_logit", "end_logit"):
-            numbers.compare(
-                f"{name} of {identity}",
-                [entry[name] for entry in own],
-                [entry[name] for entry in entries],
-            )
+            ours = [entry[name] for entry in own]
+            theirs = [entry[name] for entry in entries]
+            numbers.compare(f"{name} of {identity}", ours, theirs)
     yield from (texts, numbers)
 
 
-def _check_postprocessing_scores(folder: Path) -> Iterator[Line]:
+def _check_postprocessing_scores(folder, content):
     """Official scores of the reference's own predictions."""
     line = Line("qa, postprocess_scores", _SCORE_TOLERANCE)
     threshold = QuestionAnsweringConfig.qa_na_threshold
-    for tag, expected in loading.read_json(
-        folder / "postprocess_scores.json"
-    ).items():
+    for tag, expected in content.items():
         run = loading.read_json(folder / f"postprocess_{tag}.json")
         form = _FORMS.get(run["task"], sources.MRQA)
-        given = _golds(_read_records(folder, run["task"])), run["predictions"]
+        golds, texts = (
+            _golds(_read_records(folder, run["task"])),
+            run["predictions"],
+        )
         if form == sources.SQUAD2:
             ours = squad_scores.compute_squad2_scores(
-                *given, run["null_odds"], threshold
+                golds, texts, run["null_odds"], threshold
             )
         elif form == sources.SQUAD1:
-            ours = squad_scores.compute_squad1_scores(*given)
+            ours = squad_scores.compute_squad1_scores(golds, texts)
         else:
-            ours = squad_scores.compute_mrqa_scores(*given)
-        line.add(tag, _errors(ours, expected))
+            ours = squad_scores.compute_mrqa_scores(golds, texts)
+        line.add(tag, _largest_error(ours, expected))
     yield line
 
 
-def _check_final_text(folder: Path) -> Iterator[Line]:
+def _check_final_text(folder, content):
     """Predicted strings projected to their original texts."""
     line = Line("qa, final_text")
-    for case in loading.read_json(folder / "final_text.json"):
-        original, do_lower_case = case["orig_text"], case["do_lower_case"]
-        (plain,) = final_text.normalize(
-            [original], TokenizerSettings(do_lower_case=do_lower_case)
+    for case in content:
+        original, settings = (
+            case["orig_text"],
+            TokenizerSettings(case["do_lower_case"]),
         )
+        (plain,) = final_text.normalize([original], settings)
         place = final_text.project(case["pred_text"], plain, original)
         ours = original[slice(*place or (None,))]
-        name = f"{case['pred_text']!r} in {original!r}, {do_lower_case}"
+        name = (
+            f"{case['pred_text']!r} in {original!r}, {settings.do_lower_case}"
+        )
         line.add(name, ours != case["result"])
     yield line
 
 
-def _check_evaluation(folder: Path) -> Iterator[Line]:
+def _check_evaluation(folder, expected):
     """Raw scores, and the official ones of the three scripts."""
     line = Line("qa, evaluation", _SCORE_TOLERANCE)
-    expected = loading.read_json(folder / "evaluation.json")
     golds = _golds(records.read_squad(folder / "evaluation_gold.json"))
-    predictions = expected["predictions"]
-    raw = squad_scores.compute_raw_scores(golds, predictions)
-    line.add("raw_exact", _errors(raw.exact, expected["raw_exact"]))
-    line.add("raw_f1", _errors(raw.f1, expected["raw_f1"]))
-    for threshold, results in expected["results_v2"].items():
-        ours = squad_scores.compute_squad2_scores(
-            golds, predictions, expected["null_odds"], float(threshold)
-        )
-        line.add(f"v2 {threshold}", _errors(ours, results))
-    answered = {key: texts for key, texts in golds.items() if texts}
+    texts, odds = expected["predictions"], expected["null_odds"]
+    raw = squad_scores.compute_raw_scores(golds, texts)
     missing = expected["missing_in_v1"]
-    given = {key: predictions[key] for key in predictions if key not in missing}
+    answered = {key: gold for key, gold in golds.items() if gold}
+    given = {key: text for key, text in texts.items() if key not in missing}
+    squad1 = squad_scores.compute_squad1_scores
+    squad2 = squad_scores.compute_squad2_scores
     mrqa = squad_scores.compute_mrqa_scores
-    for name, ours in (
-        ("v1", squad_scores.compute_squad1_scores(answered, given)),
-        ("mrqa_skip", mrqa(answered, given, True)),
-        ("mrqa_noskip", mrqa(answered, given, False)),
+    for name, ours, theirs in (
+        ("raw_exact", raw.exact, expected["raw_exact"]),
+        ("raw_f1", raw.f1, expected["raw_f1"]),
+        ("v1", squad1(answered, given), expected["results_v1"]),
+        ("skip", mrqa(answered, given, True), expected["results_mrqa_skip"]),
+        ("all", mrqa(answered, given, False), expected["results_mrqa_noskip"]),
     ):
-        line.add(name, _errors(ours, expected[f"results_{name}"]))
+        line.add(name, _largest_error(ours, theirs))
+    for threshold, theirs in expected["results_v2"].items():
+        ours = squad2(golds, texts, odds, float(threshold))
+        line.add(f"v2 {threshold}", _largest_error(ours, theirs))
     yield line
 
 
-def _check_normalized_answers(folder: Path) -> Iterator[Line]:
+def _check_normalized_answers(folder, content):
     """What is compared of answers."""
     line = Line("qa, normalized_answers")
-    for case in loading.read_json(folder / "normalized_answers.json"):
+    for case in content:
         ours = squad_scores.normalize_answer(case["text"])
         line.add(repr(case["text"]), ours != case["normalized"])
     yield line
 
 
-def _golds(examples: Sequence[records.Example]) -> dict[str, Sequence[str]]:
+def _golds(examples):
     return {example.id: example.golds or () for example in examples}
 
 
-def _errors(ours: Mapping[str, float], theirs: Mapping[str, float]) -> float:
-    """The largest error of any key; infinite if the keys differ."""
+def _largest_error(ours, theirs):
+    """Of numbers by key; infinite if the keys differ."""
     if ours.keys() != theirs.keys():
         return math.inf
-    return comparison.allclose_error(
-        [ours[key] for key in theirs], list(theirs.values())
-    )
+    own = [ours[key] for key in theirs]
+    return comparison.allclose_error(own, list(theirs.values()))
