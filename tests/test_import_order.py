@@ -26,7 +26,6 @@ ORDER = (
     "finetuning",
     "export",
     "electra",
-    "verification",
     "analysis",
 )
 
