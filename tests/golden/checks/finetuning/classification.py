@@ -14,9 +14,12 @@ from electra_tf.finetuning.tasks import glue
 from electra_tf.finetuning.tasks import glue_source
 from electra_tf.finetuning.tasks.text_task import add_swapped
 from electra_tf.finetuning_config import FinetuningConfig
-from electra_tf.modeling import task_heads
+from electra_tf.modeling.task_heads import ClassificationHead
+from electra_tf.modeling.task_heads import RegressionHead
 from tests.golden import comparison
 from tests.golden import loading
+from tests.golden.checks.finetuning.heads import build_head
+from tests.golden.checks.finetuning.heads import to_tensors
 from tests.golden.comparison import Line
 
 DEFAULTS = "default_hyperparameters.json"
@@ -129,33 +132,21 @@ def _compare_examples(line, task, examples, expected):
 def _check_head(path):
     """Outputs and losses of a head with given weights and hidden states."""
     arrays = loading.read_arrays(path)
-    expected = loading.with_prefix(arrays, "out/")
-    weights = {
-        name.rpartition("/")[2]: array
-        for name, array in loading.with_prefix(arrays, "weights/").items()
-    }
-    hidden, is_classifier = (
-        tf.constant(arrays["final_hidden"]),
-        "logits" in expected,
-    )
-    if is_classifier:
-        head = task_heads.ClassificationHead(weights["kernel"].shape[1], 0)
-        features = {"label": tf.constant(expected["label_ids"])}
-    else:
-        head = task_heads.RegressionHead(0)
-        features = {"target": tf.constant(expected["targets"])}
-    head.build(hidden.shape)
-    for variable in head.trainable_variables:
-        variable.assign(weights[variable.name])
-    outputs = head.predict(hidden, features)
-    if is_classifier:
+    hidden = tf.constant(arrays["final_hidden"])
+    if "out/logits" in arrays:
+        num_labels = arrays["out/logits"].shape[1]
+        head = build_head(ClassificationHead, arrays, num_labels=num_labels)
+        features = to_tensors(arrays, label="out/label_ids")
+        outputs = head.predict(hidden, features)
         outputs["predictions"] = tf.argmax(outputs["logits"], axis=-1)
     else:
-        outputs["predictions"] = outputs.pop("prediction")
+        head = build_head(RegressionHead, arrays)
+        features = to_tensors(arrays, target="out/targets")
+        outputs = {"predictions": head.predict(hidden, features)["prediction"]}
     outputs["loss"] = head.compute_losses(hidden, features, None)
     line = Line(path.stem, _TOLERANCE)
     for name, output in outputs.items():
-        line.compare(name, output, expected[name])
+        line.compare(name, output, arrays[f"out/{name}"])
     yield line
 
 

@@ -7,7 +7,6 @@ settings are in its files.
 
 import math
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -23,6 +22,8 @@ from electra_tf.text.vocabulary import TokenizerSettings
 from tests.golden import comparison
 from tests.golden import loading
 from tests.golden.checks.finetuning import classification
+from tests.golden.checks.finetuning.heads import build_head
+from tests.golden.checks.finetuning.heads import to_tensors
 from tests.golden.comparison import Line
 
 _TOLERANCE = 1e-5
@@ -70,7 +71,7 @@ def list_cases(folder):
     ):
         path = folder / f"{name}.json"
         if path.is_file():
-            yield name, check, folder, loading.read_json(path)
+            yield name, check, path
 
 
 def _tags(folder, *patterns):
@@ -203,7 +204,8 @@ def _check_head(folder, tag):
     options = {entry["tag"]: entry for entry in heads}[tag]
     arrays = loading.read_arrays(folder / f"head_{tag}.npz")
     expected = loading.with_prefix(arrays, "out/")
-    head = _build_head(options, arrays)
+    given = {name: options[name] for name in _OPTIONS if name in options}
+    head = build_head(QuestionAnsweringHead, arrays, **given)
     outputs = _compute_outputs(head, options["is_training"], arrays)
     line = Line(f"qa, head_{tag}", _TOLERANCE)
     for name, output in outputs.items():
@@ -218,25 +220,6 @@ def _check_head(folder, tag):
     yield line
 
 
-def _build_head(options, arrays):
-    """The head with the reference's weights, which must be exactly its."""
-    weights = loading.with_prefix(arrays, "weights/")
-    stage, task, *_ = next(iter(weights)).split("/")
-    given = {name: options[name] for name in _OPTIONS if name in options}
-    with keras.name_scope(stage):
-        head = QuestionAnsweringHead(seed=1, name=task, **given)
-        head.build(arrays["final_hidden"].shape)
-    paths = {variable.path for variable in head.weights}
-    if paths != {*weights}:
-        raise ValueError(
-            f"Expected the variables {sorted(paths)}. Received: "
-            f"{sorted(weights)}."
-        )
-    for variable in head.weights:
-        variable.assign(weights[variable.path])
-    return head
-
-
 def _compute_outputs(head, is_training, arrays):
     """What the reference has of a mode, by its names.
 
@@ -244,13 +227,14 @@ def _compute_outputs(head, is_training, arrays):
     a loss: the end then costs the logarithm of the row's length. Our head has
     no use for that number; it is made here.
     """
-    features = {
-        "input_mask": tf.constant(arrays["input_mask"]),
-        "segment_ids": tf.constant(arrays["segment_ids"]),
-        "start_position": tf.constant(arrays["start_positions_in"]),
-        "end_position": tf.constant(arrays["end_positions_in"]),
-        "is_impossible": tf.constant(arrays["is_impossible"]),
-    }
+    features = to_tensors(
+        arrays,
+        input_mask="input_mask",
+        segment_ids="segment_ids",
+        start_position="start_positions_in",
+        end_position="end_positions_in",
+        is_impossible="is_impossible",
+    )
     hidden, starts = (
         tf.constant(arrays["final_hidden"]),
         features["start_position"],
@@ -314,11 +298,11 @@ def _check_postprocessing(folder, tag):
     yield from (texts, numbers)
 
 
-def _check_postprocessing_scores(folder, content):
+def _check_postprocessing_scores(path):
     """Official scores of the reference's own predictions."""
     line = Line("qa, postprocess_scores", _SCORE_TOLERANCE)
-    threshold = QuestionAnsweringConfig.qa_na_threshold
-    for tag, expected in content.items():
+    folder, threshold = path.parent, QuestionAnsweringConfig.qa_na_threshold
+    for tag, expected in loading.read_json(path).items():
         run = loading.read_json(folder / f"postprocess_{tag}.json")
         form = _FORMS.get(run["task"], sources.MRQA)
         golds, texts = (
@@ -337,10 +321,10 @@ def _check_postprocessing_scores(folder, content):
     yield line
 
 
-def _check_final_text(folder, content):
+def _check_final_text(path):
     """Predicted strings projected to their original texts."""
     line = Line("qa, final_text")
-    for case in content:
+    for case in loading.read_json(path):
         original, settings = (
             case["orig_text"],
             TokenizerSettings(case["do_lower_case"]),
@@ -355,10 +339,12 @@ def _check_final_text(folder, content):
     yield line
 
 
-def _check_evaluation(folder, expected):
+def _check_evaluation(path):
     """Raw scores, and the official ones of the three scripts."""
     line = Line("qa, evaluation", _SCORE_TOLERANCE)
-    golds = _golds(records.read_squad(folder / "evaluation_gold.json"))
+    expected = loading.read_json(path)
+    gold_path = path.with_name("evaluation_gold.json")
+    golds = _golds(records.read_squad(gold_path))
     texts, odds = expected["predictions"], expected["null_odds"]
     raw = squad_scores.compute_raw_scores(golds, texts)
     missing = expected["missing_in_v1"]
@@ -381,10 +367,10 @@ def _check_evaluation(folder, expected):
     yield line
 
 
-def _check_normalized_answers(folder, content):
+def _check_normalized_answers(path):
     """What is compared of answers."""
     line = Line("qa, normalized_answers")
-    for case in content:
+    for case in loading.read_json(path):
         ours = squad_scores.normalize_answer(case["text"])
         line.add(repr(case["text"]), ours != case["normalized"])
     yield line

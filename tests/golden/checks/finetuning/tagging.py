@@ -22,8 +22,9 @@ from electra_tf.finetuning.tagging import conll
 from electra_tf.finetuning.tagging import scores
 from electra_tf.finetuning.tagging import spans
 from electra_tf.finetuning.tagging import word_pieces
-from electra_tf.modeling import task_heads
+from electra_tf.modeling.task_heads import TaggingHead
 from tests.golden import loading
+from tests.golden.checks.finetuning.heads import build_head
 from tests.golden.comparison import Line
 
 _TOLERANCE = 1e-5  # of logits and losses, absolute and relative
@@ -138,30 +139,25 @@ def _check_features(path, info_path):
 def _check_head(path):
     """Logits and losses from fed states, the first rows of the dev split."""
     arrays = loading.read_arrays(path)
-    expected = loading.with_prefix(arrays, "out/")
-    weights = loading.with_prefix(arrays, "weights/")
-    hidden = tf.constant(arrays["final_hidden"], tf.float32)
-    features = loading.read_arrays(path.parent / "features_dev.npz")
-    positions = features["labeled_positions"][: len(hidden)]
-    (kernel,) = (weights[name] for name in weights if name.endswith("kernel"))
-    (bias,) = (weights[name] for name in weights if name.endswith("bias"))
-    head = task_heads.TaggingHead(len(bias), seed=0)
-    head.build(hidden.shape)
-    head.dense.kernel.assign(kernel)
-    head.dense.bias.assign(bias)
-    fed = {
-        "word_positions": tf.constant(positions, tf.int32),
-        "tags": tf.constant(expected["labels"], tf.int32),
-        "tag_weights": tf.constant(expected["labels_mask"], tf.float32),
+    hidden = tf.constant(arrays["final_hidden"])
+    positions = loading.read_arrays(path.parent / "features_dev.npz")[
+        "labeled_positions"
+    ]
+    is_tagged = arrays["out/labels_mask"] > 0
+    features = {
+        "word_positions": tf.constant(positions[: len(hidden)], tf.int32),
+        "tags": tf.constant(arrays["out/labels"], tf.int32),
+        "tag_weights": tf.constant(arrays["out/labels_mask"], tf.float32),
     }
-    logits = head.predict(hidden, fed)["logits"]
-    is_tagged = expected["labels_mask"] > 0
+    num_labels = arrays["out/logits"].shape[-1]
+    head = build_head(TaggingHead, arrays, num_labels=num_labels)
+    logits = head.predict(hidden, features)["logits"]
+    loss = head.compute_losses(hidden, features, None)
+    predictions, theirs = np.argmax(logits, -1), arrays["out/predictions"]
     line = Line(f"tagging, {path.stem}", _TOLERANCE)
-    line.compare("logits", logits, expected["logits"])
-    loss = head.compute_losses(hidden, fed, None)
-    line.compare("loss", loss, expected["loss"])
-    predictions = np.argmax(logits, -1)[is_tagged]
-    line.compare("predictions", predictions, expected["predictions"][is_tagged])
+    line.compare("logits", logits, arrays["out/logits"])
+    line.compare("loss", loss, arrays["out/loss"])
+    line.compare("predictions", predictions[is_tagged], theirs[is_tagged])
     yield line
 
 
