@@ -30,7 +30,8 @@ _FIELDS = {
     "sparse_embed_lookup": "sparse_embed_lookup",
     "decoder": "decoder",
 }
-_MEASURED = ("elmo", "xlnet")
+_MEASURED = "measured by the original's authors, no formula"
+_REASONS = {"elmo": _MEASURED, "xlnet": _MEASURED}
 
 
 def check_file(path):
@@ -42,45 +43,44 @@ def check_file(path):
             f"Expected sections among {', '.join(_SECTIONS)} in {path}. "
             f"Received: {', '.join(unknown) or 'none'}."
         )
-    for name, check in _SECTIONS.items():
-        if name in sections:
-            line = Line(f"{path.stem}, {name}", _TOLERANCE, relative_error)
-            skipped = check(line, sections[name])
+    for section, count in _SECTIONS.items():
+        if section in sections:
+            title, skipped = f"{path.stem}, {section}", []
+            line = Line(title, _TOLERANCE, relative_error)
+            for name, ours, theirs in count(sections[section]):
+                if ours is not None:
+                    line.compare(name, ours, theirs)
+                    continue
+                reason = "no hyperparameters of a model of that name"
+                reason = _REASONS.get(name, reason)
+                skipped.append(Line(f"{title}, {name}", skipped=reason))
             yield from (line, *skipped)
 
 
-def _check_components(line, entries):
+def _count_components(entries):
     for number, entry in enumerate(entries):
         transformer = _build_transformer(entry["args"])
         for name in entry.keys() - {"args"}:
             ours = _count_component(transformer, name)
-            line.compare(f"{number}: {name}", ours, entry[name])
-    return []
+            yield f"{number}: {name}", ours, entry[name]
 
 
-def _check_electra(line, entries):
+def _count_pairs(entries):
     for number, entry in enumerate(entries):
-        line.compare(number, _count_electra(**entry["args"]), entry["flops"])
-    return []
+        yield number, _count_electra(**entry["args"]), entry["flops"]
 
 
-def _check_table(line, table):
-    published, skipped = _count_published(), []
+def _count_models(table):
+    published = _count_published()
     for name, printed in table.items():
-        if name in published:
-            line.compare(name, published[name], float(printed))
-            continue
-        reason = "no hyperparameters of a model of that name"
-        if name in _MEASURED:
-            reason = "measured by the original's authors, no formula"
-        skipped.append(Line(f"{line.case}, {name}", skipped=reason))
-    return skipped
+        yield name, published.get(name), float(printed)
 
 
+# From a section to the name of each number, ours and theirs.
 _SECTIONS = {
-    "components": _check_components,
-    "electra": _check_electra,
-    "table": _check_table,
+    "components": _count_components,
+    "electra": _count_pairs,
+    "table": _count_models,
 }
 
 

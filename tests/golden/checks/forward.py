@@ -273,7 +273,8 @@ def _losses_by_weight(loss, logits, labels):
     with tf.GradientTape() as tape:
         tape.watch(weights)
         total = loss(logits, labels, weights)
-    return tape.gradient(total, weights)
+    none = tf.UnconnectedGradients.ZERO
+    return tape.gradient(total, weights, unconnected_gradients=none)
 
 
 def _encoder_outputs(prefix, number, trace):
