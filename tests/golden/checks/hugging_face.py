@@ -69,9 +69,8 @@ def _build_model(model):
     """A function of inputs to outputs, under the reference's names."""
     if model.task is not None:
         return _build_finetuned(model)
-    if not {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD} & {
-        *model.parts
-    }:
+    heads = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
+    if heads.isdisjoint(model.parts):
         encoder = encoders.build_encoder(model.encoder)
         _assign(encoder, model.tensors)
         return lambda inputs: _states(encoder(*_tokens(inputs)))
