@@ -7,7 +7,7 @@ OUT ?= runs/tiny
 PROCESSES ?= 2
 # The reference folder that `make golden` checks; any of the same layout.
 GOLDEN ?= tests/golden/reference
-GOLDEN_OPTIMIZER ?= tests/golden/optimizer
+GOLDEN_OPTIMIZER ?= tests/golden/reference/optimizer
 # Each takes up to 9 GB in the end.
 TEST_PROCESSES ?= 2
 BENCH_CONFIG ?= configs/pretrain/electra_small.py

@@ -1,4 +1,4 @@
-"""Recomputes optimizer references with tensorflow-addons itself.
+r"""Recomputes optimizer references with tensorflow-addons itself.
 
 This runs in an environment of its own (Python 3.11, tensorflow 2.15.1,
 tensorflow-addons 0.23.0: scripts/requirements-addons.lock), because
@@ -7,7 +7,8 @@ this project. For every case `<name>.json` that names an optimizer of
 tensorflow-addons, the gradients in `<name>.npz` are fed to that optimizer,
 and the values after every update are compared with the stored ones.
 
-    python scripts/recompute_addons.py --golden_dir tests/golden/optimizer
+    python scripts/recompute_addons.py \
+        --golden_dir tests/golden/reference/optimizer
 
 Exit status: 0 if every trajectory agrees, 1 if one does not.
 """

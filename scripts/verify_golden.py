@@ -5,7 +5,8 @@
 Prints one line per set of numbers (what, how many, the largest error, the
 tolerance, the verdict) and exits with 1 if one of them misses its tolerance
 or cannot be read, 2 if the folder or a kind does not exist. The layout of DIR
-is that of tests/golden/reference, which is a small part of such a folder.
+is that of tests/golden/reference, which is a small part of such a folder. The
+checks are part of the tests, so this needs a checkout of the project.
 """
 
 import pathlib
@@ -21,38 +22,47 @@ _GOLDEN_DIR = flags.DEFINE_string(
 _ONLY = flags.DEFINE_list(
     "only", [], "Kinds to check, separated by commas. Empty: all."
 )
+_CHECKOUT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
     """Checks, prints the table, and says how it went."""
     if not _GOLDEN_DIR.value or not pathlib.Path(_GOLDEN_DIR.value).is_dir():
-        print(
-            "error: expected a folder as --golden_dir. Received: "
-            f"{_GOLDEN_DIR.value}",
-            file=sys.stderr,
+        return _fail(
+            f"expected a folder as --golden_dir. Received: {_GOLDEN_DIR.value}"
         )
-        return 2
-    from electra_tf.verification import report
-    from electra_tf.verification import runner
+    if not (_CHECKOUT / "tests" / "golden").is_dir():
+        return _fail(
+            f"expected the checks in tests/golden of {_CHECKOUT}. Received "
+            "none. Run scripts/verify_golden.py of a checkout of the project."
+        )
+    sys.path.insert(0, str(_CHECKOUT))
+    from tests.golden import comparison
+    from tests.golden import runner
 
-    def show_progress(case: str) -> None:
-        print(f"checking {case}", file=sys.stderr, flush=True)
-
+    lines = []
     try:
-        results = runner.verify(
-            pathlib.Path(_GOLDEN_DIR.value), _ONLY.value, show_progress
+        cases = list(
+            runner.list_cases(pathlib.Path(_GOLDEN_DIR.value), _ONLY.value)
         )
-    except runner.ReferenceFolderError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(report.format_table(results))
-    num_skipped = sum(r.skipped_reason is not None for r in results)
-    num_missed = sum(not r.passed for r in results)
+    except ValueError as error:
+        return _fail(str(error))
+    for case in cases:
+        print(f"checking {case.kind}/{case.name}", file=sys.stderr, flush=True)
+        lines += case.run()
+    print(comparison.format_table(lines))
+    num_skipped = sum(bool(line.skipped) for line in lines)
+    num_missed = sum(not line.passed for line in lines)
     print(
-        f"{len(results) - num_skipped} compared, {num_missed} missed, "
+        f"{len(lines) - num_skipped} compared, {num_missed} missed, "
         f"{num_skipped} skipped"
     )
     return 1 if num_missed else 0
+
+
+def _fail(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

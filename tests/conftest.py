@@ -19,20 +19,38 @@ tf.config.set_logical_device_configuration(
 REPOSITORY = pathlib.Path(__file__).resolve().parent.parent
 
 
+_GOLDEN = REPOSITORY / "tests" / "golden" / "reference"
+_ORACLES = pathlib.Path(
+    os.environ.get(
+        "ELECTRA_ORACLES", REPOSITORY.parent / "shared" / "oracles" / "dev"
+    )
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What `tests/golden` compares with."""
+    parser.addoption(
+        "--golden_dir",
+        type=lambda path: [pathlib.Path(path)],
+        default=[path for path in (_GOLDEN, _ORACLES) if path.is_dir()],
+        metavar="DIR",
+        help="the reference folder that tests/golden checks; default: the "
+        "embedded one, and $ELECTRA_ORACLES",
+    )
+
+
 @pytest.fixture(scope="session")
 def golden() -> pathlib.Path:
-    """The small reference arrays that travel with the project."""
-    return REPOSITORY / "tests" / "golden"
+    """The small reference folder that travels with the project."""
+    return _GOLDEN
 
 
 @pytest.fixture(scope="session")
 def oracles() -> pathlib.Path:
     """The full reference folder; skips where it is absent."""
-    default = REPOSITORY.parent / "shared" / "oracles" / "dev"
-    folder = pathlib.Path(os.environ.get("ELECTRA_ORACLES", default))
-    if not folder.is_dir():
-        pytest.skip(f"no reference folder at {folder}; set ELECTRA_ORACLES")
-    return folder
+    if not _ORACLES.is_dir():
+        pytest.skip(f"no reference folder at {_ORACLES}; set ELECTRA_ORACLES")
+    return _ORACLES
 
 
 @pytest.fixture

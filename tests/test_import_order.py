@@ -26,7 +26,6 @@ ORDER = (
     "finetuning",
     "export",
     "electra",
-    "verification",
     "analysis",
 )
 
@@ -81,3 +80,19 @@ def test_importing_the_package_does_not_import_tensorflow():
         "sys.exit('tensorflow' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_the_addons_script_needs_nothing_of_this_project():
+    script = PACKAGE.parent / "scripts" / "recompute_addons.py"
+    tree = ast.parse(script.read_text())
+    names = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module]
+        )
+    }
+    assert not names & {"electra_tf", "keras", "absl", "ml_collections"}

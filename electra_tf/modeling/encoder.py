@@ -179,31 +179,11 @@ class TransformerBlock(keras.layers.Layer):
     def _attend(
         self, hidden: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
     ) -> tf.Tensor:
-        query, key, value = self._split_heads(hidden, bias)
+        fused = self.query_key_value(hidden)
+        query, key, value = split_heads(fused, bias, self.num_attention_heads)
         probs = compute_probs(query, key, bias)
         probs = layers.dropout(probs, self.attention_probs_dropout_prob, seed)
         return merge_heads(tf.matmul(probs, value))
-
-    def _split_heads(
-        self, hidden: tf.Tensor, bias: tf.Tensor
-    ) -> list[tf.Tensor]:
-        fused = self.query_key_value(hidden)
-        return split_heads(fused, bias, self.num_attention_heads)
-
-    def compute_attention_probs(
-        self, hidden: tf.Tensor, attention_bias: tf.Tensor
-    ) -> tf.Tensor:
-        """The attention weights that `call` uses, for analysis.
-
-        Args:
-            hidden: `[B * S, D]`, the block's input.
-            attention_bias: as `call` takes it.
-
-        Returns:
-            `[B, H, S, S]`, rows sum to one.
-        """
-        query, key, _ = self._split_heads(hidden, attention_bias)
-        return compute_probs(query, key, attention_bias)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""

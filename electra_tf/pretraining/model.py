@@ -185,20 +185,6 @@ class PretrainingModel(step_lib.TrainableModel):
         shape = (batch // seeds.shape[0], slots, self.generator.vocab_size)
         return randomness.uniform_by_stream(seeds, shape)
 
-    def sample_from_softmax(
-        self,
-        logits: tf.Tensor,
-        uniform: tf.Tensor,
-        disallow: tf.Tensor | None = None,
-    ) -> tf.Tensor:
-        """Gumbel draw at the present temperature, `[B, P]` int32.
-
-        See `sampling.sample_from_softmax`, whose arguments these are.
-        """
-        return sampling.sample_from_softmax(
-            self.divide_by_temperature(logits), uniform, disallow
-        )
-
     def divide_by_temperature(self, logits: tf.Tensor) -> tf.Tensor:
         """The logits that are sampled from."""
         temperature = self.temperature
@@ -250,7 +236,9 @@ class PretrainingModel(step_lib.TrainableModel):
             uniform: `[B, P, V]` float32 in [0, 1).
         """
         disallow = masked.masked_ids if self.disallow_correct else None
-        sampled = self.sample_from_softmax(mlm_logits, uniform, disallow)
+        sampled = sampling.sample_from_softmax(
+            self.divide_by_temperature(mlm_logits), uniform, disallow
+        )
         input_ids, is_sampled = masking.scatter_update(
             masked.original_ids, sampled, masked.masked_positions
         )

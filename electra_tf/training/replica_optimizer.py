@@ -16,7 +16,6 @@ from typing import NamedTuple
 from typing import TypeAlias
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.training import replica_variables
@@ -201,41 +200,6 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
             [variable.path for variable in self._trainable_variables],
             self._table_columns(),
         )
-
-    def moments_of(
-        self, variable: keras.Variable
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """First and second moment of a variable, as the formulas have them.
-
-        What is stored may differ by a constant factor, see `_moment_gains`.
-
-        Args:
-            variable: one of those given to `build`.
-
-        Returns:
-            Two float32 arrays of the variable's shape.
-        """
-        index = self._get_variable_index(variable)
-        gains = np.array(self._moment_gains(), np.float32)
-        return (
-            self.first_moments[index].numpy() * gains[0],
-            self.second_moments[index].numpy() * gains[1],
-        )
-
-    def set_moments(
-        self, variable: keras.Variable, first: np.ndarray, second: np.ndarray
-    ) -> None:
-        """Sets what `moments_of` returns, for instance from a checkpoint.
-
-        Args:
-            variable: one of those given to `build`.
-            first: first moment, of the variable's shape.
-            second: second moment, of the variable's shape.
-        """
-        index = self._get_variable_index(variable)
-        gains = np.array(self._moment_gains(), np.float32)
-        self.first_moments[index].assign(first / gains[0])
-        self.second_moments[index].assign(second / gains[1])
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain serializable values."""

@@ -64,7 +64,7 @@ def test_every_tensor_is_needed_and_no_other_has_a_place(tmp_path, kind):
 
 
 def test_names_are_the_originals(tmp_path, golden):
-    source = golden / "reference" / "forward" / "d_tied"
+    source = golden / "forward" / "d_tied"
     names = json.loads((source / "info.json").read_text())["variables"]
     model = original_model.read(source)
     (tmp_path / "tf1").mkdir()

@@ -177,7 +177,7 @@ def test_a_model_without_a_vocabulary_needs_one_to_be_a_run(tmp_path):
 def test_the_originals_checkpoints_go_through_all_formats(
     tmp_path, golden, name
 ):
-    source = golden / "reference" / "forward" / name
+    source = golden / "forward" / name
     model = conversion.read(source)
     chain = _CHAIN if name != "e_electric" else (TF1, OURS, TF1)
     for stop in _travel(model, tmp_path, chain):

@@ -1,7 +1,5 @@
 """Tests of the choice of positions, [MASK], gather and scatter."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -26,106 +24,6 @@ def _inputs(rows):
 def _uniform(seed, shape):
     seeds = tf.cast(tf.convert_to_tensor(seed), tf.int64)[tf.newaxis]
     return randomness.uniform_by_stream(seeds, shape)
-
-
-def _golden_folders(golden, oracles_or_none):
-    roots = [golden / "forward_masking"]
-    if oracles_or_none is not None:
-        roots.append(oracles_or_none / "forward")
-    folders = [path for root in roots for path in sorted(root.iterdir())]
-    assert len(folders) >= 2
-    return folders
-
-
-def _check_reference_masking(folder):
-    """Feeds a reference folder's draws; compares all that masking makes."""
-    info = json.loads((folder / "info.json").read_text())
-    inputs = dict(np.load(folder / "inputs.npz"))
-    expected = np.load(folder / "outputs.npz")
-    ids = info["special_token_ids"]
-    special = [ids[token] for token in ("[CLS]", "[SEP]", "[MASK]")]
-    mask_prob = info["pretraining_config"].get("mask_prob", 0.15)
-    slots = info["max_predictions_per_seq"]
-    rows = {
-        name: tf.constant(inputs[name])
-        for name in ("input_ids", "input_mask", "segment_ids")
-    }
-
-    length = inputs["input_ids"].shape[1]
-    assert masking.max_predictions_per_seq(mask_prob, length) == slots
-    eligible = masking.eligible_positions(
-        rows["input_ids"], rows["input_mask"], special
-    )
-    np.testing.assert_array_equal(
-        eligible, np.isfinite(expected["mask_sample_log_probs"])
-    )
-    lengths = tf.reduce_sum(rows["input_mask"], axis=1)
-    np.testing.assert_array_equal(lengths, info["lengths"])
-    num = masking.num_predictions(lengths, mask_prob, slots)
-    weights = tf.sequence_mask(num, slots, tf.float32)
-    np.testing.assert_array_equal(weights, expected["masked_lm_weights"])
-    positions = inputs["drawn_positions"] * tf.cast(weights, tf.int32)
-
-    masked = masking.apply_masks(
-        rows,
-        positions,
-        weights,
-        inputs["replace_uniform"],
-        ids["[MASK]"],
-        eligible=eligible,
-    )
-    np.testing.assert_array_equal(masked.eligible, eligible)
-    np.testing.assert_array_equal(
-        masked.masked_positions, expected["masked_lm_positions"]
-    )
-    for field, name in (
-        ("masked_ids", "masked_lm_ids"),
-        ("masked_weights", "masked_lm_weights"),
-        ("input_ids", "masked_input_ids"),
-    ):
-        np.testing.assert_array_equal(getattr(masked, field), expected[name])
-    restored, _ = masking.scatter_update(
-        masked.input_ids, masked.masked_ids, masked.masked_positions
-    )
-    np.testing.assert_array_equal(restored, inputs["input_ids"])
-    corrupted, _ = masking.scatter_update(
-        masked.original_ids, expected["sampled_ids"], masked.masked_positions
-    )
-    np.testing.assert_array_equal(corrupted, expected["updated_input_ids"])
-    chosen = inputs["drawn_positions"]
-    return any(
-        len(set(row[:count])) < count
-        for row, count in zip(chosen, num.numpy(), strict=True)
-    )
-
-
-def test_reference_masking_is_reproduced_from_its_draws(golden):
-    folders = _golden_folders(golden, None)
-    has_duplicates = [_check_reference_masking(folder) for folder in folders]
-    assert any(has_duplicates)
-
-
-def test_all_reference_masking_is_reproduced_from_its_draws(golden, oracles):
-    for folder in _golden_folders(golden, oracles):
-        _check_reference_masking(folder)
-
-
-@pytest.fixture(scope="module")
-def statistics(golden):
-    return json.loads((golden / "masking" / "statistics.json").read_text())
-
-
-def test_number_of_predictions_equals_the_reference_table(statistics):
-    for name, table in statistics["predictions_table"].items():
-        # mask_prob_0.15_max_seq_length_128
-        words = name.split("_")
-        mask_prob, length = float(words[2]), int(words[-1])
-        slots = masking.max_predictions_per_seq(mask_prob, length)
-        assert slots == table["max_predictions_per_seq"]
-        num = masking.num_predictions(tf.range(1, length + 1), mask_prob, slots)
-        np.testing.assert_array_equal(
-            num, table["predictions_for_length_1_to_max"]
-        )
 
 
 def test_rows_too_short_for_a_slot_are_refused():

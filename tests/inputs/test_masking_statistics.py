@@ -2,10 +2,8 @@
 
 import collections
 import itertools
-import json
 
 import numpy as np
-import pytest
 import scipy.stats
 import tensorflow as tf
 
@@ -16,11 +14,6 @@ from electra_tf.inputs import randomness
 def _uniform(seed, shape):
     seeds = tf.cast(tf.convert_to_tensor(seed), tf.int64)[tf.newaxis]
     return randomness.uniform_by_stream(seeds, shape)
-
-
-@pytest.fixture(scope="module")
-def statistics(golden):
-    return json.loads((golden / "masking" / "statistics.json").read_text())
 
 
 # Beyond the vocabulary of the reference's rows, to tell random tokens by.
@@ -93,80 +86,6 @@ def test_bert_shows_80_percent_mask_10_percent_random_10_percent_original(
     assert scipy.stats.chisquare(observed, expected).pvalue > 1e-3
 
 
-@pytest.fixture(scope="module")
-def own_draws(golden):
-    return _repeated_draws(golden)
-
-
-def test_every_row_gets_exactly_its_number_of_different_positions(
-    own_draws, statistics
-):
-    _, fields = own_draws
-    for row, expected in enumerate(statistics["rows"]):
-        weights = fields["masked_weights"][:, row]
-        np.testing.assert_array_equal(weights.sum(1), expected["predictions"])
-        for positions, used in zip(
-            fields["masked_positions"][:, row], weights > 0, strict=True
-        ):
-            assert len(set(positions[used])) == used.sum()
-            assert not positions[~used].any()
-
-
-def test_special_tokens_and_padding_are_never_chosen(own_draws):
-    sample, fields = own_draws
-    positions, weights = fields["masked_positions"], fields["masked_weights"]
-    batch, row, slot = np.nonzero(weights)
-    chosen = positions[batch, row, slot]
-    assert not np.isin(sample["input_ids"][row, chosen], (101, 102, 103)).any()
-    assert sample["input_mask"][row, chosen].all()
-    unchosen = np.ones(fields["input_ids"].shape, bool)
-    unchosen[batch, row, chosen] = False
-    np.testing.assert_array_equal(
-        fields["input_ids"][unchosen], fields["original_ids"][unchosen]
-    )
-
-
-def test_every_candidate_is_chosen_equally_often(own_draws, statistics):
-    sample, fields = own_draws
-    num_batches = len(fields["masked_weights"])
-    p_values = []
-    for row, expected in enumerate(statistics["rows"]):
-        num, candidates = expected["predictions"], expected["candidates"]
-        used = fields["masked_weights"][:, row] > 0
-        counts = np.bincount(
-            fields["masked_positions"][:, row][used],
-            minlength=sample["input_ids"].shape[1],
-        )
-        is_candidate = sample["input_mask"][row] * ~np.isin(
-            sample["input_ids"][row], (101, 102, 103)
-        )
-        assert is_candidate.sum() == candidates
-        if num == candidates:
-            continue
-        # Without replacement a count is binomial over the batches, and the
-        # counts sum to a constant, which costs one degree of freedom.
-        rate = num / candidates
-        deviations = counts[is_candidate > 0] - num_batches * rate
-        variance = num_batches * rate * (1 - rate)
-        statistic = (deviations**2).sum() / variance
-        statistic *= (candidates - 1) / candidates
-        p_values.append(scipy.stats.chi2.sf(statistic, candidates - 1))
-    assert min(p_values) > 1e-3
-    assert scipy.stats.kstest(p_values, "uniform").pvalue > 1e-3
-
-
-def test_85_percent_of_the_chosen_tokens_become_mask(own_draws):
-    _, fields = own_draws
-    batch, row, slot = np.nonzero(fields["masked_weights"])
-    chosen = fields["masked_positions"][batch, row, slot]
-    shown = fields["input_ids"][batch, row, chosen]
-    original = fields["original_ids"][batch, row, chosen]
-    is_masked = shown == 103
-    np.testing.assert_array_equal(shown[~is_masked], original[~is_masked])
-    error = np.sqrt(0.85 * 0.15 / len(shown))
-    assert abs(is_masked.mean() - 0.85) < 4 * error
-
-
 def test_all_subsets_of_candidates_are_equally_likely():
     num_rows = 6000
     eligible = tf.tile([[False, True, True, True, True, True]], [num_rows, 1])
@@ -179,21 +98,3 @@ def test_all_subsets_of_candidates_are_equally_likely():
     assert set(counts) == set(ordered_pairs)
     observed = [counts[pair] for pair in ordered_pairs]
     assert scipy.stats.chisquare(observed).pvalue > 1e-3
-
-
-def test_drawing_with_replacement_repeats_positions_as_the_original_does(
-    golden, statistics
-):
-    _, fields = _repeated_draws(
-        golden, draw_fn=masking.draw_positions_with_replacement
-    )
-    num_batches = len(fields["masked_weights"])
-    for row, expected in enumerate(statistics["rows"]):
-        used = fields["masked_weights"][:, row] > 0
-        positions = fields["masked_positions"][:, row]
-        distinct = [
-            len(set(p[u])) for p, u in zip(positions, used, strict=True)
-        ]
-        error = expected["std_distinct"] / np.sqrt(num_batches)
-        difference = np.mean(distinct) - expected["expected_distinct"]
-        assert abs(difference) <= 4 * error + 1e-9

@@ -52,7 +52,9 @@ def test_attention_weights_sum_to_one_and_avoid_padding():
     output = encoder(*_arguments(features))
     bias = encoder_lib.compute_attention_bias(features["input_mask"])
     hidden = tf.reshape(output.embedding_output, [-1, 16])
-    probs = encoder.blocks[0].compute_attention_probs(hidden, bias).numpy()
+    fused = encoder.blocks[0].query_key_value(hidden)
+    query, key, _ = encoder_lib.split_heads(fused, bias, num_heads=2)
+    probs = encoder_lib.compute_probs(query, key, bias).numpy()
     assert probs.shape == (3, 2, 16, 16)
     np.testing.assert_allclose(probs.sum(-1), 1.0, atol=1e-5)
     is_padding = features["input_mask"].numpy() == 0

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pathlib
 import random
 
 import numpy as np
@@ -77,8 +78,8 @@ def documents_of(corpus, run):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_examples_and_random_numbers_equal_the_original(golden, name):
-    folder = golden / "examples"
+def test_examples_and_random_numbers_equal_the_original(name):
+    folder = pathlib.Path(__file__).parent / "original_examples"
     run = json.loads((folder / "info.json").read_text())["runs"][name]
     corpus = np.load(folder / "corpus.npz")
     rng = random.Random(run["seed"])

@@ -89,12 +89,3 @@ def test_other_features_and_shapes_are_refused():
     features["labels"] = features["input_ids"]
     with pytest.raises(ValueError, match="Received: .*labels"):
         schema.serialize_examples(features)
-
-
-def test_original_record_is_read(oracles):
-    path = oracles / "examples" / "pretrain_data.tfrecord-3-of-12"
-    expected = np.load(oracles / "examples" / "len128_blanks.npz")
-    records = list(tf.data.TFRecordDataset(str(path)))
-    parsed = schema.parse_examples(tf.stack(records), 128)
-    for name, values in parsed.items():
-        np.testing.assert_array_equal(values, expected[name][3::12])

@@ -196,16 +196,6 @@ def test_training_goes_on_bit_for_bit_from_a_checkpoint(
     assert_close(train_in_replica(copy, restored, 3), expected, tolerance=0)
 
 
-def test_moments_set_are_the_moments_read(build_optimizer):
-    variables, optimizer = small_model_variables(), build_optimizer()
-    optimizer.build(variables)
-    first, second = (np.float32([[0.1, 2], [3, 4]]) * k for k in (1, 1e-5))
-    optimizer.set_moments(variables[0], first, second)
-    assert_close(
-        optimizer.moments_of(variables[0]), (first, second), tolerance=5e-7
-    )
-
-
 @pytest.mark.parametrize(
     "optimizer",
     [

@@ -31,12 +31,15 @@ def _train(model, num_steps):
 
 def _state(model, part):
     """Bits of a part's variables and of their moments."""
-    found = {}
-    for variable in part.trainable_variables:
-        found[variable.path] = variable.numpy().tobytes()
-        for number, moment in enumerate(model.optimizer.moments_of(variable)):
-            found[variable.path, number] = moment.tobytes()
-    return found
+    optimizer, own = model.optimizer, {v.path for v in part.trainable_variables}
+    variables = model.trainable_variables
+    slots = (variables, optimizer.first_moments, optimizer.second_moments)
+    return {
+        (variable.path, number): array.numpy().tobytes()
+        for number, arrays in enumerate(slots)
+        for variable, array in zip(variables, arrays, strict=True)
+        if variable.path in own
+    }
 
 
 def _enter_stage_two(model):

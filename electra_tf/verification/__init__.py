@@ -1,1 +1,0 @@
-"""Stage 9, our numbers against reference folders."""

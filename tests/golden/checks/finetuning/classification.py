@@ -1,0 +1,194 @@
+"""Sentence tasks: examples, rows, heads and metrics.
+
+The original's F1 counts gold positives among the predicted ones alone; its
+numbers are compared with that rule, and the correct ones with ours.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.finetuning import scores
+from electra_tf.finetuning.tasks import catalog
+from electra_tf.finetuning.tasks import files
+from electra_tf.finetuning.tasks import glue
+from electra_tf.finetuning.tasks import glue_source
+from electra_tf.finetuning.tasks.text_task import add_swapped
+from electra_tf.finetuning_config import FinetuningConfig
+from electra_tf.modeling.task_heads import ClassificationHead
+from electra_tf.modeling.task_heads import RegressionHead
+from tests.golden import comparison
+from tests.golden import loading
+from tests.golden.checks.finetuning.heads import build_head
+from tests.golden.checks.finetuning.heads import to_tensors
+from tests.golden.comparison import Line
+
+DEFAULTS = "default_hyperparameters.json"
+_TOLERANCE = 1e-5
+# The original's names of splits that are called otherwise here.
+_SPLITS = {("mnli", "dev"): "dev_matched", ("mnli", "diagnostic"): "ax"}
+
+
+def list_cases(folder):
+    tasks = loading.read_json(folder / "examples.json")["tasks"]
+    yield "epochs", _check_epochs, tasks
+    for task, content in tasks.items():
+        for split in content["splits"]:
+            yield f"{task} {split}", _check_split, folder, task, split
+    for path in sorted(folder.glob("head_*.npz")):
+        yield path.stem, _check_head, path
+    yield "metrics", _check_metrics, folder
+
+
+def check_defaults(path):
+    """Epochs and lengths that tasks know, whatever the size of the model."""
+    line = Line(DEFAULTS, 1e-9, comparison.relative_error)
+    for key, expected in loading.read_json(path).items():
+        task = catalog.build_task(key.partition("/")[0], FinetuningConfig())
+        for name in ("num_train_epochs", "max_seq_length"):
+            line.compare(f"{key}, {name}", getattr(task, name), expected[name])
+    yield line
+
+
+def _check_epochs(tasks):
+    line = Line("epochs")
+    for name, expected in tasks.items():
+        epochs = catalog.build_task(name, FinetuningConfig()).num_train_epochs
+        line.add(name, abs(epochs - expected["num_train_epochs"]))
+    yield line
+
+
+def _check_split(folder, name, split):
+    """Examples and left-out lines of a split, and its rows, padded."""
+    content = loading.read_json(folder / "examples.json")
+    expected = content["tasks"][name]["splits"][split]
+    task, found = _read(folder, name, split)
+    tokenizer, length = (
+        loading.load_tokenizer(folder),
+        content["max_seq_length"],
+    )
+    rows = task.build_rows(
+        found.examples, tokenizer, length, is_training=split == "train"
+    )
+    examples, order = found.examples, np.arange(rows.num_rows)
+    if rows.num_rows > len(examples):
+        # Of both orders of a pair, the original has all swapped ones last.
+        order = np.concatenate([order[::2], order[1::2]])
+        both = add_swapped(examples)
+        examples = [both[place] for place in order]
+    line = Line(f"{name} {split}")
+    line.add("bad lines", abs(len(found.bad_lines) - expected["n_bad_lines"]))
+    _compare_examples(line, task, examples, expected)
+    (labels,) = rows.columns.values()
+    ours = pad(rows, length) | {"labels": labels}
+    theirs = loading.read_arrays(folder / f"{name}_{split}.npz")
+    line.compare("eid", [example.eid for example in examples], theirs["eid"])
+    for key, array in ours.items():
+        line.compare(key, array[order], theirs[key])
+    yield line
+
+
+def pad(rows, length):
+    """Rows as the original's arrays, `[n, length]`."""
+    columns = np.arange(length)
+    mask = columns < rows.lengths[:, np.newaxis]
+    ids = np.zeros(mask.shape, np.int32)
+    ids[mask] = rows.ids.values
+    segments = mask & (columns >= rows.segment_starts[:, np.newaxis])
+    return {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
+
+
+def _read(folder, name, split):
+    """A task with the original's defaults, and what is in one of its files."""
+    known = catalog.ALIASES.get(name, name)
+    spec = glue.TASKS[known]
+    file = spec.splits[_SPLITS.get((name, split), split)]
+    path = files.find_file(
+        folder / "tsv", spec.folders, file.file_names, f"{name} {split}"
+    )
+    task = glue_source.build_task(known, FinetuningConfig())
+    return task, glue_source.read_file(spec, file.columns, path)
+
+
+def _compare_examples(line, task, examples, expected):
+    line.add("count", abs(len(examples) - expected["n_examples"]))
+    line.add("listed", abs(len(examples) - len(expected["examples"])))
+    # What the original has where the label is not told.
+    no_label = task.labels[0] if task.labels else 0.0
+    for place, (ours, theirs) in enumerate(
+        zip(examples, expected["examples"], strict=False)
+    ):
+        label = no_label if ours.label is None else ours.label
+        # The original keeps the string of a score.
+        their_label = type(label)(theirs["label"])
+        pairs = (
+            (ours.eid, theirs["eid"]),
+            (ours.text, theirs["text_a"]),
+            (ours.pair, theirs["text_b"]),
+            (label, their_label),
+        )
+        line.add(f"example {place}", sum(own != one for own, one in pairs))
+
+
+def _check_head(path):
+    """Outputs and losses of a head with given weights and hidden states."""
+    arrays = loading.read_arrays(path)
+    hidden = tf.constant(arrays["final_hidden"])
+    if "out/logits" in arrays:
+        num_labels = arrays["out/logits"].shape[1]
+        head = build_head(ClassificationHead, arrays, num_labels=num_labels)
+        features = to_tensors(arrays, label="out/label_ids")
+        outputs = head.predict(hidden, features)
+        outputs["predictions"] = tf.argmax(outputs["logits"], axis=-1)
+    else:
+        head = build_head(RegressionHead, arrays)
+        features = to_tensors(arrays, target="out/targets")
+        outputs = {"predictions": head.predict(hidden, features)["prediction"]}
+    outputs["loss"] = head.compute_losses(hidden, features, None)
+    line = Line(path.stem, _TOLERANCE)
+    for name, output in outputs.items():
+        line.compare(name, output, arrays[f"out/{name}"])
+    yield line
+
+
+def _check_metrics(folder):
+    """All metrics of given labels and predictions.
+
+    The losses beside them are means of what was fed and not compared.
+    """
+    ours = _compute_metrics(loading.read_arrays(folder / "metrics_inputs.npz"))
+    line = Line("metrics", _TOLERANCE)
+    expected = loading.read_json(folder / "metrics.json")
+    for group, numbers in expected.items():
+        for name in numbers.keys() - {"loss"}:
+            line.compare(f"{group}, {name}", ours[group][name], numbers[name])
+    yield line
+
+
+def _compute_metrics(arrays):
+    labels, predictions = arrays["labels"], arrays["predictions"]
+    three = arrays["labels_three"], arrays["predictions_three"]
+    num_right = np.sum((labels == 1) & (predictions == 1))
+    precision = 100 * num_right / max(1, np.sum(predictions == 1))
+    recall = 100 * num_right / max(1, np.sum(labels == 1))
+    accuracy, mcc = scores.compute_accuracy, scores.compute_mcc
+    names = scores.REGRESSION_METRICS
+    return {
+        "accuracy_binary": {"accuracy": accuracy(labels, predictions)},
+        "accuracy_three": {"accuracy": accuracy(*three)},
+        "f1_binary_as_in_original": dict.fromkeys(
+            ("precision", "recall", "f1"), precision
+        ),
+        "mcc": {"mcc": mcc(labels, predictions)},
+        "mcc_constant_prediction": {
+            "mcc": mcc(labels, np.ones_like(predictions))
+        },
+        "regression": scores.compute_scores(
+            names, names, arrays["targets"], arrays["target_predictions"]
+        ),
+        "extra_not_from_original": {
+            "f1_standard": scores.compute_f1(labels, predictions),
+            "precision": precision,
+            "recall": recall,
+            "mcc_three": mcc(*three),
+        },
+    }

@@ -1,0 +1,196 @@
+"""A whole fine-tuning model with several tasks.
+
+Forward pass, loss, gradients, and steps through the layer-wise optimizer,
+without dropout. The reference clipped by a norm that is slightly off (it took
+the rows of looked-up tables one by one); the steps here are clipped by that
+norm too, and the true one is compared apart.
+"""
+
+import contextlib
+import dataclasses
+from unittest import mock
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.config import EncoderConfig
+from electra_tf.finetuning import encoders
+from electra_tf.finetuning.model import FinetuningModel
+from electra_tf.finetuning.optimizer import build_optimizer
+from electra_tf.finetuning_config import FinetuningOptimizerConfig
+from electra_tf.formats import tf1
+from electra_tf.modeling import task_heads
+from electra_tf.training import optimizers
+from electra_tf.training.replica_optimizer import ReplicaOptimizer
+from tests.golden import comparison
+from tests.golden import loading
+from tests.golden.checks import replay
+from tests.golden.checks import training
+from tests.golden.comparison import Line
+
+_TOLERANCE = 1e-5
+# A row without any visible key: all its scores are -10000, rounded to 1e-3.
+_BLANK_ROW_TOLERANCE = 1e-4
+_LOSS_TOLERANCE = 1e-4  # relative
+_RATE_TOLERANCE = 1e-6  # of the largest rate
+# Of the largest entry, weights after the steps: an Adam without bias
+# correction amplifies the rounding of small gradients.
+_WEIGHT_TOLERANCE = 1e-3
+# The reference's names of targets and outputs, and ours.
+_COLUMNS = {"label_ids": "label", "targets": "target"}
+_OUTPUTS = {"logits": "logits", "predictions": "prediction"}
+
+
+def list_cases(folder):
+    yield "model, forward", _check_forward, folder
+    yield "model, gradients", _check_gradients, folder
+    yield "model, training", _check_training, folder
+
+
+def _check_forward(folder):
+    """Losses and outputs of all heads."""
+    model, features = _load(folder)
+    expected = loading.read_arrays(folder / "outputs.npz")
+    losses = model.compute_task_losses(features, None).numpy()
+    line = Line("model, forward", _TOLERANCE)
+    blank = Line("model, forward, blank rows", _BLANK_ROW_TOLERANCE)
+    line.compare("loss", losses.sum(), expected["loss"])
+    is_blank = features["input_mask"].numpy().sum(1) == 0
+    for number, task in enumerate(model.task_names):
+        own, name = features["task_id"].numpy() == number, f"{task}_loss"
+        line.compare(name, losses[own, number], expected[name][own])
+        predicted = model.predict_task(task, features)
+        for theirs, ours in _OUTPUTS.items():
+            name = f"{task}_{theirs}"
+            if ours in predicted:
+                output = predicted[ours].numpy()
+                line.compare(name, output[~is_blank], expected[name][~is_blank])
+                if is_blank.any():
+                    output, theirs = output[is_blank], expected[name][is_blank]
+                    blank.compare(name, output, theirs)
+    yield line
+    if is_blank.any():
+        yield blank
+
+
+def _check_gradients(folder):
+    """The gradient of every variable, and its true norm."""
+    model, features = _load(folder)
+    statistics, clipped = _run_step(model, features)
+    info = loading.read_json(folder / "info.json")
+    expected = loading.read_arrays(folder / "gradients.npz")
+    yield from training.compare_gradients(
+        "model", model, statistics, clipped, info, expected
+    )
+
+
+def _check_training(folder):
+    """Losses, norms, rates by depth and final weights of some steps."""
+    model, features = _load(folder)
+    expected = loading.read_arrays(folder / "train.npz")
+    losses, rates = [], []
+    for norm in expected["gradient_global_norm"]:
+        rates.append(float(tf.convert_to_tensor(model.optimizer.learning_rate)))
+        statistics, _ = _run_step(model, features, norm)
+        losses.append(statistics["loss"].numpy().sum())
+    losses.append(model.compute_task_losses(features, None).numpy().sum())
+    line = Line("model, training losses", _LOSS_TOLERANCE)
+    line.compare("loss", losses, expected["loss"], comparison.relative_error)
+    yield line
+    yield _compare_rates(model, np.array(rates), expected)
+    line = Line("model, weights after training", _WEIGHT_TOLERANCE)
+    line.measure = comparison.scaled_error
+    ours = replay.split_all(model, model.trainable_variables)
+    line.compare_all(ours, loading.with_prefix(expected, "final/"))
+    yield line
+
+
+def _run_step(model, features, norm=None):
+    """A training step without dropout; its statistics and clipped gradients.
+
+    Args:
+        model: is trained.
+        features: its batch.
+        norm: to clip by in place of the true one, or None.
+    """
+
+    def clip(gradients, limit):
+        return tf.clip_by_global_norm(gradients, limit, tf.constant(norm))
+
+    updates = []
+    with contextlib.ExitStack() as stack:
+        for owner, name, replacement in (
+            (task_heads, "DROPOUT_PROB", 0.0),
+            replay.watch(ReplicaOptimizer, replay.UPDATE, updates),
+            (
+                optimizers,
+                "clip_by_global_norm",
+                optimizers.clip_by_global_norm if norm is None else clip,
+            ),
+        ):
+            stack.enter_context(mock.patch.object(owner, name, replacement))
+        statistics = model.training_step(features)
+    (_, clipped, *_), _ = updates[-1]
+    return statistics, clipped
+
+
+def _compare_rates(model, rates, expected):
+    """The rate of every variable at every step, by the key in its name."""
+    line = Line("model, rates by depth", _RATE_TOLERANCE)
+    theirs = loading.with_prefix(expected, "learning_rate/")
+    multipliers = model.optimizer.rate_multipliers
+    for variable, multiplier in zip(
+        model.trainable_variables, multipliers, strict=True
+    ):
+        (key,) = (key for key in theirs if key in variable.path)
+        error = comparison.scaled_error(rates * multiplier, theirs[key])
+        line.add(variable.path, error)
+    return line
+
+
+def _load(folder):
+    """The model with the reference's weights, and its batch."""
+    info = loading.read_json(folder / "info.json")
+    inputs = loading.read_arrays(folder / "inputs.npz")
+    given, sizes = info["finetuning_config"], info["bert_config"]
+    known = {field.name for field in dataclasses.fields(EncoderConfig)}
+    fields = {name: sizes[name] for name in known & sizes.keys()} | {
+        "embedding_size": given.get("embedding_size") or sizes["hidden_size"],
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    heads = {
+        name: _build_head(name, info["variables"], inputs)
+        for name in given["task_names"]
+    }
+    encoder = encoders.build_encoder(EncoderConfig(**fields))
+    model = FinetuningModel(encoder, heads)
+    checkpoint = tf1.read_checkpoint(folder / "model.ckpt")
+    tf1.assign_variables(model.trainable_variables, checkpoint)
+    names = ("learning_rate", "layerwise_lr_decay", "warmup_proportion")
+    options = FinetuningOptimizerConfig(
+        **{name: given[name] for name in names if name in given},
+        weight_decay_rate=info["weight_decay_rate"],
+    )
+    model.optimizer = build_optimizer(
+        options, info["num_train_steps"], fields["num_hidden_layers"]
+    )
+    model.optimizer.build(model.trainable_variables)
+    features = {}
+    for name, value in inputs.items():
+        task, _, column = name.partition("_")
+        is_target = column in _COLUMNS
+        own_name = f"{task}/{_COLUMNS[column]}" if is_target else name
+        features[own_name] = tf.constant(value)
+    return model, features
+
+
+def _build_head(name, variables, inputs):
+    hidden_size, units = variables[f"task_specific/{name}/dense/kernel"]
+    head = task_heads.ClassificationHead(units, seed=1, name=name)
+    if f"{name}_targets" in inputs:
+        head = task_heads.RegressionHead(seed=1, name=name)
+    with keras.name_scope("task_specific"):
+        head.build((None, None, hidden_size))
+    return head

@@ -1,0 +1,388 @@
+"""Question answering: windows, heads, decoding and scores.
+
+A folder holds records, the features that the original made of them, heads with
+fed hidden states, and post-processing with fed head outputs; sizes and
+settings are in its files.
+"""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.finetuning.question_answering import decoding
+from electra_tf.finetuning.question_answering import final_text
+from electra_tf.finetuning.question_answering import records
+from electra_tf.finetuning.question_answering import sources
+from electra_tf.finetuning.question_answering import squad_scores
+from electra_tf.finetuning.question_answering import windows as windows_lib
+from electra_tf.finetuning_config import QuestionAnsweringConfig
+from electra_tf.modeling.question_answering_head import QuestionAnsweringHead
+from electra_tf.text.vocabulary import TokenizerSettings
+from tests.golden import comparison
+from tests.golden import loading
+from tests.golden.checks.finetuning import classification
+from tests.golden.checks.finetuning.heads import build_head
+from tests.golden.checks.finetuning.heads import to_tensors
+from tests.golden.comparison import Line
+
+_TOLERANCE = 1e-5
+_SCORE_TOLERANCE = 1e-9
+# Log probabilities below this are of positions that are no candidates; -1000
+# leaves so little of their order in float32 that it is not compared.
+_NO_CANDIDATE = -500.0
+# The original's names of the SQuAD tasks; all others are of MRQA.
+_FORMS = {"squad": sources.SQUAD2, "squadv1": sources.SQUAD1}
+_RECORDS = {
+    sources.SQUAD1: "squad_v1_style.json",
+    sources.SQUAD2: "squad_v2_style.json",
+    sources.MRQA: "mrqa_style.jsonl",
+}
+_OPTIONS = (
+    "joint_prediction",
+    "beam_size",
+    "answerable_classifier",
+    "answerable_uses_start_logits",
+    "answerable_weight",
+    "n_best_size",
+    "max_answer_length",
+)
+
+
+def list_cases(folder):
+    """What there is follows from the names of the files.
+
+    One of a pair is enough for a case, which then misses the other.
+    """
+    patterns = "features_*.json", "features_train_*.npz", "features_eval_*.npz"
+    for task in _tags(folder, *patterns):
+        yield f"features_train_{task}", _check_features, folder, task, "train"
+        yield f"features_eval_{task}", _check_features, folder, task, "eval"
+    for tag in _tags(folder, "head_*.npz"):
+        yield f"head_{tag}", _check_head, folder, tag
+    for tag in _tags(folder, "postprocess_*.npz", "postprocess_*.json"):
+        if tag != "scores":
+            yield f"postprocess_{tag}", _check_postprocessing, folder, tag
+    for name, check in (
+        ("postprocess_scores", _check_postprocessing_scores),
+        ("final_text", _check_final_text),
+        ("evaluation", _check_evaluation),
+        ("normalized_answers", _check_normalized_answers),
+    ):
+        path = folder / f"{name}.json"
+        if path.is_file():
+            yield name, check, path
+
+
+def _tags(folder, *patterns):
+    """What the star stands for in the names of files, sorted."""
+    tags = set()
+    for pattern in patterns:
+        before, after = pattern.split("*")
+        names = [path.name for path in folder.glob(pattern)]
+        tags |= {name[len(before) : -len(after)] for name in names}
+    return sorted(tags)
+
+
+def _read_records(folder, task):
+    """The questions of the folder in the form of a task of the original."""
+    form = _FORMS.get(task, sources.MRQA)
+    path = folder / _RECORDS[form]
+    if form == sources.MRQA:
+        return records.read_mrqa(path)
+    return records.read_squad(path, form == sources.SQUAD2)
+
+
+def _build_rows(folder, examples, settings, is_training):
+    """The windows of questions by the settings of a file."""
+    do_lower_case = settings.get("do_lower_case", True)
+    return windows_lib.build_windows(
+        examples,
+        loading.load_tokenizer(folder, do_lower_case=do_lower_case),
+        settings["max_seq_length"],
+        settings["max_query_length"],
+        settings["doc_stride"],
+        is_training,
+    )
+
+
+def _check_features(folder, task, split):
+    """Examples and rows, exactly: what is learned or predicted from."""
+    settings = loading.read_json(folder / f"features_{task}.json")
+    examples = _read_records(folder, task)
+    line = Line(f"qa, features_{split}_{task}")
+    if split == "train":
+        line.add("n_records", len(examples) != settings["n_records"])
+        dropped = records.find_unanswered(examples, folder)
+        line.add("n_failures", len(dropped) != settings["n_failures"])
+        line.add("dropped_ids", dropped != settings["dropped_ids"])
+        examples = [e for e in examples if e.id not in dropped]
+        line.add("n_examples", len(examples) != settings["n_examples"])
+    rows = _build_rows(folder, examples, settings, split == "train")
+    arrays = classification.pad(rows, settings["max_seq_length"])
+    arrays["eid"] = 1000 * rows.examples + rows.details.numbers
+    if split == "train":
+        line.add("n_features", rows.num_rows != settings["n_features"])
+        described, expected = _describe_examples(examples, rows), "examples"
+        arrays["start_positions"] = rows.columns["start_position"]
+        arrays["end_positions"] = rows.columns["end_position"]
+        arrays["is_impossible"] = rows.columns["is_impossible"]
+    else:
+        line.add("n_features", rows.num_rows != settings["n_eval_features"])
+        described, expected = _describe_rows(examples, rows), "eval_features"
+        arrays |= _describe_tokens(rows, settings["max_seq_length"])
+    line.add(expected, _count_unequal(described, settings[expected]))
+    path = folder / f"features_{split}_{task}.npz"
+    for name, theirs in loading.read_arrays(path).items():
+        line.compare(name, arrays[name], theirs)
+    yield line
+
+
+def _describe_examples(examples, rows):
+    """What the reference says of each example."""
+    windows, located = rows.details, records.locate_answers(examples)
+    num_words = windows.documents.words.lengths[windows.document_of_example]
+    return [
+        {
+            "eid": number,
+            "id": example.id,
+            "start_word": (words or (-1, -1))[0],
+            "end_word": (words or (-1, -1))[1],
+            "is_impossible": example.is_impossible,
+            "answer": example.answer.text if words and example.answer else "",
+            "n_words": num_words[number],
+            "n_features": windows.num_windows[number],
+        }
+        for number, (example, words) in enumerate(
+            zip(examples, located, strict=True)
+        )
+    ]
+
+
+def _describe_rows(examples, rows):
+    """What the reference says of each row."""
+    return [
+        {
+            "id": examples[rows.examples[row]].id,
+            "doc_span_index": rows.details.numbers[row],
+            "n_tokens": rows.lengths[row],
+            "first_token": rows.segment_starts[row],
+        }
+        for row in range(rows.num_rows)
+    ]
+
+
+def _describe_tokens(rows, length):
+    """Word and context of every token, -1 outside the document."""
+    windows, words = rows.details, np.full((rows.num_rows, length), -1)
+    is_max_context = words.copy()
+    for row, example in enumerate(rows.examples):
+        pieces = windows.starts[row] + np.arange(windows.lengths[row])
+        places = rows.segment_starts[row] + np.arange(len(pieces))
+        document = windows.document_of_example[example]
+        words[row, places] = windows.documents.word_of_piece[document][pieces]
+        is_max_context[row, places] = windows.is_max_context(
+            np.full(len(pieces), example),
+            np.full(len(pieces), windows.numbers[row]),
+            pieces,
+        )
+    return {"word_of_token": words, "is_max_context": is_max_context}
+
+
+def _count_unequal(ours, theirs):
+    """Records that differ in a field that the reference has."""
+    same = sum(
+        all(own.get(key) == value for key, value in one.items())
+        for own, one in zip(ours, theirs, strict=False)
+    )
+    return max(len(ours), len(theirs)) - same
+
+
+def _check_head(folder, tag):
+    """Losses, logits and the best starts and ends of a head."""
+    heads = loading.read_json(folder / "heads.json")
+    options = {entry["tag"]: entry for entry in heads}[tag]
+    arrays = loading.read_arrays(folder / f"head_{tag}.npz")
+    expected = loading.with_prefix(arrays, "out/")
+    given = {name: options[name] for name in _OPTIONS if name in options}
+    head = build_head(QuestionAnsweringHead, arrays, **given)
+    outputs = _compute_outputs(head, options["is_training"], arrays)
+    line = Line(f"qa, head_{tag}", _TOLERANCE)
+    for name, output in outputs.items():
+        theirs, measure = expected[name], None
+        if name.endswith("_index"):
+            log_probs = expected[name.replace("index", "log_probs")]
+            is_candidate = log_probs > _NO_CANDIDATE
+            output = np.where(is_candidate, output, 0)
+            theirs = np.where(is_candidate, theirs, 0)
+            measure = comparison.count_unequal
+        line.compare(name, output, theirs, measure)
+    yield line
+
+
+def _compute_outputs(head, is_training, arrays):
+    """What the reference has of a mode, by its names.
+
+    In joint mode the original's prediction has zeros for end logits, and still
+    a loss: the end then costs the logarithm of the row's length. Our head has
+    no use for that number; it is made here.
+    """
+    features = to_tensors(
+        arrays,
+        input_mask="input_mask",
+        segment_ids="segment_ids",
+        start_position="start_positions_in",
+        end_position="end_positions_in",
+        is_impossible="is_impossible",
+    )
+    hidden, starts = (
+        tf.constant(arrays["final_hidden"]),
+        features["start_position"],
+    )
+    outputs = head.predict(hidden, features)
+    if is_training or not head.joint_prediction:
+        ends = head.compute_end_logits(hidden, features, starts)
+        loss = head.compute_losses(hidden, features, None)
+        # Ends of all starts are made in prediction alone.
+        return {
+            name: tensor
+            for name, tensor in outputs.items()
+            if not name.startswith("end_top")
+        } | {"end_logits": ends, "loss": loss}
+    start_logits = outputs["start_logits"]
+    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
+    loss = cross_entropy(starts, start_logits) + math.log(start_logits.shape[1])
+    outputs["loss"] = loss / 2
+    if head.answerable_classifier:
+        is_impossible = tf.cast(features["is_impossible"], tf.float32)
+        outputs["loss"] += head.answerable_weight * (
+            tf.nn.sigmoid_cross_entropy_with_logits(
+                is_impossible, outputs["answerable_logit"]
+            )
+        )
+    return outputs
+
+
+def _check_postprocessing(folder, tag):
+    """Answers, n-best lists and null odds from fed outputs."""
+    settings = loading.read_json(folder / f"postprocess_{tag}.json")
+    outputs = loading.read_arrays(folder / f"postprocess_{tag}.npz")
+    examples = _read_records(folder, settings["task"])
+    rows = _build_rows(folder, examples, settings, False)
+    texts = Line(f"qa, postprocess_{tag}, texts")
+    numbers = Line(f"qa, postprocess_{tag}, numbers", _TOLERANCE)
+    eid = 1000 * rows.examples + rows.details.numbers
+    texts.compare("eid", eid, outputs.pop("eid"))
+    if not settings["answerable_classifier"]:
+        outputs.pop("answerable_logit", None)
+    given = {name: settings[name] for name in _OPTIONS if name in settings}
+    found = decoding.decode(
+        examples,
+        rows,
+        {name: list(array) for name, array in outputs.items()},
+        QuestionAnsweringConfig(**given),
+        _FORMS.get(settings["task"]) == sources.SQUAD2,
+    )
+    different = found.texts.items() ^ settings["predictions"].items()
+    texts.add("predictions", len(different))
+    null_odds = settings["null_odds"] or {}
+    numbers.add("null_odds", _largest_error(found.null_odds, null_odds))
+    for identity, entries in settings["nbest"].items():
+        own = found.nbest.get(identity, [])
+        is_same = [e["text"] for e in own] == [e["text"] for e in entries]
+        texts.add(f"nbest of {identity}", not is_same)
+        for name in ("probability", "start_logit", "end_logit"):
+            ours = [entry[name] for entry in own]
+            theirs = [entry[name] for entry in entries]
+            numbers.compare(f"{name} of {identity}", ours, theirs)
+    yield from (texts, numbers)
+
+
+def _check_postprocessing_scores(path):
+    """Official scores of the reference's own predictions."""
+    line = Line("qa, postprocess_scores", _SCORE_TOLERANCE)
+    folder, threshold = path.parent, QuestionAnsweringConfig.qa_na_threshold
+    for tag, expected in loading.read_json(path).items():
+        run = loading.read_json(folder / f"postprocess_{tag}.json")
+        form = _FORMS.get(run["task"], sources.MRQA)
+        golds, texts = (
+            _golds(_read_records(folder, run["task"])),
+            run["predictions"],
+        )
+        if form == sources.SQUAD2:
+            ours = squad_scores.compute_squad2_scores(
+                golds, texts, run["null_odds"], threshold
+            )
+        elif form == sources.SQUAD1:
+            ours = squad_scores.compute_squad1_scores(golds, texts)
+        else:
+            ours = squad_scores.compute_mrqa_scores(golds, texts)
+        line.add(tag, _largest_error(ours, expected))
+    yield line
+
+
+def _check_final_text(path):
+    """Predicted strings projected to their original texts."""
+    line = Line("qa, final_text")
+    for case in loading.read_json(path):
+        original, settings = (
+            case["orig_text"],
+            TokenizerSettings(case["do_lower_case"]),
+        )
+        (plain,) = final_text.normalize([original], settings)
+        place = final_text.project(case["pred_text"], plain, original)
+        ours = original[slice(*place or (None,))]
+        name = (
+            f"{case['pred_text']!r} in {original!r}, {settings.do_lower_case}"
+        )
+        line.add(name, ours != case["result"])
+    yield line
+
+
+def _check_evaluation(path):
+    """Raw scores, and the official ones of the three scripts."""
+    line = Line("qa, evaluation", _SCORE_TOLERANCE)
+    expected = loading.read_json(path)
+    gold_path = path.with_name("evaluation_gold.json")
+    golds = _golds(records.read_squad(gold_path))
+    texts, odds = expected["predictions"], expected["null_odds"]
+    raw = squad_scores.compute_raw_scores(golds, texts)
+    missing = expected["missing_in_v1"]
+    answered = {key: gold for key, gold in golds.items() if gold}
+    given = {key: text for key, text in texts.items() if key not in missing}
+    squad1 = squad_scores.compute_squad1_scores
+    squad2 = squad_scores.compute_squad2_scores
+    mrqa = squad_scores.compute_mrqa_scores
+    for name, ours, theirs in (
+        ("raw_exact", raw.exact, expected["raw_exact"]),
+        ("raw_f1", raw.f1, expected["raw_f1"]),
+        ("v1", squad1(answered, given), expected["results_v1"]),
+        ("skip", mrqa(answered, given, True), expected["results_mrqa_skip"]),
+        ("all", mrqa(answered, given, False), expected["results_mrqa_noskip"]),
+    ):
+        line.add(name, _largest_error(ours, theirs))
+    for threshold, theirs in expected["results_v2"].items():
+        ours = squad2(golds, texts, odds, float(threshold))
+        line.add(f"v2 {threshold}", _largest_error(ours, theirs))
+    yield line
+
+
+def _check_normalized_answers(path):
+    """What is compared of answers."""
+    line = Line("qa, normalized_answers")
+    for case in loading.read_json(path):
+        ours = squad_scores.normalize_answer(case["text"])
+        line.add(repr(case["text"]), ours != case["normalized"])
+    yield line
+
+
+def _golds(examples):
+    return {example.id: example.golds or () for example in examples}
+
+
+def _largest_error(ours, theirs):
+    """Of numbers by key; infinite if the keys differ."""
+    if ours.keys() != theirs.keys():
+        return math.inf
+    own = [ours[key] for key in theirs]
+    return comparison.allclose_error(own, list(theirs.values()))

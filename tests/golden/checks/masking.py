@@ -1,0 +1,267 @@
+"""Masking: counts and rules exactly, our own draws statistically.
+
+For the statistics every row is masked in as many batches as the reference
+was, and deviations are in standard errors. Notation: K batches, B rows, S
+positions, P slots; C candidates, n positions to choose, r the share of slots
+that become [MASK].
+"""
+
+import math
+import re
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.inputs import masking
+from tests.golden import loading
+from tests.golden.comparison import Line
+
+_STANDARD_ERRORS = 4.0
+_SEED = 1
+# Counts of less variance are too far from normal to be judged one by one.
+_MIN_VARIANCE = 10.0
+
+
+def list_cases(folder):
+    yield "counts", _check_counts, folder
+    yield "recorded draws", _check_recorded_draws, folder
+    yield "own draws", _check_without_replacement, folder
+    yield "original's draws", _check_with_replacement, folder
+
+
+class _Reference(NamedTuple):
+    """Rows, the draws that were recorded, and what our rules say of them."""
+
+    statistics: dict[str, Any]  # content of `statistics.json`
+    sample: dict[str, np.ndarray]  # content of `sample.npz`
+    special_ids: tuple[int, int, int]  # of [CLS], [SEP] and [MASK]
+    eligible: np.ndarray  # [B, S] bool, candidates by our rule
+    candidates: np.ndarray  # [B], C
+    num: np.ndarray  # [B], n
+
+
+def _load(folder):
+    vocabulary = loading.load_vocabulary(folder)
+    statistics = loading.read_json(folder / "statistics.json")
+    sample = loading.read_arrays(folder / "sample.npz")
+    special_ids = (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
+    input_ids = tf.constant(sample["input_ids"])
+    input_mask = tf.constant(sample["input_mask"])
+    eligible = masking.eligible_positions(input_ids, input_mask, special_ids)
+    num = masking.num_predictions(
+        tf.reduce_sum(input_mask, axis=1),
+        statistics["mask_prob"],
+        sample["masked_lm_positions"].shape[-1],
+    )
+    eligible = eligible.numpy()
+    return _Reference(
+        statistics, sample, special_ids, eligible, eligible.sum(1), num.numpy()
+    )
+
+
+def _check_counts(folder):
+    """How many tokens are masked, for every length of several settings."""
+    line = Line("predictions by length")
+    tables = loading.read_json(folder / "statistics.json")["predictions_table"]
+    for name, table in tables.items():
+        match = re.fullmatch(r"mask_prob_(.+)_max_seq_length_(\d+)", name)
+        mask_prob, length = float(match[1]), int(match[2])
+        slots = masking.max_predictions_per_seq(mask_prob, length)
+        line.compare(f"{name}, N", slots, table["max_predictions_per_seq"])
+        expected = table["predictions_for_length_1_to_max"]
+        lengths = tf.range(1, len(expected) + 1)
+        ours = masking.num_predictions(lengths, mask_prob, slots)
+        line.compare(name, ours, expected)
+    yield line
+
+
+def _check_recorded_draws(folder):
+    """Our rules applied to the original's own draws."""
+    recorded = _load(folder)
+    sample, eligible = recorded.sample, recorded.eligible
+    positions, ids = sample["masked_lm_positions"], sample["input_ids"]
+    is_used = np.arange(positions.shape[-1]) < recorded.num[:, np.newaxis]
+    is_used = np.broadcast_to(is_used, positions.shape)
+    is_chosen = _count_slots(positions, is_used, ids.shape[-1]) > 0
+    masked_ids = sample["masked_input_ids"]
+    is_mask = masked_ids == recorded.special_ids[2]
+    drawn_ids = ids[np.arange(len(ids))[:, np.newaxis], positions]
+    line = Line("rules on recorded draws")
+    line.compare("masked_lm_weights", is_used, sample["masked_lm_weights"])
+    line.compare("masked_lm_ids", drawn_ids * is_used, sample["masked_lm_ids"])
+    for name, ours in (
+        ("length", sample["input_mask"].sum(axis=1)),
+        ("candidates", recorded.candidates),
+        ("predictions", recorded.num),
+    ):
+        theirs = [row[name] for row in recorded.statistics["rows"]]
+        line.compare(name, ours, theirs)
+    line.add("forbidden positions", np.sum(is_chosen & ~eligible))
+    otherwise = (masked_ids != ids) & ~(is_chosen & is_mask)
+    line.add("changed otherwise", np.sum(otherwise))
+    yield line
+
+
+def _check_without_replacement(folder):
+    """Our way: n different candidates, all equally likely, r of them [MASK]."""
+    title, recorded = "without replacement", _load(folder)
+    counts, is_changed = _draw(recorded, masking.draw_positions)
+    is_chosen = counts > 0
+    num_chosen = np.minimum(recorded.num, recorded.candidates)
+    line = Line(f"{title}, positions")
+    line.add("forbidden", np.sum(is_chosen & ~recorded.eligible))
+    line.add("repeated", np.sum(counts > 1))
+    line.add("another number", np.sum(is_chosen.sum(axis=2) != num_chosen))
+    yield line
+    # Of C candidates n are left out or chosen together: the counts of single
+    # positions vary less, and depend on each other.
+    share = num_chosen / np.maximum(recorded.candidates, 1)
+    yield _check_uniformity(title, recorded, counts, share)
+    rate = recorded.statistics["replace_probability"]
+    trials = is_chosen.sum(axis=(0, 2))
+    changed = (is_changed & is_chosen).sum(axis=(0, 2))
+    yield _compare_counts(
+        f"{title}, share of [MASK]",
+        changed - trials * rate,
+        trials * rate * (1 - rate),
+    )
+
+
+def _check_with_replacement(folder):
+    """The original's way, against its expectations and its own statistics."""
+    title, recorded = "with replacement", _load(folder)
+    counts, is_changed = _draw(
+        recorded, masking.draw_positions_with_replacement
+    )
+    rate = recorded.statistics["replace_probability"]
+    line = Line(f"{title}, positions")
+    line.add("forbidden", np.sum((counts > 0) & ~recorded.eligible))
+    line.add("another number", np.sum(counts.sum(axis=2) != recorded.num))
+    yield line
+    no_share = np.zeros(len(recorded.num))
+    yield _check_uniformity(title, recorded, counts, no_share)
+    yield _check_occupancy(title, recorded, counts > 0, "distinct", 1.0)
+    yield _check_occupancy(title, recorded, is_changed, "changed", rate)
+    # A position in k slots keeps its token with probability (1 - r) ** k.
+    multiplicities = np.arange(1, int(counts.max()) + 1)
+    trials = np.array([np.sum(counts == k) for k in multiplicities])
+    kept = [np.sum((counts == k) & ~is_changed) for k in multiplicities]
+    probability = (1 - rate) ** multiplicities
+    yield _compare_counts(
+        f"{title}, [MASK] by multiplicity",
+        kept - trials * probability,
+        trials * probability * (1 - probability),
+    )
+
+
+def _draw(recorded, draw_fn):
+    """Masks the rows with random numbers of our own.
+
+    Returns:
+        In how many slots each position stood, `[K, B, S]` integer, and whether
+        it became [MASK], `[K, B, S]` bool.
+    """
+    statistics, sample = recorded.statistics, recorded.sample
+    batches, (rows, length) = statistics["batches"], recorded.eligible.shape
+    inputs = {
+        name: tf.tile(tf.constant(sample[name]), [batches, 1])
+        for name in ("input_ids", "input_mask")
+    }
+    slots = sample["masked_lm_positions"].shape[-1]
+    masked = masking.mask_inputs(
+        inputs | {"segment_ids": tf.zeros_like(inputs["input_ids"])},
+        tf.random.stateless_uniform([batches * rows, length], [_SEED, 0]),
+        tf.random.stateless_uniform([batches * rows, slots], [_SEED, 1]),
+        special_ids=recorded.special_ids,
+        mask_id=recorded.special_ids[2],
+        mask_prob=statistics["mask_prob"],
+        replace_prob=statistics["replace_probability"],
+        draw_fn=draw_fn,
+    )
+    counts = _count_slots(
+        masked.masked_positions.numpy(), masked.masked_weights.numpy(), length
+    )
+    is_changed = (masked.input_ids != masked.original_ids).numpy()
+    shape = (batches, rows, length)
+    return counts.reshape(shape), is_changed.reshape(shape)
+
+
+def _count_slots(positions, is_used, length):
+    """In how many used slots each position stands, `[..., P]` to `[..., S]`."""
+    flat = positions.reshape(-1, positions.shape[-1])
+    rows = np.arange(len(flat))[:, np.newaxis]
+    counts = np.zeros([len(flat), length], np.int64)
+    np.add.at(counts, (rows, flat), is_used.reshape(flat.shape).astype(int))
+    return counts.reshape(*positions.shape[:-1], length)
+
+
+def _check_uniformity(title, recorded, counts, share):
+    """Chi-square of the counts of each candidate, over all rows together.
+
+    Args:
+        title: of the line.
+        recorded: says which positions are candidates.
+        counts: `[K, B, S]`.
+        share: `[B]`, n / C when drawn without replacement, else 0: then a
+            count's variance is that of a Poisson count, times 1 - n / C.
+    """
+    total, freedom = 0.0, 0
+    for row, eligible in enumerate(recorded.eligible):
+        found = counts[:, row].sum(axis=0)[eligible]
+        if len(found) < 2 or share[row] == 1.0:
+            continue
+        square = np.sum((found - found.mean()) ** 2) / found.mean()
+        if share[row] > 0:
+            square *= (len(found) - 1) / len(found) / (1 - share[row])
+        total += square
+        freedom += len(found) - 1
+    line = Line(f"{title}, uniformity", _STANDARD_ERRORS)
+    if freedom:
+        # As a z-score, by Wilson and Hilferty.
+        variance = 2 / (9 * freedom)
+        root = (total / freedom) ** (1 / 3)
+        line.add("chi-square", abs(root - 1 + variance) / math.sqrt(variance))
+    return line
+
+
+def _check_occupancy(title, recorded, is_hit, what, rate):
+    """Mean number of positions hit by n draws, each of which counts with r.
+
+    A position escapes all draws with probability `(1 - r / C) ** n`, two of
+    them with `(1 - 2 r / C) ** n`; mean and variance follow. Compared with
+    both the expectation and the reference's mean.
+    """
+    batches, means = len(is_hit), is_hit.sum(axis=2).mean(axis=0)
+    candidates = np.maximum(recorded.candidates, 1).astype(float)
+    escape = (1 - rate / candidates) ** recorded.num
+    both = np.maximum(1 - 2 * rate / candidates, 0) ** recorded.num
+    expected = candidates * (1 - escape)
+    variance = (
+        candidates * (candidates - 1) * both
+        + candidates * escape
+        - (candidates * escape) ** 2
+    )
+    theirs = [row[f"mean_{what}"] for row in recorded.statistics["rows"]]
+    return _compare_counts(
+        f"{title}, {what} positions",
+        np.concatenate([means - expected, means - theirs]) * batches,
+        np.concatenate([variance, 2 * variance]) * batches,
+    )
+
+
+def _compare_counts(title, deviations, variances):
+    """Deviations of counts, those of small variance taken together."""
+    line = Line(title, _STANDARD_ERRORS)
+    is_large = variances >= _MIN_VARIANCE
+    errors = np.abs(deviations[is_large]) / np.sqrt(variances[is_large])
+    for number, error in enumerate(errors):
+        line.add(f"number {number} of large variance", error)
+    variance = variances[~is_large].sum()
+    deviation = abs(deviations[~is_large].sum())
+    if variance > 0:
+        line.add("the others together", deviation / math.sqrt(variance))
+    elif deviation > 1e-6:
+        line.add("certain counts", math.inf)
+    return line

@@ -1,0 +1,246 @@
+"""Optimizer trajectories, driven by the files of a case.
+
+A case is `<name>.json` (optimizer, hyperparameters, variables) and
+`<name>.npz` (the values before every update, the gradients fed). It comes from
+the original's optimizer (keys `lr`, `wd`, `layerwise`, ...) or from
+tensorflow-addons (key `optimizer`).
+"""
+
+import contextlib
+import re
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.training import optimizers
+from electra_tf.training import parameter_rules
+from electra_tf.training import schedules
+from tests.golden import comparison
+from tests.golden import loading
+from tests.golden.comparison import Line
+
+_TOLERANCE = 5e-6  # absolute, along the whole trajectory
+_RATE_TOLERANCE = 1e-6  # of the largest rate of the array
+_NORM_TOLERANCE = 1e-5  # relative
+
+
+class _UnknownError(ValueError):
+    """A case describes something that this module does not know."""
+
+
+def check_case(path):
+    """One case, recomputed with our optimizers.
+
+    Yields:
+        A line for the trajectory, and one each for final moments, learning
+        rates and gradient norms if the case has them.
+    """
+    config = loading.read_json(path)
+    arrays = loading.read_arrays(path.with_suffix(".npz"))
+    try:
+        if "optimizer" in config:
+            optimizer, make_sparse = _build_addons_optimizer(config)
+        else:
+            optimizer, make_sparse = _build_original_optimizer(config), None
+    except _UnknownError as error:
+        yield Line(path.stem, skipped=str(error))
+        return
+    variables = {
+        name: _build_variable(name, arrays[f"values/{name}"][0])
+        for name in config["variables"]
+    }
+    optimizer.build(list(variables.values()))
+    line = Line(
+        f"{path.stem}, trajectory", _TOLERANCE, comparison.absolute_error
+    )
+    clip_norm = config.get("clip_norm")
+    rates, norms = _run(
+        line, variables, optimizer, arrays, make_sparse, clip_norm
+    )
+    yield line
+    for line in (
+        _compare_moments(path.stem, variables, optimizer, arrays),
+        _compare_rates(path.stem, rates, optimizer.rate_rules, arrays),
+        _compare_norms(path.stem, norms, arrays),
+    ):
+        if line.errors:
+            yield line
+
+
+def _run(line, variables, optimizer, arrays, make_sparse, clip_norm):
+    """Feeds the gradients of all steps; returns rates and norms by step."""
+
+    @tf.function
+    def update(gradients):
+        norm = tf.constant(0.0)
+        if clip_norm is not None:
+            gradients, norm = optimizers.clip_by_global_norm(
+                gradients, clip_norm
+            )
+        return optimizer.apply_in_replica_context(gradients), norm
+
+    rates, norms = [], []
+    stored = {name: arrays[f"gradients/{name}"] for name in variables}
+    for step in range(len(next(iter(stored.values())))):
+        gradients = {name: array[step] for name, array in stored.items()}
+        if make_sparse is not None:
+            make_sparse(step, gradients)
+        rate, norm = update(list(gradients.values()))
+        rates.append(float(rate))
+        norms.append(float(norm))
+        for name, variable in variables.items():
+            expected = arrays[f"values/{name}"][step + 1]
+            line.compare(f"{name} after update {step}", variable, expected)
+    return np.array(rates), norms
+
+
+def _compare_moments(case, variables, optimizer, arrays):
+    line = Line(f"{case}, final moments", _TOLERANCE, comparison.absolute_error)
+    # What is stored differs from the formula's moments by a constant factor.
+    gains = np.array(optimizer._moment_gains(), np.float32)
+    for slot, gain, moments in (
+        ("adam_m", gains[0], optimizer.first_moments),
+        ("adam_v", gains[1], optimizer.second_moments),
+    ):
+        for name, moment in zip(variables, moments, strict=True):
+            key = f"final_slots/{name}/{slot}"
+            if key in arrays:
+                line.compare(key, moment.numpy() * gain, arrays[key])
+    return line
+
+
+def _compare_rates(case, rates, rules, arrays):
+    """Rates by step; under layer-wise rules for every key, used or not."""
+    line = Line(f"{case}, learning rate", _RATE_TOLERANCE)
+    for name, expected in arrays.items():
+        prefix, _, key = name.partition("/")
+        if prefix == "learning_rate":
+            factor = 1.0
+            if key:
+                (factor,) = parameter_rules.resolve_rules(
+                    rules, [key], "learning rate"
+                )
+            errors = np.abs(rates * factor - expected) / np.max(expected)
+            for step, error in enumerate(errors):
+                line.add(f"{name} at step {step}", error)
+    return line
+
+
+def _compare_norms(case, norms, arrays):
+    line = Line(f"{case}, norm", _NORM_TOLERANCE)
+    for step, expected in enumerate(
+        arrays.get("global_norm_before_clipping", ())
+    ):
+        error = abs(norms[step] - expected) / max(expected, 1e-12)
+        line.add(f"step {step}", error)
+    return line
+
+
+def _build_original_optimizer(config):
+    schedule = schedules.PolynomialDecayTimesWarmup(
+        config["lr"],
+        config["steps"],
+        num_warmup_steps=config["warmup_steps"],
+        warmup_proportion=config["warmup_prop"],
+        power=config["power"],
+    )
+    rules = None
+    if config["layerwise"] > 0:
+        rules = parameter_rules.layerwise_learning_rate_rules(
+            config["layerwise"], config["n_transformer_layers"]
+        )
+    return optimizers.AdamWeightDecay(
+        schedule,
+        weight_decay=config["wd"],
+        beta_1=config["beta_1"],
+        beta_2=config["beta_2"],
+        epsilon=config["epsilon"],
+        exclude_from_weight_decay=config["exclude_from_weight_decay"],
+        learning_rate_multipliers=rules,
+    )
+
+
+def _build_addons_optimizer(config):
+    """The optimizer, and what makes a gradient sparse if the case has one."""
+    # What is not given has the default of both classes, here and there.
+    names = ("beta_1", "beta_2", "epsilon", "exclude_from_weight_decay")
+    options = {name: config[name] for name in names if name in config}
+    for name in ("weight_decay", "learning_rate"):
+        rate = config.get(name, config.get(f"base_{name}"))
+        if isinstance(rate, dict):
+            # The Keras schedule that `{class name: arguments}` names.
+            ((schedule, arguments),) = rate.items()
+            rate = getattr(keras.optimizers.schedules, schedule)(**arguments)
+        options[name] = rate
+    named = config["optimizer"].split(".")[-1]
+    if named.startswith("MultiOptimizer of "):
+        named = named.removeprefix("MultiOptimizer of ")
+        rules = _read_depth_rules(config)
+        options["learning_rate_multipliers"] = rules
+        if "base_weight_decay" in config:
+            options["weight_decay_multipliers"] = rules
+    if named == "AdamW":
+        return optimizers.AddonsAdamW(**options), _read_sparse_rule(config)
+    if named == "LAMB":
+        # tensorflow-addons takes an empty list for None.
+        excluded = config.get("exclude_from_layer_adaptation") or None
+        lamb = optimizers.LAMB(
+            **options, exclude_from_layer_adaptation=excluded
+        )
+        return lamb, _read_sparse_rule(config)
+    raise _UnknownError(f"optimizer {config['optimizer']!r}")
+
+
+def _read_depth_rules(config):
+    """Factors `layer_decay ** (top - depth)`, by the whole variable name."""
+    match = re.search(r"layer_decay \*\* \((\d+) - d\)", config["rule"])
+    if match is None:
+        raise _UnknownError(f"rule {config['rule']!r}")
+    return [
+        (
+            f"^{re.escape(name)}$",
+            config["layer_decay"] ** (int(match[1]) - depth),
+        )
+        for name, depth in config["depth"].items()
+    ]
+
+
+def _read_sparse_rule(config):
+    """What makes a lookup gradient of the stored dense one, if a case does.
+
+    The sentence in `sparse_gradient` names the variable, the rows of the
+    stored array that are values, and their indices at odd and even steps.
+    """
+    sentence = config.get("sparse_gradient")
+    if not sentence:
+        return None
+    rows = re.search(r"rows \[([\d, ]*)\]", sentence)
+    listed = re.findall(r"\[([\d, ]+)\] for (odd|even) t", sentence)
+    indices = {parity: _integers(numbers) for numbers, parity in listed}
+    if rows is None or {*indices} != {"odd", "even"}:
+        raise _UnknownError(f"sparse gradient {sentence!r}")
+    name = sentence.split(":")[0]
+
+    def make_sparse(step, gradients):
+        dense = gradients[name]
+        gradients[name] = tf.IndexedSlices(
+            tf.constant(dense[_integers(rows[1])]),
+            tf.constant(indices["odd" if step % 2 else "even"], tf.int64),
+            tf.constant(dense.shape, tf.int64),
+        )
+
+    return make_sparse
+
+
+def _integers(listed):
+    return [int(number) for number in listed.split(",")]
+
+
+def _build_variable(path, value):
+    """A variable whose Keras path is that of the reference."""
+    *scopes, name = path.split("/")
+    with contextlib.ExitStack() as stack:
+        for scope in scopes:
+            stack.enter_context(keras.name_scope(scope))
+        return keras.Variable(value, name=name)

@@ -1,0 +1,203 @@
+"""A pre-training model that is fed a reference's random numbers.
+
+Everything that runs is the code that trains. While it runs, functions that
+draw random numbers or use them are replaced by such that hand over the
+reference's; others are watched, and what they take and give is kept.
+"""
+
+import contextlib
+import dataclasses
+from unittest import mock
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import original_hparams
+from electra_tf.formats import parameter_names
+from electra_tf.formats import tf1
+from electra_tf.inputs import masking
+from electra_tf.inputs import randomness
+from electra_tf.modeling import encoder
+from electra_tf.modeling import generators
+from electra_tf.pretraining import losses
+from electra_tf.pretraining import optimizer
+from electra_tf.pretraining import sampling
+from electra_tf.pretraining.model import build_pretraining_model
+from electra_tf.training import step as step_lib
+from electra_tf.training.replica_optimizer import ReplicaOptimizer
+from tests.golden import loading
+
+
+class Trace:
+    """What functions took and gave while a pass ran.
+
+    Attributes:
+        masked: the masked batch.
+        generated: output of the generator, or of the masked language model.
+        encoded: of every call of an encoder, `(arguments, output)`.
+        attention: of every block, `(arguments, attention weights)`.
+        judged: of the discriminator's loss, `(arguments, sum)`, if any.
+        updates: of the optimizer, `(arguments, rate)`.
+        sampled: our own samples, `[B, P]`.
+        sample_margin: by how much the noisy logit of our sample exceeds that
+            of the sample that was fed, `[B, P]`; 0 where they are equal.
+        updated_ids: the text with samples put in, `[B, S]`.
+        labels: of the discriminator, `[B, S]`.
+    """
+
+    def __init__(self):
+        self.masks, self.generators, self.encoded = [], [], []
+        self.attention, self.judged, self.updates = [], [], []
+        self.sample_margin = 0.0
+
+    @property
+    def masked(self):
+        return self.masks[-1][1]
+
+    @property
+    def generated(self):
+        return self.generators[-1][1]
+
+
+class Replay:
+    """The model of a folder of `forward/`, with the checkpoint's weights.
+
+    Attributes:
+        info: content of `info.json`.
+        inputs: content of `inputs.npz`.
+        settings: our config for the original's hyperparameters, dropout off.
+        features: the batch as the training step takes it.
+        samples: `[B, P]` samples to go on with, or None for our own.
+    """
+
+    def __init__(self, folder):
+        self.name, self.folder = folder.name, folder
+        self.info = loading.read_json(folder / "info.json")
+        self.inputs = loading.read_arrays(folder / "inputs.npz")
+        settings = original_hparams.from_original_hparams(
+            self.info["pretraining_config"]
+        )
+        no_dropout = dataclasses.replace(
+            settings.encoder,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+        self.settings = dataclasses.replace(settings, encoder=no_dropout)
+        self.model = build_pretraining_model(
+            self.settings, loading.load_vocabulary(folder)
+        )
+        names = ("input_ids", "input_mask", "segment_ids")
+        self.features = step_lib.as_one_stream(
+            {name: tf.constant(self.inputs[name]) for name in names}
+        )
+        generator = self.model.generator
+        self.is_two_tower = isinstance(generator, generators.TwoTowerGenerator)
+        self.is_electric = settings.objective.name == "electric"
+        self.reset()
+
+    def reset(self):
+        """Gives the model its first weights and a fresh optimizer."""
+        self.samples = None
+        variables = self.model.trainable_variables
+        tf1.assign_variables(variables, tf1.read_checkpoint(self.folder))
+        self.model.optimizer = optimizer.build_optimizer(self.settings)
+        self.model.optimizer.build(variables)
+
+    def run(self, function, *arguments):
+        """Calls a function with fed numbers; its result, and what happened."""
+        trace = Trace()
+        tower = type(self.model.generator or self.model.main)
+        with contextlib.ExitStack() as stack:
+            for owner, name, replacement in (
+                (masking, "draw_positions", self._take_draws),
+                (randomness, "uniform_by_stream", self._take_uniform),
+                (sampling, "sample_from_softmax", self._sampler(trace)),
+                watch(masking, "mask_inputs", trace.masks),
+                watch(tower, "call", trace.generators),
+                watch(encoder.Encoder, "call", trace.encoded),
+                watch(encoder, "compute_probs", trace.attention),
+                watch(losses, "replaced_token_loss", trace.judged),
+                watch(ReplicaOptimizer, UPDATE, trace.updates),
+            ):
+                patch = mock.patch.object(owner, name, replacement)
+                stack.enter_context(patch)
+            result = function(*arguments)
+        if trace.judged:
+            (_, trace.labels, _), _ = trace.judged[-1]
+            (_, trace.updated_ids, *_), _ = trace.encoded[-1]
+        else:
+            self._corrupt(trace)
+        return result, trace
+
+    def _take_draws(self, eligible, num, uniform, slots):
+        """The recorded positions, of which the first `num` count."""
+        is_used = tf.range(slots)[tf.newaxis, :] < num[:, tf.newaxis]
+        positions = tf.where(is_used, self.inputs["drawn_positions"], 0)
+        return positions, tf.cast(is_used, tf.float32)
+
+    def _take_uniform(self, seeds, shape):
+        """Numbers of the asked-for shape: `[B, P, V]`, `[B, P]`, or any."""
+        for name in ("gumbel_uniform", "replace_uniform"):
+            if self.inputs[name].shape == tuple(shape):
+                return tf.constant(self.inputs[name])
+        # Behind the choice of positions, which are recorded themselves.
+        return tf.zeros(shape)
+
+    def _sampler(self, trace):
+        draw = sampling.sample_from_softmax
+
+        def sample(logits, uniform, disallow=None):
+            trace.sampled = draw(logits, uniform, disallow)
+            if self.samples is None:
+                return trace.sampled
+            fed = tf.constant(self.samples, trace.sampled.dtype)
+            scores = logits + sampling.gumbel_noise(uniform)
+            trace.sample_margin = tf.abs(
+                tf.gather(scores, trace.sampled, batch_dims=2)
+                - tf.gather(scores, fed, batch_dims=2)
+            )
+            return fed
+
+        return sample
+
+    def _corrupt(self, trace):
+        """Samples from a masked language model alone, as the original does.
+
+        Nothing reads the samples there, so the objective draws none.
+        """
+        masked, uniform = (
+            trace.masked,
+            tf.constant(self.inputs["gumbel_uniform"]),
+        )
+        samples = self._sampler(trace)(trace.generated.logits, uniform)
+        trace.updated_ids, _ = masking.scatter_update(
+            masked.original_ids, samples, masked.masked_positions
+        )
+        trace.labels = trace.updated_ids != masked.original_ids
+
+
+UPDATE = "apply_in_replica_context"
+
+
+def watch(owner, name, calls):
+    """What to replace, and a function that does the same and takes notes."""
+    function = getattr(owner, name)
+
+    def watched(*args, **kwargs):
+        result = function(*args, **kwargs)
+        calls.append((args, result))
+        return result
+
+    return owner, name, watched
+
+
+def split_all(model, values):
+    """One value per trained variable, under the original's names."""
+    variables = model.trainable_variables
+    return {
+        name: part
+        for variable, value in zip(variables, values, strict=True)
+        for name, part in parameter_names.split(
+            variable.path, np.asarray(value)
+        ).items()
+    }

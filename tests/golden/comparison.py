@@ -1,0 +1,137 @@
+"""Errors of our arrays against reference arrays, and the table of them."""
+
+import math
+
+import numpy as np
+
+
+class Line:
+    """One line of the table: named errors, and the largest that passes.
+
+    A line without errors is a miss, and so is an error that is not a number.
+
+    Args:
+        case: what is compared.
+        tolerance: largest error that passes; 0 asks for equality.
+        measure: from our and their array to an error; by default the number
+            of unequal entries if the tolerance is 0, else `allclose_error`.
+        skipped: why nothing is compared; the line is then no miss.
+    """
+
+    def __init__(self, case, tolerance=0.0, measure=None, skipped=""):
+        self.kind = ""  # the folder that it comes from; set by the runner
+        self.case = case
+        self.tolerance = tolerance
+        default = allclose_error if tolerance else count_unequal
+        self.measure = measure or default
+        self.skipped = skipped
+        self.errors = {}
+
+    def add(self, name, error):
+        """Notes an error; True counts as 1, not a number as infinity."""
+        number = float(error)
+        self.errors[name] = math.inf if math.isnan(number) else number
+
+    def compare(self, name, ours, theirs, measure=None):
+        """Notes the error of an array or number."""
+        self.add(name, (measure or self.measure)(ours, theirs))
+
+    def compare_all(self, ours, theirs, prefix=""):
+        """Compares arrays by name; one on one side only is a miss."""
+        for name in sorted({*ours, *theirs}):
+            if name in ours and name in theirs:
+                self.compare(prefix + name, ours[name], theirs[name])
+            else:
+                self.add(f"{prefix}{name} on one side only", math.inf)
+
+    @property
+    def largest_error(self):
+        return max(self.errors.values(), default=math.inf)
+
+    @property
+    def passed(self):
+        return bool(self.skipped) or self.largest_error <= self.tolerance
+
+    def cells(self):
+        """What the table shows; of a miss also what is furthest off."""
+        title = f"{self.kind}: {self.case}"
+        if self.skipped:
+            return title, "-", "-", "-", f"skipped: {self.skipped}"
+        if self.errors and not self.passed:
+            worst = max(self.errors, key=self.errors.__getitem__)
+            title += f" (worst: {worst})"
+        return (
+            title,
+            str(len(self.errors)),
+            f"{self.largest_error:.2g}",
+            f"{self.tolerance:.2g}",
+            "pass" if self.passed else "MISS",
+        )
+
+
+def guard(case, check, *arguments):
+    """The lines of a check; if it fails, a miss says how.
+
+    Whatever goes wrong in one case is the miss of this case; its message names
+    the file, and the other cases still have to be seen.
+    """
+    try:
+        yield from check(*arguments)
+    except Exception as error:
+        first_line = str(error).strip().split("\n")[0]
+        yield Line(f"{case}: {type(error).__name__}: {first_line}")
+
+
+def format_table(lines):
+    """An aligned table in plain text, the heading first."""
+    rows = [("what", "cases", "largest error", "tolerance", "verdict")]
+    rows += [line.cells() for line in lines]
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    return "\n".join(
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [row[i].rjust(widths[i]) for i in (1, 2, 3)]
+            + [row[4]]
+        )
+        for row in rows
+    )
+
+
+def count_unequal(ours, theirs):
+    """Entries that differ; infinite where shapes do."""
+    left, right = np.asarray(ours), np.asarray(theirs)
+    return np.sum(left != right) if left.shape == right.shape else math.inf
+
+
+def allclose_error(ours, theirs):
+    """Largest `|ours - theirs| / (1 + |theirs|)`.
+
+    At most t exactly if all entries agree to `atol=t, rtol=t`.
+    """
+    return _largest_error(ours, theirs, lambda expected: 1 + expected)
+
+
+def absolute_error(ours, theirs):
+    """Largest `|ours - theirs|`."""
+    return _largest_error(ours, theirs, np.ones_like)
+
+
+def relative_error(ours, theirs):
+    """Largest `|ours - theirs| / |theirs|`, entry by entry."""
+    return _largest_error(ours, theirs, lambda expected: expected)
+
+
+def scaled_error(ours, theirs):
+    """Largest difference as a share of the reference's largest entry."""
+    return _largest_error(ours, theirs, lambda e: np.max(e, initial=0.0))
+
+
+def _largest_error(ours, theirs, unit):
+    """Infinite for other shapes and for NaN; equal infinities agree."""
+    left, right = np.asarray(ours, float), np.asarray(theirs, float)
+    if left.shape != right.shape:
+        return math.inf
+    with np.errstate(divide="ignore", invalid="ignore"):
+        errors = np.abs(left - right) / unit(np.abs(right))
+    largest = float(np.max(np.where(left == right, 0.0, errors), initial=0.0))
+    return math.inf if math.isnan(largest) else largest

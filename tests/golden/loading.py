@@ -1,0 +1,79 @@
+"""Reads the files of a reference folder; every error names the file."""
+
+import functools
+import json
+import zipfile
+import zlib
+
+import numpy as np
+
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import TokenizerSettings
+from electra_tf.text.vocabulary import Vocabulary
+
+
+def read_json(path):
+    """The content of a JSON file."""
+    text = path.read_text(encoding="utf-8")
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(
+            f"Expected JSON in {path}. Received: {error}."
+        ) from error
+
+
+def read_arrays(path):
+    """All arrays of an `.npz` file, by name."""
+    try:
+        with np.load(path) as archive:
+            return dict(archive)
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        # NumPy takes what it does not know for a pickle, and says so.
+        raise ValueError(
+            f"Expected an .npz file of arrays: {path}. Received a damaged "
+            "file, or one of another format."
+        ) from error
+
+
+def with_prefix(arrays, prefix):
+    """The arrays whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def load_vocabulary(folder, **settings):
+    """The vocabulary of a kind of reference, or of a part of a kind.
+
+    Several kinds share one file: without one of its own, a part takes that of
+    its kind, and a kind the only one in the folders beside it.
+
+    Args:
+        folder: for example `examples` or `finetuning/qa`.
+        **settings: casing and accents (`TokenizerSettings`).
+    """
+    if folder.parent.name == "finetuning":
+        has_own = (folder / "vocab.txt").is_file()
+        folder = folder if has_own else folder.parent
+    paths = [folder / "vocab.txt"]
+    if not paths[0].is_file():
+        paths = sorted(folder.parent.glob("*/vocab.txt"))
+    if len(paths) != 1:
+        raise FileNotFoundError(
+            f"Expected vocab.txt in {folder}, or in one folder beside it. "
+            f"Received: {[str(path) for path in paths]}."
+        )
+    tokens = Vocabulary.load(paths[0]).tokens
+    return Vocabulary(tokens, TokenizerSettings(**settings))
+
+
+def load_tokenizer(folder, **settings):
+    """A tokenizer with the vocabulary of `load_vocabulary`."""
+    return _build_tokenizer(load_vocabulary(folder, **settings))
+
+
+# Compiling a vocabulary takes longer than most cases.
+_build_tokenizer = functools.lru_cache(maxsize=4)(Tokenizer)

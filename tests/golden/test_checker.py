@@ -1,0 +1,257 @@
+"""A wrong number is a miss, and what is unknown is skipped."""
+
+import json
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.golden import comparison
+from tests.golden import runner
+from tests.golden.comparison import Line
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+SCRIPT = REPOSITORY / "scripts" / "verify_golden.py"
+
+
+@pytest.fixture
+def folder(golden, tmp_path):
+    """A reference folder of two kinds."""
+    shutil.copytree(golden / "masking", tmp_path / "masking")
+    tokens = (tmp_path / "masking" / "vocab.txt").read_text()
+    (tmp_path / "tokenization").mkdir()
+    (tmp_path / "tokenization" / "vocab.txt").write_text(f"{tokens}w\n")
+    _write_ids(tmp_path, 104)
+    return tmp_path
+
+
+def _write_ids(folder, number):
+    """One text of one token, whose id in one mode is `number`."""
+    modes = ("ids_lower", "ids_lower_keep_accents")
+    case = {"text": "w", "ids_cased": [number]} | dict.fromkeys(modes, [104])
+    path = folder / "tokenization" / "lines.jsonl"
+    path.write_text(json.dumps(case) + "\n")
+
+
+def _copy(golden, folder, *part):
+    """A folder with one part of the embedded one, and the part's place."""
+    target = folder.joinpath(*part)
+    shutil.copytree(golden.joinpath(*part), target)
+    return target
+
+
+def _edit(path, change):
+    """Rewrites the arrays of a file."""
+    arrays = dict(np.load(path))
+    change(arrays)
+    np.savez(path, **arrays)
+
+
+def _edit_json(path, **fields):
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def _run(folder, *only):
+    cases = runner.list_cases(folder, only)
+    return [line for case in cases for line in case.run()]
+
+
+def _misses(lines):
+    return [line.cells()[0] for line in lines if not line.passed]
+
+
+def test_what_is_right_passes_and_unknown_kinds_are_skipped_by_name(folder):
+    (folder / "something_else").mkdir()
+    lines = _run(folder)
+    assert _misses(lines) == []
+    skipped = {line.kind: line.skipped for line in lines if line.skipped}
+    assert skipped["something_else"] == "no kind of that name"
+    assert skipped["forward"] == "no such folder"
+    assert {line.kind for line in lines} - {*skipped} == {
+        "masking",
+        "tokenization",
+    }
+
+
+def test_a_wrong_id_is_a_miss_that_names_its_line(folder):
+    _write_ids(folder, 101)
+    (miss,) = _misses(_run(folder, "tokenization"))
+    assert miss == "tokenization: lines, ids_cased (worst: line 1)"
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut off"])
+def test_a_file_that_cannot_be_read_is_a_miss_of_its_cases_alone(
+    folder, damage
+):
+    path = folder / "masking" / "sample.npz"
+    content = path.read_bytes()
+    path.unlink()
+    if damage == "cut off":
+        path.write_bytes(content[:200])
+    lines = _run(folder)
+    misses = _misses(lines)
+    assert len(misses) == 3
+    assert all("sample.npz" in miss for miss in misses)
+    passed = [line.kind for line in lines if line.passed and not line.skipped]
+    assert passed == ["tokenization"] * 3 + ["masking"]
+
+
+def test_a_file_of_the_manifest_that_is_absent_is_a_miss(folder):
+    manifest = "0123  ./masking/sample.npz\n0123  ./forward/x/gradients.npz\n"
+    (folder / runner.MANIFEST).write_text(manifest)
+    (miss,) = _misses(_run(folder))
+    assert "forward/x/gradients.npz" in miss
+
+
+def test_wrong_missing_and_unknown_arrays_are_misses(golden, tmp_path):
+    target = _copy(golden, tmp_path, "forward", "i_mlm_only")
+
+    def change(arrays):
+        del arrays["mlm_preds"]
+        arrays["something_new"] = np.zeros(2, np.int32)
+        arrays["gen_layer_outputs"].flat[5] += 1e-4
+
+    _edit(target / "outputs.npz", change)
+    _edit_json(target / "info.json", max_predictions_per_seq=77)
+    _edit_json(target / "info.json", gradient_global_norm_dense=1.0)
+    assert sorted(_misses(_run(tmp_path))) == [
+        "forward: i_mlm_only, gradient norm (worst: norm)",
+        "forward: i_mlm_only, hyperparameters and variables (worst: N)",
+        "forward: i_mlm_only, ids, positions, labels "
+        "(worst: mlm_preds on one side only)",
+        "forward: i_mlm_only, masks and generator (worst: gen_layer_outputs)",
+    ]
+
+
+def test_rounding_next_to_padding_has_a_line_of_its_own(golden, tmp_path):
+    name = "two_tower_electric_untied"
+    target = _copy(golden, tmp_path, "forward", name)
+
+    def change(arrays):
+        # The last of nine tokens, the token before it, and another array.
+        arrays["cloze_logits"][1, 8] += 1e-4
+        arrays["log_q"][1, 7] += 1e-4
+        arrays["disc_logits"][1, 8] += 1e-2
+
+    _edit(target / "outputs.npz", change)
+    assert _misses(_run(tmp_path)) == [
+        f"forward: {name}, masks and generator (worst: log_q)",
+        f"forward: {name}, next to nothing but padding (worst: disc_logits)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("case", "field", "value"),
+    [
+        ("pretrain_linear", "epsilon", 1e-5),
+        ("finetune_layerwise", "n_transformer_layers", 13),
+        ("tfa_lamb", "exclude_from_layer_adaptation", ["embeddings"]),
+    ],
+)
+def test_another_hyperparameter_is_a_miss(golden, tmp_path, case, field, value):
+    target = tmp_path / "optimizer"
+    target.mkdir()
+    for path in golden.glob(f"optimizer/{case}.*"):
+        shutil.copy(path, target)
+    _edit_json(target / f"{case}.json", **{field: value})
+    assert _misses(_run(tmp_path))
+
+
+def test_unknown_optimizers_parts_and_models_are_skipped(golden, tmp_path):
+    _copy(golden, tmp_path, "flops")
+    (tmp_path / "finetuning" / "summaries").mkdir(parents=True)
+    (tmp_path / "optimizer").mkdir()
+    for suffix in (".json", ".npz"):
+        source = golden / "optimizer" / f"tfa_adamw{suffix}"
+        shutil.copy(source, tmp_path / "optimizer" / f"own{suffix}")
+    _edit_json(tmp_path / "optimizer" / "own.json", optimizer="x.NovoGrad")
+    lines = _run(tmp_path, "optimizer", "finetuning", "flops")
+    assert _misses(lines) == []
+    assert [line.case for line in lines if line.skipped] == [
+        "own",
+        "summaries",
+        "flops, table, elmo",
+        "flops, table, xlnet",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "only", "pattern"),
+    [
+        ("nowhere", [], "nowhere, not a folder"),
+        ("masking", [], "without any"),
+        (".", ["masks"], "Received: masks"),
+    ],
+)
+def test_what_is_no_reference_is_one_clear_error(folder, name, only, pattern):
+    with pytest.raises(ValueError, match=pattern):
+        list(runner.list_cases(folder / name, only))
+
+
+def _run_script(script, *arguments):
+    return subprocess.run(
+        [sys.executable, script, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+    )
+
+
+def test_the_command_prints_the_table_and_exits_with_1_on_a_miss(folder):
+    _write_ids(folder, 101)
+    done = _run_script(SCRIPT, f"--golden_dir={folder}", "--only=tokenization")
+    assert done.returncode == 1, done.stderr
+    heading, *lines, total = done.stdout.splitlines()
+    assert heading.split()[:3] == ["what", "cases", "largest"]
+    assert [line.split()[-1] for line in lines] == ["pass", "pass", "MISS"]
+    assert total == "3 compared, 1 missed, 0 skipped"
+
+
+def test_the_command_exits_with_2_where_there_is_nothing_to_run(tmp_path):
+    done = _run_script(SCRIPT, f"--golden_dir={tmp_path / 'nowhere'}")
+    assert (done.returncode, "nowhere" in done.stderr) == (2, True)
+    # As in a wheel, which carries scripts and no tests.
+    (tmp_path / "commands").mkdir()
+    copy = shutil.copy(SCRIPT, tmp_path / "commands")
+    done = _run_script(copy, f"--golden_dir={tmp_path}")
+    assert (done.returncode, "a checkout" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        comparison.allclose_error,
+        comparison.absolute_error,
+        comparison.relative_error,
+        comparison.scaled_error,
+        comparison.count_unequal,
+    ],
+)
+def test_equal_is_zero_another_shape_and_nan_are_not(measure):
+    array = np.array([1.0, -math.inf, 0.0])
+    assert measure(array, array) == 0
+    assert measure(array[:2], array) == math.inf
+    assert measure(np.array([1.0, math.nan, 0.0]), array) > 0
+
+
+def test_measures_have_different_units():
+    ours, theirs = np.array([1.5, 104.0]), np.array([1.0, 100.0])
+    assert comparison.allclose_error(ours, theirs) == 0.25
+    assert comparison.absolute_error(ours, theirs) == 4
+    assert comparison.relative_error(ours, theirs) == 0.5
+    assert comparison.scaled_error(ours, theirs) == 0.04
+    assert comparison.count_unequal(ours, theirs) == 2
+
+
+def test_a_line_passes_within_its_tolerance_only():
+    line = Line("case", 0.5)
+    assert not line.passed
+    line.add("good", 0.5)
+    assert line.passed
+    line.add("broken", math.nan)
+    assert line.largest_error == math.inf

@@ -1,0 +1,25 @@
+"""Our numbers are those of the reference folders; README.md says which."""
+
+import pytest
+
+from tests.golden import comparison
+from tests.golden import runner
+
+
+def pytest_generate_tests(metafunc):
+    """Makes a test of every case that is found in the folders."""
+    if "case" in metafunc.fixturenames:
+        cases = [
+            pytest.param(case, id=f"{folder.name}: {case.kind}/{case.name}")
+            for folder in metafunc.config.getoption("golden_dir")
+            for case in runner.list_cases(folder)
+        ]
+        metafunc.parametrize("case", cases)
+
+
+def test_every_number_of_the_reference_is_met(case):
+    lines = case.run()
+    misses = [line for line in lines if not line.passed]
+    assert not misses, f"\n{comparison.format_table(misses)}"
+    if all(line.skipped for line in lines):
+        pytest.skip(lines[0].skipped)
