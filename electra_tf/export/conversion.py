@@ -18,7 +18,6 @@ import tensorflow as tf
 from electra_tf import installed
 from electra_tf.export import trained_trial
 from electra_tf.finetuning import portable_trial
-from electra_tf.finetuning.tasks import glue
 from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
@@ -26,6 +25,7 @@ from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
 from electra_tf.formats import towers
 from electra_tf.records import atomic
+from electra_tf.tasks.sentences import glue
 from electra_tf.text import vocabulary as vocabulary_lib
 
 # What the libraries that write raise where a disk is full.

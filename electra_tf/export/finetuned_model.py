@@ -16,9 +16,9 @@ from electra_tf.export import finetuned_documentation
 from electra_tf.export import saved_model
 from electra_tf.export import trained_trial
 from electra_tf.finetuning import trial_dir as trial_dir_lib
-from electra_tf.finetuning.question_answering import task as qa_task
-from electra_tf.finetuning.tagging import task as tagging_task
-from electra_tf.finetuning.tasks import regression
+from electra_tf.tasks.question_answering import task as qa_task
+from electra_tf.tasks.sentences import regression
+from electra_tf.tasks.tagging import task as tagging_task
 from electra_tf.training import checkpoints
 
 

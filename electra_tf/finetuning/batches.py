@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetuning import rows as rows_lib
 from electra_tf.inputs import options
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import rows as rows_lib
 
 # Few distinct lengths, so that XLA compiles few steps, and aligned products.
 _LENGTH_MULTIPLE = 8

@@ -15,9 +15,9 @@ from electra_tf import config_sections
 from electra_tf import finetuning_config
 from electra_tf.finetuning import results
 from electra_tf.finetuning import session as session_lib
-from electra_tf.finetuning.tasks import catalog
-from electra_tf.finetuning.tasks import glue
-from electra_tf.finetuning.tasks import glue_source
+from electra_tf.tasks import catalog
+from electra_tf.tasks.sentences import glue
+from electra_tf.tasks.sentences import glue_source
 
 NAME = "glue"
 """What `task.names` says for all tasks; `glue:cola,rte` are some of them."""

@@ -13,17 +13,17 @@ from electra_tf import config_sections
 from electra_tf import finetuning_config
 from electra_tf.finetuning import prepared as prepared_lib
 from electra_tf.finetuning import trial_dir as trial_dir_lib
-from electra_tf.finetuning.question_answering import task as qa_task
-from electra_tf.finetuning.tagging import task as tagging_task
-from electra_tf.finetuning.tasks import catalog
-from electra_tf.finetuning.tasks import glue
-from electra_tf.finetuning.tasks import own
-from electra_tf.finetuning.tasks import regression
-from electra_tf.finetuning.tasks import task as task_lib
-from electra_tf.finetuning.tasks import text_task
 from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
+from electra_tf.tasks import catalog
+from electra_tf.tasks import own
+from electra_tf.tasks import task as task_lib
+from electra_tf.tasks.question_answering import task as qa_task
+from electra_tf.tasks.sentences import glue
+from electra_tf.tasks.sentences import regression
+from electra_tf.tasks.sentences import text_task
+from electra_tf.tasks.tagging import task as tagging_task
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from electra_tf.finetuning import batches
 from electra_tf.finetuning import model as model_lib
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning.tasks import task as task_lib
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
 
 
 class Predictor:

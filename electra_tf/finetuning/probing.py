@@ -26,11 +26,11 @@ from sklearn import pipeline
 from sklearn import preprocessing
 
 from electra_tf.finetuning import batches
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning.tasks import task as task_lib
 from electra_tf.inputs import masking
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
 
 _BATCH_SIZE = 64
 # Part of what the score means: the last small steps of a fit would double its

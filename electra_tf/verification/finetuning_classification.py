@@ -15,14 +15,14 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import finetuning_config
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning import scores
-from electra_tf.finetuning.tasks import catalog
-from electra_tf.finetuning.tasks import files
-from electra_tf.finetuning.tasks import glue
-from electra_tf.finetuning.tasks import glue_source
-from electra_tf.finetuning.tasks import text_task
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import catalog
+from electra_tf.tasks import files
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.sentences import glue
+from electra_tf.tasks.sentences import glue_source
+from electra_tf.tasks.sentences import scores
+from electra_tf.tasks.sentences import text_task
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.verification import comparison

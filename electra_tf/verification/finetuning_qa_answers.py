@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from electra_tf import finetuning_config
-from electra_tf.finetuning.question_answering import decoding
-from electra_tf.finetuning.question_answering import final_text
-from electra_tf.finetuning.question_answering import records
-from electra_tf.finetuning.question_answering import sources
-from electra_tf.finetuning.question_answering import squad_scores
+from electra_tf.tasks.question_answering import decoding
+from electra_tf.tasks.question_answering import final_text
+from electra_tf.tasks.question_answering import records
+from electra_tf.tasks.question_answering import sources
+from electra_tf.tasks.question_answering import squad_scores
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.verification import comparison
 from electra_tf.verification import finetuning_qa_rows

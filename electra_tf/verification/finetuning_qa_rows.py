@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning.question_answering import records
-from electra_tf.finetuning.question_answering import sources
-from electra_tf.finetuning.question_answering import windows as windows_lib
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.question_answering import records
+from electra_tf.tasks.question_answering import sources
+from electra_tf.tasks.question_answering import windows as windows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.verification import comparison

@@ -25,14 +25,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning.tagging import alignment
-from electra_tf.finetuning.tagging import classes
-from electra_tf.finetuning.tagging import conll
-from electra_tf.finetuning.tagging import scores
-from electra_tf.finetuning.tagging import spans
-from electra_tf.finetuning.tagging import word_pieces
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.tagging import alignment
+from electra_tf.tasks.tagging import classes
+from electra_tf.tasks.tagging import conll
+from electra_tf.tasks.tagging import scores
+from electra_tf.tasks.tagging import spans
+from electra_tf.tasks.tagging import word_pieces
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.verification import comparison

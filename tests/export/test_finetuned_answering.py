@@ -7,9 +7,9 @@ import tensorflow as tf
 from electra_tf.export import finetuned_offsets
 from electra_tf.export import finetuned_windows
 from electra_tf.export import trained_trial
-from electra_tf.finetuning.question_answering import final_text
-from electra_tf.finetuning.question_answering import records
-from electra_tf.finetuning.question_answering import windows as windows_lib
+from electra_tf.tasks.question_answering import final_text
+from electra_tf.tasks.question_answering import records
+from electra_tf.tasks.question_answering import windows as windows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from tests.export import conftest
 from tests.export import finetuned_tiny

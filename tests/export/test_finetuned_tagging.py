@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import finetuned_words
-from electra_tf.finetuning.tagging import alignment
-from electra_tf.finetuning.tagging import conll
+from electra_tf.tasks.tagging import alignment
+from electra_tf.tasks.tagging import conll
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests.export import conftest

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from electra_tf import finetuning_config
 from electra_tf.export import trained_trial
-from electra_tf.finetuning.tagging import conll
-from electra_tf.finetuning.tasks.text_task import Example
+from electra_tf.tasks.sentences.text_task import Example
+from electra_tf.tasks.tagging import conll
 from electra_tf.training import model_dir
 from tests.export import finetuned_tiny
 

@@ -15,8 +15,8 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[4]))
 
-from electra_tf.finetuning.question_answering import pieces  # noqa: E402
-from electra_tf.finetuning.question_answering import records  # noqa: E402
+from electra_tf.tasks.question_answering import pieces  # noqa: E402
+from electra_tf.tasks.question_answering import records  # noqa: E402
 from electra_tf.text import tokenizer as tokenizer_lib  # noqa: E402
 from electra_tf.text import vocabulary as vocabulary_lib  # noqa: E402
 
