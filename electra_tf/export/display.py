@@ -1,12 +1,12 @@
 """Scored texts for people: a marked sentence and a table of its words."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
-from electra_tf.export import likelihood
 from electra_tf.export import scoring
 
 _MARK_STYLE = "bold red"
@@ -14,7 +14,7 @@ _MARK_STYLE = "bold red"
 _MARKS = (">>", "<<")
 _BAR_WIDTH = 30
 
-_Text = scoring.ScoredText | likelihood.LikelyText
+_Text = scoring.ScoredText | scoring.LikelyText
 
 
 def print_scored(
@@ -35,7 +35,7 @@ def print_scored(
 
 
 def print_likelihoods(
-    texts: Sequence[likelihood.LikelyText], num_marked: int = 1
+    texts: Sequence[scoring.LikelyText], num_marked: int = 1
 ) -> None:
     """Prints table, marked sentence and its pseudo-log-likelihood.
 
@@ -80,7 +80,7 @@ def describe_swap(
 
 
 def describe_likelihood_swap(
-    original: likelihood.LikelyText, scored: likelihood.LikelyText
+    original: scoring.LikelyText, scored: scoring.LikelyText
 ) -> str:
     """A sentence about two texts, before and after an exchange of a word."""
     before, after = (t.pseudo_log_likelihood for t in (original, scored))
@@ -94,7 +94,7 @@ def describe_likelihood_swap(
 
 
 def mark_words(
-    scored: _Text, words: Sequence[scoring.ScoredWord | likelihood.LikelyWord]
+    scored: _Text, words: Sequence[scoring.ScoredWord | scoring.LikelyWord]
 ) -> rich_text.Text:
     """The sentence with words between `>>` and `<<`, red where colours are.
 
@@ -122,41 +122,43 @@ def build_table(
         scored: the sentence.
         marked: the words to emphasize.
     """
-    table = rich_table.Table(box=None, pad_edge=False)
-    table.add_column("word", no_wrap=True)
-    table.add_column("replaced", justify="right")
-    table.add_column("", no_wrap=True)
-    for word in scored.words:
-        is_marked = word in marked
-        bar = "#" * round(word.replaced_probability * _BAR_WIDTH)
-        table.add_row(
-            rich_text.Text(printable(scored.data[word.start : word.end])),
-            f"{word.replaced_probability:.3f}",
-            f"{bar} <-- most suspicious".lstrip() if is_marked else bar,
-            style=_MARK_STYLE if is_marked else None,
-        )
-    return table
+    values = [word.replaced_probability for word in scored.words]
+    bars = ["#" * round(value * _BAR_WIDTH) for value in values]
+    return _build_table(
+        scored, marked, "replaced", values, bars, "most suspicious"
+    )
 
 
 def build_likelihood_table(
-    scored: likelihood.LikelyText, marked: Sequence[likelihood.LikelyWord]
+    scored: scoring.LikelyText, marked: Sequence[scoring.LikelyWord]
 ) -> rich_table.Table:
-    """One line per word: the word and its log likelihood.
+    """One line per word: the word and its log likelihood; as `build_table`."""
+    values = [word.log_likelihood for word in scored.words]
+    bars = [""] * len(values)
+    return _build_table(
+        scored, marked, "log likelihood", values, bars, "least likely"
+    )
 
-    Args:
-        scored: the sentence.
-        marked: the words to emphasize.
-    """
+
+def _build_table(
+    scored: _Text,
+    marked: Sequence[Any],
+    heading: str,
+    values: Sequence[float],
+    bars: Sequence[str],
+    mark: str,
+) -> rich_table.Table:
+    words: Sequence[Any] = scored.words
     table = rich_table.Table(box=None, pad_edge=False)
     table.add_column("word", no_wrap=True)
-    table.add_column("log likelihood", justify="right")
+    table.add_column(heading, justify="right")
     table.add_column("", no_wrap=True)
-    for word in scored.words:
+    for word, value, bar in zip(words, values, bars, strict=True):
         is_marked = word in marked
         table.add_row(
             rich_text.Text(printable(scored.data[word.start : word.end])),
-            f"{word.log_likelihood:.3f}",
-            "<-- least likely" if is_marked else "",
+            f"{value:.3f}",
+            f"{bar} <-- {mark}".lstrip() if is_marked else bar,
             style=_MARK_STYLE if is_marked else None,
         )
     return table
@@ -169,7 +171,7 @@ def _console() -> rich_console.Console:
 def _print_marked(
     console: rich_console.Console,
     scored: _Text,
-    words: Sequence[scoring.ScoredWord | likelihood.LikelyWord],
+    words: Sequence[scoring.ScoredWord | scoring.LikelyWord],
 ) -> None:
     console.print(mark_words(scored, words), soft_wrap=True)
     if scored.num_truncated:

@@ -8,6 +8,8 @@ import tensorflow as tf
 
 from electra_tf.export import signature_module
 from electra_tf.export import signatures
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.sentences import packing
 
 Arrays = dict[str, np.ndarray]
 
@@ -36,25 +38,21 @@ def _build_ids(
     module: signature_module.SignatureModule, texts: np.ndarray
 ) -> Arrays:
     """Rows of texts, half of each in segment 1."""
-    vocabulary = module.tokenizer.vocabulary
-    pieces = module.tokenizer.tokenize(tf.constant(texts)).to_list()
-    room = module.max_length - 2
-    rows = [
-        [vocabulary.cls_id, *row[:room], vocabulary.sep_id] for row in pieces
-    ]
-    length = max(map(len, rows))
-    places = np.arange(length)
-    lengths = np.array([len(row) for row in rows])[:, np.newaxis]
-    ids = np.full((len(rows), length), vocabulary.pad_id, np.int32)
-    for target, row in zip(ids, rows, strict=True):
-        target[: len(row)] = row
+    packed = packing.pack_texts(
+        module.tokenizer, tf.constant(texts), None, module.max_length
+    )
+    pad_id = module.tokenizer.vocabulary.pad_id
+    ids, mask, _ = rows_lib.pad(
+        packed.ids, packed.segment_starts, pad_id=pad_id
+    )
+    length = ids.shape[1]
+    places = np.tile(np.arange(length, dtype=np.int32), (len(texts), 1))
     is_second = (places >= length // 2) & (module.num_segments > 1)
+    is_inside = places < mask.numpy().sum(1, keepdims=True) - 1
     return {
-        "input_ids": ids,
-        "input_mask": (places < lengths).astype(np.int32),
-        "segment_ids": np.tile(is_second, (len(rows), 1)).astype(np.int32),
+        "input_ids": ids.numpy(),
+        "input_mask": mask.numpy(),
+        "segment_ids": is_second.astype(np.int32),
         # Every other token, as far as the row goes.
-        "word_positions": np.where(places < lengths - 1, places, 0).astype(
-            np.int32
-        )[:, 1::2],
+        "word_positions": np.where(is_inside, places, 0)[:, 1::2],
     }

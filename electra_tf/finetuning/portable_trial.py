@@ -19,11 +19,9 @@ from electra_tf.formats import portable
 from electra_tf.tasks import catalog
 from electra_tf.tasks import own
 from electra_tf.tasks import task as task_lib
-from electra_tf.tasks.question_answering import task as qa_task
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import regression
 from electra_tf.tasks.sentences import text_task
-from electra_tf.tasks.tagging import task as tagging_task
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -59,9 +57,7 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
         {p: v for p, v in tensors.items() if not p.startswith(left_out)},
         description.encoder,
         vocabulary=vocabulary,
-        task=_describe(
-            task, description.labels.get(task.name, ()), description.settings
-        ),
+        task=_describe(task, description.labels.get(task.name, ())),
         step=checkpoints.step_of(checkpoint),
         origin=f"trial {checkpoint}",
         notes=tuple(f"left out the head of {other}" for other in others),
@@ -115,34 +111,21 @@ def choose_task(folder: pathlib.Path, names: list[str], name: str) -> str:
 def _describe(
     task: task_lib.Task,
     labels: tuple[str, ...],
-    settings: finetuning_config.FinetuningConfig,
 ) -> portable.PortableTask:
     has_hidden_layer = (
         isinstance(task, text_task.TextTask) and task.has_hidden_layer
     )
-    is_own = task.name == own.NAME
     described = portable.PortableTask(
         task.name,
-        _kind(task),
+        task.kind,
         labels,
         has_hidden_layer,
-        has_pairs=is_own and bool(settings.own.text_pair_column),
+        has_pairs=task.name == own.NAME and task.has_pairs,
     )
     if isinstance(task, regression.RegressionTask):
         value_range = float(task.min_value), float(task.max_value)
         described = dataclasses.replace(described, value_range=value_range)
     return described
-
-
-def _kind(task: task_lib.Task) -> str:
-    """One of `finetuning_config.OWN_KINDS`."""
-    if isinstance(task, regression.RegressionTask):
-        return "regression"
-    if isinstance(task, tagging_task.TaggingTask):
-        return "tagging"
-    if isinstance(task, qa_task.QuestionAnsweringTask):
-        return "qa"
-    return "classification"
 
 
 def write(
@@ -221,8 +204,10 @@ def _with_known_task(
         for path, value in model.tensors.items()
         if not path.startswith(head)
     } | portable.rename_part(model.tensors, head + task.name, head + own.NAME)
-    reads_pairs = task.kind in ("classification", "regression") and (
-        glue.has_pairs(task.name)
+    reads_pairs = (
+        task.kind in ("classification", "regression")
+        and task.name in glue.TASKS
+        and glue.TASKS[task.name].has_pairs
     )
     task = dataclasses.replace(
         task, name=own.NAME, has_pairs=task.has_pairs or reads_pairs
@@ -235,7 +220,7 @@ def _is_known(task: portable.PortableTask) -> bool:
     if task.name not in catalog.TASK_NAMES:
         return False
     settings = finetuning_config.FinetuningConfig()
-    described = _describe(catalog.build_task(task.name, settings), (), settings)
+    described = _describe(catalog.build_task(task.name, settings), ())
     if (described.kind, described.value_range) != (task.kind, task.value_range):
         return False
     known = _catalog_labels(task.name)

@@ -14,6 +14,7 @@ from typing import Any
 
 from electra_tf import finetuning_config
 from electra_tf.finetuning import trial_dir
+from electra_tf.formats import own_run
 from electra_tf.records import atomic
 
 MARK = "*"
@@ -144,6 +145,33 @@ def best_trial(output_dir: pathlib.Path) -> int:
         FileNotFoundError: if none has finished.
     """
     return _best_of(read_trials(output_dir))
+
+
+def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
+    """The trial that a folder means; None if it is no fine-tuning's.
+
+    Args:
+        folder: of a trial; or the output_dir of a fine-tuning, which means the
+            trial with the best dev score.
+
+    Raises:
+        FileNotFoundError: if no trial of a fine-tuning has finished.
+        OSError: if there can be nothing at such a path, or it may not be read.
+    """
+    config_file = folder / trial_dir.CONFIG_FILE
+    try:
+        # Of a file in it: a folder can be seen that may not be looked into.
+        has_config = config_file.is_file()
+    except OSError as error:
+        raise OSError(
+            f"A model must lie at a path that can be read. Received: {folder}: "
+            f"{error.strerror}. Give another path, or the right to read it."
+        ) from error
+    if own_run.is_trial(folder):
+        return folder
+    if has_config or not any(folder.glob("trial_*/" + trial_dir.CONFIG_FILE)):
+        return None
+    return folder / f"trial_{best_trial(folder):02d}"
 
 
 def _best_of(trials: Mapping[int, trial_dir.TrialResult]) -> int:

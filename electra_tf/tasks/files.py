@@ -1,6 +1,11 @@
 """Where the files of a task are, and their lines."""
 
+import contextlib
+import gzip
+import json
 import pathlib
+import zlib
+from collections.abc import Generator
 from collections.abc import Iterator
 from collections.abc import Sequence
 
@@ -66,14 +71,14 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
 
     Only line feeds end lines (text may hold the other characters at which
     `str.splitlines` would cut); a carriage return before one is dropped, and
-    so is a byte order mark.
+    so is a byte order mark. Of a `.gz` file these are the lines inside.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        TaskDataError: for a line that is no UTF-8.
+        TaskDataError: for a line that is no UTF-8, or a damaged `.gz` file.
     """
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
+    with contextlib.closing(_read_bytes(path)) as lines:
+        for number, raw in enumerate(lines, 1):
             line = raw.removesuffix(b"\n").removesuffix(b"\r")
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -85,6 +90,43 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
                     f"{line[:60]!r}. Save the file as UTF-8."
                 ) from error
             yield number, text
+
+
+def _read_bytes(path: pathlib.Path) -> Generator[bytes, None, None]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rb") as file:
+            yield from file
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TaskDataError(
+            f"{path}: expected compressed lines. Received: {error}. Download "
+            "the file again."
+        ) from error
+
+
+def parse_object(line: str, place: str) -> dict:
+    """The object on a line of a JSON lines file.
+
+    Args:
+        line: without its end.
+        place: file and line, for errors.
+
+    Raises:
+        TaskDataError: if it is none.
+    """
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise TaskDataError(
+            f"{place}: expected a JSON object. Received: {line[:60]!r} "
+            f"({error}). Repair the line."
+        ) from error
+    if not isinstance(record, dict):
+        raise TaskDataError(
+            f"{place}: expected a JSON object, one on every line. Received: "
+            f"{line[:60]!r}."
+        )
+    return record
 
 
 def require_count(path: pathlib.Path | str, found: int, official: int) -> None:

@@ -38,7 +38,8 @@ class OwnClassificationTask(classification.ClassificationTask):
     ) -> None:
         self.files = OwnFiles(settings, labels)
         metrics = _class_metrics(settings, labels)
-        super().__init__(NAME, self.files, labels, metrics)
+        has_pairs = bool(settings.text_pair_column)
+        super().__init__(NAME, self.files, labels, metrics, has_pairs=has_pairs)
 
     def use_labels(self, labels: Sequence[str]) -> None:
         """Takes the labels of a trained model, whatever the files hold."""
@@ -73,7 +74,7 @@ class OwnFiles:
     ) -> None:
         self.settings = settings
         self.labels = tuple(labels)
-        self.splits = tuple(name for name, path in _files(settings) if path)
+        self.splits = tuple(settings.files)
         self.dev_splits = tuple(n for n in self.splits if n == "dev")
 
     def read(self, split: str) -> Sequence[Example]:
@@ -202,7 +203,12 @@ def _build_kind(settings: finetuning_config.FinetuningConfig) -> task_lib.Task:
     if own.kind == "regression":
         names = _order_metrics(own, scores.REGRESSION_METRICS)
         return regression.RegressionTask(
-            NAME, OwnFiles(own), own.min_value, own.max_value, names
+            NAME,
+            OwnFiles(own),
+            own.min_value,
+            own.max_value,
+            names,
+            has_pairs=bool(own.text_pair_column),
         )
     labels = _listed_labels(own)
     if not labels and own.train_file:
@@ -210,20 +216,10 @@ def _build_kind(settings: finetuning_config.FinetuningConfig) -> task_lib.Task:
     return OwnClassificationTask(own, labels)
 
 
-def _files(
-    settings: finetuning_config.OwnTaskConfig,
-) -> list[tuple[str, str]]:
-    return [
-        ("train", settings.train_file),
-        ("dev", settings.dev_file),
-        ("test", settings.test_file),
-    ]
-
-
 def _path_of(
     settings: finetuning_config.OwnTaskConfig, split: str
 ) -> pathlib.Path:
-    path = dict(_files(settings)).get(split)
+    path = settings.files.get(split)
     if not path:
         raise TaskDataError(
             f"Expected a file for the split {split!r} of your own task. "

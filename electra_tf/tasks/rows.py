@@ -1,22 +1,102 @@
-"""What a model is fed, unpadded: rows of tokens and their columns.
+"""Rows of tokens: how they are laid out, padded and kept.
 
-An example of a task becomes one row, or several (the windows of a long
-document). Rows lie one after another in flat arrays, so that a million short
-ones take no more memory than their tokens; a batch is padded to its own
-longest row (`batches`).
+`join` and `pad` are TensorFlow: a training calls them with a whole split, an
+exported model holds them in its graph. `Rows` is what a training keeps of a
+split, unpadded, in NumPy. An example becomes one row, or several where it is
+longer than a row (`windows`).
 """
 
 import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
+
+
+class Part(NamedTuple):
+    """A slice of a flat tensor for each of R rows.
+
+    Attributes:
+        values: `[total]` int32.
+        starts: `[R]` int64, where each row's slice begins in `values`.
+        counts: `[R]` int64, how long it is.
+    """
+
+    values: tf.Tensor
+    starts: tf.Tensor
+    counts: tf.Tensor
+
+
+def token(token_id: int, counts: tf.Tensor) -> Part:
+    """The same token in each of R rows.
+
+    Args:
+        token_id: the token.
+        counts: `[R]` int64, 1 for rows that have it and 0 for others.
+    """
+    return Part(tf.constant([token_id]), tf.zeros_like(counts), counts)
+
+
+def join(parts: Sequence[Part]) -> tf.RaggedTensor:
+    """Lays out rows: each row is its slices of all parts, one after another.
+
+    Args:
+        parts: for the same R rows.
+
+    Returns:
+        `[R, (tokens)]` int32.
+    """
+    sizes = tf.stack([tf.size(part.values, tf.int64) for part in parts])
+    starts = tf.stack([part.starts for part in parts], 1)
+    starts = tf.reshape(starts + tf.cumsum(sizes, exclusive=True), [-1])
+    counts = tf.stack([part.counts for part in parts], 1)
+    places = tf.ragged.range(starts, starts + tf.reshape(counts, [-1]))
+    values = tf.concat([part.values for part in parts], 0)
+    return tf.RaggedTensor.from_row_lengths(
+        tf.gather(values, places.values),
+        tf.reduce_sum(counts, 1),
+        validate=False,
+    )
+
+
+def pad(
+    ids: tf.RaggedTensor,
+    segment_starts: tf.Tensor,
+    length: tf.Tensor | int | None = None,
+    pad_id: int = 0,
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Pads rows to one length.
+
+    Args:
+        ids: `[R, (tokens)]` int32.
+        segment_starts: `[R]`, the first token of segment 1.
+        length: tokens, S; None takes the longest row's, at least 1.
+        pad_id: id of padding.
+
+    Returns:
+        `input_ids`, `input_mask` and `segment_ids`, `[R, S]` int32.
+    """
+    counts = ids.row_lengths()
+    if length is None:
+        # Heads look at [CLS], so there must be a column even without rows.
+        length = tf.reduce_max(tf.pad(counts, [[0, 1]], constant_values=1))
+    shape = tf.cast(tf.stack([-1, length]), tf.int64)
+    places = tf.range(tf.cast(length, tf.int64))
+    is_token = places < counts[:, tf.newaxis]
+    is_second = places >= tf.cast(segment_starts, tf.int64)[:, tf.newaxis]
+    return (
+        ids.to_tensor(pad_id, shape=shape),
+        tf.cast(is_token, tf.int32),
+        tf.cast(is_token & is_second, tf.int32),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Ragged:
-    """N lists of numbers, flat.
+    """N lists of numbers in NumPy, flat.
 
     Attributes:
         values: `[total]`, int32 or float32.
@@ -28,7 +108,7 @@ class Ragged:
 
     @classmethod
     def of(cls, lists: Sequence[Any], dtype: Any = np.int32) -> "Ragged":
-        """Lists or arrays of numbers, one for each row."""
+        """Builds one from lists or arrays of numbers, one for each row."""
         counts = [len(row) for row in lists]
         splits = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         values = np.zeros(splits[-1], dtype)
@@ -36,9 +116,19 @@ class Ragged:
             values[start:end] = row
         return cls(values, splits)
 
+    @classmethod
+    def join(cls, tensors: Sequence[tf.RaggedTensor]) -> "Ragged":
+        """Copies ragged int32 tensors into one, row after row."""
+        lengths = [tensor.row_lengths().numpy() for tensor in tensors]
+        counts = np.concatenate([np.zeros(1, np.int64), *lengths])
+        values = [tensor.values.numpy() for tensor in tensors]
+        return cls(
+            np.concatenate([np.zeros(0, np.int32), *values]), np.cumsum(counts)
+        )
+
     @property
     def lengths(self) -> np.ndarray:
-        """`[N]` int64."""
+        """How long each list is, `[N]` int64."""
         return np.diff(self.splits)
 
     def __len__(self) -> int:

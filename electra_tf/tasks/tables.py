@@ -8,7 +8,6 @@ import contextlib
 import csv
 import dataclasses
 import difflib
-import json
 import pathlib
 import sys
 from collections.abc import Generator
@@ -203,19 +202,7 @@ def _read_json(
     optional_columns: Sequence[str],
 ) -> Iterator[Record]:
     for number, line in _without_last_blanks(path):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise TaskDataError(
-                f"{path}, line {number}: expected a JSON object. Received: "
-                f"{line[:60]!r} ({error}). Repair the line."
-            ) from error
-        if not isinstance(row, dict):
-            raise TaskDataError(
-                f"{path}, line {number}: expected a JSON object, one on every "
-                f"line. Received: {line[:60]!r}. Write "
-                f'{{"{columns[0]}": ...}}.'
-            )
+        row = files.parse_object(line, f"{path}, line {number}")
         _require_columns(path, number, list(row), columns)
         names = (*columns, *optional_columns)
         yield Record(number, {name: row[name] for name in names if name in row})

@@ -34,6 +34,9 @@ class Task(abc.ABC):
 
     Attributes:
         name: of the catalog; variable scope of the head.
+        kind: one of `finetuning_config.OWN_KINDS`; empty for another kind,
+            which cannot be exported or converted.
+        has_pairs: whether its texts come in pairs.
         metric: the key of `score` that decides which trial is the best.
         lower_is_better: keys of `score` of which less is better.
         max_seq_length: tokens of a row unless a config says otherwise.
@@ -48,6 +51,8 @@ class Task(abc.ABC):
     """
 
     name: str
+    kind: str = ""
+    has_pairs: bool = False
     metric: str
     lower_is_better: tuple[str, ...] = ()
     max_seq_length: int = 128
@@ -64,6 +69,10 @@ class Task(abc.ABC):
             labels: as `labels` gave them when the model was built.
         """
         self.labels = tuple(labels)
+
+    def describe_export(self) -> dict[str, Any]:
+        """What an export tells of the task beside its labels, for JSON."""
+        return {}
 
     @abc.abstractmethod
     def read(self, split: str) -> Sequence[Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from electra_tf import finetuning_config
-from electra_tf.tasks.question_answering import decoding
+from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import final_text
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import sources
@@ -42,12 +42,11 @@ def check_postprocessing(folder: Path, tag: str) -> list[CheckResult]:
     examples = finetuning_qa_rows.read_records(folder, settings["task"])
     rows = finetuning_qa_rows.build_rows(folder, examples, settings, False)
     texts = comparison.Comparison(KIND, f"qa, postprocess_{tag}, texts")
-    eid = 1000 * rows.examples + rows.details.numbers
+    eid = finetuning_qa_rows.number_rows(rows)
     texts.add("eid", comparison.count_unequal(eid, outputs.pop("eid")))
     if not settings["answerable_classifier"]:
         outputs.pop("answerable_logit", None)
-    predictions = decoding.decode(
-        examples,
+    predictions = answers.decode(
         rows,
         {name: list(array) for name, array in outputs.items()},
         finetuning_config.QuestionAnsweringConfig(

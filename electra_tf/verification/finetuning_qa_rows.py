@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
+from electra_tf.tasks import blanks
 from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import sources
-from electra_tf.tasks.question_answering import windows as windows_lib
+from electra_tf.tasks.question_answering import spans
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.verification import comparison
@@ -62,7 +65,7 @@ def build_rows(
             do_lower_case=settings.get("do_lower_case", True)
         ),
     )
-    return windows_lib.build_windows(
+    return questions.build_rows(
         examples,
         _build_tokenizer(vocabulary),
         settings["max_seq_length"],
@@ -99,7 +102,7 @@ def check_training_features(folder: Path, task: str) -> CheckResult:
     found.add("dropped_ids", dropped != settings["dropped_ids"])
     rows = build_rows(folder, examples, settings, True)
     found.add("n_features", rows.num_rows != settings["n_features"])
-    ours = _describe_examples(examples, rows.details)
+    ours = _describe_examples(examples, rows)
     found.add("examples", float(_count_unequal(ours, settings["examples"])))
     arrays = _describe_rows(rows, settings["max_seq_length"])
     for theirs, column in _LABELS.items():
@@ -130,7 +133,7 @@ def check_evaluation_features(folder: Path, task: str) -> CheckResult:
         }
         for example, number, length, start in zip(
             rows.examples,
-            rows.details.numbers,
+            _numbers(rows),
             rows.lengths,
             rows.segment_starts,
             strict=True,
@@ -145,27 +148,51 @@ def check_evaluation_features(folder: Path, task: str) -> CheckResult:
     return found.result()
 
 
+def number_rows(rows: rows_lib.Rows) -> np.ndarray:
+    """The original's number of each row."""
+    return 1000 * rows.examples + _numbers(rows)
+
+
+def _numbers(rows: rows_lib.Rows) -> np.ndarray:
+    """Each row's number among those of its question."""
+    firsts = np.searchsorted(rows.examples, rows.examples)
+    return np.arange(rows.num_rows) - firsts
+
+
 def _describe_examples(
-    examples: Sequence[records.Example], windows: windows_lib.Windows
+    examples: Sequence[records.Example], rows: rows_lib.Rows
 ) -> list[dict[str, Any]]:
     """What the reference says of each example."""
-    located = records.locate_answers(examples)
-    num_words = windows.documents.words.lengths[windows.document_of_example]
-    return [
-        {
-            "eid": number,
-            "id": example.id,
-            "start_word": (words or (-1, -1))[0],
-            "end_word": (words or (-1, -1))[1],
-            "is_impossible": example.is_impossible,
-            "answer": example.answer.text if words and example.answer else "",
-            "n_words": int(num_words[number]),
-            "n_features": int(windows.num_windows[number]),
-        }
-        for number, (example, words) in enumerate(
-            zip(examples, located, strict=True)
+    described = []
+    for number, example in enumerate(examples):
+        found = None
+        if not example.is_impossible:
+            found = records.find_answer(example)
+        begin, end = found or (0, 0)
+        first, last = (
+            _count_words(example.context[:place]) for place in (begin, end)
         )
-    ]
+        described.append(
+            {
+                "eid": number,
+                "id": example.id,
+                "start_word": first if found else -1,
+                "end_word": last - 1,
+                "is_impossible": example.is_impossible,
+                "answer": example.answer.text
+                if found and example.answer
+                else "",
+                "n_words": _count_words(example.context),
+                "n_features": int(np.sum(rows.examples == number)),
+            }
+        )
+    return described
+
+
+def _count_words(text: str) -> int:
+    data = questions.encode([text])
+    words = blanks.split(data, blanks.QUESTION_BLANKS).words
+    return int(words.values.shape[0])
 
 
 def _describe_rows(rows: rows_lib.Rows, length: int) -> dict[str, np.ndarray]:
@@ -180,25 +207,34 @@ def _describe_rows(rows: rows_lib.Rows, length: int) -> dict[str, np.ndarray]:
         arrays["input_ids"][row, : len(ids)] = ids
         arrays["input_mask"][row, : len(ids)] = 1
         arrays["segment_ids"][row, rows.segment_starts[row] : len(ids)] = 1
-    arrays["eid"] = 1000 * rows.examples + rows.details.numbers
+    arrays["eid"] = number_rows(rows)
     return arrays
 
 
 def _describe_tokens(rows: rows_lib.Rows, length: int) -> dict[str, np.ndarray]:
     """Word and context of every token, -1 outside the document."""
-    windows: windows_lib.Windows = rows.details
     words = np.full((rows.num_rows, length), -1)
     is_max_context = words.copy()
-    for row, example in enumerate(rows.examples):
-        pieces = windows.starts[row] + np.arange(windows.lengths[row])
-        places = rows.segment_starts[row] + np.arange(len(pieces))
-        document = windows.document_of_example[example]
-        words[row, places] = windows.documents.word_of_piece[document][pieces]
-        is_max_context[row, places] = windows.is_max_context(
-            np.full(len(pieces), example),
-            np.full(len(pieces), windows.numbers[row]),
-            pieces,
-        )
+    row = 0
+    for chunk in rows.details:
+        windows = chunk.rows.windows
+        pieces = chunk.contexts.pieces
+        splits = chunk.contexts.starts.row_splits.numpy()
+        begins = chunk.contexts.ids.row_starts().numpy()
+        owners = pieces.value_rowids().numpy()
+        for number in range(len(windows.texts)):
+            context = chunk.context_of_example[windows.texts[number]]
+            count = int(windows.lengths[number])
+            begin = begins[context] + int(windows.starts[number])
+            places = rows.segment_starts[row] + np.arange(count)
+            words[row, places] = owners[begin : begin + count] - splits[context]
+            candidates = spans.Candidates(
+                tf.range(count, dtype=tf.int64)[tf.newaxis], *[tf.zeros(0)] * 3
+            )
+            is_max_context[row, places] = spans.have_most_context(
+                candidates, windows, [number]
+            )[0]
+            row += 1
     return {"word_of_token": words, "is_max_context": is_max_context}
 
 

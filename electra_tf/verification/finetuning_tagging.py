@@ -27,12 +27,10 @@ import tensorflow as tf
 
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.tagging import alignment
-from electra_tf.tasks.tagging import classes
 from electra_tf.tasks.tagging import conll
 from electra_tf.tasks.tagging import scores
 from electra_tf.tasks.tagging import spans
-from electra_tf.tasks.tagging import word_pieces
+from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.verification import comparison
@@ -245,7 +243,7 @@ def _read(folder: Path, split: str) -> list[conll.Sentence]:
 def _classes(folder: Path) -> tuple[str, ...]:
     splits = reference.read_json(folder / _INFO)["n_examples"]
     tags = [row.tags or () for s in splits for row in _read(folder, s)]
-    return classes.list_classes(tags, has_spans=True)
+    return spans.list_classes(tags, has_spans=True)
 
 
 def _build_rows(
@@ -254,7 +252,7 @@ def _build_rows(
     """Our rows under the reference's names, unpadded."""
     length = info["max_seq_length"]
     sentences = _read(folder, split)
-    aligned = alignment.align(
+    aligned = words_lib.align(
         [sentence.words for sentence in sentences],
         _tokenizer(folder, _UNCASED),
         length,
@@ -274,7 +272,7 @@ def _build_rows(
 def _labels(
     sentence: conll.Sentence, mapping: Mapping[str, int]
 ) -> list[int | None]:
-    tags = classes.encode_tags(sentence.tags or (), has_spans=True)
+    tags = spans.encode_tags(sentence.tags or (), has_spans=True)
     return [mapping.get(tag) for tag in tags]
 
 
@@ -292,7 +290,8 @@ def _tokenizer(
 def _name_pieces(
     words: Sequence[str], tokenizer: tokenizer_lib.Tokenizer
 ) -> list[list[str]]:
-    pieces = word_pieces.split_words(words, tokenizer).pieces
+    builder = words_lib.WordRowBuilder(tokenizer, 0, cuts_early=False)
+    pieces = rows_lib.Ragged.join([builder.split(tf.constant(words))[0]])
     tokens = tokenizer.vocabulary.tokens
     return [[tokens[i] for i in row.tolist()] for row in _rows(pieces)]
 

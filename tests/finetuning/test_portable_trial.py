@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import conversion
-from electra_tf.export import trained_trial
+from electra_tf.export.finetuned import trial as trial_export
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import trial_dir
@@ -115,7 +115,7 @@ def test_labels_and_outputs_must_be_as_many(tmp_path, labels):
 def test_a_label_may_hold_a_comma(tmp_path):
     model, _ = _write(tmp_path, "own")
     assert model.task.labels == ("good, or so", "bad")
-    task = trained_trial.load_task(tmp_path)
+    task = trial_export.load_task(tmp_path)
     assert task.labels == model.task.labels
 
 
@@ -279,7 +279,7 @@ def test_a_classifier_of_hugging_faces_answers_as_its_formula_says(
     hugging_face.write(model, tmp_path / "hf")
     conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "trial")
     texts = ["the cat sat", "a dog ran on a mat .", "unable"]
-    loaded = trained_trial.load_task(tmp_path / "trial")
+    loaded = trial_export.load_task(tmp_path / "trial")
     assert loaded.labels == labels
     answer = loaded.module.answer("classify_text", texts=tf.constant(texts))
     head = {

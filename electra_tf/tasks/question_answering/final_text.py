@@ -14,9 +14,6 @@ import tensorflow as tf
 from electra_tf.text import normalization
 from electra_tf.text import vocabulary as vocabulary_lib
 
-# Words of one call: bounds the memory of what is done in between.
-_CHUNK = 32_768
-
 
 def join_pieces(tokens: Sequence[str]) -> str:
     """The text of word pieces, words apart.
@@ -66,16 +63,13 @@ def normalize(
         texts: any number of them.
         settings: casing and accents.
     """
-    normalizer = normalization.Normalizer(settings)
-    normalized: list[str] = []
-    for begin in range(0, len(texts), _CHUNK):
-        part = texts[begin : begin + _CHUNK]
-        data = [text.encode(errors="surrogatepass") for text in part]
-        words = normalizer.split(tf.constant(data, tf.string))
-        decoded = [word.decode() for word in words.words.numpy()]
-        splits = words.text_splits.numpy()
-        normalized += [
-            " ".join(decoded[start:end])
-            for start, end in zip(splits, splits[1:], strict=False)
-        ]
-    return normalized
+    data = [text.encode(errors="surrogatepass") for text in texts]
+    words = normalization.Normalizer(settings).split(
+        tf.constant(data, tf.string)
+    )
+    decoded = [word.decode() for word in words.words.numpy()]
+    splits = words.text_splits.numpy()
+    return [
+        " ".join(decoded[start:end])
+        for start, end in zip(splits, splits[1:], strict=False)
+    ]

@@ -7,19 +7,28 @@ all answers, training at the place of the first.
 """
 
 import dataclasses
+import json
 import pathlib
+import re
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
 
-from electra_tf.tasks.question_answering import documents
-from electra_tf.tasks.question_answering import json_fields
+from electra_tf.tasks import blanks
+from electra_tf.tasks import files
 from electra_tf.tasks.task import TaskDataError
 
 # Ids that a warning shows.
 _NUM_SHOWN = 10
+_KINDS = {
+    str: "a string",
+    int: "a whole number",
+    list: "a list",
+    bool: "true or false",
+}
+_ANY_BLANKS = re.compile(f"[{blanks.QUESTION_BLANKS}]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,20 +81,16 @@ def read_squad(
         TaskDataError: for JSON that is malformed or lacks a key, an id that
             occurs twice, or a file without questions. Names the record.
     """
-    content = json_fields.parse_json(path)
+    content = _parse_json(path)
     examples = []
-    for a, article in enumerate(
-        json_fields.get(content, "data", list, str(path)), 1
-    ):
+    for a, article in enumerate(_get(content, "data", list, str(path)), 1):
         place = f"{path}, article {a}"
         for p, paragraph in enumerate(
-            json_fields.get(article, "paragraphs", list, place), 1
+            _get(article, "paragraphs", list, place), 1
         ):
             here = f"{place}, paragraph {p}"
-            context = json_fields.get(paragraph, "context", str, here)
-            for q, record in enumerate(
-                json_fields.get(paragraph, "qas", list, here), 1
-            ):
+            context = _get(paragraph, "context", str, here)
+            for q, record in enumerate(_get(paragraph, "qas", list, here), 1):
                 examples.append(
                     _squad_example(
                         record,
@@ -108,17 +113,15 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
         TaskDataError: as for `read_squad`; names the line.
     """
     examples = []
-    for number, line in json_fields.read_lines(path):
+    for number, line in files.read_lines(path):
         place = f"{path}, line {number}"
         if not line.strip():
             continue
-        record = json_fields.parse_line(line, place)
+        record = files.parse_object(line, place)
         if "header" in record:
             continue
-        context = json_fields.get(record, "context", str, place)
-        for q, question in enumerate(
-            json_fields.get(record, "qas", list, place), 1
-        ):
+        context = _get(record, "context", str, place)
+        for q, question in enumerate(_get(record, "qas", list, place), 1):
             examples.append(
                 _mrqa_example(question, context, f"{place}, question {q}")
             )
@@ -157,7 +160,7 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
     """The examples that can be learned from, with one warning of the others.
 
     Left out are, as in the original, those whose answer is not where it is
-    said to be (`documents.find_answer`): about one in 1,500 of SQuAD.
+    said to be (`find_answer`): about one in 1,500 of SQuAD.
 
     Args:
         examples: of a training file.
@@ -201,34 +204,55 @@ def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
             )
     return [
         example.id
-        for example, words in zip(
-            examples, locate_answers(examples), strict=True
-        )
-        if words is None and not example.is_impossible
+        for example in examples
+        if not example.is_impossible and find_answer(example) is None
     ]
 
 
-def locate_answers(
-    examples: Sequence[Example],
-) -> list[tuple[int, int] | None]:
-    """The words of every answer (`documents.find_answer`).
+def find_answer(example: Example) -> tuple[int, int] | None:
+    """The characters of the words that an answer lies in.
 
-    None for an unanswerable question, or where the answer is not there.
+    An offset may be wrong: what counts is that the answer, in lower case and
+    with single blanks, is in the words that cover the characters said.
+
+    Returns:
+        First character and the one after the last; None if the answer is not
+        there, or there is none.
     """
-    located: list[tuple[int, int] | None] = []
-    context, words = "", documents.split_words("")
-    for example in examples:
-        found = None
-        if example.answer and not example.is_impossible:
-            # Questions of one document follow each other.
-            if example.context is not context:
-                context = example.context
-                words = documents.split_words(context)
-            found = documents.find_answer(
-                context, words, example.answer.text, example.answer.start
-            )
-        located.append(found)
-    return located
+    context, answer = example.context, example.answer
+    if answer is None or not answer.text or answer.start < 0:
+        return None
+    last = answer.start + len(answer.text) - 1
+    if last >= len(context):
+        return None
+    begin = _find_word(context, answer.start)
+    last_begin = _find_word(context, last)
+    end = min(
+        found if (found := context.find(blank, last_begin + 1)) >= 0
+        else len(context)
+        for blank in blanks.QUESTION_BLANKS
+    )  # fmt: skip
+    if begin < 0 and not context[end:].strip(blanks.QUESTION_BLANKS):
+        # Before the only word, which is meant, as in the original.
+        begin = last_begin
+    if begin < 0:
+        return None
+    covering = _ANY_BLANKS.sub(" ", context[begin:end])
+    if " ".join(answer.text.split()).lower() not in covering.lower():
+        return None
+    return begin, end
+
+
+def _find_word(context: str, place: int) -> int:
+    """Where the word of a character begins; that before it if it is a blank.
+
+    -1 if there is none.
+    """
+    end = len(context[: place + 1].rstrip(blanks.QUESTION_BLANKS))
+    if not end:
+        return -1
+    parted_at = blanks.QUESTION_BLANKS
+    return 1 + max(context.rfind(blank, 0, end) for blank in parted_at)
 
 
 def require_unique(examples: Sequence[Example], source: object) -> None:
@@ -258,24 +282,20 @@ def _checked(examples: list[Example], source: object) -> list[Example]:
 def _squad_example(
     record: Any, context: str, place: str, needs_is_impossible: bool
 ) -> Example:
-    identity = json_fields.get(record, "id", str, place)
+    identity = _get(record, "id", str, place)
     place = f"{place} ({identity})"
-    question = json_fields.get(record, "question", str, place)
+    question = _get(record, "question", str, place)
     is_impossible = False
     if needs_is_impossible or "is_impossible" in record:
-        is_impossible = json_fields.get(record, "is_impossible", bool, place)
+        is_impossible = _get(record, "is_impossible", bool, place)
     if "answers" not in record and "is_impossible" not in record:
         return Example(identity, question, context)
     answers = [
         Answer(
-            json_fields.get(answer, "text", str, f"{place}, answer {number}"),
-            json_fields.get(
-                answer, "answer_start", int, f"{place}, answer {number}"
-            ),
+            _get(answer, "text", str, f"{place}, answer {number}"),
+            _get(answer, "answer_start", int, f"{place}, answer {number}"),
         )
-        for number, answer in enumerate(
-            json_fields.get(record, "answers", list, place), 1
-        )
+        for number, answer in enumerate(_get(record, "answers", list, place), 1)
     ]
     if not answers and "is_impossible" not in record:
         # The test files of 2.0 have empty lists.
@@ -291,27 +311,21 @@ def _squad_example(
 
 
 def _mrqa_example(record: Any, context: str, place: str) -> Example:
-    identity = json_fields.get(record, "qid", str, place)
+    identity = _get(record, "qid", str, place)
     place = f"{place} ({identity})"
-    question = json_fields.get(record, "question", str, place)
+    question = _get(record, "question", str, place)
     golds = None
     if "answers" in record:
-        texts = json_fields.get(record, "answers", list, place)
-        golds = tuple(
-            json_fields.require(text, str, "answer", place) for text in texts
-        )
+        texts = _get(record, "answers", list, place)
+        golds = tuple(_require(text, str, "answer", place) for text in texts)
     answer = None
     if record.get("detected_answers"):
         # Of the first answer the first place.
-        detected = json_fields.get(record, "detected_answers", list, place)[0]
-        text = json_fields.get(
-            detected, "text", str, f"{place}, detected_answers"
-        )
-        spans = json_fields.get(
-            detected, "char_spans", list, f"{place}, detected_answers"
-        )
+        detected = _get(record, "detected_answers", list, place)[0]
+        text = _get(detected, "text", str, f"{place}, detected_answers")
+        spans = _get(detected, "char_spans", list, f"{place}, detected_answers")
         try:
-            start = json_fields.require(spans[0][0], int, "char_spans", place)
+            start = _require(spans[0][0], int, "char_spans", place)
         except (IndexError, TypeError, KeyError) as error:
             raise TaskDataError(
                 f"{place}: expected `char_spans` to begin with a pair of "
@@ -319,3 +333,53 @@ def _mrqa_example(record: Any, context: str, place: str) -> Example:
             ) from error
         answer = Answer(text, start)
     return Example(identity, question, context, golds, answer)
+
+
+def _parse_json(path: pathlib.Path) -> Any:
+    try:
+        return json.loads("\n".join(line for _, line in files.read_lines(path)))
+    except json.JSONDecodeError as error:
+        raise TaskDataError(
+            f"{path}, line {error.lineno}, character {error.colno}: expected "
+            f"JSON of SQuAD's form. Received: {error.msg}. Take the official "
+            "file."
+        ) from error
+
+
+def _get(record: Any, key: str, kind: type, place: str) -> Any:
+    """A value of a JSON object, which must be there and of a kind.
+
+    Args:
+        record: the object, as parsed.
+        key: of the value.
+        kind: a key of `_KINDS`.
+        place: file and record, for errors.
+
+    Raises:
+        TaskDataError: if it is not.
+    """
+    if not isinstance(record, dict):
+        raise TaskDataError(
+            f"{place}: expected an object with {key!r}. Received: "
+            f"{str(record)[:60]!r}."
+        )
+    if key not in record:
+        raise TaskDataError(
+            f"{place}: expected the key {key!r}. Received only: "
+            f"{', '.join(map(repr, record)) or 'none'}."
+        )
+    return _require(record[key], kind, key, place)
+
+
+def _require(value: Any, kind: type, key: str, place: str) -> Any:
+    """The value itself, if it is of a kind; as `_get`."""
+    # In JSON true is no number.
+    is_kind = isinstance(value, kind) and not (
+        kind is int and isinstance(value, bool)
+    )
+    if not is_kind:
+        raise TaskDataError(
+            f"{place}: expected {key!r} to be {_KINDS[kind]}. Received: "
+            f"{str(value)[:60]!r}."
+        )
+    return value

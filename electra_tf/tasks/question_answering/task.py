@@ -14,12 +14,12 @@ from electra_tf.modeling import question_answering_head
 from electra_tf.records import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task
-from electra_tf.tasks.question_answering import decoding
+from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import own_records
+from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import sources
 from electra_tf.tasks.question_answering import squad_scores
-from electra_tf.tasks.question_answering import windows
 from electra_tf.text import tokenizer as tokenizer_lib
 
 OWN = "own"
@@ -44,6 +44,7 @@ class QuestionAnsweringTask(task.Task):
         splits: those there are.
     """
 
+    kind = "qa"
     max_seq_length = 512
     num_train_epochs = 2.0
 
@@ -63,6 +64,14 @@ class QuestionAnsweringTask(task.Task):
         self.splits = tuple(splits)
         self.dev_splits = tuple(s for s in self.splits if s == "dev")
         self._read_fn = read_fn
+
+    def describe_export(self) -> dict[str, Any]:
+        """Windows and decoding, as it was trained."""
+        names = (
+            "max_query_length", "doc_stride", "max_answer_length",
+            "qa_na_threshold",
+        )  # fmt: skip
+        return {name: getattr(self.settings, name) for name in names}
 
     def read(self, split: str) -> list[records.Example]:
         """The questions of a split.
@@ -87,8 +96,8 @@ class QuestionAnsweringTask(task.Task):
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
-        """The windows of questions (`windows.build_windows`)."""
-        return windows.build_windows(
+        """The windows of questions (`questions.build_rows`)."""
+        return questions.build_rows(
             examples,
             tokenizer,
             max_seq_length,
@@ -123,16 +132,17 @@ class QuestionAnsweringTask(task.Task):
         examples: Sequence[records.Example],
         rows: rows_lib.Rows,
         outputs: task.Outputs,
-    ) -> decoding.Predictions:
+    ) -> answers.Predictions:
         """Answers, n-best lists, and null odds of `SQUAD2`."""
-        return decoding.decode(
-            examples, rows, outputs, self.settings, self.has_unanswerable
+        del examples
+        return answers.decode(
+            rows, outputs, self.settings, self.has_unanswerable
         )
 
     def score(
         self,
         examples: Sequence[records.Example],
-        predictions: decoding.Predictions,
+        predictions: answers.Predictions,
     ) -> dict[str, float]:
         """The official scores (`squad_scores`).
 
@@ -163,7 +173,7 @@ class QuestionAnsweringTask(task.Task):
     def is_degenerate(
         self,
         examples: Sequence[records.Example],
-        predictions: decoding.Predictions,
+        predictions: answers.Predictions,
     ) -> bool:
         """Whether all answers are one text, or no better than none at all.
 
@@ -185,7 +195,7 @@ class QuestionAnsweringTask(task.Task):
         folder: pathlib.Path,
         split: str,
         examples: Sequence[records.Example],
-        predictions: decoding.Predictions,
+        predictions: answers.Predictions,
     ) -> list[pathlib.Path]:
         """Writes JSON objects by question id.
 
@@ -254,12 +264,7 @@ def build_own_task(
         ValueError: for a metric of another kind of task.
     """
     own = settings.own
-    paths = {
-        "train": own.train_file,
-        "dev": own.dev_file,
-        "test": own.test_file,
-    }
-    named = {split: path for split, path in paths.items() if path}
+    named = own.files
 
     def read(split: str) -> list[records.Example]:
         return own_records.read_own(pathlib.Path(named[split]), own, split)

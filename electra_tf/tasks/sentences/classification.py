@@ -1,12 +1,13 @@
 """Tasks that ask for the class of a text or of a pair of texts."""
 
 import pathlib
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
 import numpy as np
-import scipy.special
+import tensorflow as tf
 
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
@@ -21,7 +22,7 @@ class ClassPredictions(NamedTuple):
     """What a classifier says of N examples.
 
     Attributes:
-        classes: `[N]` int64, the likeliest ones.
+        classes: `[N]` int32, the likeliest ones.
         probabilities: `[N, C]` float64.
     """
 
@@ -39,7 +40,11 @@ class ClassificationTask(text_task.TextTask):
         metrics: names in `scores.CLASSIFICATION_METRICS`; the first decides.
         is_unordered: whether pairs are learned in both orders.
         num_train_epochs: unless a config says otherwise.
+        has_pairs: whether texts come in pairs.
     """
+
+    kind = "classification"
+    head_output = "logits"
 
     def __init__(
         self,
@@ -49,8 +54,11 @@ class ClassificationTask(text_task.TextTask):
         metrics: Sequence[str] = ("accuracy",),
         is_unordered: bool = False,
         num_train_epochs: float = 3.0,
+        has_pairs: bool = False,
     ) -> None:
-        super().__init__(name, source, metrics, is_unordered, num_train_epochs)
+        super().__init__(
+            name, source, metrics, is_unordered, num_train_epochs, has_pairs
+        )
         self._set_labels(labels)
 
     def use_labels(self, labels: Sequence[str]) -> None:
@@ -67,6 +75,17 @@ class ClassificationTask(text_task.TextTask):
             )
         self._set_labels(labels)
 
+    def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The likeliest label of each text, and all probabilities."""
+        logits = outputs["logits"]
+        best = tf.argmax(logits, axis=1, output_type=tf.int32)
+        return {
+            "label": tf.gather(tf.constant(self.labels), best),
+            "label_index": best,
+            "probabilities": tf.nn.softmax(logits),
+            "logits": logits,
+        }
+
     def decode(
         self,
         examples: Sequence[text_task.Example],
@@ -77,8 +96,9 @@ class ClassificationTask(text_task.TextTask):
         del examples, rows
         logits = np.asarray(outputs["logits"], np.float64)
         logits = logits.reshape(-1, len(self.labels))
+        answer = self.answer({"logits": tf.constant(logits)})
         return ClassPredictions(
-            logits.argmax(1), scipy.special.softmax(logits, axis=1)
+            answer["label_index"].numpy(), answer["probabilities"].numpy()
         )
 
     def score(

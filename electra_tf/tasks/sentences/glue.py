@@ -86,6 +86,11 @@ class GlueTask:
         """Those to score on, the deciding one first."""
         return tuple(name for name in self.splits if name.startswith("dev"))
 
+    @property
+    def has_pairs(self) -> bool:
+        """Whether texts come in pairs."""
+        return all(s.columns.pair is not None for s in self.splits.values())
+
 
 MIN_SCORE, MAX_SCORE = 0.0, 5.0
 """The range of the scores of STS-B."""
@@ -256,11 +261,3 @@ TASKS: Mapping[str, GlueTask] = {
 BENCHMARK = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte")
 """The tasks whose dev scores papers average: all but WNLI, whose dev set is
 drawn so that it misleads. AX is predicted by the model of MNLI."""
-
-
-def has_pairs(name: str) -> bool:
-    """Whether the texts of a task come in pairs; False for tasks elsewhere."""
-    if name not in TASKS:
-        return False
-    splits = TASKS[name].splits.values()
-    return all(split.columns.pair is not None for split in splits)

@@ -176,7 +176,13 @@ def build_task(
     epochs = spec.num_train_epochs
     if spec.labels:
         return classification.ClassificationTask(
-            spec.name, source, spec.labels, spec.metrics, is_unordered, epochs
+            spec.name,
+            source,
+            spec.labels,
+            spec.metrics,
+            is_unordered,
+            epochs,
+            spec.has_pairs,
         )
     return regression.RegressionTask(
         spec.name,
@@ -186,6 +192,7 @@ def build_task(
         spec.metrics,
         is_unordered,
         epochs,
+        spec.has_pairs,
     )
 
 

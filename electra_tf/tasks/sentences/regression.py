@@ -1,10 +1,12 @@
 """Tasks that ask for a number for a text or a pair of texts."""
 
 import pathlib
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
@@ -33,8 +35,11 @@ class RegressionTask(text_task.TextTask):
         metrics: names in `scores.REGRESSION_METRICS`; the first decides.
         is_unordered: whether pairs are learned in both orders.
         num_train_epochs: unless a config says otherwise.
+        has_pairs: whether texts come in pairs.
     """
 
+    kind = "regression"
+    head_output = "prediction"
     lower_is_better = scores.LOWER_IS_BETTER
 
     def __init__(
@@ -46,10 +51,22 @@ class RegressionTask(text_task.TextTask):
         metrics: Sequence[str] = ("spearman", "pearson", "mse"),
         is_unordered: bool = False,
         num_train_epochs: float = 3.0,
+        has_pairs: bool = False,
     ) -> None:
-        super().__init__(name, source, metrics, is_unordered, num_train_epochs)
+        super().__init__(
+            name, source, metrics, is_unordered, num_train_epochs, has_pairs
+        )
         self.min_value = min_value
         self.max_value = max_value
+
+    def describe_export(self) -> dict[str, float]:
+        """The range that the head learned."""
+        return {"min_value": self.min_value, "max_value": self.max_value}
+
+    def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The number of each text, in the task's own range."""
+        scale = self.max_value - self.min_value
+        return {"score": self.min_value + outputs["prediction"] * scale}
 
     def decode(
         self,
@@ -60,7 +77,7 @@ class RegressionTask(text_task.TextTask):
         """The number of every example, `[N]` float64."""
         del examples, rows
         places = np.asarray(outputs["prediction"], np.float64).reshape(-1)
-        return self.min_value + places * (self.max_value - self.min_value)
+        return self.answer({"prediction": tf.constant(places)})["score"].numpy()
 
     def score(
         self, examples: Sequence[text_task.Example], predictions: np.ndarray

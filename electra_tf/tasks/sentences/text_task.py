@@ -5,6 +5,7 @@ the files of GLUE (`glue_source`) or a user's own (`own`).
 """
 
 import abc
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import Protocol
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
@@ -55,7 +57,11 @@ class TextTask(task_lib.Task):
         metrics: what `score` computes; the first decides.
         is_unordered: whether pairs are learned in both orders.
         num_train_epochs: unless a config says otherwise.
+        has_pairs: whether texts come in pairs.
     """
+
+    head_output: str
+    """The output of the head that `answer` reads."""
 
     def __init__(
         self,
@@ -64,6 +70,7 @@ class TextTask(task_lib.Task):
         metrics: Sequence[str],
         is_unordered: bool,
         num_train_epochs: float,
+        has_pairs: bool,
     ) -> None:
         self.name = name
         self.source = source
@@ -71,6 +78,7 @@ class TextTask(task_lib.Task):
         self.metric = self.metrics[0]
         self.is_unordered = is_unordered
         self.num_train_epochs = num_train_epochs
+        self.has_pairs = has_pairs
         self.splits = source.splits
         self.dev_splits = source.dev_splits
         # Models of Hugging Face's have one; `task.hidden_layer`.
@@ -113,6 +121,14 @@ class TextTask(task_lib.Task):
         with keras.name_scope("task_specific"):
             head.build((None, None, hidden_size))
         return head
+
+    @abc.abstractmethod
+    def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Reads answers off the head's output, in Python or in a graph.
+
+        Args:
+            outputs: of the head, `head_output` among them, `[B, ...]`.
+        """
 
     @abc.abstractmethod
     def _new_head(self, seed: int, **kwargs: Any) -> task_heads.TaskHead:

@@ -66,19 +66,12 @@ def own_readers(own: finetuning_config.OwnTaskConfig) -> dict[str, Reader]:
     Returns:
         Split to reader; none for splits without a file.
     """
-    paths = {
-        "train": own.train_file,
-        "dev": own.dev_file,
-        "test": own.test_file,
-    }
-    readers = {
+    return {
         split: functools.partial(
             _read_own, pathlib.Path(path), own, split != "test"
         )
-        for split, path in paths.items()
-        if path
+        for split, path in own.files.items()
     }
-    return dict(readers)
 
 
 def _read_chunking(data_dir: str, split: str) -> SplitFile:

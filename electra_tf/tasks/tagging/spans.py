@@ -6,12 +6,14 @@ single word. Files use various encodings of the same spans; models are trained
 on `BIOES`.
 """
 
+from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
 
 OUTSIDE = "O"
-ENCODINGS = ("BIO", "BIEO", "BIOES")
+TRAINING_ENCODING = "BIOES"
+ENCODINGS = ("BIO", "BIEO", TRAINING_ENCODING)
 """Names of encodings: the places that they tell apart."""
 
 _PLACES = "BIES"
@@ -118,3 +120,58 @@ def reencode(tags: Sequence[str], encoding: str) -> list[str]:
         encoding: one of `ENCODINGS`.
     """
     return encode_spans(find_spans(tags), len(tags), encoding)
+
+
+def encode_tags(tags: Sequence[str], has_spans: bool) -> Sequence[str]:
+    """The tags of a sentence as they are learned.
+
+    Args:
+        tags: as in the file.
+        has_spans: whether they mark
+    """
+    return reencode(tags, TRAINING_ENCODING) if has_spans else tags
+
+
+def list_classes(
+    tags: Iterable[Sequence[str]], has_spans: bool
+) -> tuple[str, ...]:
+    """What occurs, as it is learned; sorted, as in the original.
+
+    Args:
+        tags: those of every sentence, as in the file.
+        has_spans: whether they mark
+    """
+    return tuple(
+        sorted({tag for row in tags for tag in encode_tags(row, has_spans)})
+    )
+
+
+def classes_of_labels(
+    labels: Sequence[str], has_spans: bool
+) -> tuple[str, ...]:
+    """What may occur if a user lists the tags.
+
+    Args:
+        labels: tags as in the file.
+        has_spans: whether they mark spans; then each kind in them has all its
+            places, and `O` is added.
+    """
+    if not has_spans:
+        return tuple(labels)
+    kinds = {kind_of(tag) for tag in labels} - {""}
+    tags = {f"{place}-{kind}" for kind in kinds for place in "BIES"}
+    return tuple(sorted(tags | {OUTSIDE}))
+
+
+def mark_spans(tags: Collection[str]) -> bool:
+    """Whether tags look like those of spans: `O` and others like `B-NP`."""
+    return set(tags) - {OUTSIDE} != set() and all(map(is_span_tag, tags))
+
+
+def find_encoding(tags: Iterable[str]) -> str:
+    """`BIOES` for tags of spans of which some begin with `E` or `S`, or `BIO`.
+
+    Args:
+        tags: all that occur.
+    """
+    return "BIOES" if any(tag[0] in "ES" for tag in tags) else "BIO"

@@ -19,12 +19,11 @@ from absl import logging
 from electra_tf import finetuning_config
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.tagging import alignment as alignment_lib
-from electra_tf.tasks.tagging import classes as classes_lib
 from electra_tf.tasks.tagging import conll
 from electra_tf.tasks.tagging import scores
 from electra_tf.tasks.tagging import sources
 from electra_tf.tasks.tagging import spans
+from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.tasks.task import Outputs
 from electra_tf.tasks.task import Task
 from electra_tf.tasks.task import TaskDataError
@@ -47,12 +46,13 @@ class TaggingTask(Task):
         labels: tags that may occur, in any encoding; empty for those of the
             training file. In the second case tags that only other files have
             are never predicted, and count as errors.
-        cuts_early: see `alignment.align`.
+        cuts_early: see `words.WordRowBuilder`.
 
     Attributes:
         has_spans: as given.
     """
 
+    kind = "tagging"
     max_seq_length = 256
     num_train_epochs = 3.0
 
@@ -83,9 +83,9 @@ class TaggingTask(Task):
             ValueError: if there are neither labels nor training data.
         """
         if self._labels:
-            return classes_lib.classes_of_labels(self._labels, self.has_spans)
+            return spans.classes_of_labels(self._labels, self.has_spans)
         tags = (row.tags or () for row in self.read("train"))
-        return classes_lib.list_classes(tags, self.has_spans)
+        return spans.list_classes(tags, self.has_spans)
 
     @property
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -96,6 +96,10 @@ class TaggingTask(Task):
         """See `Task.use_labels`; tags beyond them count as errors."""
         self.__dict__["classes"] = tuple(labels)
         self._labels = ()
+
+    def describe_export(self) -> dict[str, bool]:
+        """How long sentences are treated."""
+        return {"cuts_early": self.cuts_early}
 
     def read(self, split: str) -> list[conll.Sentence]:
         """As `Task.read`; tags are as in the file."""
@@ -126,7 +130,7 @@ class TaggingTask(Task):
             return "O, or a tag that begins with B-, I-, E- or S-"
         if not self._labels:
             return ""
-        learned = classes_lib.encode_tags([tag], self.has_spans)[0]
+        learned = spans.encode_tags([tag], self.has_spans)[0]
         if learned in self.classes:
             return ""
         return f"one of the labels {', '.join(self._labels)}"
@@ -138,9 +142,9 @@ class TaggingTask(Task):
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
-        """One row for each sentence; see `Task.build_rows`."""
+        """The rows of sentences; see `Task.build_rows` and `words`."""
         del is_training
-        aligned = alignment_lib.align(
+        aligned = words_lib.align(
             [example.words for example in examples],
             tokenizer,
             max_seq_length,
@@ -148,20 +152,20 @@ class TaggingTask(Task):
         )
         num_words = sum(len(example.words) for example in examples)
         num_missing = num_words - len(aligned.words.values)
-        if num_missing:
+        if num_missing and self.cuts_early:
             logging.warning(
                 "%s: %d of %d words are not looked at, most of them because "
                 "rows of %d tokens end before them. They are not learned from "
                 "and count as wrong. --config.task.max_seq_length changes it.",
                 self.name, num_missing, num_words, max_seq_length,
             )  # fmt: skip
-        tags = self._number_tags(examples, aligned.words)
+        tags = self._number_tags(examples, aligned)
         splits = aligned.words.splits
         return rows_lib.Rows(
             ids=aligned.ids,
             # As in the original, all of a sentence is segment 1.
-            segment_starts=np.zeros(len(examples), np.int32),
-            examples=np.arange(len(examples), dtype=np.int32),
+            segment_starts=np.zeros(len(aligned.ids), np.int32),
+            examples=aligned.sentences,
             ragged={
                 "word_positions": aligned.positions,
                 "tags": rows_lib.Ragged(np.maximum(tags, 0), splits),
@@ -173,20 +177,22 @@ class TaggingTask(Task):
         )
 
     def _number_tags(
-        self, examples: Sequence[conll.Sentence], words: rows_lib.Ragged
+        self, examples: Sequence[conll.Sentence], aligned: words_lib.Alignment
     ) -> np.ndarray:
-        """The class of each word in `words`, or -1; `[total]` int32."""
+        """The class of each word that is looked at, or -1; `[total]` int32."""
         numbers = {tag: number for number, tag in enumerate(self.classes)}
         flat: list[int] = []
         for example in examples:
             if example.tags is None:
                 flat += [-1] * len(example.words)
             else:
-                tags = classes_lib.encode_tags(example.tags, self.has_spans)
+                tags = spans.encode_tags(example.tags, self.has_spans)
                 flat += [numbers.get(tag, -1) for tag in tags]
         counts = np.array([len(example.words) for example in examples], int)
-        starts = np.repeat(np.cumsum(counts) - counts, words.lengths)
-        return np.array(flat, np.int32)[starts + words.values]
+        starts = (np.cumsum(counts) - counts)[aligned.sentences]
+        words = aligned.words
+        places = np.repeat(starts, words.lengths) + words.values
+        return np.array(flat, np.int32)[places]
 
     def build_head(
         self, hidden_size: int, seed: int, dtype: Any = None
@@ -231,7 +237,7 @@ class TaggingTask(Task):
                     "tags, or predict only."
                 )
             tags.append(example.tags)
-        gold = [classes_lib.encode_tags(row, self.has_spans) for row in tags]
+        gold = [spans.encode_tags(row, self.has_spans) for row in tags]
         unknown = sorted({tag for row in gold for tag in row}.difference(
             self.classes
         ))  # fmt: skip
@@ -302,7 +308,7 @@ class TaggingTask(Task):
         tags: Iterable[str] = self._labels
         if "train" in self._readers:
             tags = (t for row in self.read("train") for t in row.tags or ())
-        return classes_lib.find_encoding(tags)
+        return spans.find_encoding(tags)
 
 
 def build_task(
@@ -371,7 +377,7 @@ def build_own_task(
             "no labels. Give --config.own.train_file or --config.own.labels."
         )
     has_spans = own.metric == "f1" or (
-        not own.metric and classes_lib.mark_spans(tags)
+        not own.metric and spans.mark_spans(tags)
     )
     if has_spans and not all(map(spans.is_span_tag, labels)):
         raise ValueError(

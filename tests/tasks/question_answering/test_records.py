@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from electra_tf.tasks import blanks
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.task import TaskDataError
 from tests.tasks.question_answering.conftest import CONTEXT
@@ -219,3 +220,43 @@ def test_a_question_without_answer_cannot_be_learned():
     bare = records.Example("q7", "who", CONTEXT, ())
     with pytest.raises(TaskDataError, match="train.json, question 'q7'"):
         records.keep_answered([bare], "train.json")
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "start", "expected"),
+    [
+        ("a big cat", "big", 2, (1, 2)),
+        ("a big cat", "big cat", 2, (1, 3)),
+        # Case and numbers of blanks do not matter.
+        ("a BIG  cat", "big cat", 2, (1, 3)),
+        # A wrong place in the right word does not either.
+        ("a (big) cat", "big", 2, (1, 2)),
+        ("a (big) cat", "big", 4, (1, 2)),
+        ("a big cat", "big", 5, (1, 3)),
+        ("a big cat", "big", 6, None),
+        ("a big cat", "cat", 0, None),
+        # From a blank on, the word before it is covered.
+        ("a big cat", "big", 1, (0, 2)),
+        # Beyond the text, before it, nothing.
+        ("a big cat", "cats", 6, None),
+        ("a big cat", "cat", 7, None),
+        ("a big cat", "cat", 90, None),
+        ("a big cat", "a", -9, None),
+        ("a big cat", "", 2, None),
+        ("", "a", 0, None),
+        # A blank that splits no words is one in the answer.
+        ("a\u00a0b", "a\u00a0b", 0, None),
+        # The blanks before the only word.
+        (" cat", "cat", 0, (0, 1)),
+        (" big cat", "big", 0, None),
+    ],
+)
+def test_an_answer_is_in_the_words_that_cover_it(
+    context, answer, start, expected
+):
+    place = records.find_answer(example_of(answer, context, start))
+    words = None
+    if place is not None:
+        assert (context[: place[0]] or " ")[-1] in blanks.QUESTION_BLANKS
+        words = tuple(len(context[:end].split()) for end in place)
+    assert words == expected

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import finetuning_config
-from electra_tf.tasks.question_answering import decoding
+from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import task
 from tests.tasks.question_answering.conftest import CONTEXT
@@ -41,7 +41,7 @@ def folder(write, tmp_path):
 
 
 def _predictions(texts, odds=()):
-    return decoding.Predictions(
+    return answers.Predictions(
         texts, {key: [] for key in texts}, dict(zip(texts, odds, strict=False))
     )
 

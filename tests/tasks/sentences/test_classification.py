@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.tasks.sentences.test_text_task import StubSource
 
 from electra_tf.tasks.sentences import classification
 from electra_tf.tasks.sentences.text_task import Example
+from tests.tasks.sentences.test_text_task import StubSource
 
 LABELS = ("contradiction", "entailment", "neutral")
 LOGITS = np.log([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]).astype(np.float32)

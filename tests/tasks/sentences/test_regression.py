@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tests.tasks.sentences.test_text_task import StubSource
 
 from electra_tf.tasks.sentences import regression
 from electra_tf.tasks.sentences.text_task import Example
+from tests.tasks.sentences.test_text_task import StubSource
 
 EXAMPLES = [Example(0, "a", "b", 1.0), Example(1, "c", "d", 3.0)]
 

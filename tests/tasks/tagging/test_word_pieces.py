@@ -5,8 +5,9 @@ import random
 import unicodedata
 
 import pytest
+import tensorflow as tf
 
-from electra_tf.tasks.tagging import word_pieces
+from electra_tf.tasks.tagging.words import WordRowBuilder
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
@@ -32,12 +33,11 @@ def _tokenizer(settings):
 
 
 def _split(words, settings=SETTINGS[0]):
-    found = word_pieces.split_words(words, _tokenizer(settings))
-    pieces = [
-        [TOKENS[i] for i in found.pieces[word].tolist()]
-        for word in range(len(words))
-    ]
-    return pieces, found.is_special.tolist()
+    builder = WordRowBuilder(_tokenizer(settings), 8, cuts_early=False)
+    data = [word.encode(errors="surrogatepass") for word in words]
+    pieces, is_special = builder.split(tf.constant(data, tf.string))
+    named = [[TOKENS[i] for i in row] for row in pieces.to_list()]
+    return named, is_special.numpy().tolist()
 
 
 def _expect(word, settings):

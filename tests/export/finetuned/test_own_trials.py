@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import finetuning_config
-from electra_tf.export import trained_trial
+from electra_tf.export.finetuned import trial as trial_export
+from electra_tf.finetuning import results
 from electra_tf.tasks.sentences.text_task import Example
 from electra_tf.tasks.tagging import conll
 from electra_tf.training import model_dir
@@ -21,7 +22,7 @@ def _write(folder, labels=(), **own):
 
 
 def _answer(trial, signature, *texts):
-    module = trained_trial.load_task(trial.folder).module
+    module = trial_export.load_task(trial.folder).module
     assert module.signature_names[0] == signature
     names = ("texts", "text_pairs")
     tensors = map(tf.constant, texts)
@@ -55,27 +56,40 @@ def test_own_scores_have_their_own_range(tmp_path):
     assert np.ptp(expected) > 1
 
 
-def test_own_tags_that_mark_no_spans_are_empty_where_not_seen(tmp_path):
+def test_long_own_texts_are_tagged_to_the_end(tmp_path):
     labels = ("DET", "NOUN", "VERB")
     trial = _write(tmp_path, labels, kind="tagging")
-    words = ["the", "cat", "sat"] * 9
-    answer = _answer(trial, "tag_text", [" ".join(words)])
-    (expected,) = trial.decode("own", [conll.Sentence(tuple(words), None)])
-    assert [tag.decode() for tag in answer["tags"][0]] == [
-        tag or "" for tag in expected
-    ]
-    assert None in expected
-    assert set(expected) - {None} <= set(labels)
+    texts = ["the cat sat " * 30, "", "sat", "the unaffable cat " * 11]
+    answer = _answer(trial, "tag_text", texts)
+    expected = trial.decode(
+        "own",
+        [conll.Sentence(tuple(text.split()), None) for text in texts],
+    )
+    for tags, wanted in zip(answer["tags"], expected, strict=True):
+        found = [tag.decode() for tag in tags]
+        assert found[: len(wanted)] == wanted
+        assert set(found[len(wanted) :]) <= {""}
+        assert set(wanted) <= set(labels)
+    np.testing.assert_array_equal(answer["num_truncated"], 0)
+    np.testing.assert_array_equal(answer["num_tokens"], [92, 2, 3, 57])
+
+
+def test_own_tags_that_mark_no_spans_are_empty_where_not_looked_at(tmp_path):
+    trial = _write(tmp_path, ("DET", "NOUN"), kind="tagging")
+    answer = _answer(trial, "tag_text", ["the [CLS] cat"])
+    first, middle, last = answer["tags"][0]
+    assert middle == b""
+    assert b"" not in (first, last)
 
 
 def test_a_folder_that_is_no_trial_is_none(tmp_path, tiny_run, tiny_trial):
-    assert trained_trial.find_trial(tmp_path) is None
-    assert trained_trial.find_trial(tiny_run.model_dir) is None
-    assert trained_trial.find_trial(tiny_trial.folder) == tiny_trial.folder
+    assert results.find_trial(tmp_path) is None
+    assert results.find_trial(tiny_run.model_dir) is None
+    assert results.find_trial(tiny_trial.folder) == tiny_trial.folder
     with pytest.raises(model_dir.ModelDirError, match="No trial"):
-        trained_trial.load_task(tmp_path)
+        trial_export.load_task(tmp_path)
 
 
 def test_a_path_that_cannot_be_is_refused(tmp_path):
     with pytest.raises(OSError, match="path that can be read.*too long"):
-        trained_trial.find_trial(tmp_path / ("a" * 256))
+        results.find_trial(tmp_path / ("a" * 256))

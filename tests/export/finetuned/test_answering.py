@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import finetuned_offsets
-from electra_tf.export import finetuned_windows
-from electra_tf.export import trained_trial
+from electra_tf.export.finetuned import trial as trial_export
+from electra_tf.tasks.question_answering import contexts as contexts_lib
 from electra_tf.tasks.question_answering import final_text
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.question_answering import windows as windows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from tests.export import conftest
 from tests.export import finetuned_tiny
@@ -174,7 +172,7 @@ def test_every_form_of_the_head_is_read_as_in_training(tmp_path, options):
         finetuned_tiny.build_settings(**options),
         seed=4,
     )
-    module = trained_trial.load_task(trial.folder, "squad2").module
+    module = trial_export.load_task(trial.folder, "squad2").module
 
     def run(signature, **inputs):
         outputs = module.answer(
@@ -189,47 +187,12 @@ def test_every_form_of_the_head_is_read_as_in_training(tmp_path, options):
 
 def test_windows_must_have_room_for_a_context(tiny_trial):
     with pytest.raises(ValueError, match="more than 9 tokens. Received: 9"):
-        trained_trial.load_task(tiny_trial.folder, "squad2", max_length=9)
-
-
-@pytest.mark.parametrize("stride", [1, 3, 7, 100])
-def test_windows_and_their_context_are_those_of_training(stride):
-    tokenizer = tokenizer_lib.Tokenizer(finetuned_tiny.VOCABULARY)
-    pairs = PAIRS[:5]
-    rows = windows_lib.build_windows(
-        _examples(pairs), tokenizer, 16, 4, stride, False
-    )
-    questions, contexts = zip(*pairs, strict=True)
-    found = finetuned_windows.build_windows(
-        tokenizer,
-        tf.constant(questions),
-        tokenizer.tokenize(tf.constant(contexts)),
-        16, 4, stride,
-    )  # fmt: skip
-    assert found.splits.numpy().tolist() == rows.details.row_splits.tolist()
-    for row in range(rows.num_rows):
-        count = found.rows.num_tokens[row].numpy()
-        ids = found.rows.input_ids[row].numpy()
-        assert ids[:count].tolist() == rows.ids[row].tolist()
-        segments = found.rows.segment_ids[row].numpy()
-        assert segments.argmax() == rows.segment_starts[row]
-    for row, length in enumerate(rows.details.lengths):
-        places = np.arange(length)
-        own = finetuned_windows.have_max_context(
-            found.extents.pick([row]), tf.constant(places[np.newaxis])
-        )
-        expected = rows.details.is_max_context(
-            np.full(length, rows.examples[row]),
-            np.full(length, rows.details.numbers[row]),
-            rows.details.starts[row] + places,
-        )
-        assert own.numpy()[0].tolist() == expected.tolist()
+        trial_export.load_task(tiny_trial.folder, "squad2", max_length=9)
 
 
 def test_spans_end_inside_words_where_their_pieces_do():
-    finder = finetuned_offsets.SpanFinder(
-        tokenizer_lib.Tokenizer(finetuned_tiny.VOCABULARY)
-    )
+    tokenizer = tokenizer_lib.Tokenizer(finetuned_tiny.VOCABULARY)
+    finder = contexts_lib.SpanFinder(tokenizer)
     cases = [
         ("Smithson's", 0, 0, "Smith"),
         ("Smithson's", 1, 3, "son's"),
@@ -244,7 +207,7 @@ def test_spans_end_inside_words_where_their_pieces_do():
     contexts = tf.constant([case[0] for case in cases])
     places = finder.find(
         contexts,
-        finder.tokenize(contexts),
+        contexts_lib.build(tokenizer, contexts),
         tf.constant([case[1] for case in cases], tf.int64),
         tf.constant([case[2] for case in cases], tf.int64),
         tf.ones([len(cases)], tf.bool),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from electra_tf.tasks.question_answering import windows
+from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.task import TaskDataError
 from tests.tasks.question_answering.conftest import VOCABULARY
 from tests.tasks.question_answering.conftest import example_of
@@ -17,7 +17,7 @@ def _ids(text):
 
 
 def _build(examples, tokenizer, length=16, query=4, stride=5, training=False):
-    return windows.build_windows(
+    return questions.build_rows(
         examples, tokenizer, length, query, stride, training
     )
 
@@ -56,7 +56,8 @@ def test_windows_are_those_of_a_loop(tokenizer):
             for number, example in enumerate(examples)
             for start, count in _spans_by_loop(example, length, stride)
         ]
-        found = zip(rows.examples, rows.details.starts, rows.details.lengths,
+        windows = rows.details[0].rows.windows
+        found = zip(rows.examples, windows.starts, windows.lengths,
                     strict=True)  # fmt: skip
         assert [tuple(map(int, row)) for row in found] == expected
         assert rows.lengths.max() <= length
@@ -74,52 +75,6 @@ def _spans_by_loop(example, length, stride):
         start += min(count, stride)
 
 
-@pytest.mark.parametrize(
-    ("num_words", "length", "stride"),
-    [
-        *((words, 21, stride) for words in (40, 61, 63) for stride in (4, 5)),
-        # Lengths that differ by more than a hundred outweigh a piece.
-        (700, 321, 290),
-    ],
-)
-def test_max_context_is_that_of_a_loop(tokenizer, num_words, length, stride):
-    context = " ".join((LONG * 12).split()[:num_words])
-    rows = _build([example_of("cat", context)], tokenizer, length, 4, stride)
-    details = rows.details
-    spans = list(zip(details.starts, details.lengths, strict=True))
-    assert len(spans) > 2
-    for number, (start, length) in enumerate(spans):
-        pieces = np.arange(start, start + length)
-        found = details.is_max_context(
-            np.zeros(length, int), np.full(length, number), pieces
-        )
-        expected = [_best_by_loop(spans, piece) == number for piece in pieces]
-        assert found.tolist() == expected
-
-
-def _best_by_loop(spans, piece):
-    best, best_score = None, None
-    for number, (start, length) in enumerate(spans):
-        if start <= piece < start + length:
-            score = min(piece - start, start + length - 1 - piece)
-            score += 0.01 * int(length)
-            if best_score is None or score > best_score:
-                best, best_score = number, score
-    return best
-
-
-def test_every_piece_has_most_context_in_one_window(tokenizer):
-    rows = _build([example_of("cat", LONG)], tokenizer)
-    details = rows.details
-    counts = np.zeros(details.num_document_pieces[0], int)
-    for number, start in enumerate(details.starts):
-        pieces = start + np.arange(details.lengths[number])
-        counts[pieces] += details.is_max_context(
-            np.zeros(len(pieces), int), np.full(len(pieces), number), pieces
-        )
-    assert np.all(counts == 1)
-
-
 @pytest.mark.parametrize("occurrence", range(2, 7))
 def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
     tokenizer, occurrence
@@ -128,11 +83,12 @@ def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
     start = LONG.index(text, 25 * occurrence)
     example = example_of(text, LONG, start)
     rows = _build([example], tokenizer, training=True)
+    windows = _build([example], tokenizer).details[0].rows.windows
     first = len(LONG[:start].split())
     num_inside = 0
     for row in range(rows.num_rows):
-        begin = int(rows.details.starts[row])
-        end = begin + int(rows.details.lengths[row])
+        begin = int(windows.starts[row])
+        end = begin + int(windows.lengths[row])
         position = rows.columns["start_position"][row]
         if begin <= first and first + 3 <= end:
             num_inside += 1
@@ -161,9 +117,26 @@ def test_rows_to_predict_from_have_zeros_for_answers(tokenizer):
 
 def test_questions_share_their_document(tokenizer):
     examples = [example_of("cat", LONG, name=str(n)) for n in range(5)]
-    details = _build(examples, tokenizer).details
-    assert len(details.documents.pieces) == 1
-    assert details.document_of_example.tolist() == [0] * 5
+    (chunk,) = _build(examples, tokenizer).details
+    assert chunk.contexts.ids.nrows() == 1
+    assert chunk.context_of_example.tolist() == [0] * 5
+
+
+def test_questions_are_made_into_rows_in_chunks_as_at_once(
+    tokenizer, monkeypatch
+):
+    examples = [
+        example_of("cat", LONG[25 * (n % 3) :], name=str(n)) for n in range(7)
+    ]
+    at_once = _build(examples, tokenizer, training=True)
+    monkeypatch.setattr(questions, "_CHUNK", 3)
+    in_chunks = _build(examples, tokenizer, training=True)
+    assert at_once.ids.values.tolist() == in_chunks.ids.values.tolist()
+    assert at_once.ids.splits.tolist() == in_chunks.ids.splits.tolist()
+    assert at_once.examples.tolist() == in_chunks.examples.tolist()
+    for name, column in at_once.columns.items():
+        assert column.tolist() == in_chunks.columns[name].tolist()
+    assert len(_build(examples, tokenizer).details) == 3
 
 
 def test_a_document_without_pieces_has_no_row(tokenizer):

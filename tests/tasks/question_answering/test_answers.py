@@ -5,10 +5,12 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from electra_tf import finetuning_config
-from electra_tf.tasks.question_answering import decoding
-from electra_tf.tasks.question_answering import windows
+from electra_tf.tasks import windows as windows_lib
+from electra_tf.tasks.question_answering import answers
+from electra_tf.tasks.question_answering import questions
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import example_of
 
@@ -23,7 +25,7 @@ JOINT = dataclasses.replace(INDEPENDENT, joint_prediction=True)
 
 
 def _rows(tokenizer, examples, length=64, stride=3):
-    return windows.build_windows(examples, tokenizer, length, 8, stride, False)
+    return questions.build_rows(examples, tokenizer, length, 8, stride, False)
 
 
 def _logits(rows, scores):
@@ -41,7 +43,7 @@ def _decode(tokenizer, starts, ends, settings=INDEPENDENT, null=False):
         name: _logits(rows, {(0, FIRST + p): s for p, s in scores.items()})
         for name, scores in (("start_logits", starts), ("end_logits", ends))
     }
-    return decoding.decode([example_of()], rows, outputs, settings, null)
+    return answers.decode(rows, outputs, settings, null)
 
 
 def test_the_best_span_is_the_answer_in_the_texts_own_words(tokenizer):
@@ -83,7 +85,7 @@ def test_spans_that_are_too_long_or_turned_round_do_not_count(tokenizer):
     settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
     for start, end in ((0, 4), (5, 4)):
         found = _decode(tokenizer, {start: 3.0}, {end: 3.0}, settings)
-        assert found.texts["q1"] == decoding.NO_ANSWER_FOUND
+        assert found.texts["q1"] == answers.NO_ANSWER_FOUND
         (entry,) = found.nbest["q1"]
         assert entry["start"] is None and entry["probability"] == 1
     assert _decode(tokenizer, {0: 3.0}, {3: 3.0}, settings).texts["q1"] == (
@@ -95,7 +97,7 @@ def test_places_outside_the_document_do_not_count(tokenizer):
     settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
     for piece in (-1, -2, -FIRST, 18):
         found = _decode(tokenizer, {piece: 3.0}, {piece: 3.0}, settings)
-        assert found.texts["q1"] == decoding.NO_ANSWER_FOUND
+        assert found.texts["q1"] == answers.NO_ANSWER_FOUND
 
 
 def test_equal_texts_are_one_answer(tokenizer):
@@ -108,33 +110,22 @@ def test_equal_texts_are_one_answer(tokenizer):
 
 
 def test_an_answer_counts_where_it_has_most_context(tokenizer):
-    example = example_of()
-    rows = _rows(tokenizer, [example], length=14)
-    details = rows.details
+    rows = _rows(tokenizer, [example_of()], length=14)
+    (chunk,) = rows.details
+    windows = chunk.rows.windows
+    starts, lengths = windows.starts.numpy(), windows.lengths.numpy()
     assert rows.num_rows > 2
     piece = 9
-    inside = [
-        row
-        for row in range(rows.num_rows)
-        if details.starts[row]
-        <= piece
-        < details.starts[row] + details.lengths[row]
-    ]
-    best = [
-        row
-        for row in inside
-        if details.is_max_context(
-            np.array([0]), np.array([row]), np.array([piece])
-        )
-    ]
-    assert len(inside) > 1 and len(best) == 1
+    inside = np.flatnonzero((starts <= piece) & (piece < starts + lengths))
+    best = windows_lib.find_best(windows, [0], tf.constant([piece], tf.int64))
+    assert len(inside) > 1
     settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
     for row in inside:
-        place = FIRST + piece - int(details.starts[row])
+        place = FIRST + piece - int(starts[row])
         scores = _logits(rows, {(row, place): 5.0})
         outputs = {"start_logits": scores, "end_logits": scores}
-        found = decoding.decode([example], rows, outputs, settings, False)
-        assert (found.texts["q1"] == ".") == (row in best)
+        found = answers.decode(rows, outputs, settings, False)
+        assert (found.texts["q1"] == ".") == (row == int(best[0]))
 
 
 def _joint_outputs(num_rows=1):
@@ -152,9 +143,7 @@ def _joint_outputs(num_rows=1):
 
 def test_in_joint_mode_every_start_has_its_ends(tokenizer):
     rows = _rows(tokenizer, [example_of()])
-    found = decoding.decode(
-        [example_of()], rows, _joint_outputs(), JOINT, False
-    )
+    found = answers.decode(rows, _joint_outputs(), JOINT, False)
     entries = found.nbest["q1"]
     # The end of the best start's best pair is too far away.
     assert [entry["text"] for entry in entries] == [
@@ -173,7 +162,7 @@ def test_null_odds_are_the_least_of_the_windows(tokenizer):
         "answerable_logit": np.arange(rows.num_rows, 0, -1).astype(np.float32)
     }
     settings = dataclasses.replace(JOINT, answerable_classifier=True)
-    found = decoding.decode(examples, rows, outputs, settings, True)
+    found = answers.decode(rows, outputs, settings, True)
     assert found.null_odds == {
         "q1": rows.num_rows - num_first + 1,
         "q2": 1.0,
@@ -190,8 +179,8 @@ def test_a_document_without_pieces_has_no_answer(tokenizer):
     example = example_of(None, " ")
     rows = _rows(tokenizer, [example])
     for settings in (INDEPENDENT, JOINT):
-        found = decoding.decode([example], rows, {}, settings, True)
-        assert found.texts["q1"] == decoding.NO_ANSWER_FOUND
+        found = answers.decode(rows, {}, settings, True)
+        assert found.texts["q1"] == answers.NO_ANSWER_FOUND
         assert found.null_odds["q1"] == 1_000_000
 
 
@@ -212,7 +201,7 @@ def test_every_text_is_what_stands_at_its_offsets(tokenizer):
         name: [generator.normal(size=n) for n in rows.lengths]
         for name in ("start_logits", "end_logits")
     }
-    found = decoding.decode(examples, rows, outputs, INDEPENDENT, False)
+    found = answers.decode(rows, outputs, INDEPENDENT, False)
     for example in examples:
         assert len(found.nbest[example.id]) > 2
         for entry in found.nbest[example.id]:

@@ -5,17 +5,17 @@ import sys
 
 import pytest
 
-from electra_tf.export import finetuned_display
 from electra_tf.export import loaded_export
+from electra_tf.export.finetuned import display
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
 def describe(task_exports):
     def call(task, **inputs):
         export = loaded_export.LoadedExport(task_exports(task))
-        return list(finetuned_display.describe(export, inputs))
+        return list(display.describe(export, inputs))
 
     return call
 
@@ -77,7 +77,7 @@ def test_inputs_that_the_model_does_not_take_are_refused(describe):
 def test_a_pre_trained_export_is_refused(exported):
     export = loaded_export.LoadedExport(exported)
     with pytest.raises(ValueError, match="score_text.py is for pre-trained"):
-        list(finetuned_display.describe(export, {"texts": ["a"]}))
+        list(display.describe(export, {"texts": ["a"]}))
 
 
 @pytest.mark.slow

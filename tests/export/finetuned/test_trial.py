@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from electra_tf.export import finetuned_model
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.export import signatures
+from electra_tf.export.finetuned import trial as trial_export
 from electra_tf.finetuning import trial_dir
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -90,7 +90,7 @@ def test_output_dir_means_the_trial_with_the_best_score(
         folder = tmp_path / "out" / f"trial_{number:02d}"
         shutil.copytree(tiny_trial.folder, folder)
         finetuned_tiny.write_scores(folder, value)
-    result = finetuned_model.export(
+    result = trial_export.export(
         tmp_path / "out", tmp_path / "export", task="sst2"
     )
     assert result.checkpoint.parts[-3] == "trial_02"
@@ -111,7 +111,7 @@ def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(
     weights = {f"model/{v.path}": v for v in trial.model.trainable_variables}
     checkpoints.save(trial.folder, 9, weights, {"best_step": 7}, keep=2)
     for which, step in (("latest", 7), ("best", 7)):
-        result = finetuned_model.export(
+        result = trial_export.export(
             trial.folder,
             tmp_path / which,
             saved_model.ExportOptions(checkpoint=which),
@@ -131,7 +131,7 @@ def test_weights_that_are_not_all_there_are_refused(tmp_path, tiny_trial):
     }
     checkpoints.save(folder, 7, weights, {}, keep=1)
     with pytest.raises(checkpoints.CheckpointError, match="sst2/dense/kernel"):
-        finetuned_model.export(folder, tmp_path / "export", task="sst2")
+        trial_export.export(folder, tmp_path / "export", task="sst2")
     assert not (tmp_path / "export").exists()
 
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_exported_is_refused(
     tmp_path, tiny_trial, task, options, message
 ):
     with pytest.raises(ValueError, match=message):
-        finetuned_model.export(
+        trial_export.export(
             tiny_trial.folder,
             tmp_path / "export",
             saved_model.ExportOptions(**options),
@@ -164,19 +164,19 @@ def test_what_cannot_be_exported_is_refused(
 
 def test_a_task_of_a_pre_training_run_is_refused(tiny_run, tmp_path):
     with pytest.raises(ValueError, match="--task=sst2 for"):
-        finetuned_model.export(
+        trial_export.export(
             tiny_run.model_dir, tmp_path / "export", task="sst2"
         )
 
 
 def test_an_existing_folder_is_refused(tiny_trial, tmp_path):
     with pytest.raises(FileExistsError, match="must not exist"):
-        finetuned_model.export(tiny_trial.folder, tmp_path, task="sst2")
+        trial_export.export(tiny_trial.folder, tmp_path, task="sst2")
 
 
 def test_a_fine_tuning_without_finished_trial_is_refused(tiny_trial, tmp_path):
     with pytest.raises(FileNotFoundError, match="finished trial"):
-        finetuned_model.export(
+        trial_export.export(
             tiny_trial.folder.parent, tmp_path / "export", task="sst2"
         )
     assert trial_dir.read_result(tiny_trial.folder) is None
@@ -188,7 +188,7 @@ def test_a_fine_tuning_without_finished_trial_is_refused(tiny_trial, tmp_path):
 def test_every_task_passes_its_self_check(
     tiny_trial, tmp_path, task, precision
 ):
-    result = finetuned_model.export(
+    result = trial_export.export(
         tiny_trial.folder,
         tmp_path / "export",
         saved_model.ExportOptions(precision=precision),

@@ -1,68 +1,69 @@
 """An exported tagger: the words of raw text, each with its tag."""
 
+from typing import Any
+
 import tensorflow as tf
 
-from electra_tf.export import finetuned_module
-from electra_tf.export import finetuned_words
 from electra_tf.export import row_groups
-from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.export.finetuned import module
+from electra_tf.tasks import blanks
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.tagging import spans
+from electra_tf.tasks.tagging import words as words_lib
 
-_OUTSIDE = "O"
 # Offsets of what is no word.
 _NO_WORD = -1
-_MIN_LENGTH = 5
 
 Tensors = dict[str, tf.Tensor]
 
 
-class TaggingModule(finetuned_module.FinetunedModule):
+class TaggingModule(module.FinetunedModule):
     """A tag for every word.
 
     Args:
-        layers: of the task.
-        tokenizer: of the vocabulary that it was trained with.
-        labels: tags, in the order of the head's outputs.
-        has_spans: whether tags mark spans of words.
-        max_length: most tokens of a row; 0 for the model's positions.
-        cuts_early: see `alignment.align`; as it was trained.
+        *args, **kwargs: as of every module.
     """
 
     kind = "tagging"
     signature_names = ("tag_text", "tag_ids")
 
-    def __init__(
-        self,
-        layers: finetuned_module.FinetunedLayers,
-        tokenizer: tokenizer_lib.Tokenizer,
-        labels: tuple[str, ...],
-        has_spans: bool,
-        max_length: int = 0,
-        cuts_early: bool = False,
-    ) -> None:
-        super().__init__(layers, tokenizer, max_length, _MIN_LENGTH)
-        self._labels = tf.constant(labels)
-        self._unseen_tag = _OUTSIDE if has_spans else ""
-        self._builder = finetuned_words.WordRowBuilder(
-            tokenizer.vocabulary, self.max_length, cuts_early
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._labels = tf.constant(self.task.labels)
+        self._builder = words_lib.WordRowBuilder(
+            self.tokenizer, self.max_length, self.task.cuts_early
         )
 
     def answer_text(self, **inputs: tf.Tensor) -> Tensors:
         """Words with tags, for `texts`."""
-        split = finetuned_words.split_at_blanks(inputs["texts"])
-        rows, positions = self._builder.build(split.words)
-        outputs = self._read(positions, *rows[:3])
-        num_words = tf.cast(split.words.row_lengths(), tf.int32)
-        is_unseen = tf.sequence_mask(num_words, tf.shape(positions)[1])
-        is_unseen &= positions == 0
-        tags = tf.where(is_unseen, self._unseen_tag, outputs["tags"])
-        return outputs | {
-            "words": split.words.to_tensor(""),
-            "tags": tags,
-            "tagged_starts": split.starts.to_tensor(_NO_WORD),
-            "tagged_ends": split.ends.to_tensor(_NO_WORD),
-            "num_words": num_words,
-            "num_tokens": rows.num_tokens,
-            "num_truncated": rows.num_truncated,
+        with tf.device("/CPU:0"):
+            found = blanks.split(inputs["texts"], blanks.ALL_BLANKS)
+        rows = self._builder.build(found.words)
+        first_of_row = tf.zeros([rows.ids.nrows()], tf.int64)
+        padded = rows_lib.pad(
+            rows.ids, first_of_row, pad_id=self.tokenizer.vocabulary.pad_id
+        )
+        read = self._read(rows.positions.to_tensor(0), *padded)
+        tags, probabilities = (
+            tf.RaggedTensor.from_tensor(
+                read[name], rows.positions.row_lengths()
+            ).values
+            for name in ("tags", "tag_probabilities")
+        )
+        unseen_tag = spans.OUTSIDE if self.task.has_spans else ""
+        tags = tf.where(rows.positions.values > 0, tags, unseen_tag)
+        # The words of all rows in order are those of all texts.
+        return {
+            "words": found.words.to_tensor(""),
+            "tags": found.words.with_values(tags).to_tensor(""),
+            "tag_probabilities": found.words.with_values(
+                probabilities
+            ).to_tensor(0.0),
+            "tagged_starts": _to_places(found.starts),
+            "tagged_ends": _to_places(found.ends),
+            "num_words": tf.cast(found.words.row_lengths(), tf.int32),
+            "num_tokens": tf.cast(rows.num_tokens, tf.int32),
+            "num_truncated": tf.cast(rows.num_truncated, tf.int32),
         }
 
     def answer_ids(self, **inputs: tf.Tensor) -> Tensors:
@@ -106,3 +107,7 @@ class TaggingModule(finetuned_module.FinetunedModule):
             "tag_probabilities": tf.where(is_seen, probabilities, 0.0),
             "tag_logits": tf.where(is_seen[:, :, tf.newaxis], logits, 0.0),
         }
+
+
+def _to_places(places: tf.RaggedTensor) -> tf.Tensor:
+    return tf.cast(places.to_tensor(_NO_WORD), tf.int32)

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import finetuned_words
-from electra_tf.tasks.tagging import alignment
 from electra_tf.tasks.tagging import conll
-from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests.export import conftest
 from tests.export import finetuned_tiny
 
@@ -121,30 +117,3 @@ def test_positions_outside_the_row_are_refused(call, position):
     with pytest.raises(tf.errors.InvalidArgumentError, match="word_positions"):
         call("tag_ids", input_ids=ids, input_mask=ids * 0, segment_ids=ids * 0,
              word_positions=np.int32([[position]]))  # fmt: skip
-
-
-@pytest.mark.parametrize("cuts_early", [True, False])
-@pytest.mark.parametrize("length", [5, 12, 32])
-@pytest.mark.parametrize("lower", [True, False])
-def test_rows_are_those_of_training(cuts_early, length, lower):
-    vocabulary = vocabulary_lib.Vocabulary(
-        finetuned_tiny.VOCABULARY.tokens,
-        vocabulary_lib.TokenizerSettings(do_lower_case=lower),
-    )
-    sentences = [text.split() for text in TEXTS]
-    expected = alignment.align(
-        sentences, tokenizer_lib.Tokenizer(vocabulary), length, cuts_early
-    )
-    builder = finetuned_words.WordRowBuilder(vocabulary, length, cuts_early)
-    split = finetuned_words.split_at_blanks(tf.constant(TEXTS))
-    found = builder.build(split.words)
-    for row in range(len(TEXTS)):
-        count = found.rows.num_tokens[row].numpy()
-        ids = found.rows.input_ids[row].numpy()
-        assert ids[:count].tolist() == expected.ids[row].tolist()
-        assert not ids[count:].any()
-        positions = np.zeros(found.positions.shape[1], int)
-        positions[expected.words[row]] = expected.positions[row]
-        assert found.positions[row].numpy().tolist() == positions.tolist()
-        segments = found.rows.segment_ids[row].numpy()
-        assert segments.tolist() == [1] * count + [0] * (len(ids) - count)

@@ -3,24 +3,38 @@
 import numpy as np
 import pytest
 
-from electra_tf.tasks.question_answering import answer_spans
-from electra_tf.tasks.question_answering import pieces
+from electra_tf.tasks.question_answering import contexts
+from electra_tf.tasks.question_answering import labels
+from electra_tf.tasks.question_answering import questions
 from tests.tasks.question_answering.conftest import VOCABULARY
 from tests.tasks.question_answering.conftest import example_of
 
 
-def _find(examples, tokenizer):
-    contexts, numbers = pieces.number_distinct(e.context for e in examples)
-    documents = pieces.build_documents(contexts, tokenizer)
-    first, last = answer_spans.find_spans(
-        examples, documents, numbers, tokenizer
+def _spans(examples, tokenizer):
+    """Contexts, which one each example has, and first and last pieces."""
+    texts = list(dict.fromkeys(example.context for example in examples))
+    found = contexts.build(tokenizer, questions.encode(texts))
+    numbers = np.array([texts.index(example.context) for example in examples])
+    return (
+        found,
+        numbers,
+        labels.find_spans(examples, found, numbers, tokenizer),
     )
-    found = []
-    for start, end, number in zip(first, last, numbers, strict=True):
-        ids = documents.pieces[number][start : end + 1]
-        tokens = " ".join(VOCABULARY.tokens[piece] for piece in ids)
-        found.append((int(start), tokens))
-    return found
+
+
+def _find(examples, tokenizer):
+    found, numbers, spans = _spans(examples, tokenizer)
+    pieces = found.ids.to_list()
+    return [
+        (
+            int(start),
+            " ".join(
+                VOCABULARY.tokens[piece]
+                for piece in pieces[number][start : end + 1]
+            ),
+        )
+        for (start, end), number in zip(spans, numbers, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -61,13 +75,9 @@ def test_many_answers_at_once_are_those_of_each_alone(tokenizer):
 
 
 def test_a_word_without_pieces_ends_before_it_begins(tokenizer):
-    context = "the \u200b cat"
-    contexts = [context]
-    documents = pieces.build_documents(contexts, tokenizer)
-    first, last = answer_spans.find_spans(
-        [example_of("\u200b", context)], documents, np.array([0]), tokenizer
-    )
-    assert (first.tolist(), last.tolist()) == ([1], [0])
+    example = example_of("\u200b", "the \u200b cat")
+    _, _, spans = _spans([example], tokenizer)
+    assert spans.tolist() == [[1, 0]]
 
 
 def test_an_answer_in_front_of_the_only_word_is_that_word(tokenizer):
