@@ -65,14 +65,13 @@ class Trial:
         self.folder = folder
         with strategy.scope():
             self.model = build_model(settings, loaded, prepared)
-        # A TPU compiles for every length: there is to be one.
         is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-        self.static_length = max(prepared.lengths.values()) if is_tpu else 0
         self.predictor = predictor_lib.Predictor(
             strategy,
             self.model,
             settings.training.eval_batch_size,
-            self.static_length,
+            # A TPU compiles for every length: there is to be one.
+            max(prepared.lengths.values()) if is_tpu else 0,
         )
         self.is_chief = distribution.is_chief(strategy)
 
@@ -227,6 +226,8 @@ class _Training:
         actions = loop_lib.Actions(
             self._evaluate, self._save, self._timing, lambda step: {}
         )
+        is_tpu = isinstance(self.trial.strategy, tf.distribute.TPUStrategy)
+        static_length = max(self.trial.prepared.lengths.values())
         dataset = distribution.distribute_endless(
             self.trial.strategy,
             lambda context: batches.build_training_dataset(
@@ -234,7 +235,7 @@ class _Training:
                 self.order,
                 self.start_step,
                 context,
-                self.trial.static_length,
+                static_length if is_tpu else 0,
             ),
         )
         return self.loop.run(iter(dataset), cadence, actions, report, stop)

@@ -116,7 +116,7 @@ def test_a_label_may_hold_a_comma(tmp_path):
     model, _ = _write(tmp_path, "own")
     assert model.task.labels == ("good, or so", "bad")
     task = trial_export.load_task(tmp_path)
-    assert task.labels == model.task.labels
+    assert task.module.task.labels == model.task.labels
 
 
 def test_a_trial_needs_its_vocabulary(tmp_path):
@@ -280,7 +280,7 @@ def test_a_classifier_of_hugging_faces_answers_as_its_formula_says(
     conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "trial")
     texts = ["the cat sat", "a dog ran on a mat .", "unable"]
     loaded = trial_export.load_task(tmp_path / "trial")
-    assert loaded.labels == labels
+    assert loaded.module.task.labels == labels
     answer = loaded.module.answer("classify_text", texts=tf.constant(texts))
     head = {
         path.removeprefix(f"task_specific/{task.name}/"): value

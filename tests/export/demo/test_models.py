@@ -12,7 +12,7 @@ import pytest
 import electra_tf
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
-from electra_tf.export.demo import sources
+from electra_tf.export.demo import answers
 from tests import tiny_electra
 
 SCRIPT = pathlib.Path(__file__).parents[3] / "scripts" / "serve_demo.py"
@@ -36,8 +36,8 @@ def exported(run, tmp_path_factory):
 
 
 def test_an_export_scores_as_the_model_does(run, exported):
-    live = sources.build_demo_model(electra_tf.load(run))
-    export = sources.build_demo_model(export_dir=exported)
+    live = answers.build_demo_model(electra_tf.load(run))
+    export = answers.build_demo_model(export_dir=exported)
     text = {"text": "The cat sat, on a (bad) film!"}
     ours, theirs = live.score(text)["parts"], export.score(text)["parts"]
     assert [p["text"] for p in ours] == [p["text"] for p in theirs]
@@ -51,9 +51,9 @@ def test_an_export_scores_as_the_model_does(run, exported):
 
 
 def test_an_export_and_a_model_do_what_each_can(run, exported):
-    alone = sources.build_demo_model(export_dir=exported)
+    alone = answers.build_demo_model(export_dir=exported)
     assert alone.describe()["can_fill"] is False
-    both = sources.build_demo_model(electra_tf.load(run), exported)
+    both = answers.build_demo_model(electra_tf.load(run), exported)
     assert both.describe()["can_fill"] and both.describe()["can_score"]
     assert both.describe()["description"].startswith("exported model; discr")
     assert len(both.fill({"text": "a [MASK]"})["masks"][0]) == 5
@@ -64,13 +64,13 @@ def test_an_export_that_does_not_score_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(self_check, "check", lambda *_: 0.0)
     folder = saved_model.export_run(tmp_path / "run", tmp_path / "out").folder
     with pytest.raises(ValueError, match="must have the signature"):
-        sources.build_demo_model(export_dir=folder)
+        answers.build_demo_model(export_dir=folder)
 
 
 def test_nothing_to_show_is_an_error(tmp_path):
     tiny_electra.write_run(tmp_path, "all_tokens_mlm")
     with pytest.raises(ValueError, match="does neither"):
-        sources.build_demo_model(electra_tf.load(tmp_path))
+        answers.build_demo_model(electra_tf.load(tmp_path))
 
 
 @pytest.mark.slow
