@@ -19,13 +19,13 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import config_sections
-from electra_tf.export import live_answers
-from electra_tf.export import loaded_towers
-from electra_tf.export import mask_filling
 from electra_tf.export import raw_texts
-from electra_tf.export import scoring
-from electra_tf.export import serving_module
-from electra_tf.export import tower_answers
+from electra_tf.export.clients import scoring
+from electra_tf.export.pretrained import live_answers
+from electra_tf.export.pretrained import loaded_towers
+from electra_tf.export.pretrained import mask_filling
+from electra_tf.export.pretrained import serving_module
+from electra_tf.export.pretrained import tower_answers
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
 from electra_tf.modeling import keras_models

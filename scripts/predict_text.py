@@ -32,7 +32,7 @@ _INPUTS = {
 def main() -> None:
     """Prints the answers, one block for each row."""
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf.export import loaded_export
+    from electra_tf.export.clients import loaded_export
     from electra_tf.export.finetuned import display
 
     export = loaded_export.LoadedExport(_SAVED_MODEL.value)

@@ -30,9 +30,9 @@ _NUM_MARKED = flags.DEFINE_integer(
 def main() -> None:
     """Prints a table of words and the marked text for every text."""
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf.export import display
-    from electra_tf.export import loaded_export
-    from electra_tf.export import scoring
+    from electra_tf.export.clients import display
+    from electra_tf.export.clients import loaded_export
+    from electra_tf.export.clients import scoring
 
     texts, swap, num_marked = _TEXTS.value, _SWAP.value, _NUM_MARKED.value
     swaps = [scoring.swap_word(text, swap) for text in texts if swap]

@@ -22,13 +22,13 @@ from absl import logging
 import electra_tf
 from electra_tf import config
 from electra_tf.export import documentation
-from electra_tf.export import self_check
-from electra_tf.export import serving_module
 from electra_tf.export import signature_module
-from electra_tf.export import stored_weights
-from electra_tf.export import tower_answers
-from electra_tf.export import trained_run
-from electra_tf.export import warm_up
+from electra_tf.export.checks import self_check
+from electra_tf.export.checks import warm_up
+from electra_tf.export.compute import stored_weights
+from electra_tf.export.pretrained import serving_module
+from electra_tf.export.pretrained import tower_answers
+from electra_tf.export.pretrained import trained_run
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.records import atomic
 from electra_tf.text import tokenizer as tokenizer_lib

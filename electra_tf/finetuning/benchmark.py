@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from electra_tf import config_sections
 from electra_tf import finetuning_config
-from electra_tf.finetuning import results
-from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning.trials import results
+from electra_tf.finetuning.trials import session as session_lib
 from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import glue_source

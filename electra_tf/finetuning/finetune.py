@@ -20,11 +20,11 @@ import pathlib
 from collections.abc import Sequence
 
 from electra_tf.finetuning import benchmark
-from electra_tf.finetuning import parallel
-from electra_tf.finetuning import results
-from electra_tf.finetuning import session as session_lib
-from electra_tf.finetuning import trial as trial_lib
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning.trials import parallel
+from electra_tf.finetuning.trials import results
+from electra_tf.finetuning.trials import session as session_lib
+from electra_tf.finetuning.trials import trial as trial_lib
+from electra_tf.finetuning.trials import trial_dir
 from electra_tf.training import stopping
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.export import saved_model
-from electra_tf.export import self_check
+from electra_tf.export.checks import self_check
 from electra_tf.export.finetuned import trial as trial_export
 from electra_tf.modeling import towers
 from electra_tf.pretraining import model as model_lib

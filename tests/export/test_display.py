@@ -6,8 +6,8 @@ import sys
 import pytest
 from rich import console as rich_console
 
-from electra_tf.export import display
-from electra_tf.export import scoring
+from electra_tf.export.clients import display
+from electra_tf.export.clients import scoring
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 

@@ -1,7 +1,7 @@
 import pytest
 
-from electra_tf.export import loaded_export
-from electra_tf.export import scoring
+from electra_tf.export.clients import loaded_export
+from electra_tf.export.clients import scoring
 
 
 @pytest.fixture(scope="module")

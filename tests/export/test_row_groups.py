@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import row_groups
-from electra_tf.export import serving_module
-from electra_tf.export import tower_answers
+from electra_tf.export.compute import row_groups
 from electra_tf.export.finetuned import trial as trial_export
+from electra_tf.export.pretrained import serving_module
+from electra_tf.export.pretrained import tower_answers
 from electra_tf.text import tokenizer as tokenizer_lib
 
 TEXTS = [

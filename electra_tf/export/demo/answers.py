@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf.export import loaded_export
-from electra_tf.export import mask_filling
 from electra_tf.export import raw_texts
-from electra_tf.export import scoring
+from electra_tf.export.clients import loaded_export
+from electra_tf.export.clients import scoring
+from electra_tf.export.pretrained import mask_filling
 
 MAX_CHARACTERS = 2000
 _TOP_K = 5

@@ -4,9 +4,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.export import row_groups
 from electra_tf.export import signature_module
 from electra_tf.export import signatures
+from electra_tf.export.compute import row_groups
 from electra_tf.export.finetuned import module
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import contexts as contexts_lib

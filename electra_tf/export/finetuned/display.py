@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from electra_tf.export import display
-from electra_tf.export import loaded_export
-from electra_tf.export import scoring
 from electra_tf.export import signatures
+from electra_tf.export.clients import display
+from electra_tf.export.clients import loaded_export
+from electra_tf.export.clients import scoring
 
 # The most probable labels of a text.
 _MAX_LABELS = 5

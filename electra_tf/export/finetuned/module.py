@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.export import row_groups
 from electra_tf.export import signature_module
 from electra_tf.export import signatures
+from electra_tf.export.compute import row_groups
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
 from electra_tf.text import tokenizer as tokenizer_lib

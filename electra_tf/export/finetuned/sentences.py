@@ -4,8 +4,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.export import row_groups
 from electra_tf.export import signature_module
+from electra_tf.export.compute import row_groups
 from electra_tf.export.finetuned import module
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.sentences import packing

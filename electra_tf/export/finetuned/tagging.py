@@ -4,7 +4,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.export import row_groups
+from electra_tf.export.compute import row_groups
 from electra_tf.export.finetuned import module
 from electra_tf.tasks import blanks
 from electra_tf.tasks import rows as rows_lib

@@ -1,1 +1,5 @@
-"""Extractive question answering: SQuAD 1.1 and 2.0, MRQA, and own data."""
+"""Extractive question answering: readers, rows, answers, scores.
+
+Read `task` first, then `records` (files), `contexts` (words and pieces),
+`questions` (rows), `labels`, `spans` (candidates) and `answers`.
+"""

@@ -11,7 +11,7 @@ import pytest
 
 import electra_tf
 from electra_tf.export import saved_model
-from electra_tf.export import self_check
+from electra_tf.export.checks import self_check
 from electra_tf.export.demo import answers
 from tests import tiny_electra
 

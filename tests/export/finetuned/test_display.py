@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from electra_tf.export import loaded_export
+from electra_tf.export.clients import loaded_export
 from electra_tf.export.finetuned import display
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]

@@ -14,8 +14,8 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
-from electra_tf.export import sample_requests
 from electra_tf.export import signature_module
+from electra_tf.export.checks import sample_requests
 
 FILE_NAME = "tf_serving_warmup_requests"
 """In `assets.extra`; TensorFlow Serving looks for this name."""

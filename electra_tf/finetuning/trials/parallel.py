@@ -12,8 +12,8 @@ import sys
 import time
 from typing import Any
 
-from electra_tf.finetuning import results
-from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning.trials import results
+from electra_tf.finetuning.trials import session as session_lib
 from electra_tf.training import stopping
 
 _POLL_SECONDS = 0.5

@@ -4,10 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.export import row_groups
 from electra_tf.export import signature_module
 from electra_tf.export import signatures
-from electra_tf.export import tower_answers
+from electra_tf.export.compute import row_groups
+from electra_tf.export.pretrained import tower_answers
 from electra_tf.text import tokenizer as tokenizer_lib
 
 # [CLS] and [SEP] around every text.

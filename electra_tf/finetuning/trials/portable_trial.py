@@ -12,7 +12,7 @@ from typing import Any
 from electra_tf import config_sections
 from electra_tf import finetuning_config
 from electra_tf.finetuning import prepared as prepared_lib
-from electra_tf.finetuning import trial_dir as trial_dir_lib
+from electra_tf.finetuning.trials import trial_dir as trial_dir_lib
 from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.export import fresh_process
-from electra_tf.export import sample_requests
 from electra_tf.export import signature_module
 from electra_tf.export import signatures
+from electra_tf.export.checks import fresh_process
+from electra_tf.export.checks import sample_requests
 
 # Largest difference of a float, as a share of the tensor's largest magnitude
 # or of one, whichever is more. Probabilities are below one: for them it is

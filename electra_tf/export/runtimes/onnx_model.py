@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.export import frozen_signature
-from electra_tf.export import litert_model
 from electra_tf.export import signatures
+from electra_tf.export.runtimes import frozen_signature
+from electra_tf.export.runtimes import litert_model
 
 FILE_NAME = "model.onnx"
 # ONNX 1.12 and newer; onnxruntime reads it since 1.12.

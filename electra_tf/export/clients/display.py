@@ -7,7 +7,7 @@ from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
-from electra_tf.export import scoring
+from electra_tf.export.clients import scoring
 
 _MARK_STYLE = "bold red"
 # Marks stay visible where colours are not.

@@ -16,7 +16,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.framework import types_pb2
 
-from electra_tf.export import frozen_signature
+from electra_tf.export.runtimes import frozen_signature
 
 FILE_NAME = "model.tflite"
 # Of a converter's words, which can be the whole graph.

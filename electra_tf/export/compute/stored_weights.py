@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.export import parallel_blocks
+from electra_tf.export.compute import parallel_blocks
 
 FORMATS = ("float32", "bfloat16", "int8")
 _LARGEST_INT8 = 127

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from electra_tf import finetuning_config
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning.trials import trial_dir
 from electra_tf.formats import own_run
 from electra_tf.records import atomic
 

@@ -30,7 +30,7 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import optimizer as optimizer_lib
 from electra_tf.finetuning import predictor as predictor_lib
 from electra_tf.finetuning import prepared as prepared_lib
-from electra_tf.finetuning import trial_dir as trial_dir_lib
+from electra_tf.finetuning.trials import trial_dir as trial_dir_lib
 from electra_tf.training import cadence as cadence_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.export import loaded_export
-from electra_tf.export import serving_module
+from electra_tf.export.clients import loaded_export
+from electra_tf.export.pretrained import serving_module
 
 
 class LiveAnswers:

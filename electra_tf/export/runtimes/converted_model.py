@@ -18,10 +18,10 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.export import documentation
-from electra_tf.export import frozen_signature
-from electra_tf.export import litert_model
-from electra_tf.export import onnx_model
 from electra_tf.export import signatures
+from electra_tf.export.runtimes import frozen_signature
+from electra_tf.export.runtimes import litert_model
+from electra_tf.export.runtimes import onnx_model
 from electra_tf.records import atomic
 
 FORMATS: dict[str, Any] = {"litert": litert_model, "onnx": onnx_model}

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.export import row_groups
 from electra_tf.export import signatures
+from electra_tf.export.compute import row_groups
 from electra_tf.inputs import masking
 from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
