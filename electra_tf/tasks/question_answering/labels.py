@@ -5,6 +5,7 @@ An answer is first the pieces of all words that it touches: `(1895-1943).` for
 there is one; `Japan` stays `Japanese`.
 """
 
+import bisect
 from collections.abc import Sequence
 
 import numpy as np
@@ -82,26 +83,27 @@ def find_spans(
     answers = [e.answer.text if e.answer else "" for e in examples]
     data = [text.encode(errors="surrogatepass") for text in answers]
     wanted = tokenizer.tokenize(tf.constant(data, tf.string)).to_list()
-    word_starts = contexts.starts.values.numpy()
-    word_splits = contexts.starts.row_splits.numpy()
-    first_pieces = contexts.pieces.row_splits.numpy()
-    pieces = contexts.pieces.values.numpy()
+    # Lists: single numbers of arrays are slow.
+    word_starts = contexts.starts.values.numpy().tolist()
+    word_splits = contexts.starts.row_splits.numpy().tolist()
+    first_pieces = contexts.pieces.row_splits.numpy().tolist()
+    pieces = contexts.pieces.values.numpy().tolist()
     spans = np.zeros([len(examples), 2], np.int64)
     for number, example in enumerate(examples):
         if example.is_impossible:
             continue
-        words = word_splits[context_of_example[number] :][:2]
-        own_starts = word_starts[slice(*words)]
-        begin, end = _locate(example)
-        first_word = words[0] + np.searchsorted(own_starts, begin)
-        last_word = words[0] + np.searchsorted(own_starts, end)
-        first, last = first_pieces[first_word], first_pieces[last_word]
-        run = _find_run(pieces[first:last].tolist(), wanted[number])
+        context = context_of_example[number]
+        words = word_splits[context], word_splits[context + 1]
+        first, last = (
+            first_pieces[bisect.bisect_left(word_starts, byte, *words)]
+            for byte in _locate(example)
+        )
+        run = _find_run(pieces[first:last], wanted[number])
         if run is not None:
             first += run
             last = first + len(wanted[number])
-        spans[number] = first, last - 1
-        spans[number] -= first_pieces[words[0]]
+        begin = first_pieces[words[0]]
+        spans[number] = first - begin, last - 1 - begin
     return spans
 
 
@@ -115,6 +117,8 @@ def _locate(example: records.Example) -> tuple[int, int]:
             f"{example.answer or 'none'}. Leave such questions out of "
             "training."
         )
+    if example.context.isascii():
+        return place
     begin, end = (
         len(example.context[:character].encode(errors="surrogatepass"))
         for character in place

@@ -27,7 +27,7 @@ NUM_SPECIAL = 3
 """[CLS] and two [SEP]."""
 
 # Questions that are made into rows at once: bounds the memory of the rest.
-_CHUNK = 2_048
+_CHUNK = 4_096
 
 
 class QuestionRows(NamedTuple):
