@@ -4,7 +4,7 @@ The sub-packages are the stages of the data's journey and may import only from
 the stages before them (`tests/test_import_order.py` holds them to it):
 
     config < text < records < inputs < modeling < training < formats
-           < pretraining < finetuning < export < electra < analysis
+           < pretraining < tasks < finetuning < export < electra < analysis
 
 Importing this package does not import TensorFlow; `load` does.
 """

@@ -19,19 +19,20 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import config_sections
-from electra_tf.export import finetuned_rows
-from electra_tf.export import live_answers
-from electra_tf.export import loaded_towers
-from electra_tf.export import mask_filling
 from electra_tf.export import raw_texts
-from electra_tf.export import scoring
-from electra_tf.export import serving_module
-from electra_tf.export import tower_answers
+from electra_tf.export.clients import scoring
+from electra_tf.export.pretrained import live_answers
+from electra_tf.export.pretrained import loaded_towers
+from electra_tf.export.pretrained import mask_filling
+from electra_tf.export.pretrained import serving_module
+from electra_tf.export.pretrained import tower_answers
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import towers as towers_lib
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.sentences import packing
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -224,17 +225,19 @@ class Electra:
                 "`pairs` must hold one text for each of `texts`. Received: "
                 f"{len(second)} for {len(first)}."
             )
-        packed = finetuned_rows.pack_texts(
+        packed = packing.pack_texts(
             self.tokenizer,
             tf.constant(first, tf.string),
             None if second is None else tf.constant(second, tf.string),
             self._check_length(max_length, is_pair=second is not None),
         )
-        return {
-            "input_ids": packed.input_ids,
-            "input_mask": packed.input_mask,
-            "segment_ids": packed.segment_ids,
-        }
+        rows = rows_lib.pad(
+            packed.ids,
+            packed.segment_starts,
+            pad_id=self.vocabulary.pad_id,
+        )
+        names = ("input_ids", "input_mask", "segment_ids")
+        return dict(zip(names, rows, strict=True))
 
     def score(self, texts: Iterable[str]) -> list[scoring.ScoredText]:
         """How suspicious every word is.
@@ -359,7 +362,7 @@ class Electra:
 
     def _check_length(self, max_length: int | None, is_pair: bool) -> int:
         most = self.config.max_position_embeddings
-        least = finetuned_rows.MIN_PAIR_LENGTH if is_pair else _MIN_LENGTH
+        least = packing.MIN_LENGTH if is_pair else _MIN_LENGTH
         if max_length is None:
             return most
         if not least <= max_length <= most:

@@ -63,6 +63,16 @@ class OwnTaskConfig:
     answer_column: str = "answer"  # empty where the question has none
     answer_start_column: str = "answer_start"  # characters; empty: searched
 
+    @property
+    def files(self) -> dict[str, str]:
+        """Split to its file, for those that are named."""
+        named = {
+            "train": self.train_file,
+            "dev": self.dev_file,
+            "test": self.test_file,
+        }
+        return {split: path for split, path in named.items() if path}
+
     def __post_init__(self) -> None:
         require_choice("own.kind", self.kind, OWN_KINDS)
         require_choice("own.file_format", self.file_format, FILE_FORMATS)

@@ -33,8 +33,8 @@ def main() -> None:
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(logging.ERROR)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf.export import converted_model
-    from electra_tf.export import litert_model
+    from electra_tf.export.runtimes import converted_model
+    from electra_tf.export.runtimes import litert_model
 
     try:
         converted = converted_model.convert(

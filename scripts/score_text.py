@@ -30,20 +30,19 @@ _NUM_MARKED = flags.DEFINE_integer(
 def main() -> None:
     """Prints a table of words and the marked text for every text."""
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf.export import display
-    from electra_tf.export import likelihood
-    from electra_tf.export import loaded_export
-    from electra_tf.export import scoring
+    from electra_tf.export.clients import display
+    from electra_tf.export.clients import loaded_export
+    from electra_tf.export.clients import scoring
 
     texts, swap, num_marked = _TEXTS.value, _SWAP.value, _NUM_MARKED.value
     swaps = [scoring.swap_word(text, swap) for text in texts if swap]
     changed = [change.data for change in swaps]
     export = loaded_export.LoadedExport(_SAVED_MODEL.value)
-    if likelihood.SIGNATURE in export.signature_names:
-        likely = likelihood.score(export, texts)
+    if scoring.LIKELIHOOD_SIGNATURE in export.signature_names:
+        likely = scoring.score_likelihood(export, texts)
         display.print_likelihoods(likely, num_marked)
         for before, after in zip(
-            likely, likelihood.score(export, changed), strict=False
+            likely, scoring.score_likelihood(export, changed), strict=False
         ):
             print(f"\nWith {swap}:\n")
             display.print_likelihoods([after], num_marked)

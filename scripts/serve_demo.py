@@ -44,8 +44,8 @@ def main() -> None:
         raise ValueError("--generator needs --model.")
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf import electra as electra_lib
+    from electra_tf.export.demo import answers
     from electra_tf.export.demo import server
-    from electra_tf.export.demo import sources
 
     loaded = None
     if _MODEL.value:
@@ -53,7 +53,7 @@ def main() -> None:
             _MODEL.value, generator_path=_GENERATOR.value or None
         )
     export = pathlib.Path(_SAVED_MODEL.value) if _SAVED_MODEL.value else None
-    model = sources.build_demo_model(loaded, export)
+    model = answers.build_demo_model(loaded, export)
     server.serve(server.DemoServer(model, _HOST.value, _PORT.value))
 
 

@@ -15,8 +15,8 @@ import json
 from absl import flags
 
 from electra_tf import command_line
-from electra_tf.export import served_display
 from electra_tf.export import serving_client
+from electra_tf.export.clients import served_display
 
 _PROTOCOL = flags.DEFINE_enum(
     "protocol", "rest", serving_client.PROTOCOLS, "How to ask."

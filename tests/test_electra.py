@@ -9,10 +9,10 @@ import tensorflow as tf
 
 import electra_tf
 from electra_tf import electra as electra_lib
-from electra_tf.export import loaded_export
 from electra_tf.export import saved_model
-from electra_tf.export import scoring
-from electra_tf.export import self_check
+from electra_tf.export.checks import self_check
+from electra_tf.export.clients import loaded_export
+from electra_tf.export.clients import scoring
 from electra_tf.modeling import keras_models
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny_electra

@@ -23,6 +23,7 @@ ORDER = (
     "training",
     "formats",
     "pretraining",
+    "tasks",
     "finetuning",
     "export",
     "electra",

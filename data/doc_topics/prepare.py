@@ -11,7 +11,7 @@ import sys
 from absl import flags
 
 from electra_tf import command_line
-from electra_tf.finetuning import example_task
+from electra_tf.tasks.sentences import example_task
 
 _OUTPUT = flags.DEFINE_string(
     "output_dir", None, "Folder to create; by default one in the user's cache."

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.finetuning.tasks import files
-from electra_tf.finetuning.tasks import tables
+from electra_tf.tasks import files
+from electra_tf.tasks import tables
 
 CHANCE = 0.5
 PAIRS_PER_FILE = 30

@@ -28,16 +28,17 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import installed
-from electra_tf.export import finetuned_rows
-from electra_tf.export import loaded_export
-from electra_tf.export import loaded_towers
 from electra_tf.export import raw_texts
-from electra_tf.export import trained_run
+from electra_tf.export.clients import loaded_export
+from electra_tf.export.pretrained import loaded_towers
+from electra_tf.export.pretrained import trained_run
 from electra_tf.inputs import masking
 from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
 from electra_tf.pretraining import losses
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.sentences import packing
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -100,10 +101,10 @@ class SentenceScorer:
         self, rows: Sequence[tuple[bytes, ...]]
     ) -> dict[str, np.ndarray]:
         texts = tf.constant([text for (text,) in rows], tf.string)
-        packed = finetuned_rows.pack_texts(
+        packed = packing.pack_texts(
             self._tokenizer, texts, None, self._num_positions
         )
-        ids, mask = packed.input_ids, packed.input_mask
+        ids, mask, _ = rows_lib.pad(packed.ids, packed.segment_starts)
         special_ids = (self._vocabulary.cls_id, self._vocabulary.sep_id)
         is_piece = masking.eligible_positions(ids, mask, special_ids).numpy()
         if self._masks_in_turn:

@@ -1,1 +1,5 @@
-"""Stage 7, checkpoints to other worlds: TF1 names, SavedModel."""
+"""Checkpoints to other worlds: SavedModels, other runtimes, other formats.
+
+Read `saved_model` first, then `signatures`; `pretrained` and `finetuned` hold
+what models answer.
+"""

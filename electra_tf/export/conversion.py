@@ -16,9 +16,8 @@ import safetensors
 import tensorflow as tf
 
 from electra_tf import installed
-from electra_tf.export import trained_trial
-from electra_tf.finetuning import portable_trial
-from electra_tf.finetuning.tasks import glue
+from electra_tf.finetuning.trials import portable_trial
+from electra_tf.finetuning.trials import results
 from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
@@ -26,6 +25,7 @@ from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
 from electra_tf.formats import towers
 from electra_tf.records import atomic
+from electra_tf.tasks.sentences import glue
 from electra_tf.text import vocabulary as vocabulary_lib
 
 # What the libraries that write raise where a disk is full.
@@ -149,7 +149,7 @@ def read(
     """
     options = options or ConversionOptions()
     path = installed.find_model(path)
-    trial = trained_trial.find_trial(path)
+    trial = results.find_trial(path)
     if trial is not None:
         of_run = "a pre-training run of ours"
         _refuse_idle(options.generator_path, "--generator_input", of_run)
@@ -246,7 +246,7 @@ def _settle_pairs(model: portable.PortableModel) -> portable.PortableModel:
     task = model.task
     if task is None or not task.has_pairs or task.name not in glue.TASKS:
         return model
-    if not glue.has_pairs(task.name):
+    if not glue.TASKS[task.name].has_pairs:
         raise portable.FormatError(
             f"The task {task.name!r} reads single texts. Received: text pairs "
             f"for {model.origin}. Leave --text_pairs out, or call the task "

@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 from electra_tf.export import signatures
 
+# Labels that the README lists; export.json holds all.
+_MAX_LISTED = 40
+
 
 class _Kind(NamedTuple):
-    """What a README says about one kind of tower.
+    """What a README says about one kind of model.
 
     Attributes:
-        title: headline.
+        title: headline; of a fine-tuned model with a place for the task.
         summary: one paragraph.
         example: Python that asks `model`.
         notes: lines of a list, each with its line break.
@@ -97,6 +100,97 @@ _KINDS = {
     ),
 }
 
+_TEXTS = 'texts=tf.constant(["The cat sat on the mat."])'
+_PAIRS = f"""{_TEXTS},
+    text_pairs=tf.constant(["A cat was sitting."])"""
+_CUT = (
+    "- Texts are cut so that a row has at most {max_length} tokens, [CLS] and "
+    "[SEP] among\n  them; `num_truncated` says how many pieces were not "
+    "seen. Of a pair the longer\n  text is cut.\n"
+)
+_CLASSIFY_EXAMPLE = """\
+answer = model.signatures["{signature}"](
+    {inputs}
+)
+label, probabilities = answer["label"][0], answer["probabilities"][0]
+print(label.numpy().decode(), probabilities.numpy())"""
+_REGRESS_EXAMPLE = """\
+answer = model.signatures["{signature}"](
+    {inputs}
+)
+print(answer["score"].numpy())"""
+_TAG_EXAMPLE = """\
+answer = model.signatures["tag_text"](
+    texts=tf.constant(["The cat sat on the mat ."])
+)
+for word, tag in zip(answer["words"][0].numpy(), answer["tags"][0].numpy()):
+    print(word.decode(), tag.decode())"""
+_ANSWER_EXAMPLE = """\
+context = "The cat sat on the mat, the dog under the table."
+answer = model.signatures["answer_text"](
+    questions=tf.constant(["Where did the cat sit?"]),
+    contexts=tf.constant([context]),
+)
+start, end = answer["answer_starts"][0], answer["answer_ends"][0]
+print(context[start:end], float(answer["null_odds"][0]))"""
+
+_FINETUNED_KINDS = {
+    "classification": _Kind(
+        "Classifier, fine-tuned on {task}",
+        "Says which label a text has, and how probable every label is.",
+        _CLASSIFY_EXAMPLE,
+        _CUT,
+    ),
+    "regression": _Kind(
+        "Regression, fine-tuned on {task}",
+        "Gives a text a score. Training saw scores from {min_value:g} to "
+        "{max_value:g}.",
+        _REGRESS_EXAMPLE,
+        _CUT,
+    ),
+    "tagging": _Kind(
+        "Tagger, fine-tuned on {task}",
+        "Gives every word of a text a tag.",
+        _TAG_EXAMPLE,
+        "- Words are what stands between blanks. Training files part "
+        "punctuation from\n  words: so must you, if they do.\n"
+        "{long}"
+        "- Tags of spans are in the encoding BIOES, whatever the training "
+        "file's was.\n"
+        "- `tag_ids` takes all tokens of a row in segment 1, as it was "
+        "trained.\n",
+    ),
+    "question_answering": _Kind(
+        "Reader, fine-tuned on {task}",
+        "Finds the part of a context that answers a question.",
+        _ANSWER_EXAMPLE,
+        "- Contexts have any length: they are read in windows of {max_length} "
+        "tokens, each\n  {doc_stride} pieces after the last, and the best "
+        "answer of all wins. Questions are cut\n  after {max_query_length} "
+        "pieces, answers have at most {max_answer_length}.\n"
+        "- There is nearly always an answer. Whether to believe it is said "
+        "by `null_odds`:\n  choose a threshold on data of your own. Training "
+        "used {qa_na_threshold:g} for test answers, above\n  which a question "
+        "has none. A model that never saw questions without answers\n"
+        "  cannot tell.\n"
+        "- Characters are code points, as Python counts them.\n",
+    ),
+}
+
+_LONG_TEXTS = (
+    "- Texts have any length: they are read in rows of at most {max_length} "
+    "tokens that\n  overlap, and every word is tagged where it has most "
+    "context.\n"
+)
+_CUT_TEXTS = (
+    "- Rows have at most {max_length} tokens, [CLS] and [SEP] among them; "
+    "`num_truncated`\n  says how many pieces were not seen. Words that "
+    'were not seen have the tag "O"\n  where tags mark spans, "" '
+    "otherwise.\n- Long texts are cut early, as in training: before the first "
+    "word for which the\n  tokens before it and the number of all words of "
+    "the text exceed {max_length} - 3.\n"
+)
+
 _USE = """\
 ## Use
 
@@ -120,6 +214,21 @@ length, with `input_mask` 0.
 
 - Batch and length are free. Padding and the other rows of a batch change no
   answer beyond rounding.
+{notes}- Products run in {precision}, outputs are float32; kernels and tables
+  are stored as {stored_weights}.
+- Made for the device: {device}. With `cpu` it runs on the CPU wherever it is
+  loaded; export it with `--device=any` for an accelerator.
+
+## Files
+
+`assets.extra/` holds the vocabulary (vocab.txt), the tokenizer's settings
+(tokenizer_config.json), the configuration of the run (config.json), and where
+the weights come from and what they are (export.json). The model itself needs
+none of them. `tf_serving_warmup_requests` is what TensorFlow Serving asks
+before it serves.
+"""
+
+_PRETRAINED_NOTES = """\
 - Texts are cut after {max_length} tokens ([CLS] and [SEP] among them);
   `num_truncated` says how many pieces were not seen. Longer rows of ids than
   {num_positions} are an error.
@@ -128,19 +237,10 @@ length, with `input_mask` 0.
 - Offsets count bytes of the UTF-8 input, so slice the encoded text. All pieces
   of a word carry the offsets of the whole word.
 - A text without words is answered for [CLS] and [SEP] alone.
-{notes}- Products run in {precision}, outputs are float32; kernels and tables
-  are stored as {stored_weights}.
-- Made for the device: {device}. With `cpu` it runs on the CPU wherever it is
-  loaded; export it with `--device=any` for an accelerator.
 """
-
-_EXTRA = """\
-## Files
-
-`assets.extra/` holds the vocabulary (vocab.txt), the tokenizer's settings
-(tokenizer_config.json), the configuration of the run (config.json) and where
-the weights come from (export.json). The model itself needs none of them.
-`tf_serving_warmup_requests` is what TensorFlow Serving asks before it serves.
+_FINETUNED_NOTES = """\
+- Rows of ids longer than {num_positions} are an error. Training saw rows
+  of {trained_length} tokens at most.
 """
 
 
@@ -173,30 +273,63 @@ def render_readme(facts: Mapping[str, Any]) -> str:
     Args:
         facts: what the export's export.json holds.
     """
-    kind = _KINDS[facts["kind"]]
-    origin = (
+    signature = facts["signatures"][0]
+    if facts["kind"] in _KINDS:
+        kind = _KINDS[facts["kind"]]
+        example, origin = kind.example, _describe_run(facts)
+        notes = _PRETRAINED_NOTES.format(**facts) + kind.notes
+    else:
+        kind = _FINETUNED_KINDS[facts["kind"]]
+        origin = _describe_trial(facts)
+        has_pairs = "text_pairs" in signatures.SIGNATURES[signature].inputs
+        example = kind.example.format(
+            signature=signature, inputs=_PAIRS if has_pairs else _TEXTS
+        )
+        long = _CUT_TEXTS if facts.get("cuts_early") else _LONG_TEXTS
+        notes = kind.notes.format(long=long.format(**facts), **facts)
+        notes += _FINETUNED_NOTES.format(**facts)
+    major, minor, *_ = facts["tensorflow"].split(".")
+    return "\n".join(
+        [
+            f"# {kind.title.format(**facts)}\n",
+            f"{kind.summary.format(**facts)}\n",
+            origin,
+            *render_sections(facts["signatures"]),
+            _USE.format(
+                version=f"{major}.{minor} or newer",
+                example=example,
+                notes=notes,
+                **facts,
+            ),
+        ]
+    )
+
+
+def _describe_run(facts: Mapping[str, Any]) -> str:
+    return (
         f"Weights: {facts['weights']} of `{facts['checkpoint']}`, step "
         f"{facts['step']}, trained with the objective `{facts['objective']}`. "
         f"Made by electra_tf {facts['electra_tf']} with TensorFlow "
-        f"{facts['tensorflow']}."
+        f"{facts['tensorflow']}.\n"
     )
-    major, minor, *_ = facts["tensorflow"].split(".")
-    use = _USE.format(
-        version=f"{major}.{minor} or newer",
-        example=kind.example,
-        notes=kind.notes,
-        **facts,
-    )
-    return "\n".join(
-        [
-            f"# {kind.title}\n",
-            f"{kind.summary}\n",
-            f"{origin}\n",
-            *render_sections(facts["signatures"]),
-            use,
-            _EXTRA,
-        ]
-    )
+
+
+def _describe_trial(facts: Mapping[str, Any]) -> str:
+    lines = [
+        f"Weights: `{facts['checkpoint']}`, step {facts['step']}, seed "
+        f"{facts['seed']}, fine-tuned from {facts['source']}. Made by "
+        f"electra_tf {facts['electra_tf']} with TensorFlow "
+        f"{facts['tensorflow']}.\n"
+    ]
+    if facts["labels"]:
+        shown = ", ".join(f"`{name}`" for name in facts["labels"][:_MAX_LISTED])
+        rest = len(facts["labels"]) - _MAX_LISTED
+        more = f" and {rest} more, see export.json" if rest > 0 else ""
+        lines.append(f"Labels, in this order: {shown}{more}.\n")
+    for split, metrics in facts["scores"].items():
+        shown = ", ".join(f"{k} {v:.2f}" for k, v in metrics.items())
+        lines.append(f"Scores on {split}: {shown}.\n")
+    return "\n".join(lines)
 
 
 def render_sections(names: Sequence[str]) -> list[str]:

@@ -22,13 +22,13 @@ from absl import logging
 import electra_tf
 from electra_tf import config
 from electra_tf.export import documentation
-from electra_tf.export import self_check
-from electra_tf.export import serving_module
 from electra_tf.export import signature_module
-from electra_tf.export import stored_weights
-from electra_tf.export import tower_answers
-from electra_tf.export import trained_run
-from electra_tf.export import warm_up
+from electra_tf.export.checks import self_check
+from electra_tf.export.checks import warm_up
+from electra_tf.export.compute import stored_weights
+from electra_tf.export.pretrained import serving_module
+from electra_tf.export.pretrained import tower_answers
+from electra_tf.export.pretrained import trained_run
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.records import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -177,48 +177,24 @@ def save(
     module = serving_module.ServingModule(
         answers, tokenizer_lib.Tokenizer(vocabulary), options.max_length
     )
-    module.prepare(options.weights, options.device)
     facts = origin | {
         "objective": settings.objective.name,
         "kind": answers.kind,
-        "signatures": list(answers.signature_names),
         "weights": "average" if options.use_average else "model",
-        "precision": options.precision,
-        "stored_weights": options.weights,
-        "device": options.device,
-        "max_length": module.max_length,
-        "num_positions": module.num_positions,
         "trained_length": settings.data.max_seq_length,
-        "electra_tf": electra_tf.__version__,
-        "tensorflow": tf.__version__,
     }
-    companions = Companions(
-        facts, config.to_json(settings), documentation.render_readme(facts)
+    return write(
+        module, vocabulary, export_dir, options, facts, config.to_json(settings)
     )
-    return write(module, vocabulary, export_dir, companions)
-
-
-@dataclasses.dataclass(frozen=True)
-class Companions:
-    """What lies beside a model.
-
-    Attributes:
-        facts: where it comes from, export.json; `signatures`, `precision` and
-            `device` among them.
-        config: text of config.json.
-        readme: text of README.md.
-    """
-
-    facts: Mapping[str, Any]
-    config: str
-    readme: str
 
 
 def write(
     module: signature_module.SignatureModule,
     vocabulary: vocabulary_lib.Vocabulary,
     export_dir: pathlib.Path,
-    companions: Companions,
+    options: ExportOptions,
+    facts: Mapping[str, Any],
+    settings: str,
 ) -> float:
     """Writes, checks and names a SavedModel.
 
@@ -226,7 +202,10 @@ def write(
         module: with its weights.
         vocabulary: of the model.
         export_dir: folder to create.
-        companions: what lies beside it.
+        options: how it is stored.
+        facts: what export.json says beside what the module and the options
+            tell: where the model comes from, `kind` among them.
+        settings: text of config.json.
 
     Returns:
         The largest difference that the self-check found.
@@ -237,26 +216,37 @@ def write(
             folder is removed then.
     """
     refuse_existing(export_dir)
-    facts = companions.facts
+    module.prepare(options.weights, options.device)
+    facts = {
+        **facts,
+        "signatures": list(module.signature_names),
+        "precision": options.precision,
+        "stored_weights": options.weights,
+        "device": options.device,
+        "max_length": module.max_length,
+        "num_positions": module.num_positions,
+        "electra_tf": electra_tf.__version__,
+        "tensorflow": tf.__version__,
+    }
     with atomic.creating_folder(export_dir) as folder:
         # What an object has when it is saved is saved with it.
         module.ungrouped = module.trace_ungrouped()
-        _save_graphs(module, folder, facts["device"])
+        _save_graphs(module, folder, options.device)
         extra = folder / EXTRA_FOLDER
         extra.mkdir()
         vocabulary.save(extra)
         warm_up.write(extra / warm_up.FILE_NAME, module)
         for path, text in {
-            extra / "config.json": companions.config,
+            extra / "config.json": settings,
             extra / "export.json": json.dumps(facts, indent=2) + "\n",
             folder / "signatures.json": documentation.render_signatures(
                 facts["signatures"]
             ),
-            folder / "README.md": companions.readme,
+            folder / "README.md": documentation.render_readme(facts),
         }.items():
             path.write_text(text, "utf-8")
         difference = self_check.check(
-            folder, module, self_check.TOLERANCES[facts["precision"]]
+            folder, module, self_check.TOLERANCES[options.precision]
         )
         # Another process may have made it while this one was at work.
         refuse_existing(export_dir)

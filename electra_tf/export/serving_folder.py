@@ -18,7 +18,7 @@ import re
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
-from electra_tf.export import warm_up
+from electra_tf.export.checks import warm_up
 from electra_tf.records import atomic
 
 MODELS_CONFIG = "models.config"

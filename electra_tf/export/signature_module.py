@@ -14,10 +14,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.export import parallel_blocks
-from electra_tf.export import row_groups
 from electra_tf.export import signatures
-from electra_tf.export import stored_weights
+from electra_tf.export.compute import parallel_blocks
+from electra_tf.export.compute import row_groups
+from electra_tf.export.compute import stored_weights
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 

@@ -1,7 +1,7 @@
 """The public format of an export: its signatures, and what each tensor means.
 
 Which of the signatures an export has depends on what its main tower can say
-(`tower_answers`), or on what it was fine-tuned for (`finetuned_module`).
+(`tower_answers`), or on what it was fine-tuned for (`finetuned`).
 These modules compute exactly these names; the README and signatures.json
 beside an exported model are written from these tables.
 

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetuning import rows as rows_lib
 from electra_tf.inputs import options
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import rows as rows_lib
 
 # Few distinct lengths, so that XLA compiles few steps, and aligned products.
 _LENGTH_MULTIPLE = 8
@@ -220,20 +220,16 @@ class RowTable:
             `input_ids`, `input_mask`, `segment_ids` `[B, S]`, `task_id` `[B]`,
             and all columns, `[B]` or `[B, S]`; int32 or float32.
         """
+        tokens = rows_lib.pad(
+            tf.gather(self._ids, rows),
+            tf.gather(self._segment_starts, rows),
+            length,
+        )
+        names = ("input_ids", "input_mask", "segment_ids")
+        batch = dict(zip(names, tokens, strict=True))
+        batch["task_id"] = tf.gather(self._task_ids, rows)
         # Lists have the length of the row too: one shape to compile for each.
         shape = tf.cast(tf.stack([-1, length]), tf.int64)
-        ids = tf.gather(self._ids, rows)
-        places = tf.range(length)[tf.newaxis]
-        counts = tf.cast(ids.row_lengths(), tf.int32)[:, tf.newaxis]
-        starts = tf.gather(self._segment_starts, rows)[:, tf.newaxis]
-        is_token = places < counts
-        is_second = is_token & (places >= starts)
-        batch = {
-            "input_ids": ids.to_tensor(shape=shape),
-            "input_mask": tf.cast(is_token, tf.int32),
-            "segment_ids": tf.cast(is_second, tf.int32),
-            "task_id": tf.gather(self._task_ids, rows),
-        }
         for name, column in self._columns.items():
             batch[name] = tf.gather(column, rows)
         for name, ragged in self._ragged.items():

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 from electra_tf import config_sections
 from electra_tf import finetuning_config
-from electra_tf.finetuning import results
-from electra_tf.finetuning import session as session_lib
-from electra_tf.finetuning.tasks import catalog
-from electra_tf.finetuning.tasks import glue
-from electra_tf.finetuning.tasks import glue_source
+from electra_tf.finetuning.trials import results
+from electra_tf.finetuning.trials import session as session_lib
+from electra_tf.tasks import catalog
+from electra_tf.tasks.sentences import glue
+from electra_tf.tasks.sentences import glue_source
 
 NAME = "glue"
 """What `task.names` says for all tasks; `glue:cola,rte` are some of them."""

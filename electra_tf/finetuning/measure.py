@@ -22,9 +22,9 @@ from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import optimizer
 from electra_tf.finetuning import predictor
 from electra_tf.finetuning import probing
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning.tasks import catalog
-from electra_tf.finetuning.tasks import task as task_lib
+from electra_tf.tasks import catalog
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.training import finite
 

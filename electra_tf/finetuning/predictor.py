@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from electra_tf.finetuning import batches
 from electra_tf.finetuning import model as model_lib
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning.tasks import task as task_lib
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
 
 
 class Predictor:
@@ -20,6 +20,8 @@ class Predictor:
             several predicts all rows, so that all of them know the scores.
         model: what.
         batch_size: rows of a batch, on all local devices together.
+        static_length: pad all batches to it, for devices that compile for
+            every length; 0 pads each to its own longest row.
     """
 
     def __init__(
@@ -27,9 +29,11 @@ class Predictor:
         strategy: tf.distribute.Strategy,
         model: model_lib.FinetuningModel,
         batch_size: int,
+        static_length: int = 0,
     ) -> None:
         self._strategy = strategy
         self._model = model
+        self._static_length = static_length
         workers = getattr(strategy.extended, "_num_workers", 1)
         self._num_local = strategy.num_replicas_in_sync // max(workers, 1)
         self._batch_size = -(-batch_size // self._num_local) * self._num_local
@@ -53,7 +57,8 @@ class Predictor:
         order = batches.order_for_prediction(rows.lengths, self._batch_size)
         found: dict[str, list[Any]] = {}
         for chosen, length in zip(order.rows, order.lengths, strict=True):
-            outputs = self._run(name, table, chosen, int(length))
+            length = self._static_length or int(length)
+            outputs = self._run(name, table, chosen, length)
             for key, value in outputs.items():
                 slots = found.setdefault(key, [None] * rows.num_rows)
                 for row, output in zip(chosen, value, strict=True):

@@ -13,9 +13,9 @@ from typing import Any
 from electra_tf import config_sections
 from electra_tf import finetuning_config
 from electra_tf.finetuning import batches
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning.tasks import catalog
-from electra_tf.finetuning.tasks import task as task_lib
+from electra_tf.tasks import catalog
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 

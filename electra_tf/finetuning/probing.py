@@ -25,12 +25,13 @@ from sklearn import linear_model
 from sklearn import pipeline
 from sklearn import preprocessing
 
-from electra_tf.finetuning import batches
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning.tasks import task as task_lib
+from electra_tf.finetuning import model as model_lib
+from electra_tf.finetuning import predictor as predictor_lib
 from electra_tf.inputs import masking
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
 
 _BATCH_SIZE = 64
 # Part of what the score means: the last small steps of a fit would double its
@@ -55,9 +56,8 @@ def probe(
         ValueError: if the task is of another kind, or all labels of `train`
             are the same.
     """
-    vectors, labels = _collect(encoder, train), _labels(train)
-    flat = np.concatenate(labels)
-    is_told = np.concatenate(_weights(train)) > 0
+    vectors = _collect(encoder, train)
+    flat, is_told = _labels(train)
     found = np.unique(flat[is_told])
     if len(found) < 2:
         raise ValueError(
@@ -90,9 +90,8 @@ def guess(train: rows_lib.Rows, dev: rows_lib.Rows) -> task_lib.Outputs:
     Raises:
         ValueError: if the task is of another kind.
     """
-    is_told = np.concatenate(_weights(train)) > 0
-    counts = np.bincount(np.concatenate(_labels(train))[is_told])
-    logits = counts.astype(np.float64)
+    flat, is_told = _labels(train)
+    logits = np.bincount(flat[is_told]).astype(np.float64)
     if _POSITIONS not in dev.ragged:
         return {"logits": [logits] * dev.num_rows}
     lengths = dev.ragged[_POSITIONS].lengths
@@ -108,62 +107,55 @@ def _logits(model: pipeline.Pipeline, vectors: np.ndarray) -> np.ndarray:
     return full
 
 
-def _labels(rows: rows_lib.Rows) -> list[np.ndarray]:
-    """The labels of each row, one or several."""
+def _labels(rows: rows_lib.Rows) -> tuple[np.ndarray, np.ndarray]:
+    """The labels of all rows, flat, and which of them are told."""
     if "tags" in rows.ragged:
-        tags = rows.ragged["tags"]
-        return [tags[row] for row in range(rows.num_rows)]
+        return (
+            rows.ragged["tags"].values,
+            rows.ragged["tag_weights"].values > 0,
+        )
     if "label" not in rows.columns:
         raise ValueError(
             "A probe is fitted to classification or tagging. Received a task "
             f"with the columns {[*rows.columns, *rows.ragged]}. Fine-tune it."
         )
-    return list(rows.columns["label"][:, np.newaxis])
-
-
-def _weights(rows: rows_lib.Rows) -> list[np.ndarray]:
-    if "tag_weights" not in rows.ragged:
-        return [np.ones(1)] * rows.num_rows
-    weights = rows.ragged["tag_weights"]
-    return [weights[row] for row in range(rows.num_rows)]
+    return rows.columns["label"], np.ones(rows.num_rows, bool)
 
 
 def _collect(
     encoder: encoder_lib.Encoder, rows: rows_lib.Rows
 ) -> list[np.ndarray]:
     """The labelled vectors of each row, `[labels, D or 2D]`."""
-    columns = {}
-    is_tagging = _POSITIONS in rows.ragged
-    if is_tagging:
-        columns[_POSITIONS] = task_heads.Column(is_ragged=True)
-    table = batches.RowTable({"probe": rows}, {"probe": columns})
-    compute = tf.function(
-        lambda features: _vectors(encoder, features),
-        autograph=False,
-        reduce_retracing=True,
-    )
-    found: list[Any] = [None] * rows.num_rows
-    order = batches.order_for_prediction(rows.lengths, _BATCH_SIZE)
-    for chosen, length in zip(order.rows, order.lengths, strict=True):
-        vectors = compute(table.batch(tf.constant(chosen), int(length)))
-        for row, vector in zip(chosen, vectors.numpy(), strict=True):
-            found[row] = vector
-    if is_tagging:
-        counts = rows.ragged[_POSITIONS].lengths
-        found = [v[:n] for v, n in zip(found, counts, strict=True)]
-    return found
+    head = _VectorHead(is_tagging=_POSITIONS in rows.ragged)
+    model = model_lib.FinetuningModel(encoder, {"probe": head})
+    strategy = tf.distribute.get_strategy()
+    predictor = predictor_lib.Predictor(strategy, model, _BATCH_SIZE)
+    return list(predictor.predict("probe", rows)["vectors"])
 
 
-def _vectors(
-    encoder: encoder_lib.Encoder, features: dict[str, tf.Tensor]
-) -> tf.Tensor:
-    """`[B, labels, D or 2D]`, one vector for each label."""
-    hidden = encoder(
-        features["input_ids"], features["input_mask"], features["segment_ids"]
-    ).sequence_output
-    positions = features.get(f"probe/{_POSITIONS}")
-    if positions is not None:
-        return masking.gather_positions(hidden, positions)
-    mask = tf.cast(features["input_mask"], hidden.dtype)[..., tf.newaxis]
-    mean = tf.reduce_sum(hidden * mask, 1) / tf.reduce_sum(mask, 1)
-    return tf.concat([mean, hidden[:, 0]], -1)[:, tf.newaxis]
+class _VectorHead(task_heads.TaskHead):
+    """What a linear model sees: one vector for each label."""
+
+    def __init__(self, is_tagging: bool) -> None:
+        super().__init__(name="probe")
+        self.columns = {}
+        if is_tagging:
+            self.columns = {_POSITIONS: task_heads.Column(is_ragged=True)}
+            self.padded_outputs = {"vectors": _POSITIONS}
+        self.prediction_columns = tuple(self.columns)
+
+    def compute_losses(
+        self, hidden: tf.Tensor, features: task_heads.Tensors, seed: Any
+    ) -> tf.Tensor:
+        """Nothing is learned by gradients."""
+        raise NotImplementedError
+
+    def predict(self, hidden: tf.Tensor, features: task_heads.Tensors) -> dict:
+        """`vectors`, `[B, labels, D or 2D]`."""
+        if _POSITIONS in self.columns:
+            positions = features[_POSITIONS]
+            return {"vectors": masking.gather_positions(hidden, positions)}
+        mask = tf.cast(features["input_mask"], hidden.dtype)[..., tf.newaxis]
+        mean = tf.reduce_sum(hidden * mask, 1) / tf.reduce_sum(mask, 1)
+        vectors = tf.concat([mean, hidden[:, 0]], -1)[:, tf.newaxis]
+        return {"vectors": vectors}

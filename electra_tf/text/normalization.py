@@ -61,18 +61,24 @@ class _Characters(NamedTuple):
 class Normalizer(tf.Module):
     """Splits texts into normalised words as the original does."""
 
-    def __init__(self, settings: TokenizerSettings) -> None:
+    def __init__(
+        self, settings: TokenizerSettings, splits_ideographs: bool = True
+    ) -> None:
         """Builds the tables.
 
         Args:
           settings: casing and accents.
+          splits_ideographs: whether each ideograph is a word of its own.
         """
         super().__init__(name="normalizer")
         self._is_folding = settings.do_lower_case
         self._is_stripping = settings.do_lower_case and settings.strip_accents
         table = build_character_table(settings)
         self._pages = tf.constant(table.pages)
-        self._entries = tf.constant(table.entries)
+        entries = table.entries
+        if not splits_ideographs:
+            entries = entries & ~character_table.IDEOGRAPH
+        self._entries = tf.constant(entries)
         self._change_starts = tf.constant(table.change_starts)
         self._change_lengths = tf.constant(table.change_lengths)
         self._change_values = tf.constant(table.change_values)

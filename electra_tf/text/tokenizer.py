@@ -61,12 +61,13 @@ class Tokenizer(tf.Module):
         self._simple_pattern = simple_text_pattern(settings)
         self._long_run_pattern = long_run_pattern(settings)
         self._normalizer = Normalizer(settings)
-        tokens = _matchable_tokens(vocabulary)
         self._sentence_pieces = _build_pieces(
-            tokens, max_bytes=settings.max_word_length, is_split=False
+            _matchable_tokens(vocabulary, IDEOGRAPH),
+            max_bytes=settings.max_word_length,
+            is_split=False,
         )
         self._word_pieces = _build_pieces(
-            tokens,
+            _matchable_tokens(vocabulary),
             max_bytes=settings.max_word_length * _MAX_UTF8_BYTES,
             is_split=True,
         )
@@ -106,6 +107,17 @@ class Tokenizer(tf.Module):
         """
         return self._traced_offsets(texts)
 
+    def tokenize_words(self, words: Words) -> tf.RaggedTensor:
+        """Returns the ids of texts that were normalised before.
+
+        Args:
+          words: of N texts; they may hold ideographs among other letters.
+
+        Returns:
+          `[N, (pieces)]` int32.
+        """
+        return _by_text(self._match(words), words)
+
     def _compute_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         with tf.device(_DEVICE):
             is_simple = tf.strings.regex_full_match(texts, self._simple_pattern)
@@ -136,7 +148,9 @@ class Tokenizer(tf.Module):
         self, fast: tf.RaggedTensor, texts: tf.Tensor, is_left: tf.Tensor
     ) -> tf.RaggedTensor:
         """Returns the ids with the rows that are left computed exactly."""
-        exact = self._tokenize_exactly(tf.boolean_mask(texts, is_left))
+        exact = self.tokenize_words(
+            self._normalizer.split(tf.boolean_mask(texts, is_left))
+        )
         place = tf.cumsum(tf.cast(is_left, tf.int64), exclusive=True)
         order = tf.where(is_left, fast.nrows() + place, tf.range(fast.nrows()))
         return tf.gather(tf.concat([fast, exact], axis=0), order)
@@ -165,11 +179,6 @@ class Tokenizer(tf.Module):
             tf.where(has_unknown, texts, ""), self._long_run_pattern
         )
 
-    def _tokenize_exactly(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Tokenizes any texts by the rules spelt out."""
-        words = self._normalizer.split(texts)
-        return _by_text(self._match(words), words)
-
     def _match(self, words: Words) -> tf.RaggedTensor:
         """Returns the pieces of each word, `[W, (pieces)]` int32."""
         is_too_long = (
@@ -184,11 +193,16 @@ def _trace(function: Callable) -> Callable:
     return tf.function(function, input_signature=[_TEXTS], autograph=False)
 
 
-def _matchable_tokens(vocabulary: Vocabulary) -> list[str]:
+def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
     """Returns the tokens, with harmless names for those that never match.
 
     tensorflow-text goes wrong on some of them: after `a b` it takes the word
     `aa` for unknown.
+
+    Args:
+      vocabulary: gives the tokens.
+      breaks: flags of characters that are words of their own, besides
+        punctuation.
 
     Raises:
       VocabularyError: for a token that is longer than the library can match.
@@ -198,7 +212,8 @@ def _matchable_tokens(vocabulary: Vocabulary) -> list[str]:
     for number, token in enumerate(vocabulary.tokens):
         content = token.removeprefix(_CONTINUATION_PREFIX)
         is_matchable = token == _UNKNOWN_TOKEN or (
-            len(content) <= max_length and _occurs_in_words(token, content)
+            len(content) <= max_length
+            and _occurs_in_words(token, content, breaks)
         )
         tokens.append(token if is_matchable else f"[{number}]")
         if is_matchable and len(content.encode()) > _MAX_TOKEN_BYTES:
@@ -210,18 +225,19 @@ def _matchable_tokens(vocabulary: Vocabulary) -> list[str]:
     return tokens
 
 
-def _occurs_in_words(token: str, content: str) -> bool:
+def _occurs_in_words(token: str, content: str, breaks: int) -> bool:
     """Returns whether a word can hold the token.
 
     No word is empty or holds a blank or a dropped character; punctuation and
-    ideographs are words of their own.
+    characters of `breaks` are words of their own.
     """
     if content.isascii() and content.isalnum():
         return True
-    gone = DROPPED | BLANK
-    breaks = gone if len(token) == 1 else gone | PUNCTUATION | IDEOGRAPH
+    unfit = DROPPED | BLANK
+    if len(token) > 1:
+        unfit |= PUNCTUATION | breaks
     flags = compute_flags()
-    return bool(content) and not any(flags[ord(c)] & breaks for c in content)
+    return bool(content) and not any(flags[ord(c)] & unfit for c in content)
 
 
 def _build_pieces(

@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 from electra_tf.analysis import blimp
-from electra_tf.finetuning.tasks import task as task_lib
+from electra_tf.tasks import task as task_lib
 
 # The first file is how the folder is found.
 FILES = {"adjunct_island": "island_effects", "passive_1": "argument_structure"}

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import electra_tf
 from electra_tf.analysis import sentence_scores
-from electra_tf.export import loaded_towers
+from electra_tf.export.pretrained import loaded_towers
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
 from tests import tiny_electra

@@ -12,9 +12,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.export import finetuned_model
 from electra_tf.export import saved_model
-from electra_tf.export import self_check
+from electra_tf.export.checks import self_check
+from electra_tf.export.finetuned import trial as trial_export
 from electra_tf.modeling import towers
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -232,9 +232,7 @@ def task_exports(
         with pytest.MonkeyPatch.context() as patch:
             if name not in _TASKS_CHECKED_IN_A_FRESH_PROCESS:
                 patch.setattr(self_check, "check", lambda *_: 0.0)
-            result = finetuned_model.export(
-                tiny_trial.folder, folder, task=name
-            )
+            result = trial_export.export(tiny_trial.folder, folder, task=name)
         assert result.largest_difference <= 1e-5
         return folder
 

@@ -19,8 +19,8 @@ from electra_tf import finetuning_config
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import predictor as predictor_lib
 from electra_tf.finetuning import prepared as prepared_lib
-from electra_tf.finetuning import trial as trial_lib
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning.trials import trial as trial_lib
+from electra_tf.finetuning.trials import trial_dir
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import converted_model
-from electra_tf.export import frozen_signature
-from electra_tf.export import litert_model
-from electra_tf.export import onnx_model
+from electra_tf.export.runtimes import converted_model
+from electra_tf.export.runtimes import frozen_signature
+from electra_tf.export.runtimes import litert_model
+from electra_tf.export.runtimes import onnx_model
 from tests.export import conftest
 
 needs_onnx = pytest.mark.skipif(

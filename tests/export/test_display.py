@@ -6,9 +6,8 @@ import sys
 import pytest
 from rich import console as rich_console
 
-from electra_tf.export import display
-from electra_tf.export import likelihood
-from electra_tf.export import scoring
+from electra_tf.export.clients import display
+from electra_tf.export.clients import scoring
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
@@ -93,10 +92,10 @@ def test_texts_are_printed_with_marks_and_what_was_cut(capsys):
 
 def test_likelihoods_are_printed_with_marks_and_sums(capsys):
     words = (
-        likelihood.LikelyWord(0, 3, -1.5),
-        likelihood.LikelyWord(4, 10, -4.25),
+        scoring.LikelyWord(0, 3, -1.5),
+        scoring.LikelyWord(4, 10, -4.25),
     )
-    text = likelihood.LikelyText(b"the banana", words, -5.75, 3)
+    text = scoring.LikelyText(b"the banana", words, -5.75, 3)
     display.print_likelihoods([text])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines[:3]] == [
@@ -114,9 +113,7 @@ def test_likelihoods_are_printed_with_marks_and_sums(capsys):
     [(-7.0, "less likely"), (-2.0, "more likely"), (-5.0, "equally likely")],
 )
 def test_swap_is_described_by_likelihoods(after, words):
-    texts = [
-        likelihood.LikelyText(b"", (), value, 0) for value in (-5.0, after)
-    ]
+    texts = [scoring.LikelyText(b"", (), value, 0) for value in (-5.0, after)]
     sentence = display.describe_likelihood_swap(*texts)
     assert words in sentence
     assert f"{after:.3f}" in sentence

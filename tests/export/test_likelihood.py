@@ -1,7 +1,7 @@
 import pytest
 
-from electra_tf.export import likelihood
-from electra_tf.export import loaded_export
+from electra_tf.export.clients import loaded_export
+from electra_tf.export.clients import scoring
 
 
 @pytest.fixture(scope="module")
@@ -10,7 +10,7 @@ def export(objective_exports):
 
 
 def test_words_add_up_to_the_sentence(export):
-    (scored,) = likelihood.score(export, ["Unaffable cats sat."])
+    (scored,) = scoring.score_likelihood(export, ["Unaffable cats sat."])
     words = [scored.data[word.start : word.end] for word in scored.words]
     assert words == [b"Unaffable", b"cats", b"sat", b"."]
     total = sum(word.log_likelihood for word in scored.words)
@@ -23,7 +23,7 @@ def test_words_add_up_to_the_sentence(export):
 
 
 def test_text_without_words_and_a_long_one(export):
-    empty, long = likelihood.score(export, ["", "the cat " * 20])
+    empty, long = scoring.score_likelihood(export, ["", "the cat " * 20])
     assert (empty.words, empty.pseudo_log_likelihood) == ((), 0.0)
     assert len(long.words) == 22
     assert long.num_truncated == 18
@@ -32,4 +32,4 @@ def test_text_without_words_and_a_long_one(export):
 def test_detector_has_no_likelihoods(exported):
     export = loaded_export.LoadedExport(exported)
     with pytest.raises(ValueError, match="'likelihood_text'.*'electra'"):
-        likelihood.score(export, ["the cat"])
+        scoring.score_likelihood(export, ["the cat"])

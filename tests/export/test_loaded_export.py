@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import loaded_export
+from electra_tf.export.clients import loaded_export
 
 
 def test_export_says_what_it_offers_and_where_it_comes_from(exported):

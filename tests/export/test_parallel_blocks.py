@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import config_sections
-from electra_tf.export import parallel_blocks
-from electra_tf.export import stored_weights
+from electra_tf.export.compute import parallel_blocks
+from electra_tf.export.compute import stored_weights
 from electra_tf.modeling import encoder as encoder_lib
 
 SETTINGS = config_sections.EncoderConfig(

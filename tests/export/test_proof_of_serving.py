@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from electra_tf.export import fresh_process
+from electra_tf.export.checks import fresh_process
 from tests.export import conftest
 
 ROOT = pathlib.Path(__file__).parents[2]

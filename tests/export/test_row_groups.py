@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import row_groups
-from electra_tf.export import serving_module
-from electra_tf.export import tower_answers
-from electra_tf.export import trained_trial
+from electra_tf.export.compute import row_groups
+from electra_tf.export.finetuned import trial as trial_export
+from electra_tf.export.pretrained import serving_module
+from electra_tf.export.pretrained import tower_answers
 from electra_tf.text import tokenizer as tokenizer_lib
 
 TEXTS = [
@@ -125,7 +125,7 @@ def test_grouping_is_invisible_in_answers_of_a_detector(tiny_run, family):
 
 @pytest.mark.parametrize("task", ["chunking", "squad2"])
 def test_grouping_is_invisible_in_answers_of_a_task(tiny_trial, task):
-    module = trained_trial.load_task(tiny_trial.folder, task).module
+    module = trial_export.load_task(tiny_trial.folder, task).module
     texts = tf.constant(TEXTS)
     if task == "chunking":
         assert_grouping_is_invisible(module, "tag_text", texts=texts)

@@ -11,10 +11,10 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from electra_tf import config
-from electra_tf.export import fresh_process
 from electra_tf.export import saved_model
-from electra_tf.export import self_check
 from electra_tf.export import signatures
+from electra_tf.export.checks import fresh_process
+from electra_tf.export.checks import self_check
 from electra_tf.text import vocabulary as vocabulary_lib
 
 

@@ -3,8 +3,8 @@ import functools
 import numpy as np
 import pytest
 
-from electra_tf.export import loaded_export
-from electra_tf.export import scoring
+from electra_tf.export.clients import loaded_export
+from electra_tf.export.clients import scoring
 
 
 def scored(text, probabilities):

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from electra_tf.export import self_check
-from electra_tf.export import serving_module
-from electra_tf.export import tower_answers
+from electra_tf.export.checks import self_check
+from electra_tf.export.pretrained import serving_module
+from electra_tf.export.pretrained import tower_answers
 from electra_tf.text import tokenizer as tokenizer_lib
 
 ANSWERS = {"p": np.float32([0.5, 0.25]), "i": np.int32([1, 2])}

@@ -1,4 +1,4 @@
-from electra_tf.export import served_display
+from electra_tf.export.clients import served_display
 
 ANSWERS = {
     "word_starts": [[-1, 0, 4, -1, -1], [-1, 0, 0, 5, -1]],

@@ -13,9 +13,9 @@ from google.protobuf import wrappers_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from electra_tf.export import saved_model
-from electra_tf.export import self_check
 from electra_tf.export import serving_folder
-from electra_tf.export import warm_up
+from electra_tf.export.checks import self_check
+from electra_tf.export.checks import warm_up
 
 
 def parse(folder):

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import serving_module
 from electra_tf.export import signatures
-from electra_tf.export import tower_answers
+from electra_tf.export.pretrained import serving_module
+from electra_tf.export.pretrained import tower_answers
 from electra_tf.text import tokenizer as tokenizer_lib
 
 MAX_LENGTH = 24

@@ -3,10 +3,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import saved_model
-from electra_tf.export import serving_module
-from electra_tf.export import stored_weights
-from electra_tf.export import tower_answers
-from electra_tf.export import trained_run
+from electra_tf.export.compute import stored_weights
+from electra_tf.export.pretrained import serving_module
+from electra_tf.export.pretrained import tower_answers
+from electra_tf.export.pretrained import trained_run
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from electra_tf.export import documentation
 from electra_tf.export import signatures
-from electra_tf.export import tower_answers
-from electra_tf.export import trained_run
+from electra_tf.export.pretrained import tower_answers
+from electra_tf.export.pretrained import trained_run
 from electra_tf.inputs import masking
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.training import checkpoints

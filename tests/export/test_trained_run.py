@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from electra_tf.export import trained_run
+from electra_tf.export.pretrained import trained_run
 from electra_tf.training import checkpoints
 
 

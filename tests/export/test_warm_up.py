@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from electra_tf.export import warm_up
+from electra_tf.export.checks import warm_up
 from tests.export import conftest
 
 

@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 from electra_tf import finetuning_config
-from electra_tf.finetuning import session
+from electra_tf.finetuning.trials import session
 
 GOOD, BAD = ("fine", "great"), ("poor", "awful")
 

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.finetuning import batches
-from electra_tf.finetuning import rows as rows_lib
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import rows as rows_lib
 
 LABEL = {"label": task_heads.Column()}
 TAGS = {"tags": task_heads.Column(is_ragged=True)}

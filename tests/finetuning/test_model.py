@@ -5,10 +5,13 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import finetuning_config
+from electra_tf.finetuning import batches
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import optimizer as optimizer_lib
+from electra_tf.finetuning import predictor as predictor_lib
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import rows as rows_lib
 from tests import tiny
 
 SETTINGS = tiny.build_settings().encoder
@@ -211,3 +214,28 @@ def test_contiguous_rates_leave_no_step_out():
     )
     optimizer.build(model.trainable_variables)
     assert sorted(set(optimizer.rate_multipliers)) == [0.125, 0.25, 0.5, 1.0]
+
+
+def test_a_device_that_compiles_for_every_length_sees_one(monkeypatch):
+    rows = rows_lib.Rows(
+        rows_lib.Ragged.of([[7] * n for n in (3, 16, 5, 2, 16, 4)]),
+        np.full(6, 16, np.int32),
+        np.arange(6, dtype=np.int32),
+    )
+    strategy, lengths = tf.distribute.get_strategy(), []
+    batch = batches.RowTable.batch
+
+    def recorded(table, chosen, length):
+        lengths.append(length)
+        return batch(table, chosen, length)
+
+    monkeypatch.setattr(batches.RowTable, "batch", recorded)
+    free, fixed = (
+        predictor_lib.Predictor(strategy, _build(), 2, length).predict(
+            "mood", rows
+        )["logits"]
+        for length in (0, 16)
+    )
+    np.testing.assert_allclose(free, fixed, atol=1e-5)
+    assert lengths[:3] == [8, 8, 16]
+    assert lengths[3:] == [16] * 3

@@ -11,13 +11,13 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import finetuning_config
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning import session as session_lib
-from electra_tf.finetuning import trial as trial_lib
-from electra_tf.finetuning.tasks import catalog
-from electra_tf.finetuning.tasks import task as task_lib
+from electra_tf.finetuning.trials import session as session_lib
+from electra_tf.finetuning.trials import trial as trial_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import catalog
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
 from electra_tf.training import stopping
 
 

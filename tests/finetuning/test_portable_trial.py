@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import conversion
-from electra_tf.export import trained_trial
+from electra_tf.export.finetuned import trial as trial_export
 from electra_tf.finetuning import encoders
-from electra_tf.finetuning import portable_trial
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning.trials import portable_trial
+from electra_tf.finetuning.trials import trial_dir
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
@@ -115,8 +115,8 @@ def test_labels_and_outputs_must_be_as_many(tmp_path, labels):
 def test_a_label_may_hold_a_comma(tmp_path):
     model, _ = _write(tmp_path, "own")
     assert model.task.labels == ("good, or so", "bad")
-    task = trained_trial.load_task(tmp_path)
-    assert task.labels == model.task.labels
+    task = trial_export.load_task(tmp_path)
+    assert task.module.task.labels == model.task.labels
 
 
 def test_a_trial_needs_its_vocabulary(tmp_path):
@@ -279,8 +279,8 @@ def test_a_classifier_of_hugging_faces_answers_as_its_formula_says(
     hugging_face.write(model, tmp_path / "hf")
     conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "trial")
     texts = ["the cat sat", "a dog ran on a mat .", "unable"]
-    loaded = trained_trial.load_task(tmp_path / "trial")
-    assert loaded.labels == labels
+    loaded = trial_export.load_task(tmp_path / "trial")
+    assert loaded.module.task.labels == labels
     answer = loaded.module.answer("classify_text", texts=tf.constant(texts))
     head = {
         path.removeprefix(f"task_specific/{task.name}/"): value

@@ -7,8 +7,8 @@ import pytest
 
 from electra_tf import finetuning_config
 from electra_tf.finetuning import probing
-from electra_tf.finetuning import rows as rows_lib
-from electra_tf.finetuning.tasks import catalog
+from electra_tf.tasks import catalog
+from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from tests.finetuning.conftest import VOCABULARY
 

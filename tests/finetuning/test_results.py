@@ -6,8 +6,8 @@ import json
 import pytest
 
 from electra_tf import finetuning_config
-from electra_tf.finetuning import results
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning.trials import results
+from electra_tf.finetuning.trials import trial_dir
 from electra_tf.training import model_dir
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from electra_tf import config
 from electra_tf.export import conversion
-from electra_tf.export import trained_run
+from electra_tf.export.pretrained import trained_run
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading

@@ -3,7 +3,7 @@
 import pytest
 
 from electra_tf.export import conversion
-from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning.trials import portable_trial
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading

@@ -3,15 +3,18 @@
 Nothing here knows of HTTP; `server` does.
 """
 
+import functools
+import pathlib
 import threading
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf.export import mask_filling
 from electra_tf.export import raw_texts
-from electra_tf.export import scoring
+from electra_tf.export.clients import loaded_export
+from electra_tf.export.clients import scoring
+from electra_tf.export.pretrained import mask_filling
 
 MAX_CHARACTERS = 2000
 _TOP_K = 5
@@ -106,6 +109,36 @@ class DemoModel:
         return {
             "masks": [[filling._asdict() for filling in row] for row in masks]
         }
+
+
+def build_demo_model(
+    live: Any = None, export_dir: pathlib.Path | None = None
+) -> DemoModel:
+    """What answers the page.
+
+    Args:
+        live: an `electra_tf.electra.Electra`, or None; it fills masks, and
+            scores words where there is no export.
+        export_dir: of an exported model that scores words, or None.
+
+    Raises:
+        FileNotFoundError: if there is no export.
+        ValueError: if the export does not score words, or nothing is given
+            that can answer.
+    """
+    descriptions = []
+    score: ScoreFn | None = None
+    fill: FillFn | None = None
+    if live is not None:
+        descriptions.append(live.summary)
+        score = live.score if live.can_score else None
+        fill = live.fill_masks if live.can_fill_masks else None
+    if export_dir is not None:
+        export = loaded_export.LoadedExport(export_dir)
+        export.require("score_text")
+        score = functools.partial(scoring.score, export)
+        descriptions.insert(0, "exported model")
+    return DemoModel("; ".join(descriptions), score, fill)
 
 
 def split_parts(scored: scoring.ScoredText) -> list[Answer]:

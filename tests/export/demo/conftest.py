@@ -10,11 +10,10 @@ import pytest
 
 from electra_tf import config
 from electra_tf import electra as electra_lib
-from electra_tf.export import mask_filling
-from electra_tf.export import scoring
+from electra_tf.export.clients import scoring
 from electra_tf.export.demo import answers
 from electra_tf.export.demo import server
-from electra_tf.export.demo import sources
+from electra_tf.export.pretrained import mask_filling
 from electra_tf.text import vocabulary as vocabulary_lib
 
 WORDS = "the cat sat on mat banana café a . , ! שלום ##s"
@@ -93,7 +92,7 @@ def live_model() -> answers.DemoModel:
     vocabulary = vocabulary_lib.Vocabulary(
         (*vocabulary_lib.SPECIAL_TOKENS, *WORDS.split())
     )
-    return sources.build_demo_model(
+    return answers.build_demo_model(
         electra_lib.Electra.untrained(
             sizes, vocabulary, config.GeneratorConfig(generator_hidden_size=1.0)
         )

@@ -7,15 +7,15 @@ numbers are compared with that rule, and the correct ones with ours.
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetuning import scores
-from electra_tf.finetuning.tasks import catalog
-from electra_tf.finetuning.tasks import files
-from electra_tf.finetuning.tasks import glue
-from electra_tf.finetuning.tasks import glue_source
-from electra_tf.finetuning.tasks.text_task import add_swapped
 from electra_tf.finetuning_config import FinetuningConfig
 from electra_tf.modeling.task_heads import ClassificationHead
 from electra_tf.modeling.task_heads import RegressionHead
+from electra_tf.tasks import catalog
+from electra_tf.tasks import files
+from electra_tf.tasks.sentences import glue
+from electra_tf.tasks.sentences import glue_source
+from electra_tf.tasks.sentences import scores
+from electra_tf.tasks.sentences.text_task import add_swapped
 from tests.golden import comparison
 from tests.golden import loading
 from tests.golden.checks.finetuning.heads import build_head

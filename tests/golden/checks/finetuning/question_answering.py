@@ -10,14 +10,16 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetuning.question_answering import decoding
-from electra_tf.finetuning.question_answering import final_text
-from electra_tf.finetuning.question_answering import records
-from electra_tf.finetuning.question_answering import sources
-from electra_tf.finetuning.question_answering import squad_scores
-from electra_tf.finetuning.question_answering import windows as windows_lib
 from electra_tf.finetuning_config import QuestionAnsweringConfig
 from electra_tf.modeling.question_answering_head import QuestionAnsweringHead
+from electra_tf.tasks import blanks
+from electra_tf.tasks.question_answering import answers
+from electra_tf.tasks.question_answering import final_text
+from electra_tf.tasks.question_answering import questions
+from electra_tf.tasks.question_answering import records
+from electra_tf.tasks.question_answering import sources
+from electra_tf.tasks.question_answering import spans
+from electra_tf.tasks.question_answering import squad_scores
 from electra_tf.text.vocabulary import TokenizerSettings
 from tests.golden import comparison
 from tests.golden import loading
@@ -96,7 +98,7 @@ def _read_records(folder, task):
 def _build_rows(folder, examples, settings, is_training):
     """The windows of questions by the settings of a file."""
     do_lower_case = settings.get("do_lower_case", True)
-    return windows_lib.build_windows(
+    return questions.build_rows(
         examples,
         loading.load_tokenizer(folder, do_lower_case=do_lower_case),
         settings["max_seq_length"],
@@ -120,7 +122,7 @@ def _check_features(folder, task, split):
         line.add("n_examples", len(examples) != settings["n_examples"])
     rows = _build_rows(folder, examples, settings, split == "train")
     arrays = classification.pad(rows, settings["max_seq_length"])
-    arrays["eid"] = 1000 * rows.examples + rows.details.numbers
+    arrays["eid"] = 1000 * rows.examples + _number_windows(rows)
     if split == "train":
         line.add("n_features", rows.num_rows != settings["n_features"])
         described, expected = _describe_examples(examples, rows), "examples"
@@ -138,54 +140,84 @@ def _check_features(folder, task, split):
     yield line
 
 
+def _number_windows(rows):
+    """Each row's number among those of its question."""
+    firsts = np.searchsorted(rows.examples, rows.examples)
+    return np.arange(rows.num_rows) - firsts
+
+
 def _describe_examples(examples, rows):
     """What the reference says of each example."""
-    windows, located = rows.details, records.locate_answers(examples)
-    num_words = windows.documents.words.lengths[windows.document_of_example]
-    return [
-        {
-            "eid": number,
-            "id": example.id,
-            "start_word": (words or (-1, -1))[0],
-            "end_word": (words or (-1, -1))[1],
-            "is_impossible": example.is_impossible,
-            "answer": example.answer.text if words and example.answer else "",
-            "n_words": num_words[number],
-            "n_features": windows.num_windows[number],
-        }
-        for number, (example, words) in enumerate(
-            zip(examples, located, strict=True)
+    described = []
+    for number, example in enumerate(examples):
+        found = None
+        if not example.is_impossible:
+            found = records.find_answer(example)
+        begin, end = found or (0, 0)
+        described.append(
+            {
+                "eid": number,
+                "id": example.id,
+                "start_word": _count_words(example.context[:begin])
+                if found
+                else -1,
+                "end_word": _count_words(example.context[:end]) - 1,
+                "is_impossible": example.is_impossible,
+                "answer": example.answer.text if found else "",
+                "n_words": _count_words(example.context),
+                "n_features": np.sum(rows.examples == number),
+            }
         )
-    ]
+    return described
+
+
+def _count_words(text):
+    words = blanks.split(questions.encode([text]), blanks.QUESTION_BLANKS).words
+    return int(words.values.shape[0])
 
 
 def _describe_rows(examples, rows):
     """What the reference says of each row."""
     return [
         {
-            "id": examples[rows.examples[row]].id,
-            "doc_span_index": rows.details.numbers[row],
-            "n_tokens": rows.lengths[row],
-            "first_token": rows.segment_starts[row],
+            "id": examples[example].id,
+            "doc_span_index": number,
+            "n_tokens": length,
+            "first_token": start,
         }
-        for row in range(rows.num_rows)
+        for example, number, length, start in zip(
+            rows.examples,
+            _number_windows(rows),
+            rows.lengths,
+            rows.segment_starts,
+            strict=True,
+        )
     ]
 
 
 def _describe_tokens(rows, length):
     """Word and context of every token, -1 outside the document."""
-    windows, words = rows.details, np.full((rows.num_rows, length), -1)
+    words = np.full((rows.num_rows, length), -1)
     is_max_context = words.copy()
-    for row, example in enumerate(rows.examples):
-        pieces = windows.starts[row] + np.arange(windows.lengths[row])
-        places = rows.segment_starts[row] + np.arange(len(pieces))
-        document = windows.document_of_example[example]
-        words[row, places] = windows.documents.word_of_piece[document][pieces]
-        is_max_context[row, places] = windows.is_max_context(
-            np.full(len(pieces), example),
-            np.full(len(pieces), windows.numbers[row]),
-            pieces,
-        )
+    row = 0
+    for chunk in rows.details:
+        windows = chunk.rows.windows
+        splits = chunk.contexts.starts.row_splits.numpy()
+        begins = chunk.contexts.ids.row_starts().numpy()
+        owners = chunk.contexts.pieces.value_rowids().numpy()
+        for number, text in enumerate(windows.texts):
+            context = chunk.context_of_example[text]
+            count = int(windows.lengths[number])
+            begin = begins[context] + int(windows.starts[number])
+            places = rows.segment_starts[row] + np.arange(count)
+            words[row, places] = owners[begin : begin + count] - splits[context]
+            candidates = spans.Candidates(
+                tf.range(count, dtype=tf.int64)[tf.newaxis], *[tf.zeros(0)] * 3
+            )
+            is_max_context[row, places] = spans.have_most_context(
+                candidates, windows, [number]
+            )[0]
+            row += 1
     return {"word_of_token": words, "is_max_context": is_max_context}
 
 
@@ -271,13 +303,12 @@ def _check_postprocessing(folder, tag):
     rows = _build_rows(folder, examples, settings, False)
     texts = Line(f"qa, postprocess_{tag}, texts")
     numbers = Line(f"qa, postprocess_{tag}, numbers", _TOLERANCE)
-    eid = 1000 * rows.examples + rows.details.numbers
+    eid = 1000 * rows.examples + _number_windows(rows)
     texts.compare("eid", eid, outputs.pop("eid"))
     if not settings["answerable_classifier"]:
         outputs.pop("answerable_logit", None)
     given = {name: settings[name] for name in _OPTIONS if name in settings}
-    found = decoding.decode(
-        examples,
+    found = answers.decode(
         rows,
         {name: list(array) for name, array in outputs.items()},
         QuestionAnsweringConfig(**given),

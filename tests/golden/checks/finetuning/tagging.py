@@ -16,13 +16,12 @@ goes wrong:
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetuning.tagging import alignment
-from electra_tf.finetuning.tagging import classes
-from electra_tf.finetuning.tagging import conll
-from electra_tf.finetuning.tagging import scores
-from electra_tf.finetuning.tagging import spans
-from electra_tf.finetuning.tagging import word_pieces
 from electra_tf.modeling.task_heads import TaggingHead
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.tagging import conll
+from electra_tf.tasks.tagging import scores
+from electra_tf.tasks.tagging import spans
+from electra_tf.tasks.tagging import words as words_lib
 from tests.golden import loading
 from tests.golden.checks.finetuning.heads import build_head
 from tests.golden.comparison import Line
@@ -62,7 +61,7 @@ def _check_label_mapping(path):
     info = loading.read_json(path)
     sentences = [s for split in info["n_examples"] for s in _read(path, split)]
     tags = [sentence.tags or () for sentence in sentences]
-    listed = classes.list_classes(tags, has_spans=True)
+    listed = spans.list_classes(tags, has_spans=True)
     ours = {tag: number for number, tag in enumerate(listed)}
     line = Line("tagging, label mapping")
     line.compare_all(ours, info["label_mapping"])
@@ -78,7 +77,9 @@ def _check_alignment(path):
         tokenizer = loading.load_tokenizer(
             path.parent, do_lower_case=do_lower_case
         )
-        pieces = word_pieces.split_words(case["words"], tokenizer).pieces
+        builder = words_lib.WordRowBuilder(tokenizer, 0, cuts_early=False)
+        words = tf.constant(case["words"])
+        pieces = rows_lib.Ragged.join([builder.split(words)[0]])
         tokens = tokenizer.vocabulary.tokens
         ours = [[tokens[piece] for piece in row] for row in _rows(pieces)]
         # The reference puts [CLS] and [SEP] around.
@@ -109,7 +110,7 @@ def _check_features(path, info_path):
     """Rows of a split, exactly."""
     info, split = loading.read_json(info_path), path.stem[len("features_") :]
     length, sentences = info["max_seq_length"], _read(info_path, split)
-    aligned = alignment.align(
+    aligned = words_lib.align(
         [sentence.words for sentence in sentences],
         loading.load_tokenizer(path.parent),
         length,
@@ -197,7 +198,7 @@ def _read(info_path, split):
 
 
 def _labels(sentence, mapping):
-    tags = classes.encode_tags(sentence.tags or (), has_spans=True)
+    tags = spans.encode_tags(sentence.tags or (), has_spans=True)
     return [mapping.get(tag) for tag in tags]
 
 

@@ -1,0 +1,1 @@
+"""Whether an export answers as the model that it was made from."""

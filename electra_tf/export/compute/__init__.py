@@ -1,0 +1,1 @@
+"""How an exported graph computes fast and stores its weights."""

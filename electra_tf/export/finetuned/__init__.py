@@ -1,0 +1,1 @@
+"""Fine-tuned models as SavedModels; read `module` and `trial` first."""

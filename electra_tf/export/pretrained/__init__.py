@@ -1,0 +1,1 @@
+"""What pre-trained models answer, from memory or in an export."""

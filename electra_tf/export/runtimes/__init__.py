@@ -1,0 +1,1 @@
+"""Exports for other runtimes: LiteRT and ONNX."""

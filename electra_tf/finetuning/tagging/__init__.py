@@ -1,5 +1,0 @@
-"""One tag for every word: readers, rows, scores.
-
-Read `task` first, then `conll` (files), `spans` (what tags mean), `alignment`
-(words to pieces) and `scores`.
-"""

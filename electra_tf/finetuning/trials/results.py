@@ -1,0 +1,303 @@
+"""The scores of all trials: median, mean, spread, best, and each of them.
+
+One training says little on small tasks: seeds alone move RTE by two points.
+The paper reports medians. A trial whose model says the same of everything is
+marked and counted: leaving it out would flatter.
+"""
+
+import dataclasses
+import pathlib
+import statistics
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from electra_tf import finetuning_config
+from electra_tf.finetuning.trials import trial_dir
+from electra_tf.formats import own_run
+from electra_tf.records import atomic
+
+MARK = "*"
+"""Stands beside the scores of a trial that says the same of everything."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """One metric over the trials.
+
+    Attributes:
+        values: of each trial, in order.
+        degenerate: the places in `values` of trials that say the same of
+            everything.
+        median, mean, best, worst: of the values.
+        spread: standard deviation of a sample; 0 for a single trial.
+    """
+
+    values: tuple[float, ...]
+    degenerate: tuple[int, ...]
+    median: float
+    mean: float
+    spread: float
+    best: float
+    worst: float
+
+    @classmethod
+    def of(
+        cls,
+        values: Sequence[float],
+        degenerate: Sequence[int] = (),
+        lower_is_better: bool = False,
+    ) -> "Numbers":
+        """The summary of some values."""
+        least, most = min(values), max(values)
+        spread = statistics.stdev(values) if len(values) > 1 else 0.0
+        return cls(
+            tuple(values),
+            tuple(degenerate),
+            statistics.median(values),
+            statistics.fmean(values),
+            spread,
+            best=least if lower_is_better else most,
+            worst=most if lower_is_better else least,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """All scores of a fine-tuning.
+
+    Attributes:
+        scores: task to split to metric to numbers; the deciding metric of a
+            task stands first.
+        trials: what came of each.
+        best_trial: the number of the one that its dev scores choose.
+        test: task to split to score of that trial alone, on labelled data
+            that nothing was chosen by; empty where there are none.
+    """
+
+    scores: Mapping[str, Mapping[str, Mapping[str, Numbers]]]
+    trials: tuple[trial_dir.TrialResult, ...]
+    best_trial: int
+    test: Mapping[str, Mapping[str, trial_dir.Score]] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+def read_trials(
+    output_dir: pathlib.Path,
+) -> dict[int, trial_dir.TrialResult]:
+    """The finished trials of a folder, by number.
+
+    Raises:
+        FileNotFoundError: if there is none.
+    """
+    found = {}
+    for folder in sorted(output_dir.glob("trial_*")):
+        number = folder.name.removeprefix("trial_")
+        result = trial_dir.read_result(folder)
+        if result is not None and number.isdigit():
+            found[int(number)] = result
+    if not found:
+        raise FileNotFoundError(
+            f"{output_dir} must hold a finished trial. Received: none. Train "
+            "one with --do=train."
+        )
+    return found
+
+
+def summarize(output_dir: pathlib.Path) -> Summary:
+    """The scores of the finished trials of a folder.
+
+    Raises:
+        FileNotFoundError: if there is none.
+    """
+    found = read_trials(output_dir)
+    trials = tuple(found.values())
+    scores: dict[str, Any] = {}
+    for task, splits in trials[0].scores.items():
+        scores[task] = {}
+        for split, score in splits.items():
+            own = [trial.scores[task][split] for trial in trials]
+            degenerate = [i for i, s in enumerate(own) if s.is_degenerate]
+            names = _deciding_first(score, trials[0].metrics[task])
+            scores[task][split] = {
+                name: Numbers.of(
+                    [s.metrics[name] for s in own],
+                    degenerate,
+                    name in score.lower_is_better,
+                )
+                for name in names
+            }
+    return Summary(scores, trials, _best_of(found))
+
+
+def _deciding_first(score: trial_dir.Score, metric: str) -> list[str]:
+    return sorted(score.metrics, key=lambda name: name != metric)
+
+
+def best_trial(output_dir: pathlib.Path) -> int:
+    """The number of the trial with the best deciding score.
+
+    Of several tasks the mean decides (less those of which less is better), of
+    several splits the first; without any dev data the first trial is taken.
+
+    Raises:
+        FileNotFoundError: if none has finished.
+    """
+    return _best_of(read_trials(output_dir))
+
+
+def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
+    """The trial that a folder means; None if it is no fine-tuning's.
+
+    Args:
+        folder: of a trial; or the output_dir of a fine-tuning, which means the
+            trial with the best dev score.
+
+    Raises:
+        FileNotFoundError: if no trial of a fine-tuning has finished.
+        OSError: if there can be nothing at such a path, or it may not be read.
+    """
+    config_file = folder / trial_dir.CONFIG_FILE
+    try:
+        # Of a file in it: a folder can be seen that may not be looked into.
+        has_config = config_file.is_file()
+    except OSError as error:
+        raise OSError(
+            f"A model must lie at a path that can be read. Received: {folder}: "
+            f"{error.strerror}. Give another path, or the right to read it."
+        ) from error
+    if own_run.is_trial(folder):
+        return folder
+    if has_config or not any(folder.glob("trial_*/" + trial_dir.CONFIG_FILE)):
+        return None
+    return folder / f"trial_{best_trial(folder):02d}"
+
+
+def _best_of(trials: Mapping[int, trial_dir.TrialResult]) -> int:
+    def deciding(trial: trial_dir.TrialResult) -> float:
+        scores = [
+            next(iter(splits.values())).merit(trial.metrics[task])
+            for task, splits in trial.scores.items()
+            if splits
+        ]
+        return statistics.fmean(scores) if scores else 0.0
+
+    return max(trials, key=lambda number: deciding(trials[number]))
+
+
+def write(
+    output_dir: pathlib.Path,
+    content: Mapping[str, Any],
+    table: str,
+    settings: finetuning_config.FinetuningConfig,
+) -> None:
+    """Writes `results.json`, and `results.txt` with the table.
+
+    Args:
+        output_dir: of a fine-tuning, or of a benchmark.
+        content: of the first file, beside the settings.
+        table: the second file.
+        settings: what was asked for.
+    """
+    trial_dir.write_json(
+        output_dir / "results.json",
+        {"settings": dataclasses.asdict(settings), **content},
+    )
+    with atomic.replacing_file(output_dir / "results.txt") as partial:
+        partial.write_text(f"{table}\n", "utf-8")
+
+
+def format_table(summary: Summary) -> str:
+    """The scores as an aligned table, one line for each metric.
+
+    Those on test data stand below it, in a table of their own.
+    """
+    heading = ("task", "split", "metric", "median", "mean", "sd", "best",
+               "trials")  # fmt: skip
+    lines: list[tuple[str, ...]] = [heading]
+    for task, splits in summary.scores.items():
+        for split, metrics in splits.items():
+            for name, numbers in metrics.items():
+                values = format_values(numbers.values)
+                trials = " ".join(
+                    value + MARK * (place in numbers.degenerate)
+                    for place, value in enumerate(values)
+                )
+                lines.append((task, split, name, *cells(numbers), trials))
+    text = align(lines)
+    if summary.test:
+        text += f"\n\n{_format_test(summary)}"
+    return text + explain_marks(text)
+
+
+def _format_test(summary: Summary) -> str:
+    """Scores on test data, under a line that says whose they are."""
+    has_dev = any(summary.scores.values())
+    lines = [
+        (
+            task,
+            split,
+            name,
+            *format_values([score.metrics[name]]),
+            MARK * score.is_degenerate,
+        )
+        for task, splits in summary.test.items()
+        for split, score in splits.items()
+        for name in _deciding_first(score, summary.trials[0].metrics[task])
+    ]
+    return (
+        f"On test data, trial {summary.best_trial}"
+        f"{', the best on dev' if has_dev else ''}:\n{align(lines)}"
+    )
+
+
+def cells(numbers: Numbers) -> list[str]:
+    """What a table shows of a metric: median, mean, spread and best."""
+    return format_values(
+        [numbers.median, numbers.mean, numbers.spread, numbers.best]
+    )
+
+
+def format_values(values: Sequence[float]) -> list[str]:
+    """Numbers with two decimals; with four if all are below 1, as errors are.
+
+    Example:
+        >>> format_values([67.5, 0.25]), format_values([0.0123])
+        (['67.50', '0.25'], ['0.0123'])
+    """
+    digits = 4 if 0 < max(map(abs, values)) < 1 else 2
+    return [f"{value:.{digits}f}" for value in values]
+
+
+def explain_marks(table: str) -> str:
+    """The line that goes below a table in which trials are marked, or none."""
+    if MARK not in table:
+        return ""
+    return (
+        f"\n{MARK} The model says the same of every example: it learned "
+        "nothing. Try another seed, a lower rate or a longer warm-up."
+    )
+
+
+def align(lines: Sequence[Sequence[str]]) -> str:
+    """Writes cells below one another, as a table of text.
+
+    Args:
+        lines: rows of equally many cells, four or more. The first three
+            columns and the last are aligned to the left, others to the right.
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            [
+                *(f"{c:<{w}}" for c, w in zip(line[:3], widths, strict=False)),
+                *(
+                    f"{c:>{w}}"
+                    for c, w in zip(line[3:-1], widths[3:], strict=False)
+                ),
+                line[-1],
+            ]
+        ).rstrip()
+        for line in lines
+    )

@@ -1,0 +1,385 @@
+"""Questions with their documents and answers, from SQuAD and MRQA files.
+
+SQuAD 1.1 and 2.0 are one JSON object: articles, their paragraphs, and the
+questions of each. MRQA is JSON lines: a header, then one document a line with
+its questions; plain or compressed. Official evaluation looks at the texts of
+all answers, training at the place of the first.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+
+from electra_tf.tasks import blanks
+from electra_tf.tasks import files
+from electra_tf.tasks.task import TaskDataError
+
+# Ids that a warning shows.
+_NUM_SHOWN = 10
+_KINDS = {
+    str: "a string",
+    int: "a whole number",
+    list: "a list",
+    bool: "true or false",
+}
+_ANY_BLANKS = re.compile(f"[{blanks.QUESTION_BLANKS}]+")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer in its document.
+
+    Attributes:
+        text: as annotated.
+        start: the character of the context at which it is said to begin.
+    """
+
+    text: str
+    start: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Example:
+    """One question about one document.
+
+    Attributes:
+        id: of the question, as the file has it; predictions carry it.
+        question: its text.
+        context: the document's text; one object for all its questions.
+        golds: texts of the answers that evaluation accepts, none if the
+            question is unanswerable; None if that is not known.
+        answer: the answer to learn, None without one.
+        is_impossible: whether the question is said to be unanswerable.
+    """
+
+    id: str
+    question: str
+    context: str
+    golds: tuple[str, ...] | None = None
+    answer: Answer | None = None
+    is_impossible: bool = False
+
+
+def read_squad(
+    path: pathlib.Path, needs_is_impossible: bool = False
+) -> list[Example]:
+    """The questions of a SQuAD file, in its order.
+
+    Args:
+        path: JSON of SQuAD 1.1 or 2.0.
+        needs_is_impossible: whether every question must say if it is
+            unanswerable, as in the training file of 2.0.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        TaskDataError: for JSON that is malformed or lacks a key, an id that
+            occurs twice, or a file without questions. Names the record.
+    """
+    content = _parse_json(path)
+    examples = []
+    for a, article in enumerate(_get(content, "data", list, str(path)), 1):
+        place = f"{path}, article {a}"
+        for p, paragraph in enumerate(
+            _get(article, "paragraphs", list, place), 1
+        ):
+            here = f"{place}, paragraph {p}"
+            context = _get(paragraph, "context", str, here)
+            for q, record in enumerate(_get(paragraph, "qas", list, here), 1):
+                examples.append(
+                    _squad_example(
+                        record,
+                        context,
+                        f"{here}, question {q}",
+                        needs_is_impossible,
+                    )
+                )
+    return _checked(examples, path)
+
+
+def read_mrqa(path: pathlib.Path) -> list[Example]:
+    """The questions of an MRQA file, in its order.
+
+    Args:
+        path: JSON lines, plain, or compressed if the name ends with `.gz`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        TaskDataError: as for `read_squad`; names the line.
+    """
+    examples = []
+    for number, line in files.read_lines(path):
+        place = f"{path}, line {number}"
+        if not line.strip():
+            continue
+        record = files.parse_object(line, place)
+        if "header" in record:
+            continue
+        context = _get(record, "context", str, place)
+        for q, question in enumerate(_get(record, "qas", list, place), 1):
+            examples.append(
+                _mrqa_example(question, context, f"{place}, question {q}")
+            )
+    return _checked(examples, path)
+
+
+def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
+    """Questions of a TensorFlow Datasets data set of SQuAD's form.
+
+    Args:
+        records: as `tfds_source.read` gives them.
+        name: of the data set, for errors.
+
+    Raises:
+        TaskDataError: for an id that occurs twice, or no records.
+    """
+    examples = []
+    for record in records:
+        texts = record["answers"]["text"]
+        starts = record["answers"]["answer_start"]
+        answers = [Answer(t, s) for t, s in zip(texts, starts, strict=True)]
+        examples.append(
+            Example(
+                record["id"],
+                record["question"],
+                record["context"],
+                tuple(texts),
+                answers[0] if answers else None,
+                bool(record.get("is_impossible", False)),
+            )
+        )
+    return _checked(examples, name)
+
+
+def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
+    """The examples that can be learned from, with one warning of the others.
+
+    Left out are, as in the original, those whose answer is not where it is
+    said to be (`find_answer`): about one in 1,500 of SQuAD.
+
+    Args:
+        examples: of a training file.
+        source: the file, for messages.
+
+    Raises:
+        TaskDataError: for a question that has neither an answer nor is said to
+            be unanswerable.
+    """
+    missing = find_unanswered(examples, source)
+    if missing:
+        shown = ", ".join(missing[:_NUM_SHOWN])
+        rest = len(missing) - _NUM_SHOWN
+        logging.warning(
+            "%s: %d of %d questions are left out of training, because the "
+            "words of the context at the place given do not hold their "
+            "answer: %s%s.",
+            source,
+            len(missing),
+            len(examples),
+            shown,
+            f" and {rest} more" if rest > 0 else "",
+        )
+    left_out = set(missing)
+    return [example for example in examples if example.id not in left_out]
+
+
+def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
+    """Ids of those whose answer is not in the context at the place given.
+
+    Raises:
+        TaskDataError: as for `keep_answered`.
+    """
+    for example in examples:
+        if example.answer is None and not example.is_impossible:
+            raise TaskDataError(
+                f"{source}, question {example.id!r}: expected an answer, "
+                "or `is_impossible`. Received: neither. Name a file with "
+                "answers; unanswerable questions are those of squad2 and "
+                "own."
+            )
+    return [
+        example.id
+        for example in examples
+        if not example.is_impossible and find_answer(example) is None
+    ]
+
+
+def find_answer(example: Example) -> tuple[int, int] | None:
+    """The characters of the words that an answer lies in.
+
+    An offset may be wrong: what counts is that the answer, in lower case and
+    with single blanks, is in the words that cover the characters said.
+
+    Returns:
+        First character and the one after the last; None if the answer is not
+        there, or there is none.
+    """
+    context, answer = example.context, example.answer
+    if answer is None or not answer.text or answer.start < 0:
+        return None
+    last = answer.start + len(answer.text) - 1
+    if last >= len(context):
+        return None
+    begin = _find_word(context, answer.start)
+    last_begin = _find_word(context, last)
+    end = min(
+        found if (found := context.find(blank, last_begin + 1)) >= 0
+        else len(context)
+        for blank in blanks.QUESTION_BLANKS
+    )  # fmt: skip
+    if begin < 0 and not context[end:].strip(blanks.QUESTION_BLANKS):
+        # Before the only word, which is meant, as in the original.
+        begin = last_begin
+    if begin < 0:
+        return None
+    covering = _ANY_BLANKS.sub(" ", context[begin:end])
+    if " ".join(answer.text.split()).lower() not in covering.lower():
+        return None
+    return begin, end
+
+
+def _find_word(context: str, place: int) -> int:
+    """Where the word of a character begins; that before it if it is a blank.
+
+    -1 if there is none.
+    """
+    end = len(context[: place + 1].rstrip(blanks.QUESTION_BLANKS))
+    if not end:
+        return -1
+    parted_at = blanks.QUESTION_BLANKS
+    return 1 + max(context.rfind(blank, 0, end) for blank in parted_at)
+
+
+def require_unique(examples: Sequence[Example], source: object) -> None:
+    """Raises if an id occurs twice, for predictions go by it.
+
+    Raises:
+        TaskDataError: names the first such id.
+    """
+    seen: dict[str, int] = {}
+    for number, example in enumerate(examples, 1):
+        if example.id in seen:
+            raise TaskDataError(
+                f"{source}: expected every question to have an id of its own. "
+                f"Received {example.id!r} for questions {seen[example.id]} "
+                f"and {number} of the file. Rename one."
+            )
+        seen[example.id] = number
+
+
+def _checked(examples: list[Example], source: object) -> list[Example]:
+    if not examples:
+        raise TaskDataError(f"{source}: expected questions. Received: none.")
+    require_unique(examples, source)
+    return examples
+
+
+def _squad_example(
+    record: Any, context: str, place: str, needs_is_impossible: bool
+) -> Example:
+    identity = _get(record, "id", str, place)
+    place = f"{place} ({identity})"
+    question = _get(record, "question", str, place)
+    is_impossible = False
+    if needs_is_impossible or "is_impossible" in record:
+        is_impossible = _get(record, "is_impossible", bool, place)
+    if "answers" not in record and "is_impossible" not in record:
+        return Example(identity, question, context)
+    answers = [
+        Answer(
+            _get(answer, "text", str, f"{place}, answer {number}"),
+            _get(answer, "answer_start", int, f"{place}, answer {number}"),
+        )
+        for number, answer in enumerate(_get(record, "answers", list, place), 1)
+    ]
+    if not answers and "is_impossible" not in record:
+        # The test files of 2.0 have empty lists.
+        return Example(identity, question, context)
+    return Example(
+        identity,
+        question,
+        context,
+        tuple(answer.text for answer in answers),
+        answers[0] if answers else None,
+        is_impossible,
+    )
+
+
+def _mrqa_example(record: Any, context: str, place: str) -> Example:
+    identity = _get(record, "qid", str, place)
+    place = f"{place} ({identity})"
+    question = _get(record, "question", str, place)
+    golds = None
+    if "answers" in record:
+        texts = _get(record, "answers", list, place)
+        golds = tuple(_require(text, str, "answer", place) for text in texts)
+    answer = None
+    if record.get("detected_answers"):
+        # Of the first answer the first place.
+        detected = _get(record, "detected_answers", list, place)[0]
+        text = _get(detected, "text", str, f"{place}, detected_answers")
+        spans = _get(detected, "char_spans", list, f"{place}, detected_answers")
+        try:
+            start = _require(spans[0][0], int, "char_spans", place)
+        except (IndexError, TypeError, KeyError) as error:
+            raise TaskDataError(
+                f"{place}: expected `char_spans` to begin with a pair of "
+                f"characters, first and last. Received: {spans!r}."
+            ) from error
+        answer = Answer(text, start)
+    return Example(identity, question, context, golds, answer)
+
+
+def _parse_json(path: pathlib.Path) -> Any:
+    try:
+        return json.loads("\n".join(line for _, line in files.read_lines(path)))
+    except json.JSONDecodeError as error:
+        raise TaskDataError(
+            f"{path}, line {error.lineno}, character {error.colno}: expected "
+            f"JSON of SQuAD's form. Received: {error.msg}. Take the official "
+            "file."
+        ) from error
+
+
+def _get(record: Any, key: str, kind: type, place: str) -> Any:
+    """A value of a JSON object, which must be there and of a kind.
+
+    Args:
+        record: the object, as parsed.
+        key: of the value.
+        kind: a key of `_KINDS`.
+        place: file and record, for errors.
+
+    Raises:
+        TaskDataError: if it is not.
+    """
+    if not isinstance(record, dict):
+        raise TaskDataError(
+            f"{place}: expected an object with {key!r}. Received: "
+            f"{str(record)[:60]!r}."
+        )
+    if key not in record:
+        raise TaskDataError(
+            f"{place}: expected the key {key!r}. Received only: "
+            f"{', '.join(map(repr, record)) or 'none'}."
+        )
+    return _require(record[key], kind, key, place)
+
+
+def _require(value: Any, kind: type, key: str, place: str) -> Any:
+    """The value itself, if it is of a kind; as `_get`."""
+    # In JSON true is no number.
+    is_kind = isinstance(value, kind) and not (
+        kind is int and isinstance(value, bool)
+    )
+    if not is_kind:
+        raise TaskDataError(
+            f"{place}: expected {key!r} to be {_KINDS[kind]}. Received: "
+            f"{str(value)[:60]!r}."
+        )
+    return value

@@ -1,0 +1,308 @@
+"""Words to rows of pieces, and where in the rows each word is looked at.
+
+A row is `[CLS] pieces [SEP]`; a word is tagged at its first piece. This is
+what the original's tagging code makes, with its ways of treating what is out
+of the ordinary:
+
+- Ideographs are letters like any other: a word of them is matched as a whole.
+- The words `[CLS]` and `[SEP]` stand for the special tokens and are not
+  tagged.
+- A word without pieces is looked at where the next word (or [SEP]) begins.
+
+A sentence that is longer than a row becomes several, overlapping ones, and
+every word is looked at in the row in which it has most context. The original
+cuts such sentences instead, and early (`WordRowBuilder`, `cuts_early`).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import windows as windows_lib
+from electra_tf.text import normalization
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+
+_NUM_SPECIAL = 2
+# Sentences that are made into rows at once: bounds the memory of the rest.
+_CHUNK = 16_384
+# Strings live there; a GPU would only add copies.
+_DEVICE = "/CPU:0"
+
+
+class WordRows(NamedTuple):
+    """R rows of N sentences.
+
+    The words of all rows, one after another, are those of all sentences.
+
+    Attributes:
+        ids: `[R, (tokens)]` int32, [CLS] and [SEP] included.
+        positions: `[R, (words)]` int32, where in its row each word is looked
+            at; 0 for words that are not.
+        row_splits: `[N + 1]` int64, where the rows of each sentence begin.
+        num_tokens: `[N]` int64, pieces of the sentence that are in its rows,
+            and [CLS] and [SEP].
+        num_truncated: `[N]` int64, pieces that are in no row.
+    """
+
+    ids: tf.RaggedTensor
+    positions: tf.RaggedTensor
+    row_splits: tf.Tensor
+    num_tokens: tf.Tensor
+    num_truncated: tf.Tensor
+
+
+class Alignment(NamedTuple):
+    """R rows of a split, as a training keeps them.
+
+    Attributes:
+        ids: `[R, (tokens)]` int32, [CLS] and [SEP] included.
+        positions: `[R, (words)]` int32, where in the row the words are looked
+            at that can be tagged.
+        words: `[R, (words)]` int32, which words of the sentence they are.
+        sentences: `[R]` int32, which sentence each row is of.
+    """
+
+    ids: rows_lib.Ragged
+    positions: rows_lib.Ragged
+    words: rows_lib.Ragged
+    sentences: np.ndarray
+
+
+class WordRowBuilder(tf.Module):
+    """Makes rows of words, in Python or in a graph.
+
+    Args:
+        tokenizer: its settings decide about case and accents. (The original
+            lower-cases and strips accents here whatever they say.)
+        max_length: most tokens of a row.
+        cuts_early: cut long sentences as the original does, which ends a row
+            before the first word for which (words of the sentence) + 2 +
+            (tokens before the word) + 1 exceeds the length. So the row of a
+            long sentence may be half empty, or a lone [SEP]. (Where its last
+            word has so many pieces that the row is too long after all, the
+            original stops; here the word is cut.) False makes several rows.
+    """
+
+    def __init__(
+        self,
+        tokenizer: tokenizer_lib.Tokenizer,
+        max_length: int,
+        cuts_early: bool,
+    ) -> None:
+        super().__init__(name="words")
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.cuts_early = cuts_early
+        self._normalizer = normalization.Normalizer(
+            tokenizer.vocabulary.settings, splits_ideographs=False
+        )
+        # What is left of a word without the characters that vanish.
+        self._visible = normalization.Normalizer(
+            vocabulary_lib.TokenizerSettings(do_lower_case=False),
+            splits_ideographs=False,
+        )
+
+    def build(self, words: tf.RaggedTensor) -> WordRows:
+        """Makes the rows of sentences.
+
+        Args:
+            words: `[N, (words)]` string.
+        """
+        with tf.device(_DEVICE):
+            # Texts repeat their words.
+            distinct, index = tf.unique(words.values, tf.int64)
+            pieces, is_special = self.split(distinct)
+            pieces, is_special = (
+                tf.gather(values, index) for values in (pieces, is_special)
+            )
+            splits = tf.gather(pieces.row_splits, words.row_splits)
+            # How many pieces of its sentence stand before each word.
+            before = pieces.row_starts() - tf.gather(
+                splits, words.value_rowids()
+            )
+            lay_out = self._cut if self.cuts_early else self._split_rows
+            return lay_out(words, pieces, splits, before, is_special)
+
+    def split(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
+        """Splits words into pieces.
+
+        Args:
+            words: `[W]` string.
+
+        Returns:
+            `[W, (pieces)]` int32, none for words of control characters alone;
+            and `[W]` bool, whether a word is `[CLS]` or `[SEP]`.
+        """
+        pieces = self.tokenizer.tokenize_words(self._normalizer.split(words))
+        may_be_special = tf.strings.regex_full_match(words, r"(?s).*\[.*\].*")
+        visible = self._visible.split(tf.where(may_be_special, words, ""))
+        left = tf.RaggedTensor.from_row_splits(
+            visible.words, visible.text_splits, validate=False
+        )
+        left = tf.strings.reduce_join(left.to_tensor(""), axis=1)
+        is_first, is_last = left == "[CLS]", left == "[SEP]"
+        # Two rows more, and every special word takes its own from there.
+        vocabulary = self.tokenizer.vocabulary
+        special = tf.ragged.constant(
+            [[vocabulary.cls_id], [vocabulary.sep_id]], tf.int32
+        )
+        count = tf.size(words)
+        order = tf.where(is_first, count, tf.range(count))
+        order = tf.where(is_last, count + 1, order)
+        pieces = tf.gather(tf.concat([pieces, special], 0), order)
+        return pieces, is_first | is_last
+
+    def _split_rows(
+        self,
+        words: tf.RaggedTensor,
+        pieces: tf.RaggedTensor,
+        splits: tf.Tensor,
+        before: tf.Tensor,
+        is_special: tf.Tensor,
+    ) -> WordRows:
+        """Several rows of a long sentence; arguments as for `_cut`."""
+        totals = splits[1:] - splits[:-1]
+        rooms = tf.fill(
+            tf.shape(totals), tf.cast(self.max_length - _NUM_SPECIAL, tf.int64)
+        )
+        # Half a row and more: later words are never in earlier rows.
+        windows = windows_lib.split(totals, rooms, (rooms + 1) // 2)
+        sentences = words.value_rowids()
+        # A word after the last piece stands with it.
+        pieces_of_words = tf.minimum(before, tf.gather(totals, sentences) - 1)
+        numbers = windows_lib.find_best(
+            windows, sentences, tf.maximum(pieces_of_words, 0)
+        )
+        rows = tf.gather(windows.splits, sentences) + numbers
+        positions = 1 + before - tf.gather(windows.starts, rows)
+        ids = self._join(
+            pieces.values,
+            tf.gather(splits, windows.texts) + windows.starts,
+            windows.lengths,
+            tf.ones_like(windows.lengths),
+        )
+        return WordRows(
+            ids,
+            tf.RaggedTensor.from_value_rowids(
+                tf.cast(tf.where(is_special, 0, positions), tf.int32),
+                rows,
+                nrows=ids.nrows(),
+                validate=False,
+            ),
+            windows.splits,
+            totals + _NUM_SPECIAL,
+            tf.zeros_like(totals),
+        )
+
+    def _cut(
+        self,
+        words: tf.RaggedTensor,
+        pieces: tf.RaggedTensor,
+        splits: tf.Tensor,
+        before: tf.Tensor,
+        is_special: tf.Tensor,
+    ) -> WordRows:
+        """One row of each sentence.
+
+        Args:
+            words: `[N, (words)]` string.
+            pieces: `[W, (pieces)]` int32, of all words.
+            splits: `[N + 1]` int64, where the pieces of each sentence begin.
+            before: `[W]` int64, pieces of the sentence before each word.
+            is_special: `[W]` bool, words that are not tagged.
+        """
+        sentences, num_words = words.value_rowids(), words.row_lengths()
+        limit = tf.cast(self.max_length - _NUM_SPECIAL, tf.int64)
+        num_needed = before + tf.gather(num_words, sentences) + 4
+        is_kept = num_needed <= self.max_length
+        num_pieces = tf.math.segment_sum(
+            tf.where(is_kept, pieces.row_lengths(), 0), sentences
+        )
+        # Sentences without words at the end have no segment.
+        missing = words.nrows() - tf.size(num_pieces, tf.int64)
+        num_pieces = tf.pad(num_pieces, [[0, missing]])
+        is_tagged = is_kept & ~is_special
+        is_tagged &= (tf.gather(num_pieces, sentences) <= limit) | (
+            before < limit
+        )
+        kept = tf.minimum(num_pieces, limit)
+        has_start = tf.cast(num_words + 3 <= self.max_length, tf.int64)
+        positions = tf.where(is_tagged, 1 + before, 0)
+        return WordRows(
+            self._join(pieces.values, splits[:-1], kept, has_start),
+            words.with_values(tf.cast(positions, tf.int32)),
+            tf.range(words.nrows() + 1),
+            kept + has_start + 1,
+            splits[1:] - splits[:-1] - kept,
+        )
+
+    def _join(
+        self,
+        pieces: tf.Tensor,
+        starts: tf.Tensor,
+        counts: tf.Tensor,
+        has_start: tf.Tensor,
+    ) -> tf.RaggedTensor:
+        vocabulary = self.tokenizer.vocabulary
+        return rows_lib.join(
+            [
+                rows_lib.token(vocabulary.cls_id, has_start),
+                rows_lib.Part(pieces, starts, counts),
+                rows_lib.token(vocabulary.sep_id, tf.ones_like(counts)),
+            ]
+        )
+
+
+def align(
+    sentences: Sequence[Sequence[str]],
+    tokenizer: tokenizer_lib.Tokenizer,
+    max_seq_length: int,
+    cuts_early: bool = True,
+) -> Alignment:
+    """Makes the rows of a whole split.
+
+    Args:
+        sentences: their words.
+        tokenizer: holds the vocabulary.
+        max_seq_length: most tokens of a row.
+        cuts_early: see `WordRowBuilder`.
+    """
+    builder = WordRowBuilder(tokenizer, max_seq_length, cuts_early)
+    ids, positions, words = [], [], []
+    owners = [np.zeros(0, np.int32)]
+    for begin in range(0, len(sentences), _CHUNK):
+        ragged = _encode(sentences[begin : begin + _CHUNK])
+        rows = builder.build(ragged)
+        is_tagged = rows.positions > 0
+        # The number of each word in its sentence.
+        order = tf.ragged.range(ragged.row_lengths()).values
+        numbers = rows.positions.with_values(tf.cast(order, tf.int32))
+        ids.append(rows.ids)
+        positions.append(tf.ragged.boolean_mask(rows.positions, is_tagged))
+        words.append(tf.ragged.boolean_mask(numbers, is_tagged))
+        counts = np.diff(rows.row_splits.numpy())
+        numbers_of_rows = begin + np.arange(len(counts), dtype=np.int32)
+        owners.append(np.repeat(numbers_of_rows, counts))
+    return Alignment(
+        rows_lib.Ragged.join(ids),
+        rows_lib.Ragged.join(positions),
+        rows_lib.Ragged.join(words),
+        np.concatenate(owners),
+    )
+
+
+def _encode(sentences: Sequence[Sequence[str]]) -> tf.RaggedTensor:
+    # JSON can hold lone surrogates; the tokenizer drops what they become.
+    data = [
+        word.encode("utf-8", "surrogatepass")
+        for words in sentences
+        for word in words
+    ]
+    return tf.RaggedTensor.from_row_lengths(
+        tf.constant(data, tf.string),
+        tf.constant([len(words) for words in sentences], tf.int64),
+    )

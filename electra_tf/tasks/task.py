@@ -1,0 +1,158 @@
+"""What a downstream task is: everything about it that is not training.
+
+A task reads its files, turns examples into rows, builds its head, reads
+predictions off the head's outputs, scores them and writes them. Adding one is
+an entry in a table (`glue.py`) or a class with these methods.
+"""
+
+import abc
+import pathlib
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from electra_tf.modeling import task_heads
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.text import tokenizer as tokenizer_lib
+
+Outputs = Mapping[str, Sequence[np.ndarray]]
+"""What a head predicts: name to one array (or scalar) for every row.
+
+Arrays with a padded axis (`TaskHead.padded_outputs`) are cut to the row's own
+tokens or words.
+"""
+
+
+class TaskDataError(ValueError):
+    """A file that is not what its task expects; names file and line."""
+
+
+class Task(abc.ABC):
+    """A downstream task.
+
+    Attributes:
+        name: of the catalog; variable scope of the head.
+        kind: one of `finetuning_config.OWN_KINDS`; empty for another kind,
+            which cannot be exported or converted.
+        has_pairs: whether its texts come in pairs.
+        metric: the key of `score` that decides which trial is the best.
+        lower_is_better: keys of `score` of which less is better.
+        max_seq_length: tokens of a row unless a config says otherwise.
+        num_train_epochs: likewise.
+        splits: those there are, for example `train`, `dev`, `test`. Training
+            needs `train`, evaluation the `dev_splits`, prediction all others.
+        dev_splits: those with labels to score on, the deciding one first.
+        test_splits: those on which the best trial is scored if they turn out
+            to have labels (`has_labels`).
+        labels: names of what the head's outputs stand for, by their index;
+            empty where they have none.
+    """
+
+    name: str
+    kind: str = ""
+    has_pairs: bool = False
+    metric: str
+    lower_is_better: tuple[str, ...] = ()
+    max_seq_length: int = 128
+    num_train_epochs: float = 3.0
+    splits: tuple[str, ...] = ("train", "dev", "test")
+    dev_splits: tuple[str, ...] = ("dev",)
+    test_splits: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+    def use_labels(self, labels: Sequence[str]) -> None:
+        """Takes the labels of a trained model instead of those of the files.
+
+        Args:
+            labels: as `labels` gave them when the model was built.
+        """
+        self.labels = tuple(labels)
+
+    def describe_export(self) -> dict[str, Any]:
+        """What an export tells of the task beside its labels, for JSON."""
+        return {}
+
+    @abc.abstractmethod
+    def read(self, split: str) -> Sequence[Any]:
+        """The examples of a split, in the order of the file.
+
+        Raises:
+            FileNotFoundError: if the file is not there.
+            TaskDataError: for the first line that is not as expected.
+        """
+
+    def has_labels(self, examples: Sequence[Any]) -> bool:
+        """Whether examples of a test split can be scored."""
+        del examples
+        return True
+
+    @abc.abstractmethod
+    def build_rows(
+        self,
+        examples: Sequence[Any],
+        tokenizer: tokenizer_lib.Tokenizer,
+        max_seq_length: int,
+        is_training: bool,
+    ) -> rows_lib.Rows:
+        """Rows of examples.
+
+        Args:
+            examples: as `read` gives them.
+            tokenizer: holds the vocabulary.
+            max_seq_length: most tokens of a row, with [CLS] and [SEP].
+            is_training: whether rows are made to be learned from: there may be
+                more of them, or fewer, than to predict from. Where examples
+                have no labels, rows have zeros instead.
+        """
+
+    @abc.abstractmethod
+    def build_head(
+        self, hidden_size: int, seed: int, dtype: Any = None
+    ) -> task_heads.TaskHead:
+        """The task's head, built, with weights drawn from `seed`."""
+
+    @abc.abstractmethod
+    def decode(
+        self, examples: Sequence[Any], rows: rows_lib.Rows, outputs: Outputs
+    ) -> Any:
+        """The predictions for examples, in the task's own form.
+
+        Args:
+            examples: as `read` gives them.
+            rows: of these examples, made with `is_training=False`.
+            outputs: of `TaskHead.predict` for each row.
+        """
+
+    @abc.abstractmethod
+    def score(self, examples: Sequence[Any], predictions: Any) -> dict:
+        """Metric name to number: official metrics, shares in percent.
+
+        Raises:
+            ValueError: if the examples have no labels.
+        """
+
+    @abc.abstractmethod
+    def is_degenerate(self, examples: Sequence[Any], predictions: Any) -> bool:
+        """Whether the model says the same of everything: it learned nothing."""
+
+    @abc.abstractmethod
+    def write_predictions(
+        self,
+        folder: pathlib.Path,
+        split: str,
+        examples: Sequence[Any],
+        predictions: Any,
+    ) -> list[pathlib.Path]:
+        """Writes predictions in the task's official form.
+
+        Args:
+            folder: exists.
+            split: what the examples are of.
+            examples: as `read` gives them.
+            predictions: as `decode` gives them.
+
+        Returns:
+            The files written, complete or not at all.
+        """

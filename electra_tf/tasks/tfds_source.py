@@ -1,0 +1,116 @@
+"""Examples of a TensorFlow Datasets data set (extra `tfds`)."""
+
+from typing import Any
+
+import numpy as np
+
+from electra_tf.tasks.task import TaskDataError
+
+DATA_DIR = "tfds"
+"""What `task.data_dir` says to read from there."""
+
+
+def read(name: str, split: str) -> list[dict[str, Any]]:
+    """The examples of a split, in the order in which they are stored.
+
+    Nothing is downloaded: the data set must have been prepared before.
+
+    Args:
+        name: of the data set, with its config, for example `glue/cola`.
+        split: its name there, for example `validation`.
+
+    Returns:
+        One dictionary for each example: feature to string, number, list or
+        dictionary. Classes are their names, or None where they are not told
+        (-1).
+
+    Raises:
+        TaskDataError: if TensorFlow Datasets is missing, does not know the
+            data set or split, or has not prepared it.
+    """
+    builder = open_builder(name, split)
+    # One file after the other: the order must not depend on timing.
+    in_order = _import_tfds().ReadConfig(interleave_cycle_length=1)
+    dataset = builder.as_dataset(
+        split=split, shuffle_files=False, read_config=in_order
+    )
+    features = builder.info.features
+    return [
+        {key: _plain(value, features[key]) for key, value in example.items()}
+        for example in dataset.as_numpy_iterator()
+    ]
+
+
+def open_builder(name: str, split: str) -> Any:
+    """The builder of a data set that can be read.
+
+    Args:
+        name: of the data set, as for `read`.
+        split: one that it must have.
+
+    Raises:
+        TaskDataError: as `read`.
+    """
+    tfds = _import_tfds()
+    try:
+        builder = tfds.builder(name)
+    except Exception as error:
+        # Its errors derive from several types, by what it looked for.
+        lines = str(error).splitlines() or [repr(error)]
+        raise TaskDataError(
+            f"TensorFlow Datasets does not know {name}: {lines[0]}"
+        ) from error
+    if not builder.is_prepared():
+        raise TaskDataError(
+            f"Expected {name} in the folder of TensorFlow Datasets "
+            f"({builder.data_dir}). Received: nothing there. Download it "
+            f"first: tfds build {name}"
+        )
+    if split not in builder.info.splits:
+        raise TaskDataError(
+            f"Expected one of {name}'s splits "
+            f"{', '.join(builder.info.splits)}. Received: {split!r}."
+        )
+    return builder
+
+
+def _plain(value: Any, feature: Any) -> Any:
+    """A value as Python's own types; `feature` says what it stands for."""
+    # A list of dictionaries is stored as a dictionary of lists.
+    inner = getattr(feature, "feature", feature)
+    if isinstance(value, dict):
+        return {key: _plain(item, inner[key]) for key, item in value.items()}
+    if hasattr(value, "to_list"):
+        value = value.to_list()
+    if isinstance(value, list) or np.ndim(value) > 0:
+        return [_plain(item, inner) for item in value]
+    if isinstance(value, bytes):
+        return _decode(value)
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.item()
+        value = _decode(value) if isinstance(value, bytes) else value
+    if hasattr(inner, "int2str"):
+        return inner.int2str(value) if value >= 0 else None
+    return value
+
+
+def _decode(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise TaskDataError(
+            f"Expected UTF-8 in a data set of TensorFlow Datasets. Received: "
+            f"{value[:60]!r}."
+        ) from error
+
+
+def _import_tfds() -> Any:
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as error:
+        raise TaskDataError(
+            "Tasks from TensorFlow Datasets (task.data_dir=tfds) need that "
+            f"package, which is not installed ({error}). Install it: pip "
+            "install 'electra-tf[tfds]', or name a folder of official files."
+        ) from error
+    return tfds

@@ -1,0 +1,118 @@
+"""What the page can be made of, and the script that makes it."""
+
+import http.client
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import electra_tf
+from electra_tf.export import saved_model
+from electra_tf.export.checks import self_check
+from electra_tf.export.demo import answers
+from tests import tiny_electra
+
+SCRIPT = pathlib.Path(__file__).parents[3] / "scripts" / "serve_demo.py"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a run."""
+    folder = tmp_path_factory.mktemp("run")
+    tiny_electra.write_run(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(run, tmp_path_factory):
+    """An export of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(self_check, "check", lambda *_: 0.0)
+        folder = tmp_path_factory.mktemp("export") / "saved"
+        return saved_model.export_run(run, folder).folder
+
+
+def test_an_export_scores_as_the_model_does(run, exported):
+    live = answers.build_demo_model(electra_tf.load(run))
+    export = answers.build_demo_model(export_dir=exported)
+    text = {"text": "The cat sat, on a (bad) film!"}
+    ours, theirs = live.score(text)["parts"], export.score(text)["parts"]
+    assert [p["text"] for p in ours] == [p["text"] for p in theirs]
+    for first, second in zip(ours, theirs, strict=True):
+        if first["probability"] is None:
+            assert second["probability"] is None
+        else:
+            assert first["probability"] == pytest.approx(
+                second["probability"], abs=1e-6
+            )
+
+
+def test_an_export_and_a_model_do_what_each_can(run, exported):
+    alone = answers.build_demo_model(export_dir=exported)
+    assert alone.describe()["can_fill"] is False
+    both = answers.build_demo_model(electra_tf.load(run), exported)
+    assert both.describe()["can_fill"] and both.describe()["can_score"]
+    assert both.describe()["description"].startswith("exported model; discr")
+    assert len(both.fill({"text": "a [MASK]"})["masks"][0]) == 5
+
+
+def test_an_export_that_does_not_score_is_refused(tmp_path, monkeypatch):
+    tiny_electra.write_run(tmp_path / "run", "mlm")
+    monkeypatch.setattr(self_check, "check", lambda *_: 0.0)
+    folder = saved_model.export_run(tmp_path / "run", tmp_path / "out").folder
+    with pytest.raises(ValueError, match="must have the signature"):
+        answers.build_demo_model(export_dir=folder)
+
+
+def test_nothing_to_show_is_an_error(tmp_path):
+    tiny_electra.write_run(tmp_path, "all_tokens_mlm")
+    with pytest.raises(ValueError, match="does neither"):
+        answers.build_demo_model(electra_tf.load(tmp_path))
+
+
+@pytest.mark.slow
+def test_the_script_serves_until_it_is_interrupted(run):
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, f"--model={run}", "--port=0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        lines = [process.stdout.readline() for _ in range(3)]
+        assert lines[1].startswith("Open http://127.0.0.1:"), lines
+        port = int(lines[1].rstrip("/\n").rpartition(":")[2])
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        connection.request(
+            "POST", "/api/score", b'{"text": "the cat"}',
+            {"Content-Type": "application/json"},
+        )  # fmt: skip
+        answer = json.load(connection.getresponse())
+        assert len(answer["parts"]) == 3
+        again = subprocess.run(
+            [sys.executable, SCRIPT, f"--model={run}", f"--port={port}"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert again.returncode == 1
+        assert again.stderr.count("\n") == 1
+        assert again.stderr.startswith("error: Cannot listen")
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert "Ended." in output and "Traceback" not in errors
+    finally:
+        process.kill()
+
+
+@pytest.mark.slow
+def test_the_script_warns_before_it_is_opened_to_others(run):
+    process = subprocess.Popen(
+        [sys.executable, SCRIPT, f"--model={run}", "--port=0",
+         "--host=0.0.0.0"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout.readline().startswith("WARNING: everybody")
+    finally:
+        process.kill()

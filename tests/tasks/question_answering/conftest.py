@@ -1,0 +1,68 @@
+"""A little vocabulary, questions on a little document, and their files."""
+
+import json
+
+import pytest
+
+from electra_tf.tasks.question_answering import records
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+
+WORDS = ("the", "cat", "sat", "on", "mat", "##s", "who", "where", "(", ")",
+         ".", "-", "18", "##95", "japan", "##ese", "red", "old")  # fmt: skip
+VOCABULARY = vocabulary_lib.Vocabulary((*vocabulary_lib.SPECIAL_TOKENS, *WORDS))
+CONTEXT = "The old cat (1895-18). The cats sat on  the mat."
+
+
+@pytest.fixture(scope="session")
+def tokenizer() -> tokenizer_lib.Tokenizer:
+    return tokenizer_lib.Tokenizer(VOCABULARY)
+
+
+def example_of(
+    text: str | None = "cats",
+    context: str = CONTEXT,
+    start: int | None = None,
+    question: str = "who sat",
+    name: str = "q1",
+) -> records.Example:
+    """A question whose answer is the text's first occurrence, or at `start`."""
+    if text is None:
+        return records.Example(name, question, context, (), None, True)
+    place = context.index(text) if start is None else start
+    return records.Example(
+        name, question, context, (text,), records.Answer(text, place)
+    )
+
+
+def squad_file(questions: list, context: str = CONTEXT) -> dict:
+    """The content of a SQuAD file with one paragraph."""
+    paragraph = {"context": context, "qas": questions}
+    return {"version": "x", "data": [{"title": "t", "paragraphs": [paragraph]}]}
+
+
+def squad_question(text: str | None = "cats", **fields: object) -> dict:
+    """A question of a SQuAD file; without a text an unanswerable one."""
+    answers = []
+    if text is not None:
+        answers = [{"text": text, "answer_start": CONTEXT.index(text)}]
+    return {
+        "id": "q1",
+        "question": "who sat",
+        "answers": answers,
+        "is_impossible": text is None,
+    } | fields
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes content as JSON, or text as it is; returns the path."""
+
+    def write_file(name, content):
+        text = content if isinstance(content, str) else json.dumps(content)
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        return path
+
+    return write_file

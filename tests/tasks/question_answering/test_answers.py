@@ -1,0 +1,209 @@
+"""Answers from made-up outputs of a head."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import finetuning_config
+from electra_tf.tasks import windows as windows_lib
+from electra_tf.tasks.question_answering import answers
+from electra_tf.tasks.question_answering import questions
+from tests.tasks.question_answering.conftest import CONTEXT
+from tests.tasks.question_answering.conftest import example_of
+
+# Pieces: The old cat ( 18 ##95 - 18 ) . The cat ##s sat on the mat .
+#         0   1   2   3 4  5    6 7  8 9 10  11  12  13  14 15  16  17
+QUESTION_PIECES = 2
+FIRST = QUESTION_PIECES + 2
+INDEPENDENT = finetuning_config.QuestionAnsweringConfig(
+    joint_prediction=False, answerable_classifier=False, max_answer_length=4
+)
+JOINT = dataclasses.replace(INDEPENDENT, joint_prediction=True)
+
+
+def _rows(tokenizer, examples, length=64, stride=3):
+    return questions.build_rows(examples, tokenizer, length, 8, stride, False)
+
+
+def _logits(rows, scores):
+    """Row by row: -9, but what is given by (row, position in the row)."""
+    logits = [np.full(n, -9.0, np.float32) for n in rows.lengths]
+    for (row, place), score in scores.items():
+        logits[row][place] = score
+    return logits
+
+
+def _decode(tokenizer, starts, ends, settings=INDEPENDENT, null=False):
+    """One question in one row; scores by pieces of the document."""
+    rows = _rows(tokenizer, [example_of()])
+    outputs = {
+        name: _logits(rows, {(0, FIRST + p): s for p, s in scores.items()})
+        for name, scores in (("start_logits", starts), ("end_logits", ends))
+    }
+    return answers.decode(rows, outputs, settings, null)
+
+
+def test_the_best_span_is_the_answer_in_the_texts_own_words(tokenizer):
+    found = _decode(tokenizer, {0: 3.0}, {2: 2.0})
+    assert found.texts == {"q1": "The old cat"}
+    best = found.nbest["q1"][0]
+    assert (best["start_logit"], best["end_logit"]) == (3.0, 2.0)
+    assert CONTEXT[best["start"] : best["end"]] == "The old cat"
+    assert found.null_odds == {}
+
+
+def test_a_span_can_begin_inside_a_word(tokenizer):
+    found = _decode(tokenizer, {4: 3.0}, {7: 2.0})
+    best = found.nbest["q1"][0]
+    assert best["text"] == "1895-18"
+    assert CONTEXT[best["start"] : best["end"]] == "1895-18"
+
+
+def test_offsets_follow_the_blanks_of_the_context(tokenizer):
+    best = _decode(tokenizer, {14: 3.0}, {16: 3.0}).nbest["q1"][0]
+    assert best["text"] == "on the mat"
+    assert CONTEXT[best["start"] : best["end"]] == "on  the mat"
+
+
+def test_probabilities_are_shares_of_the_best(tokenizer):
+    found = _decode(tokenizer, {0: 3.0, 10: 2.0}, {2: 3.0, 12: 3.0})
+    entries = found.nbest["q1"]
+    shares = [entry["probability"] for entry in entries]
+    assert sum(shares) == pytest.approx(1)
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] / shares[1] == pytest.approx(np.e, rel=1e-5)
+    assert [entry["text"] for entry in entries[:2]] == [
+        "The old cat",
+        "The cats",
+    ]
+
+
+def test_spans_that_are_too_long_or_turned_round_do_not_count(tokenizer):
+    settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
+    for start, end in ((0, 4), (5, 4)):
+        found = _decode(tokenizer, {start: 3.0}, {end: 3.0}, settings)
+        assert found.texts["q1"] == answers.NO_ANSWER_FOUND
+        (entry,) = found.nbest["q1"]
+        assert entry["start"] is None and entry["probability"] == 1
+    assert _decode(tokenizer, {0: 3.0}, {3: 3.0}, settings).texts["q1"] == (
+        "The old cat ("
+    )
+
+
+def test_places_outside_the_document_do_not_count(tokenizer):
+    settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
+    for piece in (-1, -2, -FIRST, 18):
+        found = _decode(tokenizer, {piece: 3.0}, {piece: 3.0}, settings)
+        assert found.texts["q1"] == answers.NO_ANSWER_FOUND
+
+
+def test_equal_texts_are_one_answer(tokenizer):
+    found = _decode(tokenizer, {4: 3.0, 7: 2.0}, {4: 1.0, 7: 0.5})
+    texts = [entry["text"] for entry in found.nbest["q1"]]
+    assert len(texts) == len(set(texts))
+    first = found.nbest["q1"][0]
+    assert (first["text"], first["start_logit"]) == ("18", 3.0)
+    assert len(texts) <= INDEPENDENT.n_best_size
+
+
+def test_an_answer_counts_where_it_has_most_context(tokenizer):
+    rows = _rows(tokenizer, [example_of()], length=14)
+    (chunk,) = rows.details
+    windows = chunk.rows.windows
+    starts, lengths = windows.starts.numpy(), windows.lengths.numpy()
+    assert rows.num_rows > 2
+    piece = 9
+    inside = np.flatnonzero((starts <= piece) & (piece < starts + lengths))
+    best = windows_lib.find_best(windows, [0], tf.constant([piece], tf.int64))
+    assert len(inside) > 1
+    settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
+    for row in inside:
+        place = FIRST + piece - int(starts[row])
+        scores = _logits(rows, {(row, place): 5.0})
+        outputs = {"start_logits": scores, "end_logits": scores}
+        found = answers.decode(rows, outputs, settings, False)
+        assert (found.texts["q1"] == ".") == (row == int(best[0]))
+
+
+def _joint_outputs(num_rows=1):
+    return {
+        "start_top_index": [np.array([FIRST, FIRST + 10])] * num_rows,
+        "start_top_log_probs": [np.array([-0.1, -2], np.float32)] * num_rows,
+        "end_top_index": [
+            np.array([[FIRST + 11, FIRST + 2], [FIRST + 11, FIRST + 12]])
+        ]
+        * num_rows,
+        "end_top_log_probs": [np.array([[-0.1, -3], [-0.5, -0.6]], np.float32)]
+        * num_rows,
+    }
+
+
+def test_in_joint_mode_every_start_has_its_ends(tokenizer):
+    rows = _rows(tokenizer, [example_of()])
+    found = answers.decode(rows, _joint_outputs(), JOINT, False)
+    entries = found.nbest["q1"]
+    # The end of the best start's best pair is too far away.
+    assert [entry["text"] for entry in entries] == [
+        "The cat",
+        "The cats",
+        "The old cat",
+    ]
+    assert entries[2]["end_logit"] == -3
+
+
+def test_null_odds_are_the_least_of_the_windows(tokenizer):
+    examples = [example_of(), example_of(None, "cat", name="q2")]
+    rows = _rows(tokenizer, examples, length=14)
+    num_first = int(np.sum(rows.examples == 0))
+    outputs = _joint_outputs(rows.num_rows) | {
+        "answerable_logit": np.arange(rows.num_rows, 0, -1).astype(np.float32)
+    }
+    settings = dataclasses.replace(JOINT, answerable_classifier=True)
+    found = answers.decode(rows, outputs, settings, True)
+    assert found.null_odds == {
+        "q1": rows.num_rows - num_first + 1,
+        "q2": 1.0,
+    }
+
+
+def test_without_a_classifier_null_odds_compare_cls_with_the_best(tokenizer):
+    starts, ends = {-FIRST: 1.5, 0: 3.0}, {-FIRST: 1.0, 2: 2.0}
+    found = _decode(tokenizer, starts, ends, null=True)
+    assert found.null_odds["q1"] == pytest.approx(1.5 + 1.0 - 3.0 - 2.0)
+
+
+def test_a_document_without_pieces_has_no_answer(tokenizer):
+    example = example_of(None, " ")
+    rows = _rows(tokenizer, [example])
+    for settings in (INDEPENDENT, JOINT):
+        found = answers.decode(rows, {}, settings, True)
+        assert found.texts["q1"] == answers.NO_ANSWER_FOUND
+        assert found.null_odds["q1"] == 1_000_000
+
+
+def test_every_text_is_what_stands_at_its_offsets(tokenizer):
+    examples = [
+        example_of(None, context, name=str(number))
+        for number, context in enumerate(
+            (
+                CONTEXT * 2,
+                "Caf\u00e9\tcat,\n the\u00a0mats",
+                "CAT  \u6e2f\u533a.",
+            )
+        )
+    ]
+    rows = _rows(tokenizer, examples, length=20)
+    generator = np.random.default_rng(3)
+    outputs = {
+        name: [generator.normal(size=n) for n in rows.lengths]
+        for name in ("start_logits", "end_logits")
+    }
+    found = answers.decode(rows, outputs, INDEPENDENT, False)
+    for example in examples:
+        assert len(found.nbest[example.id]) > 2
+        for entry in found.nbest[example.id]:
+            there = example.context[entry["start"] : entry["end"]]
+            assert re.sub("[ \t\r\n]+", " ", there) == entry["text"]

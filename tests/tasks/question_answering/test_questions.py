@@ -1,0 +1,163 @@
+"""Windows of long documents, against loops that spell the rules out."""
+
+import numpy as np
+import pytest
+
+from electra_tf.tasks.question_answering import questions
+from electra_tf.tasks.task import TaskDataError
+from tests.tasks.question_answering.conftest import VOCABULARY
+from tests.tasks.question_answering.conftest import example_of
+
+CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
+LONG = "the cat sat on the mat . " * 9
+
+
+def _ids(text):
+    return [VOCABULARY.id_of(token) for token in text.split()]
+
+
+def _build(examples, tokenizer, length=16, query=4, stride=5, training=False):
+    return questions.build_rows(
+        examples, tokenizer, length, query, stride, training
+    )
+
+
+def test_a_short_document_is_one_row(tokenizer):
+    example = example_of("cats", "the cats sat", question="who sat on the mat")
+    rows = _build([example], tokenizer, training=True)
+    expected = [CLS, *_ids("who sat on the"), SEP]
+    expected += [*_ids("the cat ##s sat"), SEP]
+    assert rows.ids[0].tolist() == expected
+    assert rows.segment_starts.tolist() == [6]
+    assert rows.examples.tolist() == [0]
+    columns = {name: array.tolist() for name, array in rows.columns.items()}
+    assert columns == {
+        "start_position": [7],
+        "end_position": [8],
+        "is_impossible": [0],
+    }
+
+
+def test_windows_are_those_of_a_loop(tokenizer):
+    generator = np.random.default_rng(1)
+    examples = [
+        example_of(
+            "cat",
+            "the cat " + " ".join(["red"] * int(generator.integers(0, 40))),
+            question=" ".join(["who"] * int(generator.integers(0, 7))),
+            name=str(number),
+        )
+        for number in range(30)
+    ]
+    for length, stride in ((16, 5), (12, 50), (9, 1)):
+        rows = _build(examples, tokenizer, length, 4, stride)
+        expected = [
+            (number, start, count)
+            for number, example in enumerate(examples)
+            for start, count in _spans_by_loop(example, length, stride)
+        ]
+        windows = rows.details[0].rows.windows
+        found = zip(rows.examples, windows.starts, windows.lengths,
+                    strict=True)  # fmt: skip
+        assert [tuple(map(int, row)) for row in found] == expected
+        assert rows.lengths.max() <= length
+
+
+def _spans_by_loop(example, length, stride):
+    total = len(example.context.split())
+    room = length - min(4, len(example.question.split())) - 3
+    start = 0
+    while True:
+        count = min(room, total - start)
+        yield start, count
+        if start + count == total:
+            return
+        start += min(count, stride)
+
+
+@pytest.mark.parametrize("occurrence", range(2, 7))
+def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
+    tokenizer, occurrence
+):
+    text = "sat on the"
+    start = LONG.index(text, 25 * occurrence)
+    example = example_of(text, LONG, start)
+    rows = _build([example], tokenizer, training=True)
+    windows = _build([example], tokenizer).details[0].rows.windows
+    first = len(LONG[:start].split())
+    num_inside = 0
+    for row in range(rows.num_rows):
+        begin = int(windows.starts[row])
+        end = begin + int(windows.lengths[row])
+        position = rows.columns["start_position"][row]
+        if begin <= first and first + 3 <= end:
+            num_inside += 1
+            found = rows.ids[row][
+                position : rows.columns["end_position"][row] + 1
+            ]
+            assert found.tolist() == _ids(text)
+            assert position == first - begin + rows.segment_starts[row]
+        else:
+            assert position == rows.columns["end_position"][row] == 0
+    assert 0 < num_inside < rows.num_rows
+    assert not rows.columns["is_impossible"].any()
+
+
+def test_unanswerable_questions_point_at_cls(tokenizer):
+    rows = _build([example_of(None, LONG)], tokenizer, training=True)
+    assert rows.columns["is_impossible"].all()
+    assert not rows.columns["start_position"].any()
+    assert not rows.columns["end_position"].any()
+
+
+def test_rows_to_predict_from_have_zeros_for_answers(tokenizer):
+    rows = _build([example_of("cat", LONG), example_of(None)], tokenizer)
+    assert not any(column.any() for column in rows.columns.values())
+
+
+def test_questions_share_their_document(tokenizer):
+    examples = [example_of("cat", LONG, name=str(n)) for n in range(5)]
+    (chunk,) = _build(examples, tokenizer).details
+    assert chunk.contexts.ids.nrows() == 1
+    assert chunk.context_of_example.tolist() == [0] * 5
+
+
+def test_questions_are_made_into_rows_in_chunks_as_at_once(
+    tokenizer, monkeypatch
+):
+    examples = [
+        example_of("cat", LONG[25 * (n % 3) :], name=str(n)) for n in range(7)
+    ]
+    at_once = _build(examples, tokenizer, training=True)
+    monkeypatch.setattr(questions, "_CHUNK", 3)
+    in_chunks = _build(examples, tokenizer, training=True)
+    assert at_once.ids.values.tolist() == in_chunks.ids.values.tolist()
+    assert at_once.ids.splits.tolist() == in_chunks.ids.splits.tolist()
+    assert at_once.examples.tolist() == in_chunks.examples.tolist()
+    for name, column in at_once.columns.items():
+        assert column.tolist() == in_chunks.columns[name].tolist()
+    assert len(_build(examples, tokenizer).details) == 3
+
+
+def test_a_document_without_pieces_has_no_row(tokenizer):
+    examples = [example_of(None, " "), example_of(None, "cat")]
+    rows = _build(examples, tokenizer)
+    assert rows.examples.tolist() == [1]
+
+
+def test_an_empty_question_is_no_hindrance(tokenizer):
+    rows = _build([example_of(None, "cat", question="")], tokenizer)
+    assert rows.ids[0].tolist() == [CLS, SEP, *_ids("cat"), SEP]
+
+
+def test_no_room_for_a_document_is_an_error_with_the_question(tokenizer):
+    example = example_of("cat", LONG, question="who who who who", name="q9")
+    with pytest.raises(ValueError, match="'q9', which takes 7 tokens"):
+        _build([example], tokenizer, length=7)
+    assert _build([example], tokenizer, length=8).num_rows > 50
+
+
+def test_learning_needs_answers_that_are_there(tokenizer):
+    example = example_of("cat", LONG, start=9, name="q9")
+    with pytest.raises(TaskDataError, match="Question 'q9'"):
+        _build([example], tokenizer, training=True)

@@ -1,0 +1,262 @@
+"""SQuAD and MRQA files, good and bad."""
+
+import gzip
+import json
+
+import pytest
+
+from electra_tf.tasks import blanks
+from electra_tf.tasks.question_answering import records
+from electra_tf.tasks.task import TaskDataError
+from tests.tasks.question_answering.conftest import CONTEXT
+from tests.tasks.question_answering.conftest import example_of
+from tests.tasks.question_answering.conftest import squad_file
+from tests.tasks.question_answering.conftest import squad_question
+
+MRQA = {
+    "context": CONTEXT,
+    "qas": [
+        {
+            "qid": "m1",
+            "question": "who sat",
+            "answers": ["cats", "the cats"],
+            "detected_answers": [
+                {"text": "cats", "char_spans": [[27, 30], [0, 3]]},
+                {"text": "the cats", "char_spans": [[23, 30]]},
+            ],
+        }
+    ],
+}
+
+
+def _mrqa_lines(record, header=True):
+    lines = [{"header": {"dataset": "x"}}] * header + [record]
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def test_a_squad_file_is_read_in_its_order(write):
+    questions = [
+        squad_question("cats"),
+        squad_question(None, id="q2"),
+        {"id": "q3", "question": "where"},
+        {"id": "q4", "question": "where", "answers": []},
+    ]
+    examples = records.read_squad(write("train.json", squad_file(questions)))
+    first, second, third, fourth = examples
+    assert first == example_of("cats")
+    assert second.is_impossible and second.golds == () and not second.answer
+    # Without answers, and without being told that there are none.
+    assert third.golds is None and not third.is_impossible
+    assert fourth.golds is None
+    assert first.context is second.context
+
+
+def test_all_answers_are_gold_and_the_first_is_learned(write):
+    answers = [{"text": t, "answer_start": s} for t, s in (("b", 2), ("a", 0))]
+    content = squad_file([squad_question(answers=answers)], "a b")
+    (example,) = records.read_squad(write("dev.json", content))
+    assert example.golds == ("b", "a")
+    assert example.answer == records.Answer("b", 2)
+
+
+@pytest.mark.parametrize("name", ["dev.jsonl", "dev.jsonl.gz"])
+def test_an_mrqa_file_is_read_plain_and_compressed(write, tmp_path, name):
+    path = write(name, _mrqa_lines(MRQA))
+    if name.endswith("gz"):
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    (example,) = records.read_mrqa(path)
+    assert example.id == "m1"
+    assert example.golds == ("cats", "the cats")
+    assert example.answer == records.Answer("cats", 27)
+
+
+def test_an_mrqa_file_without_header_or_answers_is_read(write):
+    bare = {"context": "a", "qas": [{"qid": "m1", "question": "b"}]}
+    (example,) = records.read_mrqa(write("x.jsonl", _mrqa_lines(bare, False)))
+    assert example == records.Example("m1", "b", "a")
+
+
+def test_tfds_records_are_the_same_examples():
+    record = {
+        "id": "q1",
+        "title": "t",
+        "context": CONTEXT,
+        "question": "who sat",
+        "answers": {"text": ["cats"], "answer_start": [CONTEXT.index("cats")]},
+    }
+    impossible = record | {
+        "id": "q2",
+        "answers": {"text": [], "answer_start": []},
+        "is_impossible": True,
+    }
+    first, second = records.from_tfds([record, impossible], "squad")
+    assert first == example_of("cats")
+    assert second.is_impossible and second.golds == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "pattern"),
+    [
+        ("", "line 1, character 1: expected JSON"),
+        ('{\n"data": [}', "line 2, character 10: expected JSON"),
+        ({}, "expected the key 'data'. Received only: none"),
+        ({"data": []}, "expected questions"),
+        ({"data": [3]}, "article 1: expected an object with 'paragraphs'"),
+        ({"data": [{}]}, "article 1: expected the key 'paragraphs'"),
+        (
+            {"data": [{"paragraphs": [{"qas": []}]}]},
+            "article 1, paragraph 1: expected the key 'context'",
+        ),
+        (
+            squad_file([{"question": "a"}]),
+            "paragraph 1, question 1: expected the key 'id'",
+        ),
+        (squad_file([squad_question(id=7)]), "'id' to be a string.*'7'"),
+        (squad_file([squad_question(question=None)]), r"question 1 \(q1\)"),
+        (
+            squad_file([squad_question(is_impossible="no")]),
+            "'is_impossible' to be true or false",
+        ),
+        (
+            squad_file([squad_question(answers=[{"text": "a"}])]),
+            r"\(q1\), answer 1: expected the key 'answer_start'",
+        ),
+        (
+            squad_file(
+                [squad_question(answers=[{"text": "a", "answer_start": "3"}])]
+            ),
+            "'answer_start' to be a whole number",
+        ),
+        (
+            squad_file(
+                [squad_question(answers=[{"text": "a", "answer_start": True}])]
+            ),
+            "'answer_start' to be a whole number",
+        ),
+        (
+            squad_file([squad_question(), squad_question()]),
+            "'q1' for questions 1 and 2",
+        ),
+    ],
+)
+def test_a_bad_squad_file_is_named_with_its_record(write, content, pattern):
+    path = write("train.json", content)
+    with pytest.raises(TaskDataError, match=pattern) as caught:
+        records.read_squad(path)
+    assert str(path) in str(caught.value)
+
+
+def test_training_on_2_0_needs_to_know_what_is_unanswerable(write):
+    question = squad_question()
+    del question["is_impossible"]
+    path = write("train.json", squad_file([question]))
+    assert records.read_squad(path)
+    with pytest.raises(TaskDataError, match="the key 'is_impossible'"):
+        records.read_squad(path, needs_is_impossible=True)
+
+
+@pytest.mark.parametrize(
+    ("lines", "pattern"),
+    [
+        ("", "expected questions"),
+        ('{"header": 1}\n', "expected questions"),
+        ('{"header": 1}\n{"context": ', "line 2: expected a JSON object"),
+        ("[1]\n", "line 1: expected a JSON object"),
+        ('{"context": "a"}\n', "line 1: expected the key 'qas'"),
+        (
+            '{"context": "a", "qas": [{"question": "b"}]}\n',
+            "line 1, question 1: expected the key 'qid'",
+        ),
+        (
+            '{"context": "a", "qas": [{"qid": "c", "question": "b",'
+            ' "answers": [1]}]}\n',
+            r"\(c\): expected 'answer' to be a string",
+        ),
+        (
+            '{"context": "a", "qas": [{"qid": "c", "question": "b",'
+            ' "detected_answers": [{"text": "a", "char_spans": []}]}]}\n',
+            r"\(c\): expected `char_spans` to begin with a pair",
+        ),
+    ],
+)
+def test_a_bad_mrqa_file_is_named_with_its_line(write, lines, pattern):
+    path = write("dev.jsonl", lines)
+    with pytest.raises(TaskDataError, match=pattern) as caught:
+        records.read_mrqa(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_damaged_compressed_file_is_named(tmp_path):
+    path = tmp_path / "dev.jsonl.gz"
+    data = gzip.compress(_mrqa_lines(MRQA).encode())
+    for damaged in (data[:40], b"plain text", data[:30] + b"x" + data[31:]):
+        path.write_bytes(damaged)
+        with pytest.raises(TaskDataError, match=r"dev\.jsonl\.gz"):
+            records.read_mrqa(path)
+
+
+def test_questions_without_their_answer_are_left_out_with_one_warning(caplog):
+    examples = [
+        example_of("cats", name="good"),
+        example_of("cats", start=2, name="bad 1"),
+        example_of("dogs", start=2, name="bad 2"),
+        example_of(None, name="none"),
+    ]
+    with caplog.at_level("WARNING"):
+        kept = records.keep_answered(examples, "train.json")
+    assert [example.id for example in kept] == ["good", "none"]
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith("train.json: 2 of 4 questions")
+    assert message.endswith("bad 1, bad 2.")
+
+
+def test_nothing_is_said_if_all_answers_are_there(caplog):
+    with caplog.at_level("WARNING"):
+        assert len(records.keep_answered([example_of()], "x")) == 1
+    assert not caplog.records
+
+
+def test_a_question_without_answer_cannot_be_learned():
+    bare = records.Example("q7", "who", CONTEXT, ())
+    with pytest.raises(TaskDataError, match="train.json, question 'q7'"):
+        records.keep_answered([bare], "train.json")
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "start", "expected"),
+    [
+        ("a big cat", "big", 2, (1, 2)),
+        ("a big cat", "big cat", 2, (1, 3)),
+        # Case and numbers of blanks do not matter.
+        ("a BIG  cat", "big cat", 2, (1, 3)),
+        # A wrong place in the right word does not either.
+        ("a (big) cat", "big", 2, (1, 2)),
+        ("a (big) cat", "big", 4, (1, 2)),
+        ("a big cat", "big", 5, (1, 3)),
+        ("a big cat", "big", 6, None),
+        ("a big cat", "cat", 0, None),
+        # From a blank on, the word before it is covered.
+        ("a big cat", "big", 1, (0, 2)),
+        # Beyond the text, before it, nothing.
+        ("a big cat", "cats", 6, None),
+        ("a big cat", "cat", 7, None),
+        ("a big cat", "cat", 90, None),
+        ("a big cat", "a", -9, None),
+        ("a big cat", "", 2, None),
+        ("", "a", 0, None),
+        # A blank that splits no words is one in the answer.
+        ("a\u00a0b", "a\u00a0b", 0, None),
+        # The blanks before the only word.
+        (" cat", "cat", 0, (0, 1)),
+        (" big cat", "big", 0, None),
+    ],
+)
+def test_an_answer_is_in_the_words_that_cover_it(
+    context, answer, start, expected
+):
+    place = records.find_answer(example_of(answer, context, start))
+    words = None
+    if place is not None:
+        assert (context[: place[0]] or " ")[-1] in blanks.QUESTION_BLANKS
+        words = tuple(len(context[:end].split()) for end in place)
+    assert words == expected

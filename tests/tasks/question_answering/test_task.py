@@ -1,0 +1,229 @@
+"""Question answering as a task, from files to predictions."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import finetuning_config
+from electra_tf.tasks.question_answering import answers
+from electra_tf.tasks.question_answering import records
+from electra_tf.tasks.question_answering import task
+from tests.tasks.question_answering.conftest import CONTEXT
+from tests.tasks.question_answering.conftest import squad_file
+from tests.tasks.question_answering.conftest import squad_question
+
+QUESTIONS = [squad_question(), squad_question(None, id="q2")]
+
+
+def _settings(tmp_path, **fields):
+    return finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(
+            names="squad2", data_dir=str(tmp_path)
+        ),
+        qa=finetuning_config.QuestionAnsweringConfig(**fields),
+    )
+
+
+def _own(**fields):
+    return finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names="own"),
+        own=finetuning_config.OwnTaskConfig(kind="qa", **fields),
+    )
+
+
+@pytest.fixture
+def folder(write, tmp_path):
+    for split in ("train", "dev"):
+        write(f"{split}-v2.0.json", squad_file(QUESTIONS))
+    return tmp_path
+
+
+def _predictions(texts, odds=()):
+    return answers.Predictions(
+        texts, {key: [] for key in texts}, dict(zip(texts, odds, strict=False))
+    )
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_a_head_answers_in_the_words_of_the_document(
+    folder, tokenizer, is_joint
+):
+    qa = task.build_task("squad2", _settings(folder, joint_prediction=is_joint))
+    examples = qa.read("dev")
+    rows = qa.build_rows(examples, tokenizer, 24, is_training=False)
+    head = qa.build_head(hidden_size=6, seed=1)
+    outputs = head.predict(*_features(rows, width=6))
+    found = {name: list(tensor.numpy()) for name, tensor in outputs.items()}
+    predictions = qa.decode(examples, rows, found)
+    assert predictions.texts.keys() == {"q1", "q2"}
+    assert all(text in CONTEXT for text in predictions.texts.values())
+    scores = qa.score(examples, predictions)
+    assert scores["total"] == 2 and qa.metric in scores
+
+
+def _features(rows, width):
+    length = int(rows.lengths.max())
+    places = np.arange(length)
+    mask = places < rows.lengths[:, np.newaxis]
+    segments = mask & (places >= rows.segment_starts[:, np.newaxis])
+    features = {
+        name: tf.constant(array, tf.int32)
+        for name, array in (("input_mask", mask), ("segment_ids", segments))
+    }
+    for name, column in rows.columns.items():
+        features[name] = tf.constant(column)
+    hidden = tf.random.stateless_normal([rows.num_rows, length, width], [1, 2])
+    return hidden, features
+
+
+def test_gradients_reach_all_weights_of_the_head(folder, tokenizer):
+    qa = task.build_task("squad2", _settings(folder))
+    rows = qa.build_rows(qa.read("train"), tokenizer, 24, is_training=True)
+    head = qa.build_head(hidden_size=6, seed=1)
+    assert rows.columns.keys() == head.columns.keys()
+    with tf.GradientTape() as tape:
+        losses = head.compute_losses(*_features(rows, width=6), None)
+    values = [variable.value for variable in head.weights]
+    gradients = tape.gradient(losses, values)
+    assert all(tf.reduce_any(g != 0) for g in gradients)
+
+
+def test_variables_are_under_the_tasks_name():
+    head = task.build_own_task(_own(train_file="x.csv")).build_head(4, 1)
+    paths = {variable.path for variable in head.weights}
+    assert "task_specific/own/dense/kernel" in paths
+    assert "task_specific/own/qa_hidden/kernel" in paths
+    assert len(paths) == 10
+
+
+def test_trials_begin_with_other_weights():
+    qa = task.build_own_task(_own(train_file="x.csv"))
+    first, again, other = (qa.build_head(4, seed) for seed in (1, 1, 2))
+    for variable, same, different in zip(
+        first.weights, again.weights, other.weights, strict=True
+    ):
+        value = variable.numpy()
+        np.testing.assert_array_equal(value, same.numpy())
+        assert variable.name == "bias" or np.any(value != different.numpy())
+
+
+def test_what_decides_is_f1(tmp_path):
+    settings = _settings(tmp_path)
+    assert task.build_task("squad2", settings).metric == "best_f1"
+    for name in ("squad1", "newsqa", "searchqa", "triviaqa", "naturalqs"):
+        built = task.build_task(name, settings)
+        assert (built.name, built.metric) == (name, "f1")
+        assert (built.max_seq_length, built.num_train_epochs) == (512, 2.0)
+    with pytest.raises(ValueError, match="Received: 'squad3'"):
+        task.build_task("squad3", settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("squad1", {"exact_match", "f1"}),
+        ("newsqa", {"exact_match", "f1"}),
+        ("squad2", {"exact", "best_f1", "NoAns_f1", "HasAns_total"}),
+    ],
+)
+def test_scores_are_those_of_the_official_script(tmp_path, name, keys):
+    qa = task.build_task(name, _settings(tmp_path))
+    examples = [records.Example("a", "who", "cat", ("cat",))]
+    if name == "squad2":
+        examples.append(records.Example("b", "who", "cat", (), None, True))
+    texts = {example.id: "cat" for example in examples}
+    scores = qa.score(examples, _predictions(texts, [-9.0, 9.0]))
+    assert keys <= scores.keys()
+    assert scores[qa.metric] == 100
+
+
+def test_questions_without_gold_answers_are_not_scored(tmp_path):
+    qa = task.build_task("squad1", _settings(tmp_path))
+    examples = [records.Example("a", "who", "cat")]
+    with pytest.raises(ValueError, match="none for 1 of 1 questions.*'a'"):
+        qa.score(examples, _predictions({"a": "cat"}))
+
+
+@pytest.mark.parametrize(
+    ("golds", "expected"),
+    [
+        ((("a",), ()), True),
+        (((), ()), False),
+        ((("a",), None), False),
+    ],
+)
+def test_labels_are_answers_of_which_some_are_texts(golds, expected):
+    qa = task.build_task("squad2", _settings("."))
+    examples = [
+        records.Example(str(place), "Who?", CONTEXT, gold)
+        for place, gold in enumerate(golds)
+    ]
+    assert qa.has_labels(examples) is expected
+
+
+def test_files_hold_answers_by_id(tmp_path):
+    qa = task.build_task("squad2", _settings(tmp_path, qa_na_threshold=0.5))
+    predictions = _predictions({"a": "cat", "b": "mat"}, [0.5, 0.6])
+    paths = qa.write_predictions(tmp_path, "dev", [], predictions)
+    contents = {path.name: json.loads(path.read_text()) for path in paths}
+    assert contents == {
+        "dev_predictions.json": {"a": "cat", "b": "mat"},
+        "dev_nbest.json": {"a": [], "b": []},
+        "dev_null_odds.json": {"a": 0.5, "b": 0.6},
+        "dev_submission.json": {"a": "cat", "b": ""},
+    }
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(contents)
+    plain = task.build_task("squad1", _settings(tmp_path))
+    names = [
+        path.name
+        for path in plain.write_predictions(tmp_path, "dev", [], predictions)
+    ]
+    assert names == ["dev_predictions.json", "dev_nbest.json"]
+
+
+def test_one_text_for_all_questions_is_degenerate(tmp_path):
+    qa = task.build_task("squad1", _settings(tmp_path))
+    examples = [records.Example(i, "who", "cat", ("cat",)) for i in "ab"]
+    assert qa.is_degenerate(examples, _predictions({"a": "x", "b": "x"}))
+    assert not qa.is_degenerate(examples, _predictions({"a": "x", "b": "y"}))
+    assert not qa.is_degenerate(examples[:1], _predictions({"a": "x"}))
+
+
+def test_to_do_no_better_than_no_answers_at_all_is_degenerate(tmp_path):
+    qa = task.build_task("squad2", _settings(tmp_path))
+    examples = [
+        records.Example("a", "who", "cat", ("cat",)),
+        records.Example("b", "who", "cat", (), None, True),
+    ]
+    wrong = _predictions({"a": "x", "b": "y"}, [0.0, 1.0])
+    right = _predictions({"a": "cat", "b": "y"}, [0.0, 1.0])
+    assert qa.is_degenerate(examples, wrong)
+    assert not qa.is_degenerate(examples, right)
+    unknown = [records.Example(i, "who", "cat") for i in "ab"]
+    assert not qa.is_degenerate(unknown, wrong)
+
+
+def test_own_data_has_the_splits_that_are_named(write):
+    path = str(write("own.csv", "question,context,answer\nwho,a cat,cat\n"))
+    own = task.build_own_task(
+        _own(train_file=path, test_file=path, answer_start_column="")
+    )
+    assert (own.name, own.splits, own.dev_splits) == (
+        "own",
+        ("train", "test"),
+        (),
+    )
+    assert own.read("train")[0].golds == ("cat",)
+    with pytest.raises(ValueError, match="splits train, test"):
+        own.read("dev")
+
+
+def test_own_data_needs_a_file_and_a_known_metric():
+    with pytest.raises(ValueError, match=r"\(none\).*own.train_file"):
+        task.build_own_task(_own()).read("train")
+    with pytest.raises(ValueError, match="Received: 'mcc'"):
+        task.build_own_task(_own(train_file="x.csv", metric="mcc"))
+    own = task.build_own_task(_own(dev_file="x.csv", metric="exact"))
+    assert own.metric == "exact"

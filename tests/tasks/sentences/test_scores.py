@@ -1,0 +1,87 @@
+"""Metrics of classification and regression, by hand and at their limits."""
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from electra_tf.tasks.sentences import scores
+
+
+def _arrays(*lists):
+    return [np.array(numbers) for numbers in lists]
+
+
+def test_accuracy_is_the_share_of_right_labels_in_percent():
+    labels, predictions = _arrays([0, 1, 2, 1], [0, 1, 1, 1])
+    assert scores.compute_accuracy(labels, predictions) == 75
+
+
+def test_matthews_correlation_of_a_worked_example():
+    # 3 true and 2 false positives, 4 true and 1 false negatives:
+    # (3 * 4 - 2 * 1) / sqrt(5 * 4 * 6 * 5)
+    labels, predictions = _arrays(
+        [1, 1, 1, 0, 0, 0, 0, 0, 0, 1], [1, 1, 1, 1, 1, 0, 0, 0, 0, 0]
+    )
+    score = scores.compute_mcc(labels, predictions)
+    assert score == pytest.approx(100 * 10 / 600**0.5)
+
+
+def test_one_answer_for_everything_correlates_with_nothing():
+    labels, predictions = _arrays([1, 0, 1, 1], [1, 1, 1, 1])
+    assert scores.compute_mcc(labels, predictions) == 0
+    assert scores.compute_pearson(labels, predictions) == 0
+    assert scores.compute_spearman(labels, predictions) == 0
+
+
+def test_f1_takes_all_gold_positives_into_account():
+    # Precision 2/3, recall 2/4: the original would say 2/3 for all.
+    labels, predictions = _arrays([1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 1, 0])
+    score = scores.compute_f1(labels, predictions)
+    assert score == pytest.approx(100 * 2 * (2 / 3) * (1 / 2) / (2 / 3 + 1 / 2))
+
+
+def test_f1_without_a_true_positive_is_zero():
+    labels, predictions = _arrays([1, 1, 0], [0, 0, 0])
+    assert scores.compute_f1(labels, predictions) == 0
+
+
+def test_macro_f1_is_the_mean_over_classes():
+    # Class 0: precision 1, recall 1/2; class 1: 1/2 and 1; class 2: 1 and 1.
+    labels, predictions = _arrays([0, 0, 1, 2], [0, 1, 1, 2])
+    score = scores.compute_macro_f1(labels, predictions)
+    assert score == pytest.approx(100 * (2 / 3 + 2 / 3 + 1) / 3)
+
+
+def test_correlations_of_ranks_and_of_numbers():
+    targets, predictions = _arrays([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 100.0])
+    assert scores.compute_spearman(targets, predictions) == pytest.approx(100)
+    pearson = scores.compute_pearson(targets, predictions)
+    assert 0 < pearson < 99
+    assert pearson == pytest.approx(
+        100 * scipy.stats.pearsonr(targets, predictions)[0]
+    )
+    assert scores.compute_spearman(targets, -predictions) == pytest.approx(-100)
+
+
+def test_the_mean_squared_error_is_no_percentage():
+    targets, predictions = _arrays([0.0, 1.0], [0.5, 1.0])
+    assert scores.compute_mse(targets, predictions) == 0.125
+
+
+def test_several_metrics_come_in_the_order_asked_for():
+    labels, predictions = _arrays([1, 0], [1, 1])
+    names = ("f1", "accuracy")
+    found = scores.compute_scores(
+        scores.CLASSIFICATION_METRICS, names, labels, predictions
+    )
+    assert list(found) == list(names)
+    assert found["accuracy"] == 50
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (3, 2)])
+def test_nothing_to_score_is_refused(counts):
+    labels, predictions = (np.zeros(count, int) for count in counts)
+    with pytest.raises(ValueError, match="as many predictions as labels"):
+        scores.compute_scores(
+            scores.CLASSIFICATION_METRICS, ["accuracy"], labels, predictions
+        )

@@ -1,0 +1,160 @@
+"""Files of words with tags, good ones and damaged ones."""
+
+import json
+
+import pytest
+
+from electra_tf.tasks.tagging import conll
+from electra_tf.tasks.tagging.conll import Sentence
+from electra_tf.tasks.task import TaskDataError
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "train.txt"
+
+
+def test_words_are_first_and_tags_last(path):
+    path.write_text("The DT B-NP\ncat NN I-NP\n\nsat VBD B-VP\n")
+    assert conll.read_columns(path) == [
+        Sentence(("The", "cat"), ("B-NP", "I-NP"), 1),
+        Sentence(("sat",), ("B-VP",), 4),
+    ]
+
+
+def test_starts_of_documents_are_left_out(path):
+    path.write_text("-DOCSTART- -X- O\n\n\na b O\n \n\n-DOCSTART-\nc d O")
+    assert [row.words for row in conll.read_columns(path)] == [("a",), ("c",)]
+
+
+def test_tabs_or_several_blanks_part_columns(path):
+    path.write_text("a\t\tO\n b   O \t\n\n")
+    assert conll.read_columns(path) == [Sentence(("a", "b"), ("O", "O"), 1)]
+
+
+def test_between_tabs_words_may_hold_blanks(path):
+    path.write_text("New York \tS-LOC\nis\tO\n")
+    assert conll.read_columns(path)[0].words == ("New York", "is")
+
+
+def test_no_break_spaces_are_part_of_a_word(path):
+    path.write_text("10\u00a0km O\n", "utf-8")
+    assert conll.read_columns(path)[0].words == ("10\u00a0km",)
+
+
+def test_line_ends_of_windows_are_line_ends(path):
+    path.write_bytes(b"a O\r\n\r\nb O\r\n")
+    assert len(conll.read_columns(path)) == 2
+
+
+def test_columns_can_be_chosen(path):
+    path.write_text("1 the DT O\n2 cat NN O\n")
+    (row,) = conll.read_columns(path, word_column=1, tag_column=-2)
+    assert row == Sentence(("the", "cat"), ("DT", "NN"), 1)
+
+
+def test_words_alone_need_no_tags_if_none_are_asked_for(path):
+    path.write_text("a\nb\n\nc\n")
+    rows = conll.read_columns(path, needs_tags=False)
+    assert rows == [Sentence(("a", "b"), None, 1), Sentence(("c",), None, 4)]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"a\n", r"train.txt, line 1: expected at least 2 fields.*Received 1"),
+        (b"a N O\nb O\n", r"line 2: expected 3 fields.*Received 2: 'b O'"),
+        (b"a O\n\nb N O\n", r"line 3: expected 2 fields.*Received 3"),
+        (b"a O\n\xff O\n", r"line 2: expected UTF-8"),
+        (b"", r"train.txt: expected sentences.*Received: none"),
+        (b"-DOCSTART- O\n\n", r"Received: none"),
+    ],
+)
+def test_a_damaged_file_is_named_with_its_line(path, content, expected):
+    path.write_bytes(content)
+    with pytest.raises(TaskDataError, match=expected):
+        conll.read_columns(path)
+
+
+def test_a_column_that_is_not_there_is_refused(path):
+    path.write_text("a O\n")
+    with pytest.raises(TaskDataError, match="column 2.*Received 2 fields"):
+        conll.read_columns(path, tag_column=2)
+
+
+def test_a_missing_file_is_named(path):
+    with pytest.raises(FileNotFoundError, match="train.txt"):
+        conll.read_columns(path)
+
+
+def test_what_is_written_is_what_is_read(path):
+    rows = [Sentence(("a", "b"), ("O", "B-X"), 1), Sentence(("c",), ("O",), 4)]
+    conll.write_columns(path, ((row.words, row.tags) for row in rows))
+    assert path.read_text() == "a\tO\nb\tB-X\n\nc\tO\n\n"
+    assert conll.read_columns(path) == rows
+
+
+def test_columns_of_different_lengths_leave_no_file(path):
+    with pytest.raises(ValueError, match="zip"):
+        conll.write_columns(path, [(("a", "b"), ("O",))])
+    assert list(path.parent.iterdir()) == []
+
+
+def _table(tmp_path, *rows, name="x.jsonl"):
+    path = tmp_path / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_json_lines_hold_lists_or_strings(tmp_path):
+    path = _table(
+        tmp_path,
+        {"words": ["New York", "is"], "tags": ["S", "O"]},
+        {"words": "it is", "tags": "O O"},
+    )
+    assert conll.read_table(path, "auto", "words", "tags") == [
+        Sentence(("New York", "is"), ("S", "O"), 1),
+        Sentence(("it", "is"), ("O", "O"), 2),
+    ]
+
+
+def test_csv_holds_json_lists_or_strings(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('w,t\n"[""a,"", ""b""]",N V\n[ 1 ],O N O\n')
+    rows = conll.read_table(path, "auto", "w", "t")
+    assert [row.words for row in rows] == [("a,", "b"), ("[", "1", "]")]
+    assert [row.line for row in rows] == [2, 3]
+
+
+def test_tsv_has_no_quoting(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_text('w\tt\n" a\tO O\n')
+    assert conll.read_table(path, "auto", "w", "t")[0].words == ('"', "a")
+
+
+def test_tags_may_be_absent_if_none_are_asked_for(tmp_path):
+    path = _table(tmp_path, {"words": ["a"]})
+    rows = conll.read_table(path, "auto", "words", "tags", needs_tags=False)
+    assert rows == [Sentence(("a",), None, 1)]
+    with pytest.raises(TaskDataError, match="'tags'"):
+        conll.read_table(path, "auto", "words", "tags")
+
+
+@pytest.mark.parametrize(
+    ("words", "tags", "expected"),
+    [
+        (["a", "b"], ["O"], "a tag for every word.*2 words.*1 tags"),
+        ([], [], "'words' a list"),
+        (["a", ""], ["O", "O"], "none of them empty"),
+        (["a\tb"], ["O"], "tabs"),
+        (["a"], [3], "'tags' a list of strings"),
+        (7, "O", "'words' a list of strings.*Received: '7'"),
+        ('["a", "b"', "O O", "'words' a list of strings"),
+        ("", "", "'words' a list"),
+    ],
+)
+def test_a_damaged_row_is_named_with_its_line(tmp_path, words, tags, expected):
+    good = {"words": "a", "tags": "O"}
+    path = _table(tmp_path, good, {"words": words, "tags": tags})
+    with pytest.raises(TaskDataError, match=f"line 2: .*{expected}"):
+        conll.read_table(path, "auto", "words", "tags")

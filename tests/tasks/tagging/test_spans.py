@@ -1,0 +1,110 @@
+"""Spans and encodings, from worked examples and from random spans."""
+
+import random
+
+import pytest
+
+from electra_tf.tasks.tagging import spans
+from electra_tf.tasks.tagging.spans import Span
+
+
+def test_a_span_begins_at_b_at_s_and_after_o():
+    tags = ["I-NP", "B-NP", "I-NP", "S-VP", "O", "I-PP", "O"]
+    assert spans.find_spans(tags) == [
+        Span(0, 0, "NP"),
+        Span(1, 2, "NP"),
+        Span(3, 3, "VP"),
+        Span(5, 5, "PP"),
+    ]
+
+
+def test_a_span_of_several_kinds_is_of_the_last_one():
+    assert spans.find_spans(["I-NP", "I-VP"]) == [Span(0, 1, "VP")]
+
+
+def test_the_last_span_may_end_with_the_sentence():
+    assert spans.find_spans(["O", "B-NP", "E-NP"]) == [Span(1, 2, "NP")]
+
+
+@pytest.mark.parametrize("tags", [[], ["O"], ["O", "O"]])
+def test_there_may_be_no_span(tags):
+    assert spans.find_spans(tags) == []
+
+
+def test_kinds_may_hold_hyphens():
+    assert spans.find_spans(["B-X-Y", "I-X-Y"]) == [Span(0, 1, "X-Y")]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "tags"),
+    [
+        ("BIO", ["B-NP", "I-NP", "I-NP", "O", "B-VP", "B-NP", "I-NP"]),
+        ("BIEO", ["B-NP", "I-NP", "E-NP", "O", "B-VP", "B-NP", "E-NP"]),
+        ("BIOES", ["B-NP", "I-NP", "E-NP", "O", "S-VP", "B-NP", "E-NP"]),
+    ],
+)
+def test_each_encoding_marks_what_its_name_says(encoding, tags):
+    found = [Span(0, 2, "NP"), Span(4, 4, "VP"), Span(5, 6, "NP")]
+    assert spans.encode_spans(found, 7, encoding) == tags
+
+
+@pytest.mark.parametrize("encoding", spans.ENCODINGS)
+def test_spans_survive_every_encoding(encoding):
+    rng = random.Random(3)
+    for _ in range(200):
+        found, start = [], 0
+        while start < 12:
+            end = start + rng.randrange(4)
+            if rng.random() < 0.6:
+                found.append(Span(start, end, rng.choice(["NP", "VP"])))
+            start = end + 1
+        tags = spans.encode_spans(found, 16, encoding)
+        assert spans.find_spans(tags) == found
+        assert spans.reencode(tags, encoding) == tags
+
+
+def test_an_unknown_encoding_is_refused():
+    with pytest.raises(ValueError, match="BIO, BIEO, BIOES.*'IOB1'"):
+        spans.encode_spans([], 1, "IOB1")
+
+
+@pytest.mark.parametrize("tag", ["O", "B-NP", "I-x", "E-X-Y", "S--"])
+def test_tags_of_spans_are_known(tag):
+    assert spans.is_span_tag(tag)
+
+
+@pytest.mark.parametrize("tag", ["NN", "B", "B-", "X-NP", "BNP", "", "o"])
+def test_other_tags_are_not(tag):
+    assert not spans.is_span_tag(tag)
+
+
+def test_spans_are_learned_in_one_encoding():
+    tags = [("B-NP", "I-NP", "O"), ("I-VP",)]
+    expected = ("B-NP", "E-NP", "O", "S-VP")
+    assert spans.list_classes(tags, has_spans=True) == expected
+
+
+def test_other_tags_are_learned_as_they_are():
+    assert spans.list_classes([("VB", "NN"), ("NN",)], False) == ("NN", "VB")
+
+
+def test_labels_of_spans_stand_for_all_places():
+    assert spans.classes_of_labels(("I-X", "B-X"), has_spans=True) == (
+        "B-X", "E-X", "I-X", "O", "S-X",
+    )  # fmt: skip
+    assert spans.classes_of_labels(("N", "A"), has_spans=False) == ("N", "A")
+
+
+@pytest.mark.parametrize("tags", [{"O", "B-X"}, {"I-X"}, {"S-X", "E-X", "O"}])
+def test_tags_of_spans_are_told_by_their_look(tags):
+    assert spans.mark_spans(tags)
+
+
+@pytest.mark.parametrize("tags", [{"O"}, {"O", "B-X", "NN"}, {"c", "i"}, ()])
+def test_so_are_other_tags(tags):
+    assert not spans.mark_spans(tags)
+
+
+def test_the_encoding_of_a_file_is_found():
+    assert spans.find_encoding(["O", "B-X", "I-X"]) == "BIO"
+    assert spans.find_encoding(["O", "S-X"]) == "BIOES"

@@ -1,0 +1,299 @@
+"""The whole task: files to rows, outputs to tags, scores and files."""
+
+import logging as python_logging
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import finetuning_config
+from electra_tf.tasks.tagging import task as task_lib
+from electra_tf.tasks.task import TaskDataError
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.text.vocabulary import Vocabulary
+
+TOKENIZER = Tokenizer(
+    Vocabulary((*SPECIAL_TOKENS, "the", "cat", "##s", "sat", "on"))
+)
+CHUNKS = """\
+The DT B-NP
+cats NNS I-NP
+sat VBD B-VP
+
+On IN O
+the DT B-NP
+"""
+
+
+def _chunking(data_dir):
+    return task_lib.build_task(
+        "chunking",
+        finetuning_config.FinetuningConfig(
+            task=finetuning_config.TaskConfig(
+                names="chunking", data_dir=str(data_dir)
+            )
+        ),
+    )
+
+
+def _own(**fields):
+    return task_lib.build_own_task(
+        finetuning_config.FinetuningConfig(
+            task=finetuning_config.TaskConfig(names="own"),
+            own=finetuning_config.OwnTaskConfig(
+                kind="tagging", **{k: str(v) for k, v in fields.items()}
+            ),
+        )
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "conll2000"
+    folder.mkdir()
+    (folder / "train.txt").write_text(CHUNKS)
+    (folder / "test.txt").write_text("Cats NNS B-PP\n\nsat VBD B-VP\n")
+    return folder
+
+
+@pytest.fixture
+def warnings(caplog):
+    with caplog.at_level(python_logging.WARNING, logger="absl"):
+        yield caplog
+
+
+def _outputs(task, tags):
+    """Logits that speak for some tags."""
+    return {
+        "logits": [
+            np.array([[tag == name for name in task.classes] for tag in row])
+            for row in tags
+        ]
+    }
+
+
+def test_rows_hold_what_the_head_reads(folder):
+    task = _chunking(folder.parent)
+    examples = task.read("train")
+    assert task.classes == ("B-NP", "E-NP", "O", "S-NP", "S-VP")
+    rows = task.build_rows(examples, TOKENIZER, 16, is_training=True)
+    assert rows.ids[0].tolist() == [2, 5, 6, 7, 8, 3]
+    assert rows.segment_starts.tolist() == [0, 0]
+    assert rows.examples.tolist() == [0, 1]
+    assert rows.ragged["word_positions"][0].tolist() == [1, 2, 4]
+    assert rows.ragged["tags"][0].tolist() == [0, 1, 4]
+    assert rows.ragged["tags"][1].tolist() == [2, 3]
+    assert rows.ragged["tag_weights"].values.tolist() == [1] * 5
+    head = task.build_head(8, seed=1)
+    assert set(head.columns) == set(rows.ragged)
+    assert head.dense.kernel.path == "task_specific/chunking/dense/kernel"
+    assert head.dense.kernel.shape == (8, 5)
+
+
+def test_the_head_learns_and_says_what_the_rows_hold(folder):
+    task = _chunking(folder.parent)
+    rows = task.build_rows(task.read("train"), TOKENIZER, 16, True)
+    hidden = tf.random.stateless_normal([1, 6, 8], [1, 2])
+    features = {
+        name: tf.constant(column[0])[tf.newaxis]
+        for name, column in rows.ragged.items()
+    }
+    head = task.build_head(8, seed=1)
+    assert head.predict(hidden, features)["logits"].shape == (1, 3, 5)
+    assert head.compute_losses(hidden, features, None).shape == (1,)
+
+
+def test_without_a_dev_file_the_test_file_is_the_dev_split(folder):
+    task = _chunking(folder)
+    assert task.read("dev") == task.read("test")
+    (folder / "dev.txt").write_text("sat VBD O\n")
+    task = _chunking(folder)
+    assert task.splits == ("train", "dev", "test")
+    assert task.dev_splits == ("dev",)
+    assert len(task.read("dev")) == 1
+
+
+def test_files_that_are_not_the_official_ones_are_told(folder, warnings):
+    _chunking(folder).read("train")
+    assert "2 examples, the official file 8936" in warnings.text
+    warnings.clear()
+    (folder / "dev.txt").write_text("sat VBD O\n")
+    _chunking(folder).read("train")
+    assert not warnings.text
+
+
+def test_predictions_are_tags_of_words(folder):
+    task = _chunking(folder)
+    examples = task.read("train")
+    rows = task.build_rows(examples, TOKENIZER, 16, False)
+    right = [["B-NP", "E-NP", "S-VP"], ["O", "S-NP"]]
+    predictions = task.decode(examples, rows, _outputs(task, right))
+    assert predictions == right
+    scores = task.score(examples, predictions)
+    assert scores == dict.fromkeys(
+        ("precision", "recall", "f1", "accuracy", "seqeval_f1",
+         "seqeval_strict_f1"), 100,
+    )  # fmt: skip
+    assert task.metric in scores
+    assert not task.is_degenerate(examples, predictions)
+    assert task.is_degenerate(examples, [["O"] * 3, ["O", None]])
+
+
+def test_tags_that_only_dev_has_count_as_errors(folder, warnings):
+    task = _chunking(folder)
+    examples = task.read("dev")
+    rows = task.build_rows(examples, TOKENIZER, 16, False)
+    assert rows.ragged["tag_weights"].values.tolist() == [0, 1]
+    predictions = task.decode(
+        examples, rows, _outputs(task, [["S-NP"], ["S-VP"]])
+    )
+    scores = task.score(examples, predictions)
+    assert scores["f1"] == scores["accuracy"] == 50
+    assert "lack the tags S-PP" in warnings.text
+
+
+def test_words_beyond_the_row_are_told_and_wrong(folder, warnings):
+    task = _chunking(folder)
+    examples = task.read("train")
+    # Before a word: 3 words, 2 ends, the tokens so far, and one more.
+    rows = task.build_rows(examples, TOKENIZER, 8, False)
+    assert "1 of 5 words" in warnings.text
+    predictions = task.decode(
+        examples, rows, _outputs(task, [["B-NP", "E-NP"], ["O", "S-NP"]])
+    )
+    assert predictions[0] == ["B-NP", "E-NP", None]
+    scores = task.score(examples, predictions)
+    assert scores["accuracy"] == 80
+    assert scores["recall"] == pytest.approx(200 / 3)
+
+
+def test_predictions_are_written_beside_right_tags(folder, tmp_path):
+    task = _chunking(folder)
+    examples = task.read("train")
+    predictions = [["B-NP", "E-NP", None], ["S-VP", "S-NP"]]
+    (path,) = task.write_predictions(tmp_path, "dev", examples, predictions)
+    assert path.name == "chunking_dev.conll"
+    assert path.read_text() == (
+        "The\tB-NP\tB-NP\ncats\tI-NP\tI-NP\nsat\tB-VP\tO\n\n"
+        "On\tO\tB-VP\nthe\tB-NP\tB-NP\n\n"
+    )
+
+
+def test_predict_only_needs_no_tags(tmp_path):
+    (tmp_path / "test.conll").write_text("cats\nsat\n")
+    task = _own(test_file=tmp_path / "test.conll", labels="B-X,I-X,O")
+    assert not task.has_labels(task.read("test"))
+    assert task.splits == ("test",)
+    assert task.dev_splits == ()
+    examples = task.read("test")
+    rows = task.build_rows(examples, TOKENIZER, 16, False)
+    assert rows.ragged["tag_weights"].values.tolist() == [0, 0]
+    predictions = task.decode(examples, rows, _outputs(task, [["B-X", "E-X"]]))
+    (path,) = task.write_predictions(tmp_path, "test", examples, predictions)
+    assert path.read_text() == "cats\tB-X\nsat\tI-X\n\n"
+    with pytest.raises(ValueError, match="scores need sentences with tags"):
+        task.score(examples, predictions)
+
+
+def test_tags_of_words_are_scored_by_accuracy(tmp_path):
+    (tmp_path / "train.conll").write_text("the DT\ncats NNS\nsat VBD\n")
+    task = _own(train_file=tmp_path / "train.conll")
+    assert not task.has_spans
+    assert task.classes == ("DT", "NNS", "VBD")
+    examples = task.read("train")
+    scores = task.score(examples, [["DT", "NNS", None]])
+    assert task.metric == "accuracy"
+    assert scores == {"accuracy": pytest.approx(200 / 3)}
+    (path,) = task.write_predictions(
+        tmp_path, "dev", examples, [["DT", "NNS", None]]
+    )
+    assert path.read_text().splitlines()[2] == "sat\tVBD\t_"
+
+
+def test_the_metric_overrules_how_tags_look(tmp_path):
+    path = tmp_path / "train.conll"
+    path.write_text("the B-NP\ncats I-NP\n")
+    assert _own(train_file=path).has_spans
+    task = _own(train_file=path, metric="accuracy")
+    assert task.classes == ("B-NP", "I-NP")
+    path.write_text("the DT\n")
+    task = _own(train_file=path, metric="f1")
+    with pytest.raises(
+        TaskDataError, match=r"train.conll, sentence of line 1, word 1 \('the'"
+    ):
+        task.read("train")
+
+
+def test_own_tables_and_columns_are_read(tmp_path):
+    table = tmp_path / "train.jsonl"
+    table.write_text('{"words": ["the", "cats"], "ner": ["O", "S-X"]}\n')
+    columns = tmp_path / "dev.txt"
+    columns.write_text("1 the O\n2 cats S-X\n")
+    task = _own(train_file=table, text_column="words", label_column="ner")
+    assert task.read("train")[0].words == ("the", "cats")
+    task = _own(train_file=columns, text_column="1")
+    assert task.read("train")[0].words == ("the", "cats")
+    with pytest.raises(ValueError, match="own.text_column.*number.*'words'"):
+        _own(train_file=columns, text_column="words")
+
+
+def test_a_label_that_is_not_listed_is_refused(tmp_path):
+    path = tmp_path / "train.conll"
+    path.write_text("the B-X\ncats B-Y\n")
+    task = _own(train_file=path, labels="B-X, O")
+    with pytest.raises(TaskDataError, match="word 2 .*labels B-X, O.*'B-Y'"):
+        task.read("train")
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, "no labels"),
+        ({"test_file": "x.conll"}, "no labels"),
+        ({"train_file": "x.conll", "id_column": "id"}, "own.id_column"),
+        ({"train_file": "x.conll", "metric": "mcc"}, "f1, of spans.*'mcc'"),
+        ({"train_file": "x.doc"}, "ends with one of.*'.doc'"),
+        ({"test_file": "x.conll", "labels": "X", "metric": "f1"}, "own.labels"),
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(fields, expected):
+    with pytest.raises(ValueError, match=expected):
+        _own(**fields)
+
+
+def test_missing_files_and_folders_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="x.conll"):
+        _own(train_file=tmp_path / "x.conll")
+    with pytest.raises(FileNotFoundError, match="conll2000"):
+        _chunking(tmp_path).read("train")
+    with pytest.raises(TaskDataError, match="--config.task.data_dir"):
+        _chunking("tfds").read("train")
+
+
+def test_other_splits_and_names_are_refused(folder):
+    with pytest.raises(ValueError, match="splits train, dev, test.*'valid'"):
+        _chunking(folder).read("valid")
+    with pytest.raises(ValueError, match="'ner'"):
+        task_lib.build_task("ner", finetuning_config.FinetuningConfig())
+
+
+def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
+    (tmp_path / "train.txt").write_text("the DT\ncat NN\n\n")
+    (tmp_path / "dev.txt").write_text("cats VB\ncat NN\n\n")
+    own = finetuning_config.OwnTaskConfig(
+        kind="tagging",
+        train_file=str(tmp_path / "train.txt"),
+        dev_file=str(tmp_path / "dev.txt"),
+        file_format="conll",
+        labels="DT,NN",
+    )
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names="own"), own=own
+    )
+    task = task_lib.build_own_task(settings)
+    with pytest.raises(ValueError, match="'VB'"):
+        task.read("dev")
+    task.use_labels(("DT", "NN"))
+    assert task.read("dev")[0].tags == ("VB", "NN")
+    assert task.labels == task.classes == ("DT", "NN")

@@ -1,0 +1,152 @@
+"""Rows of sentences, against the original's rules, one word at a time."""
+
+import random
+
+import numpy as np
+import pytest
+
+from electra_tf.tasks.tagging import words
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.text.vocabulary import Vocabulary
+
+VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "a", "##b", "c", "."))
+TOKENIZER = Tokenizer(VOCABULARY)
+# Words, and the pieces that each of them has.
+PIECES = {
+    "a": ["a"],
+    "abb": ["a", "##b", "##b"],
+    "c.a": ["c", ".", "a"],
+    "\u200b": [],
+    "[CLS]": ["[CLS]"],
+    "a" + "b" * 9: ["a", *["##b"] * 9],
+}
+
+
+def _align(sentence, length):
+    found = words.align([sentence], TOKENIZER, length, cuts_early=True)
+    tokens = [VOCABULARY.tokens[i] for i in found.ids[0]]
+    return tokens, found.positions[0].tolist(), found.words[0].tolist()
+
+
+def _expect(sentence, length):
+    """What the original's rules say, word by word."""
+    tokens, positions, numbers = ["[CLS]"], [], []
+    is_whole = True
+    if len(sentence) + 3 > length:
+        return ["[SEP]"], [], []
+    for index, word in enumerate(sentence):
+        if len(sentence) + 2 + len(tokens) + 1 > length:
+            break
+        if word != "[CLS]":
+            positions.append(len(tokens))
+            numbers.append(index)
+        tokens += PIECES[word]
+    if len(tokens) + 1 > length:
+        tokens = tokens[: length - 1]
+        is_whole = False
+    kept = [p for p in positions if is_whole or p < length - 1]
+    return [*tokens, "[SEP]"], kept, numbers[: len(kept)]
+
+
+def test_a_word_is_looked_at_where_its_first_piece_is():
+    assert _align(["abb", "a", "c.a"], 16) == (
+        ["[CLS]", "a", "##b", "##b", "a", "c", ".", "a", "[SEP]"],
+        [1, 4, 5],
+        [0, 1, 2],
+    )
+
+
+def test_a_word_without_pieces_is_looked_at_where_the_next_one_begins():
+    assert _align(["\u200b", "a", "\u200b"], 16) == (
+        ["[CLS]", "a", "[SEP]"], [1, 1, 2], [0, 1, 2],
+    )  # fmt: skip
+
+
+def test_special_words_are_not_tagged_and_others_keep_their_numbers():
+    assert _align(["a", "[CLS]", "c.a"], 16)[1:] == ([1, 3], [0, 2])
+
+
+def test_long_sentences_are_cut_early_down_to_a_lone_end():
+    sentence = ["abb"] * 5
+    # Before a word: 5 words, 2 ends, the tokens so far, and one more.
+    assert _align(sentence, 9) == (
+        ["[CLS]", "a", "##b", "##b", "[SEP]"], [1], [0],
+    )  # fmt: skip
+    assert _align(sentence, 8)[0] == ["[CLS]", "[SEP]"]
+    assert _align(sentence, 7)[0] == ["[SEP]"]
+
+
+def test_a_long_sentence_becomes_rows_that_overlap():
+    found = words.align([["abb"] * 5], TOKENIZER, 9, cuts_early=False)
+    assert found.sentences.tolist() == [0, 0, 0]
+    assert [len(row) for row in (found.ids[i] for i in range(3))] == [9, 9, 9]
+    # Pieces 0 to 6, 4 to 10 and 8 to 14; a word is where it has most context.
+    assert [found.words[row].tolist() for row in range(3)] == [
+        [0, 1], [2, 3], [4],
+    ]  # fmt: skip
+    assert [found.positions[row].tolist() for row in range(3)] == [
+        [1, 4], [3, 6], [5],
+    ]  # fmt: skip
+
+
+def test_a_word_that_is_too_long_after_all_is_cut():
+    tokens, positions, words = _align(["a", "a" + "b" * 9], 8)
+    assert tokens == ["[CLS]", "a", "a", *["##b"] * 4, "[SEP]"]
+    assert (positions, words) == ([1, 2], [0, 1])
+
+
+def _random_sentences():
+    rng = random.Random(5)
+    return [
+        rng.choices(list(PIECES), k=rng.randrange(1, 14)) for _ in range(400)
+    ]
+
+
+def test_random_sentences_are_cut_as_the_rules_say():
+    sentences, length = _random_sentences(), 16
+    found = words.align(sentences, TOKENIZER, length, cuts_early=True)
+    for row, sentence in enumerate(sentences):
+        tokens = [VOCABULARY.tokens[i] for i in found.ids[row]]
+        ours = tokens, found.positions[row].tolist(), found.words[row].tolist()
+        assert ours == _expect(sentence, length), sentence
+    assert found.ids.lengths.max() == length
+    assert np.all(found.positions.lengths == found.words.lengths)
+
+
+@pytest.mark.parametrize("length", [5, 8, 16])
+def test_every_word_of_a_long_sentence_is_looked_at_once(length):
+    sentences = _random_sentences()
+    found = words.align(sentences, TOKENIZER, length, cuts_early=False)
+    seen = [[] for _ in sentences]
+    for row, number in enumerate(found.sentences):
+        sentence = sentences[number]
+        seen[number] += found.words[row].tolist()
+        for place, index in zip(
+            found.positions[row], found.words[row], strict=True
+        ):
+            # Without pieces: where the next word that has some begins.
+            left = [p for word in sentence[index:] for p in PIECES[word]]
+            expected = left[0] if left else "[SEP]"
+            assert VOCABULARY.tokens[found.ids[row][place]] == expected
+    for sentence, numbers in zip(sentences, seen, strict=True):
+        tagged = [i for i, word in enumerate(sentence) if word != "[CLS]"]
+        assert numbers == tagged
+    assert found.ids.lengths.max() == length
+
+
+def test_sentences_are_made_into_rows_in_chunks_as_at_once(monkeypatch):
+    sentences = _random_sentences()[:20]
+    at_once = words.align(sentences, TOKENIZER, 8, cuts_early=False)
+    monkeypatch.setattr(words, "_CHUNK", 7)
+    in_chunks = words.align(sentences, TOKENIZER, 8, cuts_early=False)
+    assert at_once.sentences.tolist() == in_chunks.sentences.tolist()
+    for ours, theirs in zip(at_once[:3], in_chunks[:3], strict=True):
+        assert ours.values.tolist() == theirs.values.tolist()
+        assert ours.splits.tolist() == theirs.splits.tolist()
+
+
+def test_there_may_be_no_sentences():
+    found = words.align([], TOKENIZER, 8)
+    assert found.sentences.shape == (0,)
+    assert len(found.ids) == len(found.words) == 0

@@ -1,0 +1,58 @@
+"""Tasks by name, the original's names too."""
+
+import pytest
+
+from electra_tf.tasks import catalog
+from tests.tasks.conftest import own_settings
+from tests.tasks.conftest import settings_of
+
+SENTENCE_TASKS = (
+    "cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SENTENCE_TASKS)
+def test_sentence_tasks_are_built_without_their_files(name):
+    task = catalog.build_task(name, settings_of(names=name))
+    assert task.name == name
+    assert task.max_seq_length == 128
+    assert task.splits[0] == "train"
+
+
+@pytest.mark.parametrize("name", catalog.TASK_NAMES)
+def test_every_name_has_a_task(name, tmp_path):
+    if name == "own":
+        path = tmp_path / "train.csv"
+        path.write_text("text,label\na,0\nb,1\n")
+        task = catalog.build_task(name, own_settings(train_file=str(path)))
+    else:
+        task = catalog.build_task(name, settings_of(names=name))
+    assert task.name == {"ax": "mnli"}.get(name, name)
+    assert task.num_train_epochs > 0
+
+
+@pytest.mark.parametrize("name", ["sst", "sts"])
+def test_the_originals_names_are_known(name):
+    task = catalog.build_task(name, settings_of(names=name))
+    assert task.name == catalog.ALIASES[name]
+
+
+def test_all_aliases_lead_to_tasks():
+    assert set(catalog.ALIASES.values()) <= set(catalog.TASK_NAMES)
+    assert not set(catalog.ALIASES) & set(catalog.TASK_NAMES)
+
+
+def test_an_unknown_name_lists_the_known_ones_and_the_nearest():
+    with pytest.raises(ValueError, match="cola, sst2, .*'colla'.*'cola'"):
+        catalog.build_task("colla", settings_of(names="colla"))
+
+
+def test_several_tasks_are_built_in_order():
+    tasks = catalog.build_tasks(settings_of(names="rte, cola"))
+    assert [task.name for task in tasks] == ["rte", "cola"]
+
+
+@pytest.mark.parametrize("names", ["", "sst,sst2", "mnli,ax"])
+def test_no_task_or_one_twice_is_refused(names):
+    with pytest.raises(ValueError, match="one or more different tasks"):
+        catalog.build_tasks(settings_of(names=names))
