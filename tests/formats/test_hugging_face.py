@@ -422,6 +422,7 @@ def test_a_folder_of_the_library_gives_its_states(oracles):
     ],
 )
 def test_a_torch_file_of_the_library_is_its_safetensors(oracles, name, plain):
+    pytest.importorskip("torch", reason="pytorch_model.bin needs PyTorch")
     found, expected = (
         hugging_face.read(oracles / "huggingface" / folder)
         for folder in (name, plain)

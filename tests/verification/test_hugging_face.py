@@ -10,7 +10,7 @@ from electra_tf.formats import portable
 from electra_tf.verification import hugging_face
 from electra_tf.verification import runner
 
-MODELS = ("pretraining_bin", "question_answering", "sequence_classification")
+MODELS = ("pretraining", "question_answering", "sequence_classification")
 
 
 @pytest.fixture

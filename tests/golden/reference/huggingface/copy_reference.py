@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 
-MODELS = ("pretraining_bin", "sequence_classification", "question_answering")
+MODELS = ("pretraining", "sequence_classification", "question_answering")
 # Large, and what follows from it is there.
 LEFT_OUT = ("hidden_states",)
 
