@@ -125,26 +125,24 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
     arrays, file = tensor_files.read_folder(path)
     arrays, notes = _without_tied_output(arrays, str(file))
     arrays = _with_prefix(arrays, architecture)
-    arrays, head = hugging_face_heads.split_head(
-        arrays, architecture, str(file)
-    )
-    tensors = foreign.ForeignTensors(
-        arrays, parameter_names.HUGGING_FACE_RULES, str(file)
-    )
+    task, rules = None, parameter_names.HUGGING_FACE_RULES
+    if architecture in hugging_face_heads.CLASSES.values():
+        task = hugging_face_heads.read_task(
+            stated, architecture, str(path / CONFIG_FILE)
+        )
+        rules += hugging_face_heads.name_rules(task.kind)
+    tensors = foreign.ForeignTensors(arrays, rules, str(file))
     encoder = _sizes(stated, tensors, path)
     expected = layout.encoder_shapes(portable.MAIN, encoder)
     if architecture in _HEAD_PARTS:
         part = _HEAD_PARTS[architecture]
         expected |= layout.part_shapes(part, encoder, None, "none") or {}
+    if task is not None:
+        expected |= hugging_face_heads.head_shapes(task, encoder.hidden_size)
     taken = tensors.take(expected, may_be_unused=_NO_WEIGHTS)
-    task = None
-    if head:
-        more, task = hugging_face_heads.read_head(
-            head, architecture, stated, str(path / CONFIG_FILE)
-        )
-        taken |= more
+    if task is not None:
+        taken, task = hugging_face_heads.from_hugging_face(taken, task)
         if task.kind == "tagging":
-            taken = hugging_face_heads.exchange_segments(taken)
             notes.append("exchanged segments 0 and 1, words are in 1 here")
     vocabulary = tokenizer_files.load_if_there(path, encoder)
     notes += foreign.precision_notes(str(a.dtype) for a in arrays.values())
@@ -289,20 +287,15 @@ def write(
 
 
 def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
-    architecture, tensors = _ENCODER, dict(model.tensors)
+    architecture, tensors = _ENCODER, model.tensors
+    rules = parameter_names.HUGGING_FACE_RULES
     if model.task is not None:
-        architecture = hugging_face_heads.class_of(model.task)
-        head = hugging_face_heads.write_head(tensors, model.task)
-        tensors = portable.take_part(tensors, portable.MAIN)
-        if model.task.kind == "tagging":
-            tensors = hugging_face_heads.exchange_segments(tensors)
-    else:
-        head = {}
-        for name, part in _HEAD_PARTS.items():
-            architecture = name if part in model.parts else architecture
-    arrays = head | parameter_names.split_all(
-        tensors, parameter_names.HUGGING_FACE_RULES
-    )
+        architecture = hugging_face_heads.CLASSES[model.task.kind]
+        tensors = hugging_face_heads.to_hugging_face(tensors, model.task)
+        rules += hugging_face_heads.name_rules(model.task.kind)
+    for name, part in _HEAD_PARTS.items():
+        architecture = name if part in model.parts else architecture
+    arrays = parameter_names.split_all(tensors, rules)
     if architecture == _ENCODER:
         arrays = {n.removeprefix("electra."): arrays[n] for n in arrays}
     tensor_files.write_safetensors(
