@@ -54,7 +54,7 @@ $(OUT)/vocabulary/vocab.txt: | $(VENV)/.installed
 $(OUT)/dataset/train/manifest.json: $(OUT)/vocabulary/vocab.txt
 	$(RUN) scripts/build_pretraining_dataset.py --corpus=python_docs \
 	  --vocab_file=$(OUT)/vocabulary --output_dir=$(OUT)/dataset \
-	  --max_seq_length=64 --keep_overflow --validation_fraction=0.02 \
+	  --max_seq_length=32 --keep_overflow --validation_fraction=0.02 \
 	  --num_processes=$(PROCESSES) --resume
 
 $(OUT)/export/saved_model.pb: $(OUT)/dataset/train/manifest.json

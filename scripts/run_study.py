@@ -23,6 +23,7 @@ _TASKS_DIR = flags.DEFINE_string(
 )
 _OUTPUT_DIR = flags.DEFINE_string("output_dir", None, "Everything goes there.")
 _SEEDS = flags.DEFINE_list("seeds", [], "Seeds; none: those of the study.")
+_ARMS = flags.DEFINE_list("arms", [], "Arms; none: all of the study.")
 _NUM_PARALLEL = flags.DEFINE_integer("num_parallel", 1, "Runs at a time.")
 _NUM_TRAIN_STEPS = flags.DEFINE_integer(
     "num_train_steps", 0, "Of the reference arm; 0: the study's.", 0
@@ -46,18 +47,20 @@ def main() -> int:
     size, folder = _USUAL_VOCABULARY, _DATASET_DIR.value
     if folder:
         size = dataset.load_vocabulary(pathlib.Path(folder)).size
+    tasks = _TASKS_DIR.value or study.tasks_dir
     plan = study_plan.plan_study(
         study,
         size,
         lambda settings: compute.Compute(settings).run_flops(),
         _NUM_TRAIN_STEPS.value,
+        has_tasks=bool(tasks) or _LIST.value,
     )
+    plan = study_plan.select_arms(plan, _ARMS.value)
     print(f"{study_plan.format_plan(plan)}\nVocabulary: {size:,} entries.")
     if _LIST.value:
         return 0
     if not (folder and _OUTPUT_DIR.value):
         raise ValueError("Give --dataset_dir and --output_dir, or --list.")
-    tasks = _TASKS_DIR.value or study.tasks_dir
     options = study_runner.Options(
         pathlib.Path(folder),
         pathlib.Path(_OUTPUT_DIR.value),

@@ -230,7 +230,7 @@ def test_the_dial_follows_from_a_size_and_a_budget():
     assert (encoder.hidden_size, encoder.num_hidden_layers) == (256, 4)
     assert (encoder.num_attention_heads, encoder.embedding_size) == (8, 128)
     assert settings.generator.encoder_config(encoder) == encoder
-    tokens = training.num_train_steps * training.train_batch_size * 64
+    tokens = training.num_train_steps * training.train_batch_size * 128
     assert tokens == pytest.approx(300e6, rel=1e-3)
     # A step grows before there are more than 20,000 of them.
     assert training.num_train_steps <= 20_000 < 2 * training.num_train_steps

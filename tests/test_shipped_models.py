@@ -11,6 +11,7 @@ import electra_tf
 from electra_tf import config
 from electra_tf import installed
 from electra_tf.export import conversion
+from electra_tf.export import trained_run
 from electra_tf.finetuning import encoders
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
@@ -166,6 +167,12 @@ def test_what_is_shipped_is_small_described_and_works(name):
     assert electra.can_score and electra.can_fill_masks
     scored = electra.score(["The cat sat on the mat."])[0]
     assert max(word.replaced_probability for word in scored.words) < 1
+    tower = trained_run.load_main_tower(
+        config.load_json(folder / "config.json"),
+        electra.vocabulary,
+        checkpoints.find(folder, "latest"),
+    )
+    assert tower.encoder.hidden_size == electra.config.hidden_size
 
 
 def _files(folder):

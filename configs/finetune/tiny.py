@@ -1,12 +1,11 @@
-"""Fine-tuning of the tiny model of `make pretrain`, for any task.
+"""Fine-tuning of the model of `make pretrain` or of `tiny-en`, for any task.
 
 Command: `make finetune`, or
     python scripts/run_finetuning.py --config=configs/finetune/tiny.py \
         --config.task.names=sst2 --config.task.data_dir=GLUE_DIR \
         --pretrained_dir=runs/tiny/model --output_dir=DIR
 
-Two layers need no rates by depth. Classification from [CLS] gets stuck at
-rates above 5e-4 with this model (docs/results.md); tagging bears 2e-3.
+So few layers need no rates by depth. Tagging bears a rate of 2e-3.
 Hardware and time: two CPU cores; half a minute to a minute for the embedded
 task, minutes for SST-2.
 """

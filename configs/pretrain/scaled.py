@@ -6,10 +6,10 @@ Command:
         --config.data.dataset_dir=DIR/dataset
 
 Width and depth of the discriminator set everything else: heads, generator,
-initializer, rate, batch and steps, for a budget of tokens (default: 20 for
-each weight of the discriminator's layers). Rows of 64 tokens or fewer suit
-small budgets; other records need `--config.data.max_seq_length`, and the
-number of steps stays.
+initializer, rate, length of rows, batch and steps, for a budget of tokens
+(default: 20 for each weight of the discriminator's layers). Build records with
+`--max_seq_length=32` for less than 100 M tokens, 128 for more; another length
+needs `--config.data.max_seq_length`.
 Hardware and time: two CPU cores read 30,000 tokens a second at 128x2.
 Expected: docs/small_models.md has measured runs and the reasons for the rules.
 """
@@ -21,18 +21,20 @@ import ml_collections
 from electra_tf import config
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
-_ROW = 64
 _TOKENS_PER_WEIGHT = 20
 # A model leaves the plateau after steps rather than tokens: steps are many and
 # small before a step becomes larger.
 _STEPS_BEFORE_LARGER_BATCHES = 20_000
+# Short rows learn from fewer tokens; long ones are for what comes after.
+_SHORT_ROW, _LONG_ROW, _TOKENS_FOR_LONG_ROWS = 32, 128, 100e6
 
 
 def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
     """The settings of a size, `128x2` or `256x4:300M`."""
     width, depth, tokens = _parse(size)
-    batch = _batch_size(tokens)
-    steps = max(10, round(tokens / (batch * _ROW)))
+    row = _SHORT_ROW if tokens < _TOKENS_FOR_LONG_ROWS else _LONG_ROW
+    batch = _batch_size(tokens, row)
+    steps = max(10, round(tokens / (batch * row)))
     heads = max(1, width // (32 if width < 512 else 64))
     return config.to_config_dict(
         config.ExperimentConfig(
@@ -56,7 +58,7 @@ def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
                 generator_steps=min(2_500, 2 * steps // 5),
                 freeze_generator=False,
             ),
-            data=config.DataConfig(max_seq_length=_ROW),
+            data=config.DataConfig(max_seq_length=row),
             optimizer=config.OptimizerConfig(
                 learning_rate=2e-3 * (128 / max(width, 128)) ** 0.5,
                 num_warmup_steps=min(1_000, steps // 20),
@@ -84,9 +86,9 @@ def _parse(size: str) -> tuple[int, int, float]:
     return width, depth, _TOKENS_PER_WEIGHT * 12 * width**2 * depth
 
 
-def _batch_size(tokens: float) -> int:
-    """Rows of a step: 2,048 tokens, and up to 65,536 where there are many."""
-    rows = 32
-    while rows < 1024 and tokens / (rows * _ROW) > _STEPS_BEFORE_LARGER_BATCHES:
+def _batch_size(tokens: float, row: int) -> int:
+    """Rows of a step: 2,048 tokens, and more where there are many."""
+    rows = 2048 // row
+    while tokens / (rows * row) > _STEPS_BEFORE_LARGER_BATCHES:
         rows *= 2
     return rows

@@ -29,7 +29,7 @@ def get_study() -> studies.Study:
         budget="flops",
         reference_arm="electra",
         seeds=(1, 2, 3),
-        tasks=("chunking", "sst2", "cola", "mrpc", "rte"),
+        tasks=("chunking", "sst2", "cola", "mrpc", "rte", "blimp"),
         finetune_steps=300,
         max_examples=4_000,
         budget_fractions=(0.25, 0.5, 1.0),

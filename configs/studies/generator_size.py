@@ -39,7 +39,7 @@ def get_study() -> studies.Study:
         budget="steps",
         reference_arm="size_1_4",
         seeds=(1, 2, 3),
-        tasks=("chunking", "sst2", "cola", "mrpc", "rte"),
+        tasks=("chunking", "sst2", "cola", "mrpc", "rte", "blimp"),
         finetune_steps=300,
         max_examples=4_000,
     )

@@ -39,7 +39,6 @@ def get_study() -> studies.Study:
             "generator_steps": 0,
             "freeze_generator": True,
         },
-        data={"max_seq_length": 32},
         optimizer={"num_warmup_steps": 200},
         training={
             "num_train_steps": _STEPS,

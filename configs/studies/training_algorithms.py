@@ -71,7 +71,7 @@ def get_study() -> studies.Study:
         budget="flops",
         reference_arm="electra",
         seeds=(1, 2),
-        tasks=("chunking", "sst2", "cola", "mrpc", "rte"),
+        tasks=("chunking", "sst2", "cola", "mrpc", "rte", "blimp"),
         finetune_steps=300,
         max_examples=4_000,
     )

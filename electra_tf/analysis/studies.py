@@ -9,6 +9,7 @@ import difflib
 import importlib.util
 import pathlib
 import re
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,12 @@ from typing import Any
 from electra_tf import config
 
 BUDGETS = ("steps", "flops")
+
+UNTRAINED = "untrained"
+"""The arm of random weights, which stands beside those that are trained."""
+
+BLIMP = "blimp"
+"""Among a study's tasks: the minimal pairs of `analysis.blimp`."""
 
 _SET_BY_THE_STUDY = (
     ("training", "num_train_steps"),
@@ -51,7 +58,8 @@ class Study:
             much as the reference arm).
         reference_arm: the arm that takes `base.training.num_train_steps`.
         seeds: of the runs, one run per arm, budget and seed.
-        tasks: what the encoders are measured on; may be empty.
+        tasks: what the models are measured on: classification and tagging
+            tasks by their names, and `BLIMP`; may be empty.
         tasks_dir: folder under which their official files lie; empty if it is
             given when the study runs.
         finetune_steps: length of the short fine-tune; 0 is none.
@@ -85,15 +93,12 @@ class Study:
             f"`budget` must be one of {', '.join(BUDGETS)}. Received: "
             f"{self.budget!r}.",
         )
-        if self.reference_arm not in self.arms:
-            close = difflib.get_close_matches(
-                self.reference_arm, list(self.arms), 1, 0
-            )
-            raise StudyError(
-                f"`reference_arm` must be one of {', '.join(self.arms)}. "
-                f"Received: {self.reference_arm!r}."
-                + (f" Did you mean {close[0]!r}?" if close else "")
-            )
+        require(
+            UNTRAINED not in self.arms,
+            f"No arm may be called {UNTRAINED!r}: a study measures random "
+            "weights under that name. Rename it.",
+        )
+        require_arm("`reference_arm`", self.reference_arm, self.arms)
         self._check_numbers()
         for name in self.arms:
             self.arm_settings(name)
@@ -191,6 +196,22 @@ def replace_fields(
         if fields
     }
     return dataclasses.replace(settings, **changed)
+
+
+def require_arm(what: str, name: str, arms: Collection[str]) -> None:
+    """Raises `StudyError`, with the nearest name, unless there is the arm.
+
+    Args:
+        what: is to be an arm, for the message.
+        name: that was given.
+        arms: those there are.
+    """
+    if name not in arms:
+        (close,) = difflib.get_close_matches(name, list(arms), 1, 0) or [""]
+        raise StudyError(
+            f"{what} must be one of {', '.join(arms)}. Received: {name!r}."
+            + (f" Did you mean {close!r}?" if close else "")
+        )
 
 
 def require(condition: bool, message: str) -> None:

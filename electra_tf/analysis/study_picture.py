@@ -122,7 +122,7 @@ def _draw_arms(
 def _draw_over_flops(
     axis: Any, name: str, plan: study_plan.Plan, points: Sequence[Point]
 ) -> None:
-    """One curve per arm through its means at each budget."""
+    """One curve per arm through its means; random weights have no cost."""
     for index, arm in enumerate(plan.study.arms):
         color = f"C{index % 10}"
         flops, means, spreads = [], [], []
@@ -150,6 +150,11 @@ def _draw_over_flops(
                 capsize=4,
                 label=arm,
             )
+    for planned in plan.arms:
+        values = _values(points, planned.name, name)
+        if values and not planned.is_trained:
+            mean = statistics.fmean(values)
+            axis.axhline(mean, color="gray", ls=":", label=planned.name)
     axis.set_xscale("log")
     axis.set_xlabel("training FLOPs", fontsize=9)
     axis.tick_params(labelsize=8)

@@ -8,6 +8,7 @@ middle of a longer run.
 
 import dataclasses
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from electra_tf import config
@@ -36,9 +37,10 @@ class PlannedArm:
     Attributes:
         name: unique in the plan; its folder's name.
         arm: its name in the study.
-        fraction: part of the study's budget.
+        fraction: part of the study's budget; 0 without training.
         settings: of its runs, except seed and dataset.
         flops: of one run's training, by the exact convention.
+        is_trained: False for `studies.UNTRAINED`.
     """
 
     name: str
@@ -46,16 +48,17 @@ class PlannedArm:
     fraction: float
     settings: config.ExperimentConfig
     flops: float
+    is_trained: bool = True
 
     @property
     def num_steps(self) -> int:
         """Training steps of a run."""
-        return self.settings.training.num_train_steps
+        return self.is_trained * self.settings.training.num_train_steps
 
     @property
     def num_warmup_steps(self) -> int:
         """Steps in which the learning rate rises."""
-        return self.settings.optimizer.num_warmup_steps
+        return self.is_trained * self.settings.optimizer.num_warmup_steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +79,7 @@ def plan_study(
     vocab_size: int,
     run_flops_fn: FlopsFn,
     num_train_steps: int = 0,
+    has_tasks: bool = False,
 ) -> Plan:
     """Gives every arm its number of steps.
 
@@ -85,6 +89,8 @@ def plan_study(
         run_flops_fn: settings, vocabulary size included, to the operations of
             their whole training; it must grow with the number of steps.
         num_train_steps: of the reference arm; 0 takes the study's.
+        has_tasks: whether models are measured on tasks; then the last arm is
+            the reference arm's model with random weights.
 
     Raises:
         StudyError: if the settings fix another size of the vocabulary.
@@ -112,7 +118,31 @@ def plan_study(
                     run_flops_fn(own),
                 )
             )
+    if has_tasks and study.tasks:
+        settings = with_num_steps(arms[study.reference_arm], steps)
+        name = studies.UNTRAINED
+        planned.append(PlannedArm(name, name, 0.0, settings, 0.0, False))
     return Plan(study, tuple(planned))
+
+
+def select_arms(plan: Plan, names: Sequence[str]) -> Plan:
+    """The plan with some of its arms, and random weights if it has them.
+
+    What the others cost stays as it is: the reference arm need not be there.
+
+    Args:
+        plan: of the whole study.
+        names: of arms of the study; none of them for all.
+
+    Raises:
+        StudyError: for a name that there is not.
+    """
+    for name in names:
+        studies.require_arm("--arms", name, plan.study.arms)
+    chosen = tuple(
+        arm for arm in plan.arms if arm.arm in names or not arm.is_trained
+    )
+    return Plan(plan.study, chosen) if names else plan
 
 
 def _planned_name(study: studies.Study, arm: str, fraction: float) -> str:
@@ -210,7 +240,7 @@ def format_plan(plan: Plan) -> str:
     ]
     lines += [
         f"{arm.name:<{width}} {arm.num_steps:>9,} {arm.num_warmup_steps:>8,} "
-        f"{arm.flops / arm.num_steps:>11.3e} {arm.flops:>11.4e}"
+        f"{arm.flops / max(1, arm.num_steps):>11.3e} {arm.flops:>11.4e}"
         for arm in plan.arms
     ]
     return "\n".join(lines)

@@ -6,11 +6,13 @@ Spread is the sample standard deviation over seeds.
 
 import math
 import pathlib
+import re
 import statistics
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from electra_tf.analysis import studies
 from electra_tf.analysis import study_picture
 from electra_tf.analysis import study_plan
 from electra_tf.analysis import study_run
@@ -19,7 +21,10 @@ from electra_tf.records import atomic
 AVERAGE = "average"
 # Endings of names of measures whose larger, or smaller, values are better;
 # others, such as the share of replaced tokens, are not judged.
-_LARGER_IS_BETTER = ("accuracy", "auc", "precision", "recall", "f1")
+_LARGER_IS_BETTER = (
+    *("accuracy", "auc", "precision", "recall", "f1"),
+    *("_probe", "_finetune", "blimp"),
+)
 _SMALLER_IS_BETTER = ("_loss",)
 _NOT_JUDGED = ("unigram_accuracy", "kept_accuracy", "mlm_kept_accuracy")
 
@@ -123,6 +128,7 @@ def _to_json(
         "reference_arm": plan.study.reference_arm,
         "num_planned_runs": plan.num_runs,
         "failed": list(failed),
+        "guessing": _guessing([row.result for row in rows]),
         "runs": [
             {
                 "name": row.arm,
@@ -166,25 +172,11 @@ def format_tables(
     lines += [f"FAILED: {text}\n" for text in failed]
     lines += ["## Arms", "", *_arms_table(plan, rows), ""]
     by_arm = _by_arm(plan, rows)
-    lines += ["## Tasks", ""]
-    if has_tasks and study.tasks:
-        scores = {
-            name: [task_scores(run) for run in runs]
-            for name, runs in by_arm.items()
-        }
-        lines += [*_measures_table(plan, scores), ""]
-        lines += [
-            f"`{AVERAGE}` is the mean of a run's other columns.",
-            "",
-        ]
-    else:
-        lines += [
-            "Not measured: "
-            + ("no --tasks_dir was given." if study.tasks else "no tasks."),
-            "",
-        ]
+    lines += ["## Tasks", "", *_tasks_section(plan, by_arm, has_tasks), ""]
     held_out = {
-        name: [run.held_out for run in runs] for name, runs in by_arm.items()
+        arm.name: [run.held_out for run in by_arm[arm.name]]
+        for arm in plan.arms
+        if arm.is_trained
     }
     lines += [
         "## Held-out text",
@@ -200,6 +192,44 @@ def format_tables(
         + (" at that budget." if len(study.budget_fractions) > 1 else "."),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _tasks_section(
+    plan: study_plan.Plan,
+    by_arm: Mapping[str, Sequence[study_run.RunResult]],
+    has_tasks: bool,
+) -> list[str]:
+    if not plan.study.tasks:
+        return ["Not measured: no tasks."]
+    if not has_tasks:
+        return ["Not measured: no --tasks_dir was given."]
+    scores = {
+        name: [task_scores(run) for run in runs]
+        for name, runs in by_arm.items()
+    }
+    guessing = _guessing([run for runs in by_arm.values() for run in runs])
+    lines = _measures_table(plan, scores, guessing)
+    lines += ["", f"`{AVERAGE}` is the mean of a run's other columns."]
+    if not all(arm.is_trained for arm in plan.arms):
+        lines[-1] += (
+            f" `{studies.UNTRAINED}` is the model of "
+            f"`{plan.study.reference_arm}` with random weights. Guessing is "
+            "to say the commonest label of the training data everywhere, and "
+            "between two sentences to go by how frequent their tokens are."
+        )
+    if studies.BLIMP in plan.study.tasks:
+        lines[-1] += (
+            f" `{studies.BLIMP}` is the share of minimal pairs whose "
+            "acceptable sentence the model finds likelier; chance is 0.5."
+        )
+    return lines
+
+
+def _guessing(results: Sequence[study_run.RunResult]) -> dict[str, float]:
+    """Task to score; every run of the untrained arm found the same."""
+    return {
+        task: score for run in results for task, score in run.guessing.items()
+    }
 
 
 def _by_arm(
@@ -232,13 +262,17 @@ def _arms_table(plan: study_plan.Plan, rows: Sequence[RunRow]) -> list[str]:
 
 
 def _measures_table(
-    plan: study_plan.Plan, measured: Mapping[str, Sequence[Mapping[str, float]]]
+    plan: study_plan.Plan,
+    measured: Mapping[str, Sequence[Mapping[str, float]]],
+    guessing: Mapping[str, float] | None = None,
 ) -> list[str]:
     """One row per arm, one column per measure.
 
     Args:
         plan: order and budgets of the arms.
-        measured: arm to the measures of each of its runs.
+        measured: arm to the measures of each of its runs; arms that are not
+            there get no row.
+        guessing: task to score, for a last row.
     """
     names = list(
         dict.fromkeys(
@@ -255,6 +289,8 @@ def _measures_table(
     }
     cells = []
     for arm in plan.arms:
+        if arm.name not in measured:
+            continue
         row = [f"`{arm.name}`"]
         rivals = [a.name for a in plan.arms if a.fraction == arm.fraction]
         for name in names:
@@ -266,7 +302,26 @@ def _measures_table(
             ]
             row.append(_cell(name, own, means))
         cells.append(row)
+    if guessing:
+        cells.append(_guessing_cells(names, guessing))
     return _markdown(["arm", *names], cells)
+
+
+def _guessing_cells(
+    names: Sequence[str], guessing: Mapping[str, float]
+) -> list[str]:
+    """The row of who reads nothing: probe and fine-tune know no difference."""
+    found = {
+        name: guessing[task]
+        for name in names
+        if (task := re.sub("_(probe|finetune)$", "", name)) in guessing
+    }
+    if AVERAGE in names:
+        found[AVERAGE] = statistics.fmean(found.values())
+    return [
+        "guessing",
+        *(format_number(found[n]) if n in found else "–" for n in names),
+    ]
 
 
 def _cell(name: str, own: Summary | None, means: Sequence[float]) -> str:
@@ -303,8 +358,8 @@ def is_larger_better(name: str) -> bool | None:
         return None
     if name.endswith(_SMALLER_IS_BETTER):
         return False
-    is_score = name == AVERAGE or name.endswith(("_probe", "_finetune"))
-    return True if is_score or name.endswith(_LARGER_IS_BETTER) else None
+    is_score = name == AVERAGE or name.endswith(_LARGER_IS_BETTER)
+    return True if is_score else None
 
 
 def format_number(value: float) -> str:

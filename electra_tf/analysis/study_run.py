@@ -40,6 +40,7 @@ class RunRequest:
         finetune_steps: of the short fine-tune; 0 is none.
         max_examples: most training examples of a task; 0 is all.
         num_threads: of TensorFlow's kernels; 0 leaves it the choice.
+        is_trained: False measures random weights.
     """
 
     folder: str
@@ -52,6 +53,7 @@ class RunRequest:
     finetune_steps: int
     max_examples: int
     num_threads: int = 0
+    is_trained: bool = True
 
     def __str__(self) -> str:
         return f"{self.arm}, seed {self.seed}"
@@ -65,7 +67,9 @@ class RunRequest:
         """What decides the result; folders and threads do not."""
         settings = json.loads(self.settings)
         settings["data"].pop("dataset_dir")
-        return {
+        # Named for these alone: requests of earlier versions lack it.
+        untrained = {} if self.is_trained else {"is_trained": False}
+        return untrained | {
             "settings": settings,
             "dataset": dict(self.dataset),
             "tasks": list(self.tasks),
@@ -83,12 +87,15 @@ class RunResult:
         tasks: measure to score.
         training_seconds: in training steps, without starting and saving.
         measuring_seconds: on the tasks.
+        guessing: task to the score of who reads nothing; empty for a trained
+            model.
     """
 
     held_out: Mapping[str, float]
     tasks: Mapping[str, float]
     training_seconds: float
     measuring_seconds: float
+    guessing: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -114,31 +121,20 @@ def perform(request: RunRequest) -> RunResult | None:
     from electra_tf.pretraining import run
 
     model_dir = request.path / MODEL_FOLDER
-    if not run.pretrain(config.from_json(request.settings), model_dir):
+    if request.is_trained and not run.pretrain(
+        config.from_json(request.settings), model_dir
+    ):
         return None
+    from electra_tf.analysis import study_measures
+
     start = time.monotonic()
-    tasks = _measure(request, model_dir)
+    if not request.is_trained:
+        tasks, guessing = study_measures.measure_untrained(request)
+        return RunResult({}, tasks, 0.0, time.monotonic() - start, guessing)
+    tasks = study_measures.measure_run(request, model_dir)
     seconds = time.monotonic() - start
     held_out, training_seconds = _read_metrics(model_dir)
     return RunResult(held_out, tasks, training_seconds, seconds)
-
-
-def _measure(
-    request: RunRequest, model_dir: pathlib.Path
-) -> Mapping[str, float]:
-    if not request.tasks:
-        return {}
-    from electra_tf.finetuning import measure
-
-    return measure.measure_encoder(
-        model_dir,
-        pathlib.Path(request.tasks_dir),
-        request.tasks,
-        checkpoint="latest",
-        seed=request.seed,
-        max_examples=request.max_examples,
-        finetune_steps=request.finetune_steps,
-    )
 
 
 def _read_metrics(model_dir: pathlib.Path) -> tuple[dict[str, float], float]:

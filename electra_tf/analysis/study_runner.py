@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from electra_tf import config
 from electra_tf.analysis import studies
+from electra_tf.analysis import study_curves
 from electra_tf.analysis import study_plan
 from electra_tf.analysis import study_progress
 from electra_tf.analysis import study_report
@@ -136,6 +137,7 @@ def build_requests(
             finetune_steps=plan.study.finetune_steps if has_tasks else 0,
             max_examples=plan.study.max_examples if has_tasks else 0,
             num_threads=num_threads if options.num_parallel > 1 else 0,
+            is_trained=arm.is_trained,
         )
         for seed in plan.study.seeds
         for arm in plan.arms
@@ -236,7 +238,7 @@ def _report(
     options: Options,
     failures: list[Failure],
 ) -> None:
-    """Rewrites results.json, table.md and study.png."""
+    """Rewrites results.json, table.md, study.png and curves.png."""
     rows = [
         study_report.RunRow(request.arm, request.seed, result)
         for request in requests
@@ -248,6 +250,18 @@ def _report(
         rows,
         [f"{f.arm}, seed {f.seed}: {f.reason}" for f in failures],
         has_tasks=options.tasks_dir is not None,
+    )
+    study_curves.draw(
+        options.output_dir / "curves.png",
+        {
+            arm.name: [
+                request.path / study_run.MODEL_FOLDER
+                for request in requests
+                if request.arm == arm.name
+            ]
+            for arm in plan.arms
+            if arm.is_trained
+        },
     )
 
 

@@ -8,6 +8,7 @@ results: those come from `scripts/run_finetuning.py`.
 """
 
 import pathlib
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,23 +35,21 @@ _BATCH_SIZE = 32
 _PERCENT = 100.0
 
 
-def measure_encoder(
-    model_dir: pathlib.Path,
+def measure_loaded_encoder(
+    loaded: encoders.LoadedEncoder,
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
     *,
-    checkpoint: str = "latest",
     seed: int = 1,
     max_examples: int = MAX_EXAMPLES,
     finetune_steps: int = FINETUNE_STEPS,
 ) -> dict[str, float]:
-    """Scores of a pre-trained encoder; the run's folder is only read.
+    """Scores of an encoder in memory: a pre-trained or a random one.
 
     Args:
-        model_dir: folder of a pre-training run.
+        loaded: the encoder; its weights are the same afterwards.
         tasks_dir: folder of the official files, see `tasks.files.find_file`.
         task_names: classification and tagging tasks of the catalog.
-        checkpoint: `latest`, `best`, or the folder of one.
         seed: of the choice of examples, the new layers, order and dropout.
         max_examples: training sentences per task, drawn by `seed`; 0 for all.
             Scores are always on the whole `dev` split.
@@ -61,39 +60,8 @@ def measure_encoder(
         task's metric as a share, 1 at best.
 
     Raises:
-        ValueError: for an unknown task, data that are not as published, or a
-            checkpoint that does not fit its run.
-        FileNotFoundError: if a task or the checkpoint is not there.
-    """
-    loaded = encoders.load_encoder(model_dir, checkpoint)
-    return measure_loaded_encoder(
-        loaded,
-        tasks_dir,
-        task_names,
-        seed=seed,
-        max_examples=max_examples,
-        finetune_steps=finetune_steps,
-    )
-
-
-def measure_loaded_encoder(
-    loaded: encoders.LoadedEncoder,
-    tasks_dir: pathlib.Path,
-    task_names: Sequence[str],
-    *,
-    seed: int = 1,
-    max_examples: int = MAX_EXAMPLES,
-    finetune_steps: int = FINETUNE_STEPS,
-) -> dict[str, float]:
-    """Scores of an encoder in memory, for instance a random one.
-
-    Args:
-        loaded: the encoder; its weights are the same afterwards.
-        tasks_dir, task_names, seed, max_examples, finetune_steps: as in
-            `measure_encoder`.
-
-    Returns:
-        As `measure_encoder`.
+        ValueError: for an unknown task, or data that are not as published.
+        FileNotFoundError: if a task is not there.
     """
     for name, value in (
         ("max_examples", max_examples),
@@ -101,16 +69,11 @@ def measure_loaded_encoder(
     ):
         if value < 0:
             raise ValueError(f"`{name}` must be at least 0. Received: {value}.")
-    tokenizer = tokenizer_lib.Tokenizer(loaded.vocabulary)
     results = {}
     # All files are looked at before the first minute of work.
-    for task in _read_tasks(task_names, tasks_dir):
-        length = min(
-            loaded.settings.max_position_embeddings, task.max_seq_length
-        )
-        chosen = _choose(task.read("train"), max_examples, seed)
-        train = task.build_rows(chosen, tokenizer, length, is_training=True)
-        dev = task.build_rows(task.read("dev"), tokenizer, length, False)
+    for task, train, dev in _read_rows(
+        loaded, tasks_dir, task_names, max_examples, seed
+    ):
         outputs = probing.probe(loaded.encoder, train, dev)
         results[f"{task.name}_probe"] = _score(task, dev, outputs)
         if finetune_steps:
@@ -124,6 +87,26 @@ def measure_loaded_encoder(
             ):
                 variable.assign(value)
     return results
+
+
+def measure_guessing(
+    loaded: encoders.LoadedEncoder,
+    tasks_dir: pathlib.Path,
+    task_names: Sequence[str],
+) -> dict[str, float]:
+    """What each task gives to who always says the commonest training label.
+
+    Args:
+        loaded: gives the vocabulary and the length of rows.
+        tasks_dir, task_names: as in `measure_loaded_encoder`.
+
+    Returns:
+        Task to its metric as a share.
+    """
+    return {
+        task.name: _score(task, dev, probing.guess(train, dev))
+        for task, train, dev in _read_rows(loaded, tasks_dir, task_names)
+    }
 
 
 def fine_tune(
@@ -187,6 +170,25 @@ def _score(
     examples = task.read("dev")
     predictions = task.decode(examples, dev, outputs)
     return task.score(examples, predictions)[task.metric] / _PERCENT
+
+
+def _read_rows(
+    loaded: encoders.LoadedEncoder,
+    tasks_dir: pathlib.Path,
+    task_names: Sequence[str],
+    max_examples: int = 0,
+    seed: int = 0,
+) -> Iterator[tuple[task_lib.Task, rows_lib.Rows, rows_lib.Rows]]:
+    """Each task with rows to learn from, as many as wanted, and `dev`."""
+    tokenizer = tokenizer_lib.Tokenizer(loaded.vocabulary)
+    for task in _read_tasks(task_names, tasks_dir):
+        length = min(
+            loaded.settings.max_position_embeddings, task.max_seq_length
+        )
+        chosen = _choose(task.read("train"), max_examples, seed)
+        train = task.build_rows(chosen, tokenizer, length, is_training=True)
+        dev = task.build_rows(task.read("dev"), tokenizer, length, False)
+        yield task, train, dev
 
 
 def _read_tasks(

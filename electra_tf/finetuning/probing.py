@@ -80,6 +80,25 @@ def probe(
     return {"logits": logits}
 
 
+def guess(train: rows_lib.Rows, dev: rows_lib.Rows) -> task_lib.Outputs:
+    """The `logits` of who reads nothing: the commonest label, everywhere.
+
+    Args:
+        train: rows of a classification or tagging task, whose labels count.
+        dev: rows of the same task.
+
+    Raises:
+        ValueError: if the task is of another kind.
+    """
+    is_told = np.concatenate(_weights(train)) > 0
+    counts = np.bincount(np.concatenate(_labels(train))[is_told])
+    logits = counts.astype(np.float64)
+    if _POSITIONS not in dev.ragged:
+        return {"logits": [logits] * dev.num_rows}
+    lengths = dev.ragged[_POSITIONS].lengths
+    return {"logits": [np.tile(logits, (count, 1)) for count in lengths]}
+
+
 def _logits(model: pipeline.Pipeline, vectors: np.ndarray) -> np.ndarray:
     """`[n, classes]`, with -inf for classes that were not in the training."""
     classes = model.classes_

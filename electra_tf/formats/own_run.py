@@ -215,6 +215,9 @@ def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
     objective = model.objective or (
         "mlm" if is_masked_lm and not is_discriminator else "electra"
     )
+    if objective == "two_stage":
+        # How long its stages were is not kept; what they leave is alike.
+        objective = "electra"
     length = min(_ROW_LENGTH, model.encoder.max_position_embeddings)
     try:
         return config.ExperimentConfig(

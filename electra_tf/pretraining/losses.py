@@ -67,6 +67,28 @@ def copying_lm_loss(
 ) -> tf.Tensor:
     """Negative log likelihood of a vocabulary mixed with copying, summed.
 
+    Args:
+        logits, copy_logits, input_ids, original_ids: as in
+            `copying_log_likelihoods`.
+        token_weights: `[B, S]` float32, 0 for padding.
+
+    Returns:
+        Scalar float32 sum; its weight is the sum of `token_weights`.
+    """
+    likelihoods = copying_log_likelihoods(
+        logits, copy_logits, input_ids, original_ids
+    )
+    return -tf.reduce_sum(likelihoods * token_weights)
+
+
+def copying_log_likelihoods(
+    logits: tf.Tensor,
+    copy_logits: tf.Tensor,
+    input_ids: tf.Tensor,
+    original_ids: tf.Tensor,
+) -> tf.Tensor:
+    """Log likelihood of every token under a vocabulary mixed with copying.
+
     The mixture `D 1[x = input] + (1 - D) softmax` of the paper's section 3.5,
     in log space: neither factor is ever rounded to 0.
 
@@ -75,10 +97,9 @@ def copying_lm_loss(
         copy_logits: `[B, S]` float32, D is its sigmoid.
         input_ids: `[B, S]` int32, what the model saw.
         original_ids: `[B, S]` int32, what it must say.
-        token_weights: `[B, S]` float32, 0 for padding.
 
     Returns:
-        Scalar float32 sum; its weight is the sum of `token_weights`.
+        `[B, S]` float32.
     """
     log_vocabulary = -tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=original_ids, logits=logits
@@ -86,9 +107,8 @@ def copying_lm_loss(
     log_predicted = log_vocabulary - tf.nn.softplus(copy_logits)
     log_copied = -tf.nn.softplus(-copy_logits)
     # log(a + b) where the input is the original, else only what is predicted.
-    likelihood = tf.where(
+    return tf.where(
         input_ids == original_ids,
         tf.reduce_logsumexp(tf.stack([log_copied, log_predicted]), 0),
         log_predicted,
     )
-    return -tf.reduce_sum(likelihood * token_weights)

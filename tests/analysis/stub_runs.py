@@ -22,6 +22,10 @@ def steps_taken(folder: pathlib.Path) -> list[str]:
 
 def take_steps(request: study_run.RunRequest) -> study_run.RunResult | None:
     """A run whose score is its seed plus the length of its arm's name."""
+    if not request.is_trained:
+        scores = {"cola_probe": 0.25, "sst2_probe": 0.5}
+        guessing = {"cola": 0.0, "sst2": 0.5}
+        return study_run.RunResult({}, scores, 0.0, 0.5, guessing)
     settings = config.from_json(request.settings)
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(True))

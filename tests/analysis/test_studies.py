@@ -100,6 +100,10 @@ def test_the_vocabulary_of_the_dataset_is_that_of_all_arms():
     [
         ({"budget": "time"}, "`budget` must be one of steps, flops.*'time'"),
         ({"reference_arm": "elektra"}, "Did you mean 'electra'"),
+        (
+            {"arms": {"electra": {}, "untrained": {}}},
+            "No arm may be called 'untrained'",
+        ),
         ({"seeds": ()}, "`seeds` must be different numbers"),
         ({"seeds": (1, 1)}, "`seeds` must be different numbers"),
         ({"budget_fractions": (0.0,)}, "`budget_fractions` must be different"),
@@ -122,6 +126,39 @@ def test_the_vocabulary_of_the_dataset_is_that_of_all_arms():
 def test_a_study_that_cannot_work_says_why(fields, message):
     with pytest.raises(studies.StudyError, match=message):
         toy_study.build_study(**fields)
+
+
+def test_some_arms_keep_the_steps_of_the_whole_study():
+    plan = toy_study.build_plan(num_train_steps=30, has_tasks=True)
+    assert [(arm.name, arm.num_steps) for arm in plan.arms] == [
+        ("electra", 30),
+        ("mlm", 60),
+        ("untrained", 0),
+    ]
+    # Without the reference arm, whose cost sets the steps.
+    some = study_plan.select_arms(plan, ["mlm"])
+    assert [(arm.name, arm.num_steps) for arm in some.arms] == [
+        ("mlm", 60),
+        ("untrained", 0),
+    ]
+    assert some.num_runs == 4
+    assert study_plan.select_arms(plan, []) == plan
+    with pytest.raises(
+        studies.StudyError, match="--arms.*'mln'. Did you mean 'mlm'"
+    ):
+        study_plan.select_arms(plan, ["mln"])
+
+
+def test_random_weights_stand_beside_arms_that_are_measured_on_tasks():
+    untrained = toy_study.build_plan(has_tasks=True).arms[-1]
+    assert not untrained.is_trained
+    assert untrained.flops == untrained.num_warmup_steps == 0
+    assert untrained.settings.objective.name == "electra"
+    plan = toy_study.build_plan(has_tasks=True, tasks=())
+    assert all(arm.is_trained for arm in plan.arms)
+    assert "untrained" in study_plan.format_plan(
+        toy_study.build_plan(has_tasks=True)
+    )
 
 
 def test_seeds_come_from_the_command_line():

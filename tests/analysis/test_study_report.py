@@ -78,6 +78,36 @@ def test_an_arm_without_results_keeps_its_row():
     assert "FAILED: mlm: tea" in text
 
 
+def _untrained_row(seed, guessing, **tasks):
+    result = study_run.RunResult({}, tasks, 0.0, 30.0, guessing)
+    return study_report.RunRow("untrained", seed, result)
+
+
+def test_random_weights_and_guessing_are_the_last_rows_and_never_best():
+    plan = toy_study.build_plan(has_tasks=True, tasks=("cola", "blimp"))
+    guessing = {"cola": 0.0, "blimp": 0.5}
+    rows = [
+        _row("electra", 1, cola_probe=0.25, blimp=0.5),
+        _row("mlm", 1, cola_probe=0.125, blimp=0.625),
+        _untrained_row(1, guessing, cola_probe=0.75, blimp=0.25),
+        _untrained_row(2, guessing, cola_probe=0.75, blimp=0.5),
+    ]
+    text = study_report.format_tables(plan, rows)
+    tasks, held_out = text.split("## Tasks")[1].split("## Held-out text")
+    assert tasks.splitlines()[2:8] == [
+        "| arm | average | cola_probe | blimp |",
+        "| --- | ---: | ---: | ---: |",
+        "| `electra` | 0.375 (1) | **0.250** (1) | 0.500 (1) |",
+        "| `mlm` | 0.375 (1) | 0.125 (1) | **0.625** (1) |",
+        "| `untrained` | 0.562 ± 0.088 (2) | 0.750 ± 0.000 (2) | "
+        "0.375 ± 0.177 (2) |",
+        "| guessing | 0.250 | 0.000 | 0.500 |",
+    ]
+    assert "the model of `electra` with random weights" in tasks
+    assert "chance is 0.5" in tasks
+    assert "untrained" not in held_out
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(0.0, "0.000"), (0.12345, "0.123"), (-0.5, "-0.500"), (37.1744, "37.174"),
@@ -92,11 +122,13 @@ def test_numbers_are_short(value, text):
 def test_a_picture_is_drawn_of_scores_or_of_losses(
     tmp_path, fractions, has_tasks
 ):
-    plan = toy_study.build_plan(budget_fractions=fractions)
+    plan = toy_study.build_plan(budget_fractions=fractions, has_tasks=has_tasks)
     measures = {"gen_loss": 5.0, "loss": 9.0}
     if has_tasks:
         measures["cola_probe"] = 0.5
     rows = [_row(plan.arms[0].name, 1, **measures)]
+    if has_tasks:
+        rows.append(_untrained_row(1, {"cola": 0.0}, cola_probe=0.25))
     study_report.write_report(tmp_path, plan, rows, has_tasks=has_tasks)
     assert (tmp_path / "study.png").stat().st_size > 5_000
     assert sorted(path.name for path in tmp_path.iterdir()) == [

@@ -131,6 +131,24 @@ def test_a_study_that_is_stopped_goes_on_and_repeats_nothing(tmp_path, number):
     assert len(_results(tmp_path)["runs"]) == 4
 
 
+def test_random_weights_are_measured_once_for_every_seed(tmp_path):
+    options = toy_study.write_folders(tmp_path)
+    plan = toy_study.build_plan(num_train_steps=1, has_tasks=True)
+    requests = study_runner.build_requests(plan, options)
+    assert [request.arm for request in requests if not request.is_trained] == (
+        ["untrained"] * 2
+    )
+    assert study_runner.run_study(plan, options, stub_runs.take_steps) == []
+    results = _results(tmp_path)
+    assert results["guessing"] == {"cola": 0.0, "sst2": 0.5}
+    assert [run["arm"] for run in results["runs"]] == (
+        ["electra", "mlm", "untrained"] * 2
+    )
+    # Of a study that did not measure them the other runs are kept.
+    some = toy_study.build_plan(num_train_steps=1)
+    assert study_runner.run_study(some, options, stub_runs.fail_for_mlm) == []
+
+
 def test_a_finished_study_runs_nothing_again(tmp_path):
     options = toy_study.write_folders(tmp_path)
     plan = toy_study.build_plan(num_train_steps=2)

@@ -38,9 +38,11 @@ def flops(settings: config.ExperimentConfig) -> float:
     return step * settings.training.num_train_steps
 
 
-def build_plan(num_train_steps: int = 0, **fields) -> study_plan.Plan:
+def build_plan(
+    num_train_steps: int = 0, has_tasks: bool = False, **fields
+) -> study_plan.Plan:
     return study_plan.plan_study(
-        build_study(**fields), 50, flops, num_train_steps
+        build_study(**fields), 50, flops, num_train_steps, has_tasks
     )
 
 

@@ -59,7 +59,7 @@ def test_text_becomes_a_served_discriminator(corpus, tmp_path):
         f"--config={ROOT}/configs/pretrain/tiny.py",
         f"--config.data.dataset_dir={tmp_path}/dataset",
         f"--model_dir={tmp_path}/model",
-        "--config.data.max_seq_length=32",
+        "--config.objective.generator_steps=20",
         "--config.training.num_train_steps=60",
         "--config.training.log_steps=20",
         "--config.training.eval_steps=30",

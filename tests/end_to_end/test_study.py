@@ -78,8 +78,18 @@ def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
 def test_the_plan_is_printed_without_a_dataset_and_nothing_is_run():
     done = _run("configs/studies/table5.py", "--list", "--seeds=1,2")
     assert done.returncode == 0, done.stderr
-    assert "10 runs: 5 arms" in done.stdout
+    assert "12 runs: 6 arms" in done.stdout
     assert "all_tokens_mlm" in done.stdout
+    assert "untrained" in done.stdout
+
+
+def test_some_arms_are_planned_at_the_cost_of_the_whole_study():
+    study = "configs/studies/table5.py"
+    whole = _run(study, "--list").stdout.splitlines()
+    some = _run(study, "--list", "--arms=mlm", "--seeds=1").stdout
+    assert "2 runs: 2 arms" in some
+    (line,) = (line for line in whole if line.startswith("mlm "))
+    assert line.split() in [other.split() for other in some.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +98,10 @@ def test_the_plan_is_printed_without_a_dataset_and_nothing_is_run():
         (["configs/studies/absent.py"], "There is no study"),
         (["configs/studies/table5.py"], "Give --dataset_dir and --output_dir"),
         (["configs/studies/table5.py", "--seeds=x", "--list"], "whole numbers"),
+        (
+            ["configs/studies/table5.py", "--arms=elektra", "--list"],
+            "Did you mean 'electra'",
+        ),
     ],
 )
 def test_a_mistake_ends_with_one_line(arguments, message):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from electra_tf.finetuning import encoders
 from electra_tf.finetuning import measure
 from tests.finetuning.conftest import write_run
 
@@ -21,8 +22,8 @@ def test_a_run_is_measured_on_all_tasks_and_left_alone(
 ):
     model_dir = write_run(tmp_path / "run", settings, loaded.encoder.variables)
     before = _files(model_dir)
-    scores = measure.measure_encoder(
-        model_dir, tasks_dir, NAMES, finetune_steps=2
+    scores = measure.measure_loaded_encoder(
+        encoders.load_encoder(model_dir), tasks_dir, NAMES, finetune_steps=2
     )
     assert list(scores) == [
         f"{name}_{how}" for name in NAMES for how in ("probe", "finetune")
@@ -49,6 +50,25 @@ def test_without_steps_there_are_probes_only(loaded, tasks_dir):
         loaded, tasks_dir, ["chunking"], finetune_steps=0
     )
     assert list(scores) == ["chunking_probe"]
+
+
+def test_guessing_is_the_commonest_label_of_the_training_data(
+    loaded, tasks_dir
+):
+    found = measure.measure_guessing(loaded, tasks_dir, NAMES)
+    assert list(found) == list(NAMES)
+    labels, official = (
+        [line.split("\t")[1] for line in path.read_text().splitlines()[1:]]
+        for path in (
+            tasks_dir / "glue_data" / "SST-2" / name
+            for name in ("train.tsv", "dev.tsv")
+        )
+    )
+    commonest = max("01", key=labels.count)
+    assert found["sst2"] == official.count(commonest) / len(official)
+    # One answer for all has no correlation, and I-NP alone is no phrase.
+    assert found["cola"] == 0.0
+    assert found["chunking"] == 0.0
 
 
 def _rows_of_probe(monkeypatch, loaded, tasks_dir, **options):

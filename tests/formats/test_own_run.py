@@ -13,6 +13,7 @@ from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import objective
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir
 from tests import tiny
@@ -233,3 +234,12 @@ def test_an_objective_that_files_name_is_kept():
         tiny_models.build("embeddings"), objective="electra_15"
     )
     assert own_run.build_settings(model).objective.name == "electra_15"
+
+
+def test_a_model_of_two_stages_becomes_a_run_that_can_be_exported():
+    model = dataclasses.replace(
+        tiny_models.build("embeddings"), objective="two_stage"
+    )
+    settings = own_run.build_settings(model)
+    assert settings.objective.name == "electra"
+    objective.build_objective(settings)

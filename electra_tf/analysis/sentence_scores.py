@@ -1,0 +1,248 @@
+"""How likely a model finds a sentence: one number, the higher the likelier.
+
+It is a sum over the sentence's pieces x_t, without [CLS] and [SEP], of what
+the main tower says of each (the generator is never asked):
+
+    discriminator     log(1 - p(x_t was replaced | x))
+    Electric          -E(x)_t, the log likelihood up to a constant
+    All-Tokens MLM    log p(x_t | x), copying included
+    Replace-MLM       log p(x_t | x)
+    masked LM         log p(x_t | x with [MASK] at t)
+
+The last is the pseudo-log-likelihood of Salazar et al., "Masked Language Model
+Scoring" (2020): each piece is masked in turn, a pass for every piece. The
+towers of the other objectives never saw [MASK] and read the sentence as it
+stands, once: the sum is minus their training loss if nothing was replaced.
+
+    scorer = sentence_scores.load_scorer(pathlib.Path("tiny-en"))
+    good, bad = scorer.score(["The cat is asleep.", "The cat are asleep."])
+"""
+
+import functools
+import pathlib
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import installed
+from electra_tf.export import finetuned_rows
+from electra_tf.export import loaded_export
+from electra_tf.export import loaded_towers
+from electra_tf.export import raw_texts
+from electra_tf.export import trained_run
+from electra_tf.inputs import masking
+from electra_tf.modeling import copying
+from electra_tf.modeling import discriminator as discriminator_lib
+from electra_tf.modeling import generators
+from electra_tf.pretraining import losses
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
+from electra_tf.training import model_dir as model_dir_lib
+
+# Rows with one [MASK] each that the model sees together.
+_MAX_ROWS = 512
+_ROWS = tf.TensorSpec([None, None], tf.int32)
+_PLACES = tf.TensorSpec([None], tf.int32)
+
+
+class SentenceScorer:
+    """Scores sentences by a main tower.
+
+    Args:
+        tower: what an objective's `build_main_tower` makes, with its weights.
+        vocabulary: that it was trained with.
+        objective: that it was trained with; empty where nobody knows.
+
+    Raises:
+        ValueError: if the tower is an encoder and nothing else.
+    """
+
+    def __init__(
+        self,
+        tower: Any,
+        vocabulary: vocabulary_lib.Vocabulary,
+        objective: str = "",
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._num_positions = tower.encoder.embeddings.max_position_embeddings
+        self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
+        self._masks_in_turn = (
+            isinstance(tower, generators.MaskedLMGenerator)
+            and objective != "replace_mlm"
+        )
+        read, inputs = _choose(tower, objective), [_ROWS, _ROWS]
+        if self._masks_in_turn:
+            read, inputs = _read_masked, [_ROWS, _ROWS, _PLACES, _PLACES]
+        self._read = tf.function(
+            functools.partial(read, tower),
+            input_signature=inputs,
+            autograph=False,
+        )
+
+    def score(self, texts: Sequence[str]) -> np.ndarray:
+        """The score of every text, `[N]` float64.
+
+        Args:
+            texts: sentences; what is longer than the model's positions is cut.
+
+        Raises:
+            ValueError: for anything but a list of str.
+        """
+        rows = [(text.encode(),) for text in raw_texts.check("texts", texts)]
+        answers = loaded_export.answer_in_batches(rows, self._score_batch)
+        return np.array([row["score"] for row in answers], np.float64)
+
+    def _score_batch(
+        self, rows: Sequence[tuple[bytes, ...]]
+    ) -> dict[str, np.ndarray]:
+        texts = tf.constant([text for (text,) in rows], tf.string)
+        packed = finetuned_rows.pack_texts(
+            self._tokenizer, texts, None, self._num_positions
+        )
+        ids, mask = packed.input_ids, packed.input_mask
+        special_ids = (self._vocabulary.cls_id, self._vocabulary.sep_id)
+        is_piece = masking.eligible_positions(ids, mask, special_ids).numpy()
+        if self._masks_in_turn:
+            scores = self._mask_each(ids.numpy(), mask.numpy(), is_piece)
+        else:
+            scores = self._read(ids, mask).numpy()
+        return {"score": np.where(is_piece, scores, 0.0).sum(1, np.float64)}
+
+    def _mask_each(
+        self, ids: np.ndarray, mask: np.ndarray, is_piece: np.ndarray
+    ) -> np.ndarray:
+        """Log probabilities `[B, S]`, each piece masked in a row of its own."""
+        scores = np.zeros(ids.shape, np.float32)
+        rows, places = np.nonzero(is_piece)
+        for first in range(0, len(rows), _MAX_ROWS):
+            part = slice(first, first + _MAX_ROWS)
+            row, place = rows[part], places[part]
+            shown = ids[row]
+            shown[np.arange(len(row)), place] = self._vocabulary.mask_id
+            scores[row, place] = self._read(
+                shown, mask[row], place.astype(np.int32), ids[row, place]
+            )
+        return scores
+
+
+def load_scorer(path: pathlib.Path) -> SentenceScorer:
+    """The scorer of a trained model of any format.
+
+    Args:
+        path: a run's folder, or what else `electra_tf.load` takes.
+
+    Raises:
+        FileNotFoundError: if there is nothing.
+        ValueError: if it cannot be read, or is an encoder and nothing else.
+    """
+    path = installed.find_model(path)
+    loaded = loaded_towers.load_towers(path)
+    tower = loaded.towers.main
+    # Heads that only runs of this project have.
+    if loaded.objective in ("replace_mlm", "all_tokens_mlm"):
+        tower = trained_run.load_main_tower(
+            model_dir_lib.load_settings(path),
+            loaded.vocabulary,
+            checkpoints.find(path, "latest"),
+        )
+    return SentenceScorer(tower, loaded.vocabulary, loaded.objective)
+
+
+class FrequencyScorer:
+    """Scores sentences as who knows how frequent tokens are and no more.
+
+    The sum of log frequencies, the baseline of every model: short sentences of
+    common words are likely. What does not occur counts half an occurrence.
+
+    Args:
+        vocabulary: what the counts are of.
+        token_counts: `[V]` of a corpus.
+    """
+
+    def __init__(
+        self,
+        vocabulary: vocabulary_lib.Vocabulary,
+        token_counts: np.ndarray,
+    ) -> None:
+        self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
+        self._log_frequencies = generators.FixedGenerator(
+            vocabulary.size, token_counts
+        ).log_probs
+
+    def score(self, texts: Sequence[str]) -> np.ndarray:
+        """The score of every text, `[N]` float64."""
+        checked = tf.constant(raw_texts.check("texts", texts), tf.string)
+        rows = self._tokenizer.tokenize(checked).to_list()
+        return np.array(
+            [sum(self._log_frequencies[token] for token in row) for row in rows]
+        )
+
+
+def _choose(tower: Any, objective: str) -> Callable[..., tf.Tensor]:
+    """What reads a sentence as it stands, for a kind of tower."""
+    if isinstance(tower, discriminator_lib.Discriminator):
+        return _read_energy if objective == "electric" else _read_detector
+    if isinstance(tower, copying.CopyingMaskedLM):
+        return _read_copying
+    if isinstance(tower, generators.MaskedLMGenerator):
+        return _read_shown
+    raise ValueError(
+        "Sentences are scored by a discriminator or a masked language model. "
+        f"Received: {type(tower).__name__}, an encoder alone. Load a "
+        "pre-trained model with its head."
+    )
+
+
+def _read_detector(
+    tower: Any, ids: tf.Tensor, input_mask: tf.Tensor
+) -> tf.Tensor:
+    """Log probability `[B, S]` that each token was not replaced."""
+    logits = tower(ids, input_mask, tf.zeros_like(ids)).logits
+    return -losses.replaced_token_losses(logits, tf.zeros_like(ids))
+
+
+def _read_energy(
+    tower: Any, ids: tf.Tensor, input_mask: tf.Tensor
+) -> tf.Tensor:
+    return -tower(ids, input_mask, tf.zeros_like(ids)).logits
+
+
+def _read_copying(
+    tower: Any, ids: tf.Tensor, input_mask: tf.Tensor
+) -> tf.Tensor:
+    output = tower(ids, input_mask, tf.zeros_like(ids))
+    return losses.copying_log_likelihoods(
+        output.logits, output.copy_logits, ids, ids
+    )
+
+
+def _read_shown(tower: Any, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
+    hidden = tower.encoder(ids, input_mask, tf.zeros_like(ids)).sequence_output
+    return _log_probabilities(tower, hidden, ids)
+
+
+def _read_masked(
+    tower: Any,
+    shown_ids: tf.Tensor,
+    input_mask: tf.Tensor,
+    places: tf.Tensor,
+    true_ids: tf.Tensor,
+) -> tf.Tensor:
+    """Log probability `[B]` of the true id at one place of each row."""
+    encoded = tower.encoder(shown_ids, input_mask, tf.zeros_like(shown_ids))
+    hidden = masking.gather_positions(
+        encoded.sequence_output, places[:, tf.newaxis]
+    )
+    return _log_probabilities(tower, hidden, true_ids[:, tf.newaxis])[:, 0]
+
+
+def _log_probabilities(
+    tower: Any, hidden: tf.Tensor, ids: tf.Tensor
+) -> tf.Tensor:
+    """Of ids `[B, N]` by the masked LM head at states `[B, N, D]`."""
+    logits = tower.head(hidden, tower.encoder.embeddings.word_embeddings)
+    return -tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
