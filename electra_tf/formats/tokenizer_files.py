@@ -140,11 +140,7 @@ def fit_rows(
 
 
 def notes_of(vocabulary: vocabulary_lib.Vocabulary | None) -> tuple[str, ...]:
-    """What there is to tell of a model's vocabulary, one line each.
-
-    Args:
-        vocabulary: that `load_if_there` found.
-    """
+    """Notes on the vocabulary that `load_if_there` found, one line each."""
     if vocabulary is None:
         return (
             f"found no vocabulary, {vocabulary_lib.VOCABULARY_FILE} or "
@@ -164,12 +160,7 @@ def is_no_token(token: str) -> bool:
 def are_alike(
     one: vocabulary_lib.Vocabulary, other: vocabulary_lib.Vocabulary | None
 ) -> bool:
-    """Whether two vocabularies make the same ids of every text.
-
-    Args:
-        one: a vocabulary.
-        other: another; None is like no vocabulary.
-    """
+    """Whether two vocabularies make the same ids of every text."""
     return (
         other is not None
         and one.tokens == other.tokens
@@ -180,12 +171,9 @@ def are_alike(
 def effective(
     settings: vocabulary_lib.TokenizerSettings,
 ) -> vocabulary_lib.TokenizerSettings:
-    """Settings that say the same where the same happens.
+    """Settings that are equal where they do the same.
 
     Without lower-casing no accent is stripped, whatever the settings say.
-
-    Args:
-        settings: any.
     """
     if settings.do_lower_case:
         return settings
