@@ -15,6 +15,7 @@ from electra_tf.analysis import study_run
 from electra_tf.processes import progress
 
 _LINE_SECONDS = 60.0
+_UPDATE_SECONDS = 2.0
 
 
 class StudyProgress(progress.ProgressBar):
@@ -45,6 +46,7 @@ class StudyProgress(progress.ProgressBar):
         self._seconds: dict[str, list[float]] = {}
         self._is_done: set[str] = set()
         self._begun: dict[str, tuple[float, float]] = {}
+        self._next_update = 0.0
 
     def announce(self) -> None:
         """Says what is there already and what remains."""
@@ -102,6 +104,9 @@ class StudyProgress(progress.ProgressBar):
         Args:
             active: the runs in progress.
         """
+        if not active or time.monotonic() < self._next_update:
+            return
+        self._next_update = time.monotonic() + _UPDATE_SECONDS
         parts, share = [], float(len(self._is_done))
         for request in active:
             fraction = self._fraction(request)
