@@ -214,8 +214,6 @@ def serve(server: DemoServer) -> None:
         )
     print(f"{server.model.description}\nOpen {server.url}", flush=True)
     print("Ctrl-C ends it.", flush=True)
-    with server:
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            print("\nEnded.", flush=True)
+    # Werkzeug takes Ctrl-C as the end, and closes the server.
+    server.serve_forever()
+    print("\nEnded.", flush=True)
