@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf.processes.progress import WorkProgress
 from electra_tf.records import corpus as corpus_lib
-from electra_tf.records.progress import ProgressLine
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.text import vocabulary_training
 
@@ -65,7 +65,7 @@ def main() -> None:
 def _read_lines(corpus: corpus_lib.Corpus) -> Iterator[str]:
     """Yields the corpus line by line and shows how far it is."""
     title = f"Reading {corpus.name}"
-    with ProgressLine(title, corpus.num_text_bytes, "characters") as progress:
+    with WorkProgress(title, corpus.num_text_bytes, "characters") as progress:
         for document in corpus.documents():
             yield from document.lines
             size = sum(map(len, document.lines))

@@ -16,6 +16,7 @@ ORDER = (
     "original_hparams",
     "installed",
     "command_line",
+    "processes",
     "text",
     "records",
     "inputs",

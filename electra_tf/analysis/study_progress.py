@@ -6,20 +6,20 @@ none yet are judged by their operations.
 
 import json
 import pathlib
-import sys
 import time
 from collections.abc import Mapping
 from collections.abc import Sequence
 
 from electra_tf.analysis import study_plan
 from electra_tf.analysis import study_run
-from electra_tf.training import console
+from electra_tf.processes import progress
 
 _LINE_SECONDS = 60.0
+_UPDATE_SECONDS = 2.0
 
 
-class StudyProgress:
-    """Prints a line for every event, and one that is kept up to date.
+class StudyProgress(progress.ProgressBar):
+    """Prints a line for every event, and a bar that is kept up to date.
 
     Args:
         arms: name to planned arm.
@@ -33,6 +33,7 @@ class StudyProgress:
         requests: Sequence[study_run.RunRequest],
         num_parallel: int,
     ) -> None:
+        super().__init__("Study", _LINE_SECONDS, is_error=False)
         self._arms = arms
         self._requests = requests
         self._num_parallel = num_parallel
@@ -45,8 +46,7 @@ class StudyProgress:
         self._seconds: dict[str, list[float]] = {}
         self._is_done: set[str] = set()
         self._begun: dict[str, tuple[float, float]] = {}
-        self._last_line = time.monotonic()
-        self._is_terminal = sys.stdout.isatty()
+        self._next_update = 0.0
 
     def announce(self) -> None:
         """Says what is there already and what remains."""
@@ -67,7 +67,7 @@ class StudyProgress:
         self._begun[request.folder] = (time.monotonic(), fraction)
         steps = self._arms[request.arm].num_steps
         verb = f"goes on at step {round(fraction * steps)}" if fraction else ""
-        self.say(f"{self._title(request)} {verb or 'starts'}.")
+        self.say(f"{self._title_of(request)} {verb or 'starts'}.")
 
     def finished(
         self, request: study_run.RunRequest, result: study_run.RunResult
@@ -83,10 +83,10 @@ class StudyProgress:
         loss = result.held_out.get("loss")
         if not scores and loss is not None:
             scores = f"held-out loss {loss:.3f}"
-        left = console.format_time(self.seconds_left([]))
+        left = progress.format_time(self.seconds_left([]))
         self.say(
-            f"{self._title(request)} finished in "
-            f"{console.format_time(seconds)}: {scores or 'no measures'}. "
+            f"{self._title_of(request)} finished in "
+            f"{progress.format_time(seconds)}: {scores or 'no measures'}. "
             f"Study: {len(self._is_done)}/{len(self._requests)}, {left} left."
         )
 
@@ -96,31 +96,29 @@ class StudyProgress:
         """A run ended without a result."""
         self._begun.pop(request.folder, None)
         self._is_done.add(request.folder)
-        self.say(f"{self._title(request)} FAILED: {reason} See {log}.")
+        self.say(f"{self._title_of(request)} FAILED: {reason} See {log}.")
 
-    def show(self, active: Sequence[study_run.RunRequest]) -> None:
-        """Brings the line about the runs in progress up to date."""
-        is_due = time.monotonic() - self._last_line > _LINE_SECONDS
-        if not active or not (self._is_terminal or is_due):
+    def update(self, active: Sequence[study_run.RunRequest]) -> None:
+        """Brings the bar up to date.
+
+        Args:
+            active: the runs in progress.
+        """
+        if not active or time.monotonic() < self._next_update:
             return
-        parts = []
+        self._next_update = time.monotonic() + _UPDATE_SECONDS
+        parts, share = [], float(len(self._is_done))
         for request in active:
+            fraction = self._fraction(request)
             steps = self._arms[request.arm].num_steps
-            done = round(self._fraction(request) * steps)
+            done = round(fraction * steps)
             what = f"step {done}/{steps}" if done < steps else "measuring"
-            parts.append(f"{self._title(request)} {what}")
-        left = console.format_time(self.seconds_left(active))
-        text = f"{'; '.join(parts)}; study {left} left"
-        if self._is_terminal:
-            print(f"\r\033[K{text}", end="", flush=True)
-        else:
-            print(text, flush=True)
-        self._last_line = time.monotonic()
-
-    def say(self, text: str) -> None:
-        """Prints a line that stays."""
-        start = "\r\033[K" if self._is_terminal else ""
-        print(f"{start}{text}", flush=True)
+            parts.append(f"{self._title_of(request)} {what}")
+            share += fraction
+        left = progress.format_time(self.seconds_left(active))
+        self.show(
+            share / len(self._requests), f"{'; '.join(parts)}; {left} left"
+        )
 
     def seconds_left(
         self, active: Sequence[study_run.RunRequest]
@@ -165,7 +163,7 @@ class StudyProgress:
                     work += done * self._arms[request.arm].flops
         return seconds / work * flops if work else None
 
-    def _title(self, request: study_run.RunRequest) -> str:
+    def _title_of(self, request: study_run.RunRequest) -> str:
         number = self._number[request.folder]
         return (
             f"Run {number}/{len(self._requests)} {request.arm}, "

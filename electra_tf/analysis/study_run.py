@@ -7,28 +7,22 @@ how many threads it may use.
 """
 
 import dataclasses
+import functools
 import json
-import multiprocessing
-import multiprocessing.connection
-import os
 import pathlib
-import sys
-import threading
 import time
-import traceback
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
 from electra_tf import config
+from electra_tf.processes import pool as pool_lib
 from electra_tf.records import atomic
 
 REQUEST_FILE = "request.json"
 RESULT_FILE = "result.json"
 LOG_FILE = "log.txt"
 MODEL_FOLDER = "model"
-# Exit code of a run that was asked to stop; it goes on when started again.
-STOPPED = 75
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +54,9 @@ class RunRequest:
     max_examples: int
     num_threads: int = 0
     is_trained: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.arm}, seed {self.seed}"
 
     @property
     def path(self) -> pathlib.Path:
@@ -159,51 +156,23 @@ def _read_metrics(model_dir: pathlib.Path) -> tuple[dict[str, float], float]:
     return held_out, seconds
 
 
-def child_main(run_fn: RunFn, request: RunRequest) -> None:
-    """What the process of a run executes; it ends with the exit code.
+def start(run_fn: RunFn) -> pool_lib.Handler:
+    """What the process of a run executes.
 
     Args:
         run_fn: `perform`, or what stands for it in a test.
-        request: the run.
     """
-    # Ctrl-C in a terminal reaches the whole group: the parent alone shall get
-    # it, and tell us once.
-    os.setpgrp()
-    _end_with_the_parent()
-    _write_output_to(request.path / LOG_FILE)
-    try:
-        result = run_fn(request)
-        if result is None:
-            sys.exit(STOPPED)
+    return functools.partial(_run_and_write, run_fn)
+
+
+def _run_and_write(
+    run_fn: RunFn, request: RunRequest, report: pool_lib.Report
+) -> RunResult | None:
+    del report
+    result = run_fn(request)
+    if result is not None:
         write_json(request.path / RESULT_FILE, dataclasses.asdict(result))
-    except Exception as error:
-        traceback.print_exc()
-        print(f"error: {error}", file=sys.stderr, flush=True)
-        sys.exit(1)
-
-
-def _end_with_the_parent() -> None:
-    """Ends this process when the parent is killed: it would be restarted."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        multiprocessing.connection.wait([parent.sentinel])
-        # Checkpoints appear whole or not at all, so nothing is damaged.
-        os._exit(STOPPED)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _write_output_to(path: pathlib.Path) -> None:
-    """Sends everything, TensorFlow's own lines too, to the end of a file."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
+    return result
 
 
 def write_json(path: pathlib.Path, content: Any) -> None:

@@ -8,13 +8,10 @@ was made with other settings is refused before anything starts.
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import json
-import multiprocessing
-import multiprocessing.connection
 import os
 import pathlib
-import signal
-import time
 from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
@@ -26,11 +23,9 @@ from electra_tf.analysis import study_plan
 from electra_tf.analysis import study_progress
 from electra_tf.analysis import study_report
 from electra_tf.analysis import study_run
+from electra_tf.processes import pool as pool_lib
 from electra_tf.records import manifest
-
-_POLL_SECONDS = 2.0
-# A run that was asked to stop saves after at most one call of its loop.
-_GRACE_SECONDS = 60.0
+from electra_tf.training import stopping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,10 +90,12 @@ def run_study(
     for request in requests:
         _require_same_request(request)
     options.output_dir.mkdir(parents=True, exist_ok=True)
-    with _locked(options.output_dir), _interrupted_by_sigterm():
-        scheduler = _Scheduler(plan, requests, options, run_fn)
-        failures = scheduler.run()
-        scheduler.report(failures)
+    with _locked(options.output_dir), stopping.StopRequest() as stop:
+        failures = _run_all(plan, requests, options, run_fn, stop)
+        _report(plan, requests, options, failures)
+    if stop.signal_name:
+        print("Stopped. The same command goes on from here.", flush=True)
+        raise KeyboardInterrupt
     return failures
 
 
@@ -189,145 +186,83 @@ def _flatten(tree: Any, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-class _Scheduler:
-    """Starts processes, watches them, and tells how far everything is."""
+def _run_all(
+    plan: study_plan.Plan,
+    requests: list[study_run.RunRequest],
+    options: Options,
+    run_fn: study_run.RunFn,
+    stop: stopping.StopRequest,
+) -> list[Failure]:
+    """Runs everything that has no result; returns what failed."""
+    # TensorFlow does not forget the seeds, options and memory of a former
+    # run, so each has a process of its own.
+    pool = pool_lib.ProcessPool(
+        functools.partial(study_run.start, run_fn),
+        options.num_parallel,
+        lambda request: request.path / study_run.LOG_FILE,
+    )
+    progress = study_progress.StudyProgress(
+        {arm.name: arm for arm in plan.arms}, requests, options.num_parallel
+    )
+    waiting = [r for r in requests if study_run.read_result(r.path) is None]
+    failures: list[Failure] = []
 
-    def __init__(
-        self,
-        plan: study_plan.Plan,
-        requests: list[study_run.RunRequest],
-        options: Options,
-        run_fn: study_run.RunFn,
-    ) -> None:
-        self._plan = plan
-        self._requests = requests
-        self._options = options
-        self._run_fn = run_fn
-        self._active: dict[Any, study_run.RunRequest] = {}
-        self._progress = study_progress.StudyProgress(
-            {arm.name: arm for arm in plan.arms}, requests, options.num_parallel
-        )
-
-    def run(self) -> list[Failure]:
-        """Runs everything that has no result; returns what failed."""
-        waiting = [
-            request
-            for request in reversed(self._requests)
-            if study_run.read_result(request.path) is None
-        ]
-        failures: list[Failure] = []
-        self._progress.announce()
-        try:
-            while waiting or self._active:
-                while (
-                    waiting and len(self._active) < self._options.num_parallel
-                ):
-                    self._start(waiting.pop())
-                for process in self._wait():
-                    failures += self._collect(process)
-                    self.report(failures)
-                self._progress.show(list(self._active.values()))
-        except KeyboardInterrupt:
-            self._stop()
-            raise
-        return failures
-
-    def report(self, failures: list[Failure]) -> None:
-        """Rewrites results.json, table.md, study.png and curves.png."""
-        rows = [
-            study_report.RunRow(request.arm, request.seed, result)
-            for request in self._requests
-            if (result := study_run.read_result(request.path)) is not None
-        ]
-        failed = [f"{f.arm}, seed {f.seed}: {f.reason}" for f in failures]
-        study_report.write_report(
-            self._options.output_dir,
-            self._plan,
-            rows,
-            failed,
-            has_tasks=self._options.tasks_dir is not None,
-        )
-        study_curves.draw(
-            self._options.output_dir / "curves.png",
-            {
-                arm.name: [
-                    request.path / study_run.MODEL_FOLDER
-                    for request in self._requests
-                    if request.arm == arm.name
-                ]
-                for arm in self._plan.arms
-                if arm.is_trained
-            },
-        )
-
-    def _start(self, request: study_run.RunRequest) -> None:
-        request.path.mkdir(parents=True, exist_ok=True)
+    def on_start(request: study_run.RunRequest) -> None:
         path = request.path / study_run.REQUEST_FILE
         if not path.is_file():
+            request.path.mkdir(parents=True, exist_ok=True)
             study_run.write_json(path, request.identity())
-        # A fresh interpreter: TensorFlow neither survives a fork nor forgets
-        # the seeds, options and memory of a former run.
-        process: Any = multiprocessing.get_context("spawn").Process(
-            target=study_run.child_main,
-            args=(self._run_fn, request),
-            daemon=True,
-        )
-        process.start()
-        self._active[process] = request
-        self._progress.started(request)
+        progress.started(request)
 
-    def _wait(self) -> list[Any]:
-        """Processes that have ended, after a moment at most."""
-        sentinels = {process.sentinel: process for process in self._active}
-        ended = multiprocessing.connection.wait(
-            list(sentinels), timeout=_POLL_SECONDS
-        )
-        return [sentinels[sentinel] for sentinel in ended]
-
-    def _collect(self, process: Any) -> list[Failure]:
-        """Takes the result of a process that has ended."""
-        process.join()
-        request = self._active.pop(process)
-        result = study_run.read_result(request.path)
-        if result is not None:
-            self._progress.finished(request, result)
-            return []
-        log = request.path / study_run.LOG_FILE
-        failure = Failure(
-            request.arm, request.seed, _reason(process.exitcode, log), log
-        )
-        self._progress.failed(request, failure.reason, log)
-        return [failure]
-
-    def _stop(self) -> None:
-        """Asks the runs to save and end; a second interrupt kills them."""
-        self._progress.say(
-            f"Stopping: {len(self._active)} run(s) in progress save and end. "
-            "A second Ctrl-C ends them at once."
-        )
-        try:
-            for process in self._active:
-                process.terminate()
-            end = time.monotonic() + _GRACE_SECONDS
-            for process in self._active:
-                process.join(max(0.0, end - time.monotonic()))
-        finally:
-            for process in self._active:
-                process.kill()
-            self._progress.say("Stopped. The same command goes on from here.")
+    with progress, pool:
+        progress.announce()
+        for request, result, error in pool.outcomes(
+            waiting, on_start=on_start, on_wait=progress.update, stop=stop
+        ):
+            if result is not None:
+                progress.finished(request, result)
+            elif not stop.signal_name:
+                reason = "It was stopped by a signal from outside."
+                if error is not None:
+                    reason = str(error).splitlines()[0]
+                log = request.path / study_run.LOG_FILE
+                failures.append(Failure(request.arm, request.seed, reason, log))
+                progress.failed(request, reason, log)
+            _report(plan, requests, options, failures)
+    return failures
 
 
-def _reason(exit_code: int, log: pathlib.Path) -> str:
-    if exit_code == study_run.STOPPED:
-        return "it was stopped by a signal from outside"
-    if exit_code < 0:
-        name = signal.Signals(-exit_code).name
-        hint = " (often: memory ran out)" if name == "SIGKILL" else ""
-        return f"it was killed by {name}{hint}"
-    lines = log.read_text("utf-8", "replace").split("\nerror: ")
-    if len(lines) > 1:
-        return lines[-1].strip().splitlines()[0]
-    return f"it ended with exit code {exit_code}"
+def _report(
+    plan: study_plan.Plan,
+    requests: list[study_run.RunRequest],
+    options: Options,
+    failures: list[Failure],
+) -> None:
+    """Rewrites results.json, table.md, study.png and curves.png."""
+    rows = [
+        study_report.RunRow(request.arm, request.seed, result)
+        for request in requests
+        if (result := study_run.read_result(request.path)) is not None
+    ]
+    study_report.write_report(
+        options.output_dir,
+        plan,
+        rows,
+        [f"{f.arm}, seed {f.seed}: {f.reason}" for f in failures],
+        has_tasks=options.tasks_dir is not None,
+    )
+    study_curves.draw(
+        options.output_dir / "curves.png",
+        {
+            arm.name: [
+                request.path / study_run.MODEL_FOLDER
+                for request in requests
+                if request.arm == arm.name
+            ]
+            for arm in plan.arms
+            if arm.is_trained
+        },
+    )
 
 
 @contextlib.contextmanager
@@ -343,13 +278,3 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
                 "or choose another --output_dir."
             ) from error
         yield
-
-
-@contextlib.contextmanager
-def _interrupted_by_sigterm() -> Iterator[None]:
-    """SIGTERM does what Ctrl-C does."""
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)

@@ -19,11 +19,11 @@ from electra_tf import installed
 from electra_tf.finetuning.trials import portable_trial
 from electra_tf.finetuning.trials import results
 from electra_tf.formats import layout
+from electra_tf.formats import model_pairs
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
-from electra_tf.formats import towers
 from electra_tf.records import atomic
 from electra_tf.tasks.sentences import glue
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -172,7 +172,7 @@ def read(
         _refuse_idle(which, "--checkpoint", "a run of ours")
         model = reading.read(path, format_name)
     if options.generator_path is not None:
-        model = towers.join(model, reading.read(options.generator_path))
+        model = model_pairs.join(model, reading.read(options.generator_path))
     return portable_trial.with_known_labels(model)
 
 
@@ -314,7 +314,8 @@ def write(
         folder: exists and is empty.
 
     Returns:
-        The model as it was written: the task may have another name.
+        The model as the format states it: the task may have another name,
+        KerasHub has one rate of dropout.
 
     Raises:
         FormatError: if the format cannot hold it.
@@ -323,8 +324,7 @@ def write(
         return portable_trial.write(model, folder)
     if target_format == reading.TF1:
         _require_known_labels(model)
-    reading.WRITERS[target_format](model, folder)
-    return model
+    return reading.WRITERS[target_format](model, folder)
 
 
 def _require_known_labels(model: portable.PortableModel) -> None:

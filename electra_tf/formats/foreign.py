@@ -16,7 +16,7 @@ _LONGEST_NAME = 200
 
 
 def dtype_problems(kinds: Mapping[str, str]) -> list[str]:
-    """What is no tensor of floating point numbers, one line each.
+    """Tensors that hold no floating point numbers, one line each.
 
     Args:
         kinds: name of a tensor to that of its dtype.
@@ -29,11 +29,7 @@ def dtype_problems(kinds: Mapping[str, str]) -> list[str]:
 
 
 def precision_notes(kinds: Iterable[str]) -> list[str]:
-    """What became of weights that are of other precision than ours.
-
-    Args:
-        kinds: names of the tensors' dtypes.
-    """
+    """Notes on dtypes that were converted to float32."""
     low = sorted(set(kinds) & set(_FLOATS) - {"float32"})
     return [f"{kind} weights became float32" for kind in low]
 

@@ -21,11 +21,11 @@ from electra_tf import json_files
 from electra_tf.formats import foreign
 from electra_tf.formats import hugging_face_heads
 from electra_tf.formats import layout
+from electra_tf.formats import model_pairs
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
-from electra_tf.formats import towers
 
 CONFIG_FILE = "config.json"
 _DISCRIMINATOR, _GENERATOR = "ElectraForPreTraining", "ElectraForMaskedLM"
@@ -73,13 +73,23 @@ Json = Mapping[str, Any]
 
 def is_folder(path: pathlib.Path) -> bool:
     """Whether a folder holds a model of Hugging Face's, by its config."""
-    if towers.are_apart(path):
-        return is_folder(towers.discriminator_folder(path))
+    folder = path / model_pairs.DISCRIMINATOR if _is_pair(path) else path
     try:
-        content = json_files.read_object(path / CONFIG_FILE)
+        content = json_files.read_object(folder / CONFIG_FILE)
     except (OSError, ValueError):
         return False
     return "architectures" in content or "model_type" in content
+
+
+def _is_pair(path: pathlib.Path) -> bool:
+    """Whether a folder holds a discriminator in a folder of its own."""
+    is_model = (path / CONFIG_FILE).exists()
+    return _is_there(path / model_pairs.DISCRIMINATOR) and not is_model
+
+
+def _is_there(path: pathlib.Path) -> bool:
+    """Whether there is anything, a link to nothing too."""
+    return path.exists() or path.is_symlink()
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
@@ -93,7 +103,19 @@ def read(path: pathlib.Path) -> portable.PortableModel:
         FormatError: if the model is damaged, partial, not ELECTRA, or computes
             what ours does not (names what).
     """
-    return towers.read(path, _read_one)
+    if not _is_pair(path):
+        return _read_one(path)
+    names = model_pairs.DISCRIMINATOR, model_pairs.GENERATOR
+    folders = [path / name for name in names if _is_there(path / name)]
+    for folder in folders:
+        if not folder.is_dir():
+            raise portable.FormatError(
+                f"{folder} must be the folder of a model. Received: a file, "
+                "or a link to nothing. Restore the folder, or give the other "
+                "model's alone."
+            )
+    main, *generators = map(_read_one, folders)
+    return model_pairs.join(main, *generators) if generators else main
 
 
 def _read_one(path: pathlib.Path) -> portable.PortableModel:
@@ -103,26 +125,24 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
     arrays, file = tensor_files.read_folder(path)
     arrays, notes = _without_tied_output(arrays, str(file))
     arrays = _with_prefix(arrays, architecture)
-    arrays, head = hugging_face_heads.split_head(
-        arrays, architecture, str(file)
-    )
-    tensors = foreign.ForeignTensors(
-        arrays, parameter_names.HUGGING_FACE_RULES, str(file)
-    )
+    task, rules = None, parameter_names.HUGGING_FACE_RULES
+    if architecture in hugging_face_heads.CLASSES.values():
+        task = hugging_face_heads.read_task(
+            stated, architecture, str(path / CONFIG_FILE)
+        )
+        rules += hugging_face_heads.name_rules(task.kind)
+    tensors = foreign.ForeignTensors(arrays, rules, str(file))
     encoder = _sizes(stated, tensors, path)
     expected = layout.encoder_shapes(portable.MAIN, encoder)
     if architecture in _HEAD_PARTS:
         part = _HEAD_PARTS[architecture]
         expected |= layout.part_shapes(part, encoder, None, "none") or {}
+    if task is not None:
+        expected |= hugging_face_heads.head_shapes(task, encoder.hidden_size)
     taken = tensors.take(expected, may_be_unused=_NO_WEIGHTS)
-    task = None
-    if head:
-        more, task = hugging_face_heads.read_head(
-            head, architecture, stated, str(path / CONFIG_FILE)
-        )
-        taken |= more
+    if task is not None:
+        taken, task = hugging_face_heads.from_hugging_face(taken, task)
         if task.kind == "tagging":
-            taken = hugging_face_heads.exchange_segments(taken)
             notes.append("exchanged segments 0 and 1, words are in 1 here")
     vocabulary = tokenizer_files.load_if_there(path, encoder)
     notes += foreign.precision_notes(str(a.dtype) for a in arrays.values())
@@ -244,37 +264,38 @@ def _sizes(
     return sizes
 
 
-def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
+def write(
+    model: portable.PortableModel, folder: pathlib.Path
+) -> portable.PortableModel:
     """Writes what `from_pretrained` reads.
 
     Args:
         model: pre-trained or fine-tuned.
         folder: exists and is empty.
 
+    Returns:
+        The same model.
+
     Raises:
         FormatError: for parts that there is no class for (names them).
     """
-    for name, tower in towers.split(model).items():
+    for name, part in model_pairs.split(model).items():
         target = folder / name
         target.mkdir(exist_ok=True)
-        _write_one(tower, target)
+        _write_one(part, target)
+    return model
 
 
 def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
-    architecture, tensors = _ENCODER, dict(model.tensors)
+    architecture, tensors = _ENCODER, model.tensors
+    rules = parameter_names.HUGGING_FACE_RULES
     if model.task is not None:
-        architecture = hugging_face_heads.class_of(model.task)
-        head = hugging_face_heads.write_head(tensors, model.task)
-        tensors = portable.take_part(tensors, portable.MAIN)
-        if model.task.kind == "tagging":
-            tensors = hugging_face_heads.exchange_segments(tensors)
-    else:
-        head = {}
-        for name, part in _HEAD_PARTS.items():
-            architecture = name if part in model.parts else architecture
-    arrays = head | parameter_names.split_all(
-        tensors, parameter_names.HUGGING_FACE_RULES
-    )
+        architecture = hugging_face_heads.CLASSES[model.task.kind]
+        tensors = hugging_face_heads.to_hugging_face(tensors, model.task)
+        rules += hugging_face_heads.name_rules(model.task.kind)
+    for name, part in _HEAD_PARTS.items():
+        architecture = name if part in model.parts else architecture
+    arrays = parameter_names.split_all(tensors, rules)
     if architecture == _ENCODER:
         arrays = {n.removeprefix("electra."): arrays[n] for n in arrays}
     tensor_files.write_safetensors(

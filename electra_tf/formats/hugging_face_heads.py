@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.formats import foreign
+from electra_tf.formats import layout
+from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 
 CLASSES = {
@@ -31,15 +32,14 @@ CLASSES = {
 }
 """Kind of task to the class there."""
 
-_HEAD_TENSORS = {
-    "ElectraForSequenceClassification": (
-        "classifier.dense.weight",
-        "classifier.dense.bias",
-        "classifier.out_proj.weight",
-        "classifier.out_proj.bias",
-    ),
-    "ElectraForTokenClassification": ("classifier.weight", "classifier.bias"),
-    "ElectraForQuestionAnswering": ("qa_outputs.weight", "qa_outputs.bias"),
+_CLASSIFIER = {"hidden": "classifier.dense", "dense": "classifier.out_proj"}
+# Kind of task to the linear layers of its head: ours, and what they are called
+# there. The layer `outputs` is ours for start and end side by side.
+_LAYERS: Mapping[str, Mapping[str, str]] = {
+    "classification": _CLASSIFIER,
+    "regression": _CLASSIFIER,
+    "tagging": {"dense": "classifier"},
+    "qa": {"outputs": "qa_outputs"},
 }
 
 # Name of a task that the config does not name.
@@ -53,101 +53,117 @@ TEXT_PAIRS = "text_pairs"
 Arrays = dict[str, np.ndarray]
 
 
-def split_head(
-    tensors: Mapping[str, np.ndarray], architecture: str, origin: str
-) -> tuple[Arrays, Arrays]:
-    """The tensors of the encoder, and those of the head.
+def name_rules(kind: str) -> tuple[parameter_names.NameRule, ...]:
+    """How the tensors of a head are called there.
 
     Args:
-        tensors: of a model there.
-        architecture: its class; one without a fine-tuned head has none.
-        origin: their file, for messages.
+        kind: of the task.
+    """
+    return tuple(
+        rule
+        for layer, name in _LAYERS[kind].items()
+        for rule in parameter_names.linear_rules(
+            f"{portable.TASK_HEADS}/[^/]+/{layer}", name
+        )
+    )
+
+
+def head_shapes(task: portable.PortableTask, hidden_size: int) -> layout.Shapes:
+    """Path to shape of a head as the class there has it.
+
+    Args:
+        task: with its labels.
+        hidden_size: of the encoder, D.
+    """
+    outputs = {"qa": 2, "regression": 1}.get(task.kind, len(task.labels))
+    shapes: layout.Shapes = {}
+    for layer in _LAYERS[task.kind]:
+        width = hidden_size if layer == "hidden" else outputs
+        name = f"{portable.TASK_HEADS}/{task.name}/{layer}"
+        shapes |= layout.linear_shapes(name, hidden_size, width)
+    return shapes
+
+
+def from_hugging_face(
+    tensors: Mapping[str, np.ndarray], task: portable.PortableTask
+) -> tuple[Arrays, portable.PortableTask]:
+    """Turns a head as the class there has it into ours.
+
+    Args:
+        tensors: by our paths, those of `head_shapes` among them.
+        task: whose head it is.
+
+    Returns:
+        The model's tensors, and the task: whether it has a hidden layer is
+        known now.
+    """
+    found, head = dict(tensors), f"{portable.TASK_HEADS}/{task.name}"
+    if task.kind == "tagging":
+        return exchange_segments(found), task
+    if task.kind == "qa":
+        for variable in ("kernel", "bias"):
+            both = found.pop(f"{head}/outputs/{variable}")
+            for layer, part in zip(
+                ("dense", "dense_1"), np.split(both, 2, axis=-1), strict=True
+            ):
+                found[f"{head}/{layer}/{variable}"] = part.copy()
+        return found, task
+    width, outputs = found[f"{head}/dense/kernel"].shape
+    kernel = found[f"{head}/hidden/kernel"][:, :outputs].copy()
+    twin = _gelu_twin(kernel, head) if 2 * outputs <= width else {}
+    is_twin = bool(twin) and all(
+        found[path].tobytes() == value.tobytes() for path, value in twin.items()
+    )
+    if is_twin:
+        found = {p: v for p, v in found.items() if p not in twin}
+        found[f"{head}/dense/kernel"] = kernel
+    return found, dataclasses.replace(task, has_hidden_layer=not is_twin)
+
+
+def to_hugging_face(
+    tensors: Mapping[str, np.ndarray], task: portable.PortableTask
+) -> Arrays:
+    """Turns our head into what the class there has.
+
+    Args:
+        tensors: ours, all of the model's.
+        task: whose head it is.
 
     Raises:
-        FormatError: if tensors of the head are missing, of another rank, or no
-            floating point numbers.
+        FormatError: if that class cannot compute what ours does.
     """
-    names = _HEAD_TENSORS.get(architecture, ())
-    missing = [name for name in names if name not in tensors]
-    if missing:
+    head = f"{portable.TASK_HEADS}/{task.name}"
+    if task.kind == "tagging":
+        return exchange_segments(tensors)
+    if task.kind == "qa":
+        return _join_answering(tensors, head)
+    if task.has_hidden_layer:
+        return dict(tensors)
+    kernel = tensors[f"{head}/dense/kernel"]
+    width, outputs = kernel.shape
+    if 2 * outputs > width:
         raise portable.FormatError(
-            f"{origin}: {architecture} must have {', '.join(names)}. Missing: "
-            f"{', '.join(missing)}. Download the model's files again."
+            f"{CLASSES['classification']} can stand for one linear layer of "
+            f"up to {width // 2} labels at a width of {width}. Received: "
+            f"{outputs} labels. Leave the head out with "
+            f"--drop={portable.TASK_HEADS}."
         )
-    misfits = foreign.dtype_problems(
-        {name: str(tensors[name].dtype) for name in names}
-    )
-    misfits += [
-        f"{name} {tensors[name].shape}"
-        for name in names
-        if tensors[name].ndim != (1 if name.endswith("bias") else 2)
-    ]
-    if misfits:
-        raise portable.FormatError(
-            f"{origin}: {architecture} must have matrices as weights and "
-            "vectors as biases, of floating point numbers. Received: "
-            f"{', '.join(misfits)}. Take the model unquantized."
-        )
-    head = {name: np.asarray(tensors[name], np.float32) for name in names}
-    return {n: tensors[n] for n in tensors if n not in head}, head
+    return {**tensors, **_gelu_twin(kernel, head)}
 
 
-def read_head(
-    head: Mapping[str, np.ndarray],
-    architecture: str,
-    stated: Mapping[str, Any],
-    source: str,
-) -> tuple[Arrays, portable.PortableTask]:
-    """A head there as ours.
+def read_task(
+    stated: Mapping[str, Any], architecture: str, source: str
+) -> portable.PortableTask:
+    """What a config says of its task.
 
     Args:
-        head: its tensors.
-        architecture: its class.
-        stated: the model's config, which describes the task.
+        stated: the model's config.
+        architecture: its class, one of `CLASSES`.
         source: the config's file, for messages.
 
     Raises:
-        FormatError: if outputs and labels differ in number, or the config says
-            something of the task that is not understood here.
+        FormatError: for what is not understood here.
     """
-    task = _read_task(stated, architecture, source)
-    path = f"{portable.TASK_HEADS}/{task.name}"
-    if architecture == CLASSES["qa"]:
-        weight, bias = head["qa_outputs.weight"], head["qa_outputs.bias"]
-        _require_outputs(weight, 2, source)
-        _require_outputs(bias, 2, source)
-        return {
-            f"{path}/dense/kernel": _kernel(weight[:1]),
-            f"{path}/dense/bias": bias[:1].copy(),
-            f"{path}/dense_1/kernel": _kernel(weight[1:]),
-            f"{path}/dense_1/bias": bias[1:].copy(),
-        }, task
-    num_outputs = 1 if task.kind == "regression" else len(task.labels)
-    if architecture == CLASSES["tagging"]:
-        _require_outputs(head["classifier.weight"], num_outputs, source)
-        return {
-            f"{path}/dense/kernel": _kernel(head["classifier.weight"]),
-            f"{path}/dense/bias": head["classifier.bias"],
-        }, task
-    output = head["classifier.out_proj.weight"]
-    _require_outputs(output, num_outputs, source)
-    linear = _read_linear(head)
-    tensors = {
-        f"{path}/dense/kernel": _kernel(output if linear is None else linear),
-        f"{path}/dense/bias": head["classifier.out_proj.bias"],
-    }
-    if linear is None:
-        tensors |= {
-            f"{path}/hidden/kernel": _kernel(head["classifier.dense.weight"]),
-            f"{path}/hidden/bias": head["classifier.dense.bias"],
-        }
-    return tensors, dataclasses.replace(task, has_hidden_layer=linear is None)
-
-
-def _read_task(
-    stated: Mapping[str, Any], architecture: str, source: str
-) -> portable.PortableTask:
-    """What a config says of its task."""
     name = stated.get("finetuning_task")
     name = _UNNAMED_TASK if name is None else name
     if not isinstance(name, str) or not name.isprintable() or "/" in name:
@@ -208,59 +224,6 @@ def _read_labels(stated: Mapping[str, Any], source: str) -> tuple[str, ...]:
     return labels
 
 
-def class_of(task: portable.PortableTask) -> str:
-    """The class there that has the head of a task.
-
-    Args:
-        task: of a model.
-
-    Raises:
-        FormatError: for a kind of task that there is not.
-    """
-    if task.kind not in tuple(CLASSES):
-        raise portable.FormatError(
-            f"The kind of a task must be one of {', '.join(CLASSES)}. "
-            f"Received: {task.kind!r:.80} for {task.name!r:.80}."
-        )
-    return CLASSES[task.kind]
-
-
-def write_head(
-    tensors: Mapping[str, np.ndarray], task: portable.PortableTask
-) -> Arrays:
-    """Our head as the tensors of `CLASSES[task.kind]`.
-
-    Args:
-        tensors: ours, all of the model's.
-        task: whose head it is.
-
-    Raises:
-        FormatError: if that class cannot compute what ours does.
-    """
-    path = f"{portable.TASK_HEADS}/{task.name}/"
-    head = {p.removeprefix(path): tensors[p] for p in tensors if path in p}
-    if task.kind == "qa":
-        return _write_answering(head)
-    weight = np.ascontiguousarray(head["dense/kernel"].T)
-    if task.kind == "tagging":
-        return {
-            "classifier.weight": weight,
-            "classifier.bias": head["dense/bias"],
-        }
-    if task.has_hidden_layer:
-        dense = np.ascontiguousarray(head["hidden/kernel"].T)
-        dense_bias, output = head["hidden/bias"], weight
-    else:
-        dense, output = _write_linear(weight)
-        dense_bias = np.zeros(len(dense), np.float32)
-    return {
-        "classifier.dense.weight": dense,
-        "classifier.dense.bias": dense_bias,
-        "classifier.out_proj.weight": output,
-        "classifier.out_proj.bias": head["dense/bias"],
-    }
-
-
 def exchange_segments(tensors: Mapping[str, np.ndarray]) -> Arrays:
     """The tensors, with segments 0 and 1 exchanged; twice changes nothing.
 
@@ -281,23 +244,15 @@ def exchange_segments(tensors: Mapping[str, np.ndarray]) -> Arrays:
     return dict(tensors) | {path: np.ascontiguousarray(table[order])}
 
 
-def _kernel(weight: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(weight.T)
-
-
-def _require_outputs(weight: np.ndarray, expected: int, source: str) -> None:
-    if len(weight) != expected:
-        raise portable.FormatError(
-            f"{source} must be of a model with an output for each of its "
-            f"{expected} labels (id2label). Received: {len(weight)} outputs. "
-            "Are both of the same model?"
-        )
-
-
-def _write_answering(head: Mapping[str, np.ndarray]) -> Arrays:
+def _join_answering(tensors: Mapping[str, np.ndarray], head: str) -> Arrays:
     """Start and end, if they are predicted apart and nothing else is."""
-    apart = {"dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias"}
-    if set(head) != apart or head["dense_1/kernel"].shape[1:] != (1,):
+    own = {p: v for p, v in tensors.items() if p.startswith(f"{head}/")}
+    apart = {
+        f"{head}/{layer}/{variable}"
+        for layer in ("dense", "dense_1")
+        for variable in ("kernel", "bias")
+    }
+    if set(own) != apart or own[f"{head}/dense_1/kernel"].shape[1:] != (1,):
         raise portable.FormatError(
             f"{CLASSES['qa']} predicts start and end apart, each by one linear "
             "layer. This head predicts the end given the start, or whether "
@@ -306,46 +261,25 @@ def _write_answering(head: Mapping[str, np.ndarray]) -> Arrays:
             "--config.qa.answerable_classifier=false to make one that can be "
             f"written, or leave it out with --drop={portable.TASK_HEADS}."
         )
-    kernel = np.concatenate([head["dense/kernel"], head["dense_1/kernel"]], 1)
-    return {
-        "qa_outputs.weight": np.ascontiguousarray(kernel.T),
-        "qa_outputs.bias": np.concatenate(
-            [head["dense/bias"], head["dense_1/bias"]]
-        ),
-    }
-
-
-def _write_linear(weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`dense` and `out_proj` that give W h, by gelu; see the module's text."""
-    outputs, width = weight.shape
-    if 2 * outputs > width:
-        raise portable.FormatError(
-            f"{CLASSES['classification']} can stand for one linear layer of "
-            f"up to {width // 2} labels at a width of {width}. Received: "
-            f"{outputs} labels. Leave the head out with "
-            f"--drop={portable.TASK_HEADS}."
+    joined = {p: v for p, v in tensors.items() if p not in own}
+    for variable in ("kernel", "bias"):
+        joined[f"{head}/outputs/{variable}"] = np.concatenate(
+            [own[f"{head}/{name}/{variable}"] for name in ("dense", "dense_1")],
+            axis=-1,
         )
-    dense = np.zeros((width, width), np.float32)
-    dense[:outputs], dense[outputs : 2 * outputs] = weight, -weight
-    output = np.zeros((outputs, width), np.float32)
-    output[:, :outputs] = np.eye(outputs)
-    output[:, outputs : 2 * outputs] = -np.eye(outputs)
-    return dense, output
+    return joined
 
 
-def _read_linear(head: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """W if a head is what `_write_linear` makes, bit for bit, else None."""
-    dense, output = (
-        head["classifier.dense.weight"],
-        head["classifier.out_proj.weight"],
-    )
-    if 2 * len(output) > dense.shape[1]:
-        return None
-    weight = dense[: len(output)]
-    expected = (*_write_linear(weight), np.zeros(len(dense), np.float32))
-    found = dense, output, head["classifier.dense.bias"]
-    is_linear = all(
-        one.shape == other.shape and one.tobytes() == other.tobytes()
-        for one, other in zip(found, expected, strict=True)
-    )
-    return weight.copy() if is_linear else None
+def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
+    """The two layers that compute one by gelu; see the module's text."""
+    width, outputs = kernel.shape
+    hidden = np.zeros((width, width), np.float32)
+    hidden[:, :outputs], hidden[:, outputs : 2 * outputs] = kernel, -kernel
+    output = np.zeros((width, outputs), np.float32)
+    output[:outputs] = np.eye(outputs)
+    output[outputs : 2 * outputs] = -np.eye(outputs)
+    return {
+        f"{head}/hidden/kernel": hidden,
+        f"{head}/hidden/bias": np.zeros(width, np.float32),
+        f"{head}/dense/kernel": output,
+    }

@@ -1,16 +1,12 @@
 """Presets of KerasHub's `ElectraBackbone`, read and written by KerasHub.
 
-    folder/config.json, model.weights.h5, tokenizer.json, assets/   a preset
-    folder/heads.safetensors, heads.json                            ours
+    config.json, model.weights.h5                      the encoder
+    tokenizer.json, assets/tokenizer/vocabulary.txt    its tokenizer
 
-KerasHub has the encoder alone. Heads, and what its config does not say, lie in
-two files of ours beside it (`keras_hub_heads`); without them a preset is an
-encoder. As for Hugging Face, a pre-trained ELECTRA is two
-presets, `discriminator` and `generator`.
-
-What a backbone computes is not quite what was trained: its activation is the
-tanh approximation of gelu. `pooled_dense` is KerasHub's own, no ELECTRA has
-it; it is written as the identity and left out in reading.
+A backbone is an encoder and nothing else. It computes gelu by the tanh
+approximation, so its output is not quite what was trained. Its layer
+`pooled_dense` exists in no ELECTRA: it is written as the identity and left out
+in reading.
 """
 
 import dataclasses
@@ -18,7 +14,6 @@ import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any
-from typing import NamedTuple
 
 import h5py
 import numpy as np
@@ -26,19 +21,16 @@ import numpy as np
 from electra_tf import config
 from electra_tf import json_files
 from electra_tf.formats import foreign
-from electra_tf.formats import keras_hub_heads
-from electra_tf.formats import keras_hub_tokenizer
 from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
-from electra_tf.formats import towers
+from electra_tf.formats import tokenizer_files
+from electra_tf.text import vocabulary as vocabulary_lib
 
 CONFIG_FILE = "config.json"
 _CLASS = "ElectraBackbone"
-_POOLER = "pooled_dense/"
+_POOLER = "pooled_dense"
 _NO_WEIGHTS = "seed_generator_state"
-# What h5py raises for files that are none.
-_READ_ERRORS = (OSError, RuntimeError, LookupError, TypeError, ValueError)
 _CHUNK_BYTES = 2**20
 # Our sizes and KerasHub's arguments.
 _SIZES = {
@@ -52,12 +44,18 @@ _SIZES = {
     "type_vocab_size": "num_segments",
     "hidden_dropout_prob": "dropout",
 }
+# Options of its tokenizer that change the ids, and what they must be.
+_TOKENIZER_OPTIONS = {
+    "split": True,
+    "split_on_cjk": True,
+    "suffix_indicator": "##",
+    "oov_token": "[UNK]",
+    "special_tokens_in_strings": False,
+}
 
 
 def is_folder(path: pathlib.Path) -> bool:
     """Whether a folder holds a preset of KerasHub's."""
-    if towers.are_apart(path):
-        return is_folder(towers.discriminator_folder(path))
     try:
         return bool(_class_name(json_files.read_object(path / CONFIG_FILE)))
     except (OSError, ValueError):
@@ -65,7 +63,7 @@ def is_folder(path: pathlib.Path) -> bool:
 
 
 def _class_name(content: Mapping[str, Any]) -> str:
-    """Of the backbone that a preset's config names; empty if it is none."""
+    """The backbone that a preset's config names; empty if it names none."""
     module, name = content.get("module"), content.get("class_name")
     # KerasHub builds the registered one if the two differ.
     registered = content.get("registered_name") or name
@@ -76,7 +74,7 @@ def _class_name(content: Mapping[str, Any]) -> str:
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
-    """A preset, or both of a pre-trained ELECTRA under one folder.
+    """The encoder and the vocabulary of a preset.
 
     Args:
         path: the folder.
@@ -84,10 +82,6 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     Raises:
         FormatError: if it is damaged or of another backbone.
     """
-    return towers.read(path, _read_one)
-
-
-def _read_one(path: pathlib.Path) -> portable.PortableModel:
     file = path / CONFIG_FILE
     content: Mapping[str, Any] = {}
     if file.is_file():
@@ -97,44 +91,45 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
             f"{path} must be a preset of {_CLASS}. Received: one of "
             f"{_class_name(content) or 'nothing that KerasHub knows'}."
         )
-    stated = _stated_sizes(file, content.get("config"))
-    extras = keras_hub_heads.read(path)
+    encoder = _read_sizes(file, content.get("config"))
     weights = _list_weights(path)
-    notes = _precision_notes(path, weights)
-    _require_enough(file, stated, weights)
+    _require_weights(file, encoder, weights)
     backbone = _load_backbone(path)
-    _require_all_used(file, backbone, weights)
+    if len(weights) != len(backbone.weights):
+        # KerasHub leaves out layers that its config does not count.
+        raise portable.FormatError(
+            f"{file} does not describe the tensors beside it: "
+            f"{len(backbone.weights)} by the config. Received: "
+            f"{len(weights)}. Are both of the same model?"
+        )
     tensors = foreign.ForeignTensors(
         {
             variable.path: _flatten(variable.path, np.asarray(variable))
             for variable in backbone.variables
             if _NO_WEIGHTS not in variable.path
-            and not variable.path.startswith(_POOLER)
+            and not variable.path.startswith(f"{_POOLER}/")
         },
         parameter_names.KERAS_HUB_RULES,
         f"KerasHub preset {path}",
     )
-    encoder = _sizes(backbone, tensors, extras)
-    taken = tensors.take(layout.encoder_shapes(portable.MAIN, encoder))
-    vocabulary, more = keras_hub_tokenizer.read(path, encoder, extras.tokenizer)
+    vocabulary, notes = _read_vocabulary(path, encoder)
     model = portable.PortableModel(
-        {**taken, **extras.tensors},
+        tensors.take(layout.encoder_shapes(portable.MAIN, encoder)),
         encoder,
         vocabulary=vocabulary,
-        task=extras.task,
-        step=extras.step,
         origin=tensors.origin,
         notes=(
-            f"left out {_POOLER[:-1]}, which is KerasHub's own",
-            *dict.fromkeys(notes + extras.notes + more),
+            f"left out {_POOLER}, which is KerasHub's own",
+            *foreign.precision_notes(kind for kind, _ in weights.values()),
+            *notes,
         ),
     )
     layout.check(model)
     return model
 
 
-def _stated_sizes(file: pathlib.Path, stated: Any) -> config.EncoderConfig:
-    """Sizes by the config; KerasHub would begin to build any."""
+def _read_sizes(file: pathlib.Path, stated: Any) -> config.EncoderConfig:
+    """Sizes by the config, because KerasHub would begin to build any."""
     if not isinstance(stated, dict):
         raise portable.FormatError(
             f"{file} must have the arguments of its backbone under `config`. "
@@ -143,7 +138,7 @@ def _stated_sizes(file: pathlib.Path, stated: Any) -> config.EncoderConfig:
         )
     sizes = {n: stated[name] for n, name in _SIZES.items() if name in stated}
     try:
-        return config.EncoderConfig(**sizes)
+        return _with_one_rate(config.EncoderConfig(**sizes))
     except config.ConfigError as error:
         names = ", ".join(f"{n} is {_SIZES[n]} there" for n in sizes)
         raise portable.FormatError(
@@ -152,18 +147,18 @@ def _stated_sizes(file: pathlib.Path, stated: Any) -> config.EncoderConfig:
         ) from error
 
 
-class _Weight(NamedTuple):
-    """A dataset of a preset's files."""
+def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
+    """The sizes as a preset can state them: it has one rate of dropout."""
+    return dataclasses.replace(
+        encoder,
+        attention_probs_dropout_prob=encoder.hidden_dropout_prob,
+        initializer_range=config.EncoderConfig.initializer_range,
+    )
 
-    file: pathlib.Path
-    name: str
-    kind: str
-    size: int
 
-
-def _list_weights(path: pathlib.Path) -> list[_Weight]:
-    """What lies in the files of weights, before KerasHub reads it."""
-    found: list[_Weight] = []
+def _list_weights(path: pathlib.Path) -> dict[str, tuple[str, int]]:
+    """The name of each stored weight to its dtype and its size."""
+    found: dict[str, tuple[str, int]] = {}
     files = sorted(path.glob("*.h5"))
     if not files:
         raise portable.FormatError(
@@ -177,18 +172,12 @@ def _list_weights(path: pathlib.Path) -> list[_Weight]:
                 # HDF5 has no bfloat16; Keras writes beside it that it is.
                 kind = str(entry.attrs.get("dtype", entry.dtype))
                 size = math.prod(entry.shape or ())
-                found.append(_Weight(file, name, kind, size))
+                found[f"{name} in {file.name}"] = kind, size
 
         try:
             with h5py.File(file) as stream:
                 stream.visititems(collect)
-        except (
-            OSError,
-            RuntimeError,
-            LookupError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except (OSError, RuntimeError, LookupError, TypeError) as error:
             raise portable.FormatError(
                 f"{file} must be an HDF5 file of weights. Received: {error}. "
                 "It is cut off or damaged: take it again from where it comes "
@@ -197,22 +186,28 @@ def _list_weights(path: pathlib.Path) -> list[_Weight]:
     return found
 
 
-def _precision_notes(
-    path: pathlib.Path, weights: list[_Weight]
-) -> tuple[str, ...]:
-    kinds = {f"{w.name} in {w.file.name}": w.kind for w in weights}
-    return keras_hub_heads.precision_notes(path, kinds)
-
-
-def _require_enough(
-    file: pathlib.Path, stated: config.EncoderConfig, weights: list[_Weight]
+def _require_weights(
+    file: pathlib.Path,
+    encoder: config.EncoderConfig,
+    weights: Mapping[str, tuple[str, int]],
 ) -> None:
-    """A config of other sizes could ask for more memory than there is."""
-    shapes = layout.encoder_shapes(portable.MAIN, stated)
-    width = stated.hidden_size
-    shapes |= layout.linear_shapes(_POOLER[:-1], width, width)
+    """Raises `FormatError` for integers, or fewer numbers than sizes need.
+
+    A config of other sizes could ask for more memory than there is.
+    """
+    problems = foreign.dtype_problems({n: w[0] for n, w in weights.items()})
+    if problems:
+        raise portable.FormatError(
+            f"{file.parent} must hold floating point numbers. Received: "
+            f"{'; '.join(problems[:8])}. Such weights, those of a quantized "
+            "model for example, cannot be converted: take the model before "
+            "that."
+        )
+    width = encoder.hidden_size
+    shapes = layout.encoder_shapes(portable.MAIN, encoder)
+    shapes |= layout.linear_shapes(_POOLER, width, width)
     needed = sum(map(math.prod, shapes.values()))
-    received = sum(weight.size for weight in weights)
+    received = sum(size for _, size in weights.values())
     if needed > received:
         raise portable.FormatError(
             f"{file} does not describe the tensors beside it: {needed:,} "
@@ -239,20 +234,8 @@ def _load_backbone(path: pathlib.Path) -> Any:
         ) from error
 
 
-def _require_all_used(
-    file: pathlib.Path, backbone: Any, weights: list[_Weight]
-) -> None:
-    """KerasHub leaves layers out that its config does not count."""
-    if len(weights) != len(backbone.weights):
-        raise portable.FormatError(
-            f"{file} does not describe the tensors beside it: "
-            f"{len(backbone.weights)} by the config. Received: "
-            f"{len(weights)}. Are both of the same model?"
-        )
-
-
 def _flatten(path: str, value: np.ndarray) -> np.ndarray:
-    """Without the axis of the heads."""
+    """The value without the axis of the attention heads."""
     if path.endswith("attention_output/kernel"):
         return value.reshape(-1, value.shape[-1])
     if value.ndim == 3:
@@ -261,54 +244,115 @@ def _flatten(path: str, value: np.ndarray) -> np.ndarray:
     return value.reshape(-1) if is_head_bias else value
 
 
-def _sizes(
-    backbone: Any,
-    tensors: foreign.ForeignTensors,
-    extras: keras_hub_heads.Extras,
-) -> config.EncoderConfig:
-    found = layout.infer_sizes(
-        portable.MAIN,
-        tensors.shape_of,
-        num_attention_heads=backbone.num_heads,
-        origin=tensors.origin,
-    )
-    stated = {ours: getattr(backbone, name) for ours, name in _SIZES.items()}
-    dropout = float(stated.pop("hidden_dropout_prob"))
-    layout.require_sizes(found, stated, tensors.origin)
-    rates: dict[str, Any] = {"attention_probs_dropout_prob": dropout}
-    rates |= extras.rates
+def _read_vocabulary(
+    path: pathlib.Path, encoder: config.EncoderConfig
+) -> tuple[vocabulary_lib.Vocabulary | None, tuple[str, ...]]:
+    """The vocabulary, None for a preset without a tokenizer; and notes."""
+    tokens = path / "assets" / "tokenizer" / "vocabulary.txt"
+    described = path / tokenizer_files.TOKENIZER_FILE
+    files = (tokens, described)
+    if not any(file.exists() or file.is_symlink() for file in files):
+        return None, ("there is no vocabulary in the preset",)
+    for file in files:
+        if not file.is_file():
+            raise portable.FormatError(
+                f"{file} must be there with the rest of the preset's "
+                "tokenizer. Received: no such file. Restore it."
+            )
+    settings = _read_tokenizer(described)
     try:
-        return dataclasses.replace(found, hidden_dropout_prob=dropout, **rates)
-    except config.ConfigError as error:
+        listed = vocabulary_lib.read_tokens(tokens)
+        vocabulary = vocabulary_lib.Vocabulary(listed, settings)
+    except vocabulary_lib.VocabularyError as error:
+        raise portable.FormatError(f"{tokens}: {error}") from error
+    fitted = tokenizer_files.fit_rows(vocabulary, encoder, tokens)
+    return fitted, tokenizer_files.notes_of(fitted)
+
+
+def _read_tokenizer(file: pathlib.Path) -> vocabulary_lib.TokenizerSettings:
+    """What the preset's tokenizer does, if ours does the same."""
+    content = json_files.read_object(file, portable.FormatError)
+    stated = content.get("config")
+    names = ("lowercase", "strip_accents")
+    if not isinstance(stated, dict) or any(
+        not isinstance(stated.get(name, False), bool) for name in names
+    ):
         raise portable.FormatError(
-            f"{tensors.origin}: {keras_hub_heads.FACTS_FILE} must have rates "
-            f"that can be: {error}"
-        ) from error
+            f"{file} must have `config`, with true or false for "
+            f"{' and '.join(names)}. Received: {stated!r:.80}. Take the file "
+            "again from where it comes from."
+        )
+    lowers, strips = (stated.get(name, False) for name in names)
+    other = {
+        name: stated[name]
+        for name, value in _TOKENIZER_OPTIONS.items()
+        if stated.get(name, value) != value
+    }
+    if strips and not lowers:
+        other["strip_accents"] = True
+    if other:
+        raise portable.FormatError(
+            f"The tokenizer of {file} must split and match as the original's. "
+            f"Received: {other}, which this one does not follow."
+        )
+    return vocabulary_lib.TokenizerSettings(
+        do_lower_case=lowers, strip_accents=strips
+    )
 
 
-def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
+def write(
+    model: portable.PortableModel, folder: pathlib.Path
+) -> portable.PortableModel:
     """Writes what `ElectraBackbone.from_preset` reads.
 
     Args:
-        model: pre-trained or fine-tuned.
+        model: an encoder without heads.
         folder: exists and is empty.
 
+    Returns:
+        The model with what a preset can state, and notes on the rest.
+
     Raises:
-        FormatError: for parts that have no place there (names them).
+        FormatError: if there is more than an encoder.
     """
-    for name, tower in towers.split(model).items():
-        target = folder / name
-        target.mkdir(exist_ok=True)
-        _write_one(tower, target)
-
-
-def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
+    others = [part for part in model.parts if part != portable.MAIN]
+    if others:
+        raise portable.FormatError(
+            "A preset of KerasHub holds an encoder alone. Received: "
+            f"{model.origin} with {', '.join(others)}. Leave them out with "
+            f"--drop='{'|'.join(others)}'."
+        )
+    model = _as_preset(model)
     backbone = _build_backbone(model)
     _require_space(folder, model)
     backbone.save_to_preset(str(folder))
-    keras_hub_heads.write(model, folder)
     if model.vocabulary is not None:
-        keras_hub_tokenizer.write(model.vocabulary, folder)
+        _write_tokenizer(model.vocabulary, folder)
+    return model
+
+
+def _as_preset(model: portable.PortableModel) -> portable.PortableModel:
+    """The model without what a preset has no place for, which it notes."""
+    before, vocabulary = model.encoder, model.vocabulary
+    encoder, notes = _with_one_rate(before), []
+    if encoder != before:
+        notes.append(
+            "attention_probs_dropout_prob "
+            f"{before.attention_probs_dropout_prob} and initializer_range "
+            f"{before.initializer_range} have no place in a preset"
+        )
+    if vocabulary is not None:
+        length = vocabulary.settings.max_word_length
+        settings = dataclasses.replace(
+            vocabulary.settings,
+            max_word_length=vocabulary_lib.TokenizerSettings.max_word_length,
+        )
+        if settings != vocabulary.settings:
+            notes.append(f"max_word_length {length} has no place in a preset")
+            vocabulary = vocabulary_lib.Vocabulary(vocabulary.tokens, settings)
+    return dataclasses.replace(
+        model, encoder=encoder, vocabulary=vocabulary
+    ).with_notes(*notes)
 
 
 def _require_space(folder: pathlib.Path, model: portable.PortableModel) -> None:
@@ -335,14 +379,12 @@ def _build_backbone(model: portable.PortableModel) -> Any:
         dtype="float32",
         name="electra_backbone",
     )
-    arrays = parameter_names.split_all(
-        portable.take_part(model.tensors, portable.MAIN),
-        parameter_names.KERAS_HUB_RULES,
-    )
     width = model.encoder.hidden_size
-    arrays |= {
-        f"{_POOLER}kernel": np.eye(width, dtype=np.float32),
-        f"{_POOLER}bias": np.zeros(width, np.float32),
+    arrays = parameter_names.split_all(
+        model.tensors, parameter_names.KERAS_HUB_RULES
+    ) | {
+        f"{_POOLER}/kernel": np.eye(width, dtype=np.float32),
+        f"{_POOLER}/bias": np.zeros(width, np.float32),
     }
     for variable in backbone.variables:
         if _NO_WEIGHTS not in variable.path:
@@ -352,3 +394,17 @@ def _build_backbone(model: portable.PortableModel) -> Any:
         [f"{name} has no place in KerasHub" for name in arrays], model.origin
     )
     return backbone
+
+
+def _write_tokenizer(
+    vocabulary: vocabulary_lib.Vocabulary, folder: pathlib.Path
+) -> None:
+    """Writes what `ElectraTokenizer.from_preset` reads."""
+    import keras_hub
+
+    settings = vocabulary.settings
+    keras_hub.models.ElectraTokenizer(
+        vocabulary=list(vocabulary.tokens),
+        lowercase=settings.do_lower_case,
+        strip_accents=settings.do_lower_case and settings.strip_accents,
+    ).save_to_preset(str(folder))

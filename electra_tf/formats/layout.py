@@ -31,29 +31,8 @@ def linear_shapes(name: str, num_in: int, num_out: int) -> Shapes:
     return {f"{name}/kernel": (num_in, num_out), f"{name}/bias": (num_out,)}
 
 
-def norm_shapes(name: str, width: int) -> Shapes:
-    """Of a `layers.LayerNorm`."""
+def _norm_shapes(name: str, width: int) -> Shapes:
     return {f"{name}/gamma": (width,), f"{name}/beta": (width,)}
-
-
-def embedding_shapes(name: str, sizes: config.EncoderConfig) -> Shapes:
-    """Of the three tables and their normalization.
-
-    Args:
-        name: of the encoder.
-        sizes: its sizes.
-    """
-    rows = {
-        "word": sizes.vocab_size,
-        "position": sizes.max_position_embeddings,
-        "token_type": sizes.type_vocab_size,
-    }
-    tables = {
-        f"{name}/embeddings/{kind}_embeddings": (number, sizes.embedding_size)
-        for kind, number in rows.items()
-    }
-    norm = norm_shapes(f"{name}/embeddings/LayerNorm", sizes.embedding_size)
-    return tables | norm
 
 
 def encoder_shapes(
@@ -66,8 +45,19 @@ def encoder_shapes(
         sizes: its sizes.
         has_embeddings: False where it shares another encoder's.
     """
-    width = sizes.hidden_size
-    shapes = embedding_shapes(name, sizes) if has_embeddings else {}
+    width, inner = sizes.hidden_size, sizes.intermediate_size
+    shapes: Shapes = {}
+    if has_embeddings:
+        table = f"{name}/embeddings"
+        shapes = {
+            f"{table}/{kind}_embeddings": (rows, sizes.embedding_size)
+            for kind, rows in (
+                ("word", sizes.vocab_size),
+                ("position", sizes.max_position_embeddings),
+                ("token_type", sizes.type_vocab_size),
+            )
+        }
+        shapes |= _norm_shapes(f"{table}/LayerNorm", sizes.embedding_size)
     if sizes.embedding_size != width:
         shapes |= linear_shapes(
             f"{name}/embeddings_project", sizes.embedding_size, width
@@ -77,36 +67,21 @@ def encoder_shapes(
         output = f"{block}/attention/output"
         shapes |= linear_shapes(f"{block}/attention/self/qkv", width, 3 * width)
         shapes |= linear_shapes(f"{output}/dense", width, width)
-        shapes |= norm_shapes(f"{output}/LayerNorm", width)
-        inner = sizes.intermediate_size
+        shapes |= _norm_shapes(f"{output}/LayerNorm", width)
         shapes |= linear_shapes(f"{block}/intermediate/dense", width, inner)
         shapes |= linear_shapes(f"{block}/output/dense", inner, width)
-        shapes |= norm_shapes(f"{block}/output/LayerNorm", width)
+        shapes |= _norm_shapes(f"{block}/output/LayerNorm", width)
     return shapes
 
 
-def replaced_token_head_shapes(sizes: config.EncoderConfig) -> Shapes:
-    """Of the discriminator's head."""
-    name, width = portable.REPLACED_TOKEN_HEAD, sizes.hidden_size
-    return linear_shapes(f"{name}/dense", width, width) | linear_shapes(
-        f"{name}/dense_1", width, 1
-    )
-
-
-def vocabulary_head_shapes(
+def _vocabulary_head_shapes(
     name: str, sizes: config.EncoderConfig, num_states: int = 1
 ) -> Shapes:
-    """Of a head that scores the vocabulary.
-
-    Args:
-        name: first part of the paths.
-        sizes: of the encoder whose states it reads.
-        num_states: that are joined; 2 for two towers.
-    """
+    """Of a head that scores the vocabulary, from states that are joined."""
     width = sizes.embedding_size
     return {
         **linear_shapes(f"{name}/dense", num_states * sizes.hidden_size, width),
-        **norm_shapes(f"{name}/LayerNorm", width),
+        **_norm_shapes(f"{name}/LayerNorm", width),
         f"{name}/output_bias": (sizes.vocab_size,),
     }
 
@@ -207,15 +182,17 @@ def part_shapes(
     if part == portable.MAIN:
         return encoder_shapes(part, encoder)
     if part == portable.REPLACED_TOKEN_HEAD:
-        return replaced_token_head_shapes(encoder)
+        width = encoder.hidden_size
+        shapes = linear_shapes(f"{part}/dense", width, width)
+        return shapes | linear_shapes(f"{part}/dense_1", width, 1)
     if part == portable.MASKED_LM_HEAD:
-        return vocabulary_head_shapes(part, proposing)
+        return _vocabulary_head_shapes(part, proposing)
     if part == portable.GENERATOR or part in TOWER_PARTS:
         return encoder_shapes(part, proposing, has_own)
     if part == "cloze_predictions":
-        return vocabulary_head_shapes(part, proposing, num_states=2)
+        return _vocabulary_head_shapes(part, proposing, num_states=2)
     if part == "masked_lm_predictions":
-        return vocabulary_head_shapes(part, encoder)
+        return _vocabulary_head_shapes(part, encoder)
     if part == "copy_predictions":
         return linear_shapes(f"{part}/dense", encoder.hidden_size, 1)
     if part == "reward_baseline":
@@ -270,11 +247,7 @@ def _answering_shapes(name: str, width: int, there: Shapes) -> Shapes:
 
 
 def check(model: portable.PortableModel) -> None:
-    """Raises `FormatError` unless a model has all tensors, finite, in shape.
-
-    Args:
-        model: of any origin.
-    """
+    """Raises `FormatError` unless a model has all tensors, finite, in shape."""
     if portable.MAIN not in model.parts:
         raise portable.FormatError(
             f"Expected a main encoder, `{portable.MAIN}/...`. Received: "
@@ -288,16 +261,7 @@ def check(model: portable.PortableModel) -> None:
     if model.task is not None:
         width = model.encoder.hidden_size
         expected |= task_shapes(model.task, width, received)
-    problems = [f"{p} is missing" for p in sorted(expected.keys() - received)]
-    problems += [
-        f"{path} {received[path]} is not known"
-        for path in sorted(received.keys() - expected)
-    ]
-    problems += [
-        f"{path} is {received[path]}, expected {expected[path]}"
-        for path in sorted(expected.keys() & received)
-        if received[path] != expected[path]
-    ]
+    problems = shape_problems(received, expected)
     for path, value in sorted(model.tensors.items()):
         if value.dtype != np.float32:
             problems.append(f"{path} holds {value.dtype}, expected float32")
@@ -306,13 +270,24 @@ def check(model: portable.PortableModel) -> None:
     require_none(problems, model.origin)
 
 
-def require_none(problems: list[str], origin: str) -> None:
-    """Raises `FormatError` if there are problems, and lists them all.
+def shape_problems(
+    received: Mapping[str, tuple[int, ...]], expected: Shapes
+) -> list[str]:
+    """Paths that are missing, unknown, or of another shape, one line each."""
+    problems = [f"{p} is missing" for p in sorted(expected.keys() - received)]
+    problems += [
+        f"{path} {received[path]} is not known"
+        for path in sorted(received.keys() - expected)
+    ]
+    return problems + [
+        f"{path} is {received[path]}, expected {expected[path]}"
+        for path in sorted(expected.keys() & received)
+        if received[path] != expected[path]
+    ]
 
-    Args:
-        problems: one per tensor.
-        origin: of the model, for the message.
-    """
+
+def require_none(problems: list[str], origin: str) -> None:
+    """Raises `FormatError` if there are problems, and lists them all."""
     if problems:
         raise portable.FormatError(
             f"{origin} is not a whole model ({len(problems)} problems): "
@@ -324,12 +299,7 @@ def require_none(problems: list[str], origin: str) -> None:
 def generator_fractions(
     encoder: config.EncoderConfig, generator: config.EncoderConfig
 ) -> tuple[float, float]:
-    """Width and depth of the generator as shares of the main encoder's.
-
-    Args:
-        encoder: sizes of the main encoder.
-        generator: of the generator's.
-    """
+    """Width and depth of the generator as shares of the main encoder's."""
     return (
         generator.hidden_size / encoder.hidden_size,
         generator.num_hidden_layers / encoder.num_hidden_layers,

@@ -228,12 +228,17 @@ def _known_task(name: str) -> portable.PortableTask:
     return task
 
 
-def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
+def write(
+    model: portable.PortableModel, folder: pathlib.Path
+) -> portable.PortableModel:
     """Writes a checkpoint that the original restores from.
 
     Args:
         model: pre-trained or fine-tuned.
         folder: exists and is empty.
+
+    Returns:
+        The same model.
 
     Raises:
         FormatError: for parts or sizes that the original cannot have.
@@ -266,6 +271,7 @@ def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
     )
     if model.vocabulary is not None:
         model.vocabulary.save(folder)
+    return model
 
 
 def _original_task_names(

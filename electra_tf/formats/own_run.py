@@ -141,12 +141,17 @@ def _generator_sizes(
     return None
 
 
-def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
+def write(
+    model: portable.PortableModel, folder: pathlib.Path
+) -> portable.PortableModel:
     """Writes a run that export, fine-tuning and pre-training start from.
 
     Args:
         model: pre-trained, with its vocabulary.
         folder: exists and is empty.
+
+    Returns:
+        The same model.
 
     Raises:
         FormatError: if the vocabulary is missing, or for sizes that a config
@@ -180,6 +185,7 @@ def write(model: portable.PortableModel, folder: pathlib.Path) -> None:
         state,
         keep=1,
     )
+    return model
 
 
 def _pack(model: portable.PortableModel) -> portable.Tensors:

@@ -43,8 +43,13 @@ ORIGINAL_RULES: tuple[NameRule, ...] = (
 """Our paths and the names in the original's TF1 checkpoints."""
 
 
-def _linear(pattern: str, *names: str) -> list[NameRule]:
-    """A linear layer of PyTorch, or several that are one here."""
+def linear_rules(pattern: str, *names: str) -> list[NameRule]:
+    """Rules for a linear layer of PyTorch, or for several that are one here.
+
+    Args:
+        pattern: regular expression for our path of the layer.
+        names: of the layers there.
+    """
     return [
         NameRule(
             f"{pattern}/kernel", tuple(f"{n}.weight" for n in names), True
@@ -71,15 +76,15 @@ HUGGING_FACE_RULES: tuple[NameRule, ...] = (
         (r"electra.embeddings.\1_embeddings.weight",),
     ),
     *_norm("electra/embeddings/LayerNorm", "electra.embeddings.LayerNorm"),
-    *_linear("electra/embeddings_project", "electra.embeddings_project"),
-    *_linear(
+    *linear_rules("electra/embeddings_project", "electra.embeddings_project"),
+    *linear_rules(
         f"{_BLOCK}/attention/self/qkv",
         *(
             f"{_TORCH_BLOCK}.attention.self.{n}"
             for n in ("query", "key", "value")
         ),
     ),
-    *_linear(
+    *linear_rules(
         f"{_BLOCK}/attention/output/dense",
         f"{_TORCH_BLOCK}.attention.output.dense",
     ),
@@ -87,19 +92,19 @@ HUGGING_FACE_RULES: tuple[NameRule, ...] = (
         f"{_BLOCK}/attention/output/LayerNorm",
         f"{_TORCH_BLOCK}.attention.output.LayerNorm",
     ),
-    *_linear(
+    *linear_rules(
         f"{_BLOCK}/intermediate/dense", f"{_TORCH_BLOCK}.intermediate.dense"
     ),
-    *_linear(f"{_BLOCK}/output/dense", f"{_TORCH_BLOCK}.output.dense"),
+    *linear_rules(f"{_BLOCK}/output/dense", f"{_TORCH_BLOCK}.output.dense"),
     *_norm(f"{_BLOCK}/output/LayerNorm", f"{_TORCH_BLOCK}.output.LayerNorm"),
-    *_linear(
+    *linear_rules(
         "discriminator_predictions/dense", "discriminator_predictions.dense"
     ),
-    *_linear(
+    *linear_rules(
         "discriminator_predictions/dense_1",
         "discriminator_predictions.dense_prediction",
     ),
-    *_linear("generator_predictions/dense", "generator_predictions.dense"),
+    *linear_rules("generator_predictions/dense", "generator_predictions.dense"),
     *_norm(
         "generator_predictions/LayerNorm", "generator_predictions.LayerNorm"
     ),

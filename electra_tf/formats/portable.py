@@ -100,9 +100,6 @@ def round_weights(model: PortableModel) -> PortableModel:
     """The model with weights that bfloat16 holds exactly, still float32.
 
     They are rounded to nearest, ties to even: by 1/256 of their size at most.
-
-    Args:
-        model: of any kind.
     """
     tensors = {
         path: value.astype(ml_dtypes.bfloat16).astype(np.float32)
@@ -114,11 +111,7 @@ def round_weights(model: PortableModel) -> PortableModel:
 
 
 def describe(model: PortableModel) -> list[str]:
-    """What a model has, for people: a line for each part, then the notes.
-
-    Args:
-        model: of any kind.
-    """
+    """What a model has, for people: a line for each part, then the notes."""
     lines = [model.origin]
     for part in model.parts:
         tensors = take_part(model.tensors, part)
@@ -130,13 +123,7 @@ def describe(model: PortableModel) -> list[str]:
 
 
 def rename_part(tensors: Tensors, old: str, new: str) -> dict[str, np.ndarray]:
-    """The tensors of one part, under another first name.
-
-    Args:
-        tensors: any.
-        old: first part of the names to take; others are left out.
-        new: what stands in its place.
-    """
+    """The tensors whose names begin with `old`, with `new` in its place."""
     return {
         new + path.removeprefix(old): value
         for path, value in tensors.items()
@@ -145,12 +132,7 @@ def rename_part(tensors: Tensors, old: str, new: str) -> dict[str, np.ndarray]:
 
 
 def take_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
-    """The tensors of one part.
-
-    Args:
-        tensors: any.
-        part: first part of their names.
-    """
+    """The tensors whose names begin with a part."""
     return rename_part(tensors, part, part)
 
 

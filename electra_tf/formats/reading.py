@@ -20,7 +20,7 @@ TF1, OURS, HUGGING_FACE, KERAS_HUB = (
 FORMATS = (TF1, OURS, HUGGING_FACE, KERAS_HUB)
 
 Read = Callable[[pathlib.Path], portable.PortableModel]
-Write = Callable[[portable.PortableModel, pathlib.Path], None]
+Write = Callable[[portable.PortableModel, pathlib.Path], portable.PortableModel]
 
 READERS: Mapping[str, Read] = {
     TF1: original_model.read,

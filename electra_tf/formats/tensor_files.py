@@ -1,18 +1,20 @@
 """The tensors of a Hugging Face folder, in any of its files.
 
 model.safetensors    or in parts, which model.safetensors.index.json names
-pytorch_model.bin    see `torch_files`
+pytorch_model.bin    read by PyTorch, which must be installed for it
 """
 
 import pathlib
+import zipfile
 from collections.abc import Mapping
+from typing import Any
 
+import ml_dtypes
 import numpy as np
 import safetensors.numpy
 
 from electra_tf import json_files
 from electra_tf.formats import portable
-from electra_tf.formats import torch_files
 
 SAFETENSORS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -31,6 +33,7 @@ def read_folder(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
     Raises:
         FileNotFoundError: if there is none of them.
         FormatError: if a file is damaged, or holds more than tensors.
+        ImportError: for `pytorch_model.bin` without PyTorch.
     """
     path = folder / SAFETENSORS_FILE
     if path.is_file():
@@ -40,7 +43,7 @@ def read_folder(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
         return _read_parts(path), path
     path = folder / TORCH_FILE
     if path.is_file():
-        return torch_files.read(path), path
+        return read_torch(path), path
     raise FileNotFoundError(
         f"Expected {SAFETENSORS_FILE}, {INDEX_FILE} or {TORCH_FILE} in "
         f"{folder}. Received: none of them. Give the folder of a model, "
@@ -76,15 +79,68 @@ def read_safetensors(path: pathlib.Path) -> Arrays:
         ) from error
 
 
+def read_torch(path: pathlib.Path) -> Arrays:
+    """All tensors of a file that `torch.save` wrote.
+
+    The file is a pickle, which could run any program; `weights_only` refuses
+    whatever is not a tensor.
+
+    Raises:
+        FormatError: if it is damaged, or holds anything but tensors.
+        ImportError: if PyTorch is not installed.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            f"{path} can only be read with PyTorch. Install it with pip "
+            "install 'electra-tf[torch]', or take the model's "
+            f"{SAFETENSORS_FILE}."
+        ) from error
+    try:
+        _require_checksums(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+        return {str(name): _to_array(found[name]) for name in found}
+    except Exception as error:
+        # A damaged file can make PyTorch fail in any way.
+        reason = (str(error).splitlines() or [""])[0]
+        raise portable.FormatError(
+            f"{path} must hold a dict of tensors, as torch.save writes it. "
+            f"Received: {type(error).__name__}: {reason:.300}. Download it "
+            f"again, or take the model's {SAFETENSORS_FILE}."
+        ) from error
+
+
+def _require_checksums(path: pathlib.Path) -> None:
+    """PyTorch itself does not compare the checksums of its archive."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        if damaged:
+            raise ValueError(f"the checksum of {damaged} differs")
+
+
+def _to_array(tensor: Any) -> np.ndarray:
+    import torch
+
+    if tensor.dtype == torch.bfloat16:
+        # PyTorch makes no arrays of these.
+        bits = tensor.detach().contiguous().view(torch.uint16).numpy()
+        return bits.view(ml_dtypes.bfloat16)
+    return tensor.detach().numpy()
+
+
 def write_safetensors(
     path: pathlib.Path,
     arrays: Mapping[str, np.ndarray],
     metadata: dict[str, str] | None = None,
 ) -> None:
-    """Writes a safetensors file that all may read whom the umask lets.
+    """Writes a safetensors file with permissions from the umask.
+
+    safetensors itself would let only the owner read it.
 
     Args:
-        path: of the file; safetensors itself would let its owner alone.
+        path: of the file.
         arrays: name to array.
         metadata: texts to put into its header.
     """

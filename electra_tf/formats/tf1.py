@@ -4,8 +4,6 @@ Reading is complete both ways: every variable must be found, and every tensor
 of the checkpoint must be used, unless the caller names what may be left.
 """
 
-import re
-from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,13 +12,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.formats import foreign
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.training.replica_optimizer import ReplicaOptimizer
 
 STEP_NAME = "global_step"
-_FIRST_MOMENT = "/adam_m"
-_SECOND_MOMENT = "/adam_v"
+_FIRST = "/adam_m"
+_SECOND = "/adam_v"
 # What TensorFlow's reader raises for files that are cut off or altered.
 _DAMAGE_ERRORS = (IndexError, RuntimeError, ValueError)
 
@@ -66,8 +65,8 @@ def read_checkpoint(path: str | Path) -> OriginalCheckpoint:
             f"Received: {error}. Copy its .index and .data files again."
         ) from error
     step = _take_step(tensors, prefix)
-    first = _take_suffix(tensors, _FIRST_MOMENT)
-    second = _take_suffix(tensors, _SECOND_MOMENT)
+    first = _take_suffix(tensors, _FIRST)
+    second = _take_suffix(tensors, _SECOND)
     return OriginalCheckpoint(prefix, tensors, first, second, step)
 
 
@@ -86,29 +85,12 @@ def assign_variables(
             discriminator alone.
 
     Raises:
-        ValueError: names what is missing, unused or of another shape.
+        FormatError: names what is missing, unused or of another shape.
     """
-    values = _match(variables, checkpoint.variables, checkpoint.path)
-    used = {
-        name
-        for variable in variables
-        for name in parameter_names.foreign_names(variable.path)
-    }
-    unused = [
-        name
-        for name in checkpoint.variables
-        if name not in used
-        and not any(re.search(pattern, name) for pattern in may_be_unused)
-    ]
-    if unused:
-        raise ValueError(
-            "Expected every tensor of the checkpoint to be used. Received in "
-            f"{checkpoint.path} {len(unused)} without a variable: {unused}. "
-            "Check sizes and tying in the config, or say that they may be "
-            "left."
-        )
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)
+    unused = "|".join(f".*(?:{pattern}).*" for pattern in may_be_unused)
+    values = _take(variables, checkpoint.variables, checkpoint.path, unused)
+    for variable in variables:
+        variable.assign(values[variable.path])
 
 
 def assign_optimizer(
@@ -127,17 +109,32 @@ def assign_optimizer(
         ValueError: if a moment or the step is missing or has another shape.
     """
     path = checkpoint.path
-    first = _match(variables, checkpoint.first_moments, path, _FIRST_MOMENT)
-    second = _match(variables, checkpoint.second_moments, path, _SECOND_MOMENT)
+    first = _take(variables, checkpoint.first_moments, f"{path} ({_FIRST})")
+    second = _take(variables, checkpoint.second_moments, f"{path} ({_SECOND})")
     if checkpoint.global_step is None:
         raise ValueError(
             f"Expected `{STEP_NAME}` in {path}. Received a checkpoint "
             "without it. Take one that the original's training wrote."
         )
-    moments = [*optimizer.first_moments, *optimizer.second_moments]
-    for moment, value in zip(moments, first + second, strict=True):
-        moment.assign(value)
+    for moments, values in (
+        (optimizer.first_moments, first),
+        (optimizer.second_moments, second),
+    ):
+        for variable, moment in zip(variables, moments, strict=True):
+            moment.assign(values[variable.path])
     optimizer.iterations.assign(checkpoint.global_step)
+
+
+def _take(
+    variables: Sequence[keras.Variable],
+    tensors: Tensors,
+    origin: str,
+    may_be_unused: str = ".*",
+) -> Tensors:
+    """The value of each variable, by its path."""
+    return foreign.ForeignTensors(
+        tensors, parameter_names.ORIGINAL_RULES, origin
+    ).take({v.path: tuple(v.shape) for v in variables}, may_be_unused)
 
 
 def _find_prefix(path: Path) -> str:
@@ -176,36 +173,3 @@ def _take_suffix(tensors: Tensors, suffix: str) -> Tensors:
     """Moves the tensors of one optimizer slot out of `tensors`."""
     names = [name for name in tensors if name.endswith(suffix)]
     return {name.removesuffix(suffix): tensors.pop(name) for name in names}
-
-
-def _match(
-    variables: Sequence[keras.Variable],
-    tensors: Mapping[str, np.ndarray],
-    path: str,
-    slot: str = "",
-) -> list[np.ndarray]:
-    """One value per variable, or an error that lists all misfits."""
-    values, missing, misfits = [], [], []
-    for variable in variables:
-        names = parameter_names.foreign_names(variable.path)
-        absent = [name + slot for name in names if name not in tensors]
-        missing += absent
-        if absent:
-            continue
-        *rows, columns = variable.shape
-        expected = (*rows, columns // len(names))
-        wrong = [
-            f"{name}{slot}: {tensors[name].shape}, here {expected}"
-            for name in names
-            if tensors[name].shape != expected
-        ]
-        misfits += wrong
-        if not wrong:
-            values.append(parameter_names.join(variable.path, tensors))
-    if missing or misfits:
-        raise ValueError(
-            f"Expected all variables in {path}, in our shapes. Missing: "
-            f"{missing or 'none'}; of another shape: {misfits or 'none'}. "
-            "Check sizes and tying in the config."
-        )
-    return values

@@ -1,15 +1,17 @@
 """Vocabulary and tokenizer settings in the files of other projects.
 
     vocab.txt               one token a line (original, Hugging Face, ours)
+    added_tokens.json       tokens that follow them (old releases)
     tokenizer_config.json   settings, ours or Hugging Face's
-    tokenizer.json          Hugging Face's `tokenizers`: settings and tokens
+    tokenizer.json          settings and tokens, read by `tokenizers`
 
-Hugging Face may leave `vocab.txt` out; where both are there they must agree.
+Where the same fact stands in several files, these must agree.
 """
 
 import dataclasses
 import json
 import pathlib
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -23,23 +25,19 @@ from tokenizers import pre_tokenizers
 from tokenizers import processors
 
 from electra_tf import config
+from electra_tf import json_files
 from electra_tf.formats import portable
-from electra_tf.formats import tokenizer_tokens
 from electra_tf.text import vocabulary as vocabulary_lib
 
-TOKENIZER_FILE = tokenizer_tokens.TOKENIZER_FILE
+TOKENIZER_FILE = "tokenizer.json"
+_ADDED_TOKENS_FILE = "added_tokens.json"
 # What Hugging Face's slow tokenizer has, whatever the original had.
 _DEFAULT_WORD_LENGTH = 100
 # Keys that tell our settings file from Hugging Face's.
 _OUR_KEYS = {
     f.name for f in dataclasses.fields(vocabulary_lib.TokenizerSettings)
 }
-# Hugging Face's settings, and what tokenizer.json calls them.
-_SAME_SETTINGS = {
-    "do_lower_case": "lowercase",
-    "strip_accents": "strip_accents",
-    "tokenize_chinese_chars": "handle_chinese_chars",
-}
+_SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 # Tokenizers that split words as ours does, and what they may be set to.
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
             "ElectraTokenizerFast", "PreTrainedTokenizerFast")  # fmt: skip
@@ -56,12 +54,6 @@ _SPECIAL_NAMES = {
     "cls_token": "[CLS]",
     "sep_token": "[SEP]",
     "mask_token": "[MASK]",
-}
-
-# Stages of a tokenizer.json that do what ours does.
-_STAGES = {
-    "normalizer": "BertNormalizer",
-    "pre_tokenizer": "BertPreTokenizer",
 }
 
 Json = Mapping[str, Any]
@@ -83,22 +75,29 @@ def load_if_there(
         FormatError: if its files contradict each other or the model.
         VocabularyError: if the tokens cannot be used.
     """
-    described = tokenizer_tokens.read_object(folder / TOKENIZER_FILE)
     has_list = (folder / vocabulary_lib.VOCABULARY_FILE).is_file()
-    if not has_list and described is None:
+    is_described = (folder / TOKENIZER_FILE).is_file()
+    if not has_list and not is_described:
         return None
-    settings_file = folder / vocabulary_lib.SETTINGS_FILE
-    stated = tokenizer_tokens.read_object(settings_file) or {}
+    stated = _read_object(folder / vocabulary_lib.SETTINGS_FILE)
     is_ours = set(stated) <= _OUR_KEYS and None not in stated.values()
-    if described is None and is_ours:
+    if not is_described and is_ours:
         return fit_rows(vocabulary_lib.Vocabulary.load(folder), encoder, folder)
-    tokens = tokenizer_tokens.read(folder, described)
+    described = _read_tokenizer(folder) if is_described else None
+    tokens = _read_tokens(folder, described)
     try:
-        settings = _hugging_face_settings(stated, described or {}, folder)
+        settings = _read_settings(folder, stated, described)
         vocabulary = vocabulary_lib.Vocabulary(tokens, settings)
     except vocabulary_lib.VocabularyError as error:
         raise vocabulary_lib.VocabularyError(f"{folder}: {error}") from error
     return fit_rows(vocabulary, encoder, folder)
+
+
+def _read_object(path: pathlib.Path) -> dict[str, Any]:
+    """The object in a JSON file; empty if there is no file."""
+    if not path.is_file():
+        return {}
+    return json_files.read_object(path, portable.FormatError)
 
 
 def fit_rows(
@@ -141,11 +140,7 @@ def fit_rows(
 
 
 def notes_of(vocabulary: vocabulary_lib.Vocabulary | None) -> tuple[str, ...]:
-    """What there is to tell of a model's vocabulary, one line each.
-
-    Args:
-        vocabulary: that `load_if_there` found.
-    """
+    """Notes on the vocabulary that `load_if_there` found, one line each."""
     if vocabulary is None:
         return (
             f"found no vocabulary, {vocabulary_lib.VOCABULARY_FILE} or "
@@ -165,12 +160,7 @@ def is_no_token(token: str) -> bool:
 def are_alike(
     one: vocabulary_lib.Vocabulary, other: vocabulary_lib.Vocabulary | None
 ) -> bool:
-    """Whether two vocabularies make the same ids of every text.
-
-    Args:
-        one: a vocabulary.
-        other: another; None is like no vocabulary.
-    """
+    """Whether two vocabularies make the same ids of every text."""
     return (
         other is not None
         and one.tokens == other.tokens
@@ -181,126 +171,197 @@ def are_alike(
 def effective(
     settings: vocabulary_lib.TokenizerSettings,
 ) -> vocabulary_lib.TokenizerSettings:
-    """Settings that say the same where the same happens.
+    """Settings that are equal where they do the same.
 
     Without lower-casing no accent is stripped, whatever the settings say.
-
-    Args:
-        settings: any.
     """
     if settings.do_lower_case:
         return settings
     return dataclasses.replace(settings, strip_accents=True)
 
 
-def _require_switches(
-    content: Json, names: Sequence[str], file: pathlib.Path
-) -> None:
-    """Raises `FormatError` for settings that are neither true nor false."""
-    for name in names:
-        value = content.get(name, True)
-        # Null means "as with lower-casing" there.
-        is_unsaid = name == "strip_accents" and value is None
-        if not isinstance(value, bool) and not is_unsaid:
-            raise portable.FormatError(
-                f"{file}: {name} must be true or false. Received: "
-                f"{value!r:.80}. Correct it, as the model was trained."
-            )
-
-
-def _require_plain(stated: Json, folder: pathlib.Path) -> None:
-    """Raises `FormatError` for settings of tokenizers that are others."""
-    wrong = {
-        name: stated[name]
-        for name, value in _PLAIN_SETTINGS.items()
-        if stated.get(name) and stated[name] != value
-    }
-    if stated.get("do_basic_tokenize") is False:
-        wrong["do_basic_tokenize"] = False
-    name = stated.get("tokenizer_class")
-    if name and name not in _CLASSES:
-        wrong["tokenizer_class"] = name
-    if wrong:
+def _read_tokenizer(folder: pathlib.Path) -> tokenizers.Tokenizer:
+    """The tokenizer in `tokenizer.json`, if it splits words as ours does."""
+    path = folder / TOKENIZER_FILE
+    content = json_files.read_object(path, portable.FormatError)
+    try:
+        found = tokenizers.Tokenizer.from_file(str(path))
+    except Exception as error:
+        # It raises nothing more special.
         raise portable.FormatError(
-            f"{folder / vocabulary_lib.SETTINGS_FILE} must be of a tokenizer "
-            f"that splits words as the original's. Received: {wrong!s:.200}. "
-            "Such text has to be split beforehand; this tokenizer cannot do it."
+            f"{path} must describe a tokenizer. Received: {error}. Take the "
+            "file again from where it comes from."
+        ) from error
+    stages = {
+        "WordPiece model": (found.model, models.WordPiece),
+        "BertNormalizer": (found.normalizer, normalizers.BertNormalizer),
+        "BertPreTokenizer": (
+            found.pre_tokenizer,
+            pre_tokenizers.BertPreTokenizer,
+        ),
+    }
+    for name, (stage, kind) in stages.items():
+        if not isinstance(stage, kind):
+            raise portable.FormatError(
+                f"{path} must have a {name}. Received: {stage!r:.80}, which "
+                "this tokenizer does not follow."
+            )
+    if found.model.continuing_subword_prefix != "##":
+        raise portable.FormatError(
+            f"{path} must have a WordPiece model with ##. Received: "
+            f"{found.model.continuing_subword_prefix!r:.80}."
+        )
+    ids = found.get_vocab()
+    # It numbers added tokens anew, whatever the file says.
+    is_kept = all(
+        ids[token["content"]] == token["id"]
+        for token in content.get("added_tokens", ())
+    )
+    if not is_kept or sorted(ids.values()) != list(range(len(ids))):
+        raise portable.FormatError(
+            f"{path} must number its tokens 0 to {len(ids) - 1}. Received: "
+            "ids with gaps or repetitions."
+        )
+    return found
+
+
+def _read_tokens(
+    folder: pathlib.Path, described: tokenizers.Tokenizer | None
+) -> tuple[str, ...]:
+    """All tokens of a folder in the order of their ids."""
+    file = folder / vocabulary_lib.VOCABULARY_FILE
+    if described is None:
+        listed = vocabulary_lib.read_tokens(file)
+        return listed + _read_added_tokens(folder, listed)
+    ids = described.get_vocab()
+    tokens = tuple(sorted(ids, key=ids.__getitem__))
+    added = [t.content for t in described.get_added_tokens_decoder().values()]
+    _warn_of_added(added, folder)
+    listed = vocabulary_lib.read_tokens(file) if file.is_file() else tokens
+    # Added tokens need not be in vocab.txt.
+    is_whole = set(added) >= set(tokens[len(listed) :])
+    if tokens[: len(listed)] != listed or not is_whole:
+        raise portable.FormatError(
+            f"{folder}: vocab.txt and {TOKENIZER_FILE} must list the same "
+            "tokens. Received: different ones. Remove the wrong file."
+        )
+    return tokens
+
+
+def _read_added_tokens(
+    folder: pathlib.Path, listed: Sequence[str]
+) -> tuple[str, ...]:
+    """Tokens that follow those of vocab.txt, in the order of their ids."""
+    places = _read_object(folder / _ADDED_TOKENS_FILE)
+    known = {token: place for place, token in enumerate(listed)}
+    new = {t: place for t, place in places.items() if known.get(t) != place}
+    expected = range(len(listed), len(listed) + len(new))
+    # True and 5.0 would equal numbers.
+    is_numbered = all(type(place) is int for place in places.values())
+    if not is_numbered or sorted(new.values()) != list(expected):
+        raise portable.FormatError(
+            f"{folder / _ADDED_TOKENS_FILE} must number its tokens from "
+            f"{len(listed)}, where vocab.txt ends, or as vocab.txt does. "
+            f"Received: {places!r:.80}."
+        )
+    _warn_of_added(new, folder)
+    return tuple(sorted(new, key=new.__getitem__))
+
+
+def _warn_of_added(tokens: Collection[str], folder: pathlib.Path) -> None:
+    others = [t for t in tokens if t not in vocabulary_lib.SPECIAL_TOKENS]
+    if others:
+        logging.warning(
+            "%s: %d added tokens keep their rows, %.80r among them. There they "
+            "are cut out of the text before anything else; here they are "
+            "taken apart like other text.",
+            folder,
+            len(others),
+            others[0],
         )
 
 
-def _normalizer(described: Json, folder: pathlib.Path) -> Json:
-    """Settings of a tokenizer.json whose stages do what ours does."""
-    for name, wanted in _STAGES.items() if described else ():
-        stage = described.get(name)
-        kind = stage.get("type") if isinstance(stage, dict) else stage
-        if not isinstance(stage, dict) or kind != wanted:
-            raise portable.FormatError(
-                f"{folder / TOKENIZER_FILE} must have a {wanted}. Received: "
-                f"{kind!r:.80}, which this tokenizer does not follow."
-            )
-    normalizer = described.get("normalizer") or {}
-    _require_switches(
-        normalizer,
-        (*_SAME_SETTINGS.values(), "clean_text"),
-        folder / TOKENIZER_FILE,
-    )
-    return normalizer
-
-
-def _require_same(stated: Json, normalizer: Json, folder: pathlib.Path) -> None:
-    """Raises `FormatError` unless both files give the same settings."""
-    for ours, theirs in _SAME_SETTINGS.items():
-        one, other = stated.get(ours), normalizer.get(theirs)
-        if one is not None and other is not None and one != other:
-            raise portable.FormatError(
-                f"{folder}: {vocabulary_lib.SETTINGS_FILE} and "
-                f"{TOKENIZER_FILE} must agree. Received: {ours}={one} and "
-                f"{theirs}={other}. Remove the wrong file."
-            )
-
-
-def _hugging_face_settings(
-    stated: Json, described: Json, folder: pathlib.Path
+def _read_settings(
+    folder: pathlib.Path,
+    stated: Json,
+    described: tokenizers.Tokenizer | None,
 ) -> vocabulary_lib.TokenizerSettings:
     """Settings out of both files, which must agree.
 
-    Which of them is followed there depends on the tokenizer's class.
+    Which of them Hugging Face follows depends on the tokenizer's class.
     """
-    _require_switches(
-        stated,
-        (*_SAME_SETTINGS, "do_basic_tokenize"),
-        folder / vocabulary_lib.SETTINGS_FILE,
-    )
-    _require_plain(stated, folder)
-    normalizer = _normalizer(described, folder)
-    _require_same(stated, normalizer, folder)
-    splits_ideographs = normalizer.get(
-        "handle_chinese_chars", stated.get("tokenize_chinese_chars", True)
-    )
-    if not splits_ideographs or not normalizer.get("clean_text", True):
+    _require_plain(stated, folder / vocabulary_lib.SETTINGS_FILE)
+    normalizer = described and described.normalizer
+    found: dict[str, bool | None] = {
+        name: stated[name] for name in _SWITCHES if name in stated
+    }
+    if normalizer:
+        other = {
+            "do_lower_case": normalizer.lowercase,
+            "strip_accents": normalizer.strip_accents,
+            "tokenize_chinese_chars": normalizer.handle_chinese_chars,
+        }
+        for name in _SWITCHES:
+            if {found.get(name), other[name]} >= {True, False}:
+                raise portable.FormatError(
+                    f"{folder}: {vocabulary_lib.SETTINGS_FILE} and "
+                    f"{TOKENIZER_FILE} must agree. Received: {name}="
+                    f"{found[name]} and {other[name]}. Remove the wrong file."
+                )
+        found |= other
+    cleans = not normalizer or normalizer.clean_text
+    if not found.get("tokenize_chinese_chars", True) or not cleans:
         raise portable.FormatError(
             f"{folder}: the tokenizer must split ideographs and clean text, "
             "as the original's does. Received: tokenize_chinese_chars="
-            f"{splits_ideographs}, clean_text={normalizer.get('clean_text')}."
+            f"{found.get('tokenize_chinese_chars')}, clean_text={cleans}."
         )
-    is_lower: Any = normalizer.get(
-        "lowercase", stated.get("do_lower_case", True)
-    )
-    strips = normalizer.get("strip_accents", stated.get("strip_accents"))
-    if strips and not is_lower:
+    lowers, strips = found.get("do_lower_case"), found.get("strip_accents")
+    if strips and lowers is False:
         raise portable.FormatError(
             f"{folder}: accents can only be stripped when lower-casing, as in "
             "the original. Received: strip_accents=true, do_lower_case=false."
         )
-    length = (described.get("model") or {}).get(
-        "max_input_chars_per_word", _DEFAULT_WORD_LENGTH
-    )
     return vocabulary_lib.TokenizerSettings(
-        do_lower_case=is_lower,
+        do_lower_case=lowers is not False,
         # None means "as with lower-casing"; without that it has no effect.
-        strip_accents=strips is None or strips or not is_lower,
-        max_word_length=length,
+        strip_accents=strips is not False or lowers is False,
+        max_word_length=described.model.max_input_chars_per_word
+        if described
+        else _DEFAULT_WORD_LENGTH,
     )
+
+
+def _require_plain(stated: Json, path: pathlib.Path) -> None:
+    """Raises `FormatError` for settings of a tokenizer unlike the original's.
+
+    Args:
+        stated: content of Hugging Face's `tokenizer_config.json`.
+        path: of that file, for messages.
+    """
+    for name in (*_SWITCHES, "do_basic_tokenize"):
+        value = stated.get(name, True)
+        # Null means "as with lower-casing" there.
+        is_unsaid = name == "strip_accents" and value is None
+        if not isinstance(value, bool) and not is_unsaid:
+            raise portable.FormatError(
+                f"{path}: {name} must be true or false. Received: "
+                f"{value!r:.80}. Correct it, as the model was trained."
+            )
+    wrong = {
+        name: stated[name]
+        for name, value in _PLAIN_SETTINGS.items()
+        if stated.get(name) not in (None, [], value)
+    }
+    kind = stated.get("tokenizer_class")
+    if kind and kind not in _CLASSES:
+        wrong["tokenizer_class"] = kind
+    if wrong:
+        raise portable.FormatError(
+            f"{path} must be of a tokenizer that splits words as the "
+            f"original's. Received: {wrong!s:.200}. Such text has to be split "
+            "beforehand; this tokenizer cannot do it."
+        )
 
 
 def write_hugging_face(

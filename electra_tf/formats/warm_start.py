@@ -81,17 +81,26 @@ def warm_start(path: str | pathlib.Path, target: Target) -> str:
         for name, variable in target.variables.items()
         if name.split("/")[0] in shared
     }
-    _require_whole_parts(model, wanted, shared)
-    values, notes = {}, []
-    for name in sorted(wanted):
+    there = {
+        name: value
+        for name, value in model.tensors.items()
+        if name.split("/")[0] in shared
+    }
+    values, notes = dict(there), []
+    for name in sorted(wanted.keys() & there):
         fresh = np.asarray(wanted[name])
-        values[name] = _fit(name, model.tensors[name], fresh, rows)
-        if len(values[name]) != len(model.tensors[name]):
+        values[name] = _fit(name, there[name], fresh, rows)
+        if len(values[name]) != len(there[name]):
             notes.append(
-                f"{name}: {len(model.tensors[name])} rows became "
-                f"{len(values[name])}"
+                f"{name}: {len(there[name])} rows became {len(values[name])}"
             )
-    _require_equal_shapes(model, values, wanted)
+    problems = layout.shape_problems(
+        {name: value.shape for name, value in values.items()},
+        {name: tuple(variable.shape) for name, variable in wanted.items()},
+    )
+    if portable.MAIN not in shared:
+        problems.append(f"neither has {portable.MAIN}")
+    layout.require_none(problems, f"{model.origin}, for this config,")
     for name, variable in wanted.items():
         variable.assign(values[name])
     return _report(model, target, shared, notes)
@@ -212,17 +221,6 @@ def _refuse_sizes(
         )
 
 
-def _require_whole_parts(
-    model: portable.PortableModel, wanted: Mapping[str, Any], shared: set[str]
-) -> None:
-    there = {n for n in model.tensors if n.split("/")[0] in shared}
-    problems = [f"missing {name}" for name in sorted(wanted.keys() - there)]
-    problems += [f"unknown {name}" for name in sorted(there - wanted.keys())]
-    if portable.MAIN not in shared:
-        problems.append(f"neither has {portable.MAIN}")
-    layout.require_none(problems, f"{model.origin}, for this config,")
-
-
 def _fit(
     name: str, saved: np.ndarray, fresh: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
@@ -238,16 +236,3 @@ def _fit(
         moved[rows[has_place]] = saved[has_place]
         return moved
     return saved
-
-
-def _require_equal_shapes(
-    model: portable.PortableModel,
-    values: Mapping[str, np.ndarray],
-    wanted: Mapping[str, Any],
-) -> None:
-    problems = [
-        f"{name} is {values[name].shape}, expected {tuple(wanted[name].shape)}"
-        for name in sorted(wanted)
-        if values[name].shape != tuple(wanted[name].shape)
-    ]
-    layout.require_none(problems, f"{model.origin}, for this config,")

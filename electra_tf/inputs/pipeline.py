@@ -25,8 +25,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from electra_tf.inputs import damage
 from electra_tf.inputs import options
+from electra_tf.inputs import shard_errors
 from electra_tf.inputs import streams
 from electra_tf.records import schema
 from electra_tf.records.manifest import Manifest
@@ -80,7 +80,7 @@ def open_split(
     """
     manifest = Manifest.load(folder)
     manifest.check(vocabulary=vocabulary, max_seq_length=max_seq_length)
-    damage.check_files(folder, manifest)
+    shard_errors.check_files(folder, manifest)
     return Split(
         paths=tuple(str(folder / shard.name) for shard in manifest.shards),
         shard_sizes=tuple(shard.num_examples for shard in manifest.shards),

@@ -29,7 +29,7 @@ import tensorflow as tf
 
 from electra_tf.inputs import randomness
 
-# How an iteration says that a shard ends too early; `damage.py` looks for it.
+# How an iteration says that a shard ends too early, for `shard_errors.py`.
 MISSING_RECORDS = "A shard holds fewer records than its manifest says."
 
 

@@ -15,15 +15,15 @@ import apache_beam
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from electra_tf.records.workers import Handler
-from electra_tf.records.workers import Report
-from electra_tf.records.workers import WorkerError
+from electra_tf.processes.pool import Handler
+from electra_tf.processes.pool import Report
+from electra_tf.processes.pool import WorkerError
 
 _NAMESPACE = "electra_tf"
 
 
 class BeamPool:
-    """Does what `workers.WorkerPool` does, by one pipeline per list of tasks.
+    """Does what `pool.ProcessPool` does, by one pipeline per list of tasks.
 
     Args:
       start: called once in every Beam worker; returns the handler.

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from electra_tf.processes.pool import Report
 from electra_tf.records.atomic import creating_folder
 from electra_tf.records.corpus import open_source
 from electra_tf.records.examples import ExampleBuilder
@@ -28,7 +29,6 @@ from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
 from electra_tf.records.plan import BuildPlan
 from electra_tf.records.readers import Document
-from electra_tf.records.workers import Report
 from electra_tf.text.vocabulary import Vocabulary
 
 # Text tokenized at once: enough to make the call's own cost vanish.

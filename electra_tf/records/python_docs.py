@@ -21,7 +21,7 @@ import sysconfig
 from collections.abc import Iterator
 
 from electra_tf.records.atomic import creating_folder
-from electra_tf.records.prose import prose_paragraphs
+from electra_tf.records.docstring_text import prose_paragraphs
 from electra_tf.records.readers import CorpusError
 
 # Import name and distribution name; packages that are absent are left out.
@@ -37,7 +37,9 @@ _SKIPPED_FOLDERS = frozenset(
     {"__pycache__", "idlelib", "lib2to3", "site-packages", "test", "tests"}
 )
 PROVENANCE_FILE = "provenance.json"
-_VERSION = 1  # of the rules below and in `prose.py`; part of the provenance
+_VERSION = (
+    1  # of the rules below and in `docstring_text.py`; part of the provenance
+)
 _MIN_DOCUMENT_CHARACTERS = 400
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from electra_tf.processes.pool import Report
 from electra_tf.records.atomic import replacing_file
 from electra_tf.records.examples import Examples
 from electra_tf.records.examples import build_features
@@ -18,7 +19,6 @@ from electra_tf.records.manifest import file_sha256
 from electra_tf.records.parts import load_shard_examples
 from electra_tf.records.plan import BuildPlan
 from electra_tf.records.schema import serialize_examples
-from electra_tf.records.workers import Report
 
 _EXAMPLES_AT_ONCE = 1024
 

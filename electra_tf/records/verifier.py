@@ -9,6 +9,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from electra_tf.processes.pool import Handler
+from electra_tf.processes.pool import ProcessPool
+from electra_tf.processes.pool import Report
+from electra_tf.processes.pool import limit_threads
+from electra_tf.processes.progress import WorkProgress
 from electra_tf.records.manifest import MANIFEST_FILE
 from electra_tf.records.manifest import DatasetError
 from electra_tf.records.manifest import Manifest
@@ -17,12 +22,7 @@ from electra_tf.records.manifest import describe_vocabulary
 from electra_tf.records.manifest import file_sha256
 from electra_tf.records.manifest import load_index
 from electra_tf.records.manifest import load_token_counts
-from electra_tf.records.progress import ProgressLine
 from electra_tf.records.schema import parse_examples
-from electra_tf.records.workers import Handler
-from electra_tf.records.workers import Report
-from electra_tf.records.workers import WorkerPool
-from electra_tf.records.workers import limit_threads
 from electra_tf.text.vocabulary import Vocabulary
 
 _EXAMPLES_AT_ONCE = 1024
@@ -109,8 +109,8 @@ def _read_shards(
     }
     total = sum(manifest.num_examples for manifest in manifests.values())
     start = functools.partial(_start_check, vocabulary)
-    pool = WorkerPool(start, num_processes)
-    with ProgressLine("Verifying", total, "examples") as line, pool:
+    pool = ProcessPool(start, num_processes)
+    with WorkProgress("Verifying", total, "examples") as line, pool:
         for task, (found, token_counts) in pool.run(tasks, line.advance):
             problems += found
             counts[task.split] += token_counts

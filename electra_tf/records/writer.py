@@ -15,6 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from electra_tf.processes.pool import Handler
+from electra_tf.processes.pool import ProcessPool
+from electra_tf.processes.pool import Report
+from electra_tf.processes.pool import WorkerError
+from electra_tf.processes.pool import limit_threads
+from electra_tf.processes.progress import WorkProgress
 from electra_tf.records import build_folder
 from electra_tf.records import parts
 from electra_tf.records import shards
@@ -33,13 +39,7 @@ from electra_tf.records.plan import BuildPlan
 from electra_tf.records.plan import BuildSettings
 from electra_tf.records.plan import build_plan
 from electra_tf.records.plan import build_record
-from electra_tf.records.progress import ProgressLine
 from electra_tf.records.shards import ShardTask
-from electra_tf.records.workers import Handler
-from electra_tf.records.workers import Report
-from electra_tf.records.workers import WorkerError
-from electra_tf.records.workers import WorkerPool
-from electra_tf.records.workers import limit_threads
 from electra_tf.text.vocabulary import Vocabulary
 
 
@@ -115,10 +115,10 @@ def _check_output(output: pathlib.Path, corpus: Sequence[str]) -> None:
 def _open_pool(
     plan: BuildPlan, num_processes: int, beam_options: Sequence[str] | None
 ) -> Any:
-    """Returns what runs the tasks: a `WorkerPool`, or one like it on Beam."""
+    """Returns what runs the tasks: a `ProcessPool`, or one like it on Beam."""
     start = functools.partial(_start_worker, plan)
     if beam_options is None:
-        return WorkerPool(start, num_processes)
+        return ProcessPool(start, num_processes)
     try:
         from electra_tf.records.beam import BeamPool
     except ImportError as error:
@@ -140,7 +140,7 @@ def _make_parts(plan: BuildPlan, pool: Any) -> list[PartReport]:
         source.num_bytes for task in tasks for source in plan.units[task.index]
     )
     if tasks:
-        with ProgressLine("Tokenizing", num_bytes, "tokens") as line:
+        with WorkProgress("Tokenizing", num_bytes, "tokens") as line:
             for _ in pool.run(tasks, line.advance):
                 pass
     return [parts.load_report(plan, index) for index in range(len(plan.units))]
@@ -159,7 +159,7 @@ def _make_shards(
     total = sum(sum(report.num_examples.values()) for report in reports)
     total = total * len(missing) // sum(plan.num_shards.values())
     if tasks:
-        with ProgressLine("Writing", total, "examples") as line:
+        with WorkProgress("Writing", total, "examples") as line:
             for _ in pool.run(tasks, line.advance):
                 pass
     written = {}

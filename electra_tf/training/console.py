@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterable
 from collections.abc import Mapping
 
+from electra_tf.processes import progress
+
 _LINES_PER_HEADING = 20
 _LABELS = {"train": "train", "validation": "valid"}
 
@@ -129,7 +131,7 @@ class Table:
         )
         line = (
             f"{_LABELS[split]} {step:>{len(self._total)}}/{self._total} "
-            f"{format_time(seconds_left):>9}{numbers}"
+            f"{progress.format_time(seconds_left):>9}{numbers}"
         ).rstrip()
         is_due = self._num_lines % _LINES_PER_HEADING == 0
         self._num_lines += 1
@@ -148,22 +150,6 @@ def _format(column: Column, number: float | None) -> str:
     if len(text) > column.width:
         text = f"{column.factor * number:.1e}"
     return f" {text:>{column.width}}"
-
-
-def format_time(seconds: float | None) -> str:
-    """A duration as `h:mm:ss`, or as days and hours if it is long.
-
-    Example:
-        >>> format_time(3725), format_time(400_000), format_time(None)
-        ('1:02:05', '4d 15:06', '-')
-    """
-    if seconds is None:
-        return "-"
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours}:{minute:02d}:{second:02d}"
-    return f"{hours // 24}d {hours % 24:02d}:{minute:02d}"
 
 
 def terminal_width() -> int | None:

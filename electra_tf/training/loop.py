@@ -10,11 +10,11 @@ is a `TrainableModel`, everything else are callables.
 
 import bisect
 import contextlib
-import dataclasses
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from typing import Any
 from typing import NamedTuple
 
@@ -22,13 +22,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.training import cadence as cadence_lib
 from electra_tf.training import distribution
 from electra_tf.training import finite
+from electra_tf.training import intervals as intervals_lib
 from electra_tf.training import replica_variables
 from electra_tf.training import reporting
 from electra_tf.training import step as step_lib
 from electra_tf.training import stopping
+
+if TYPE_CHECKING:
+    from electra_tf.training.training_run import TrainingRun
 
 # Longest stay in the compiled loop: who sends SIGTERM often waits 30 seconds
 # before SIGKILL, and a checkpoint must be written in them.
@@ -79,23 +82,6 @@ class Evaluation(NamedTuple):
     metrics: Mapping[str, float]
     is_best: bool
     ends_training: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Actions:
-    """What the host does between calls of the compiled loop.
-
-    Attributes:
-        evaluate: step to what held-out data say.
-        save: writes the checkpoint of a step.
-        timing: seconds and steps to what is logged about speed.
-        cost: step to what the run has cost until then.
-    """
-
-    evaluate: Callable[[int], Evaluation]
-    save: Callable[[int], None]
-    timing: Callable[[float, int], Mapping[str, float]]
-    cost: Callable[[int], Mapping[str, float]]
 
 
 class TrainingLoop:
@@ -202,8 +188,8 @@ class TrainingLoop:
     def run(
         self,
         iterator: Any,
-        cadence: cadence_lib.Cadence,
-        actions: Actions,
+        intervals: intervals_lib.Intervals,
+        actions: "TrainingRun",
         report: reporting.RunReport,
         stop: stopping.StopRequest,
     ) -> bool:
@@ -219,10 +205,10 @@ class TrainingLoop:
         """
         step = self.step
         clock = _Clock()
-        while step < cadence.total:
+        while step < intervals.total:
             if self._enter_phase(step):
                 clock.expect_tracing()
-            count = cadence.num_next_steps(step)
+            count = intervals.num_next_steps(step)
             first, step = step, step + min(count, self._num_prompt_steps(clock))
             with clock.measure(step - first):
                 self.run_steps(iterator, tf.constant(step - first))
@@ -230,18 +216,18 @@ class TrainingLoop:
             finite.check_statistics(
                 statistics, first, step, self._num_skipped_before
             )
-            if cadence.logs_at(step):
+            if intervals.logs_at(step):
                 self._log(step, statistics, actions, report, clock)
             found = Evaluation({}, is_best=False)
-            if cadence_lib.is_due(step, cadence.evaluate, cadence.total):
+            if intervals_lib.is_due(step, intervals.evaluate, intervals.total):
                 found = self._evaluate(step, actions, report)
             is_stopping = self._is_stopping(stop)
-            saves = cadence_lib.is_due(step, cadence.save, cadence.total)
+            saves = intervals_lib.is_due(step, intervals.save, intervals.total)
             if saves or found.is_best or found.ends_training or is_stopping:
                 actions.save(step)
             if found.ends_training:
                 return True
-            if is_stopping and step < cadence.total:
+            if is_stopping and step < intervals.total:
                 report.say(
                     f"Stopped by {stop.signal_name or 'another worker'} after "
                     f"step {step}; saved. The same command goes on from there."
@@ -262,7 +248,7 @@ class TrainingLoop:
         return distribution.mean_over_workers(self.strategy, asked) > 0
 
     def _evaluate(
-        self, step: int, actions: Actions, report: reporting.RunReport
+        self, step: int, actions: "TrainingRun", report: reporting.RunReport
     ) -> Evaluation:
         """Reports what held-out data say, and returns it."""
         evaluation = actions.evaluate(step)
@@ -275,7 +261,7 @@ class TrainingLoop:
         self,
         step: int,
         statistics: Mapping[str, np.ndarray],
-        actions: Actions,
+        actions: "TrainingRun",
         report: reporting.RunReport,
         clock: "_Clock",
     ) -> None:

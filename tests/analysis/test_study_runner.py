@@ -163,7 +163,7 @@ def test_a_finished_study_runs_nothing_again(tmp_path):
     ("run_fn", "reason"),
     [
         (stub_runs.fail_for_mlm, "Expected tea. Received: coffee."),
-        (stub_runs.die_for_mlm, "it was killed by SIGKILL"),
+        (stub_runs.die_for_mlm, "was killed by SIGKILL while at mlm, seed"),
     ],
 )
 def test_a_run_that_fails_is_named_and_the_others_go_on(

@@ -12,10 +12,10 @@ from tests.formats import tiny_models
 
 @pytest.fixture(scope="session")
 def written_preset(tmp_path_factory):
-    """A discriminator's."""
+    """An encoder's."""
     folder = tmp_path_factory.mktemp("keras_hub") / "preset"
     folder.mkdir()
-    keras_hub_preset.write(tiny_models.build("discriminator"), folder)
+    keras_hub_preset.write(tiny_models.build("encoder"), folder)
     return folder
 
 

@@ -1,26 +1,63 @@
 """Presets of KerasHub's are read whole, or refused with the reason."""
 
+import dataclasses
 import json
 
 import h5py
 import numpy as np
 import pytest
-import safetensors.numpy
 
 from electra_tf.formats import keras_hub_preset
+from electra_tf.formats import portable
+from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import presets
 from tests.formats import tiny_models
 
 
-def test_a_preset_has_the_encoder_and_our_heads_beside_it(written_preset):
+def test_a_preset_is_an_encoder_with_its_vocabulary(written_preset):
     assert keras_hub_preset.is_folder(written_preset)
     names = set(tiny_models.names_in(written_preset))
-    assert {"config.json", "model.weights.h5", "tokenizer.json"} < names
-    heads = safetensors.numpy.load_file(written_preset / "heads.safetensors")
-    assert {n.split("/")[0] for n in heads} == {"discriminator_predictions"}
+    assert names == {"assets", "config.json", "metadata.json",
+                     "model.weights.h5", "tokenizer.json"}  # fmt: skip
     found = keras_hub_preset.read(written_preset)
-    tiny_models.require_same(found, tiny_models.build("discriminator"))
+    model = tiny_models.build("encoder")
+    tiny_models.require_same(found, model, ("encoder",))
     assert "pooled_dense" in found.notes[0]
+    # One rate of dropout serves both, and nothing says how it was initialized.
+    assert found.encoder == dataclasses.replace(
+        model.encoder,
+        attention_probs_dropout_prob=0.25,
+        initializer_range=0.02,
+    )
+
+
+def test_what_a_preset_cannot_state_is_noted(tmp_path):
+    vocabulary = vocabulary_lib.Vocabulary(
+        tiny_models.VOCABULARY.tokens,
+        vocabulary_lib.TokenizerSettings(max_word_length=9),
+    )
+    model = tiny_models.build("encoder", vocabulary=vocabulary)
+    written = keras_hub_preset.write(model, tmp_path)
+    assert "attention_probs_dropout_prob 0.05" in written.notes[0]
+    assert written.notes[1] == "max_word_length 9 has no place in a preset"
+    tiny_models.require_same(keras_hub_preset.read(tmp_path), written)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("discriminator", "discriminator_predictions"),
+        ("classification", "task_specific"),
+        (
+            "embeddings",
+            r"discriminator_predictions\|generator\|generator_predictions",
+        ),
+    ],
+)
+def test_a_head_is_refused_with_what_to_drop(tmp_path, kind, parts):
+    with pytest.raises(portable.FormatError, match=f"--drop='{parts}'"):
+        keras_hub_preset.write(tiny_models.build(kind), tmp_path)
+    assert not tiny_models.names_in(tmp_path)
 
 
 def _datasets(file):
@@ -196,17 +233,6 @@ def test_a_config_that_is_none_is_refused(preset, content):
     presets.refuses(preset, "config.json must hold a JSON object")
 
 
-def test_without_our_files_a_preset_is_an_encoder(preset):
-    (preset / "heads.safetensors").unlink()
-    (preset / "heads.json").unlink()
-    found = keras_hub_preset.read(preset)
-    assert found.parts == ("electra",)
-    # One rate serves both, and KerasHub knows no longest word.
-    assert found.encoder.attention_probs_dropout_prob == 0.25
-    assert found.encoder.initializer_range == 0.02
-    assert found.vocabulary == tiny_models.VOCABULARY
-
-
 @pytest.mark.parametrize("kind", ["int64", "bool", "uint8", "S3"])
 def test_weights_that_are_no_floating_numbers_are_refused(preset, kind):
     with h5py.File(preset / "model.weights.h5", "a") as file:
@@ -229,23 +255,14 @@ def _vocabulary(preset):
     return preset / "assets" / "tokenizer" / "vocabulary.txt"
 
 
-@pytest.mark.parametrize("remaining", ["both", "heads.json", "tokenizer.json"])
 @pytest.mark.parametrize("kind", ["gone", "preset", "link"])
-def test_a_vocabulary_that_is_named_but_gone_is_refused(
-    preset, remaining, kind
-):
+def test_a_vocabulary_that_is_named_but_gone_is_refused(preset, kind):
     _vocabulary(preset).unlink()
     if kind == "preset":
         _vocabulary(preset).mkdir()
     if kind == "link":
         _vocabulary(preset).symlink_to(preset / "absent")
-    if remaining == "heads.json":
-        (preset / "tokenizer.json").unlink()
-    if remaining == "tokenizer.json":
-        content = json.loads((preset / "heads.json").read_text())
-        del content["tokenizer"]
-        (preset / "heads.json").write_text(json.dumps(content))
-    presets.refuses(preset, "vocabulary.txt must hold.*Restore it")
+    presets.refuses(preset, "vocabulary.txt must be there.*Restore it")
 
 
 def test_a_preset_without_a_tokenizer_says_so(tmp_path):
@@ -286,4 +303,4 @@ def test_another_tokenizer_is_refused(preset, config, message):
 
 def test_tokens_without_a_tokenizer_are_refused(preset):
     (preset / "tokenizer.json").unlink()
-    presets.refuses(preset, "tokenizer.json must describe")
+    presets.refuses(preset, "tokenizer.json must be there")

@@ -11,13 +11,14 @@ from tests.formats import tiny_models
 
 
 @pytest.mark.parametrize("format_name", reading.FORMATS)
-@pytest.mark.parametrize("kind", ["embeddings", "discriminator"])
+@pytest.mark.parametrize("kind", ["embeddings", "encoder"])
 def test_every_format_is_told_by_its_files(tmp_path, format_name, kind):
+    if (format_name, kind) == ("keras_hub", "embeddings"):
+        pytest.skip("KerasHub has the encoder alone")
     model = tiny_models.build(kind)
-    conversion.write(model, format_name, tmp_path)
+    written = conversion.write(model, format_name, tmp_path)
     assert reading.detect(tmp_path) == format_name
-    if format_name != "keras_hub":
-        tiny_models.require_same(reading.read(tmp_path), model)
+    tiny_models.require_same(reading.read(tmp_path), written)
     others = set(reading.FORMATS) - {format_name}
     for other in sorted(others):
         with pytest.raises((ValueError, FileNotFoundError)):

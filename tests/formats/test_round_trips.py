@@ -1,6 +1,7 @@
 """Weights go through every format and come back to the bit."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -11,14 +12,11 @@ from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import tiny_models
 
 TF1, OURS, HUGGING_FACE, KERAS_HUB = reading.FORMATS
-_CHAIN = (TF1, OURS, HUGGING_FACE, OURS, KERAS_HUB, OURS, TF1)
+_CHAIN = (TF1, OURS, HUGGING_FACE, OURS, TF1)
 
 
 def _travel(model, folder, chain, **options):
-    """The model after each stop, read from what was written there.
-
-    A preset of KerasHub's takes long to read: the stop after it does.
-    """
+    """The model after each stop, read from what was written there."""
     found = conversion.write(model, chain[0], _made(folder / "0"))
     stops = [conversion.read(folder / "0")]
     tiny_models.require_same(stops[0], found, ("task",))
@@ -29,8 +27,7 @@ def _travel(model, folder, chain, **options):
             folder / str(number),
             conversion.ConversionOptions(**options),
         )
-        if target != KERAS_HUB:
-            stops.append(conversion.read(folder / str(number)))
+        stops.append(conversion.read(folder / str(number)))
         assert not list(folder.glob(".*"))
     return stops
 
@@ -43,17 +40,43 @@ def _made(folder):
 @pytest.mark.parametrize(
     "kind",
     ["embeddings", "none", "all", "wide", "equal", "same_size",
-     "discriminator", "masked_lm", "encoder"],
+     "discriminator", "masked_lm"],
 )  # fmt: skip
-def test_a_pretrained_model_goes_through_all_formats(tmp_path, kind):
+def test_a_pretrained_model_goes_there_and_back(tmp_path, kind):
     model = tiny_models.build(kind)
     for stop in _travel(model, tmp_path, _CHAIN):
         tiny_models.require_same(stop, model)
     assert conversion.read(tmp_path / "1").step == model.step
 
 
+def test_an_encoder_goes_through_all_formats(tmp_path):
+    sizes = dataclasses.replace(
+        tiny_models.ENCODER,
+        attention_probs_dropout_prob=0.25,
+        initializer_range=0.02,
+    )
+    model = tiny_models.build("encoder", encoder=sizes)
+    chain = (TF1, KERAS_HUB, OURS, HUGGING_FACE, KERAS_HUB, TF1)
+    for stop in _travel(model, tmp_path, chain):
+        tiny_models.require_same(stop, model)
+
+
+def test_heads_do_not_go_to_keras_hub_but_their_encoder_does(tmp_path):
+    model = tiny_models.build("embeddings")
+    conversion.write(model, OURS, _made(tmp_path / "run"))
+    with pytest.raises(portable.FormatError, match="--drop=") as error:
+        conversion.convert(tmp_path / "run", KERAS_HUB, tmp_path / "preset")
+    (drop,) = re.findall("--drop='(.*)'", str(error.value))
+    options = conversion.ConversionOptions(drop=drop)
+    conversion.convert(tmp_path / "run", KERAS_HUB, tmp_path / "hub", options)
+    found = conversion.read(tmp_path / "hub")
+    tiny_models.require_tensors(
+        found.tensors, portable.take_part(model.tensors, portable.MAIN)
+    )
+
+
 @pytest.mark.parametrize("kind", ["classification", "regression", "answering"])
-def test_a_finetuned_model_goes_through_all_formats(tmp_path, kind):
+def test_a_finetuned_model_goes_there_and_back(tmp_path, kind):
     model = tiny_models.build(kind)
     for stop in _travel(model, tmp_path, _CHAIN):
         tiny_models.require_same(stop, model, ("task",))
@@ -64,16 +87,16 @@ def test_a_finetuned_model_goes_through_all_formats(tmp_path, kind):
 
 def test_tags_are_given_where_files_do_not_name_them(tmp_path):
     model = tiny_models.build("tagging")
-    chain = (HUGGING_FACE, OURS, KERAS_HUB, OURS, TF1)
+    chain = (HUGGING_FACE, OURS, TF1)
     stops = _travel(model, tmp_path, chain)
     for stop in stops[:-1]:
         tiny_models.require_same(stop, model)
     for target in (OURS, HUGGING_FACE):
         with pytest.raises(ValueError, match="--labels=NAME,NAME"):
-            conversion.convert(tmp_path / "4", target, tmp_path / "5")
+            conversion.convert(tmp_path / "2", target, tmp_path / "3")
     options = conversion.ConversionOptions(labels=model.task.labels)
-    conversion.convert(tmp_path / "4", OURS, tmp_path / "5", options)
-    tiny_models.require_same(conversion.read(tmp_path / "5"), model)
+    conversion.convert(tmp_path / "2", OURS, tmp_path / "3", options)
+    tiny_models.require_same(conversion.read(tmp_path / "3"), model)
 
 
 @pytest.mark.slow
@@ -83,7 +106,7 @@ def test_tags_are_given_where_files_do_not_name_them(tmp_path):
 def test_a_head_that_one_format_lacks_goes_through_the_others(tmp_path, kind):
     model = tiny_models.build(kind)
     lacking = HUGGING_FACE if kind == "joint_answering" else TF1
-    chain = [name for name in _CHAIN[1:-1] if name != lacking]
+    chain = [name for name in _CHAIN if name != lacking]
     for stop in _travel(model, tmp_path, chain):
         tiny_models.require_same(stop, model)
     with pytest.raises(ValueError, match="--drop=task_specific"):
@@ -110,7 +133,7 @@ def test_electric_goes_to_the_original_and_back_and_nowhere_else(
     for stop in _travel(model, tmp_path, (TF1, OURS, TF1)):
         tiny_models.require_same(stop, model)
         assert stop.objective == "electric"
-    listed = "cloze_predictions, generator_ltr, generator_rtl"
+    listed = "cloze_predictions.* generator_ltr, generator_rtl"
     for target in (HUGGING_FACE, KERAS_HUB):
         with pytest.raises(portable.FormatError, match=listed):
             conversion.convert(tmp_path / "1", target, tmp_path / "refused")
@@ -160,7 +183,7 @@ def test_vocabulary_and_settings_travel_along(tmp_path, settings):
 
 def test_a_model_without_a_vocabulary_needs_one_to_be_a_run(tmp_path):
     model = tiny_models.build("discriminator", vocabulary=None)
-    chain = (TF1, HUGGING_FACE, KERAS_HUB, TF1)
+    chain = (TF1, HUGGING_FACE, TF1)
     for stop in _travel(model, tmp_path, chain):
         tiny_models.require_same(stop, model)
     with pytest.raises(ValueError, match="--vocab_file"):

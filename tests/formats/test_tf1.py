@@ -108,7 +108,7 @@ def test_unused_tensors_are_named_and_nothing_is_assigned(
 def test_another_shape_is_named_with_both_shapes(tmp_path, variables, tensors):
     tensors["electra/dense/bias"] = np.zeros([4], np.float32)
     checkpoint = tf1.read_checkpoint(_write(tmp_path, tensors))
-    with pytest.raises(ValueError, match=r"dense/bias: \(4,\), here \(3,\)"):
+    with pytest.raises(ValueError, match=r"dense/bias \(4,\) should .* \(3,\)"):
         tf1.assign_variables(variables, checkpoint)
 
 
@@ -116,7 +116,7 @@ def test_missing_moments_are_an_error(tmp_path, variables, tensors):
     checkpoint = tf1.read_checkpoint(_write(tmp_path, tensors))
     optimizer = optimizers.AdamWeightDecay()
     optimizer.build(variables)
-    with pytest.raises(ValueError, match="dense/bias/adam_m"):
+    with pytest.raises(ValueError, match="/adam_m.*dense/bias is miss"):
         tf1.assign_optimizer(optimizer, variables, checkpoint)
 
 

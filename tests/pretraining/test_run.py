@@ -253,7 +253,7 @@ def test_evaluation_takes_as_many_batches_as_asked(whole, monkeypatch):
             parts.settings, training={"num_eval_batches": wanted}
         )
         monkeypatch.setattr(parts, "settings", settings)
-        losses[wanted] = parts._evaluate(16).metrics["loss"]
+        losses[wanted] = parts.evaluate(16).metrics["loss"]
     assert losses[0] == losses[3] == losses[99] == last["loss"]
     assert len({losses[1], losses[2], losses[3]}) == 3
 
@@ -261,7 +261,7 @@ def test_evaluation_takes_as_many_batches_as_asked(whole, monkeypatch):
 def test_evaluation_changes_no_training_state(whole):
     _, parts = whole
     before = {n: np.array(v) for n, v in parts.loop.variables().items()}
-    parts._evaluate(16)
+    parts.evaluate(16)
     for name, variable in parts.loop.variables().items():
         np.testing.assert_array_equal(before[name], variable, err_msg=name)
 

@@ -4,9 +4,9 @@ import pathlib
 
 import pytest
 
+from electra_tf.processes.pool import WorkerError
 from electra_tf.records import writer
 from electra_tf.records.readers import CorpusError
-from electra_tf.records.workers import WorkerError
 from tests.records.dataset_folders import folder_bytes
 
 pytest.importorskip("apache_beam", reason="the extra `beam` is not installed")

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.processes.pool import WorkerError
 from electra_tf.records import parts
 from electra_tf.records import plan
 from electra_tf.records import readers
@@ -26,7 +27,6 @@ from electra_tf.records.manifest import load_index
 from electra_tf.records.plan import BuildSettings
 from electra_tf.records.readers import CorpusError
 from electra_tf.records.schema import parse_examples
-from electra_tf.records.workers import WorkerError
 from tests.full_disk import largest_file
 from tests.records.dataset_folders import folder_bytes
 from tests.records.dataset_folders import write_corpus

@@ -92,17 +92,3 @@ def test_a_number_too_large_for_its_column_stays_inside():
 
 def test_metrics_that_a_run_does_not_have_get_no_column():
     assert "gen" not in console.Table(10, {"loss", "disc_loss"}).heading()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (None, "-"),
-        (0.4, "0:00:00"),
-        (3_725, "1:02:05"),
-        (86_399.7, "1d 00:00"),
-        (400_000, "4d 15:06"),
-    ],
-)
-def test_durations_read_like_a_clock(seconds, text):
-    assert console.format_time(seconds) == text

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.training import cadence as cadence_lib
 from electra_tf.training import finite
+from electra_tf.training import intervals as intervals_lib
 from electra_tf.training import loop as loop_lib
 from electra_tf.training import loss_scaling
 from electra_tf.training import optimizers
@@ -66,26 +66,23 @@ class Recorder:
         self.said = []
         self.hooks = {}
         self.held_out = dict(held_out)
-        self.actions = loop_lib.Actions(
-            self._evaluate, self._save, self._time, self._cost
-        )
 
-    def _cost(self, step):
+    def cost(self, step):
         return {"cost": 3.0 * step}
 
     def _note(self, what, step):
         self.diary.append((what, step))
         self.hooks.get((what, step), lambda: None)()
 
-    def _evaluate(self, step):
+    def evaluate(self, step):
         self._note("evaluate", step)
         return loop_lib.Evaluation(*self.held_out.get(step, ({}, False)))
 
-    def _save(self, step):
+    def save(self, step):
         assert self.loop.step == step
         self._note("save", step)
 
-    def _time(self, seconds, steps):
+    def timing(self, seconds, steps):
         return {"seconds": seconds, "steps": steps}
 
     def write(self, split, step, metrics, timing=None):
@@ -111,21 +108,21 @@ def _batches(values):
     return iter(dataset.concatenate(last))
 
 
-def _cadence(total, log=0, evaluate=0, save=0, steps_per_loop=100):
-    return cadence_lib.Cadence(total, steps_per_loop, log, evaluate, save)
+def _intervals(total, log=0, evaluate=0, save=0, steps_per_loop=100):
+    return intervals_lib.Intervals(total, steps_per_loop, log, evaluate, save)
 
 
-def _run(loop, recorder, cadence, values=(1.0,), stop=None):
+def _run(loop, recorder, intervals, values=(1.0,), stop=None):
     stop = stop or stopping.StopRequest()
     iterator = _batches(values)
-    return loop.run(iterator, cadence, recorder.actions, recorder, stop)
+    return loop.run(iterator, intervals, recorder, recorder, stop)
 
 
 def test_the_host_acts_in_time_and_saves_last():
     loop = _loop()
     recorder = Recorder(loop)
-    cadence = _cadence(10, log=2, evaluate=4, save=6)
-    assert _run(loop, recorder, cadence)
+    intervals = _intervals(10, log=2, evaluate=4, save=6)
+    assert _run(loop, recorder, intervals)
     assert recorder.diary == [
         ("write train", 2),
         ("write train", 4),
@@ -147,7 +144,7 @@ def test_the_host_acts_in_time_and_saves_last():
 def test_the_best_is_saved_between_two_regular_saves():
     loop = _loop()
     recorder = Recorder(loop, {2: ({}, True), 4: ({}, False), 6: ({}, True)})
-    _run(loop, recorder, _cadence(6, evaluate=2, save=3))
+    _run(loop, recorder, _intervals(6, evaluate=2, save=3))
     # After its line is written, and once where it is due anyway.
     assert recorder.diary == [
         ("evaluate", 2),
@@ -173,11 +170,11 @@ def test_chunks_of_every_length_share_one_trace(two_devices):
                 strategy.distribute_datasets_from_function(lambda _, d=one: d)
             )
         recorder = Recorder(loop)
-        cadence = _cadence(20, log=7, save=4, steps_per_loop=3)
+        intervals = _intervals(20, log=7, save=4, steps_per_loop=3)
         loop.run(
             iterator,
-            cadence,
-            recorder.actions,
+            intervals,
+            recorder,
             recorder,
             stopping.StopRequest(),
         )
@@ -188,7 +185,7 @@ def test_chunks_of_every_length_share_one_trace(two_devices):
 def test_a_log_covers_the_steps_since_the_last_one():
     loop = _loop(rate=0.0)
     recorder = Recorder(loop)
-    _run(loop, recorder, _cadence(4, log=2), values=[1, 2, 3, 4])
+    _run(loop, recorder, _intervals(4, log=2), values=[1, 2, 3, 4])
     (_, _, first, _), (_, _, second, _) = recorder.written
     # The slope stays 1, so a row's loss is x ** 2, its gradient -2 * x ** 2.
     assert first["loss"] == pytest.approx((1 + 4) / 2)
@@ -204,7 +201,7 @@ def test_the_learning_rate_of_the_last_step_is_logged():
 
     loop = _loop(rate=HalfOfStep())
     recorder = Recorder(loop)
-    _run(loop, recorder, _cadence(3, log=1))
+    _run(loop, recorder, _intervals(3, log=1))
     rates = [metrics["learning_rate"] for _, _, metrics, _ in recorder.written]
     assert rates == [0.0, 0.5, 1.0]
 
@@ -224,10 +221,8 @@ def test_only_traced_training_is_timed(monkeypatch):
         clock[0] += 60.0
 
     loop.run_steps = take_a_second_each
-    recorder.actions = loop_lib.Actions(
-        recorder._evaluate, take_a_minute, recorder._time, recorder._cost
-    )
-    _run(loop, recorder, _cadence(9, log=3, save=2))
+    recorder.save = take_a_minute
+    _run(loop, recorder, _intervals(9, log=3, save=2))
     # Calls: 1, 1, 1 | 1, 2 | 2, 1. The first of all was traced, and until a
     # step has been timed they are taken one by one.
     timings = [timing for _, _, _, timing in recorder.written]
@@ -250,7 +245,7 @@ def test_slow_steps_are_taken_few_at_a_time(monkeypatch):
         clock[0] += 4.0 * float(num_steps)
 
     loop.run_steps = take_four_seconds_each
-    _run(loop, Recorder(loop), _cadence(9, log=9))
+    _run(loop, Recorder(loop), _intervals(9, log=9))
     # Ten seconds at most, so that a request to stop is answered soon.
     assert counts == [1, 1, 2, 2, 2, 1]
 
@@ -258,10 +253,10 @@ def test_slow_steps_are_taken_few_at_a_time(monkeypatch):
 def test_a_loss_that_is_no_number_stops_before_anything_is_saved():
     loop = _loop()
     recorder = Recorder(loop)
-    cadence = _cadence(20, log=4, evaluate=4, save=4)
+    intervals = _intervals(20, log=4, evaluate=4, save=4)
     message = "between steps 9 and 12: error, gradient_norm. Nothing was saved"
     with pytest.raises(finite.NonFiniteLossError, match=message):
-        _run(loop, recorder, cadence, values=[1.0] * 10 + [np.nan, 1.0])
+        _run(loop, recorder, intervals, values=[1.0] * 10 + [np.nan, 1.0])
     assert recorder.diary[-1] == ("save", 8)
     assert max(step for _, step in recorder.diary) == 8
 
@@ -270,7 +265,7 @@ def test_held_out_data_that_give_no_number_stop_the_run():
     loop = _loop()
     recorder = Recorder(loop, {4: ({"loss": np.inf}, True)})
     with pytest.raises(finite.NonFiniteLossError, match="step 4: loss"):
-        _run(loop, recorder, _cadence(8, log=2, evaluate=4, save=4))
+        _run(loop, recorder, _intervals(8, log=2, evaluate=4, save=4))
     assert ("save", 4) not in recorder.diary
     assert ("write validation", 4) not in recorder.diary
 
@@ -282,7 +277,7 @@ def test_a_run_whose_every_step_is_skipped_stops_whatever_it_logs():
     values = [1.0] * 5 + [3e18]
     recorder = Recorder(loop)
     with pytest.raises(finite.NonFiniteLossError, match="50 steps up to 55"):
-        _run(loop, recorder, _cadence(1000, log=5), values)
+        _run(loop, recorder, _intervals(1000, log=5), values)
     logged = {step: metrics for _, step, metrics, _ in recorder.written}
     assert logged[5]["skipped_steps"] == 0
     assert logged[10]["skipped_steps"] == 5
@@ -301,7 +296,7 @@ def test_a_signal_saves_and_ends_the_run(number):
     recorder.hooks["write train", 3] = _send(number)
     with stopping.StopRequest() as stop:
         is_finished = _run(
-            loop, recorder, _cadence(20, log=3, save=5), stop=stop
+            loop, recorder, _intervals(20, log=3, save=5), stop=stop
         )
     assert not is_finished
     assert recorder.diary == [("write train", 3), ("save", 3)]
@@ -317,16 +312,16 @@ def test_a_signal_at_the_last_step_changes_nothing():
     recorder = Recorder(loop)
     recorder.hooks["write train", 6] = _send(signal.SIGTERM)
     with stopping.StopRequest() as stop:
-        assert _run(loop, recorder, _cadence(6, log=3, save=6), stop=stop)
+        assert _run(loop, recorder, _intervals(6, log=3, save=6), stop=stop)
     assert recorder.diary[-1] == ("save", 6)
     assert recorder.said == []
 
 
 def test_a_finished_run_takes_no_step():
     loop = _loop()
-    _run(loop, Recorder(loop), _cadence(4, save=4))
+    _run(loop, Recorder(loop), _intervals(4, save=4))
     recorder = Recorder(loop)
-    assert _run(loop, recorder, _cadence(4, log=1, evaluate=1, save=1))
+    assert _run(loop, recorder, _intervals(4, log=1, evaluate=1, save=1))
     assert recorder.diary == []
 
 

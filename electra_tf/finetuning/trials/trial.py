@@ -31,12 +31,11 @@ from electra_tf.finetuning import optimizer as optimizer_lib
 from electra_tf.finetuning import predictor as predictor_lib
 from electra_tf.finetuning import prepared as prepared_lib
 from electra_tf.finetuning.trials import trial_dir as trial_dir_lib
-from electra_tf.training import cadence as cadence_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
 from electra_tf.training import loop as loop_lib
-from electra_tf.training import reporting
 from electra_tf.training import stopping
+from electra_tf.training import training_run
 
 
 class Trial:
@@ -158,8 +157,10 @@ def build_model(
     )
 
 
-class _Training:
-    """A trial's loop, with what the host does between its calls."""
+class _Training(training_run.TrainingRun):
+    """The training of a trial."""
+
+    late_metrics = ("score", "rows_per_second")
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
@@ -170,100 +171,62 @@ class _Training:
             prepared.training_rows,
             {name: head.columns for name, head in trial.model.heads.items()},
         )
-        self.num_steps = prepared.num_steps
         self.order = batches.order_for_training(
             self.table.row_lengths,
             self.settings.train_batch_size,
-            self.num_steps,
+            prepared.num_steps,
             self.settings.seed,
             self.settings.group_by_length,
         )
         with trial.strategy.scope():
             trial.model.optimizer = optimizer_lib.build_optimizer(
                 trial.settings.optimizer,
-                self.num_steps,
+                prepared.num_steps,
                 trial.loaded.settings.num_hidden_layers,
             )
             trial.model.optimizer.build(trial.model.trainable_variables)
-        self.loop = loop_lib.TrainingLoop(
+        super().__init__(
+            self.settings,
             trial.strategy,
             trial.model,
-            distribution.compiles_with_xla(self.settings),
+            trial.folder,
+            prepared.num_steps,
         )
         self.best_score: float | None = None
-        self.best_step: int | None = None
-        self.start_step = 0
-        self.is_finished = False
 
     def run(self, stop: stopping.StopRequest) -> bool:
-        origin = self._restore()
-        folder = self.trial.folder if self.trial.is_chief else None
-        with (
-            reporting.RunReport(
-                folder,
-                self.start_step,
-                self.num_steps,
-                ("score", "rows_per_second"),
-            ) as report,
-            distribution.naming_lost_workers(self.trial.strategy),
-        ):
-            self._announce(report, origin)
-            is_done = self.is_finished or self._train(stop, report)
+        """Trains; with early stopping the weights are then the best ones."""
+        is_done = super().run(stop)
         if is_done and self.settings.early_stopping_patience:
-            self._take_best()
+            best = checkpoints.best(self.folder)
+            if best is not None:
+                self.trial.load_weights(best)
         return is_done
 
-    def _train(
-        self, stop: stopping.StopRequest, report: reporting.RunReport
-    ) -> bool:
-        cadence = cadence_lib.Cadence(
-            total=self.num_steps,
-            steps_per_loop=self.settings.steps_per_loop,
-            log=self.settings.log_steps,
-            evaluate=self.settings.eval_steps,
-            save=self.settings.save_checkpoints_steps,
-        )
-        actions = loop_lib.Actions(
-            self._evaluate, self._save, self._timing, lambda step: {}
-        )
-        is_tpu = isinstance(self.trial.strategy, tf.distribute.TPUStrategy)
-        static_length = max(self.trial.prepared.lengths.values())
-        dataset = distribution.distribute_endless(
-            self.trial.strategy,
-            lambda context: batches.build_training_dataset(
-                self.table,
-                self.order,
-                self.start_step,
-                context,
-                static_length if is_tpu else 0,
-            ),
-        )
-        return self.loop.run(iter(dataset), cadence, actions, report, stop)
+    def begin(self) -> str:
+        return self.trial.loaded.origin
 
-    def _restore(self) -> str:
-        newest = checkpoints.latest(self.trial.folder)
-        step = checkpoints.step_of(newest) if newest else 0
-        distribution.require_same_step(self.trial.strategy, step)
-        if newest is None:
-            return self.trial.loaded.origin
-        state = checkpoints.load_state(newest)
+    def resume(
+        self, state: Mapping[str, Any], checkpoint: pathlib.Path
+    ) -> None:
         if state["rows"] != self._identity():
             raise checkpoints.CheckpointError(
-                f"{newest} was trained on other rows than those of the "
+                f"{checkpoint} was trained on other rows than those of the "
                 "present files. Restore the training data, or start anew "
                 "with another --output_dir."
             )
-        checkpoints.restore(newest, self.loop.variables())
-        self.start_step = state["step"]
-        self.best_score, self.best_step = (
-            state["best_score"],
-            state["best_step"],
-        )
+        self.best_score = state["best_score"]
         self.is_finished = state["is_finished"]
-        return f"resumed from {newest}"
+
+    def state(self, step: int) -> dict[str, Any]:
+        return {
+            "rows": self._identity(),
+            "best_score": self.best_score,
+            "is_finished": self.is_finished or step == self.num_steps,
+        }
 
     def _identity(self) -> str:
-        """What the rows are, so that a resume notices other data."""
+        """A checksum of the rows, so that a resume notices other data."""
         digest = hashlib.sha256()
         for rows in self.trial.prepared.training_rows.values():
             digest.update(rows.segment_starts.tobytes())
@@ -274,7 +237,18 @@ class _Training:
                 digest.update(column.tobytes())
         return digest.hexdigest()
 
-    def _evaluate(self, step: int) -> loop_lib.Evaluation:
+    def build_dataset(self, context: tf.distribute.InputContext) -> Any:
+        is_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
+        static_length = max(self.trial.prepared.lengths.values())
+        return batches.build_training_dataset(
+            self.table,
+            self.order,
+            self.start_step,
+            context,
+            static_length if is_tpu else 0,
+        )
+
+    def evaluate(self, step: int) -> loop_lib.Evaluation:
         found = self.trial.evaluate()
         metrics = {
             f"{name}/{split}/{key}": number
@@ -298,45 +272,25 @@ class _Training:
             self.is_finished,
         )
 
-    def _save(self, step: int) -> None:
-        if not self.trial.is_chief:
-            return
-        state = {
-            "rows": self._identity(),
-            "seed": self.settings.seed,
-            "best_score": self.best_score,
-            "best_step": self.best_step,
-            "is_finished": self.is_finished or step == self.num_steps,
-        }
-        variables = self.loop.variables()
-        keep = self.settings.keep_checkpoints
-        checkpoints.save(self.trial.folder, step, variables, state, keep)
-
-    def _take_best(self) -> None:
-        best = checkpoints.best(self.trial.folder)
-        if best is not None:
-            self.trial.load_weights(best)
-
-    def _timing(self, seconds: float, steps: int) -> Mapping[str, float]:
+    def timing(self, seconds: float, steps: int) -> Mapping[str, float]:
         rows = self.settings.train_batch_size * steps
         return {
             "rows_per_second": rows / seconds,
             "seconds_per_step": seconds / steps,
         }
 
-    def _announce(self, report: reporting.RunReport, origin: str) -> None:
+    def describe(self, origin: str) -> str:
         encoder = {id(v) for v in self.trial.model.encoder.variables}
         new = [
             v.path
-            for v in self.trial.model.trainable_variables
+            for v in self.model.trainable_variables
             if id(v) not in encoder
         ]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
         taken = self.num_steps * self.settings.train_batch_size
         epochs = taken / self.table.num_rows
-        report.say(
-            f"Fine-tuning in {self.trial.folder} on "
-            f"{distribution.device_description(self.trial.strategy)}, "
+        return (
+            f"Fine-tuning in {self.folder} on {self.device}, "
             f"{self.settings.precision}, seed {self.settings.seed}: {origin}; "
             f"{len(new)} new: {shown}.\n"
             f"{self.table.num_rows:,} rows, {self.num_steps:,} steps of "
@@ -396,7 +350,7 @@ def run_trial(
 def with_seed(
     settings: finetuning_config.FinetuningConfig, number: int
 ) -> finetuning_config.FinetuningConfig:
-    """The settings of trial `number`, from 1: its seed is as many further."""
+    """The settings of trial `number`, from 1; it uses seed + number - 1."""
     training = settings.training
     seed = training.seed + number - 1
     return dataclasses.replace(

@@ -1,12 +1,10 @@
-"""Two towers as two models with a folder each, and the two as one again.
+"""A discriminator and its generator as two models, and the two as one again.
 
-Hugging Face and KerasHub know one encoder at a time, and both have the
+Hugging Face knows one encoder at a time, so both of its models have the
 embeddings that ours share. Shared weights are recognized by their bits.
 """
 
 import dataclasses
-import pathlib
-from collections.abc import Callable
 
 import numpy as np
 
@@ -15,50 +13,6 @@ from electra_tf.formats import portable
 
 DISCRIMINATOR, GENERATOR = "discriminator", "generator"
 _EMBEDDINGS = f"{portable.MAIN}/embeddings/"
-
-ReadOne = Callable[[pathlib.Path], portable.PortableModel]
-
-
-def are_apart(path: pathlib.Path) -> bool:
-    """Whether a folder holds a discriminator in a folder of its own."""
-    is_model = (path / "config.json").exists()
-    return _is_there(discriminator_folder(path)) and not is_model
-
-
-def _is_there(path: pathlib.Path) -> bool:
-    """Whether there is anything, a link to nothing too."""
-    return path.exists() or path.is_symlink()
-
-
-def discriminator_folder(path: pathlib.Path) -> pathlib.Path:
-    """Where `split`'s discriminator is written."""
-    return path / DISCRIMINATOR
-
-
-def read(path: pathlib.Path, read_one: ReadOne) -> portable.PortableModel:
-    """A model out of one folder, or out of both towers' under it.
-
-    Args:
-        path: the folder.
-        read_one: reads one tower, whose encoder it calls the main one.
-
-    Raises:
-        FormatError: if the towers do not belong together, or if one is no
-            folder.
-    """
-    if not are_apart(path):
-        return read_one(path)
-    folders = [path / name for name in (DISCRIMINATOR, GENERATOR)]
-    there = [folder for folder in folders if _is_there(folder)]
-    for folder in there:
-        if not folder.is_dir():
-            raise portable.FormatError(
-                f"{folder} must be the folder of a tower. Received: a file, "
-                "or a link to nothing. Restore the folder, or give the other "
-                "tower's alone."
-            )
-    main, *generators = map(read_one, there)
-    return join(main, *generators) if generators else main
 
 
 def join(
@@ -79,7 +33,7 @@ def join(
     _require_alone(generator, portable.MASKED_LM_HEAD)
     if main.vocabulary != generator.vocabulary:
         raise portable.FormatError(
-            "Both towers must have one vocabulary and tokenizer settings. "
+            "Both models must have one vocabulary and tokenizer settings. "
             f"Received: different ones in {main.origin} and "
             f"{generator.origin}."
         )
@@ -173,17 +127,17 @@ def split(
     unknown = [part for part in model.parts if part not in known]
     if unknown:
         raise portable.FormatError(
-            f"There is no class for {', '.join(unknown)} of {model.origin} "
-            "there: encoders that see both sides, with a replaced-token or a "
-            "masked-LM head, are all. Leave them out with --drop="
-            f"{'|'.join(unknown)}."
+            f"Hugging Face has no class for {', '.join(unknown)} of "
+            f"{model.origin}: an encoder that sees both sides has a "
+            "replaced-token or a masked-LM head there. Leave them out with "
+            f"--drop='{'|'.join(unknown)}'."
         )
     if model.objective == "electric" and (
         portable.REPLACED_TOKEN_HEAD in model.parts
     ):
         raise portable.FormatError(
-            "The logits of an Electric model are energies, which there is no "
-            f"class for there. Received: {model.origin}. Leave its head out "
+            "The logits of an Electric model are energies, for which Hugging "
+            f"Face has no class. Received: {model.origin}. Leave its head out "
             f"with --drop={portable.REPLACED_TOKEN_HEAD}."
         )
     if model.generator is None:

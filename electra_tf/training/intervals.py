@@ -15,7 +15,7 @@ def is_due(step: int, every: int, total: int) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class Cadence:
+class Intervals:
     """Periods of a run, in steps; 0 is never.
 
     Attributes:

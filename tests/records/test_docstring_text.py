@@ -2,7 +2,7 @@
 
 import pytest
 
-from electra_tf.records.prose import prose_paragraphs
+from electra_tf.records.docstring_text import prose_paragraphs
 
 
 def test_google_style_keeps_sentences_only():

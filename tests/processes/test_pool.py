@@ -4,11 +4,12 @@ import functools
 import multiprocessing
 import os
 import signal
+import time
 
 import pytest
 
-from electra_tf.records.workers import WorkerError
-from electra_tf.records.workers import WorkerPool
+from electra_tf.processes.pool import ProcessPool
+from electra_tf.processes.pool import WorkerError
 
 
 def start_squaring():
@@ -44,7 +45,7 @@ def fail(kind, task, report):
 @pytest.mark.parametrize("num_processes", [1, 3])
 def test_every_task_is_done_once_and_reported(num_processes):
     reports = []
-    with WorkerPool(start_squaring, num_processes) as pool:
+    with ProcessPool(start_squaring, num_processes) as pool:
         results = dict(pool.run(list(range(20)), lambda *c: reports.append(c)))
         again = dict(pool.run([7], lambda *content: None))
     assert results == {number: number * number for number in range(20)}
@@ -53,7 +54,7 @@ def test_every_task_is_done_once_and_reported(num_processes):
 
 
 def test_no_tasks_are_no_results():
-    with WorkerPool(start_squaring, 2) as pool:
+    with ProcessPool(start_squaring, 2) as pool:
         assert list(pool.run([], lambda *content: None)) == []
 
 
@@ -73,7 +74,7 @@ def test_no_tasks_are_no_results():
     ],
 )
 def test_failures_are_named_and_end_all_workers(kind, error, message):
-    pool = WorkerPool(functools.partial(start_failing, kind), 2)
+    pool = ProcessPool(functools.partial(start_failing, kind), 2)
     with pytest.raises(error, match=message), pool:
         list(pool.run(list(range(8)), lambda *content: None))
     assert multiprocessing.active_children() == []
@@ -81,4 +82,61 @@ def test_failures_are_named_and_end_all_workers(kind, error, message):
 
 def test_number_of_processes_is_checked():
     with pytest.raises(ValueError, match="at least 1. Received: 0"):
-        WorkerPool(start_squaring, 0)
+        ProcessPool(start_squaring, 0)
+
+
+def start_telling():
+    return tell
+
+
+def tell(task, report):
+    print("said by", task, os.environ["PLACE"])
+    if task == "b":
+        raise RuntimeError("no b")
+    return os.getpid()
+
+
+def test_each_task_with_a_log_has_a_process_and_a_failure_ends_no_other(
+    tmp_path,
+):
+    pool = ProcessPool(
+        start_telling, 2, tmp_path.joinpath, [{"PLACE": "0"}, {"PLACE": "1"}]
+    )
+    with pool:
+        outcomes = {o.task: o for o in pool.outcomes(["a", "b", "c"])}
+    assert outcomes["a"].result not in (outcomes["c"].result, os.getpid(), None)
+    assert str(outcomes["b"].error) == "no b"
+    places = set()
+    for task in "abc":
+        log = (tmp_path / task).read_text()
+        assert log.startswith(f"said by {task} ")
+        places.add(log.split()[3])
+    assert places == {"0", "1"}
+    assert "RuntimeError: no b" in (tmp_path / "b").read_text()
+
+
+def start_waiting():
+    return wait_for_signal
+
+
+def wait_for_signal(task, report):
+    received = []
+    signal.signal(signal.SIGTERM, lambda *_: received.append(task))
+    report(task)
+    while not received:
+        time.sleep(0.01)
+    return received
+
+
+def test_a_request_to_stop_reaches_the_processes_and_starts_no_more(tmp_path):
+    class Stop:
+        signal_name = ""
+
+    def stop_all(task):
+        Stop.signal_name = "SIGTERM"
+
+    with ProcessPool(start_waiting, 1, tmp_path.joinpath) as pool:
+        outcomes = list(
+            pool.outcomes(["a", "b"], on_report=stop_all, stop=Stop())
+        )
+    assert outcomes == [("a", ["a"], None)]

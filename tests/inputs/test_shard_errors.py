@@ -6,10 +6,11 @@ import re
 import pytest
 import tensorflow as tf
 
-from electra_tf.inputs import damage
 from electra_tf.inputs import options
 from electra_tf.inputs import pipeline
+from electra_tf.inputs import shard_errors
 from electra_tf.inputs import streams
+from electra_tf.inputs.shard_errors import DamagedShardError
 from tests.inputs import conftest
 
 SIZES = (40, 30, 50)
@@ -86,8 +87,8 @@ def test_training_on_a_damaged_shard_names_file_and_record(make_split, kind):
     harm_fn(path, _record_size(path))
     message = f"Shard {path} must hold 30 .* Received: {re.escape(expected)}"
     with (
-        pytest.raises(damage.DamagedShardError, match=message),
-        damage.naming_damage(split),
+        pytest.raises(DamagedShardError, match=message),
+        shard_errors.explain_shard_errors(split),
     ):
         _consume(split)
 
@@ -98,8 +99,8 @@ def test_damage_is_named_under_a_mirrored_strategy(make_split, two_devices):
     _flip(path, 3 * _record_size(path) + 60)
     message = re.escape(f"{path} must hold 50")
     with (
-        pytest.raises(damage.DamagedShardError, match=message),
-        damage.naming_damage(split),
+        pytest.raises(DamagedShardError, match=message),
+        shard_errors.explain_shard_errors(split),
     ):
         _consume(split, two_devices)
 
@@ -109,8 +110,8 @@ def test_evaluation_on_a_cut_shard_names_it(make_split):
     path = pathlib.Path(split.paths[0])
     _cut(path, path.stat().st_size - 5)
     with (
-        pytest.raises(damage.DamagedShardError, match=r"record 39 \(from 0\)"),
-        damage.naming_damage(split),
+        pytest.raises(DamagedShardError, match=r"record 39 \(from 0\)"),
+        shard_errors.explain_shard_errors(split),
     ):
         list(pipeline.build_evaluation_dataset(split, 4, 8))
 
@@ -132,23 +133,23 @@ def test_a_cut_or_missing_shard_is_found_before_training(
     path = sorted(folder.glob("pretrain*"))[1]
     harm_fn(path, _record_size(path))
     message = f"Shard {path} must hold 30 .*{re.escape(expected)}.*--resume"
-    with pytest.raises(damage.DamagedShardError, match=message):
+    with pytest.raises(DamagedShardError, match=message):
         pipeline.open_split(folder, vocabulary, conftest.LENGTH)
 
 
 def test_whole_shards_pass_and_show_no_damage(make_split):
     split = make_split(SIZES)
-    with damage.naming_damage(split):
+    with shard_errors.explain_shard_errors(split):
         _consume(split)
-    assert damage.find_damage(split) is None
+    assert shard_errors.find_damage(split) is None
 
 
 def test_errors_of_the_model_pass_unchanged(make_split):
     split = make_split(SIZES)
     with (
         pytest.raises(tf.errors.InvalidArgumentError, match="model"),
-        damage.naming_damage(split),
+        shard_errors.explain_shard_errors(split),
     ):
         tf.debugging.assert_equal(1, 2, "model")
-    with pytest.raises(KeyError), damage.naming_damage(split):
+    with pytest.raises(KeyError), shard_errors.explain_shard_errors(split):
         raise KeyError("model")

@@ -1,10 +1,10 @@
 """Which record of which shard is damaged, said in one sentence.
 
 TensorFlow reports a broken record as `corrupted record at 348`: a byte offset
-without a file, from the middle of a training step. `naming_damage` stands
-around whatever consumes a dataset of `pipeline.py`. Only when such an error
-arrives does it read the shards once more, to name file and record. A file of
-another size than the manifest says is found by `check_files` at the start.
+without a file, from the middle of a training step. `explain_shard_errors`
+stands around whatever consumes a dataset of `pipeline.py`. Only when such an
+error arrives does it read the shards once more, to name file and record. A file
+of another size than the manifest says is found by `check_files` at the start.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class DamagedShardError(DatasetError):
 
 
 @contextlib.contextmanager
-def naming_damage(split: "Split") -> Iterator[None]:
+def explain_shard_errors(split: "Split") -> Iterator[None]:
     """Turns TensorFlow's errors about broken records into one clear error.
 
     Args:

@@ -1,0 +1,1 @@
+"""Processes side by side, and how far they have come."""

@@ -1,0 +1,340 @@
+"""Processes that work through a list of tasks, watched by their parent.
+
+The builder of datasets, trials side by side and studies share this pool. It
+starts fresh interpreters (spawn), because TensorFlow does not survive a fork.
+A process that dies is noticed at once and reported with what it was doing; the
+processes end when their parent does.
+"""
+
+import contextlib
+import dataclasses
+import gc
+import multiprocessing
+import multiprocessing.connection
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+from typing import Protocol
+
+Report = Callable[..., None]
+Handler = Callable[[Any, Report], Any]
+
+_POLL_SECONDS = 0.5
+# Time to save for a process that was asked to stop. A second signal to the
+# parent ends all of them at once.
+_GRACE_SECONDS = 300.0
+# Exit code of a process whose parent is gone.
+_STOPPED = 75
+
+
+class WorkerError(ChildProcessError):
+    """A process that died or failed: which, how, and at what."""
+
+
+class Stop(Protocol):
+    """Whether a signal asked to stop, as of `training.stopping`."""
+
+    signal_name: str
+
+
+class Outcome(NamedTuple):
+    """How a task ended.
+
+    Attributes:
+        task: what was to be done.
+        result: what the handler returned; None if it failed.
+        error: why it failed; None if it did not.
+    """
+
+    task: Any
+    result: Any = None
+    error: Exception | None = None
+
+
+@dataclasses.dataclass
+class _Worker:
+    """One process, the parent's end of its pipe, and its present task."""
+
+    process: Any
+    connection: Any
+    task: Any = None
+
+
+class ProcessPool:
+    """Runs tasks in processes, or in the calling one if one is enough.
+
+    Everything that crosses the border between processes must be picklable. A
+    pool is a context manager; leaving it ends its processes.
+
+    Args:
+        start: called once per process without arguments; returns the handler,
+            which is called as `handler(task, report)` and returns the task's
+            result. `report(...)` sends its arguments to the parent.
+        num_processes: tasks at a time; 1 without `log_file` runs them in the
+            calling process.
+        log_file: gives the log of a task. Each task then has a process of its
+            own, and what that prints goes to the end of the log.
+        environments: variables that the first, second, ... of the processes
+            at work get, over and over.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], Handler],
+        num_processes: int,
+        log_file: Callable[[Any], pathlib.Path] | None = None,
+        environments: Sequence[Mapping[str, str]] = (),
+    ) -> None:
+        if num_processes < 1:
+            raise ValueError(
+                f"num_processes must be at least 1. Received: {num_processes}."
+            )
+        self._start = start
+        self._log_file = log_file
+        self._environments = environments or [{}]
+        self._workers: list[_Worker | None] = [None] * num_processes
+        self._handler: Handler | None = None
+
+    def __enter__(self) -> "ProcessPool":
+        return self
+
+    def __exit__(self, *unused_error: Any) -> None:
+        for worker in filter(None, self._workers):
+            worker.connection.close()
+            worker.process.kill()
+            worker.process.join()
+        self._workers = [None] * len(self._workers)
+
+    def run(
+        self, tasks: Sequence[Any], on_report: Report
+    ) -> Iterator[tuple[Any, Any]]:
+        """Yields each task with its result, as they are completed.
+
+        Args:
+            tasks: what to do; `str(task)` names it in errors.
+            on_report: called in this process with what handlers report.
+
+        Raises:
+            WorkerError: if a process dies or a handler has a bug.
+            ValueError, OSError: as a handler raised it.
+        """
+        if len(self._workers) == 1 and self._log_file is None:
+            self._handler = self._handler or self._start()
+            for task in tasks:
+                yield task, self._handler(task, on_report)
+            return
+        for outcome in self.outcomes(tasks, on_report):
+            if outcome.error is not None:
+                raise outcome.error
+            yield outcome.task, outcome.result
+
+    def outcomes(
+        self,
+        tasks: Sequence[Any],
+        on_report: Report = lambda *content: None,
+        on_start: Callable[[Any], None] = lambda task: None,
+        on_wait: Callable[[list[Any]], None] = lambda tasks: None,
+        stop: Stop | None = None,
+    ) -> Iterator[Outcome]:
+        """Yields how each task ended, as they do; a failure ends no other.
+
+        Args:
+            tasks: what to do; `str(task)` names it in errors.
+            on_report: called in this process with what handlers report.
+            on_start: called with each task that is given to a process.
+            on_wait: called every half second with the tasks in progress.
+            stop: once it has a signal, no task is started any more and the
+                processes get SIGTERM.
+        """
+        waiting = list(reversed(tasks))
+        deadline: float | None = None
+        while True:
+            if deadline is None and stop is not None and stop.signal_name:
+                waiting.clear()
+                deadline = time.monotonic() + _GRACE_SECONDS
+                for worker in self._busy():
+                    worker.process.terminate()
+            for place, idle in enumerate(self._workers):
+                if waiting and not (idle and idle.task is not None):
+                    task = waiting.pop()
+                    on_start(task)
+                    self._assign(place, task)
+            busy = self._busy()
+            if not busy:
+                return
+            if deadline is not None and time.monotonic() > deadline:
+                for worker in busy:
+                    worker.process.kill()
+            ready = multiprocessing.connection.wait(
+                [worker.connection for worker in busy], _POLL_SECONDS
+            )
+            for worker in busy:
+                if worker.connection in ready:
+                    outcome = self._receive(worker, on_report)
+                    if outcome is not None:
+                        yield outcome
+            on_wait([worker.task for worker in self._busy()])
+
+    def _busy(self) -> list[_Worker]:
+        return [w for w in self._workers if w and w.task is not None]
+
+    def _assign(self, place: int, task: Any) -> None:
+        """Gives a task to the process in a place, which may have to start."""
+        worker = self._workers[place]
+        if worker is None:
+            log = None if self._log_file is None else self._log_file(task)
+            environment = self._environments[place % len(self._environments)]
+            context = multiprocessing.get_context("spawn")
+            ours, theirs = context.Pipe()
+            process = context.Process(
+                target=_serve,
+                args=(theirs, self._start, log, dict(environment)),
+                name=f"worker-{place}",
+                daemon=True,
+            )
+            process.start()
+            theirs.close()
+            worker = self._workers[place] = _Worker(process, ours)
+        worker.task = task
+        # If it has died, reading from the pipe will tell.
+        with contextlib.suppress(OSError):
+            worker.connection.send(task)
+
+    def _receive(self, worker: _Worker, on_report: Report) -> Outcome | None:
+        """How a task ended, or None for a report."""
+        task = worker.task
+        try:
+            kind, content = worker.connection.recv()
+        except (EOFError, OSError):
+            outcome = Outcome(task, error=self._retire(worker))
+        else:
+            if kind == "report":
+                on_report(*content)
+                return None
+            worker.task = None
+            if kind == "error":
+                outcome = Outcome(task, error=content)
+            else:
+                outcome = Outcome(task, content)
+            if kind == "error" or self._log_file is not None:
+                self._retire(worker)
+        return outcome
+
+    def _retire(self, worker: _Worker) -> WorkerError:
+        """Waits for the end of a process; returns how it ended, in words."""
+        worker.connection.close()
+        worker.process.join(_GRACE_SECONDS)
+        worker.process.kill()
+        worker.process.join()
+        self._workers[self._workers.index(worker)] = None
+        code = worker.process.exitcode
+        how = f"ended with exit code {code}"
+        if code is not None and code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        return WorkerError(
+            f"{worker.process.name} (process {worker.process.pid}) {how} while "
+            f"at {worker.task or 'no task'}. SIGKILL often means that memory "
+            "ran out: use fewer processes."
+        )
+
+
+def _serve(
+    connection: Any,
+    start: Callable[[], Handler],
+    log: pathlib.Path | None,
+    environment: Mapping[str, str],
+) -> None:
+    """Works in a process of its own until the parent hangs up."""
+    # Ctrl-C in a terminal reaches the whole group: the parent alone shall get
+    # it, and tell us once.
+    os.setpgrp()
+    _end_with_the_parent()
+    os.environ.update(environment)
+    if log is not None:
+        _write_output_to(log)
+    task: Any = "its start"
+
+    def report(*content: Any) -> None:
+        connection.send(("report", content))
+
+    try:
+        # Importing TensorFlow makes a million objects that all stay. Looking
+        # for garbage among them takes a fifth of the start, and would go on
+        # taking time later.
+        gc.disable()
+        handler = start()
+        gc.freeze()
+        gc.enable()
+        while True:
+            try:
+                task = connection.recv()
+            except EOFError:
+                return
+            connection.send(("done", handler(task, report)))
+    except (BrokenPipeError, ConnectionResetError):
+        return
+    except BaseException as error:
+        connection.send(("error", _sendable(error, task, log)))
+
+
+def _sendable(
+    error: BaseException, task: Any, log: pathlib.Path | None
+) -> BaseException:
+    """What the parent is told; a log gets the place of the error too."""
+    if log is not None:
+        traceback.print_exc()
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return WorkerError(str(error) or type(error).__name__)
+    if isinstance(error, ValueError | OSError):
+        return error
+    return WorkerError(f"At {task}:\n{traceback.format_exc()}")
+
+
+def _end_with_the_parent() -> None:
+    """Ends this process when the parent is killed."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        multiprocessing.connection.wait([parent.sentinel])
+        # Files appear whole or not at all, so nothing is damaged.
+        os._exit(_STOPPED)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _write_output_to(path: pathlib.Path) -> None:
+    """Sends everything, TensorFlow's own lines too, to the end of a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+
+
+def limit_threads() -> None:
+    """Keeps TensorFlow in a process of a pool to one thread and off the GPU.
+
+    There is one process per core already. In the calling process, which has
+    settings of its own, nothing is changed.
+    """
+    if multiprocessing.parent_process() is None:
+        return
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.config.set_visible_devices([], "GPU")

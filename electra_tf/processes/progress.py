@@ -1,0 +1,133 @@
+"""How far something has come: a bar in a terminal, a line in a log."""
+
+import sys
+import time
+from typing import Any
+from typing import Self
+
+import rich.console
+import rich.progress
+
+
+class ProgressBar:
+    """Shows a share of the work and a status.
+
+    A terminal gets a moving bar; anything else a line every so often.
+
+    Args:
+        title: what is being done.
+        log_seconds: time between two lines of a log.
+        is_error: whether it goes to standard error instead of output.
+    """
+
+    def __init__(
+        self, title: str, log_seconds: float = 10.0, is_error: bool = True
+    ) -> None:
+        self._title = title
+        self._log_seconds = log_seconds
+        self._console = rich.console.Console(stderr=is_error)
+        self._bar: rich.progress.Progress | None = None
+        self._bar_task: Any = None
+        self._last_line = time.monotonic()
+        self._unsaid = ""
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._bar = rich.progress.Progress(
+                rich.progress.TextColumn("{task.description}"),
+                rich.progress.BarColumn(),
+                rich.progress.TaskProgressColumn(),
+                rich.progress.TextColumn("{task.fields[status]}", markup=False),
+                console=self._console,
+            )
+            self._bar.start()
+            self._bar_task = self._bar.add_task(self._title, total=1, status="")
+        return self
+
+    def __exit__(self, *unused_error: Any) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def show(self, share: float, status: str) -> None:
+        """Brings the bar up to date.
+
+        Args:
+            share: of the work, from 0 to 1.
+            status: what else there is to tell.
+        """
+        if self._bar is not None:
+            self._bar.update(self._bar_task, completed=share, status=status)
+            return
+        self._unsaid = f"{self._title}: {100 * share:.0f} %, {status}"
+        if time.monotonic() - self._last_line > self._log_seconds:
+            self.say(self._unsaid)
+            self._last_line, self._unsaid = time.monotonic(), ""
+
+    def say(self, text: str) -> None:
+        """Prints a line that stays."""
+        if self._bar is not None:
+            self._console.print(
+                text, markup=False, highlight=False, soft_wrap=True
+            )
+        else:
+            file = sys.stderr if self._console.stderr else sys.stdout
+            print(text, file=file, flush=True)
+
+
+class WorkProgress(ProgressBar):
+    """Shows how much work is done, at what rate, and the time left.
+
+    Rates count from the first report on, so that they do not depend on how
+    long processes take to start.
+
+    Args:
+        title: what is being done.
+        total: amount of work, in any unit.
+        unit: what the displayed count and rate are of, for example "tokens".
+    """
+
+    def __init__(self, title: str, total: float, unit: str) -> None:
+        super().__init__(title)
+        self._total = max(total, 1)
+        self._unit = unit
+        self._done = 0.0
+        self._count = 0
+        self._begin: float | None = None
+
+    def __exit__(self, error_type: Any, *unused_error: Any) -> None:
+        if error_type is None and self._unsaid:
+            # A log tells how it ended, too.
+            self.say(self._unsaid)
+        super().__exit__(error_type, *unused_error)
+
+    def advance(self, done: float, count: int) -> None:
+        """Adds work done, and how much of the displayed unit that was."""
+        now = time.monotonic()
+        if self._begin is None:
+            self._begin = self._last_line = now
+        self._done = min(self._done + done, self._total)
+        self._count += count
+        seconds = now - self._begin
+        rate = self._count / max(seconds, 1e-6)
+        status = f"{self._count:,} {self._unit}, {rate:,.0f}/s"
+        if 0 < self._done < self._total:
+            left = seconds * (self._total / self._done - 1)
+            status += f", {format_time(left)} left"
+        self.show(self._done / self._total, status)
+
+
+def format_time(seconds: float | None) -> str:
+    """A duration as `h:mm:ss`, or as days and hours if it is long.
+
+    Example:
+        >>> format_time(3725), format_time(400_000), format_time(None)
+        ('1:02:05', '4d 15:06', '-')
+    """
+    if seconds is None:
+        return "-"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours}:{minute:02d}:{second:02d}"
+    return f"{hours // 24}d {hours % 24:02d}:{minute:02d}"
