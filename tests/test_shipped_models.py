@@ -11,7 +11,7 @@ import electra_tf
 from electra_tf import config
 from electra_tf import installed
 from electra_tf.export import conversion
-from electra_tf.export import trained_run
+from electra_tf.export.pretrained import trained_run
 from electra_tf.finetuning import encoders
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
