@@ -18,6 +18,7 @@ from absl import app
 from absl import flags
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf import installed
 
 if not pathlib.Path("/dev/nvidiactl").exists():
@@ -80,7 +81,7 @@ def _parse(argv: list[str], schema: type) -> list[str]:
             try:
                 name = argument.split("=", 1)[0].removeprefix("--")
                 check_override(name, schema)
-            except config.ConfigError as error:
+            except errors.ConfigError as error:
                 print(f"error: {error}", file=sys.stderr)
                 sys.exit(2)
     try:
@@ -111,7 +112,7 @@ def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
         close = difflib.get_close_matches(name, known, 1, 0)
         section = next(iter(vars(schema()).values()))
         home = type(section).__module__.replace(".", "/")
-        raise config.ConfigError(
+        raise errors.ConfigError(
             f"There is no setting --{name}. Did you mean --{close[0]}? All "
             f"settings stand in {home}.py."
         )

@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import config_sections
+from electra_tf.config import sections as config_sections
 from electra_tf.export import raw_texts
 from electra_tf.export.clients import scoring
 from electra_tf.export.pretrained import live_answers

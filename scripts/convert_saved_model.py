@@ -13,6 +13,7 @@ from absl import flags
 from absl import logging
 
 from electra_tf import command_line
+from electra_tf import errors
 
 _SAVED_MODEL = flags.DEFINE_string(
     "saved_model", None, "Folder made by export_saved_model.py.", required=True
@@ -34,7 +35,6 @@ def main() -> None:
         logging.set_verbosity(logging.ERROR)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export.runtimes import converted_model
-    from electra_tf.export.runtimes import litert_model
 
     try:
         converted = converted_model.convert(
@@ -43,7 +43,7 @@ def main() -> None:
             _FORMAT.value,
             _SIGNATURE.value,
         )
-    except litert_model.ConversionError as error:
+    except errors.ExportError as error:
         raise ValueError(str(error)) from error
     print(
         f"Converted {converted.signature} to {converted.path}. It gives the "

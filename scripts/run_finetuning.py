@@ -16,7 +16,7 @@ from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 
 _CONFIG = config_flags.DEFINE_config_file(
     "config", None, "A file of configs/finetune."

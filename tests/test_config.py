@@ -7,6 +7,7 @@ import pytest
 
 from electra_tf import command_line
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.inputs import masking
 
 _INF, _NAN = float("inf"), float("nan")
@@ -54,7 +55,7 @@ def test_every_variant_of_a_config_is_another_run(name, argument):
     "name", ["adversarial", "bert_base", "generators", "weight_tying"]
 )
 def test_an_unknown_variant_is_refused(name):
-    with pytest.raises(config.ConfigError, match="must be one of.*'all_of_it'"):
+    with pytest.raises(errors.ConfigError, match="must be one of.*'all_of_it'"):
         _load(name, "all_of_it")
 
 
@@ -142,7 +143,7 @@ def test_two_phases_differ_in_length_and_position_table():
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
-    with pytest.raises(config.ConfigError, match=message):
+    with pytest.raises(errors.ConfigError, match=message):
         config.freeze(settings)
 
 
@@ -158,18 +159,18 @@ def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
 )
 def test_an_encoder_checks_itself(field, values):
     for value in values:
-        with pytest.raises(config.ConfigError, match=f"`encoder.{field}` must"):
+        with pytest.raises(errors.ConfigError, match=f"`encoder.{field}` must"):
             config.EncoderConfig(**{field: value})
 
 
 @pytest.mark.parametrize("value", [_INF, _NAN, 1e300])
 def test_a_generator_has_a_size(value):
     for field in ("generator_hidden_size", "generator_layers"):
-        with pytest.raises(config.ConfigError, match=f"{field}` must be 0.001"):
+        with pytest.raises(errors.ConfigError, match=f"{field}` must be 0.001"):
             config.GeneratorConfig(**{field: value})
     wide = config.GeneratorConfig(generator_hidden_size=1000)
     encoder = config.EncoderConfig(hidden_size=2**30)
-    with pytest.raises(config.ConfigError, match="hidden_size` must be 1 to"):
+    with pytest.raises(errors.ConfigError, match="hidden_size` must be 1 to"):
         wide.encoder_config(encoder)
 
 
@@ -180,21 +181,21 @@ def test_a_setting_without_a_bound_is_finite_too(value):
         (config.ObjectiveConfig, "disc_weight"),
         (config.TrainingConfig, "peak_flops"),
     ):
-        with pytest.raises(config.ConfigError, match=f"{field}` must be at"):
+        with pytest.raises(errors.ConfigError, match=f"{field}` must be at"):
             build(**{field: value})
 
 
 def test_replicas_must_be_able_to_share_the_streams():
     settings = config.ExperimentConfig()
     settings.check_devices(8)
-    with pytest.raises(config.ConfigError, match="replicas=3.*num_streams=18"):
+    with pytest.raises(errors.ConfigError, match="replicas=3.*num_streams=18"):
         settings.check_devices(3)
 
 
 def test_an_unknown_override_names_the_nearest_setting():
     command_line.check_override("config.training.seed")
     with pytest.raises(
-        config.ConfigError, match="--config.optimizer.learning_rate"
+        errors.ConfigError, match="--config.optimizer.learning_rate"
     ):
         command_line.check_override("config.optimizer.learnign_rate")
 
@@ -239,5 +240,5 @@ def test_the_dial_follows_from_a_size_and_a_budget():
 
 @pytest.mark.parametrize("size", ["128", "x2", "128x2:", "128x2:4T", "big"])
 def test_a_size_that_the_dial_cannot_read_is_refused(size):
-    with pytest.raises(config.ConfigError, match="WIDTHxDEPTH"):
+    with pytest.raises(errors.ConfigError, match="WIDTHxDEPTH"):
         _load("scaled", size)

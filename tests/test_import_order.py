@@ -9,11 +9,8 @@ import pytest
 
 PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 ORDER = (
-    "json_files",
-    "config_sections",
-    "finetuning_config",
+    "errors",
     "config",
-    "original_hparams",
     "installed",
     "command_line",
     "processes",

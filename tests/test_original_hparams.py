@@ -5,7 +5,8 @@ import json
 import pytest
 
 from electra_tf import config
-from electra_tf.original_hparams import from_original_hparams
+from electra_tf import errors
+from electra_tf.config.original_hparams import from_original_hparams
 
 
 def test_no_hyperparameters_give_the_originals_small_model():
@@ -170,7 +171,7 @@ def test_the_objective_flags_name_one_objective(
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_one_clear_error(hparams, pattern):
-    with pytest.raises(config.ConfigError, match=pattern):
+    with pytest.raises(errors.ConfigError, match=pattern):
         from_original_hparams(hparams)
 
 
@@ -192,6 +193,6 @@ def test_values_of_any_type_are_taken_or_refused_by_a_config_error(value):
     ):
         try:
             from_original_hparams(hparams)
-        except config.ConfigError:
+        except errors.ConfigError:
             continue
         assert value is None or type(value) in (bool, int, dict), hparams

@@ -7,7 +7,7 @@ They differ from the paper's Table 7: 1e-4 for Small as well, and weight decay
 import ml_collections
 
 from electra_tf import config
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 
 
 def get_config(size: str = "small") -> ml_collections.ConfigDict:

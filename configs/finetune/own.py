@@ -16,7 +16,7 @@ paper for Small; for Base set --config.optimizer.learning_rate=1e-4, for Large
 import ml_collections
 
 from electra_tf import config
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 
 
 def get_config(kind: str = "classification") -> ml_collections.ConfigDict:

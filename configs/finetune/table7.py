@@ -15,7 +15,7 @@ Expected (paper): GLUE dev 79.9, 85.1 and 89.0, for models trained as long.
 import ml_collections
 
 from electra_tf import config
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 
 _RATES = {"small": 3e-4, "base": 1e-4, "large": 5e-5}
 

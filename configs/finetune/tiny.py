@@ -13,7 +13,7 @@ task, minutes for SST-2.
 import ml_collections
 
 from electra_tf import config
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 
 
 def get_config() -> ml_collections.ConfigDict:

@@ -19,6 +19,7 @@ import re
 import ml_collections
 
 from electra_tf import config
+from electra_tf import errors
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9}
 _TOKENS_PER_WEIGHT = 20
@@ -76,7 +77,7 @@ def _parse(size: str) -> tuple[int, int, float]:
     """Width, depth and tokens of the argument."""
     match = re.fullmatch(r"(\d+)x(\d+)(?::(\d+(?:\.\d+)?)([KMB]?))?", size)
     if match is None:
-        raise config.ConfigError(
+        raise errors.ConfigError(
             "Expected WIDTHxDEPTH or WIDTHxDEPTH:TOKENS, such as 128x2 or "
             f"256x4:300M. Received: {size!r}."
         )

@@ -94,7 +94,7 @@ def read_pairs(
 
     Raises:
         FileNotFoundError: if the files are not there.
-        TaskDataError: for the first line that is not as expected.
+        DataError: for the first line that is not as expected.
     """
     if pairs_per_file < 0:
         raise ValueError(

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from electra_tf import config
+from electra_tf import errors
 
 BUDGETS = ("steps", "flops")
 
@@ -38,10 +39,6 @@ MASKED_LM_ARM: Overrides = {
     "objective": {"name": "mlm", "temperature": 1.0},
     "generator": dataclasses.asdict(config.GeneratorConfig()),
 }
-
-
-class StudyError(ValueError):
-    """A study that cannot be run: says expected, received and remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +123,7 @@ class Study:
         """The settings of an arm at the number of steps of `base`.
 
         Raises:
-            StudyError: for fields that do not exist, values that cannot work,
+            ConfigError: for fields that do not exist, values that cannot work,
                 or fields that the study itself sets.
         """
         changes = self.arms[name]
@@ -142,8 +139,8 @@ class Study:
             merged[section] = merged.get(section, {}) | dict(fields)
         try:
             return config.freeze(merged)
-        except config.ConfigError as error:
-            raise StudyError(
+        except errors.ConfigError as error:
+            raise errors.ConfigError(
                 f"Arm {name!r} of study {self.name!r}: {error}"
             ) from error
 
@@ -153,7 +150,7 @@ def load_study(path: pathlib.Path) -> Study:
 
     Raises:
         FileNotFoundError: if there is no such file.
-        StudyError: if it holds no study, or one that cannot work.
+        ConfigError: if it holds no study, or one that cannot work.
     """
     if not path.is_file():
         raise FileNotFoundError(
@@ -161,7 +158,9 @@ def load_study(path: pathlib.Path) -> Study:
         )
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
-        raise StudyError(f"{path} is not a Python file of configs/studies.")
+        raise errors.ConfigError(
+            f"{path} is not a Python file of configs/studies."
+        )
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     require(
@@ -176,7 +175,7 @@ def with_seeds(study: Study, seeds: Sequence[str]) -> Study:
     """The study with other seeds, as a command line names them.
 
     Raises:
-        StudyError: if one is not a whole number, or twice there.
+        ConfigError: if one is not a whole number, or twice there.
     """
     require(
         all(seed.strip().isdecimal() for seed in seeds),
@@ -199,7 +198,7 @@ def replace_fields(
 
 
 def require_arm(what: str, name: str, arms: Collection[str]) -> None:
-    """Raises `StudyError`, with the nearest name, unless there is the arm.
+    """Raises `ConfigError`, with the nearest name, unless there is the arm.
 
     Args:
         what: is to be an arm, for the message.
@@ -208,13 +207,13 @@ def require_arm(what: str, name: str, arms: Collection[str]) -> None:
     """
     if name not in arms:
         (close,) = difflib.get_close_matches(name, list(arms), 1, 0) or [""]
-        raise StudyError(
+        raise errors.ConfigError(
             f"{what} must be one of {', '.join(arms)}. Received: {name!r}."
             + (f" Did you mean {close!r}?" if close else "")
         )
 
 
 def require(condition: bool, message: str) -> None:
-    """Raises `StudyError` with the message unless the condition holds."""
+    """Raises `ConfigError` with the message unless the condition holds."""
     if not condition:
-        raise StudyError(message)
+        raise errors.ConfigError(message)

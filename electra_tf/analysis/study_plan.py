@@ -93,7 +93,7 @@ def plan_study(
             the reference arm's model with random weights.
 
     Raises:
-        StudyError: if the settings fix another size of the vocabulary.
+        ConfigError: if the settings fix another size of the vocabulary.
     """
     steps = num_train_steps or study.base.training.num_train_steps
     arms = {
@@ -135,7 +135,7 @@ def select_arms(plan: Plan, names: Sequence[str]) -> Plan:
         names: of arms of the study; none of them for all.
 
     Raises:
-        StudyError: for a name that there is not.
+        ConfigError: for a name that there is not.
     """
     for name in names:
         studies.require_arm("--arms", name, plan.study.arms)

@@ -17,6 +17,7 @@ from typing import Any
 from typing import NamedTuple
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.analysis import studies
 from electra_tf.analysis import study_curves
 from electra_tf.analysis import study_plan
@@ -46,7 +47,7 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.num_parallel < 1:
-            raise studies.StudyError(
+            raise errors.ConfigError(
                 "`num_parallel` must be at least 1. Received: "
                 f"{self.num_parallel}."
             )
@@ -82,7 +83,7 @@ def run_study(
         The runs that failed.
 
     Raises:
-        StudyError: if the folder holds runs of other settings, or another
+        ConfigError: if the folder holds runs of other settings, or another
             process is at work in it.
         KeyboardInterrupt: if SIGINT or SIGTERM came; all runs are saved.
     """
@@ -149,7 +150,7 @@ def _require_same_request(request: study_run.RunRequest) -> None:
     path = request.path / study_run.REQUEST_FILE
     if not path.is_file():
         if (request.path / study_run.RESULT_FILE).exists():
-            raise studies.StudyError(
+            raise errors.ConfigError(
                 f"{request.path} holds a result but not {path.name}, so its "
                 "settings are not known. Delete the folder to run it again, or "
                 "choose another --output_dir."
@@ -164,7 +165,7 @@ def _require_same_request(request: study_run.RunRequest) -> None:
         if before.get(name) != now.get(name)
     ]
     if changed:
-        raise studies.StudyError(
+        raise errors.ConfigError(
             f"{request.path} was made with other settings: "
             f"{'; '.join(changed)}. Restore them, choose another --output_dir, "
             "or delete the folder to run it again."
@@ -273,7 +274,7 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise studies.StudyError(
+            raise errors.ConfigError(
                 f"Another process is running a study in {folder}. Wait for it, "
                 "or choose another --output_dir."
             ) from error

@@ -177,7 +177,7 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
         seed: of the choice.
 
     Raises:
-        CorpusError: if there is no such corpus.
+        DataError: if there is no such corpus.
         ValueError: if none of its sentences has `MIN_WORDS` to `MAX_WORDS`
             words.
     """

@@ -15,6 +15,7 @@ import numpy as np
 import safetensors
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf import installed
 from electra_tf.finetuning.trials import portable_trial
 from electra_tf.finetuning.trials import results
@@ -247,7 +248,7 @@ def _settle_pairs(model: portable.PortableModel) -> portable.PortableModel:
     if task is None or not task.has_pairs or task.name not in glue.TASKS:
         return model
     if not glue.TASKS[task.name].has_pairs:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"The task {task.name!r} reads single texts. Received: text pairs "
             f"for {model.origin}. Leave --text_pairs out, or call the task "
             "`own` in its files."
@@ -288,7 +289,7 @@ def _drop(
     heads = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
     try:
         layout.check(rest)
-    except portable.FormatError as error:
+    except errors.ModelError as error:
         raise ValueError(
             f"--drop must leave whole parts. Received: {pattern!r}, after "
             f"which {error}"
@@ -318,7 +319,7 @@ def write(
         KerasHub has one rate of dropout.
 
     Raises:
-        FormatError: if the format cannot hold it.
+        ModelError: if the format cannot hold it.
     """
     if target_format == reading.OURS and model.task is not None:
         return portable_trial.write(model, folder)
@@ -337,7 +338,7 @@ def _require_known_labels(model: portable.PortableModel) -> None:
     )
     known = portable_trial.with_known_labels(unnamed).task
     if known is not None and known.labels not in ((), task.labels):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"A TF1 checkpoint of {task.name!r} has outputs for "
             f"{', '.join(known.labels)}, in this order. Received: "
             f"{', '.join(task.labels)} in {model.origin}. Leave the head out "
@@ -348,7 +349,7 @@ def _require_known_labels(model: portable.PortableModel) -> None:
 def require_equal(
     written: portable.PortableModel, found: portable.PortableModel
 ) -> None:
-    """Raises `FormatError` unless two models are equal bit by bit.
+    """Raises `ModelError` unless two models are equal bit by bit.
 
     Args:
         written: what was to be written.
@@ -376,7 +377,7 @@ def require_equal(
     if task != found.task:
         problems.append(f"the task is {found.task}, was {task}")
     if problems:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"What was written does not read back as {written.origin} "
             f"({len(problems)} problems): {'; '.join(problems[:8])}. Nothing "
             "was kept. Please report this."

@@ -117,7 +117,7 @@ def export_run(
         FileExistsError: if `export_dir` exists.
         FileNotFoundError: if `model_dir` lacks what a run leaves there.
         ValueError: if weights, config and vocabulary do not fit each other.
-        SelfCheckError: if the saved model answers otherwise when loaded.
+        ExportError: if the saved model answers otherwise when loaded.
     """
     options = options or ExportOptions()
     refuse_existing(export_dir)
@@ -171,7 +171,7 @@ def save(
 
     Raises:
         FileExistsError: if `export_dir` exists.
-        SelfCheckError: if the saved model answers otherwise when loaded; the
+        ExportError: if the saved model answers otherwise when loaded; the
             folder is removed then.
     """
     module = serving_module.ServingModule(
@@ -212,7 +212,7 @@ def write(
 
     Raises:
         FileExistsError: if `export_dir` exists.
-        SelfCheckError: if the saved model answers otherwise when loaded; the
+        ExportError: if the saved model answers otherwise when loaded; the
             folder is removed then.
     """
     refuse_existing(export_dir)

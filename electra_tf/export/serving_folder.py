@@ -18,6 +18,7 @@ import re
 from google.protobuf import text_format
 from tensorflow_serving.config import model_server_config_pb2
 
+from electra_tf import errors
 from electra_tf.export.checks import warm_up
 from electra_tf.records import atomic
 
@@ -73,10 +74,6 @@ pad_variable_length_inputs: false
 """
 
 
-class ServingFolderError(ValueError):
-    """A serving folder or a name that TensorFlow Serving would not take."""
-
-
 class ServingFolder:
     """Where a model's versions go.
 
@@ -89,7 +86,7 @@ class ServingFolder:
             for what models.config says of the model, or `DEFAULT_SERVER_DIR`.
 
     Raises:
-        ServingFolderError: for a name that REST addresses do not take, a
+        ModelError: for a name that REST addresses do not take, a
             relative `server_dir`, or a models.config that is not one, says
             something else about this model, or cannot be added to.
     """
@@ -98,13 +95,13 @@ class ServingFolder:
         self, folder: pathlib.Path, model_name: str, server_dir: str = ""
     ) -> None:
         if not _NAME.fullmatch(model_name):
-            raise ServingFolderError(
+            raise errors.ModelError(
                 "The name of a served model must consist of letters, digits, "
                 f"_, . and -, as it is part of addresses. Received: "
                 f"{model_name!r}. Give another --model_name."
             )
         if server_dir and not server_dir.startswith("/"):
-            raise ServingFolderError(
+            raise errors.ModelError(
                 "`server_dir` must be an absolute path, TensorFlow Serving "
                 f"takes no other. Received: {server_dir!r}. Name the folder "
                 "as the server sees it, in a container for example /models."
@@ -136,7 +133,7 @@ class ServingFolder:
         """Writes what is missing; says of each file what was done.
 
         Raises:
-            ServingFolderError: if models.config was changed in the meantime
+            ModelError: if models.config was changed in the meantime
                 to something that cannot be added to.
         """
         models = self.folder / MODELS_CONFIG
@@ -168,7 +165,7 @@ class ServingFolder:
         for entry in config.model_config_list.config:
             if entry.name == self.model_name:
                 if is_asked and entry.base_path != self.base_path:
-                    raise ServingFolderError(
+                    raise errors.ModelError(
                         f"{path} must say the base_path {self.base_path!r} of "
                         f"{self.model_name}, as --server_dir does. Received: "
                         f"{entry.base_path!r}. It is yours: change it there, "
@@ -194,7 +191,7 @@ def choose_target(
         server_dir: see `ServingFolder`; None for the default.
 
     Raises:
-        ValueError: if these do not go together; `ServingFolderError`s too.
+        ValueError: if these do not go together; `ModelError`s too.
     """
     if (export_dir is None) == (serving_dir is None):
         raise ValueError("Give exactly one of --export_dir and --serving_dir.")
@@ -217,7 +214,7 @@ def _read(path: pathlib.Path) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise ServingFolderError(
+        raise errors.ModelError(
             f"{path} must be UTF-8. Received: byte {data[error.start]:#04x} "
             f"in line {line}. Save it as UTF-8, or move it away."
         ) from error
@@ -230,7 +227,7 @@ def _parse(
     try:
         text_format.Parse(text, config)
     except text_format.ParseError as error:
-        raise ServingFolderError(
+        raise errors.ModelError(
             f"{path} must be a ModelServerConfig in text form. Line and "
             f"column, and what is wrong: {error}. Repair it or move it away."
         ) from error
@@ -258,7 +255,7 @@ def _add_model(
     except text_format.ParseError:
         received.Clear()
     if received != expected:
-        raise ServingFolderError(
+        raise errors.ModelError(
             f"{path} must end with the closing brace of its model_config_list "
             "for a model to be added. Received: another form. Add this "
             f"yourself, then export again:\n{block}"

@@ -11,8 +11,8 @@ import pathlib
 import statistics
 from collections.abc import Sequence
 
-from electra_tf import config_sections
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import sections as config_sections
 from electra_tf.finetuning.trials import results
 from electra_tf.finetuning.trials import session as session_lib
 from electra_tf.tasks import catalog
@@ -109,7 +109,7 @@ def require_ready(request: session_lib.Request, names: Sequence[str]) -> None:
     Raises:
         ConfigError: for what tasks cannot share.
         FileNotFoundError: if files are missing; names the tasks.
-        TaskDataError: if there are no data at all, or it is unclear where.
+        DataError: if there are no data at all, or it is unclear where.
     """
     config_sections.require(
         not request.splits,

@@ -59,7 +59,7 @@ def load_encoder(
     Raises:
         FileNotFoundError: if there is no model, no such checkpoint or no
             vocabulary.
-        CheckpointError: if the checkpoint of a run is damaged.
+        ModelError: if the checkpoint of a run is damaged.
         ValueError: if the model is damaged or partial (lists how), if
             vocabulary and config differ in size, or if the run kept no
             average.

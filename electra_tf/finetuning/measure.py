@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import batches
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import model as model_lib

@@ -2,7 +2,7 @@
 
 import keras
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.training import optimizers
 from electra_tf.training import parameter_rules
 from electra_tf.training import schedules

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf import config_sections
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import batches
 from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks import task as task_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -47,7 +46,7 @@ class PreparedTasks:
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         wanted = settings.task.max_seq_length
         if wanted > num_positions:
-            raise config_sections.ConfigError(
+            raise errors.ConfigError(
                 "`task.max_seq_length` must not exceed the encoder's "
                 f"{num_positions} positions. Received: {wanted}. Lower it, or "
                 "set it to 0 to take as many as the task wants and the "
@@ -110,12 +109,12 @@ class PreparedTasks:
         """Task name to training rows.
 
         Raises:
-            TaskDataError: if a task has none.
+            DataError: if a task has none.
         """
         found = {name: self.rows(name, "train") for name in self.tasks}
         for name, rows in found.items():
             if not rows.num_rows:
-                raise task_lib.TaskDataError(
+                raise errors.DataError(
                     f"The task {name} must have training rows. Received: "
                     "none. Give a training file with examples."
                 )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from electra_tf import errors
 from electra_tf.formats import portable
 from electra_tf.modeling import layers
 from electra_tf.modeling import towers
@@ -23,7 +24,7 @@ def build_towers(
         the model they share here.
 
     Raises:
-        FormatError: if the model has neither head.
+        ModelError: if the model has neither head.
     """
     dtype = layers.dtype_policy(precision)
     if portable.REPLACED_TOKEN_HEAD in model.parts:
@@ -33,7 +34,7 @@ def build_towers(
             model.encoder, portable.MASKED_LM_HEAD, dtype
         )
     else:
-        raise portable.FormatError(
+        raise errors.ModelError(
             "A tower needs a head, for replaced or for masked tokens. "
             f"Received: {model.origin} with {', '.join(model.parts)} alone."
         )
@@ -59,7 +60,7 @@ def assign(built: towers.Towers, tensors: portable.Tensors) -> None:
         tensors: our path to array; those of other parts are left out.
 
     Raises:
-        CheckpointError: if a weight is missing or has another shape.
+        ModelError: if a weight is missing or has another shape.
     """
     variables = {v.path: v for v in built.main.variables}
     if built.generator is not None:

@@ -85,7 +85,7 @@ class ForeignTensors:
                 be among them.
 
         Raises:
-            FormatError: lists what is missing, of another shape, no floating
+            ModelError: lists what is missing, of another shape, no floating
                 point numbers, or left over.
         """
         taken, problems, used = {}, [], set()

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from electra_tf import config
-from electra_tf import json_files
+from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.formats import foreign
 from electra_tf.formats import hugging_face_heads
 from electra_tf.formats import layout
@@ -75,7 +76,7 @@ def is_folder(path: pathlib.Path) -> bool:
     """Whether a folder holds a model of Hugging Face's, by its config."""
     folder = path / model_pairs.DISCRIMINATOR if _is_pair(path) else path
     try:
-        content = json_files.read_object(folder / CONFIG_FILE)
+        content = schema.read_object(folder / CONFIG_FILE)
     except (OSError, ValueError):
         return False
     return "architectures" in content or "model_type" in content
@@ -100,7 +101,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
 
     Raises:
         FileNotFoundError: if a file is missing.
-        FormatError: if the model is damaged, partial, not ELECTRA, or computes
+        ModelError: if the model is damaged, partial, not ELECTRA, or computes
             what ours does not (names what).
     """
     if not _is_pair(path):
@@ -109,7 +110,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     folders = [path / name for name in names if _is_there(path / name)]
     for folder in folders:
         if not folder.is_dir():
-            raise portable.FormatError(
+            raise errors.ModelError(
                 f"{folder} must be the folder of a model. Received: a file, "
                 "or a link to nothing. Restore the folder, or give the other "
                 "model's alone."
@@ -161,7 +162,7 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
 
 def _read_config(path: pathlib.Path) -> Json:
     try:
-        stated = json_files.read_object(path, portable.FormatError)
+        stated = schema.read_object(path, errors.ModelError)
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"Expected {CONFIG_FILE} of a Hugging Face model in {path.parent}. "
@@ -169,7 +170,7 @@ def _read_config(path: pathlib.Path) -> Json:
         ) from error
     kind = stated.get("model_type", "electra")
     if kind != "electra":
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must be of the model type 'electra'. Received: "
             f"{kind!r:.80}."
         )
@@ -180,7 +181,7 @@ def _read_config(path: pathlib.Path) -> Json:
     }
     if wrong:
         expected = {name: _REQUIRED[name] for name in wrong}
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must have {expected}, with which ELECTRA was trained. "
             f"Received: {wrong}."
         )
@@ -194,7 +195,7 @@ def _architecture(stated: Json, path: pathlib.Path) -> str:
         or len(found) != 1
         or found[0] not in _CLASSES
     ):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path / CONFIG_FILE} must name one class of "
             f"{', '.join(_CLASSES)}. Received: {found!r:.200}. Other classes "
             "have heads that there are not here."
@@ -220,7 +221,7 @@ def _without_tied_output(
     if _TIED_OUTPUT not in arrays:
         return arrays, []
     if not np.array_equal(arrays[_TIED_OUTPUT], arrays.get(_TABLE, ())):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{file}: {_TIED_OUTPUT} must be the table of word embeddings, "
             "which the output is tied to. Received: another matrix."
         )
@@ -241,7 +242,7 @@ def _sizes(
         and not (name in _RATES and isinstance(told[name], float))
     }
     if wrong:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{file} must give its sizes as numbers. Received: {wrong}. "
             "Download it again."
         )
@@ -254,8 +255,8 @@ def _sizes(
             origin=tensors.origin,
         )
         sizes = dataclasses.replace(found, **rates)
-    except config.ConfigError as error:
-        raise portable.FormatError(
+    except errors.ConfigError as error:
+        raise errors.ModelError(
             f"{file} does not describe the tensors beside it: {error}"
         ) from error
     layout.require_sizes(
@@ -277,7 +278,7 @@ def write(
         The same model.
 
     Raises:
-        FormatError: for parts that there is no class for (names them).
+        ModelError: for parts that there is no class for (names them).
     """
     for name, part in model_pairs.split(model).items():
         target = folder / name
@@ -340,7 +341,7 @@ def _config(model: portable.PortableModel, architecture: str) -> Json:
     )
     labels = task.labels or ("LABEL_0",)
     if task.kind != "regression" and not task.labels:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"The labels of {task.name!r} must be known, in the order of the "
             f"outputs. Received: none in {model.origin}. Give them with "
             "--labels=NAME,NAME,..."

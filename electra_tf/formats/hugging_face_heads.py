@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from electra_tf import errors
 from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
@@ -130,7 +131,7 @@ def to_hugging_face(
         task: whose head it is.
 
     Raises:
-        FormatError: if that class cannot compute what ours does.
+        ModelError: if that class cannot compute what ours does.
     """
     head = f"{portable.TASK_HEADS}/{task.name}"
     if task.kind == "tagging":
@@ -142,7 +143,7 @@ def to_hugging_face(
     kernel = tensors[f"{head}/dense/kernel"]
     width, outputs = kernel.shape
     if 2 * outputs > width:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{CLASSES['classification']} can stand for one linear layer of "
             f"up to {width // 2} labels at a width of {width}. Received: "
             f"{outputs} labels. Leave the head out with "
@@ -162,19 +163,19 @@ def read_task(
         source: the config's file, for messages.
 
     Raises:
-        FormatError: for what is not understood here.
+        ModelError: for what is not understood here.
     """
     name = stated.get("finetuning_task")
     name = _UNNAMED_TASK if name is None else name
     if not isinstance(name, str) or not name.isprintable() or "/" in name:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{source}: finetuning_task must be a name without '/'. Received: "
             f"{name!r:.80}. Leave it out."
         )
     name = name or _UNNAMED_TASK
     has_pairs = stated.get(TEXT_PAIRS, False)
     if not isinstance(has_pairs, bool):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{source}: {TEXT_PAIRS} must be true or false. Received: "
             f"{has_pairs!r:.80}."
         )
@@ -187,7 +188,7 @@ def read_task(
         )
     kind = stated.get("problem_type")
     if kind not in (None, "regression", "single_label_classification"):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{source}: problem_type must be regression or "
             "single_label_classification, whose classes exclude each other. "
             f"Received: {kind!r:.80}."
@@ -215,7 +216,7 @@ def _read_labels(stated: Mapping[str, Any], source: str) -> tuple[str, ...]:
         else []
     )
     if not isinstance(named, dict) or set(named) != set(numbers):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{source}: id2label must name the outputs 0, 1 and so on. "
             f"Received: {named!r:.200}."
         )
@@ -231,12 +232,12 @@ def exchange_segments(tensors: Mapping[str, np.ndarray]) -> Arrays:
         tensors: ours, of a model for tagging.
 
     Raises:
-        FormatError: if there is one segment alone.
+        ModelError: if there is one segment alone.
     """
     path = f"{portable.MAIN}/embeddings/token_type_embeddings"
     table = tensors[path]
     if len(table) < 2:
-        raise portable.FormatError(
+        raise errors.ModelError(
             "Tagging needs two segments (type_vocab_size). Received: "
             f"{len(table)}."
         )
@@ -253,7 +254,7 @@ def _join_answering(tensors: Mapping[str, np.ndarray], head: str) -> Arrays:
         for variable in ("kernel", "bias")
     }
     if set(own) != apart or own[f"{head}/dense_1/kernel"].shape[1:] != (1,):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{CLASSES['qa']} predicts start and end apart, each by one linear "
             "layer. This head predicts the end given the start, or whether "
             "there is an answer, by hidden layers that the class does not "

@@ -19,7 +19,8 @@ import h5py
 import numpy as np
 
 from electra_tf import config
-from electra_tf import json_files
+from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.formats import foreign
 from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
@@ -57,7 +58,7 @@ _TOKENIZER_OPTIONS = {
 def is_folder(path: pathlib.Path) -> bool:
     """Whether a folder holds a preset of KerasHub's."""
     try:
-        return bool(_class_name(json_files.read_object(path / CONFIG_FILE)))
+        return bool(_class_name(schema.read_object(path / CONFIG_FILE)))
     except (OSError, ValueError):
         return False
 
@@ -80,14 +81,14 @@ def read(path: pathlib.Path) -> portable.PortableModel:
         path: the folder.
 
     Raises:
-        FormatError: if it is damaged or of another backbone.
+        ModelError: if it is damaged or of another backbone.
     """
     file = path / CONFIG_FILE
     content: Mapping[str, Any] = {}
     if file.is_file():
-        content = json_files.read_object(file, portable.FormatError)
+        content = schema.read_object(file, errors.ModelError)
     if _class_name(content) != _CLASS:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must be a preset of {_CLASS}. Received: one of "
             f"{_class_name(content) or 'nothing that KerasHub knows'}."
         )
@@ -97,7 +98,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     backbone = _load_backbone(path)
     if len(weights) != len(backbone.weights):
         # KerasHub leaves out layers that its config does not count.
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{file} does not describe the tensors beside it: "
             f"{len(backbone.weights)} by the config. Received: "
             f"{len(weights)}. Are both of the same model?"
@@ -131,7 +132,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
 def _read_sizes(file: pathlib.Path, stated: Any) -> config.EncoderConfig:
     """Sizes by the config, because KerasHub would begin to build any."""
     if not isinstance(stated, dict):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{file} must have the arguments of its backbone under `config`. "
             f"Received: {stated!r:.60}. Take the file again from where it "
             "comes from."
@@ -139,9 +140,9 @@ def _read_sizes(file: pathlib.Path, stated: Any) -> config.EncoderConfig:
     sizes = {n: stated[name] for n, name in _SIZES.items() if name in stated}
     try:
         return _with_one_rate(config.EncoderConfig(**sizes))
-    except config.ConfigError as error:
+    except errors.ConfigError as error:
         names = ", ".join(f"{n} is {_SIZES[n]} there" for n in sizes)
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{file} must have sizes that an ELECTRA can have ({names}): "
             f"{error} Take the file again from where it comes from."
         ) from error
@@ -161,7 +162,7 @@ def _list_weights(path: pathlib.Path) -> dict[str, tuple[str, int]]:
     found: dict[str, tuple[str, int]] = {}
     files = sorted(path.glob("*.h5"))
     if not files:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must be a preset that KerasHub loads. Received: one "
             "without model.weights.h5. Take it again from where it comes from."
         )
@@ -178,7 +179,7 @@ def _list_weights(path: pathlib.Path) -> dict[str, tuple[str, int]]:
             with h5py.File(file) as stream:
                 stream.visititems(collect)
         except (OSError, RuntimeError, LookupError, TypeError) as error:
-            raise portable.FormatError(
+            raise errors.ModelError(
                 f"{file} must be an HDF5 file of weights. Received: {error}. "
                 "It is cut off or damaged: take it again from where it comes "
                 "from."
@@ -191,13 +192,13 @@ def _require_weights(
     encoder: config.EncoderConfig,
     weights: Mapping[str, tuple[str, int]],
 ) -> None:
-    """Raises `FormatError` for integers, or fewer numbers than sizes need.
+    """Raises `ModelError` for integers, or fewer numbers than sizes need.
 
     A config of other sizes could ask for more memory than there is.
     """
     problems = foreign.dtype_problems({n: w[0] for n, w in weights.items()})
     if problems:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{file.parent} must hold floating point numbers. Received: "
             f"{'; '.join(problems[:8])}. Such weights, those of a quantized "
             "model for example, cannot be converted: take the model before "
@@ -209,7 +210,7 @@ def _require_weights(
     needed = sum(map(math.prod, shapes.values()))
     received = sum(size for _, size in weights.values())
     if needed > received:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{file} does not describe the tensors beside it: {needed:,} "
             f"numbers by the config. Received: {received:,}. Are both of the "
             "same model, and is it whole?"
@@ -227,7 +228,7 @@ def _load_backbone(path: pathlib.Path) -> Any:
     except Exception as error:
         # KerasHub, Keras and h5py raise whatever comes up.
         first_line = (str(error).splitlines() or [""])[0]
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must be a preset that KerasHub loads. Received: "
             f"{type(error).__name__}: {first_line}. It is cut off or damaged: "
             "take it again from where it comes from."
@@ -255,7 +256,7 @@ def _read_vocabulary(
         return None, ("there is no vocabulary in the preset",)
     for file in files:
         if not file.is_file():
-            raise portable.FormatError(
+            raise errors.ModelError(
                 f"{file} must be there with the rest of the preset's "
                 "tokenizer. Received: no such file. Restore it."
             )
@@ -263,21 +264,21 @@ def _read_vocabulary(
     try:
         listed = vocabulary_lib.read_tokens(tokens)
         vocabulary = vocabulary_lib.Vocabulary(listed, settings)
-    except vocabulary_lib.VocabularyError as error:
-        raise portable.FormatError(f"{tokens}: {error}") from error
+    except errors.DataError as error:
+        raise errors.ModelError(f"{tokens}: {error}") from error
     fitted = tokenizer_files.fit_rows(vocabulary, encoder, tokens)
     return fitted, tokenizer_files.notes_of(fitted)
 
 
 def _read_tokenizer(file: pathlib.Path) -> vocabulary_lib.TokenizerSettings:
     """What the preset's tokenizer does, if ours does the same."""
-    content = json_files.read_object(file, portable.FormatError)
+    content = schema.read_object(file, errors.ModelError)
     stated = content.get("config")
     names = ("lowercase", "strip_accents")
     if not isinstance(stated, dict) or any(
         not isinstance(stated.get(name, False), bool) for name in names
     ):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{file} must have `config`, with true or false for "
             f"{' and '.join(names)}. Received: {stated!r:.80}. Take the file "
             "again from where it comes from."
@@ -291,7 +292,7 @@ def _read_tokenizer(file: pathlib.Path) -> vocabulary_lib.TokenizerSettings:
     if strips and not lowers:
         other["strip_accents"] = True
     if other:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"The tokenizer of {file} must split and match as the original's. "
             f"Received: {other}, which this one does not follow."
         )
@@ -313,11 +314,11 @@ def write(
         The model with what a preset can state, and notes on the rest.
 
     Raises:
-        FormatError: if there is more than an encoder.
+        ModelError: if there is more than an encoder.
     """
     others = [part for part in model.parts if part != portable.MAIN]
     if others:
-        raise portable.FormatError(
+        raise errors.ModelError(
             "A preset of KerasHub holds an encoder alone. Received: "
             f"{model.origin} with {', '.join(others)}. Leave them out with "
             f"--drop='{'|'.join(others)}'."

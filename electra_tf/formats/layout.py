@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.formats import portable
 from electra_tf.modeling import question_answering_head
 
@@ -104,14 +105,14 @@ def infer_sizes(
         origin: where the tensors are from, for messages.
 
     Raises:
-        FormatError: if a tensor that tells a size is missing or has another
+        ModelError: if a tensor that tells a size is missing or has another
             rank.
     """
 
     def matrix(path: str) -> tuple[int, int]:
         shape = shape_of(path)
         if shape is None or len(shape) != 2:
-            raise portable.FormatError(
+            raise errors.ModelError(
                 f"Expected in {origin} a matrix that is called {path} here, to "
                 "read the model's sizes off. Received: "
                 f"{shape or 'none of that name'}. Is this a checkpoint of "
@@ -141,7 +142,7 @@ def infer_sizes(
 def require_sizes(
     found: config.EncoderConfig, stated: Mapping[str, Any], source: str
 ) -> None:
-    """Raises `FormatError` unless a config says what the tensors say.
+    """Raises `ModelError` unless a config says what the tensors say.
 
     Args:
         found: read off tensors.
@@ -156,7 +157,7 @@ def require_sizes(
         if name in stated and stated[name] != sizes[name]
     ]
     if wrong:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{source} does not describe the tensors beside it: "
             f"{'; '.join(wrong)}. Are both of the same model?"
         )
@@ -247,9 +248,9 @@ def _answering_shapes(name: str, width: int, there: Shapes) -> Shapes:
 
 
 def check(model: portable.PortableModel) -> None:
-    """Raises `FormatError` unless a model has all tensors, finite, in shape."""
+    """Raises `ModelError` unless a model has all tensors, finite, in shape."""
     if portable.MAIN not in model.parts:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"Expected a main encoder, `{portable.MAIN}/...`. Received: "
             f"{', '.join(model.parts) or 'nothing'} in {model.origin}."
         )
@@ -287,9 +288,9 @@ def shape_problems(
 
 
 def require_none(problems: list[str], origin: str) -> None:
-    """Raises `FormatError` if there are problems, and lists them all."""
+    """Raises `ModelError` if there are problems, and lists them all."""
     if problems:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{origin} is not a whole model ({len(problems)} problems): "
             f"{'; '.join(problems)}. Take all its files again from where they "
             "come from."

@@ -8,6 +8,7 @@ import dataclasses
 
 import numpy as np
 
+from electra_tf import errors
 from electra_tf.formats import layout
 from electra_tf.formats import portable
 
@@ -25,14 +26,14 @@ def join(
         generator: a masked LM, whose encoder is its main one.
 
     Raises:
-        FormatError: if they are not a discriminator alone and a masked LM
+        ModelError: if they are not a discriminator alone and a masked LM
             alone, if vocabularies differ, or if the generator has embeddings
             of its own that are not of its own width.
     """
     _require_alone(main, portable.REPLACED_TOKEN_HEAD)
     _require_alone(generator, portable.MASKED_LM_HEAD)
     if main.vocabulary != generator.vocabulary:
-        raise portable.FormatError(
+        raise errors.ModelError(
             "Both models must have one vocabulary and tokenizer settings. "
             f"Received: different ones in {main.origin} and "
             f"{generator.origin}."
@@ -64,7 +65,7 @@ def join(
 def _require_alone(model: portable.PortableModel, head: str) -> None:
     """More would come along unseen, or be overwritten."""
     if model.parts != tuple(sorted((head, portable.MAIN))):
-        raise portable.FormatError(
+        raise errors.ModelError(
             "A discriminator is joined with its generator, each with its own "
             f"head alone, here {head}. Received: {model.origin} with "
             f"{', '.join(model.parts)}. Leave other parts out."
@@ -82,7 +83,7 @@ def _find_tying(
         return "embeddings"
     sizes = generator.encoder
     if sizes.embedding_size != sizes.hidden_size:
-        raise portable.FormatError(
+        raise errors.ModelError(
             "A generator with embeddings of its own must have them of its own "
             f"width. Received: {generator.origin}, embedding_size="
             f"{sizes.embedding_size}, hidden_size={sizes.hidden_size}, and "
@@ -118,7 +119,7 @@ def split(
         alone under `.`.
 
     Raises:
-        FormatError: for parts that belong to neither.
+        ModelError: for parts that belong to neither.
     """
     known = {portable.MAIN, portable.GENERATOR, portable.REPLACED_TOKEN_HEAD,
              portable.MASKED_LM_HEAD}  # fmt: skip
@@ -126,7 +127,7 @@ def split(
         known = {portable.MAIN, portable.TASK_HEADS}
     unknown = [part for part in model.parts if part not in known]
     if unknown:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"Hugging Face has no class for {', '.join(unknown)} of "
             f"{model.origin}: an encoder that sees both sides has a "
             "replaced-token or a masked-LM head there. Leave them out with "
@@ -135,7 +136,7 @@ def split(
     if model.objective == "electric" and (
         portable.REPLACED_TOKEN_HEAD in model.parts
     ):
-        raise portable.FormatError(
+        raise errors.ModelError(
             "The logits of an Electric model are energies, for which Hugging "
             f"Face has no class. Received: {model.origin}. Leave its head out "
             f"with --drop={portable.REPLACED_TOKEN_HEAD}."

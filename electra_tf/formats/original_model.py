@@ -18,8 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import json_files
-from electra_tf import original_hparams
+from electra_tf import errors
+from electra_tf.config import original_hparams
+from electra_tf.config import schema
 from electra_tf.formats import foreign
 from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
@@ -71,7 +72,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
 
     Raises:
         FileNotFoundError: if there is none, or a folder has several.
-        FormatError: if it is damaged, partial, or has tensors without a place.
+        ModelError: if it is damaged, partial, or has tensors without a place.
     """
     checkpoint = tf1.read_checkpoint(path)
     folder = pathlib.Path(checkpoint.path).parent
@@ -159,17 +160,17 @@ def _read_hparams(
     path: pathlib.Path, model: portable.PortableModel, is_finetuned: bool
 ) -> portable.PortableModel:
     """The model as its hyperparameters say, which must fit the tensors."""
-    hparams = json_files.read_object(path, portable.FormatError)
+    hparams = schema.read_object(path, errors.ModelError)
     try:
         settings = original_hparams.from_original_hparams(hparams)
-    except config.ConfigError as error:
-        raise portable.FormatError(f"{path}: {error}") from error
+    except errors.ConfigError as error:
+        raise errors.ModelError(f"{path}: {error}") from error
     layout.require_sizes(model.encoder, _told(settings.encoder), str(path))
     generator = model.generator
     if generator is not None:
         tying = settings.generator.weight_tying
         if tying != model.tying:
-            raise portable.FormatError(
+            raise errors.ModelError(
                 f"{path} does not describe the tensors beside it: generator "
                 f"and main encoder share {tying!r} there, {model.tying!r} by "
                 "the tensors. Are both of the same model?"
@@ -203,7 +204,7 @@ def _name_task(
     if not scopes:
         return tensors, None
     if len(scopes) > 1:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{origin} was trained on {len(scopes)} tasks: "
             f"{', '.join(sorted(scopes)):.400}. Models of one task can be "
             "converted; fine-tune on one of them."
@@ -211,7 +212,7 @@ def _name_task(
     (scope,) = scopes
     name = parameter_names.TASK_ALIASES.get(scope, scope)
     if name not in _TASK_KINDS:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{origin} holds the head of a task {scope!r:.80}, which the "
             f"original does not have. Known: {', '.join(sorted(_TASK_KINDS))}."
         )
@@ -241,12 +242,12 @@ def write(
         The same model.
 
     Raises:
-        FormatError: for parts or sizes that the original cannot have.
+        ModelError: for parts or sizes that the original cannot have.
     """
     tensors = dict(model.tensors)
     unknown = [part for part in model.parts if part not in _WRITABLE]
     if unknown:
-        raise portable.FormatError(
+        raise errors.ModelError(
             "The original has no such parts: "
             f"{', '.join(unknown)} of {model.origin}. Leave them out with "
             f"--drop={unknown[0]}."
@@ -280,7 +281,7 @@ def _original_task_names(
     if task.name not in _TASK_KINDS or (
         dataclasses.replace(task, labels=()) != _known_task(task.name)
     ):
-        raise portable.FormatError(
+        raise errors.ModelError(
             "The original has one linear layer for each of its tasks "
             f"{', '.join(sorted(_TASK_KINDS))} (stsb: of values {_VALUE_RANGE}"
             f"). Received: {task}. Leave the head out with "

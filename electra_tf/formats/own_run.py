@@ -14,7 +14,8 @@ import ml_dtypes
 import numpy as np
 
 from electra_tf import config
-from electra_tf import json_files
+from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.modeling import towers
@@ -37,7 +38,7 @@ def is_folder(path: pathlib.Path) -> bool:
 def is_trial(path: pathlib.Path) -> bool:
     """Whether a folder is that of a fine-tuned trial."""
     try:
-        content = json_files.read_object(path / "config.json")
+        content = schema.read_object(path / "config.json")
     except (OSError, ValueError):
         return False
     return {"format", "labels"} <= set(content)
@@ -55,9 +56,9 @@ def read(
 
     Raises:
         FileNotFoundError: if there is no such checkpoint or no vocabulary.
-        ModelDirError: if there is no run.
-        CheckpointError: if the checkpoint is damaged.
-        FormatError: if it lacks tensors.
+        ModelError: if there is no run.
+        ModelError: if the checkpoint is damaged.
+        ModelError: if it lacks tensors.
     """
     settings = model_dir_lib.load_settings(path)
     if use_average:
@@ -96,12 +97,12 @@ def resolve_vocab_size(
         folder: for the message.
 
     Raises:
-        FormatError: if the two do not belong together.
+        ModelError: if the two do not belong together.
     """
     try:
         return towers.resolve_vocab_size(encoder, vocabulary.size)
     except ValueError as error:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{folder} must hold the model's own vocabulary, of "
             f"{encoder.vocab_size} entries. Received: one of "
             f"{vocabulary.size}. Restore {vocabulary_lib.VOCABULARY_FILE}."
@@ -154,11 +155,11 @@ def write(
         The same model.
 
     Raises:
-        FormatError: if the vocabulary is missing, or for sizes that a config
+        ModelError: if the vocabulary is missing, or for sizes that a config
             cannot have.
     """
     if model.vocabulary is None:
-        raise portable.FormatError(
+        raise errors.ModelError(
             "A run holds the vocabulary that its ids mean. Received: none in "
             f"{model.origin}. Give it with --vocab_file."
         )
@@ -208,7 +209,7 @@ def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
         model: pre-trained.
 
     Raises:
-        FormatError: for sizes that no config can have.
+        ModelError: for sizes that no config can have.
     """
     is_discriminator = portable.REPLACED_TOKEN_HEAD in model.parts
     is_masked_lm = portable.MASKED_LM_HEAD in model.parts
@@ -226,8 +227,8 @@ def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
             objective=config.ObjectiveConfig(name=objective),
             data=config.DataConfig(max_seq_length=length),
         )
-    except config.ConfigError as error:
-        raise portable.FormatError(
+    except errors.ConfigError as error:
+        raise errors.ModelError(
             f"{model.origin} has sizes that there cannot be here: {error}"
         ) from error
 

@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.text import vocabulary as vocabulary_lib
 
 Tensors = Mapping[str, np.ndarray]
@@ -26,10 +27,6 @@ MASKED_LM_HEAD = "generator_predictions"
 TASK_HEADS = "task_specific"
 LARGEST_STEP = 2**63 - 1
 """Updates that a checkpoint can count."""
-
-
-class FormatError(ValueError):
-    """Files that hold no usable model, or a model that a format cannot hold."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +134,7 @@ def take_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
 
 
 def require_labels(labels: Sequence[Any], source: str) -> None:
-    """Raises `FormatError` unless labels are different texts of one line.
+    """Raises `ModelError` unless labels are different texts of one line.
 
     Args:
         labels: in the order of the outputs.
@@ -147,7 +144,7 @@ def require_labels(labels: Sequence[Any], source: str) -> None:
     for number, label in enumerate(labels):
         is_line = isinstance(label, str) and label.splitlines() == [label]
         if not is_line or not label.strip() or label in seen:
-            raise FormatError(
+            raise errors.ModelError(
                 f"{source} must give every output a name of one line, and no "
                 f"two the same. Received: {label!r:.80} for output {number}. "
                 "Rename it."
@@ -163,14 +160,14 @@ def read_value_range(value: Any, source: str) -> tuple[float, float]:
         source: where it is from, for the message.
 
     Raises:
-        FormatError: if it is anything else.
+        ModelError: if it is anything else.
     """
     if (
         not isinstance(value, list)
         or [type(end) in (int, float) for end in value] != [True, True]
         or not (value[0] < value[1] and math.isfinite(value[1] - value[0]))
     ):
-        raise FormatError(
+        raise errors.ModelError(
             f"{source} must be a list of two numbers, the first below the "
             f"second. Received: {value!r:.80}."
         )

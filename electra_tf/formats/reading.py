@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Callable
 from collections.abc import Mapping
 
+from electra_tf import errors
 from electra_tf import installed
 from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
@@ -44,7 +45,7 @@ def detect(path: str | pathlib.Path) -> str:
 
     Raises:
         FileNotFoundError: if there is nothing.
-        FormatError: if it is none of them.
+        ModelError: if it is none of them.
     """
     path = pathlib.Path(path)
     if pathlib.Path(f"{path}.index").is_file():
@@ -57,7 +58,7 @@ def detect(path: str | pathlib.Path) -> str:
             "and the folder that you are in."
         )
     if own_run.is_trial(path):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must hold a pre-trained model. Received: a fine-tuned "
             "trial of ours, which scripts/export_saved_model.py and "
             "scripts/convert_checkpoint.py take."
@@ -70,7 +71,7 @@ def detect(path: str | pathlib.Path) -> str:
         return HUGGING_FACE
     if any(path.glob("*.index")):
         return TF1
-    raise portable.FormatError(
+    raise errors.ModelError(
         f"{path} must hold a model: a run of ours (config.json, checkpoints/), "
         "a Hugging Face model (config.json, model.safetensors), a KerasHub "
         "preset (config.json, model.weights.h5) or a TF1 checkpoint (*.index). "

@@ -13,8 +13,8 @@ import ml_dtypes
 import numpy as np
 import safetensors.numpy
 
-from electra_tf import json_files
-from electra_tf.formats import portable
+from electra_tf import errors
+from electra_tf.config import schema
 
 SAFETENSORS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
@@ -32,7 +32,7 @@ def read_folder(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
 
     Raises:
         FileNotFoundError: if there is none of them.
-        FormatError: if a file is damaged, or holds more than tensors.
+        ModelError: if a file is damaged, or holds more than tensors.
         ImportError: for `pytorch_model.bin` without PyTorch.
     """
     path = folder / SAFETENSORS_FILE
@@ -55,14 +55,14 @@ def read_safetensors(path: pathlib.Path) -> Arrays:
     """All tensors of a safetensors file.
 
     Raises:
-        FormatError: if it is damaged or cut off.
+        ModelError: if it is damaged or cut off.
     """
     try:
         with safetensors.safe_open(path, framework="numpy") as stream:
             names = stream.keys()
             return {name: stream.get_tensor(name) for name in names}
     except AttributeError as error:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must hold tensors of types that numpy has. Received: "
             f"{error}. Take the model in float32, float16 or bfloat16."
         ) from error
@@ -73,7 +73,7 @@ def read_safetensors(path: pathlib.Path) -> Arrays:
         TypeError,
         ValueError,
     ) as error:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must be a safetensors file. Received: {error}. It is cut "
             "off or damaged: download it again."
         ) from error
@@ -86,7 +86,7 @@ def read_torch(path: pathlib.Path) -> Arrays:
     whatever is not a tensor.
 
     Raises:
-        FormatError: if it is damaged, or holds anything but tensors.
+        ModelError: if it is damaged, or holds anything but tensors.
         ImportError: if PyTorch is not installed.
     """
     try:
@@ -104,7 +104,7 @@ def read_torch(path: pathlib.Path) -> Arrays:
     except Exception as error:
         # A damaged file can make PyTorch fail in any way.
         reason = (str(error).splitlines() or [""])[0]
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must hold a dict of tensors, as torch.save writes it. "
             f"Received: {type(error).__name__}: {reason:.300}. Download it "
             f"again, or take the model's {SAFETENSORS_FILE}."
@@ -148,18 +148,18 @@ def write_safetensors(
 
 
 def _read_parts(index: pathlib.Path) -> Arrays:
-    stated = json_files.read_object(index, portable.FormatError)
+    stated = schema.read_object(index, errors.ModelError)
     try:
         parts = stated["weight_map"]
         names = sorted(set(parts.values()))
         is_local = all(pathlib.PurePath(n).name == n for n in names)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{index} must be an index of safetensors files. Received: {error}."
         ) from error
     missing = [n for n in names if not (index.parent / n).is_file()]
     if missing or not is_local:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{index} must name files beside it. Received: "
             f"{', '.join(missing or names)}, which are not there."
         )
@@ -168,7 +168,7 @@ def _read_parts(index: pathlib.Path) -> Arrays:
         found = read_safetensors(index.parent / name)
         wrong = sorted(found.keys() ^ {n for n in parts if parts[n] == name})
         if wrong:
-            raise portable.FormatError(
+            raise errors.ModelError(
                 f"{index} must name every tensor of its files. Received: "
                 f"others in {name}: {', '.join(wrong)}. Download all files of "
                 "the model again."

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.formats import foreign
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
@@ -85,7 +86,7 @@ def assign_variables(
             discriminator alone.
 
     Raises:
-        FormatError: names what is missing, unused or of another shape.
+        ModelError: names what is missing, unused or of another shape.
     """
     unused = "|".join(f".*(?:{pattern}).*" for pattern in may_be_unused)
     values = _take(variables, checkpoint.variables, checkpoint.path, unused)
@@ -161,7 +162,7 @@ def _take_step(tensors: Tensors, prefix: str) -> int | None:
     step = np.asarray(tensors.pop(STEP_NAME))
     is_integer = step.dtype.kind in "iu" and not step.ndim
     if not is_integer or not 0 <= int(step) <= portable.LARGEST_STEP:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"`{STEP_NAME}` of {prefix} must be one whole number of updates. "
             f"Received: {step.dtype} {step.shape} {step.flat[:1]!s:.40}. Copy "
             "the checkpoint's files again."

@@ -25,8 +25,8 @@ from tokenizers import pre_tokenizers
 from tokenizers import processors
 
 from electra_tf import config
-from electra_tf import json_files
-from electra_tf.formats import portable
+from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.text import vocabulary as vocabulary_lib
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -72,8 +72,8 @@ def load_if_there(
         None if the folder has no vocabulary.
 
     Raises:
-        FormatError: if its files contradict each other or the model.
-        VocabularyError: if the tokens cannot be used.
+        ModelError: if its files contradict each other or the model.
+        DataError: if the tokens cannot be used.
     """
     has_list = (folder / vocabulary_lib.VOCABULARY_FILE).is_file()
     is_described = (folder / TOKENIZER_FILE).is_file()
@@ -88,8 +88,8 @@ def load_if_there(
     try:
         settings = _read_settings(folder, stated, described)
         vocabulary = vocabulary_lib.Vocabulary(tokens, settings)
-    except vocabulary_lib.VocabularyError as error:
-        raise vocabulary_lib.VocabularyError(f"{folder}: {error}") from error
+    except errors.DataError as error:
+        raise errors.DataError(f"{folder}: {error}") from error
     return fit_rows(vocabulary, encoder, folder)
 
 
@@ -97,7 +97,7 @@ def _read_object(path: pathlib.Path) -> dict[str, Any]:
     """The object in a JSON file; empty if there is no file."""
     if not path.is_file():
         return {}
-    return json_files.read_object(path, portable.FormatError)
+    return schema.read_object(path, errors.ModelError)
 
 
 def fit_rows(
@@ -116,11 +116,11 @@ def fit_rows(
         source: of the vocabulary, for the message.
 
     Raises:
-        FormatError: if there are more tokens than rows.
+        ModelError: if there are more tokens than rows.
     """
     num_missing = encoder.vocab_size - vocabulary.size
     if num_missing < 0:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"The vocabulary of {source} must be the model's, of "
             f"{encoder.vocab_size} tokens. Received: {vocabulary.size} tokens. "
             "Give the one that the model was trained with."
@@ -183,12 +183,12 @@ def effective(
 def _read_tokenizer(folder: pathlib.Path) -> tokenizers.Tokenizer:
     """The tokenizer in `tokenizer.json`, if it splits words as ours does."""
     path = folder / TOKENIZER_FILE
-    content = json_files.read_object(path, portable.FormatError)
+    content = schema.read_object(path, errors.ModelError)
     try:
         found = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:
         # It raises nothing more special.
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must describe a tokenizer. Received: {error}. Take the "
             "file again from where it comes from."
         ) from error
@@ -202,12 +202,12 @@ def _read_tokenizer(folder: pathlib.Path) -> tokenizers.Tokenizer:
     }
     for name, (stage, kind) in stages.items():
         if not isinstance(stage, kind):
-            raise portable.FormatError(
+            raise errors.ModelError(
                 f"{path} must have a {name}. Received: {stage!r:.80}, which "
                 "this tokenizer does not follow."
             )
     if found.model.continuing_subword_prefix != "##":
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must have a WordPiece model with ##. Received: "
             f"{found.model.continuing_subword_prefix!r:.80}."
         )
@@ -218,7 +218,7 @@ def _read_tokenizer(folder: pathlib.Path) -> tokenizers.Tokenizer:
         for token in content.get("added_tokens", ())
     )
     if not is_kept or sorted(ids.values()) != list(range(len(ids))):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must number its tokens 0 to {len(ids) - 1}. Received: "
             "ids with gaps or repetitions."
         )
@@ -241,7 +241,7 @@ def _read_tokens(
     # Added tokens need not be in vocab.txt.
     is_whole = set(added) >= set(tokens[len(listed) :])
     if tokens[: len(listed)] != listed or not is_whole:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{folder}: vocab.txt and {TOKENIZER_FILE} must list the same "
             "tokens. Received: different ones. Remove the wrong file."
         )
@@ -259,7 +259,7 @@ def _read_added_tokens(
     # True and 5.0 would equal numbers.
     is_numbered = all(type(place) is int for place in places.values())
     if not is_numbered or sorted(new.values()) != list(expected):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{folder / _ADDED_TOKENS_FILE} must number its tokens from "
             f"{len(listed)}, where vocab.txt ends, or as vocab.txt does. "
             f"Received: {places!r:.80}."
@@ -303,7 +303,7 @@ def _read_settings(
         }
         for name in _SWITCHES:
             if {found.get(name), other[name]} >= {True, False}:
-                raise portable.FormatError(
+                raise errors.ModelError(
                     f"{folder}: {vocabulary_lib.SETTINGS_FILE} and "
                     f"{TOKENIZER_FILE} must agree. Received: {name}="
                     f"{found[name]} and {other[name]}. Remove the wrong file."
@@ -311,14 +311,14 @@ def _read_settings(
         found |= other
     cleans = not normalizer or normalizer.clean_text
     if not found.get("tokenize_chinese_chars", True) or not cleans:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{folder}: the tokenizer must split ideographs and clean text, "
             "as the original's does. Received: tokenize_chinese_chars="
             f"{found.get('tokenize_chinese_chars')}, clean_text={cleans}."
         )
     lowers, strips = found.get("do_lower_case"), found.get("strip_accents")
     if strips and lowers is False:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{folder}: accents can only be stripped when lower-casing, as in "
             "the original. Received: strip_accents=true, do_lower_case=false."
         )
@@ -333,7 +333,7 @@ def _read_settings(
 
 
 def _require_plain(stated: Json, path: pathlib.Path) -> None:
-    """Raises `FormatError` for settings of a tokenizer unlike the original's.
+    """Raises `ModelError` for settings of a tokenizer unlike the original's.
 
     Args:
         stated: content of Hugging Face's `tokenizer_config.json`.
@@ -344,7 +344,7 @@ def _require_plain(stated: Json, path: pathlib.Path) -> None:
         # Null means "as with lower-casing" there.
         is_unsaid = name == "strip_accents" and value is None
         if not isinstance(value, bool) and not is_unsaid:
-            raise portable.FormatError(
+            raise errors.ModelError(
                 f"{path}: {name} must be true or false. Received: "
                 f"{value!r:.80}. Correct it, as the model was trained."
             )
@@ -357,7 +357,7 @@ def _require_plain(stated: Json, path: pathlib.Path) -> None:
     if kind and kind not in _CLASSES:
         wrong["tokenizer_class"] = kind
     if wrong:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{path} must be of a tokenizer that splits words as the "
             f"original's. Received: {wrong!s:.200}. Such text has to be split "
             "beforehand; this tokenizer cannot do it."

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -142,14 +143,14 @@ def _token_rows(
     """
     own = model.vocabulary
     if own is None:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"The vocabulary of {model.origin} must lie beside it, because its "
             "rows are looked up by token. Received: none. Put its vocab.txt "
             "there (and tokenizer_config.json, if it is cased)."
         )
     effective = tokenizer_files.effective
     if effective(own.settings) != effective(vocabulary.settings):
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{model.origin} must have the tokenizer settings of the dataset, "
             f"{vocabulary.settings}. Received: {own.settings}. Build the "
             "dataset with those of the model."
@@ -162,7 +163,7 @@ def _token_rows(
     ]
     if gone:
         more = f" and {len(gone) - _NUM_SHOWN} more"
-        raise portable.FormatError(
+        raise errors.ModelError(
             "The dataset's vocabulary must have every token of "
             f"{model.origin}, in any order. Received: another vocabulary, of "
             f"{vocabulary.size} tokens, without {gone[:_NUM_SHOWN]}"
@@ -173,7 +174,7 @@ def _token_rows(
 
 
 def _require_encoder(model: portable.PortableModel, target: Target) -> None:
-    """Raises `FormatError` with flags that give the main encoder's sizes."""
+    """Raises `ModelError` with flags that give the main encoder's sizes."""
     wrong = _different_sizes(model.encoder, target.encoder)
     sizes = dataclasses.asdict(model.encoder)
     flags = [f"--config.encoder.{name}={sizes[name]}" for name in wrong]
@@ -215,7 +216,7 @@ def _refuse_sizes(
     flags: list[str],
 ) -> None:
     if wrong:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"The config's {tower} must have the sizes of {model.origin}. "
             f"Received: {'; '.join(wrong.values())}. Set {' '.join(flags)}"
         )

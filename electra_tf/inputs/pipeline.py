@@ -74,7 +74,7 @@ def open_split(
         The split.
 
     Raises:
-        DatasetError: if there is no manifest, if the records were made with
+        DataError: if there is no manifest, if the records were made with
             another vocabulary or row length, or (`DamagedShardError`) if a
             shard is missing or has another size than when it was written.
     """

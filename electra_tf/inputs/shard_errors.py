@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.inputs import options
 from electra_tf.inputs import streams
 from electra_tf.records import schema
-from electra_tf.records.manifest import DatasetError
 from electra_tf.records.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _ROWS_PER_READ = 256
 _PHRASES = (streams.MISSING_RECORDS, "ParseExample")
 
 
-class DamagedShardError(DatasetError):
+class DamagedShardError(errors.DataError):
     """A shard is not what its manifest says: names file, record and remedy."""
 
 

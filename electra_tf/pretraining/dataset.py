@@ -38,7 +38,7 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
 
     Raises:
         FileNotFoundError: if there is no dataset in the folder.
-        DatasetError: if the records do not fit, or a shard is damaged.
+        DataError: if the records do not fit, or a shard is damaged.
     """
     vocabulary = load_vocabulary(folder)
     names = [TRAIN]

@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.inputs import masking
 from electra_tf.modeling import flops
 from electra_tf.modeling import towers
@@ -225,7 +226,7 @@ def build_objective(settings: config.ExperimentConfig) -> Objective:
             raise
         package = importlib.import_module(_PACKAGE)
         known = [name for _, name, _ in pkgutil.iter_modules(package.__path__)]
-        raise config.ConfigError(
+        raise errors.ConfigError(
             f"`objective.name` must be one of {', '.join(known)}, or a module "
             f"of your own that can be imported. Received: {name!r}."
         ) from error

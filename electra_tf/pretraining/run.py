@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.formats import warm_start
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import shard_errors
@@ -55,7 +56,7 @@ def pretrain(
 
     Raises:
         ValueError: for settings, data or a `model_dir` that do not fit
-            (`ConfigError`, `ModelDirError`, `CheckpointError`, ...).
+            (`ConfigError`, `ModelError`, `ModelError`, ...).
         FileNotFoundError: if there is no dataset.
         NonFiniteLossError: if the loss stops being a number.
     """
@@ -163,7 +164,7 @@ class _Run(training_run.TrainingRun):
         self, state: Mapping[str, Any], checkpoint: pathlib.Path
     ) -> None:
         if state["dataset"] != self.dataset.identity:
-            raise checkpoints.CheckpointError(
+            raise errors.ModelError(
                 f"{checkpoint} was trained on other examples than those of "
                 f"{self.settings.data.dataset_dir}: another corpus, other "
                 "builder settings or another order. Name the dataset of the "

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
+from electra_tf import errors
 from electra_tf.records.atomic import remove_partial
 from electra_tf.records.atomic import replacing_file
 from electra_tf.records.manifest import MANIFEST_FILE
 from electra_tf.records.manifest import SPLITS
-from electra_tf.records.manifest import DatasetError
 from electra_tf.records.manifest import load_index
 
 BUILD_FOLDER = ".build"
@@ -42,7 +42,7 @@ def claim_folder(
       The folder `.build`, with its sub-folders.
 
     Raises:
-      DatasetError: if the folder holds something else than `record` says, is
+      DataError: if the folder holds something else than `record` says, is
         in use, or holds it already and `resume` is False.
     """
     output_folder = pathlib.Path(output_folder)
@@ -91,7 +91,7 @@ def _lock(lock: Any, output_folder: pathlib.Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise DatasetError(
+        raise errors.DataError(
             f"Another process is building in {output_folder}. Wait for it, or "
             "end it and run again with --resume."
         ) from error
@@ -109,25 +109,25 @@ def _check_folder(
         state = "an unfinished dataset"
     else:
         if output_folder.exists() and not output_folder.is_dir():
-            raise DatasetError(f"{output_folder} is a file. Name a folder.")
+            raise errors.DataError(f"{output_folder} is a file. Name a folder.")
         names = (
             sorted(os.listdir(output_folder)) if output_folder.exists() else []
         )
         if names not in ([], [BUILD_FOLDER]):
-            raise DatasetError(
+            raise errors.DataError(
                 f"{output_folder} holds other files: {names[:5]}. Name a new "
                 "folder, or empty this one yourself."
             )
         return
     differences = _differences(found, json.loads(json.dumps(record)))
     if differences:
-        raise DatasetError(
+        raise errors.DataError(
             f"{output_folder} holds {state} built otherwise: "
             + "; ".join(differences)
             + ". Name another folder, or delete this one."
         )
     if not resume:
-        raise DatasetError(
+        raise errors.DataError(
             f"{output_folder} holds {state} with these settings. Use --resume "
             "to complete it, name another folder, or delete this one."
         )

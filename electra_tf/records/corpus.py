@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
+from electra_tf import errors
 from electra_tf.records import python_docs
 from electra_tf.records import tfds_reader
 from electra_tf.records.readers import FORMATS
-from electra_tf.records.readers import CorpusError
 from electra_tf.records.readers import Document
 from electra_tf.records.readers import FileReader
 from electra_tf.records.readers import ReadingOptions
@@ -122,10 +122,10 @@ def open_corpus(
       text_field: the member of JSON objects that holds the text.
 
     Raises:
-      CorpusError: if a name leads nowhere or there is nothing to read.
+      DataError: if a name leads nowhere or there is nothing to read.
     """
     if file_format not in ("auto", *FORMATS):
-        raise CorpusError(
+        raise errors.DataError(
             f"The corpus format must be auto, {', '.join(FORMATS)}. "
             f"Received: {file_format!r}."
         )
@@ -140,7 +140,7 @@ def open_corpus(
         sources += found
         provenance.update(origin)
     if not sum(source.num_bytes for source in sources):
-        raise CorpusError(
+        raise errors.DataError(
             f"The corpus {', '.join(names)} is empty: {len(sources)} files, "
             "0 bytes. Name a file or folder with text."
         )
@@ -200,7 +200,7 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     if root.is_file():
         return [Source(root.name, str(root), root.stat().st_size)], {}
     if not root.is_dir():
-        raise CorpusError(
+        raise errors.DataError(
             f"No corpus at {name}. Name a file or folder with text, "
             f"{tfds_reader.PREFIX}NAME, or {PYTHON_DOCS}."
         )

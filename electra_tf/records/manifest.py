@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from electra_tf import errors
 from electra_tf.records.atomic import replacing_file
 from electra_tf.text.vocabulary import Vocabulary
 
@@ -24,10 +25,6 @@ TOKEN_COUNTS_FILE = "unigram_counts.npy"
 TRAIN = "train"
 VALIDATION = "validation"
 SPLITS = (TRAIN, VALIDATION)
-
-
-class DatasetError(ValueError):
-    """A dataset that is missing, damaged, or another than expected."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,23 +91,23 @@ class Manifest:
         """Returns the manifest in a split's folder.
 
         Raises:
-          DatasetError: if there is none, or one of another format.
+          DataError: if there is none, or one of another format.
         """
         content = _read_json(folder)
         if content.get("format_version") != FORMAT_VERSION:
-            raise DatasetError(
+            raise errors.DataError(
                 f"{folder} has manifest format {content.get('format_version')};"
                 f" this program reads format {FORMAT_VERSION}. Build the "
                 "dataset again."
             )
         if "shards" not in content:
-            raise DatasetError(
+            raise errors.DataError(
                 f"{folder} holds the splits {sorted(content['splits'])}. Name "
                 "the folder of one of them."
             )
         names = {field.name for field in dataclasses.fields(cls)}
         if set(content) != names:
-            raise DatasetError(
+            raise errors.DataError(
                 f"{folder}/{MANIFEST_FILE} is no manifest of this program: "
                 f"missing {sorted(names - set(content))}, unknown "
                 f"{sorted(set(content) - names)}."
@@ -142,7 +139,7 @@ class Manifest:
           max_seq_length: the reader's sequence length; None accepts any.
 
         Raises:
-          DatasetError: names the dataset's value and the expected one.
+          DataError: names the dataset's value and the expected one.
         """
         expected: dict[str, tuple[Any, Any]] = {}
         if max_seq_length is not None:
@@ -160,7 +157,7 @@ class Manifest:
             if found != wanted
         ]
         if differences:
-            raise DatasetError(
+            raise errors.DataError(
                 f"The {self.split} records do not fit: "
                 + "; ".join(differences)
                 + ". Build the dataset again, or change the config."
@@ -189,7 +186,7 @@ def load_token_counts(
       vocab_size: ids that the reader knows; None accepts any number.
 
     Raises:
-      DatasetError: if the file of counts is missing or damaged, or its counts
+      DataError: if the file of counts is missing or damaged, or its counts
         are not those of such a split.
     """
     manifest = Manifest.load(folder)
@@ -197,7 +194,7 @@ def load_token_counts(
     try:
         counts = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise DatasetError(
+        raise errors.DataError(
             f"{path} cannot be read: {error}. Build the dataset again."
         ) from error
     size = manifest.vocabulary["size"] if vocab_size is None else vocab_size
@@ -212,7 +209,7 @@ def load_token_counts(
         expected = f"the tokens of {manifest.num_examples} examples"
         received = "zeros only"
     if expected:
-        raise DatasetError(
+        raise errors.DataError(
             f"{path} must hold {expected}. Received: {received}. Build the "
             "dataset again, or use the vocabulary that is saved with it."
         )
@@ -223,11 +220,11 @@ def load_index(folder: str | os.PathLike) -> dict[str, Any]:
     """Returns the manifest of a whole dataset: its build, its splits.
 
     Raises:
-      DatasetError: if the folder holds no finished dataset.
+      DataError: if the folder holds no finished dataset.
     """
     content = _read_json(folder)
     if "splits" not in content:
-        raise DatasetError(
+        raise errors.DataError(
             f"{folder} holds one split. Name the folder above it."
         )
     return content
@@ -269,7 +266,7 @@ def _read_json(folder: str | os.PathLike) -> dict[str, Any]:
     """Returns the content of a folder's manifest file."""
     path = pathlib.Path(folder, MANIFEST_FILE)
     if not path.is_file():
-        raise DatasetError(
+        raise errors.DataError(
             f"No dataset at {folder}: {MANIFEST_FILE} is missing. Build one "
             "with scripts/build_pretraining_dataset.py; an interrupted build "
             "goes on with --resume."
@@ -277,9 +274,9 @@ def _read_json(folder: str | os.PathLike) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text("utf-8"))
     except ValueError as error:
-        raise DatasetError(f"{path} is no JSON file: {error}.") from error
+        raise errors.DataError(f"{path} is no JSON file: {error}.") from error
     if not isinstance(content, dict):
-        raise DatasetError(f"{path} holds no JSON object.")
+        raise errors.DataError(f"{path} holds no JSON object.")
     return content
 
 

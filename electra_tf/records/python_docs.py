@@ -20,9 +20,9 @@ import platform
 import sysconfig
 from collections.abc import Iterator
 
+from electra_tf import errors
 from electra_tf.records.atomic import creating_folder
 from electra_tf.records.docstring_text import prose_paragraphs
-from electra_tf.records.readers import CorpusError
 
 # Import name and distribution name; packages that are absent are left out.
 _PACKAGES = (
@@ -75,7 +75,7 @@ def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
       and `provenance.json` with versions and counts.
 
     Raises:
-      CorpusError: if the folder holds something else.
+      DataError: if the folder holds something else.
     """
     folder = pathlib.Path(folder) if folder else default_folder()
     versions = installed_versions()
@@ -85,7 +85,7 @@ def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
         if provenance.is_file():
             found = json.loads(provenance.read_text("utf-8")).get("versions")
         if found != versions:
-            raise CorpusError(
+            raise errors.DataError(
                 f"{folder} exists and holds no corpus of these versions. "
                 f"Expected: {versions}. Received: {found or 'other files'}. "
                 "Delete it or name another folder."

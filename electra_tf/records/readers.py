@@ -20,6 +20,8 @@ from typing import IO
 from typing import Any
 from typing import NamedTuple
 
+from electra_tf import errors
+
 FORMATS = ("text", "jsonl", "wiki", "archive")
 _COMPRESSED_SUFFIXES = (".gz", ".xz", ".bz2")
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -41,10 +43,6 @@ _CONTROL_BYTES = bytes(set(range(32)) - set(b"\b\t\n\v\f\r\x1b"))
 _MAX_UNREADABLE = 0.1
 # JSON can spell halves of characters, which no encoding can.
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class CorpusError(ValueError):
-    """A corpus that cannot be read as asked; says which file and line."""
 
 
 class Document(NamedTuple):
@@ -112,7 +110,7 @@ class FileReader:
         """Yields the documents in the file's order.
 
         Raises:
-          CorpusError: for a file that is no text, is cut off, or holds
+          DataError: for a file that is no text, is cut off, or holds
             something else than its format says.
         """
         with _damage_named(self._path), open(self._path, "rb") as raw:
@@ -188,7 +186,7 @@ class FileReader:
         """Returns the text; counts what had to be replaced.
 
         Raises:
-          CorpusError: if more than a tenth of it is unreadable.
+          DataError: if more than a tenth of it is unreadable.
         """
         num_replaced = 0
         try:
@@ -200,7 +198,7 @@ class FileReader:
         num_control = len(data) - len(data.translate(None, _CONTROL_BYTES))
         num_unreadable = num_replaced + num_control
         if num_unreadable > _MAX_UNREADABLE * len(text):
-            raise CorpusError(
+            raise errors.DataError(
                 f"{place} is no UTF-8 text: {num_unreadable} of {len(text)} "
                 "characters are control characters or undecodable. Take "
                 "binary files out of the corpus; convert other encodings, "
@@ -279,21 +277,21 @@ def json_text(line: str, field: str, place: str) -> str:
     """Returns the text of one JSON object.
 
     Raises:
-      CorpusError: names the place and what was found there instead.
+      DataError: names the place and what was found there instead.
     """
     try:
         value: Any = json.loads(line)
     except ValueError as error:
-        raise CorpusError(
+        raise errors.DataError(
             f"{place}: expected one JSON object. Received: {line[:40]!r} "
             f"({error}). For plain text choose the format `text`."
         ) from error
     if not isinstance(value, dict):
-        raise CorpusError(
+        raise errors.DataError(
             f"{place}: expected one JSON object. Received: {line[:40]!r}."
         )
     if not isinstance(value.get(field), str):
-        raise CorpusError(
+        raise errors.DataError(
             f"{place}: expected a text in the member {field!r}. Received the "
             f"members {sorted(value)}. Name the right one as text field."
         )
@@ -315,7 +313,7 @@ def _damage_named(path: str) -> Iterator[None]:
         # The system's own errors have a number, and name the file already.
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise CorpusError(
+        raise errors.DataError(
             f"{path} is damaged or cut off: {error}. Replace it or take it "
             "out of the corpus."
         ) from error

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
 
-from electra_tf.records.readers import CorpusError
+from electra_tf import errors
 from electra_tf.records.readers import Document
 from electra_tf.records.readers import text_lines
 
@@ -58,13 +58,13 @@ class TfdsReader:
         """Yields the examples in the order in which they are stored.
 
         Raises:
-          CorpusError: if the examples lack the field.
+          DataError: if the examples lack the field.
         """
         dataset_name, field = parse_reference(self._reference)
         tfds = _import_tfds()
         builder = tfds.builder(dataset_name)
         if field not in builder.info.features:
-            raise CorpusError(
+            raise errors.DataError(
                 f"{dataset_name} has no field {field!r}; it has "
                 f"{sorted(builder.info.features)}. Name it as "
                 f"{PREFIX}{dataset_name}:FIELD."
@@ -90,7 +90,7 @@ def describe(reference: str) -> TfdsDataset:
     """Returns name and size of a data set; downloads it if need be.
 
     Raises:
-      CorpusError: if TensorFlow Datasets is missing, or does not know it.
+      DataError: if TensorFlow Datasets is missing, or does not know it.
     """
     dataset_name, _ = parse_reference(reference)
     tfds = _import_tfds()
@@ -102,7 +102,7 @@ def describe(reference: str) -> TfdsDataset:
         # Its messages list all data sets that exist.
         lines = str(error).splitlines() or [repr(error)]
         hints = [line for line in lines[1:] if line.startswith("Did you mean")]
-        raise CorpusError(
+        raise errors.DataError(
             f"TensorFlow Datasets cannot give {dataset_name}, split {_SPLIT}: "
             + " ".join([lines[0], *hints])
         ) from error
@@ -120,13 +120,13 @@ def parse_reference(reference: str) -> tuple[str, str]:
       ('wikipedia/20230601.en:1.0.0', 'title')
 
     Raises:
-      CorpusError: if it is no such reference.
+      DataError: if it is no such reference.
     """
     name, *rest = reference.removeprefix(PREFIX).split(":")
     if rest and _VERSION.fullmatch(rest[0]):
         name += ":" + rest.pop(0)
     if not name or len(rest) > 1:
-        raise CorpusError(
+        raise errors.DataError(
             f"Expected {PREFIX}NAME[:VERSION][:FIELD]. Received: {reference}."
         )
     return name, rest[0] if rest else _DEFAULT_FIELD
@@ -136,12 +136,12 @@ def _import_tfds() -> Any:
     """Returns the module `tensorflow_datasets`.
 
     Raises:
-      CorpusError: if it is not installed.
+      DataError: if it is not installed.
     """
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:
-        raise CorpusError(
+        raise errors.DataError(
             f"Corpora named {PREFIX}... need TensorFlow Datasets, which is "
             f"not installed ({error}). Install it: pip install "
             "'electra-tf[tfds]'."

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from electra_tf import errors
 from electra_tf.processes.pool import Handler
 from electra_tf.processes.pool import ProcessPool
 from electra_tf.processes.pool import Report
 from electra_tf.processes.pool import limit_threads
 from electra_tf.processes.progress import WorkProgress
 from electra_tf.records.manifest import MANIFEST_FILE
-from electra_tf.records.manifest import DatasetError
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import Shard
 from electra_tf.records.manifest import describe_vocabulary
@@ -58,7 +58,7 @@ def verify_dataset(
       The number of examples of each split.
 
     Raises:
-      DatasetError: lists everything that is wrong, with the shards' names.
+      DataError: lists everything that is wrong, with the shards' names.
     """
     folder = pathlib.Path(folder)
     index = load_index(folder)
@@ -79,7 +79,7 @@ def verify_dataset(
         if not problems and not np.array_equal(recorded, counts[split]):
             problems.append(f"{folder / split}: the token counts differ")
     if problems:
-        raise DatasetError(
+        raise errors.DataError(
             f"{folder} is damaged:\n  " + "\n  ".join(problems) + "\nDelete "
             "damaged shards and run the builder again with --resume."
         )

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from electra_tf import errors
 from electra_tf.processes.pool import Handler
 from electra_tf.processes.pool import ProcessPool
 from electra_tf.processes.pool import Report
@@ -29,7 +30,6 @@ from electra_tf.records.corpus import open_corpus
 from electra_tf.records.manifest import SPLITS
 from electra_tf.records.manifest import TOKEN_COUNTS_FILE
 from electra_tf.records.manifest import VALIDATION
-from electra_tf.records.manifest import DatasetError
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import Shard
 from electra_tf.records.manifest import save_index
@@ -67,8 +67,8 @@ def build_dataset(
       The manifest of each split.
 
     Raises:
-      CorpusError: if the corpus is missing, empty, binary or damaged.
-      DatasetError: if the output folder holds something else, or the corpus
+      DataError: if the corpus is missing, empty, binary or damaged.
+      DataError: if the output folder holds something else, or the corpus
         is too small for the settings.
       StorageError: if a file cannot be read or written.
       WorkerError: if a worker process dies.
@@ -106,7 +106,7 @@ def _check_output(output: pathlib.Path, corpus: Sequence[str]) -> None:
     """Raises if the dataset would become part of its own corpus."""
     for name in corpus:
         if output.resolve().is_relative_to(pathlib.Path(name).resolve()):
-            raise DatasetError(
+            raise errors.DataError(
                 f"The output folder {output} lies inside the corpus {name}, "
                 "whose text it would become. Name a folder elsewhere."
             )
@@ -200,13 +200,13 @@ def _check_counts(plan: BuildPlan, reports: list[PartReport]) -> None:
         num_documents = sum(each.num_documents[split] for each in reports)
         num_examples = sum(each.num_examples[split] for each in reports)
         if split == VALIDATION and not num_documents:
-            raise DatasetError(
+            raise errors.DataError(
                 "No document fell into the validation split. Raise "
                 f"validation_fraction (now {plan.validation_fraction}), or "
                 "set it to 0 and name held-out data yourself."
             )
         if num_examples < num_shards:
-            raise DatasetError(
+            raise errors.DataError(
                 f"The corpus gives {num_examples} {split} examples for "
                 f"{num_shards} shards. Lower num_out_files, or use more text."
             )
@@ -261,7 +261,7 @@ def _check_same(
             if before != after:
                 folder = pathlib.Path(plan.output_folder, split)
                 (folder / after.name).unlink()
-                raise DatasetError(
+                raise errors.DataError(
                     f"The restored {split} shard {before.name} differs from "
                     "the one in the manifest: the corpus's content has "
                     "changed. Build a new dataset in another folder."

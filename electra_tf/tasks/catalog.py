@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.formats import parameter_names
 from electra_tf.tasks import own
 from electra_tf.tasks import tables

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from electra_tf.tasks.task import TaskDataError
+from electra_tf import errors
 
 # How far below the given folder a task's own folder is looked for.
 _MAX_DEPTH = 3
@@ -39,7 +39,7 @@ def find_file(
 
     Raises:
         FileNotFoundError: if there is none.
-        TaskDataError: if there are several at the same depth.
+        DataError: if there are several at the same depth.
     """
     if not data_dir.is_dir():
         raise FileNotFoundError(
@@ -53,7 +53,7 @@ def find_file(
         found = [_file_in(folder, file_names) for folder in named]
         paths = [path for path in found if path is not None]
         if len(paths) > 1:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{data_dir} must hold one {file_names[0]} of {task}. "
                 f"Received: {', '.join(map(str, paths))}. Name the folder of "
                 "one of them."
@@ -75,7 +75,7 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
 
     Raises:
         FileNotFoundError: if there is no such file.
-        TaskDataError: for a line that is no UTF-8, or a damaged `.gz` file.
+        DataError: for a line that is no UTF-8, or a damaged `.gz` file.
     """
     with contextlib.closing(_read_bytes(path)) as lines:
         for number, raw in enumerate(lines, 1):
@@ -85,7 +85,7 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
             try:
                 text = line.decode()
             except UnicodeDecodeError as error:
-                raise TaskDataError(
+                raise errors.DataError(
                     f"{path}, line {number}: expected UTF-8. Received: "
                     f"{line[:60]!r}. Save the file as UTF-8."
                 ) from error
@@ -98,7 +98,7 @@ def _read_bytes(path: pathlib.Path) -> Generator[bytes, None, None]:
         with opened(path, "rb") as file:
             yield from file
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}: expected compressed lines. Received: {error}. Download "
             "the file again."
         ) from error
@@ -112,17 +112,17 @@ def parse_object(line: str, place: str) -> dict:
         place: file and line, for errors.
 
     Raises:
-        TaskDataError: if it is none.
+        DataError: if it is none.
     """
     try:
         record = json.loads(line)
     except ValueError as error:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{place}: expected a JSON object. Received: {line[:60]!r} "
             f"({error}). Repair the line."
         ) from error
     if not isinstance(record, dict):
-        raise TaskDataError(
+        raise errors.DataError(
             f"{place}: expected a JSON object, one on every line. Received: "
             f"{line[:60]!r}."
         )

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import tables
 from electra_tf.tasks import task as task_lib
@@ -15,7 +16,6 @@ from electra_tf.tasks.sentences import classification
 from electra_tf.tasks.sentences import regression
 from electra_tf.tasks.sentences import scores
 from electra_tf.tasks.sentences.text_task import Example
-from electra_tf.tasks.task import TaskDataError
 
 NAME = "own"
 # Labels that an error lists.
@@ -50,7 +50,7 @@ class OwnClassificationTask(classification.ClassificationTask):
 
     def _new_head(self, seed: int, **kwargs: Any) -> task_heads.TaskHead:
         if not self.labels:
-            raise TaskDataError(
+            raise errors.DataError(
                 "Expected the labels of your own task. Received: neither "
                 "own.labels nor own.train_file. Set one of them."
             )
@@ -82,7 +82,7 @@ class OwnFiles:
 
         Raises:
             FileNotFoundError: if the file is not there.
-            TaskDataError: for the first row that is not as expected.
+            DataError: for the first row that is not as expected.
         """
         settings = self.settings
         path = _path_of(settings, split)
@@ -104,10 +104,10 @@ class OwnFiles:
                 self._example(path, record, number, has_labels or not label)
                 for number, record in enumerate(records)
             ]
-        except TaskDataError as error:
+        except errors.DataError as error:
             if not has_labels or not label:
                 raise
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{error} (To predict a test file without scores, leave all of "
                 f"its column {settings.label_column!r} empty.)"
             ) from error
@@ -125,7 +125,7 @@ class OwnFiles:
         if settings.text_pair_column:
             pair = _text(path, record, settings.text_pair_column)
         if not text.strip() and not (pair or "").strip():
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{path}, line {record.line}: expected a text in column "
                 f"{settings.text_column!r}. Received: {text!r}. Remove the row."
             )
@@ -147,7 +147,7 @@ class OwnFiles:
         if label not in self.labels:
             listed = ", ".join(self.labels[:_MAX_LISTED])
             more = len(self.labels) - _MAX_LISTED
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{path}, line {line}: expected a label out of {listed}"
                 f"{f' and {more} more' if more > 0 else ''}. Received: "
                 f"{label!r}.{tables.nearest(label, self.labels)} Repair the "
@@ -164,7 +164,7 @@ class OwnFiles:
         except (TypeError, ValueError):
             target = math.nan
         if not low <= target <= high:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{path}, line {record.line}: expected a number from {low} to "
                 f"{high} in column {self.settings.label_column!r}. Received: "
                 f"{value!r}. Repair the row, or set --config.own.min_value and "
@@ -183,7 +183,7 @@ def build_task(settings: finetuning_config.FinetuningConfig) -> task_lib.Task:
 
     Raises:
         ValueError: for a metric that the kind has not.
-        TaskDataError: if the training file has no labels.
+        DataError: if the training file has no labels.
     """
     task = _build_kind(settings)
     task.test_splits = tuple(split for split in task.splits if split == "test")
@@ -221,7 +221,7 @@ def _path_of(
 ) -> pathlib.Path:
     path = settings.files.get(split)
     if not path:
-        raise TaskDataError(
+        raise errors.DataError(
             f"Expected a file for the split {split!r} of your own task. "
             f"Received: none. Set --config.own.{split}_file."
         )
@@ -237,7 +237,7 @@ def _find_labels(own: finetuning_config.OwnTaskConfig) -> tuple[str, ...]:
         for record in tables.read_table(path, own.file_format, [column])
     }
     if len(labels) < 2:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}: expected at least two labels in column {column!r}. "
             f"Received: {', '.join(map(repr, labels))} alone."
         )
@@ -251,7 +251,7 @@ def _listed_labels(
     labels = tuple(name.strip() for name in own.labels.split(","))
     labels = tuple(name for name in labels if name)
     if own.labels and (len(labels) < 2 or len(set(labels)) < len(labels)):
-        raise TaskDataError(
+        raise errors.DataError(
             "`own.labels` must list two or more different labels between "
             f"commas. Received: {own.labels!r}."
         )
@@ -288,7 +288,7 @@ def _order_metrics(
 def _text(path: pathlib.Path, record: tables.Record, column: str) -> str:
     value = record.values[column]
     if not isinstance(value, str):
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {record.line}: expected a text in column "
             f"{column!r}. Received: {json.dumps(value)[:60]}. Write it in "
             "quotation marks."
@@ -300,12 +300,12 @@ def _label_name(path: pathlib.Path, line: int, value: Any) -> str:
     """The label as a word: JSON may hold numbers and truth values too."""
     name = value if isinstance(value, str) else json.dumps(value)
     if value is None or isinstance(value, list | dict) or not name.strip():
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {line}: expected a label. Received: {name!r}. "
             "Repair the row."
         )
     if set(name) & set("\t\r\n"):
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {line}: expected a label without tabs and line "
             f"ends, as it becomes the name of a column. Received: {name!r}."
         )
@@ -317,7 +317,7 @@ def _in_one_line(
 ) -> str:
     name = value if isinstance(value, str) else json.dumps(value)
     if set(name) & set("\t\r\n"):
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {record.line}: expected a name without tabs and "
             f"line ends in column {column!r}, as predictions are written with "
             f"it. Received: {name!r}."

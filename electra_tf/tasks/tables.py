@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+from electra_tf import errors
 from electra_tf.tasks import files
-from electra_tf.tasks.task import TaskDataError
 
 FORMATS = ("csv", "tsv", "jsonl")
 ENDINGS: Mapping[str, str] = {
@@ -55,18 +55,18 @@ def resolve_format(
         endings: the endings that are known, and their formats.
 
     Raises:
-        TaskDataError: for an ending or a format that is not known.
+        DataError: for an ending or a format that is not known.
     """
     if file_format == "auto":
         if path.suffix.lower() not in endings:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{path}: expected a name that ends with one of "
                 f"{', '.join(endings)}. Received: {path.suffix!r}. Rename the "
                 "file or give --config.own.file_format."
             )
         return endings[path.suffix.lower()]
     if file_format not in endings.values():
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}: expected one of the formats "
             f"{', '.join(dict.fromkeys(endings.values()))}. Received: "
             f"{file_format!r}. Change --config.own.file_format."
@@ -90,7 +90,7 @@ def read_table(
 
     Raises:
         FileNotFoundError: if there is no such file.
-        TaskDataError: for the first line that is not as expected, a missing
+        DataError: for the first line that is not as expected, a missing
             column, or a file without rows.
     """
     resolved = resolve_format(path, file_format)
@@ -105,7 +105,7 @@ def read_table(
         with contextlib.closing(read(path)) as rows:
             records = list(_read_named(path, rows, columns, optional_columns))
     if not records:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}: expected rows of {', '.join(columns)}. Received: none."
         )
     return records
@@ -117,7 +117,7 @@ def read_unquoted(
     """Line numbers and the fields between tabs; blank last lines are left out.
 
     Raises:
-        TaskDataError: for a line that is no UTF-8.
+        DataError: for a line that is no UTF-8.
     """
     for number, line in _without_last_blanks(path):
         yield number, line.split("\t")
@@ -149,7 +149,7 @@ def _read_named(
 ) -> Iterator[Record]:
     _, header = next(rows, (0, []))
     if not header:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}: expected a first line with the columns "
             f"{', '.join(columns)}. Received: an empty file."
         )
@@ -161,7 +161,7 @@ def _read_named(
     }
     for number, fields in rows:
         if len(fields) != len(header):
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{path}, line {number}: expected {len(header)} fields "
                 f"({', '.join(header)}). Received {len(fields)}: "
                 f"{_shorten(fields)}. Repair the line."
@@ -186,7 +186,7 @@ def _read_quoted(
                 yield begin, fields
             begin = reader.line_num + 1
     except csv.Error as error:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {begin}: expected fields between commas, those with "
             "commas, quotation marks or line ends in quotation marks, and "
             f"quotation marks inside them doubled. Received: {error}, line "
@@ -219,7 +219,7 @@ def _require_columns(
         if count == 1:
             continue
         received = f"{count} of that name among" if count else "only"
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {line}: expected a column {name!r}. Received: "
             f"{received} {', '.join(map(repr, present))}."
             f"{nearest(name, present)} Rename the column, or name it in the "

@@ -25,10 +25,6 @@ tokens or words.
 """
 
 
-class TaskDataError(ValueError):
-    """A file that is not what its task expects; names file and line."""
-
-
 class Task(abc.ABC):
     """A downstream task.
 
@@ -80,7 +76,7 @@ class Task(abc.ABC):
 
         Raises:
             FileNotFoundError: if the file is not there.
-            TaskDataError: for the first line that is not as expected.
+            DataError: for the first line that is not as expected.
         """
 
     def has_labels(self, examples: Sequence[Any]) -> bool:

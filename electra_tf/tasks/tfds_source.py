@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from electra_tf.tasks.task import TaskDataError
+from electra_tf import errors
 
 DATA_DIR = "tfds"
 """What `task.data_dir` says to read from there."""
@@ -25,7 +25,7 @@ def read(name: str, split: str) -> list[dict[str, Any]]:
         (-1).
 
     Raises:
-        TaskDataError: if TensorFlow Datasets is missing, does not know the
+        DataError: if TensorFlow Datasets is missing, does not know the
             data set or split, or has not prepared it.
     """
     builder = open_builder(name, split)
@@ -49,7 +49,7 @@ def open_builder(name: str, split: str) -> Any:
         split: one that it must have.
 
     Raises:
-        TaskDataError: as `read`.
+        DataError: as `read`.
     """
     tfds = _import_tfds()
     try:
@@ -57,17 +57,17 @@ def open_builder(name: str, split: str) -> Any:
     except Exception as error:
         # Its errors derive from several types, by what it looked for.
         lines = str(error).splitlines() or [repr(error)]
-        raise TaskDataError(
+        raise errors.DataError(
             f"TensorFlow Datasets does not know {name}: {lines[0]}"
         ) from error
     if not builder.is_prepared():
-        raise TaskDataError(
+        raise errors.DataError(
             f"Expected {name} in the folder of TensorFlow Datasets "
             f"({builder.data_dir}). Received: nothing there. Download it "
             f"first: tfds build {name}"
         )
     if split not in builder.info.splits:
-        raise TaskDataError(
+        raise errors.DataError(
             f"Expected one of {name}'s splits "
             f"{', '.join(builder.info.splits)}. Received: {split!r}."
         )
@@ -98,7 +98,7 @@ def _decode(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise TaskDataError(
+        raise errors.DataError(
             f"Expected UTF-8 in a data set of TensorFlow Datasets. Received: "
             f"{value[:60]!r}."
         ) from error
@@ -108,7 +108,7 @@ def _import_tfds() -> Any:
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:
-        raise TaskDataError(
+        raise errors.DataError(
             "Tasks from TensorFlow Datasets (task.data_dir=tfds) need that "
             f"package, which is not installed ({error}). Install it: pip "
             "install 'electra-tf[tfds]', or name a folder of official files."

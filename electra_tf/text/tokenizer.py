@@ -12,6 +12,7 @@ from collections.abc import Callable
 import tensorflow as tf
 import tensorflow_text
 
+from electra_tf import errors
 from electra_tf.text.character_table import BLANK
 from electra_tf.text.character_table import DROPPED
 from electra_tf.text.character_table import IDEOGRAPH
@@ -23,7 +24,6 @@ from electra_tf.text.normalization import Normalizer
 from electra_tf.text.normalization import Words
 from electra_tf.text.normalization import mark_positions
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.text.vocabulary import VocabularyError
 
 _UNKNOWN_TOKEN = "[UNK]"
 _CONTINUATION_PREFIX = "##"
@@ -51,7 +51,7 @@ class Tokenizer(tf.Module):
           vocabulary: tokens with their settings.
 
         Raises:
-          VocabularyError: for a token that is too long to be matched.
+          DataError: for a token that is too long to be matched.
         """
         super().__init__(name="tokenizer")
         self.vocabulary = vocabulary
@@ -205,7 +205,7 @@ def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
         punctuation.
 
     Raises:
-      VocabularyError: for a token that is longer than the library can match.
+      DataError: for a token that is longer than the library can match.
     """
     max_length = vocabulary.settings.max_word_length
     tokens = []
@@ -217,7 +217,7 @@ def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
         )
         tokens.append(token if is_matchable else f"[{number}]")
         if is_matchable and len(content.encode()) > _MAX_TOKEN_BYTES:
-            raise VocabularyError(
+            raise errors.DataError(
                 f"Token {token[:20]!r}... of line {number + 1} takes more than "
                 f"{_MAX_TOKEN_BYTES} bytes, the most that tensorflow-text "
                 "can match. Replace it by an unused name."

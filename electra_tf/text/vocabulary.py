@@ -17,7 +17,8 @@ from typing import Any
 
 from absl import logging
 
-from electra_tf import json_files
+from electra_tf import errors
+from electra_tf.config import schema
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY_FILE = "vocab.txt"
@@ -27,10 +28,6 @@ _CASED_SHARE = 0.01
 # No word of any text; the tokenizer's tables grow with it.
 _LONGEST_WORD = 10_000
 _NUM_SHOWN = 5
-
-
-class VocabularyError(ValueError):
-    """A vocabulary or its settings that cannot be used, with the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,13 +49,13 @@ class TokenizerSettings:
         for name in ("do_lower_case", "strip_accents"):
             value = getattr(self, name)
             if not isinstance(value, bool):
-                raise VocabularyError(
+                raise errors.DataError(
                     f"`{name}` must be true or false. Received: {value!r}."
                 )
         length = self.max_word_length
         is_integer = isinstance(length, int) and not isinstance(length, bool)
         if not is_integer or not 1 <= length <= _LONGEST_WORD:
-            raise VocabularyError(
+            raise errors.DataError(
                 "`max_word_length` must be a whole number of characters, at "
                 f"least 1 and at most {_LONGEST_WORD}. Received: "
                 f"{length!r:.80}. The original has 200."
@@ -69,12 +66,12 @@ class TokenizerSettings:
         """Returns settings read from JSON; absent keys take the defaults.
 
         Raises:
-          VocabularyError: for an unknown key or a value of the wrong kind.
+          DataError: for an unknown key or a value of the wrong kind.
         """
         known = [field.name for field in dataclasses.fields(cls)]
         unknown = sorted(values.keys() - set(known))
         if unknown:
-            raise VocabularyError(
+            raise errors.DataError(
                 f"Unknown tokenizer settings {unknown}; known are {known}. "
                 "Remove them, since they would have no effect. If the file is "
                 "Hugging Face's, convert the model with "
@@ -93,7 +90,7 @@ class Vocabulary:
       settings: how text is split before the tokens are matched.
 
     Raises:
-      VocabularyError: if a special token is missing, or a token is empty,
+      DataError: if a special token is missing, or a token is empty,
         occurs twice, holds a line end or is no text in UTF-8.
     """
 
@@ -114,7 +111,7 @@ class Vocabulary:
 
         Raises:
           FileNotFoundError: if there is no such file.
-          VocabularyError: if the tokens or settings cannot be used; the
+          DataError: if the tokens or settings cannot be used; the
             message names the file and the lines.
         """
         path = pathlib.Path(path)
@@ -130,8 +127,8 @@ class Vocabulary:
         tokens = read_tokens(path)
         try:
             vocabulary = cls(tokens, settings)
-        except VocabularyError as error:
-            raise VocabularyError(f"{path}: {error}") from error
+        except errors.DataError as error:
+            raise errors.DataError(f"{path}: {error}") from error
         _warn_of_capitals(vocabulary, path)
         return vocabulary
 
@@ -204,12 +201,12 @@ class Vocabulary:
         """Returns the token's id.
 
         Raises:
-          VocabularyError: if the vocabulary lacks the token.
+          DataError: if the vocabulary lacks the token.
         """
         try:
             return self._ids[token]
         except KeyError:
-            raise VocabularyError(
+            raise errors.DataError(
                 f"Token {token!r} is not among the {self.size} tokens of the "
                 "vocabulary. Is this the vocabulary of the model or records?"
             ) from None
@@ -223,22 +220,22 @@ class Vocabulary:
 
 
 def _check_tokens(tokens: Sequence[str]) -> None:
-    """Raises VocabularyError, naming lines, unless the tokens can be used."""
+    """Raises errors.DataError, naming lines, unless the tokens can be used."""
     first_lines: dict[str, int] = {}
     repeated = []
     for line, token in enumerate(tokens, start=1):
         if not token.strip(" \t"):
-            raise VocabularyError(
+            raise errors.DataError(
                 f"Line {line} is blank; every line must hold one token. "
                 "Remove the line only if the ids behind it may shift."
             )
         if "\n" in token or "\r" in token:
-            raise VocabularyError(
+            raise errors.DataError(
                 f"The token of line {line} holds a line end: {token!r}. "
                 "Write all lines with the same line end."
             )
         if not _is_utf8(token):
-            raise VocabularyError(
+            raise errors.DataError(
                 f"The token of line {line} is no text in UTF-8: {token!r:.80}. "
                 "Take the file again from where it comes from."
             )
@@ -246,14 +243,14 @@ def _check_tokens(tokens: Sequence[str]) -> None:
         if first != line:
             repeated.append(f"{token!r} on lines {first} and {line}")
     if repeated:
-        raise VocabularyError(
+        raise errors.DataError(
             f"Tokens must be unique, but {len(repeated)} occur again: "
             f"{_shorten(repeated)}. Replace the later ones by unused names "
             "such as [unused0], so that no id shifts."
         )
     missing = [token for token in SPECIAL_TOKENS if token not in first_lines]
     if missing:
-        raise VocabularyError(
+        raise errors.DataError(
             f"Special tokens are missing: {', '.join(missing)}; expected all "
             f"of {', '.join(SPECIAL_TOKENS)} among the {len(tokens)} tokens. "
             "Put them on lines of unused tokens, or train a vocabulary with "
@@ -283,7 +280,7 @@ def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
       path: the file of tokens.
 
     Raises:
-      VocabularyError: for a line that is not UTF-8; names the file.
+      DataError: for a line that is not UTF-8; names the file.
     """
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     if not lines[-1]:
@@ -295,7 +292,7 @@ def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
         try:
             tokens.append(line.decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise VocabularyError(
+            raise errors.DataError(
                 f"{path}: Line {number} is not valid UTF-8: {line[:40]!r}. "
                 "Convert the file to UTF-8, or check that it is a vocabulary."
             ) from error
@@ -306,11 +303,11 @@ def _read_settings(path: pathlib.Path) -> TokenizerSettings:
     """Returns the settings file's content, or defaults if there is none."""
     if not path.exists():
         return TokenizerSettings()
-    values = json_files.read_object(path, VocabularyError)
+    values = schema.read_object(path, errors.DataError)
     try:
         return TokenizerSettings.from_dict(values)
-    except VocabularyError as error:
-        raise VocabularyError(f"{path}: {error}") from error
+    except errors.DataError as error:
+        raise errors.DataError(f"{path}: {error}") from error
 
 
 def _warn_of_capitals(vocabulary: Vocabulary, path: pathlib.Path) -> None:

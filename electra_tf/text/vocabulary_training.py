@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from electra_tf import errors
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.text.vocabulary import VocabularyError
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -59,14 +59,14 @@ def train_vocabulary(
       min_frequency: how often two pieces must meet to become one.
 
     Raises:
-      VocabularyError: if there is no text, the characters alone exceed the
+      DataError: if there is no text, the characters alone exceed the
         size, or the corpus supports fewer tokens than asked for.
     """
     settings = settings or TokenizerSettings()
     _check_arguments(size, num_unused, character_coverage, min_frequency)
     counts = count_words(texts, settings)
     if not counts:
-        raise VocabularyError(
+        raise errors.DataError(
             "Expected text to learn a vocabulary from, but the corpus holds "
             "no words. Check that the files are text and not empty."
         )
@@ -74,7 +74,7 @@ def train_vocabulary(
     alphabet = _choose_alphabet(counts, settings, character_coverage)
     reserved += _single_character_tokens(counts, alphabet)
     if len(reserved) > size:
-        raise VocabularyError(
+        raise errors.DataError(
             f"Size {size} is too small: special tokens, unused slots and "
             f"{len(alphabet)} characters, alone and as continuations, already "
             f"take {len(reserved)}. Ask for more, or lower character_coverage "
@@ -87,7 +87,7 @@ def train_vocabulary(
     }
     tokens = _learn_pieces(learned, size, reserved, min_frequency)
     if len(tokens) < size:
-        raise VocabularyError(
+        raise errors.DataError(
             f"The corpus supports only {len(tokens)} tokens: there are no "
             f"more pieces that meet at least {min_frequency} times. Asked for "
             f"were {size}. Ask for {len(tokens)}, give more text, or lower "
@@ -170,17 +170,17 @@ def _check_arguments(
     size: int, num_unused: int, character_coverage: float, min_frequency: int
 ) -> None:
     if size < len(SPECIAL_TOKENS):
-        raise VocabularyError(
+        raise errors.DataError(
             f"`size` must be at least {len(SPECIAL_TOKENS)}, the special "
             f"tokens. Received: {size}. Usual are 8000 to 32000."
         )
     if num_unused < 0 or min_frequency < 1:
-        raise VocabularyError(
+        raise errors.DataError(
             "`num_unused` must be at least 0 and `min_frequency` at least 1. "
             f"Received: {num_unused} and {min_frequency}."
         )
     if not 0 < character_coverage <= 1:
-        raise VocabularyError(
+        raise errors.DataError(
             "`character_coverage` must be above 0 and at most 1. Received: "
             f"{character_coverage}. Usual is 0.9995."
         )

@@ -27,6 +27,8 @@ import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import errors
+
 _FORMAT = 1
 _FOLDER = "checkpoints"
 _PREFIX = "variables"
@@ -44,10 +46,6 @@ _READ_ERRORS = (
 Variables = Mapping[str, Any]
 
 
-class CheckpointError(ValueError):
-    """A checkpoint that cannot be written or read; nothing was changed."""
-
-
 def folder_name(step: int) -> str:
     """The folder of a step's checkpoint, for example `step-00001000`."""
     return f"step-{step:08d}"
@@ -57,7 +55,7 @@ def step_of(checkpoint: pathlib.Path) -> int:
     """The step of a checkpoint folder."""
     match = _NAME.fullmatch(checkpoint.name)
     if match is None:
-        raise CheckpointError(
+        raise errors.ModelError(
             "A checkpoint is a folder named step-NNNNNNNN. Received: "
             f"{checkpoint}. Give one of those under model_dir/checkpoints."
         )
@@ -143,12 +141,12 @@ def save(
         The checkpoint's folder.
 
     Raises:
-        CheckpointError: if there is one of this step already, or if the disk
+        ModelError: if there is one of this step already, or if the disk
             is full or refuses; earlier checkpoints are left as they were.
     """
     final = model_dir / _FOLDER / folder_name(step)
     if final.exists():
-        raise CheckpointError(
+        raise errors.ModelError(
             f"{final} exists already; a run saves each step once. Does "
             "another process train in this folder? Stop one of them."
         )
@@ -162,7 +160,7 @@ def save(
     except (OSError, tf.errors.OpError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         newest = latest(model_dir)
-        raise CheckpointError(
+        raise errors.ModelError(
             f"The checkpoint of step {step} could not be written to {final}: "
             f"{_first_line(error)}. Earlier ones are untouched, the newest is "
             f"{newest}. Free space or repair the disk, then start the same "
@@ -176,7 +174,7 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
     """What `save` was given as state, and `step`.
 
     Raises:
-        CheckpointError: if it is missing, damaged or of another format.
+        ModelError: if it is missing, damaged or of another format.
     """
     path = checkpoint / "state.json"
     try:
@@ -190,7 +188,7 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
     if not is_whole:
         raise _damaged(checkpoint, ValueError("state.json has changed"))
     if version != _FORMAT:
-        raise CheckpointError(
+        raise errors.ModelError(
             f"{path} is of checkpoint format {version}, expected {_FORMAT}. It "
             "was written by another version of electra_tf: use that version."
         )
@@ -205,7 +203,7 @@ def load_tensors(
     Those that are stored as bfloat16 become float32.
 
     Raises:
-        CheckpointError: if the files are missing, truncated or damaged.
+        ModelError: if the files are missing, truncated or damaged.
     """
     # Also of one whose state nobody needs here: it was saved as a whole.
     load_state(checkpoint)
@@ -226,7 +224,7 @@ def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
         variables: tensor name to variable, as they were saved.
 
     Raises:
-        CheckpointError: if names or shapes differ (lists them), or if the
+        ModelError: if names or shapes differ (lists them), or if the
             files are damaged. No variable has been changed then.
     """
     saved = _read(checkpoint, "")
@@ -246,7 +244,7 @@ def load_weights(
         prefix: `model` for the weights, `average` for their moving average.
 
     Raises:
-        CheckpointError: if one is missing or has another shape.
+        ModelError: if one is missing or has another shape.
     """
     saved = load_tensors(checkpoint, prefix)
     wanted = {name: saved[name] for name in saved if name in variables}
@@ -321,7 +319,7 @@ def require_equal_layout(
     saved: Mapping[str, np.ndarray],
     variables: Variables,
 ) -> None:
-    """Raises `CheckpointError` unless names and shapes agree, listing which.
+    """Raises `ModelError` unless names and shapes agree, listing which.
 
     Args:
         checkpoint: the folder or another name of it, for the message.
@@ -341,15 +339,15 @@ def require_equal_layout(
         if saved[name].shape != tuple(variables[name].shape)
     ]
     if problems:
-        raise CheckpointError(
+        raise errors.ModelError(
             f"{checkpoint} does not fit the model: {'; '.join(problems[:8])}"
             f"{' ...' if len(problems) > 8 else ''} ({len(problems)} in all). "
             "Use the config that the checkpoint was made with."
         )
 
 
-def _damaged(checkpoint: pathlib.Path, error: Exception) -> CheckpointError:
-    return CheckpointError(
+def _damaged(checkpoint: pathlib.Path, error: Exception) -> errors.ModelError:
+    return errors.ModelError(
         f"{checkpoint} cannot be read: {_first_line(error)}. It is missing or "
         "damaged. Remove this folder to go on from the checkpoint before it."
     )

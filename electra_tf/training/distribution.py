@@ -13,7 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.inputs import options
 
 Settings = config.TrainingConfig | finetuning_config.FinetuningTrainingConfig
@@ -242,7 +243,7 @@ def compiles_with_xla(settings: Settings) -> bool:
         return has_gpu and settings.strategy != "tpu"
     is_on = settings.jit_compile == "on"
     if is_on and not has_gpu and settings.strategy != "one_device":
-        raise config.ConfigError(
+        raise errors.ConfigError(
             "`training.jit_compile` can be `on` for one device or for GPUs. "
             f"Received: strategy={settings.strategy} without a GPU. Set it to "
             "`auto`."

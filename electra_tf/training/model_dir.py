@@ -10,6 +10,7 @@ import pathlib
 from typing import Any
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -34,10 +35,6 @@ SAFE_TO_CHANGE = frozenset(
 )
 
 
-class ModelDirError(ValueError):
-    """A `model_dir` that belongs to another run; nothing was changed."""
-
-
 def check(
     model_dir: pathlib.Path,
     settings: config.ExperimentConfig,
@@ -51,7 +48,7 @@ def check(
         vocabulary: that of the dataset.
 
     Raises:
-        ModelDirError: if the folder holds a run with other settings or
+        ModelError: if the folder holds a run with other settings or
             another vocabulary (names the differences), or no run but files.
     """
     if (model_dir / "config.json").exists():
@@ -61,7 +58,7 @@ def check(
     elif model_dir.is_dir() and any(
         atomic.PARTIAL_MARK not in path.name for path in model_dir.iterdir()
     ):
-        raise ModelDirError(
+        raise errors.ModelError(
             f"{model_dir} is not empty and holds no config.json of a run. "
             "Choose a new or empty --model_dir."
         )
@@ -92,12 +89,12 @@ def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
     """The settings of the run in a folder.
 
     Raises:
-        ModelDirError: if there is no run.
+        ModelError: if there is no run.
         ConfigError: if its config is damaged.
     """
     path = model_dir / "config.json"
     if not path.is_file():
-        raise ModelDirError(
+        raise errors.ModelError(
             f"No run in {model_dir}: expected config.json there. Give the "
             "--model_dir of a run."
         )
@@ -121,7 +118,7 @@ def _require_same_run(
             f"{name} was {was!r}, now {now!r}"
             for name, (was, now) in changed.items()
         )
-        raise ModelDirError(
+        raise errors.ModelError(
             f"{model_dir} holds a run with other settings: {listed}. Choose "
             "another --model_dir, or restore these settings."
         )
@@ -130,7 +127,7 @@ def _require_same_run(
 def require_same_vocabulary(
     model_dir: pathlib.Path, vocabulary: vocabulary_lib.Vocabulary
 ) -> None:
-    """Raises `ModelDirError` unless a run was trained with this vocabulary.
+    """Raises `ModelError` unless a run was trained with this vocabulary.
 
     Args:
         model_dir: the run's folder.
@@ -143,7 +140,7 @@ def require_same_vocabulary(
         different = str(own.settings), str(vocabulary.settings)
     else:
         return
-    raise ModelDirError(
+    raise errors.ModelError(
         f"{model_dir} was trained with another vocabulary than the dataset's: "
         f"{different[0]} there, now {different[1]}. Use a dataset made with "
         "the vocabulary of the run, or another --model_dir."

@@ -83,7 +83,7 @@ class TrainingRun(abc.ABC):
             True if the training is done.
 
         Raises:
-            CheckpointError: if the newest checkpoint is damaged, or is of
+            ModelError: if the newest checkpoint is damaged, or is of
                 another training.
             NonFiniteLossError: if the loss stops being a number.
             MemoryError: if a batch does not fit into the device.

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.analysis import blimp
-from electra_tf.tasks import task as task_lib
 
 # The first file is how the folder is found.
 FILES = {"adjunct_island": "island_effects", "passive_1": "argument_structure"}
@@ -82,7 +82,7 @@ def test_files_that_are_not_blimp_are_refused(tmp_path):
     path = tmp_path / "passive_1.jsonl"
     path.write_text('{"sentence_good": "a"}\n')
     with pytest.raises(
-        task_lib.TaskDataError, match="passive_1.jsonl, line 1.*'sentence_bad'"
+        errors.DataError, match="passive_1.jsonl, line 1.*'sentence_bad'"
     ):
         blimp.read_pairs(tmp_path)
     with pytest.raises(ValueError, match="`pairs_per_file`.*-1"):

@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.analysis import studies
 from electra_tf.analysis import study_plan
 from tests.analysis import toy_study
@@ -91,7 +92,7 @@ def test_the_vocabulary_of_the_dataset_is_that_of_all_arms():
     plan = toy_study.build_plan()
     assert {arm.settings.encoder.vocab_size for arm in plan.arms} == {50}
     base = studies.replace_fields(toy_study.BASE, encoder={"vocab_size": 99})
-    with pytest.raises(studies.StudyError, match="99.*50 entries"):
+    with pytest.raises(errors.ConfigError, match="99.*50 entries"):
         toy_study.build_plan(base=base)
 
 
@@ -124,7 +125,7 @@ def test_the_vocabulary_of_the_dataset_is_that_of_all_arms():
     ],
 )
 def test_a_study_that_cannot_work_says_why(fields, message):
-    with pytest.raises(studies.StudyError, match=message):
+    with pytest.raises(errors.ConfigError, match=message):
         toy_study.build_study(**fields)
 
 
@@ -144,7 +145,7 @@ def test_some_arms_keep_the_steps_of_the_whole_study():
     assert some.num_runs == 4
     assert study_plan.select_arms(plan, []) == plan
     with pytest.raises(
-        studies.StudyError, match="--arms.*'mln'. Did you mean 'mlm'"
+        errors.ConfigError, match="--arms.*'mln'. Did you mean 'mlm'"
     ):
         study_plan.select_arms(plan, ["mln"])
 
@@ -164,7 +165,7 @@ def test_random_weights_stand_beside_arms_that_are_measured_on_tasks():
 def test_seeds_come_from_the_command_line():
     study = studies.with_seeds(toy_study.build_study(), ["4", " 5"])
     assert study.seeds == (4, 5)
-    with pytest.raises(studies.StudyError, match="whole numbers.*'1,x'"):
+    with pytest.raises(errors.ConfigError, match="whole numbers.*'1,x'"):
         studies.with_seeds(study, ["1", "x"])
 
 
@@ -172,7 +173,7 @@ def test_a_file_without_a_study_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="configs/studies"):
         studies.load_study(tmp_path / "absent.py")
     (tmp_path / "empty.py").write_text("")
-    with pytest.raises(studies.StudyError, match="no function get_study"):
+    with pytest.raises(errors.ConfigError, match="no function get_study"):
         studies.load_study(tmp_path / "empty.py")
 
 

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from electra_tf.analysis import studies
+from electra_tf import errors
 from electra_tf.analysis import study_run
 from electra_tf.analysis import study_runner
 from tests.analysis import stub_runs
@@ -190,21 +190,21 @@ def test_results_of_other_settings_are_refused(tmp_path):
         toy_study.build_plan(num_train_steps=2), options, stub_runs.take_steps
     )
     with pytest.raises(
-        studies.StudyError,
+        errors.ConfigError,
         match=r"electra/seed-1.*num_train_steps was 2, now 3",
     ):
         study_runner.run_study(toy_study.build_plan(num_train_steps=3), options)
-    with pytest.raises(studies.StudyError, match="finetune_steps was 3, now 4"):
+    with pytest.raises(errors.ConfigError, match="finetune_steps was 3, now 4"):
         study_runner.run_study(
             toy_study.build_plan(num_train_steps=2, finetune_steps=4), options
         )
     manifest = options.dataset_dir / "train" / "manifest.json"
     manifest.write_text('{"another": "corpus"}')
-    with pytest.raises(studies.StudyError, match="dataset.train was"):
+    with pytest.raises(errors.ConfigError, match="dataset.train was"):
         study_runner.run_study(toy_study.build_plan(num_train_steps=2), options)
     folder = _folder(tmp_path, "electra", 1)
     (folder / study_run.REQUEST_FILE).unlink()
-    with pytest.raises(studies.StudyError, match="settings are not known"):
+    with pytest.raises(errors.ConfigError, match="settings are not known"):
         study_runner.run_study(toy_study.build_plan(num_train_steps=2), options)
 
 
@@ -223,7 +223,7 @@ def test_runs_may_work_side_by_side(tmp_path):
 def test_two_studies_do_not_share_a_folder_at_once(tmp_path):
     process = _start(tmp_path, 50)
     _wait_for_steps(_folder(tmp_path, "electra", 1), 1)
-    with pytest.raises(studies.StudyError, match="Another process"):
+    with pytest.raises(errors.ConfigError, match="Another process"):
         study_runner.run_study(
             toy_study.build_plan(num_train_steps=50),
             toy_study.write_folders(tmp_path),
@@ -248,5 +248,5 @@ def test_without_a_folder_of_tasks_only_held_out_text_is_measured(tmp_path):
 def test_a_mistaken_option_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="--tasks_dir"):
         study_runner.Options(tmp_path, tmp_path, tmp_path / "absent")
-    with pytest.raises(studies.StudyError, match="`num_parallel`.*: 0"):
+    with pytest.raises(errors.ConfigError, match="`num_parallel`.*: 0"):
         study_runner.Options(tmp_path, tmp_path, None, 0)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from electra_tf import electra as electra_lib
+from electra_tf import errors
 from electra_tf.analysis import word_tests
 from electra_tf.formats import hugging_face
 from electra_tf.formats import model_pairs
 from electra_tf.formats import own_run
-from electra_tf.records import readers
 from tests import tiny_electra
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -61,7 +61,7 @@ def test_a_corpus_without_sentences_is_an_error(tmp_path):
     (tmp_path / "text.txt").write_text("Too short.\n")
     with pytest.raises(ValueError, match="8 to 30 words. Received: .*text"):
         word_tests.read_sentences(str(tmp_path / "text.txt"), 5, 1)
-    with pytest.raises(readers.CorpusError, match="No corpus"):
+    with pytest.raises(errors.DataError, match="No corpus"):
         word_tests.read_sentences(str(tmp_path / "none"), 5, 1)
 
 

@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import predictor as predictor_lib
 from electra_tf.finetuning import prepared as prepared_lib

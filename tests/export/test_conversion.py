@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.finetuning.trials import trial_dir
 from electra_tf.formats import hugging_face
@@ -116,7 +117,7 @@ def test_an_output_folder_may_have_the_longest_name(tmp_path, target_format):
 
 def test_folders_that_were_made_for_a_refused_model_are_removed(tmp_path):
     source = _write(tmp_path / "source", "electric")
-    with pytest.raises(portable.FormatError, match="has no class"):
+    with pytest.raises(errors.ModelError, match="has no class"):
         _convert(source, tmp_path / "p" / "q" / "out")
     assert tiny_models.names_in(tmp_path) == ["source"]
 
@@ -259,7 +260,7 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path, target_format):
         _refuses(
             source,
             "could not be written.*Free space",
-            (OSError, checkpoints.CheckpointError),
+            (OSError, errors.ModelError),
             target_format=target_format,
         )
 
@@ -293,7 +294,7 @@ def test_models_that_differ_in_anything_are_told_apart(field):
     }
     conversion.require_equal(model, model)
     changed = dataclasses.replace(model, **{field: fields[field]})
-    with pytest.raises(portable.FormatError, match=f"{field} is "):
+    with pytest.raises(errors.ModelError, match=f"{field} is "):
         conversion.require_equal(model, changed)
 
 
@@ -301,14 +302,14 @@ def test_a_vocabulary_may_not_get_lost():
     model = tiny_models.build("embeddings")
     changed = dataclasses.replace(model, vocabulary=None)
     conversion.require_equal(changed, model)
-    with pytest.raises(portable.FormatError, match="vocabulary differs"):
+    with pytest.raises(errors.ModelError, match="vocabulary differs"):
         conversion.require_equal(model, changed)
 
 
 def test_zeros_of_another_sign_are_other_bits():
     one, other = (tiny_models.build("encoder") for _ in range(2))
     other.tensors["electra/embeddings/word_embeddings"].flat[0] = 0.0
-    with pytest.raises(portable.FormatError, match="word_embeddings differs"):
+    with pytest.raises(errors.ModelError, match="word_embeddings differs"):
         conversion.require_equal(one, other)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.export.runtimes import converted_model
 from electra_tf.export.runtimes import frozen_signature
 from electra_tf.export.runtimes import litert_model
@@ -83,7 +84,7 @@ def test_fine_tuned_models_are_converted(
     folder = task_exports(task)
     if (task, format_name) == ("squad2", "litert"):
         # The head's loop over answers is beyond it, see docs/serving.md.
-        with pytest.raises(litert_model.ConversionError, match="answer_ids"):
+        with pytest.raises(errors.ExportError, match="answer_ids"):
             converted_model.convert(folder, tmp_path / "out", format_name)
         assert list(tmp_path.iterdir()) == []
         return
@@ -204,7 +205,7 @@ def test_a_model_that_answers_otherwise_is_refused(
 
     monkeypatch.setattr(litert_model, "load", differ)
     with pytest.raises(
-        litert_model.ConversionError, match="within 0.0001.*difference of 0.00"
+        errors.ExportError, match="within 0.0001.*difference of 0.00"
     ):
         converted_model.convert(exported, tmp_path / "out", "litert")
     assert list(tmp_path.iterdir()) == []
@@ -213,7 +214,7 @@ def test_a_model_that_answers_otherwise_is_refused(
 def test_a_converter_that_fails_is_quoted(exported, tmp_path, monkeypatch):
     monkeypatch.setattr(litert_model, "rewrite", lambda graph: graph)
     with pytest.raises(
-        litert_model.ConversionError, match="(?s)score_ids.*(Erf|StridedSlice)"
+        errors.ExportError, match="(?s)score_ids.*(Erf|StridedSlice)"
     ):
         converted_model.convert(exported, tmp_path / "out", "litert")
     assert list(tmp_path.iterdir()) == []

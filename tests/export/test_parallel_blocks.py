@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import config_sections
+from electra_tf.config import sections as config_sections
 from electra_tf.export.compute import parallel_blocks
 from electra_tf.export.compute import stored_weights
 from electra_tf.modeling import encoder as encoder_lib

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.export import saved_model
 from electra_tf.export import signatures
 from electra_tf.export.checks import fresh_process
@@ -159,10 +160,10 @@ def test_export_that_fails_its_check_leaves_nothing(
 ):
     def fail(folder: pathlib.Path, *_):
         assert (folder / "saved_model.pb").is_file()
-        raise self_check.SelfCheckError("differs")
+        raise errors.ExportError("differs")
 
     monkeypatch.setattr(self_check, "check", fail)
-    with pytest.raises(self_check.SelfCheckError, match="differs"):
+    with pytest.raises(errors.ExportError, match="differs"):
         saved_model.export_run(tiny_run.model_dir, tmp_path / "export")
     assert list(tmp_path.iterdir()) == []
 

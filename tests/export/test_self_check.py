@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.export.checks import self_check
 from electra_tf.export.pretrained import serving_module
 from electra_tf.export.pretrained import tower_answers
@@ -22,7 +23,7 @@ ANSWERS = {"p": np.float32([0.5, 0.25]), "i": np.int32([1, 2])}
     ],
 )
 def test_self_check_refuses_answers_that_differ(received, message):
-    with pytest.raises(self_check.SelfCheckError, match=message):
+    with pytest.raises(errors.ExportError, match=message):
         self_check.compare(ANSWERS, ANSWERS | received, 1e-5)
 
 
@@ -55,7 +56,7 @@ def test_order_of_predictions_may_differ_only_among_equals(
     if not is_refused:
         assert self_check.compare(expected, answers, 1e-5) == 0
         return
-    with pytest.raises(self_check.SelfCheckError, match="inf in 1/top_ids"):
+    with pytest.raises(errors.ExportError, match="inf in 1/top_ids"):
         self_check.compare(expected, answers, 1e-5)
 
 
@@ -64,5 +65,5 @@ def test_folder_that_does_not_load_fails_the_self_check(tiny_run, tmp_path):
         tower_answers.Detector(tiny_run.discriminator),
         tokenizer_lib.Tokenizer(tiny_run.vocabulary),
     )
-    with pytest.raises(self_check.SelfCheckError, match="must load and answer"):
+    with pytest.raises(errors.ExportError, match="must load and answer"):
         self_check.check(tmp_path, module, 1e-5)

@@ -12,6 +12,7 @@ from google.protobuf import text_format
 from google.protobuf import wrappers_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
+from electra_tf import errors
 from electra_tf.export import saved_model
 from electra_tf.export import serving_folder
 from electra_tf.export.checks import self_check
@@ -146,7 +147,7 @@ def test_a_file_that_cannot_be_added_to_is_refused_and_kept(
 ):
     path = tmp_path / "models.config"
     path.write_text(config)
-    with pytest.raises(serving_folder.ServingFolderError, match=message):
+    with pytest.raises(errors.ModelError, match=message):
         serving_folder.ServingFolder(tmp_path, "electra")
     assert path.read_text() == config
 
@@ -155,7 +156,7 @@ def test_a_file_in_another_encoding_is_refused_by_name(tmp_path):
     path = tmp_path / "models.config"
     path.write_bytes("# one\n# für\nmodel_config_list {}\n".encode("latin-1"))
     words = f"{path} must be UTF-8.*0xfc in line 2. Save it as UTF-8"
-    with pytest.raises(serving_folder.ServingFolderError, match=words):
+    with pytest.raises(errors.ModelError, match=words):
         serving_folder.ServingFolder(tmp_path, "electra")
 
 
@@ -182,15 +183,15 @@ def test_one_line_and_empty_lists_are_added_to(tmp_path):
     "name", ["", "a/b", "a:predict", "../up", ".hidden", "a b", "ä", "-x"]
 )
 def test_names_that_are_no_part_of_an_address_are_refused(tmp_path, name):
-    with pytest.raises(serving_folder.ServingFolderError, match="--model_name"):
+    with pytest.raises(errors.ModelError, match="--model_name"):
         serving_folder.ServingFolder(tmp_path, name)
 
 
 def test_another_base_path_than_the_files_is_refused(tmp_path):
     serving_folder.ServingFolder(tmp_path, "electra").write_settings()
-    with pytest.raises(serving_folder.ServingFolderError, match="/srv/electra"):
+    with pytest.raises(errors.ModelError, match="/srv/electra"):
         serving_folder.ServingFolder(tmp_path, "electra", "/srv")
-    with pytest.raises(serving_folder.ServingFolderError, match="absolute"):
+    with pytest.raises(errors.ModelError, match="absolute"):
         serving_folder.ServingFolder(tmp_path, "electra", "srv")
 
 
@@ -223,10 +224,10 @@ def test_exports_become_versions_that_are_complete(
     assert served.versions == [1, 2]
 
     def fail(*_):
-        raise self_check.SelfCheckError("differs")
+        raise errors.ExportError("differs")
 
     monkeypatch.setattr(self_check, "check", fail)
-    with pytest.raises(self_check.SelfCheckError):
+    with pytest.raises(errors.ExportError):
         saved_model.export_run(tiny_run.model_dir, served.next_version())
     assert {p.name for p in (tmp_path / "electra").iterdir()} == {"1", "2"}
 

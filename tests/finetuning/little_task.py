@@ -4,7 +4,7 @@ import pathlib
 
 import numpy as np
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning.trials import session
 
 GOOD, BAD = ("fine", "great"), ("poor", "awful")

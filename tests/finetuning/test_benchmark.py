@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from electra_tf import config_sections
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import benchmark
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning.trials import results
@@ -34,7 +34,7 @@ def test_glue_is_eight_tasks_and_some_can_be_named():
 
 @pytest.mark.parametrize("some", ["wnli", "rte,rte", "sst,sst2", "", "squad2"])
 def test_what_is_no_task_of_glue_is_refused(some):
-    with pytest.raises(config_sections.ConfigError, match="different tasks"):
+    with pytest.raises(errors.ConfigError, match="different tasks"):
         benchmark.task_names(f"glue:{some}")
 
 
@@ -65,7 +65,7 @@ def test_what_tasks_cannot_share_is_refused(
     training = dataclasses.replace(request.settings.training, **training)
     settings = dataclasses.replace(request.settings, training=training)
     request = dataclasses.replace(request, settings=settings)
-    with pytest.raises(config_sections.ConfigError, match=message):
+    with pytest.raises(errors.ConfigError, match=message):
         finetune.finetune(request)
 
 

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.finetuning import encoders
-from electra_tf.formats import portable
 from electra_tf.training import checkpoints
 from tests.finetuning.conftest import VOCABULARY
 
@@ -109,7 +109,7 @@ def test_a_model_with_damage_is_refused(tmp_path, pretrained_dir):
     conversion.convert(pretrained_dir, "huggingface", folder)
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(portable.FormatError, match="cut off or damaged"):
+    with pytest.raises(errors.ModelError, match="cut off or damaged"):
         encoders.load_encoder(folder)
 
 

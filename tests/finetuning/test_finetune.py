@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from electra_tf import config_sections
+from electra_tf import errors
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning.trials import results
 from electra_tf.finetuning.trials import session
@@ -138,7 +138,7 @@ def test_what_cannot_be_done_is_refused(
     data, pretrained_dir, tmp_path, options, message
 ):
     options = {"training": {}, "pretrained_dir": pretrained_dir} | options
-    with pytest.raises(config_sections.ConfigError, match=message):
+    with pytest.raises(errors.ConfigError, match=message):
         little_task.build_request(
             data,
             options.pop("pretrained_dir"),

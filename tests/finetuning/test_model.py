@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import batches
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import optimizer as optimizer_lib

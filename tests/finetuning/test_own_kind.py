@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning.trials import session as session_lib
 from electra_tf.finetuning.trials import trial as trial_lib
 from electra_tf.modeling import layers

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.export.finetuned import trial as trial_export
 from electra_tf.finetuning import encoders
@@ -15,10 +16,8 @@ from electra_tf.finetuning.trials import portable_trial
 from electra_tf.finetuning.trials import trial_dir
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
-from electra_tf.formats import portable
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.training import checkpoints
-from electra_tf.training import model_dir
 from tests.export import finetuned_tiny
 from tests.formats import tiny_models
 
@@ -100,7 +99,7 @@ def test_labels_that_every_model_of_a_task_has_are_known(tmp_path):
 
 @pytest.mark.parametrize("kind", ["tagging", "own"])
 def test_labels_that_nobody_knows_must_be_given(tmp_path, kind):
-    with pytest.raises(portable.FormatError, match="--labels=NAME,NAME"):
+    with pytest.raises(errors.ModelError, match="--labels=NAME,NAME"):
         _write(tmp_path, kind, labels=())
     assert not list(tmp_path.iterdir())
 
@@ -121,7 +120,7 @@ def test_a_label_may_hold_a_comma(tmp_path):
 
 def test_a_trial_needs_its_vocabulary(tmp_path):
     model = tiny_models.build("classification", vocabulary=None)
-    with pytest.raises(portable.FormatError, match="--vocab_file"):
+    with pytest.raises(errors.ModelError, match="--vocab_file"):
         portable_trial.write(model, tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -166,12 +165,12 @@ def test_a_damaged_trial_is_refused(tmp_path):
     (data,) = tmp_path.glob("checkpoints/*/variables.data*")
     whole = data.read_bytes()
     data.write_bytes(whole[:-8])
-    with pytest.raises(checkpoints.CheckpointError, match="step-00000007"):
+    with pytest.raises(errors.ModelError, match="step-00000007"):
         portable_trial.read(tmp_path)
     weights = {f"model/{n}": v for n, v in model.tensors.items()}
     del weights["model/task_specific/mnli/dense/bias"]
     checkpoints.save(tmp_path, 8, weights, {}, keep=1)
-    with pytest.raises(portable.FormatError, match="dense/bias is missing"):
+    with pytest.raises(errors.ModelError, match="dense/bias is missing"):
         portable_trial.read(tmp_path)
 
 
@@ -184,7 +183,7 @@ def test_a_tensor_that_nothing_reads_is_refused(tmp_path, name):
     weights = {f"model/{n}": v for n, v in model.tensors.items()}
     weights[f"model/{name}"] = np.zeros([2, 3], np.float32)
     checkpoints.save(tmp_path, 8, weights, {}, keep=1)
-    with pytest.raises(portable.FormatError, match=f"{name} .*is not known"):
+    with pytest.raises(errors.ModelError, match=f"{name} .*is not known"):
         portable_trial.read(tmp_path)
 
 
@@ -195,7 +194,7 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path, change):
     lines = [*path.read_text("utf-8").splitlines()[change]]
     lines += [] if change.stop else ["more"]
     path.write_text("\n".join(lines) + "\n", "utf-8")
-    with pytest.raises(portable.FormatError, match=f"one of {len(lines)}"):
+    with pytest.raises(errors.ModelError, match=f"one of {len(lines)}"):
         portable_trial.read(tmp_path)
 
 
@@ -222,11 +221,11 @@ def test_a_damaged_description_is_refused_by_name(tmp_path, change):
     path = tmp_path / "config.json"
     content = json.loads(path.read_text()) | change
     path.write_text(json.dumps(content))
-    with pytest.raises(model_dir.ModelDirError, match=r"config\.json must"):
+    with pytest.raises(errors.ModelError, match=r"config\.json must"):
         portable_trial.read(tmp_path)
     (key,) = change
     path.write_text(json.dumps({k: content[k] for k in content if k != key}))
-    with pytest.raises(model_dir.ModelDirError, match=r"config\.json must"):
+    with pytest.raises(errors.ModelError, match=r"config\.json must"):
         portable_trial.read(tmp_path)
 
 
@@ -238,9 +237,7 @@ def test_labels_that_are_not_the_tasks_are_refused_by_name(tmp_path, labels):
     path = tmp_path / "config.json"
     content = json.loads(path.read_text()) | {"labels": labels}
     path.write_text(json.dumps(content))
-    with pytest.raises(
-        portable.FormatError, match=r"config\.json must describe"
-    ):
+    with pytest.raises(errors.ModelError, match=r"config\.json must describe"):
         portable_trial.read(tmp_path)
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import probing
 from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib

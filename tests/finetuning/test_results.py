@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning.trials import results
 from electra_tf.finetuning.trials import trial_dir
-from electra_tf.training import model_dir
 
 
 def _write_trial(folder, number, accuracy, is_degenerate=False, **others):
@@ -178,9 +178,9 @@ def test_a_result_of_another_form_is_refused_by_name(folder, change):
     content = json.loads(path.read_text()) | change
     path.write_text(json.dumps(content))
     with pytest.raises(
-        model_dir.ModelDirError, match=r"trial_02/results\.json must be"
+        errors.ModelError, match=r"trial_02/results\.json must be"
     ):
         results.summarize(folder)
     path.write_text(json.dumps(content)[:-20])
-    with pytest.raises(model_dir.ModelDirError, match="must hold a JSON"):
+    with pytest.raises(errors.ModelError, match="must hold a JSON"):
         results.summarize(folder)

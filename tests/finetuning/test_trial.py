@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.finetuning.trials import session as session_lib
 from electra_tf.finetuning.trials import trial as trial_lib
 from electra_tf.training import checkpoints
-from electra_tf.training import model_dir
 from electra_tf.training import reporting
 from electra_tf.training import stopping
 from tests.finetuning import little_task
@@ -110,13 +110,13 @@ def test_other_settings_or_data_are_refused(finished, data, tmp_path):
             request.settings.optimizer, learning_rate=1.0
         ),
     )
-    with pytest.raises(model_dir.ModelDirError, match="learning_rate was"):
+    with pytest.raises(errors.ModelError, match="learning_rate was"):
         _run(dataclasses.replace(request, settings=other))
-    with pytest.raises(model_dir.ModelDirError, match="random weights"):
+    with pytest.raises(errors.ModelError, match="random weights"):
         _run(dataclasses.replace(request, is_random=True))
     own = dataclasses.replace(request.settings.own, dev_file="/nowhere.csv")
     other = dataclasses.replace(request.settings, own=own)
-    with pytest.raises(model_dir.ModelDirError, match="dev_file was"):
+    with pytest.raises(errors.ModelError, match="dev_file was"):
         _run(dataclasses.replace(request, settings=other))
 
 
@@ -130,7 +130,7 @@ def test_weights_of_another_run_of_the_same_name_are_refused(
         variable.assign(variable + 1.0)
     other = write_run(tmp_path / "model", settings, loaded.encoder.variables)
     assert other.name == request.pretrained_dir.name
-    with pytest.raises(model_dir.ModelDirError, match="source was"):
+    with pytest.raises(errors.ModelError, match="source was"):
         _run(dataclasses.replace(request, pretrained_dir=other))
 
 
@@ -187,7 +187,7 @@ def test_changed_rows_are_refused_on_resume(data, pretrained_dir, tmp_path):
     # One label alone is another.
     text = (files / "train.csv").read_text()
     (files / "train.csv").write_text(text.replace(",good", ",bad", 1))
-    with pytest.raises(checkpoints.CheckpointError, match="other rows"):
+    with pytest.raises(errors.ModelError, match="other rows"):
         _run(request)
 
 

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.formats import keras_hub_preset
-from electra_tf.formats import portable
 from tests.formats import tiny_models
 
 
@@ -34,5 +34,5 @@ def change(folder, name, **fields):
 
 def refuses(folder, message):
     """Checks that it is not read, and why."""
-    with pytest.raises(portable.FormatError, match=message):
+    with pytest.raises(errors.ModelError, match=message):
         keras_hub_preset.read(folder)

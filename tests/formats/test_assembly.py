@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.formats import assembly
-from electra_tf.formats import portable
 from electra_tf.modeling import generators
-from electra_tf.training import checkpoints
 from tests.formats import tiny_models
 
 
@@ -55,12 +54,12 @@ def test_products_have_the_precision_and_weights_are_float32():
 
 
 def test_an_encoder_alone_is_no_tower():
-    with pytest.raises(portable.FormatError, match="needs a head.*tiny enc"):
+    with pytest.raises(errors.ModelError, match="needs a head.*tiny enc"):
         assembly.build_towers(tiny_models.build("encoder"))
 
 
 def test_a_weight_that_is_missing_is_named():
     model = tiny_models.build("discriminator")
     del model.tensors["discriminator_predictions/dense_1/bias"]
-    with pytest.raises(checkpoints.CheckpointError, match="dense_1/bias"):
+    with pytest.raises(errors.ModelError, match="dense_1/bias"):
         assembly.build_towers(model)

@@ -4,9 +4,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.formats import foreign
 from electra_tf.formats import parameter_names
-from electra_tf.formats import portable
 
 _BLOCK = "electra/encoder/layer_0/attention/self"
 _NAMES = [f"{_BLOCK}/{name}/kernel" for name in ("query", "key", "value")]
@@ -31,7 +31,7 @@ def test_no_part_of_a_fused_tensor_is_of_another_type(tensors, name, dtype):
     """Joined, its numbers would become floating point ones."""
     tensors[name] = np.ones([2, 2]).astype(dtype)
     with pytest.raises(
-        portable.FormatError, match=f"{name} holds {tensors[name].dtype}"
+        errors.ModelError, match=f"{name} holds {tensors[name].dtype}"
     ):
         _take(tensors)
 
@@ -49,20 +49,20 @@ def test_parts_of_other_precisions_are_joined(tensors, dtype):
 def test_single_numbers_and_texts_are_no_weights(tensors, value, names):
     tensors |= dict.fromkeys(names, np.asarray(value))
     for expected in (_EXPECTED, dict.fromkeys(_EXPECTED, ())):
-        with pytest.raises(portable.FormatError, match=names[0]):
+        with pytest.raises(errors.ModelError, match=names[0]):
             _take(tensors, expected)
 
 
 def test_a_scalar_that_is_expected_as_the_file_has_it_is_refused():
     name = "task_specific/mnli/dense/kernel"
-    with pytest.raises(portable.FormatError, match=rf"{name} \(\) should"):
+    with pytest.raises(errors.ModelError, match=rf"{name} \(\) should"):
         _take({name: np.asarray(np.float32(1))}, {name: ()})
 
 
 def test_long_names_are_not_shown_whole(tensors):
     tensors["x" * 10**6] = np.ones([2], np.float32)
-    with pytest.raises(portable.FormatError, match="xxx... .1000000 cha.*not"):
+    with pytest.raises(errors.ModelError, match="xxx... .1000000 cha.*not"):
         _take(tensors)
-    with pytest.raises(portable.FormatError) as error:
+    with pytest.raises(errors.ModelError) as error:
         _take(tensors)
     assert len(str(error.value)) < 1000

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from electra_tf import errors
 from electra_tf.formats import assembly
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
@@ -43,7 +44,7 @@ def _change_config(folder, **fields):
     path.write_text(json.dumps(content))
 
 
-def _refuses(folder, message, kind=portable.FormatError):
+def _refuses(folder, message, kind=errors.ModelError):
     with pytest.raises(kind, match=message):
         hugging_face.read(folder)
 
@@ -74,10 +75,10 @@ def test_every_kind_has_its_class_and_misses_no_tensor(
         _put_tensors(folder, {n: tensors[n] for n in tensors if n != name})
         # Without some there are no sizes, or other ones.
         message = f"{name}|sizes off|num_hidden_layers is 2 there, 1"
-        with pytest.raises(portable.FormatError, match=message):
+        with pytest.raises(errors.ModelError, match=message):
             hugging_face.read(folder)
         _put_tensors(folder, tensors | {f"{name}_2": tensors[name]})
-        with pytest.raises(portable.FormatError, match=f"{name}_2 .*not used"):
+        with pytest.raises(errors.ModelError, match=f"{name}_2 .*not used"):
             hugging_face.read(folder)
 
 
@@ -365,7 +366,7 @@ def test_labels_must_be_known_to_be_written(tmp_path):
     model = tiny_models.build("tagging")
     task = dataclasses.replace(model.task, labels=())
     (tmp_path / "hf").mkdir()
-    with pytest.raises(portable.FormatError, match="--labels=NAME"):
+    with pytest.raises(errors.ModelError, match="--labels=NAME"):
         hugging_face.write(dataclasses.replace(model, task=task), tmp_path)
 
 

@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.formats import foreign
 from electra_tf.formats import hugging_face
 from electra_tf.formats import hugging_face_heads
@@ -126,7 +127,7 @@ def test_more_labels_than_half_the_width_have_no_twin():
         if outputs == 8:
             hugging_face_heads.to_hugging_face(model.tensors, model.task)
             continue
-        with pytest.raises(portable.FormatError, match="up to 8 labels.*9"):
+        with pytest.raises(errors.ModelError, match="up to 8 labels.*9"):
             hugging_face_heads.to_hugging_face(model.tensors, model.task)
 
 
@@ -167,7 +168,7 @@ def test_start_and_end_are_the_rows_of_one_layer():
 
 
 def test_an_end_given_the_start_has_no_class_there():
-    with pytest.raises(portable.FormatError, match="joint_prediction=false"):
+    with pytest.raises(errors.ModelError, match="joint_prediction=false"):
         _write("joint_answering")
 
 
@@ -187,7 +188,7 @@ def test_outputs_and_labels_must_be_as_many(kind, name):
     _, head = _write(kind)
     head[name] = np.concatenate([head[name], head[name][:1]])
     known = {"answering": "qa"}.get(kind, kind)
-    with pytest.raises(portable.FormatError, match=rf"{name} \([34].*should"):
+    with pytest.raises(errors.ModelError, match=rf"{name} \([34].*should"):
         _read(head, known)
 
 
@@ -198,12 +199,12 @@ def test_a_head_is_whole_and_of_the_right_rank(kind):
     for name in head:
         partial = {n: v for n, v in head.items() if n != name}
         with pytest.raises(
-            portable.FormatError, match=f"the file .*{name} is missing"
+            errors.ModelError, match=f"the file .*{name} is missing"
         ):
             _read(partial, kind)
         flat = head | {name: np.zeros([1, 2, 3])}
         with pytest.raises(
-            portable.FormatError, match=rf"the file .*{name} \(1, 2, 3\)"
+            errors.ModelError, match=rf"the file .*{name} \(1, 2, 3\)"
         ):
             _read(flat, kind)
 
@@ -215,7 +216,7 @@ def test_a_head_of_other_numbers_than_floating_point_is_refused(kind, dtype):
     for name in head:
         changed = head | {name: head[name].astype(dtype)}
         with pytest.raises(
-            portable.FormatError,
+            errors.ModelError,
             match=f"the file .*{name} holds {np.dtype(dtype)}",
         ):
             _read(changed, kind)
@@ -260,9 +261,7 @@ def test_a_config_that_does_not_say_what_the_outputs_are_is_refused(
     field, value
 ):
     _, head = _write("classification")
-    with pytest.raises(
-        portable.FormatError, match=rf"config\.json: {field} must"
-    ):
+    with pytest.raises(errors.ModelError, match=rf"config\.json: {field} must"):
         _read(head, "classification", **{field: value})
 
 
@@ -275,7 +274,7 @@ def test_a_range_is_two_numbers_in_their_order(value):
     _, head = _write("regression")
     labels = {"0": "LABEL_0"}
     with pytest.raises(
-        portable.FormatError, match=r"config\.json: regression_value_range must"
+        errors.ModelError, match=r"config\.json: regression_value_range must"
     ):
         _read(head, "regression", id2label=labels, regression_value_range=value)
 
@@ -291,7 +290,7 @@ def test_a_task_that_has_no_class_is_not_written(tmp_path, change, message):
     """Other formats' files may describe any."""
     model = tiny_models.build("classification")
     task = dataclasses.replace(model.task, **change)
-    with pytest.raises(portable.FormatError, match=message):
+    with pytest.raises(errors.ModelError, match=message):
         hugging_face.write(dataclasses.replace(model, task=task), tmp_path)
 
 

@@ -7,8 +7,8 @@ import h5py
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.formats import keras_hub_preset
-from electra_tf.formats import portable
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import presets
 from tests.formats import tiny_models
@@ -55,7 +55,7 @@ def test_what_a_preset_cannot_state_is_noted(tmp_path):
     ],
 )
 def test_a_head_is_refused_with_what_to_drop(tmp_path, kind, parts):
-    with pytest.raises(portable.FormatError, match=f"--drop='{parts}'"):
+    with pytest.raises(errors.ModelError, match=f"--drop='{parts}'"):
         keras_hub_preset.write(tiny_models.build(kind), tmp_path)
     assert not tiny_models.names_in(tmp_path)
 

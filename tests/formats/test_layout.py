@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from electra_tf import config
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import prepared
 from electra_tf.formats import layout
 from electra_tf.formats import portable
@@ -195,7 +196,7 @@ def test_heads_are_64_wide_unless_they_are_told():
 def test_sizes_cannot_be_read_off_what_is_no_matrix(path, shape):
     shapes = layout.encoder_shapes("electra", tiny_models.ENCODER)
     shapes[path] = shape
-    with pytest.raises(portable.FormatError, match=path):
+    with pytest.raises(errors.ModelError, match=path):
         layout.infer_sizes("electra", shapes.get)
 
 
@@ -207,19 +208,19 @@ def test_a_model_without_any_one_tensor_or_with_one_more_is_refused(kind):
     layout.check(model)
     for path, value in model.tensors.items():
         rest = {p: v for p, v in model.tensors.items() if p != path}
-        with pytest.raises(portable.FormatError, match=f"{path} is missing"):
+        with pytest.raises(errors.ModelError, match=f"{path} is missing"):
             layout.check(dataclasses.replace(model, tensors=rest))
         longer = {path: np.concatenate([value, value], axis=-1)}
-        with pytest.raises(portable.FormatError, match=path):
+        with pytest.raises(errors.ModelError, match=path):
             _check_changed(model, longer)
         infinite = value.copy()
         infinite.flat[-1] = np.inf
-        with pytest.raises(portable.FormatError, match=f"{path} holds NaN or"):
+        with pytest.raises(errors.ModelError, match=f"{path} holds NaN or"):
             _check_changed(model, {path: infinite})
         more = {f"{path}_2": value}
-        with pytest.raises(portable.FormatError, match="_2 .* is not known"):
+        with pytest.raises(errors.ModelError, match="_2 .* is not known"):
             _check_changed(model, more)
-    with pytest.raises(portable.FormatError, match="pooler/kernel"):
+    with pytest.raises(errors.ModelError, match="pooler/kernel"):
         _check_changed(model, {"pooler/kernel": np.zeros([2, 2])})
 
 
@@ -231,17 +232,17 @@ def _check_changed(model, tensors):
 
 def test_a_head_and_its_task_come_together():
     model = tiny_models.build("classification")
-    with pytest.raises(portable.FormatError, match="mnli/dense/kernel .* not"):
+    with pytest.raises(errors.ModelError, match="mnli/dense/kernel .* not"):
         layout.check(dataclasses.replace(model, task=None))
     encoder = portable.take_part(model.tensors, "electra")
-    with pytest.raises(portable.FormatError, match="dense/kernel is missing"):
+    with pytest.raises(errors.ModelError, match="dense/kernel is missing"):
         layout.check(dataclasses.replace(model, tensors=encoder))
 
 
 def test_a_model_without_a_main_encoder_is_refused():
     model = tiny_models.build("discriminator")
     head = portable.take_part(model.tensors, "discriminator_predictions")
-    with pytest.raises(portable.FormatError, match="main encoder"):
+    with pytest.raises(errors.ModelError, match="main encoder"):
         layout.check(dataclasses.replace(model, tensors=head))
-    with pytest.raises(portable.FormatError, match="nothing"):
+    with pytest.raises(errors.ModelError, match="nothing"):
         layout.check(dataclasses.replace(model, tensors={}))

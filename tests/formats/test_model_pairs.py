@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.formats import hugging_face
 from electra_tf.formats import model_pairs
 from electra_tf.formats import portable
@@ -46,7 +47,7 @@ def test_tying_is_told_by_the_bits():
         "electra/embeddings/token_type_embeddings": changed
     }
     other = dataclasses.replace(generator, tensors=tensors)
-    with pytest.raises(portable.FormatError, match="embedding_size=12, hidd"):
+    with pytest.raises(errors.ModelError, match="embedding_size=12, hidd"):
         model_pairs.join(main, other)
     equal = {"encoder": tiny_models.EQUAL_WIDTHS}
     main = tiny_models.build("discriminator", **equal)
@@ -75,7 +76,7 @@ def test_tying_is_told_by_the_bits():
 )
 def test_what_has_more_than_one_head_is_not_joined(main, generator, message):
     models = tiny_models.build(main), tiny_models.build(generator)
-    with pytest.raises(portable.FormatError, match=message):
+    with pytest.raises(errors.ModelError, match=message):
         model_pairs.join(*models)
 
 
@@ -90,12 +91,12 @@ def test_models_of_two_vocabularies_are_not_joined():
         None,
     ):
         changed = dataclasses.replace(generator, vocabulary=other)
-        with pytest.raises(portable.FormatError, match="one vocabulary and"):
+        with pytest.raises(errors.ModelError, match="one vocabulary and"):
             model_pairs.join(main, changed)
 
 
 def test_parts_without_a_class_are_listed():
-    with pytest.raises(portable.FormatError, match="--drop='cloze_pred.*ltr"):
+    with pytest.raises(errors.ModelError, match="--drop='cloze_pred.*ltr"):
         model_pairs.split(tiny_models.build("electric"))
 
 
@@ -109,7 +110,7 @@ def test_a_model_that_is_no_folder_is_not_left_out(tmp_path, name, kind):
         (tmp_path / name).touch()
     else:
         (tmp_path / name).symlink_to(tmp_path / "absent")
-    with pytest.raises(portable.FormatError, match=f"{name} must be the fold"):
+    with pytest.raises(errors.ModelError, match=f"{name} must be the fold"):
         hugging_face.read(tmp_path)
 
 

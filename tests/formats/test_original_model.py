@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import original_hparams
+from electra_tf import errors
+from electra_tf.config import original_hparams
 from electra_tf.formats import original_model
 from electra_tf.formats import portable
 from tests.formats import tiny_models
@@ -58,7 +59,7 @@ def test_every_tensor_is_needed_and_no_other_has_a_place(tmp_path, kind):
             original_model.read(folder)
         _put_tensors(folder, tensors | {f"{name}_2": tensors[name]})
         with pytest.raises(
-            portable.FormatError, match="(kernel|bias|gamma|beta|embeddings)_2"
+            errors.ModelError, match="(kernel|bias|gamma|beta|embeddings)_2"
         ):
             original_model.read(folder)
 
@@ -263,7 +264,7 @@ def test_tasks_are_called_as_the_original_calls_them(tmp_path, kind, scope):
 )
 def test_heads_that_the_original_lacks_are_refused(tmp_path, task):
     model = tiny_models.build("classification", task=task)
-    with pytest.raises(portable.FormatError, match="--drop=task_specific"):
+    with pytest.raises(errors.ModelError, match="--drop=task_specific"):
         original_model.write(model, tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -271,7 +272,7 @@ def test_heads_that_the_original_lacks_are_refused(tmp_path, task):
 def test_parts_that_the_original_lacks_are_refused(tmp_path):
     model = tiny_models.build("discriminator")
     model.tensors["copy_predictions/dense/kernel"] = np.zeros([16, 1])
-    with pytest.raises(portable.FormatError, match="--drop=copy_predictions"):
+    with pytest.raises(errors.ModelError, match="--drop=copy_predictions"):
         original_model.write(model, tmp_path)
     assert not list(tmp_path.iterdir())
 

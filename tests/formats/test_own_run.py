@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.export.pretrained import trained_run
 from electra_tf.formats import own_run
-from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import objective
@@ -90,7 +90,7 @@ def test_no_other_format_has_a_place_for_them(tmp_path):
         tmp_path / "run", **{"mine/kernel": np.ones([2, 3])}
     )
     for target in (reading.HUGGING_FACE, reading.KERAS_HUB, reading.TF1):
-        with pytest.raises(portable.FormatError, match="mine"):
+        with pytest.raises(errors.ModelError, match="mine"):
             conversion.convert(folder, target, tmp_path / target)
     options = conversion.ConversionOptions(drop="mine")
     output = tmp_path / "without"
@@ -112,7 +112,7 @@ def test_a_checkpoint_of_other_tensors_is_refused(tmp_path):
     ):
         step = checkpoints.step_of(checkpoints.latest(tmp_path)) + 1
         _put_tensors(tmp_path, changed, step)
-        with pytest.raises(portable.FormatError, match=path):
+        with pytest.raises(errors.ModelError, match=path):
             own_run.read(tmp_path)
 
 
@@ -121,10 +121,10 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     (data,) = tmp_path.glob("checkpoints/*/variables.data*")
     whole = data.read_bytes()
     data.write_bytes(whole[:-10])
-    with pytest.raises(checkpoints.CheckpointError, match="step-00000041"):
+    with pytest.raises(errors.ModelError, match="step-00000041"):
         own_run.read(tmp_path)
     data.write_bytes(whole[:500] + b"\1" + whole[501:])
-    with pytest.raises(checkpoints.CheckpointError, match="step-00000041"):
+    with pytest.raises(errors.ModelError, match="step-00000041"):
         own_run.read(tmp_path)
 
 
@@ -137,7 +137,7 @@ def test_a_checkpoint_whose_state_is_damaged_is_refused(tmp_path, content):
     path.unlink()
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(checkpoints.CheckpointError, match="step-00000041"):
+    with pytest.raises(errors.ModelError, match="step-00000041"):
         own_run.read(tmp_path)
 
 
@@ -154,7 +154,7 @@ def test_a_checkpoint_whose_state_is_damaged_is_refused(tmp_path, content):
 def test_a_damaged_config_is_refused_by_name(tmp_path, content):
     _write(tmp_path)
     (tmp_path / "config.json").write_bytes(content)
-    with pytest.raises(config.ConfigError, match=r"config\.json"):
+    with pytest.raises(errors.ConfigError, match=r"config\.json"):
         own_run.read(tmp_path)
 
 
@@ -164,11 +164,11 @@ def test_a_config_of_other_sizes_is_refused(tmp_path):
     content = json.loads(file.read_text())
     content["encoder"]["intermediate_size"] = 32
     file.write_text(json.dumps(content))
-    with pytest.raises(portable.FormatError, match=r"\(16, 24\), expected \(1"):
+    with pytest.raises(errors.ModelError, match=r"\(16, 24\), expected \(1"):
         own_run.read(tmp_path)
     content["encoder"]["vocab_size"] = 99
     file.write_text(json.dumps(content))
-    with pytest.raises(portable.FormatError, match="of 99 entries"):
+    with pytest.raises(errors.ModelError, match="of 99 entries"):
         own_run.read(tmp_path)
     file.write_text("{")
     with pytest.raises(ValueError, match="JSON|Expecting"):
@@ -176,7 +176,7 @@ def test_a_config_of_other_sizes_is_refused(tmp_path):
 
 
 def test_a_run_holds_its_vocabulary(tmp_path):
-    with pytest.raises(portable.FormatError, match="--vocab_file"):
+    with pytest.raises(errors.ModelError, match="--vocab_file"):
         _write(tmp_path, vocabulary=None)
     assert not list(tmp_path.iterdir())
 
@@ -189,7 +189,7 @@ def test_a_run_holds_its_vocabulary(tmp_path):
 def test_a_generator_that_no_config_describes_is_refused(tmp_path, sizes):
     generator = tiny_models.build("none").generator
     generator = dataclasses.replace(generator, **sizes)
-    with pytest.raises(portable.FormatError, match=f"more than.*{[*sizes][0]}"):
+    with pytest.raises(errors.ModelError, match=f"more than.*{[*sizes][0]}"):
         _write(tmp_path, "none", generator=generator)
     assert not list(tmp_path.iterdir())
 
@@ -198,7 +198,7 @@ def test_sizes_that_no_config_has_are_refused(tmp_path):
     encoder = dataclasses.replace(
         tiny_models.ENCODER, max_position_embeddings=4
     )
-    with pytest.raises(portable.FormatError, match="cannot be here.*at least"):
+    with pytest.raises(errors.ModelError, match="cannot be here.*at least"):
         _write(tmp_path, "discriminator", encoder=encoder)
     assert not list(tmp_path.iterdir())
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.finetuning.trials import portable_trial
 from electra_tf.formats import hugging_face
-from electra_tf.formats import portable
 from electra_tf.formats import reading
 from tests.formats import tiny_models
 
@@ -37,10 +37,10 @@ def test_what_is_no_model_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(FileNotFoundError, match="file, which is nothing"):
         reading.detect(tmp_path / "file")
-    with pytest.raises(portable.FormatError, match=r"Received: file\."):
+    with pytest.raises(errors.ModelError, match=r"Received: file\."):
         reading.detect(tmp_path)
     (tmp_path / "config.json").write_text('{"class_name": "x"}')
-    with pytest.raises(portable.FormatError, match=r"config\.json, file\."):
+    with pytest.raises(errors.ModelError, match=r"config\.json, file\."):
         reading.detect(tmp_path)
 
 
@@ -58,7 +58,7 @@ def test_the_present_folder_is_a_path(tmp_path, monkeypatch):
 
 def test_a_trial_is_named_as_what_it_is(tmp_path):
     portable_trial.write(tiny_models.build("tagging"), tmp_path)
-    with pytest.raises(portable.FormatError, match="fine-tuned trial"):
+    with pytest.raises(errors.ModelError, match="fine-tuned trial"):
         reading.read(tmp_path)
 
 

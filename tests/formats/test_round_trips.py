@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -64,7 +65,7 @@ def test_an_encoder_goes_through_all_formats(tmp_path):
 def test_heads_do_not_go_to_keras_hub_but_their_encoder_does(tmp_path):
     model = tiny_models.build("embeddings")
     conversion.write(model, OURS, _made(tmp_path / "run"))
-    with pytest.raises(portable.FormatError, match="--drop=") as error:
+    with pytest.raises(errors.ModelError, match="--drop=") as error:
         conversion.convert(tmp_path / "run", KERAS_HUB, tmp_path / "preset")
     (drop,) = re.findall("--drop='(.*)'", str(error.value))
     options = conversion.ConversionOptions(drop=drop)
@@ -135,12 +136,12 @@ def test_electric_goes_to_the_original_and_back_and_nowhere_else(
         assert stop.objective == "electric"
     listed = "cloze_predictions.* generator_ltr, generator_rtl"
     for target in (HUGGING_FACE, KERAS_HUB):
-        with pytest.raises(portable.FormatError, match=listed):
+        with pytest.raises(errors.ModelError, match=listed):
             conversion.convert(tmp_path / "1", target, tmp_path / "refused")
     assert "refused" not in str(tiny_models.names_in(tmp_path))
     towers = "cloze_predictions|generator_ltr|generator_rtl"
     options = conversion.ConversionOptions(drop=towers)
-    with pytest.raises(portable.FormatError, match="are energies"):
+    with pytest.raises(errors.ModelError, match="are energies"):
         conversion.convert(
             tmp_path / "1", HUGGING_FACE, tmp_path / "hf", options
         )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from electra_tf.formats import portable
+from electra_tf import errors
 from electra_tf.formats import tensor_files
 from tests.formats import tiny_models
 
@@ -39,7 +39,7 @@ def test_safetensors_come_back_to_the_bit(tmp_path, dtype):
 def test_safetensors_that_are_cut_off_are_refused(tmp_path, length):
     path = _write_safetensors(tmp_path)
     path.write_bytes(path.read_bytes()[:length])
-    with pytest.raises(portable.FormatError, match="model.safetensors must"):
+    with pytest.raises(errors.ModelError, match="model.safetensors must"):
         tensor_files.read_folder(tmp_path)
 
 
@@ -53,7 +53,7 @@ def test_any_bit_of_the_header_counts(tmp_path):
         path.write_bytes(damaged)
         try:
             found = tensor_files.read_safetensors(path)
-        except portable.FormatError:
+        except errors.ModelError:
             continue
         # A changed name is found out by who looks for it, a blank says nothing.
         is_renamed = found.keys() != TENSORS.keys()
@@ -98,14 +98,14 @@ def test_an_index_that_does_not_fit_its_parts_is_refused(
     folder.mkdir()
     _write_safetensors(tmp_path, name="part-2.safetensors")
     _write_index(folder, {"weight_map": _write_parts(folder) | changes})
-    with pytest.raises(portable.FormatError, match=message):
+    with pytest.raises(errors.ModelError, match=message):
         tensor_files.read_folder(folder)
 
 
 @pytest.mark.parametrize("content", [[], {}, {"weight_map": 5}, "x"])
 def test_an_index_that_is_none_is_refused(tmp_path, content):
     _write_index(tmp_path, content)
-    with pytest.raises(portable.FormatError, match=r"index\.json must"):
+    with pytest.raises(errors.ModelError, match=r"index\.json must"):
         tensor_files.read_folder(tmp_path)
 
 
@@ -123,5 +123,5 @@ def test_types_that_numpy_lacks_are_refused_with_the_file(tmp_path, dtype):
     path = tmp_path / "model.safetensors"
     data = len(header).to_bytes(8, "little") + header + bytes(size)
     path.write_bytes(data)
-    with pytest.raises(portable.FormatError, match=r"model\.safetensors must"):
+    with pytest.raises(errors.ModelError, match=r"model\.safetensors must"):
         tensor_files.read_safetensors(path)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.formats import portable
+from electra_tf import errors
 from electra_tf.formats import tf1
 from electra_tf.training import optimizers
 
@@ -155,5 +155,5 @@ def test_a_step_that_is_no_number_of_updates_is_refused(
     tmp_path, tensors, step
 ):
     prefix = _write(tmp_path, tensors | {"global_step": step})
-    with pytest.raises(portable.FormatError, match=r"global_step.*model\.ckpt"):
+    with pytest.raises(errors.ModelError, match=r"global_step.*model\.ckpt"):
         tf1.read_checkpoint(prefix)

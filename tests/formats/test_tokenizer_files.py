@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tokenizers
 
-from electra_tf.formats import portable
+from electra_tf import errors
 from electra_tf.formats import tokenizer_files
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -95,7 +95,7 @@ def test_a_folder_without_a_vocabulary_has_none(tmp_path):
 def test_rows_without_a_token_get_names_that_no_text_has(folder):
     found = _load(folder, VOCABULARY.size + 2)
     assert found.tokens == (*VOCABULARY.tokens, "[no_token_0]", "[no_token_1]")
-    with pytest.raises(portable.FormatError, match="of 23 tokens. Received: 2"):
+    with pytest.raises(errors.ModelError, match="of 23 tokens. Received: 2"):
         _load(folder, VOCABULARY.size - 1)
 
 
@@ -103,14 +103,14 @@ def test_lists_that_contradict_each_other_are_refused(folder):
     file = folder / "vocab.txt"
     tokens = file.read_text().splitlines()
     file.write_text("\n".join([*tokens[:-2], tokens[-1], tokens[-2]]))
-    with pytest.raises(portable.FormatError, match="must list the same"):
+    with pytest.raises(errors.ModelError, match="must list the same"):
         _load(folder)
     file.write_text("\n".join([*tokens, "more"]))
-    with pytest.raises(portable.FormatError, match="must list the same"):
+    with pytest.raises(errors.ModelError, match="must list the same"):
         _load(folder, VOCABULARY.size + 1)
     # Hugging Face adds tokens to tokenizer.json alone.
     file.write_text("\n".join(tokens[:-1]))
-    with pytest.raises(portable.FormatError, match="must list the same"):
+    with pytest.raises(errors.ModelError, match="must list the same"):
         _load(folder)
     added = _described(folder)["added_tokens"]
     last = added[0] | {"id": VOCABULARY.size - 1, "content": tokens[-1]}
@@ -121,7 +121,7 @@ def test_lists_that_contradict_each_other_are_refused(folder):
 @pytest.mark.parametrize("lines", ["", "[PAD]\n", "[PAD]\n[UNK]\n"])
 def test_a_list_that_is_cut_off_contradicts_the_other(folder, lines):
     (folder / "vocab.txt").write_text(lines)
-    with pytest.raises(portable.FormatError, match="must list the same"):
+    with pytest.raises(errors.ModelError, match="must list the same"):
         _load(folder)
 
 
@@ -136,7 +136,7 @@ def test_a_list_that_is_cut_off_contradicts_the_other(folder, lines):
 def test_settings_that_contradict_each_other_are_refused(folder, stated):
     """Which one transformers takes depends on the tokenizer's class."""
     _change(folder, "tokenizer_config.json", **stated)
-    with pytest.raises(portable.FormatError, match=f"agree.*{[*stated][0]}"):
+    with pytest.raises(errors.ModelError, match=f"agree.*{[*stated][0]}"):
         _load(folder)
     content = json.loads((folder / "tokenizer_config.json").read_text())
     content = {n: content[n] for n in content if n not in stated}
@@ -159,7 +159,7 @@ def test_settings_are_true_or_false(folder, name, value):
     if (name, value) == ("strip_accents", None):
         assert _load(folder).settings.strip_accents
         return
-    with pytest.raises(portable.FormatError, match=f"config.json: {name} must"):
+    with pytest.raises(errors.ModelError, match=f"config.json: {name} must"):
         _load(folder)
 
 
@@ -168,7 +168,7 @@ def test_settings_are_true_or_false(folder, name, value):
 def test_settings_of_a_normalizer_are_true_or_false(folder, name, value):
     (folder / "tokenizer_config.json").unlink()
     _change(folder, **_with("normalizer", **{name: value})(_described(folder)))
-    with pytest.raises(portable.FormatError, match="must describe a tokenizer"):
+    with pytest.raises(errors.ModelError, match="must describe a tokenizer"):
         _load(folder)
 
 
@@ -188,10 +188,10 @@ def test_added_tokens_come_after_the_others(folder):
     for wrong in ({"id": 77}, {"id": 3}):
         for others in (added[:-1], ()):
             _change(folder, added_tokens=[*others, added[-1] | wrong])
-            with pytest.raises(portable.FormatError, match="gaps or repet"):
+            with pytest.raises(errors.ModelError, match="gaps or repet"):
                 _load(folder, VOCABULARY.size + 1)
     _change(folder, added_tokens=[added[0] | {"id": 3}])
-    with pytest.raises(portable.FormatError, match="gaps or repetitions"):
+    with pytest.raises(errors.ModelError, match="gaps or repetitions"):
         _load(folder)
 
 
@@ -209,7 +209,7 @@ def test_added_tokens_have_a_text_and_a_number(folder, added):
         added = [whole | added[0]]
     _change(folder, added_tokens=added)
     with pytest.raises(
-        portable.FormatError, match=r"tokenizer\.json must describe"
+        errors.ModelError, match=r"tokenizer\.json must describe"
     ):
         _load(folder, VOCABULARY.size + 1)
 
@@ -218,7 +218,7 @@ def test_true_is_no_id(folder):
     model = _described(folder)["model"]
     model["vocab"][VOCABULARY.tokens[1]] = True
     _change(folder, model=model)
-    with pytest.raises(portable.FormatError, match="must describe a tokenizer"):
+    with pytest.raises(errors.ModelError, match="must describe a tokenizer"):
         _load(folder)
 
 
@@ -268,7 +268,7 @@ def test_another_tokenizer_is_refused(folder, change, message):
 @pytest.mark.parametrize("content", ["{", "[1]", '"x"', "[" * 10**5])
 def test_files_that_are_no_json_are_refused_by_name(folder, name, content):
     (folder / name).write_text(content)
-    with pytest.raises(portable.FormatError, match=name):
+    with pytest.raises(errors.ModelError, match=name):
         _load(folder)
 
 
@@ -279,7 +279,7 @@ def test_tokens_that_cannot_be_used_are_refused_with_their_folder(folder):
     )
     (folder / "vocab.txt").unlink()
     _change(folder, model=described["model"], added_tokens=[])
-    with pytest.raises(vocabulary_lib.VocabularyError, match="MASK") as error:
+    with pytest.raises(errors.DataError, match="MASK") as error:
         _load(folder)
     assert str(folder) in str(error.value)
 
@@ -316,7 +316,7 @@ def test_accents_without_lower_casing_make_no_difference():
 def test_a_tokenizer_that_splits_words_otherwise_is_refused(folder, stated):
     (folder / "tokenizer.json").unlink()
     _change(folder, "tokenizer_config.json", **stated)
-    with pytest.raises(portable.FormatError, match=next(iter(stated))):
+    with pytest.raises(errors.ModelError, match=next(iter(stated))):
         _load(folder)
 
 
@@ -329,7 +329,7 @@ def test_added_tokens_of_the_old_form_keep_their_rows(folder, caplog):
     assert vocabulary.tokens[size:] == ("[ENT]", "covid")
     assert "2 added tokens" in caplog.text
     (folder / "added_tokens.json").write_text(json.dumps({"x": size + 7}))
-    with pytest.raises(portable.FormatError, match="where vocab.txt ends"):
+    with pytest.raises(errors.ModelError, match="where vocab.txt ends"):
         _load(folder, size + 8)
 
 
@@ -345,13 +345,13 @@ def test_added_tokens_of_the_old_form_keep_their_rows(folder, caplog):
 def test_places_of_added_tokens_of_the_old_form_are_numbers(folder, places):
     (folder / "tokenizer.json").unlink()
     (folder / "added_tokens.json").write_text(json.dumps(places))
-    with pytest.raises(portable.FormatError, match=r"added_tokens\.json must"):
+    with pytest.raises(errors.ModelError, match=r"added_tokens\.json must"):
         _load(folder, VOCABULARY.size + 1)
 
 
 def test_an_empty_tokenizer_is_not_passed_over(folder):
     (folder / "tokenizer.json").write_text("{}")
-    with pytest.raises(portable.FormatError, match="must describe a tokenizer"):
+    with pytest.raises(errors.ModelError, match="must describe a tokenizer"):
         _load(folder)
 
 

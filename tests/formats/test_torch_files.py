@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from electra_tf.formats import portable
+from electra_tf import errors
 from electra_tf.formats import tensor_files
 from tests.formats import tiny_models
 
@@ -87,7 +87,7 @@ def test_a_file_that_would_run_a_program_is_refused(torch, path, is_plain):
         path.write_bytes(pickle.dumps(content["b"], protocol=2))
     else:
         torch.save(content, path)
-    with pytest.raises(portable.FormatError, match=r"pytorch_model\.bin must"):
+    with pytest.raises(errors.ModelError, match=r"pytorch_model\.bin must"):
         tensor_files.read_torch(path)
     assert not mark.exists()
 
@@ -95,7 +95,7 @@ def test_a_file_that_would_run_a_program_is_refused(torch, path, is_plain):
 @pytest.mark.parametrize("content", [[1], None, 5, {"a": "b"}, {"a": [1]}])
 def test_what_is_no_dict_of_tensors_is_refused(torch, path, content):
     torch.save(content, path)
-    with pytest.raises(portable.FormatError, match="a dict of tensors"):
+    with pytest.raises(errors.ModelError, match="a dict of tensors"):
         tensor_files.read_torch(path)
 
 
@@ -104,7 +104,7 @@ def test_a_torch_file_cut_off_anywhere_is_refused(torch, path):
     whole = path.read_bytes()
     for length in range(0, len(whole), 97):
         path.write_bytes(whole[:length])
-        with pytest.raises(portable.FormatError, match="Download it again"):
+        with pytest.raises(errors.ModelError, match="Download it again"):
             tensor_files.read_torch(path)
 
 
@@ -113,7 +113,7 @@ def test_a_changed_byte_of_a_tensor_is_found(torch, path):
     whole = path.read_bytes()
     place = whole.index(ARRAY.tobytes()) + 5
     path.write_bytes(whole[:place] + b"\x77" + whole[place + 1 :])
-    with pytest.raises(portable.FormatError, match="checksum of .*/data/0"):
+    with pytest.raises(errors.ModelError, match="checksum of .*/data/0"):
         tensor_files.read_torch(path)
 
 

@@ -6,10 +6,10 @@ import json
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.formats import assembly
 from electra_tf.formats import hugging_face
-from electra_tf.formats import portable
 from electra_tf.formats import tokenizer_files
 from electra_tf.formats import warm_start
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -58,7 +58,7 @@ def source(tmp_path):
 def _refuses(source, target, message):
     """Nothing may have changed then."""
     before = _values(target)
-    with pytest.raises(portable.FormatError, match=message):
+    with pytest.raises(errors.ModelError, match=message):
         warm_start.warm_start(source, target)
     for name, value in _values(target).items():
         np.testing.assert_array_equal(value, before[name])

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.inputs import options
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
-from electra_tf.records.manifest import DatasetError
 from electra_tf.text.vocabulary import Vocabulary
 
 # 103 examples of uneven shards, one of them empty.
@@ -234,18 +234,20 @@ def test_a_split_is_opened_from_its_manifest(make_dataset, vocabulary):
 
 
 def test_records_of_another_length_are_refused(make_dataset, vocabulary):
-    with pytest.raises(DatasetError, match="has 8, expected was 16"):
+    with pytest.raises(errors.DataError, match="has 8, expected was 16"):
         pipeline.open_split(make_dataset(SIZES), vocabulary, 16)
 
 
 def test_records_of_another_vocabulary_are_refused(make_dataset, vocabulary):
     other = Vocabulary((*vocabulary.tokens, "d"))
-    with pytest.raises(DatasetError, match="size: .* has 8, expected was 9"):
+    with pytest.raises(
+        errors.DataError, match="size: .* has 8, expected was 9"
+    ):
         pipeline.open_split(make_dataset(SIZES), other, 8)
 
 
 def test_a_folder_without_a_dataset_is_refused(tmp_path, vocabulary):
-    with pytest.raises(DatasetError, match="manifest.json is missing"):
+    with pytest.raises(errors.DataError, match="manifest.json is missing"):
         pipeline.open_split(tmp_path, vocabulary, 8)
 
 

@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.pretraining import dataset as dataset_lib
-from electra_tf.records.manifest import DatasetError
 from tests import tiny
 from tests import tiny_run
 
@@ -44,7 +44,7 @@ def test_the_identity_follows_the_examples_and_not_the_place(folder, tmp_path):
 
 
 def test_rows_of_another_length_are_refused(folder):
-    with pytest.raises(DatasetError, match="max_seq_length"):
+    with pytest.raises(errors.DataError, match="max_seq_length"):
         dataset_lib.open_dataset(folder, 32)
 
 

@@ -13,8 +13,8 @@ import tensorflow as tf
 from tensorflow.python.framework import config as tf_config
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.pretraining import run
-from electra_tf.records.manifest import DatasetError
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import curves
@@ -366,7 +366,7 @@ def test_a_folder_of_other_settings_is_refused(whole, dataset):
     settings = tiny_run.replace(
         _whole_settings(dataset), optimizer={"learning_rate": 0.5}
     )
-    message = _refused(settings, whole[0], model_dir_lib.ModelDirError)
+    message = _refused(settings, whole[0], errors.ModelError)
     assert "optimizer.learning_rate was 0.001, now 0.5" in message
 
 
@@ -390,9 +390,7 @@ def test_a_moved_dataset_is_the_same_dataset(whole, dataset, tmp_path):
 
 def test_other_examples_are_refused(whole, tmp_path):
     other = tiny_run.write_dataset(tmp_path / "other", seed=5)
-    message = _refused(
-        _whole_settings(other), whole[0], checkpoints.CheckpointError
-    )
+    message = _refused(_whole_settings(other), whole[0], errors.ModelError)
     assert "trained on other examples" in message
     assert "init_from" in message
 
@@ -400,9 +398,7 @@ def test_other_examples_are_refused(whole, tmp_path):
 def test_another_vocabulary_is_refused(whole, tmp_path):
     other = vocabulary_lib.Vocabulary((*tiny.VOCABULARY.tokens, "more"))
     folder = tiny_run.write_dataset(tmp_path / "other", other)
-    message = _refused(
-        _whole_settings(folder), whole[0], model_dir_lib.ModelDirError
-    )
+    message = _refused(_whole_settings(folder), whole[0], errors.ModelError)
     assert "another vocabulary" in message
 
 
@@ -413,9 +409,7 @@ def test_a_damaged_checkpoint_is_named(whole, dataset, tmp_path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 4
     path.write_bytes(content)
-    message = _refused(
-        _whole_settings(dataset), model_dir, checkpoints.CheckpointError
-    )
+    message = _refused(_whole_settings(dataset), model_dir, errors.ModelError)
     assert str(path.parent) in message
     assert "Remove this folder" in message
 
@@ -426,7 +420,7 @@ def test_a_batch_that_the_devices_cannot_divide_is_refused(dataset, tmp_path):
         training={"strategy": "mirrored", "train_batch_size": 9},
         data={"num_streams": 3},
     )
-    message = _refused(settings, tmp_path / "new", config.ConfigError)
+    message = _refused(settings, tmp_path / "new", errors.ConfigError)
     assert "num_streams=3, replicas=2" in message
     assert "--config.data.num_streams=4" in message
 
@@ -435,7 +429,7 @@ def test_records_of_another_length_are_refused(dataset, tmp_path):
     settings = tiny_run.replace(
         tiny_run.build_settings(dataset), data={"max_seq_length": 8}
     )
-    message = _refused(settings, tmp_path / "new", DatasetError)
+    message = _refused(settings, tmp_path / "new", errors.DataError)
     assert "16" in message
     assert "8" in message
 

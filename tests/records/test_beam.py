@@ -4,9 +4,9 @@ import pathlib
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.processes.pool import WorkerError
 from electra_tf.records import writer
-from electra_tf.records.readers import CorpusError
 from tests.records.dataset_folders import folder_bytes
 
 pytest.importorskip("apache_beam", reason="the extra `beam` is not installed")
@@ -28,5 +28,7 @@ def test_failing_task_is_named(settings, tmp_path):
     settings = settings.__class__(
         (str(tmp_path / "text"),), settings.vocabulary, settings.output_dir
     )
-    with pytest.raises((WorkerError, CorpusError), match="bad.txt is no UTF-8"):
+    with pytest.raises(
+        (WorkerError, errors.DataError), match="bad.txt is no UTF-8"
+    ):
         writer.build_dataset(settings, beam_options=OPTIONS)

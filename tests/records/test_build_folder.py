@@ -2,9 +2,9 @@
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.records.build_folder import claim_folder
 from electra_tf.records.build_folder import is_finished
-from electra_tf.records.manifest import DatasetError
 from tests.records.dataset_folders import folder_bytes
 
 RECORD = {"seed": 5, "builder": {"num_shards": {"train": 4}}}
@@ -36,7 +36,9 @@ def test_new_and_empty_folders_are_free(tmp_path):
 
 def test_unfinished_work_stays_for_resuming(tmp_path):
     leave_unfinished(tmp_path / "x")
-    with pytest.raises(DatasetError, match="an unfinished dataset with these"):
+    with pytest.raises(
+        errors.DataError, match="an unfinished dataset with these"
+    ):
         claim(tmp_path / "x", RECORD, resume=False)
     with claim_folder(tmp_path / "x", RECORD, resume=True) as folder:
         assert (folder / "parts" / "000000").is_dir()
@@ -58,7 +60,7 @@ def test_other_settings_are_named_with_both_values(tmp_path):
         r"builder.num_shards.train is 4 there, 8 now; seed is 5 there, 6 now"
     )
     for resume in (False, True):
-        with pytest.raises(DatasetError, match=message):
+        with pytest.raises(errors.DataError, match=message):
             claim(tmp_path / "x", other, resume=resume)
 
 
@@ -85,9 +87,9 @@ def test_foreign_folders_and_files_are_not_touched(tmp_path):
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "thesis.tex").write_text("x")
     for resume in (False, True):
-        with pytest.raises(DatasetError, match=r"files: \['thesis.tex'\]"):
+        with pytest.raises(errors.DataError, match=r"files: \['thesis.tex'\]"):
             claim(tmp_path / "x", RECORD, resume=resume)
-        with pytest.raises(DatasetError, match="is a file. Name a folder"):
+        with pytest.raises(errors.DataError, match="is a file. Name a folder"):
             claim(tmp_path / "x" / "thesis.tex", RECORD, resume)
     assert folder_bytes(tmp_path / "x") == {"thesis.tex": b"x"}
 
@@ -95,7 +97,7 @@ def test_foreign_folders_and_files_are_not_touched(tmp_path):
 def test_two_builds_in_one_folder_are_refused(tmp_path):
     with (
         claim_folder(tmp_path / "x", RECORD, resume=False),
-        pytest.raises(DatasetError, match="Another process is building"),
+        pytest.raises(errors.DataError, match="Another process is building"),
         claim_folder(tmp_path / "x", RECORD, resume=True),
     ):
         pass

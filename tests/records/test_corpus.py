@@ -2,12 +2,12 @@
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.records import corpus as corpus_module
 from electra_tf.records import python_docs
 from electra_tf.records.corpus import open_corpus
 from electra_tf.records.corpus import open_source
 from electra_tf.records.corpus import plan_units
-from electra_tf.records.readers import CorpusError
 
 
 def all_documents(corpus):
@@ -56,14 +56,16 @@ def test_openwebtext_folder_beside_the_vocabulary_is_found(tmp_path):
 
 
 def test_missing_and_empty_corpora_are_refused(tmp_path):
-    with pytest.raises(CorpusError, match="No corpus at .*nowhere. Name a"):
+    with pytest.raises(
+        errors.DataError, match="No corpus at .*nowhere. Name a"
+    ):
         open_corpus(str(tmp_path / "nowhere"))
-    with pytest.raises(CorpusError, match="is empty: 0 files, 0 bytes"):
+    with pytest.raises(errors.DataError, match="is empty: 0 files, 0 bytes"):
         open_corpus(str(tmp_path))
     (tmp_path / "a.txt").write_text("")
-    with pytest.raises(CorpusError, match="is empty: 1 files, 0 bytes"):
+    with pytest.raises(errors.DataError, match="is empty: 1 files, 0 bytes"):
         open_corpus(str(tmp_path))
-    with pytest.raises(CorpusError, match="auto, text.* Received: 'xml'"):
+    with pytest.raises(errors.DataError, match="auto, text.* Received: 'xml'"):
         open_corpus(str(tmp_path), "xml")
 
 

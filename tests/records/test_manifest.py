@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.records.manifest import DatasetError
+from electra_tf import errors
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import describe_vocabulary
 from electra_tf.records.manifest import load_index
@@ -38,7 +38,7 @@ def test_matching_reader_is_accepted(dataset, vocabulary):
 
 def test_other_length_is_named_with_both_values(dataset):
     with pytest.raises(
-        DatasetError,
+        errors.DataError,
         match="max_seq_length: the dataset has 32, expected was 128",
     ):
         Manifest.load(dataset / "train").check(max_seq_length=128)
@@ -51,7 +51,7 @@ def test_other_vocabulary_is_named_with_both_values(dataset, vocabulary):
         f"was {other.sha256}; vocabulary size: the dataset has "
         f"{vocabulary.size}, expected was 6"
     )
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(errors.DataError, match=message):
         Manifest.load(dataset / "train").check(vocabulary=other)
 
 
@@ -59,21 +59,25 @@ def test_other_casing_is_named(dataset, vocabulary):
     settings = TokenizerSettings(do_lower_case=False)
     other = dataclasses.replace(vocabulary, settings=settings)
     with pytest.raises(
-        DatasetError,
+        errors.DataError,
         match="tokenizer do_lower_case: the dataset has True, expected was F",
     ):
         Manifest.load(dataset / "train").check(vocabulary=other)
 
 
 def test_missing_manifest_says_what_to_do(tmp_path):
-    with pytest.raises(DatasetError, match="manifest.json is missing. Build"):
+    with pytest.raises(
+        errors.DataError, match="manifest.json is missing. Build"
+    ):
         Manifest.load(tmp_path)
 
 
 def test_whole_dataset_and_split_are_told_apart(dataset):
-    with pytest.raises(DatasetError, match=r"holds the splits \['train', 'val"):
+    with pytest.raises(
+        errors.DataError, match=r"holds the splits \['train', 'val"
+    ):
         Manifest.load(dataset)
-    with pytest.raises(DatasetError, match="holds one split"):
+    with pytest.raises(errors.DataError, match="holds one split"):
         load_index(dataset / "train")
     assert set(load_index(dataset)["splits"]) == {"train", "validation"}
 
@@ -91,13 +95,13 @@ def test_foreign_manifests_are_refused(dataset, change, message):
     content = json.loads(path.read_text())
     change(content)
     path.write_text(json.dumps(content))
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(errors.DataError, match=message):
         Manifest.load(dataset / "train")
 
 
 def test_manifest_that_is_no_json_is_refused(dataset):
     (dataset / "train" / "manifest.json").write_text("{")
-    with pytest.raises(DatasetError, match="no JSON file"):
+    with pytest.raises(errors.DataError, match="no JSON file"):
         Manifest.load(dataset / "train")
 
 
@@ -149,18 +153,20 @@ def test_token_counts_are_those_of_the_written_records(dataset, vocabulary):
 def test_impossible_token_counts_are_refused(dataset, change, message):
     path = dataset / "train" / "unigram_counts.npy"
     np.save(path, change(np.load(path)))
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(errors.DataError, match=message):
         load_token_counts(dataset / "train")
 
 
 def test_counts_for_another_vocabulary_are_refused(dataset):
-    with pytest.raises(DatasetError, match=r"each of 60 ids.*int64 \[59\]"):
+    with pytest.raises(errors.DataError, match=r"each of 60 ids.*int64 \[59\]"):
         load_token_counts(dataset / "train", vocab_size=60)
 
 
 def test_missing_token_counts_are_named(dataset):
     (dataset / "train" / "unigram_counts.npy").unlink()
-    with pytest.raises(DatasetError, match="unigram_counts.npy cannot be read"):
+    with pytest.raises(
+        errors.DataError, match="unigram_counts.npy cannot be read"
+    ):
         load_token_counts(dataset / "train")
 
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.records import python_docs
-from electra_tf.records.readers import CorpusError
 
 SENTENCES = [
     f"This is sentence number {word} of a long enough documentation text."
@@ -82,13 +82,15 @@ def test_present_corpus_is_kept(installation, tmp_path):
 
 def test_other_folders_are_not_touched(installation, tmp_path, monkeypatch):
     (tmp_path / "full").mkdir()
-    with pytest.raises(CorpusError, match="holds no corpus of these versions"):
+    with pytest.raises(
+        errors.DataError, match="holds no corpus of these versions"
+    ):
         python_docs.prepare(tmp_path / "full")
     folder = python_docs.prepare(tmp_path / "out")
     monkeypatch.setattr(
         python_docs, "installed_versions", lambda: {"python": "9"}
     )
-    with pytest.raises(CorpusError, match="Expected: {'python': '9'}"):
+    with pytest.raises(errors.DataError, match="Expected: {'python': '9'}"):
         python_docs.prepare(folder)
 
 

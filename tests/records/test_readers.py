@@ -9,8 +9,8 @@ import tarfile
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.records import readers
-from electra_tf.records.readers import CorpusError
 from electra_tf.records.readers import Document
 from electra_tf.records.readers import FileReader
 from electra_tf.records.readers import ReadingOptions
@@ -58,10 +58,10 @@ def test_compressed_files_are_read(tmp_path, suffix, compress):
     path.write_bytes(compress(b"one\n\ntwo\n"))
     assert read(path) == [["one"], ["two"]]
     path.write_bytes(compress(b"one\n\ntwo\n" * 1000)[:-20])
-    with pytest.raises(CorpusError, match=f"a.txt{suffix} is damaged"):
+    with pytest.raises(errors.DataError, match=f"a.txt{suffix} is damaged"):
         read(path)
     path.write_bytes(b"no such format")
-    with pytest.raises(CorpusError, match=f"a.txt{suffix} is damaged"):
+    with pytest.raises(errors.DataError, match=f"a.txt{suffix} is damaged"):
         read(path)
 
 
@@ -91,7 +91,7 @@ def test_text_field_is_chosen(tmp_path):
 )
 def test_bad_json_is_named_by_line(tmp_path, line, message):
     path = write(tmp_path / "a.jsonl", f'{{"text": "x"}}\n{line}\n')
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(errors.DataError, match=message):
         read(path)
 
 
@@ -128,7 +128,7 @@ def test_openwebtext_archives_hold_one_document_per_member(tmp_path):
     assert read(path) == [["one", "two"], ["x"]]
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(CorpusError, match="data.xz is damaged"):
+    with pytest.raises(errors.DataError, match="data.xz is damaged"):
         read(path)
 
 
@@ -159,7 +159,9 @@ def test_invalid_utf8_is_replaced_and_counted(tmp_path):
 def test_binary_files_are_refused(tmp_path, content):
     path = tmp_path / "a.txt"
     path.write_bytes(content)
-    with pytest.raises(CorpusError, match="a.txt is no UTF-8 text: .* iconv"):
+    with pytest.raises(
+        errors.DataError, match="a.txt is no UTF-8 text: .* iconv"
+    ):
         read(path)
 
 

@@ -5,8 +5,8 @@ import types
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.records.corpus import open_corpus
-from electra_tf.records.readers import CorpusError
 from electra_tf.records.tfds_reader import parse_reference
 
 TEXTS = [f"text {index}\n\nmore".encode() for index in range(10)]
@@ -57,13 +57,15 @@ def test_examples_are_documents_in_order(fake_tfds):
 def test_field_is_chosen_and_checked(fake_tfds):
     documents = list(open_corpus("tfds:books:title").documents())
     assert documents[0].lines == ["text"]
-    with pytest.raises(CorpusError, match="no field 'body'; it has .*'title'"):
+    with pytest.raises(
+        errors.DataError, match="no field 'body'; it has .*'title'"
+    ):
         list(open_corpus("tfds:books:body").documents())
 
 
 def test_unknown_data_set_is_one_clear_error(fake_tfds):
     with pytest.raises(
-        CorpusError,
+        errors.DataError,
         match=r"cannot give unknown, split train: Not found Did you mean ab\?$",
     ):
         open_corpus("tfds:unknown")
@@ -71,7 +73,7 @@ def test_unknown_data_set_is_one_clear_error(fake_tfds):
 
 def test_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(CorpusError, match=r"electra-tf\[tfds\]"):
+    with pytest.raises(errors.DataError, match=r"electra-tf\[tfds\]"):
         open_corpus("tfds:books")
 
 
@@ -90,5 +92,5 @@ def test_references_are_parsed(reference, expected):
 
 @pytest.mark.parametrize("reference", ["tfds:", "tfds:a:b:c"])
 def test_bad_references_are_refused(reference):
-    with pytest.raises(CorpusError, match="Expected tfds:NAME"):
+    with pytest.raises(errors.DataError, match="Expected tfds:NAME"):
         parse_reference(reference)

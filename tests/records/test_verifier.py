@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.records.manifest import DatasetError
+from electra_tf import errors
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import file_sha256
 from electra_tf.records.schema import FEATURE_NAMES
@@ -45,7 +45,9 @@ def test_truncated_shard_is_named(dataset):
     path = dataset / "train" / SHARD
     content = path.read_bytes()
     path.write_bytes(content[:-100])
-    with pytest.raises(DatasetError, match=f"{SHARD} is truncated: .* bytes"):
+    with pytest.raises(
+        errors.DataError, match=f"{SHARD} is truncated: .* bytes"
+    ):
         verify_dataset(dataset)
 
 
@@ -55,7 +57,7 @@ def test_flipped_bit_is_named(dataset, position):
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.write_bytes(content)
-    with pytest.raises(DatasetError) as error:
+    with pytest.raises(errors.DataError) as error:
         verify_dataset(dataset)
     assert f"{SHARD} was changed: its sha256" in str(error.value)
     assert f"{SHARD}: reading fails after" in str(error.value)
@@ -64,7 +66,7 @@ def test_flipped_bit_is_named(dataset, position):
 
 def test_missing_shard_is_named(dataset):
     (dataset / "validation" / "pretrain_data.tfrecord-00000-of-00001").unlink()
-    with pytest.raises(DatasetError, match="00000-of-00001 is missing"):
+    with pytest.raises(errors.DataError, match="00000-of-00001 is missing"):
         verify_dataset(dataset)
 
 
@@ -72,7 +74,7 @@ def test_all_damage_is_listed(dataset):
     for index in (0, 2):
         name = f"pretrain_data.tfrecord-0000{index}-of-00004"
         (dataset / "train" / name).unlink()
-    with pytest.raises(DatasetError, match="(?s)00000-of.*00002-of"):
+    with pytest.raises(errors.DataError, match="(?s)00000-of.*00002-of"):
         verify_dataset(dataset)
 
 
@@ -82,7 +84,7 @@ def test_lost_record_is_found(dataset):
     rewrite(path, records[1:])
     adjust_manifest(dataset / "train")
     with pytest.raises(
-        DatasetError, match=f"{SHARD} holds {len(records) - 1} examples"
+        errors.DataError, match=f"{SHARD} holds {len(records) - 1} examples"
     ):
         verify_dataset(dataset)
 
@@ -92,7 +94,9 @@ def test_records_of_another_length_are_found(dataset):
     features = {name: np.ones([3, 16], np.int32) for name in FEATURE_NAMES}
     rewrite(path, serialize_examples(features))
     adjust_manifest(dataset / "train")
-    with pytest.raises(DatasetError, match=f"{SHARD}: reading fails after 0"):
+    with pytest.raises(
+        errors.DataError, match=f"{SHARD}: reading fails after 0"
+    ):
         verify_dataset(dataset)
 
 
@@ -123,7 +127,7 @@ def test_malformed_examples_are_found(dataset, name, position, value, message):
     features = {key: values[np.newaxis] for key, values in row.items()}
     rewrite(dataset / "train" / SHARD, serialize_examples(features))
     adjust_manifest(dataset / "train")
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(errors.DataError, match=message):
         verify_dataset(dataset)
 
 
@@ -132,35 +136,41 @@ def test_swapped_vocabulary_is_found(dataset):
     lines = path.read_text().splitlines()
     lines[-1], lines[-2] = lines[-2], lines[-1]
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(DatasetError, match="vocabulary is not the recorded"):
+    with pytest.raises(
+        errors.DataError, match="vocabulary is not the recorded"
+    ):
         verify_dataset(dataset)
 
 
 def test_wrong_token_counts_are_found(dataset):
     path = dataset / "train" / "unigram_counts.npy"
     np.save(path, np.load(path) + 1)
-    with pytest.raises(DatasetError, match="train: the token counts differ"):
+    with pytest.raises(
+        errors.DataError, match="train: the token counts differ"
+    ):
         verify_dataset(dataset)
 
 
 def test_damaged_token_counts_are_named(dataset):
     path = dataset / "train" / "unigram_counts.npy"
     path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(DatasetError, match="unigram_counts.npy cannot be read"):
+    with pytest.raises(
+        errors.DataError, match="unigram_counts.npy cannot be read"
+    ):
         verify_dataset(dataset)
 
 
 def test_changed_manifest_is_found(dataset):
     path = dataset / "validation" / "manifest.json"
     path.write_text(path.read_text().replace('"seed": 5', '"seed": 6'))
-    with pytest.raises(DatasetError, match="manifest.json was changed"):
+    with pytest.raises(errors.DataError, match="manifest.json was changed"):
         verify_dataset(dataset)
 
 
 def test_unfinished_dataset_is_refused(dataset):
     (dataset / "manifest.json").unlink()
-    with pytest.raises(DatasetError, match="manifest.json is missing"):
+    with pytest.raises(errors.DataError, match="manifest.json is missing"):
         verify_dataset(dataset)
     shutil.rmtree(dataset)
-    with pytest.raises(DatasetError, match="No dataset at"):
+    with pytest.raises(errors.DataError, match="No dataset at"):
         verify_dataset(dataset)

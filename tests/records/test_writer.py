@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.processes.pool import WorkerError
 from electra_tf.records import parts
 from electra_tf.records import plan
@@ -21,11 +22,9 @@ from electra_tf.records import readers
 from electra_tf.records import shards
 from electra_tf.records import writer
 from electra_tf.records.corpus import open_corpus
-from electra_tf.records.manifest import DatasetError
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import load_index
 from electra_tf.records.plan import BuildSettings
-from electra_tf.records.readers import CorpusError
 from electra_tf.records.schema import parse_examples
 from tests.full_disk import largest_file
 from tests.records.dataset_folders import folder_bytes
@@ -215,7 +214,7 @@ def test_resume_redoes_only_what_is_missing(
     build_part = watch(parts, "build_part", 3)
     with pytest.raises(Interruption):
         writer.build_dataset(settings)
-    with pytest.raises(DatasetError, match="unfinished .* Use --resume"):
+    with pytest.raises(errors.DataError, match="unfinished .* Use --resume"):
         writer.build_dataset(settings)
     monkeypatch.setattr(parts, "build_part", build_part)
     num_parts = len(plan.plan_units(open_corpus(settings.corpus)))
@@ -262,19 +261,23 @@ def test_shard_of_a_changed_corpus_is_not_restored(settings, dataset, tmp_path):
     lost = dataset / "train" / "pretrain_data.tfrecord-00002-of-00004"
     lost.unlink()
     settings = dataclasses.replace(settings, corpus=(str(changed),))
-    with pytest.raises(DatasetError, match="00002-of-00004 differs from the"):
+    with pytest.raises(
+        errors.DataError, match="00002-of-00004 differs from the"
+    ):
         writer.build_dataset(settings, resume=True)
     assert not lost.exists()
 
 
 def test_other_datasets_are_not_overwritten(settings, dataset):
     before = folder_bytes(dataset)
-    with pytest.raises(DatasetError, match="holds a dataset with these setti"):
+    with pytest.raises(
+        errors.DataError, match="holds a dataset with these setti"
+    ):
         writer.build_dataset(settings)
     other = dataclasses.replace(settings, seed=8, max_seq_length=64)
     for resume in (False, True):
         with pytest.raises(
-            DatasetError,
+            errors.DataError,
             match="max_seq_length is 32 there, 64 now; seed is 5 there, 8 now",
         ):
             writer.build_dataset(other, resume=resume)
@@ -293,7 +296,7 @@ def test_bad_corpora_leave_nothing_behind(settings, tmp_path, content, message):
     name = "bad.jsonl" if content[:1] == b"{" else "bad.txt"
     (folder / name).write_bytes(content)
     settings = dataclasses.replace(settings, corpus=(str(folder),))
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(errors.DataError, match=message):
         writer.build_dataset(settings)
     assert not pathlib.Path(settings.output_dir).exists()
 
@@ -331,12 +334,14 @@ def test_too_small_corpora_are_named(settings, tmp_path):
         validation_fraction=1e-9,
         num_out_files=1,
     )
-    with pytest.raises(DatasetError, match="No document fell into the valid"):
+    with pytest.raises(
+        errors.DataError, match="No document fell into the valid"
+    ):
         writer.build_dataset(settings)
     settings = dataclasses.replace(
         settings, validation_fraction=0.0, num_out_files=4
     )
-    with pytest.raises(DatasetError, match="1 train examples for 4 shards"):
+    with pytest.raises(errors.DataError, match="1 train examples for 4 shards"):
         writer.build_dataset(settings)
     assert not pathlib.Path(settings.output_dir).exists()
 
@@ -348,7 +353,7 @@ def test_text_without_any_token_is_named(settings, tmp_path):
         corpus=(str(tmp_path / "blank.txt"),),
         validation_fraction=0.0,
     )
-    with pytest.raises(DatasetError, match="gives 0 train examples"):
+    with pytest.raises(errors.DataError, match="gives 0 train examples"):
         writer.build_dataset(settings)
 
 
@@ -444,7 +449,7 @@ def test_output_inside_the_corpus_is_refused(settings, tmp_path):
     settings = dataclasses.replace(
         settings, corpus=(str(corpus),), output_dir=str(corpus / "x" / "out")
     )
-    with pytest.raises(DatasetError, match="lies inside the corpus"):
+    with pytest.raises(errors.DataError, match="lies inside the corpus"):
         writer.build_dataset(settings)
 
 

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.tasks import files
-from electra_tf.tasks.task import TaskDataError
 
 
 def _write(path, data=b"x\n"):
@@ -31,7 +31,9 @@ def test_the_nearest_folder_that_has_the_file_counts(tmp_path):
     _write(tmp_path / "a" / "b" / "CoLA" / "train.tsv")
     assert _find(tmp_path) == near
     other = _write(tmp_path / "c" / "cola" / "train.tsv")
-    with pytest.raises(TaskDataError, match="must hold one train.tsv") as error:
+    with pytest.raises(
+        errors.DataError, match="must hold one train.tsv"
+    ) as error:
         _find(tmp_path)
     assert str(near) in str(error.value)
     assert str(other) in str(error.value)
@@ -76,7 +78,7 @@ def test_only_line_feeds_end_lines(tmp_path):
 
 def test_text_in_another_encoding_is_refused_by_line(tmp_path):
     path = _write(tmp_path / "x.tsv", b"a\ncaf\xe9\n")
-    with pytest.raises(TaskDataError, match="line 2: expected UTF-8"):
+    with pytest.raises(errors.DataError, match="line 2: expected UTF-8"):
         list(files.read_lines(path))
 
 

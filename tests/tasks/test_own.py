@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.tasks import own
 from electra_tf.tasks.sentences.text_task import Example
-from electra_tf.tasks.task import TaskDataError
 from tests.tasks.conftest import own_settings
 
 CSV = 'text,label\n"fine, really",good\npoor,bad\nawful,bad\n'
@@ -60,7 +60,7 @@ def test_a_file_to_predict_needs_no_labels(tmp_path):
     assert task.labels == ("good", "bad")
     assert task.read("test") == [Example(0, "so so")]
     assert task.splits == ("test",)
-    with pytest.raises(TaskDataError, match="--config.own.train_file"):
+    with pytest.raises(errors.DataError, match="--config.own.train_file"):
         task.read("train")
 
 
@@ -85,7 +85,7 @@ def test_a_test_file_has_all_labels_or_none(tmp_path, text, labels):
 def test_a_test_file_with_some_labels_is_refused(tmp_path, label):
     text = f"text,label\nx,good\ny,{label}\n"
     task = _build(tmp_path, test_file=_write(tmp_path, "test.csv", text))
-    with pytest.raises(TaskDataError, match="line 3: .*'label' empty"):
+    with pytest.raises(errors.DataError, match="line 3: .*'label' empty"):
         task.read("test")
 
 
@@ -115,7 +115,9 @@ def test_numbers_are_learned_from_a_range(tmp_path):
 @pytest.mark.parametrize("value", ["3", "x", "", "nan", "inf"])
 def test_a_number_outside_its_range_is_refused(tmp_path, value):
     task = _build(tmp_path, f"text,label\na,1\nb,{value}\n", kind="regression")
-    with pytest.raises(TaskDataError, match="line 3: expected a number from 0"):
+    with pytest.raises(
+        errors.DataError, match="line 3: expected a number from 0"
+    ):
         task.read("train")
 
 
@@ -153,14 +155,16 @@ def test_what_is_wrong_is_one_error(tmp_path, text, fields, expected):
 def test_json_of_other_types_is_refused(tmp_path, row, expected):
     rows = [{"text": "x", "label": "a"}, {"text": "y", "label": "b"}, row]
     text = "".join(json.dumps(row) + "\n" for row in rows)
-    with pytest.raises(TaskDataError, match=expected):
+    with pytest.raises(errors.DataError, match=expected):
         _build(tmp_path, text, "t.jsonl").read("train")
 
 
 def test_unknown_labels_of_another_file_list_the_known_ones(tmp_path):
     dev_file = _write(tmp_path, "dev.csv", "text,label\na,Good\n")
     task = _build(tmp_path, dev_file=dev_file)
-    with pytest.raises(TaskDataError, match=r"dev\.csv, line 2.*bad, good\. R"):
+    with pytest.raises(
+        errors.DataError, match=r"dev\.csv, line 2.*bad, good\. R"
+    ):
         task.read("dev")
 
 
@@ -169,7 +173,7 @@ def test_a_trained_models_labels_serve_where_there_is_no_training_file(
 ):
     dev_file = _write(tmp_path, "dev.csv", "text,label\na,so so\n")
     task = own.build_task(own_settings(dev_file=dev_file))
-    with pytest.raises(TaskDataError, match="neither own.labels nor"):
+    with pytest.raises(errors.DataError, match="neither own.labels nor"):
         task.build_head(4, seed=1)
     task.use_labels(("so so", "a, b", "c"))
     assert task.build_head(4, seed=1).dense.kernel.shape == (4, 3)

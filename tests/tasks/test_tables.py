@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.tasks import tables
-from electra_tf.tasks.task import TaskDataError
 
 
 def _write(folder, name, text):
@@ -62,9 +62,11 @@ def test_the_format_may_be_named_instead(tmp_path):
         "text": "a",
         "label": "1",
     }
-    with pytest.raises(TaskDataError, match=r"ends with one of \.csv"):
+    with pytest.raises(errors.DataError, match=r"ends with one of \.csv"):
         _read(path)
-    with pytest.raises(TaskDataError, match="formats csv, tsv, jsonl.*'conll'"):
+    with pytest.raises(
+        errors.DataError, match="formats csv, tsv, jsonl.*'conll'"
+    ):
         _read(path, file_format="conll")
 
 
@@ -105,7 +107,7 @@ def test_what_is_wrong_is_named_with_file_and_line(
     tmp_path, name, text, expected
 ):
     path = _write(tmp_path, name, text)
-    with pytest.raises(TaskDataError, match=expected) as error:
+    with pytest.raises(errors.DataError, match=expected) as error:
         _read(path)
     assert str(path) in str(error.value)
 
@@ -115,7 +117,7 @@ def test_invalid_utf8_and_missing_files_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="csv file at"):
         _read(path)
     path.write_bytes(b"text,label\ncaf\xe9,1\n")
-    with pytest.raises(TaskDataError, match="line 2: expected UTF-8"):
+    with pytest.raises(errors.DataError, match="line 2: expected UTF-8"):
         _read(path)
 
 

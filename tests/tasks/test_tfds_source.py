@@ -6,8 +6,8 @@ import types
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.tasks import tfds_source
-from electra_tf.tasks.task import TaskDataError
 
 CLASSES = types.SimpleNamespace(int2str=lambda index: ("no", "yes")[index])
 EXAMPLES = [
@@ -88,11 +88,13 @@ def test_values_are_pythons_own_and_classes_are_named(fake_tfds):
 def test_what_cannot_be_read_is_one_clear_error(
     fake_tfds, name, split, expected
 ):
-    with pytest.raises(TaskDataError, match=expected):
+    with pytest.raises(errors.DataError, match=expected):
         tfds_source.read(name, split)
 
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(TaskDataError, match=r"pip install 'electra-tf\[tfds\]"):
+    with pytest.raises(
+        errors.DataError, match=r"pip install 'electra-tf\[tfds\]"
+    ):
         tfds_source.read("glue/cola", "train")

@@ -3,11 +3,11 @@
 import pytest
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.text.vocabulary import VocabularyError
 
 
 def _tokenizer(*tokens: str, **settings) -> Tokenizer:
@@ -88,7 +88,7 @@ def test_tokens_that_no_word_can_hold_do_no_harm():
 
 
 def test_a_token_that_is_too_long_for_the_library_is_named():
-    with pytest.raises(VocabularyError, match="line 6.*256 bytes"):
+    with pytest.raises(errors.DataError, match="line 6.*256 bytes"):
         _tokenizer("\u0436" * 129)
 
 

@@ -7,11 +7,11 @@ import logging
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.text.vocabulary import VocabularyError
 
 TOKENS = ("[PAD]", "a", "[UNK]", "[CLS]", "##b", "[SEP]", "[MASK]")
 
@@ -40,7 +40,7 @@ def test_ids_are_positions():
 
 
 def test_an_absent_token_is_named():
-    with pytest.raises(VocabularyError, match="'zebra'.*7 tokens"):
+    with pytest.raises(errors.DataError, match="'zebra'.*7 tokens"):
         Vocabulary(TOKENS).id_of("zebra")
 
 
@@ -123,7 +123,7 @@ def test_files_of_other_editors_give_the_same_vocabulary(tmp_path, content):
     ],
 )
 def test_an_unusable_file_is_refused_with_its_name(tmp_path, content, message):
-    with pytest.raises(VocabularyError, match=f"(?s)vocab.txt: .*{message}"):
+    with pytest.raises(errors.DataError, match=f"(?s)vocab.txt: .*{message}"):
         Vocabulary.load(_write(tmp_path, content))
 
 
@@ -144,7 +144,7 @@ def test_unusable_settings_are_refused_with_the_file(
     tmp_path, settings, message
 ):
     folder = _write(tmp_path, _lines(*TOKENS), settings)
-    with pytest.raises(VocabularyError, match=f"config.json: .*{message}"):
+    with pytest.raises(errors.DataError, match=f"config.json: .*{message}"):
         Vocabulary.load(folder)
 
 
@@ -152,19 +152,19 @@ def test_settings_that_are_no_json_are_refused(tmp_path):
     folder = _write(tmp_path, _lines(*TOKENS))
     for content in ("{", "[]", "[" * 10**5, '{"max_word_length": 1e999}'):
         (folder / "tokenizer_config.json").write_text(content)
-        with pytest.raises(VocabularyError, match="config.json must hold"):
+        with pytest.raises(errors.DataError, match="config.json must hold"):
             Vocabulary.load(folder)
 
 
 @pytest.mark.parametrize("token", ["\ud800", "a\udfffb"])
 def test_a_token_that_utf8_cannot_hold_is_refused(token):
-    with pytest.raises(VocabularyError, match="line 8 is no text in UTF-8"):
+    with pytest.raises(errors.DataError, match="line 8 is no text in UTF-8"):
         Vocabulary((*TOKENS, token))
 
 
 def test_a_line_that_is_no_text_names_its_file(tmp_path):
     folder = _write(tmp_path, b"\xff\n")
-    with pytest.raises(VocabularyError, match=r"vocab\.txt: Line 1 is not"):
+    with pytest.raises(errors.DataError, match=r"vocab\.txt: Line 1 is not"):
         vocabulary_lib.read_tokens(folder / "vocab.txt")
 
 

@@ -10,11 +10,11 @@ import sys
 import pytest
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
-from electra_tf.text.vocabulary import VocabularyError
 from electra_tf.text.vocabulary_training import count_words
 from electra_tf.text.vocabulary_training import train_vocabulary
 
@@ -114,7 +114,7 @@ def test_rare_characters_are_left_out():
 )
 def test_what_cannot_be_learned_is_said(arguments, message):
     texts = ["the quick brown fox " * 3]
-    with pytest.raises(VocabularyError, match=f"(?s){message}"):
+    with pytest.raises(errors.DataError, match=f"(?s){message}"):
         train_vocabulary(**({"texts": texts} | arguments))
 
 

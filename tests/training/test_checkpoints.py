@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.training import checkpoints
 from tests import full_disk
 
@@ -92,7 +93,7 @@ def test_steps_sort_by_number_not_by_name(tmp_path):
 def test_a_step_is_saved_once(tmp_path):
     folder = _save(tmp_path, 7)
     before = (folder / "state.json").stat().st_mtime_ns
-    with pytest.raises(checkpoints.CheckpointError, match="another process"):
+    with pytest.raises(errors.ModelError, match="another process"):
         _save(tmp_path, 7, 2.0)
     assert (folder / "state.json").stat().st_mtime_ns == before
 
@@ -161,7 +162,7 @@ def test_a_full_disk_gives_one_error_and_keeps_what_was_there(
     message = "step 2 could not be written .*newest is .*step-00000001.*Free"
     with (
         full_disk.largest_file(num_bytes),
-        pytest.raises(checkpoints.CheckpointError, match=message) as caught,
+        pytest.raises(errors.ModelError, match=message) as caught,
     ):
         _save(tmp_path, 2, 2.0)
     assert "\n" not in str(caught.value)
@@ -184,7 +185,7 @@ def _load_all(folder):
     try:
         state = checkpoints.load_state(folder)
         checkpoints.restore(folder, variables)
-    except checkpoints.CheckpointError as error:
+    except errors.ModelError as error:
         assert _values(variables) == _values(_variables(0.0))
         return str(error)
     return state, _values(variables)
@@ -227,14 +228,14 @@ def test_a_truncated_or_missing_file_is_found(name, tmp_path):
 def test_a_changed_state_is_found(tmp_path):
     path = _save(tmp_path, 7) / "state.json"
     path.write_text(path.read_text().replace('"batch": 2', '"batch": 3'))
-    with pytest.raises(checkpoints.CheckpointError, match=r"state\.json has"):
+    with pytest.raises(errors.ModelError, match=r"state\.json has"):
         checkpoints.load_state(path.parent)
 
 
 def test_another_format_is_refused(tmp_path):
     path = _save(tmp_path, 7) / "state.json"
     path.write_text(path.read_text().replace('"format": 1', '"format": 9'))
-    with pytest.raises(checkpoints.CheckpointError, match="another version"):
+    with pytest.raises(errors.ModelError, match="another version"):
         checkpoints.load_state(path.parent)
 
 
@@ -248,7 +249,7 @@ def test_missing_unknown_and_misshapen_variables_are_listed(tmp_path):
         "missing model/new; unknown optimizer/count; model/bias is (50,), "
         "expected (3,) (3 in all)"
     )
-    with pytest.raises(checkpoints.CheckpointError, match=re.escape(message)):
+    with pytest.raises(errors.ModelError, match=re.escape(message)):
         checkpoints.restore(folder, variables)
     assert variables["model/table"].numpy().max() == 0.0
 
@@ -262,10 +263,10 @@ def test_weights_can_be_read_without_the_rest(tmp_path):
     bias = tf.Variable(np.zeros([50], np.float32))
     checkpoints.load_weights(folder, {"bias": bias})
     assert set(bias.numpy()) == {-3.0}
-    with pytest.raises(checkpoints.CheckpointError, match="missing scale"):
+    with pytest.raises(errors.ModelError, match="missing scale"):
         checkpoints.load_weights(folder, {"bias": bias, "scale": bias})
 
 
 def test_a_folder_of_another_name_has_no_step():
-    with pytest.raises(checkpoints.CheckpointError, match="step-NNNNNNNN"):
+    with pytest.raises(errors.ModelError, match="step-NNNNNNNN"):
         checkpoints.step_of(pathlib.Path("runs/model"))

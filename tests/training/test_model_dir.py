@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import model_dir as model_dir_lib
 from tests import tiny
@@ -34,7 +35,7 @@ def _files(folder):
 def _refused(folder, settings=SETTINGS, vocabulary=tiny.VOCABULARY):
     """The message of a refusal, which must not have changed anything."""
     before = _files(folder)
-    with pytest.raises(model_dir_lib.ModelDirError) as caught:
+    with pytest.raises(errors.ModelError) as caught:
         model_dir_lib.check(folder, settings, vocabulary)
     assert _files(folder) == before
     return str(caught.value)
@@ -147,5 +148,5 @@ def test_another_vocabulary_is_refused(claimed, other):
 
 def test_a_folder_without_a_run_has_no_settings(tmp_path):
     message = re.escape(f"No run in {tmp_path}")
-    with pytest.raises(model_dir_lib.ModelDirError, match=message):
+    with pytest.raises(errors.ModelError, match=message):
         model_dir_lib.load_settings(tmp_path)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.export import signature_module
 from electra_tf.export import signatures
 from electra_tf.export.checks import fresh_process
@@ -41,10 +42,6 @@ _FINE_TOLERANCE = 1e-4
 Arrays = dict[str, np.ndarray]
 
 
-class SelfCheckError(RuntimeError):
-    """A saved model that cannot be loaded alone or answers otherwise."""
-
-
 def check(
     export_dir: pathlib.Path,
     module: signature_module.SignatureModule,
@@ -61,7 +58,7 @@ def check(
         The largest difference found, as `TOLERANCES` measures it.
 
     Raises:
-        SelfCheckError: if the folder does not load with TensorFlow and
+        ExportError: if the folder does not load with TensorFlow and
             TensorFlow Text alone, or if an answer differs.
     """
     requests = _build_requests(module)
@@ -94,15 +91,15 @@ def compare(
         tolerance: see `TOLERANCES`.
 
     Raises:
-        SelfCheckError: naming what is missing, unknown or different.
+        ExportError: naming what is missing, unknown or different.
     """
     if set(expected) != set(received):
-        raise SelfCheckError(
+        raise errors.ExportError(
             "The saved model must answer with the documented names. Missing: "
             f"{sorted(set(expected) - set(received))}, unknown: "
             f"{sorted(set(received) - set(expected))}."
         )
-    errors = {
+    differences = {
         name: _difference(expected[name], received[name])
         for name in expected
         if not name.endswith(_RANKED)
@@ -120,15 +117,15 @@ def compare(
         for name in expected
         if name.endswith(_RANKED)
     }
-    worst = max(errors, key=lambda name: errors[name])
-    if not errors[worst] <= tolerance:
-        raise SelfCheckError(
+    worst = max(differences, key=lambda name: differences[name])
+    if not differences[worst] <= tolerance:
+        raise errors.ExportError(
             "The saved model must give the numbers of the model it was saved "
             f"from, within {tolerance:g}. Received a difference of "
-            f"{errors[worst]:g} in {worst}. Do not use the export; this is a "
-            "defect of electra_tf or of the installed TensorFlow."
+            f"{differences[worst]:g} in {worst}. Do not use the export; this "
+            "is a defect of electra_tf or of the installed TensorFlow."
         )
-    return errors[worst]
+    return differences[worst]
 
 
 def _difference(expected: np.ndarray, received: np.ndarray) -> float:
@@ -214,7 +211,7 @@ def _answers_of_fresh_process(
             check=False,
         )
         if finished.returncode != 0:
-            raise SelfCheckError(
+            raise errors.ExportError(
                 f"{export_dir} must load and answer in a process that has only "
                 "TensorFlow and TensorFlow Text. It ended with "
                 f"{finished.returncode}:\n{finished.stderr[-2000:]}"

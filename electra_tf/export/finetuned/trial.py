@@ -103,7 +103,7 @@ def export_trial(
         FileNotFoundError: if the folder lacks what a trial leaves there.
         ValueError: for a task that the trial has not, averaged weights, or
             weights that do not fit.
-        SelfCheckError: if the saved model answers otherwise when loaded.
+        ExportError: if the saved model answers otherwise when loaded.
     """
     options = options or saved_model.ExportOptions()
     saved_model.refuse_existing(export_dir)
@@ -165,8 +165,8 @@ def load_task(
 
     Raises:
         FileNotFoundError: if there is no such checkpoint.
-        ModelDirError: if there is no trial.
-        CheckpointError: unless the checkpoint holds all weights.
+        ModelError: if there is no trial.
+        ModelError: unless the checkpoint holds all weights.
         ValueError: for another task, one of a kind of its own, which has no
             signatures, or a length that cannot be.
     """

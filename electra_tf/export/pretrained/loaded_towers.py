@@ -6,7 +6,7 @@ from typing import Any
 from typing import NamedTuple
 
 from electra_tf import config
-from electra_tf import config_sections
+from electra_tf.config import sections as config_sections
 from electra_tf.formats import assembly
 from electra_tf.formats import portable
 from electra_tf.formats import reading

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.export import documentation
 from electra_tf.export import signatures
 from electra_tf.export.runtimes import frozen_signature
@@ -105,7 +106,7 @@ def convert(
         signature: one that takes ids; empty for the first of those.
 
     Raises:
-        ConversionError: if the exporter does not manage, or if the result
+        ExportError: if the exporter does not manage, or if the result
             answers otherwise than the export.
         FileExistsError: if `out_dir` exists.
         FileNotFoundError: if `export_dir` is no export.
@@ -152,7 +153,7 @@ def check(
         facts: what export.json and the vocabulary say.
 
     Raises:
-        ConversionError: if it is more than `TOLERANCE`.
+        ExportError: if it is more than `TOLERANCE`.
     """
     ask = backend.load(path, frozen.name)
     largest = 0.0
@@ -164,7 +165,7 @@ def check(
         for name, value in expected.items():
             difference = _difference(value, received.get(name))
             if not difference <= TOLERANCE:
-                raise litert_model.ConversionError(
+                raise errors.ExportError(
                     f"{path.name} must answer as the export does, within "
                     f"{TOLERANCE:g}. Received a difference of {difference:g} "
                     f"in {name}, for {rows} rows. Nothing was kept; this is a "

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.framework import types_pb2
 
+from electra_tf import errors
 from electra_tf.export.runtimes import frozen_signature
 
 FILE_NAME = "model.tflite"
@@ -25,10 +26,6 @@ MAX_QUOTED = 600
 Arrays = dict[str, np.ndarray]
 
 
-class ConversionError(RuntimeError):
-    """An exporter that did not manage."""
-
-
 def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
     """The model's file, batch and length free.
 
@@ -36,7 +33,7 @@ def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
         frozen: to convert.
 
     Raises:
-        ConversionError: with the converter's words.
+        ExportError: with the converter's words.
     """
     function = frozen.as_function(rewrite(frozen.graph))
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
@@ -51,7 +48,7 @@ def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
         try:
             return converter.convert()
         except Exception as error:
-            raise ConversionError(
+            raise errors.ExportError(
                 f"TensorFlow {tf.__version__} could not convert {frozen.name} "
                 f"to LiteRT. It said: {str(error)[:MAX_QUOTED]}"
             ) from error

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from electra_tf import errors
 from electra_tf.export import signatures
 from electra_tf.export.runtimes import frozen_signature
 from electra_tf.export.runtimes import litert_model
@@ -29,7 +30,7 @@ def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
         frozen: to convert.
 
     Raises:
-        ConversionError: with the converter's words.
+        ExportError: with the converter's words.
         ImportError: if tf2onnx is not installed.
     """
     tf2onnx = _require("tf2onnx")
@@ -43,7 +44,7 @@ def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
             opset=OPSET,
         )
     except Exception as error:
-        raise litert_model.ConversionError(
+        raise errors.ExportError(
             f"tf2onnx {tf2onnx.__version__} could not convert {frozen.name} to "
             f"ONNX. It said: {str(error)[: litert_model.MAX_QUOTED]}"
         ) from error

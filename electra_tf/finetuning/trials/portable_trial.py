@@ -9,8 +9,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf import config_sections
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import prepared as prepared_lib
 from electra_tf.finetuning.trials import trial_dir as trial_dir_lib
 from electra_tf.formats import layout
@@ -38,9 +38,9 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
 
     Raises:
         FileNotFoundError: if there is no checkpoint.
-        ModelDirError: if there is no trial.
-        CheckpointError: if the checkpoint is damaged.
-        FormatError: if it lacks tensors, or has some that nothing reads, or
+        ModelError: if there is no trial.
+        ModelError: if the checkpoint is damaged.
+        ModelError: if it lacks tensors, or has some that nothing reads, or
             a vocabulary of another size.
         ValueError: for a task that it was not trained on.
     """
@@ -79,7 +79,7 @@ def _build_tasks(
             description.labels,
         ).tasks
     except (ValueError, LookupError) as error:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"{folder / trial_dir_lib.CONFIG_FILE} must describe tasks and "
             f"their labels. Received: {error} Restore the file."
         ) from error
@@ -143,12 +143,12 @@ def write(
         The model as it was written.
 
     Raises:
-        FormatError: if the vocabulary or the labels are missing, or if the
+        ModelError: if the vocabulary or the labels are missing, or if the
             task's head has other tensors or shapes.
     """
     vocabulary = model.vocabulary
     if vocabulary is None or model.task is None:
-        raise portable.FormatError(
+        raise errors.ModelError(
             "A trial holds its task and the vocabulary that its ids mean. "
             f"Received: {model.origin} without. Give --vocab_file."
         )
@@ -290,7 +290,7 @@ def _labels(
         return task.labels
     known = _catalog_labels(task.name)
     if not known:
-        raise portable.FormatError(
+        raise errors.ModelError(
             f"The labels of {task.name!r} must be known, in the order of the "
             f"outputs. Received: none in {model.origin}. Give them with "
             "--labels=NAME,NAME,..."
@@ -303,7 +303,7 @@ def _require_head(
     settings: finetuning_config.FinetuningConfig,
     labels: tuple[str, ...],
 ) -> None:
-    """Raises `FormatError` unless the task's head has these tensors."""
+    """Raises `ModelError` unless the task's head has these tensors."""
     task = model.task
     if task is None or model.vocabulary is None:
         return
@@ -315,8 +315,8 @@ def _require_head(
             {task.name: labels},
         ).tasks
         head = tasks[task.name].build_head(model.encoder.hidden_size, seed=1)
-    except (config_sections.ConfigError, ValueError) as error:
-        raise portable.FormatError(
+    except (errors.ConfigError, ValueError) as error:
+        raise errors.ModelError(
             f"{model.origin} does not fit a task here: {error}"
         ) from error
     variables = {v.path: v for v in head.variables}

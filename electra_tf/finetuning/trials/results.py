@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning.trials import trial_dir
 from electra_tf.formats import own_run
 from electra_tf.records import atomic

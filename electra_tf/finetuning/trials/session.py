@@ -5,8 +5,8 @@ import hashlib
 import pathlib
 from collections.abc import Mapping
 
-from electra_tf import config_sections
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import sections as config_sections
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import prepared as prepared_lib
 from electra_tf.finetuning.trials import trial as trial_lib

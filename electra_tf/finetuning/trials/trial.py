@@ -22,8 +22,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from electra_tf import config_sections
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import sections as config_sections
 from electra_tf.finetuning import batches
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import model as model_lib
@@ -78,7 +79,7 @@ class Trial:
         """Takes the encoder's and heads' weights of a checkpoint.
 
         Raises:
-            CheckpointError: unless it holds exactly these variables.
+            ModelError: unless it holds exactly these variables.
         """
         variables = {v.path: v for v in self.model.trainable_variables}
         checkpoints.load_weights(checkpoint, variables)
@@ -210,7 +211,7 @@ class _Training(training_run.TrainingRun):
         self, state: Mapping[str, Any], checkpoint: pathlib.Path
     ) -> None:
         if state["rows"] != self._identity():
-            raise checkpoints.CheckpointError(
+            raise errors.ModelError(
                 f"{checkpoint} was trained on other rows than those of the "
                 "present files. Restore the training data, or start anew "
                 "with another --output_dir."

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf import config
-from electra_tf import finetuning_config
-from electra_tf import json_files
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -130,7 +131,7 @@ def claim(
         vocabulary: of the encoder; it is copied there.
 
     Raises:
-        ModelDirError: if the folder holds another trial (names the
+        ModelError: if the folder holds another trial (names the
             differences), or no trial but files.
     """
     path = folder / CONFIG_FILE
@@ -144,7 +145,7 @@ def claim(
     elif folder.is_dir() and any(
         atomic.PARTIAL_MARK not in child.name for child in folder.iterdir()
     ):
-        raise model_dir_lib.ModelDirError(
+        raise errors.ModelError(
             f"{folder} is not empty and holds no {CONFIG_FILE} of a trial. "
             "Choose a new or empty --output_dir."
         )
@@ -166,24 +167,24 @@ def load(folder: pathlib.Path) -> TrialDescription:
     """What the trial in a folder is of.
 
     Raises:
-        ModelDirError: if there is no trial.
+        ModelError: if there is no trial.
     """
     path = folder / CONFIG_FILE
     if not path.is_file():
-        raise model_dir_lib.ModelDirError(
+        raise errors.ModelError(
             f"No trial in {folder}: expected {CONFIG_FILE} there. Give the "
             "--output_dir of a fine-tuning."
         )
-    content = json_files.read_object(path, model_dir_lib.ModelDirError)
+    content = schema.read_object(path, errors.ModelError)
     if content.get("format") != _FORMAT:
-        raise model_dir_lib.ModelDirError(
+        raise errors.ModelError(
             f"{path} must be a trial's, of format {_FORMAT}. Received: format "
             f"{content.get('format')!r}. Use the version that wrote it."
         )
     try:
         return _description_of(content)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise model_dir_lib.ModelDirError(
+        raise errors.ModelError(
             f"{path} must describe a trial. Received: "
             f"{type(error).__name__}: {error} It was changed or damaged: "
             "restore it."
@@ -217,19 +218,19 @@ def read_result(folder: pathlib.Path) -> TrialResult | None:
     """A trial's result, or None if it has not finished.
 
     Raises:
-        ModelDirError: if the file is not what `write_result` writes.
+        ModelError: if the file is not what `write_result` writes.
     """
     path = folder / RESULT_FILE
     if not path.is_file():
         return None
-    content = json_files.read_object(path, model_dir_lib.ModelDirError)
+    content = schema.read_object(path, errors.ModelError)
     try:
         result = TrialResult(**content | {"scores": _scores_of(content)})
         for task, splits in result.scores.items():
             for score in splits.values():
                 float(score.metrics[result.metrics[task]])
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise model_dir_lib.ModelDirError(
+        raise errors.ModelError(
             f"{path} must be a trial's result, as this version writes it. "
             f"Received: {type(error).__name__}: {error}. Use the version that "
             "wrote it, or remove the file to finish the trial again."
@@ -295,7 +296,7 @@ def require_same(
     new: TrialDescription,
     safe_to_change: frozenset[str] = SAFE_TO_LOAD,
 ) -> None:
-    """Raises `ModelDirError` unless two descriptions are of one trial.
+    """Raises `ModelError` unless two descriptions are of one trial.
 
     Args:
         folder: of the trial, for the message.
@@ -308,7 +309,7 @@ def require_same(
             f"{name} was {was!r}, now {now!r}"
             for name, (was, now) in changed.items()
         )
-        raise model_dir_lib.ModelDirError(
+        raise errors.ModelError(
             f"{folder} holds a trial with other settings: {listed}. Choose "
             "another --output_dir, or restore these settings."
         )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import final_text
 from electra_tf.tasks.question_answering import questions

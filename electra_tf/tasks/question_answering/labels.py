@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import errors
 from electra_tf.tasks import windows as windows_lib
 from electra_tf.tasks.question_answering import contexts as contexts_lib
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.task import TaskDataError
 from electra_tf.text import tokenizer as tokenizer_lib
 
 COLUMNS = ("start_position", "end_position", "is_impossible")
@@ -43,7 +43,7 @@ def find(
         `COLUMNS`, `[R]` int32.
 
     Raises:
-        TaskDataError: for the first answer that is not in its context.
+        DataError: for the first answer that is not in its context.
     """
     questions = windows.texts.numpy()
     if not examples:
@@ -111,7 +111,7 @@ def _locate(example: records.Example) -> tuple[int, int]:
     """The bytes of the context from which on its answer's words stand."""
     place = records.find_answer(example)
     if place is None:
-        raise TaskDataError(
+        raise errors.DataError(
             f"Question {example.id!r}: expected an answer that is in the "
             "context at the place given. Received: "
             f"{example.answer or 'none'}. Leave such questions out of "

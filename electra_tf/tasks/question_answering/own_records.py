@@ -8,10 +8,10 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import tables
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.task import TaskDataError
 
 ENDINGS = {**tables.ENDINGS, ".json": "squad", ".gz": "mrqa"}
 """The ending of a file's name to its format."""
@@ -31,7 +31,7 @@ def read_own(
 
     Raises:
         FileNotFoundError: if there is no such file.
-        TaskDataError: for the first record that is not as expected, or whose
+        DataError: for the first record that is not as expected, or whose
             answer is not in its context.
     """
     file_format = tables.resolve_format(path, settings.file_format, ENDINGS)
@@ -59,7 +59,7 @@ def _require_in_context(
             continue
         there = example.context[answer.start :][: len(answer.text)]
         if there != answer.text or answer.start < 0:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{path}, question {example.id!r}: expected the answer "
                 f"{answer.text[:60]!r} in the context at character "
                 f"{answer.start}. Received: {there[:60]!r} there. Repair the "
@@ -123,7 +123,7 @@ def _read_answer(
         start = _parse_start(value, place, settings.answer_start_column)
     if start < 0 or context[start : start + len(text)] != text:
         there = context[max(start, 0) : max(start, 0) + len(text)]
-        raise TaskDataError(
+        raise errors.DataError(
             f"{place}: expected the answer {text[:60]!r} in the context"
             f"{f' at character {start}' if start >= 0 else ''}. Received: "
             f"{there[:60]!r} there. Repair the answer or its place; without "
@@ -139,7 +139,7 @@ def _parse_start(value: Any, place: str, column: str) -> int:
         if isinstance(start, bool) or start != int(start) or start < 0:
             raise ValueError
     except (ValueError, TypeError) as error:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{place}: expected {column!r} to be the number of a character, "
             f"from 0. Received: {value!r}."
         ) from error
@@ -152,7 +152,7 @@ def _require_text(path: pathlib.Path, row: tables.Record, name: str) -> str:
         # JSON lines may have numbers for ids and answers.
         value = str(value)
     if not isinstance(value, str) or not value.strip():
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {row.line}: expected text in {name!r}. Received: "
             f"{str(value)[:60]!r}."
         )

@@ -143,7 +143,7 @@ def build_rows(
 
     Raises:
         ValueError: if a question leaves no room for its context.
-        TaskDataError: in training, if an answer is not in its context.
+        DataError: in training, if an answer is not in its context.
     """
     chunks = []
     owners, starts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]

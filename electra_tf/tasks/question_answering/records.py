@@ -16,9 +16,9 @@ from typing import Any
 
 from absl import logging
 
+from electra_tf import errors
 from electra_tf.tasks import blanks
 from electra_tf.tasks import files
-from electra_tf.tasks.task import TaskDataError
 
 # Ids that a warning shows.
 _NUM_SHOWN = 10
@@ -78,7 +78,7 @@ def read_squad(
 
     Raises:
         FileNotFoundError: if there is no such file.
-        TaskDataError: for JSON that is malformed or lacks a key, an id that
+        DataError: for JSON that is malformed or lacks a key, an id that
             occurs twice, or a file without questions. Names the record.
     """
     content = _parse_json(path)
@@ -110,7 +110,7 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
 
     Raises:
         FileNotFoundError: if there is no such file.
-        TaskDataError: as for `read_squad`; names the line.
+        DataError: as for `read_squad`; names the line.
     """
     examples = []
     for number, line in files.read_lines(path):
@@ -136,7 +136,7 @@ def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
         name: of the data set, for errors.
 
     Raises:
-        TaskDataError: for an id that occurs twice, or no records.
+        DataError: for an id that occurs twice, or no records.
     """
     examples = []
     for record in records:
@@ -167,7 +167,7 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
         source: the file, for messages.
 
     Raises:
-        TaskDataError: for a question that has neither an answer nor is said to
+        DataError: for a question that has neither an answer nor is said to
             be unanswerable.
     """
     missing = find_unanswered(examples, source)
@@ -192,11 +192,11 @@ def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
     """Ids of those whose answer is not in the context at the place given.
 
     Raises:
-        TaskDataError: as for `keep_answered`.
+        DataError: as for `keep_answered`.
     """
     for example in examples:
         if example.answer is None and not example.is_impossible:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{source}, question {example.id!r}: expected an answer, "
                 "or `is_impossible`. Received: neither. Name a file with "
                 "answers; unanswerable questions are those of squad2 and "
@@ -259,12 +259,12 @@ def require_unique(examples: Sequence[Example], source: object) -> None:
     """Raises if an id occurs twice, for predictions go by it.
 
     Raises:
-        TaskDataError: names the first such id.
+        DataError: names the first such id.
     """
     seen: dict[str, int] = {}
     for number, example in enumerate(examples, 1):
         if example.id in seen:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{source}: expected every question to have an id of its own. "
                 f"Received {example.id!r} for questions {seen[example.id]} "
                 f"and {number} of the file. Rename one."
@@ -274,7 +274,7 @@ def require_unique(examples: Sequence[Example], source: object) -> None:
 
 def _checked(examples: list[Example], source: object) -> list[Example]:
     if not examples:
-        raise TaskDataError(f"{source}: expected questions. Received: none.")
+        raise errors.DataError(f"{source}: expected questions. Received: none.")
     require_unique(examples, source)
     return examples
 
@@ -327,7 +327,7 @@ def _mrqa_example(record: Any, context: str, place: str) -> Example:
         try:
             start = _require(spans[0][0], int, "char_spans", place)
         except (IndexError, TypeError, KeyError) as error:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{place}: expected `char_spans` to begin with a pair of "
                 f"characters, first and last. Received: {spans!r}."
             ) from error
@@ -339,7 +339,7 @@ def _parse_json(path: pathlib.Path) -> Any:
     try:
         return json.loads("\n".join(line for _, line in files.read_lines(path)))
     except json.JSONDecodeError as error:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {error.lineno}, character {error.colno}: expected "
             f"JSON of SQuAD's form. Received: {error.msg}. Take the official "
             "file."
@@ -356,15 +356,15 @@ def _get(record: Any, key: str, kind: type, place: str) -> Any:
         place: file and record, for errors.
 
     Raises:
-        TaskDataError: if it is not.
+        DataError: if it is not.
     """
     if not isinstance(record, dict):
-        raise TaskDataError(
+        raise errors.DataError(
             f"{place}: expected an object with {key!r}. Received: "
             f"{str(record)[:60]!r}."
         )
     if key not in record:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{place}: expected the key {key!r}. Received only: "
             f"{', '.join(map(repr, record)) or 'none'}."
         )
@@ -378,7 +378,7 @@ def _require(value: Any, kind: type, key: str, place: str) -> Any:
         kind is int and isinstance(value, bool)
     )
     if not is_kind:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{place}: expected {key!r} to be {_KINDS[kind]}. Received: "
             f"{str(value)[:60]!r}."
         )

@@ -9,10 +9,10 @@ import pathlib
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+from electra_tf import errors
 from electra_tf.tasks import files
 from electra_tf.tasks import tfds_source
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.task import TaskDataError
 
 SQUAD1 = "squad1"
 SQUAD2 = "squad2"
@@ -55,7 +55,7 @@ class Source:
 
         Raises:
             FileNotFoundError: if the file is not there.
-            TaskDataError: for a record that is not as expected.
+            DataError: for a record that is not as expected.
         """
         if data_dir == tfds_source.DATA_DIR:
             source = self._require_tfds()
@@ -87,7 +87,7 @@ class Source:
 
         Raises:
             FileNotFoundError: if there is none; names the publisher's file.
-            TaskDataError: if it is unclear which one is meant.
+            DataError: if it is unclear which one is meant.
         """
         if not data_dir:
             raise FileNotFoundError(
@@ -106,7 +106,7 @@ class Source:
 
     def _require_tfds(self) -> str:
         if not self.tfds_name:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{self.name} is not read from TensorFlow Datasets. Download "
                 "its files from mrqa.github.io and name their folder: "
                 "--config.task.data_dir."

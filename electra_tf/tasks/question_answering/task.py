@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.modeling import question_answering_head
 from electra_tf.records import atomic
 from electra_tf.tasks import rows as rows_lib
@@ -78,7 +78,7 @@ class QuestionAnsweringTask(task.Task):
 
         Raises:
             FileNotFoundError: if the file is not there.
-            TaskDataError: for a record that is not as expected.
+            DataError: for a record that is not as expected.
             ValueError: if there is no such split.
         """
         if split not in self.splits:

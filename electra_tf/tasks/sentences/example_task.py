@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from electra_tf import errors
 from electra_tf.records import atomic
 from electra_tf.records import python_docs
-from electra_tf.records.readers import CorpusError
 
 TOPICS: Mapping[str, tuple[str, ...]] = {
     "language": ("python",),
@@ -74,7 +74,7 @@ def prepare(
         The folder, with columns as in `Example`, and `provenance.json`.
 
     Raises:
-        CorpusError: if the folder holds something else, or the corpus too
+        DataError: if the folder holds something else, or the corpus too
             little.
     """
     folder = pathlib.Path(folder) if folder else default_folder()
@@ -90,7 +90,7 @@ def prepare(
     if folder.exists():
         found = json.loads(path.read_text()) if path.is_file() else None
         if found != provenance:
-            raise CorpusError(
+            raise errors.DataError(
                 f"{folder} exists and holds other files. Expected: "
                 f"{provenance}. Received: {found}. Delete it or name another "
                 "folder."
@@ -157,7 +157,7 @@ def make_splits(
         seed: of all choices.
 
     Raises:
-        CorpusError: if there are too few sentences.
+        DataError: if there are too few sentences.
     """
     rng = random.Random(seed)
     splits: dict[str, list[Example]] = {split: [] for split in sizes}
@@ -192,7 +192,7 @@ def _choose(
         while len(sentences) < sizes[split] and supply:
             sentences += supply.pop()
         if len(sentences) < sizes[split]:
-            raise CorpusError(
+            raise errors.DataError(
                 f"Expected {sum(sizes.values())} plain sentences of {label} "
                 f"and some more. Received: {num_found}. Install the packages "
                 "of requirements.lock, whose documentation they are from."

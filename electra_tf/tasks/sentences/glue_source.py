@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from absl import logging
 
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import files
 from electra_tf.tasks import tables
 from electra_tf.tasks import tfds_source
@@ -23,7 +24,6 @@ from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import regression
 from electra_tf.tasks.sentences.text_task import Example
 from electra_tf.tasks.sentences.text_task import TextTask
-from electra_tf.tasks.task import TaskDataError
 
 DIAGNOSTIC = "ax"
 """The diagnostic set has no training data and is answered by an MNLI model:
@@ -67,11 +67,11 @@ class GlueFiles:
 
         Raises:
             FileNotFoundError: if it is not there.
-            TaskDataError: if no folder is named, or there are several files.
+            DataError: if no folder is named, or there are several files.
         """
         task = f"{self.spec.title}, split {split}"
         if not self.data_dir:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"Expected the folder of the official files of {task}, or "
                 f"{tfds_source.DATA_DIR!r}. Received: nothing. Set "
                 "--config.task.data_dir."
@@ -92,7 +92,7 @@ class GlueFiles:
 
         Raises:
             FileNotFoundError: if the file is not there.
-            TaskDataError: for the first line that is not as published.
+            DataError: for the first line that is not as published.
         """
         file = self.spec.splits[split]
         path = self.find(split)
@@ -116,14 +116,14 @@ class GlueTfds:
         self.dev_splits = spec.dev_splits
 
     def find(self, split: str) -> None:
-        """Raises `TaskDataError` unless a split can be read."""
+        """Raises `DataError` unless a split can be read."""
         tfds_source.open_builder(*self.spec.splits[split].tfds)
 
     def read(self, split: str) -> Sequence[Example]:
         """The examples of a split, in the order of the official file.
 
         Raises:
-            TaskDataError: if they cannot be read.
+            DataError: if they cannot be read.
         """
         file = self.spec.splits[split]
         rows = tfds_source.read(*file.tfds)
@@ -207,7 +207,7 @@ def read_file(
         path: the file.
 
     Raises:
-        TaskDataError: for the first line that is not as published, unless
+        DataError: for the first line that is not as published, unless
             such lines are left out.
     """
     lines = tables.read_unquoted(path)
@@ -222,13 +222,13 @@ def read_file(
         elif spec.skips_bad_lines:
             bad_lines.append(number)
         else:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{path}, line {number}: expected {width} fields between tabs. "
                 f"Received {len(fields)}: {_shorten(fields)}. Repair the line "
                 "or take the official file."
             )
     if not examples:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}: expected examples of {spec.title}. Received: none. Take "
             "the official file."
         )
@@ -251,7 +251,7 @@ def _read_header(
     elif is_header:
         is_header = _number(header[0]) is None
     if not is_header:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line 1: expected the names of the columns of "
             f"{spec.title}, at least {columns.least_width} between tabs. "
             f"Received: {_shorten(header)}. Take the official file."
@@ -275,7 +275,7 @@ def _example(
     if not spec.labels:
         return Example(eid, text, pair, _score(path, number, label))
     if label not in spec.labels:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {number}: expected a label out of "
             f"{', '.join(spec.labels)}. Received: {label!r}. Repair the line "
             "or take the official file."
@@ -286,7 +286,7 @@ def _example(
 def _score(path: pathlib.Path, number: int, text: str) -> float:
     score = _number(text)
     if score is None or not glue.MIN_SCORE <= score <= glue.MAX_SCORE:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {number}: expected a score from {glue.MIN_SCORE} "
             f"to {glue.MAX_SCORE}. Received: {text!r}. Repair the line or take "
             "the official file."

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+from electra_tf import errors
 from electra_tf.records import atomic
 from electra_tf.tasks import files
 from electra_tf.tasks import tables
-from electra_tf.tasks.task import TaskDataError
 
 DOCUMENT_START = "-DOCSTART-"
 """First field of a line that says nothing but that a document begins."""
@@ -62,7 +62,7 @@ def read_columns(
 
     Raises:
         FileNotFoundError: if there is no such file.
-        TaskDataError: for a line with more or fewer fields than the first has,
+        DataError: for a line with more or fewer fields than the first has,
             or a file without sentences, tags or such columns.
     """
     if not path.is_file():
@@ -86,7 +86,7 @@ def read_columns(
             Sentence(words, tags[0] if tags else None, rows[0].line)
         )
     if not sentences:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}: expected sentences, a word with its tag on every line. "
             "Received: none."
         )
@@ -112,7 +112,7 @@ def read_table(
 
     Raises:
         FileNotFoundError: if there is no such file.
-        TaskDataError: for the first row that is not as expected.
+        DataError: for the first row that is not as expected.
     """
     required = (word_column, tag_column)[: 1 + needs_tags]
     records = tables.read_table(path, file_format, required, (tag_column,))
@@ -123,7 +123,7 @@ def read_table(
         if tag_column in record.values:
             tags = _items(path, record, tag_column)
             if len(tags) != len(words):
-                raise TaskDataError(
+                raise errors.DataError(
                     f"{path}, line {record.line}: expected a tag for every "
                     f"word. Received: {len(words)} words in {word_column!r}, "
                     f"{len(tags)} tags in {tag_column!r}. Repair the line."
@@ -181,14 +181,14 @@ def _require_columns(
 ) -> None:
     width = len(row.fields)
     if has_tags and width < 2:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {row.line}: expected at least 2 fields between "
             f"blanks or tabs, a word and its tag. Received {width}: "
             f"{' '.join(row.fields)[:80]!r}. Repair the line."
         )
     for column in columns:
         if not -width <= column < width:
-            raise TaskDataError(
+            raise errors.DataError(
                 f"{path}, line {row.line}: expected a column {column}, "
                 f"counted from 0. Received {width} fields: "
                 f"{' '.join(row.fields)[:80]!r}. Change the column."
@@ -197,7 +197,7 @@ def _require_columns(
 
 def _require_width(path: pathlib.Path, row: _Row, width: int) -> None:
     if len(row.fields) != width:
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {row.line}: expected {width} fields between blanks "
             f"or tabs, as on the lines before. Received {len(row.fields)}: "
             f"{' '.join(row.fields)[:80]!r}. Repair the line."
@@ -216,7 +216,7 @@ def _items(
         or not all(isinstance(item, str) and item.strip() for item in items)
         or any("\t" in item or "\n" in item for item in items)
     ):
-        raise TaskDataError(
+        raise errors.DataError(
             f"{path}, line {record.line}: expected in {column!r} a list of "
             "strings, none of them empty or with tabs or line ends, or a "
             f"string of parts between blanks. Received: {str(value)[:80]!r}. "

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from absl import logging
 
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import files
 from electra_tf.tasks import tables
 from electra_tf.tasks import tfds_source
 from electra_tf.tasks.tagging import conll
-from electra_tf.tasks.task import TaskDataError
 
 CHUNKING_FOLDERS = ("conll2000", "chunk", "chunking")
 # Sentences and words of the published files.
@@ -76,7 +76,7 @@ def own_readers(own: finetuning_config.OwnTaskConfig) -> dict[str, Reader]:
 
 def _read_chunking(data_dir: str, split: str) -> SplitFile:
     if data_dir in ("", tfds_source.DATA_DIR):
-        raise TaskDataError(
+        raise errors.DataError(
             "chunking is read from the files of CoNLL-2000, train.txt and "
             f"test.txt in a folder conll2000. Received: {data_dir!r}. Name "
             "the folder with --config.task.data_dir."

@@ -16,7 +16,8 @@ import keras
 import numpy as np
 from absl import logging
 
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.tagging import conll
@@ -26,7 +27,6 @@ from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.tasks.task import Outputs
 from electra_tf.tasks.task import Task
-from electra_tf.tasks.task import TaskDataError
 from electra_tf.text import tokenizer as tokenizer_lib
 
 NO_PREDICTION = "_"
@@ -117,7 +117,7 @@ class TaggingTask(Task):
         for sentence in sentences if wrong else ():
             for index, tag in enumerate(sentence.tags or ()):
                 if tag in wrong:
-                    raise TaskDataError(
+                    raise errors.DataError(
                         f"{path}, sentence of line {sentence.line}, word "
                         f"{index + 1} ({sentence.words[index]!r}): expected "
                         f"{wrong[tag]}. Received: {tag!r}. Repair the file."
@@ -325,7 +325,7 @@ def build_task(
 
     Raises:
         ValueError: for another name.
-        TaskDataError: if no folder is named.
+        DataError: if no folder is named.
     """
     if name != "chunking":
         raise ValueError(
@@ -348,7 +348,7 @@ def build_own_task(
     Raises:
         ValueError: for settings that mean nothing here.
         FileNotFoundError: if the training file is looked at and not there.
-        TaskDataError: if it is looked at and damaged.
+        DataError: if it is looked at and damaged.
     """
     own = settings.own
     if own.id_column:

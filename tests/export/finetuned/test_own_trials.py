@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.export.finetuned import trial as trial_export
 from electra_tf.finetuning.trials import results
 from electra_tf.tasks.sentences.text_task import Example
 from electra_tf.tasks.tagging import conll
-from electra_tf.training import model_dir
 from tests.export import finetuned_tiny
 
 
@@ -86,7 +86,7 @@ def test_a_folder_that_is_no_trial_is_none(tmp_path, tiny_run, tiny_trial):
     assert results.find_trial(tmp_path) is None
     assert results.find_trial(tiny_run.model_dir) is None
     assert results.find_trial(tiny_trial.folder) == tiny_trial.folder
-    with pytest.raises(model_dir.ModelDirError, match="No trial"):
+    with pytest.raises(errors.ModelError, match="No trial"):
         trial_export.load_task(tmp_path)
 
 

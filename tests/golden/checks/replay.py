@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import tensorflow as tf
 
-from electra_tf import original_hparams
+from electra_tf.config import original_hparams
 from electra_tf.formats import parameter_names
 from electra_tf.formats import tf1
 from electra_tf.inputs import masking

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import config
+from electra_tf import errors
 from electra_tf.pretraining import objective as objective_lib
 from tests import tiny
 from tests.pretraining.objectives import tiny_objectives
@@ -58,7 +58,7 @@ def test_a_relaxation_that_nobody_uses_is_refused():
     settings = tiny_objectives.build_settings(
         "adversarial", objective={"gumbel_temperature": 0.5}
     )
-    with pytest.raises(config.ConfigError, match="no effect on the estimator"):
+    with pytest.raises(errors.ConfigError, match="no effect on the estimator"):
         objective_lib.build_objective(settings)
 
 
@@ -358,7 +358,7 @@ def test_it_trains_through_the_whole_schedule(model):
     ],
 )
 def test_a_generator_that_cannot_learn_to_fool_is_refused(section, fields):
-    with pytest.raises(config.ConfigError, match="needs a masked-LM generator"):
+    with pytest.raises(errors.ConfigError, match="needs a masked-LM generator"):
         tiny_objectives.build_model(
             "adversarial",
             **{section: {"untied_generator_embeddings": False, **fields}},
@@ -366,5 +366,5 @@ def test_a_generator_that_cannot_learn_to_fool_is_refused(section, fields):
 
 
 def test_a_discriminator_without_weight_is_refused():
-    with pytest.raises(config.ConfigError, match="disc_weight=0"):
+    with pytest.raises(errors.ConfigError, match="disc_weight=0"):
         tiny_objectives.build_model("adversarial", objective={"disc_weight": 0})

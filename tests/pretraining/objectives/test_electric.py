@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import config
+from electra_tf import errors
 from electra_tf.modeling import generators
 from tests.pretraining.objectives import tiny_objectives
 
@@ -121,7 +121,7 @@ def test_the_cloze_model_learns_from_every_token(model):
 
 
 def test_another_generator_is_refused():
-    with pytest.raises(config.ConfigError, match="two_tower_generator=true"):
+    with pytest.raises(errors.ConfigError, match="two_tower_generator=true"):
         tiny_objectives.build_model(
             "electric", generator={"two_tower_generator": False}
         )

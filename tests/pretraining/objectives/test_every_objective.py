@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from electra_tf import config
+from electra_tf import errors
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.pretraining import objectives
 from tests import tiny
@@ -117,7 +118,7 @@ def _settings(name):
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(config.ConfigError) as caught:
+    with pytest.raises(errors.ConfigError) as caught:
         objective_lib.build_objective(_settings("electro"))
     known = (
         "adversarial, all_tokens_mlm, electra, electra_15, electric, mlm, "
@@ -128,7 +129,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 
 
 def test_an_unknown_module_is_refused_the_same_way():
-    with pytest.raises(config.ConfigError, match="can be imported"):
+    with pytest.raises(errors.ConfigError, match="can be imported"):
         objective_lib.build_objective(_settings("no_such_package.objective"))
 
 

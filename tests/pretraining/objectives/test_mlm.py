@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from electra_tf import config
+from electra_tf import errors
 from tests import tiny
 from tests.pretraining.objectives import tiny_objectives
 
@@ -98,7 +98,7 @@ def test_the_model_is_shown_what_the_config_says(
 
 
 def test_generator_settings_are_refused():
-    with pytest.raises(config.ConfigError, match="'mlm' has no generator"):
+    with pytest.raises(errors.ConfigError, match="'mlm' has no generator"):
         tiny_objectives.build_model(
             "mlm", generator={"generator_hidden_size": 0.5}
         )

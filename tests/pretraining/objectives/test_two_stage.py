@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import config
+from electra_tf import errors
 from electra_tf.pretraining import optimizer as optimizer_lib
 from tests import tiny
 from tests.pretraining.objectives import tiny_objectives
@@ -293,7 +293,7 @@ def test_the_switch_reaches_both_replicas(two_devices):
     ],
 )
 def test_settings_that_cannot_work_are_refused(section, fields, message):
-    with pytest.raises(config.ConfigError, match=message):
+    with pytest.raises(errors.ConfigError, match=message):
         _build(**{section: fields})
 
 
@@ -320,5 +320,5 @@ def test_a_generator_that_is_not_frozen_goes_on_in_stage_two():
 
 
 def test_shared_embeddings_need_a_generator_that_is_trained_on():
-    with pytest.raises(config.ConfigError, match="weights of its own"):
+    with pytest.raises(errors.ConfigError, match="weights of its own"):
         _build(generator={"untied_generator_embeddings": False})

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks.question_answering import own_records
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.task import TaskDataError
 from tests.tasks.question_answering.conftest import squad_file
 from tests.tasks.question_answering.conftest import squad_question
 
@@ -59,7 +59,7 @@ def test_a_test_file_needs_no_answers_but_may_have_them(write):
     (example,) = _read(bare, "test")
     assert example.golds is None and not example.is_impossible
     assert _read(write("own.csv", TABLE), "test")[0].golds == ("a dog",)
-    with pytest.raises(TaskDataError, match="column 'answer'"):
+    with pytest.raises(errors.DataError, match="column 'answer'"):
         _read(bare, "dev")
 
 
@@ -77,20 +77,20 @@ def test_a_test_file_needs_no_answers_but_may_have_them(write):
 )
 def test_a_bad_row_is_named_by_file_and_line(write, line, pattern):
     path = write("own.csv", f"question,context,answer,answer_start\n{line}\n")
-    with pytest.raises(TaskDataError, match=pattern) as caught:
+    with pytest.raises(errors.DataError, match=pattern) as caught:
         _read(path)
     assert str(path) in str(caught.value)
 
 
 def test_an_answer_that_is_nowhere_is_named_with_its_id(write):
     path = write("own.csv", "name,question,context,answer\nn1,who,a b,c\n")
-    with pytest.raises(TaskDataError, match=r"line 2 \(question 'n1'\)"):
+    with pytest.raises(errors.DataError, match=r"line 2 \(question 'n1'\)"):
         _read(path, id_column="name", answer_start_column="")
 
 
 def test_an_id_may_occur_once(write):
     path = write("own.csv", "k,question,context\nx,a,b\nx,c,d\n")
-    with pytest.raises(TaskDataError, match="'x' for questions 1 and 2"):
+    with pytest.raises(errors.DataError, match="'x' for questions 1 and 2"):
         _read(path, "test", id_column="k")
 
 
@@ -98,7 +98,7 @@ def test_published_forms_are_read_by_their_ending_or_by_name(write):
     content = squad_file([squad_question()])
     assert len(_read(write("a.json", content))) == 1
     assert len(_read(write("a.txt", content), file_format="squad")) == 1
-    with pytest.raises(TaskDataError, match=r"Received: '\.txt'"):
+    with pytest.raises(errors.DataError, match=r"Received: '\.txt'"):
         _read(write("a.txt", content))
 
 
@@ -106,7 +106,7 @@ def test_published_forms_are_read_by_their_ending_or_by_name(write):
 def test_a_wrong_place_is_an_error_in_own_files(write, split):
     answers = [{"text": "cats", "answer_start": 0}]
     path = write("a.json", squad_file([squad_question(answers=answers)]))
-    with pytest.raises(TaskDataError, match="question 'q1'.*'cats'.*'The '"):
+    with pytest.raises(errors.DataError, match="question 'q1'.*'cats'.*'The '"):
         _read(path, split)
     assert len(_read(path, "test")) == 1
 

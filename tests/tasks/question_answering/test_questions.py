@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.tasks.question_answering import questions
-from electra_tf.tasks.task import TaskDataError
 from tests.tasks.question_answering.conftest import VOCABULARY
 from tests.tasks.question_answering.conftest import example_of
 
@@ -159,5 +159,5 @@ def test_no_room_for_a_document_is_an_error_with_the_question(tokenizer):
 
 def test_learning_needs_answers_that_are_there(tokenizer):
     example = example_of("cat", LONG, start=9, name="q9")
-    with pytest.raises(TaskDataError, match="Question 'q9'"):
+    with pytest.raises(errors.DataError, match="Question 'q9'"):
         _build([example], tokenizer, training=True)

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.tasks import blanks
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.task import TaskDataError
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import example_of
 from tests.tasks.question_answering.conftest import squad_file
@@ -141,7 +141,7 @@ def test_tfds_records_are_the_same_examples():
 )
 def test_a_bad_squad_file_is_named_with_its_record(write, content, pattern):
     path = write("train.json", content)
-    with pytest.raises(TaskDataError, match=pattern) as caught:
+    with pytest.raises(errors.DataError, match=pattern) as caught:
         records.read_squad(path)
     assert str(path) in str(caught.value)
 
@@ -151,7 +151,7 @@ def test_training_on_2_0_needs_to_know_what_is_unanswerable(write):
     del question["is_impossible"]
     path = write("train.json", squad_file([question]))
     assert records.read_squad(path)
-    with pytest.raises(TaskDataError, match="the key 'is_impossible'"):
+    with pytest.raises(errors.DataError, match="the key 'is_impossible'"):
         records.read_squad(path, needs_is_impossible=True)
 
 
@@ -181,7 +181,7 @@ def test_training_on_2_0_needs_to_know_what_is_unanswerable(write):
 )
 def test_a_bad_mrqa_file_is_named_with_its_line(write, lines, pattern):
     path = write("dev.jsonl", lines)
-    with pytest.raises(TaskDataError, match=pattern) as caught:
+    with pytest.raises(errors.DataError, match=pattern) as caught:
         records.read_mrqa(path)
     assert str(path) in str(caught.value)
 
@@ -191,7 +191,7 @@ def test_a_damaged_compressed_file_is_named(tmp_path):
     data = gzip.compress(_mrqa_lines(MRQA).encode())
     for damaged in (data[:40], b"plain text", data[:30] + b"x" + data[31:]):
         path.write_bytes(damaged)
-        with pytest.raises(TaskDataError, match=r"dev\.jsonl\.gz"):
+        with pytest.raises(errors.DataError, match=r"dev\.jsonl\.gz"):
             records.read_mrqa(path)
 
 
@@ -218,7 +218,7 @@ def test_nothing_is_said_if_all_answers_are_there(caplog):
 
 def test_a_question_without_answer_cannot_be_learned():
     bare = records.Example("q7", "who", CONTEXT, ())
-    with pytest.raises(TaskDataError, match="train.json, question 'q7'"):
+    with pytest.raises(errors.DataError, match="train.json, question 'q7'"):
         records.keep_answered([bare], "train.json")
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.tasks import tfds_source
 from electra_tf.tasks.question_answering import sources
-from electra_tf.tasks.task import TaskDataError
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import squad_file
 from tests.tasks.question_answering.conftest import squad_question
@@ -100,5 +100,5 @@ def test_tfds_is_asked_for_the_split_by_its_name_there(monkeypatch):
     assert example.golds == ("mat",)
     sources.SOURCES["squad2"].read("tfds", "train")
     assert asked == [("squad/v1.1", "validation"), ("squad/v2.0", "train")]
-    with pytest.raises(TaskDataError, match="newsqa is not read from"):
+    with pytest.raises(errors.DataError, match="newsqa is not read from"):
         sources.SOURCES["newsqa"].read("tfds", "dev")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import finetuning_config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import task

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.records import python_docs
-from electra_tf.records.readers import CorpusError
 from electra_tf.tasks.sentences import example_task
 from electra_tf.tasks.sentences.example_task import Example
 
@@ -84,7 +84,7 @@ def test_a_document_gives_a_few_sentences_at_most():
     rng = random.Random(4)
     long = [_sentence(rng) for _ in range(60)]
     documents = {label: [long, long] for label in example_task.TOPICS}
-    with pytest.raises(CorpusError, match="Received: 50"):
+    with pytest.raises(errors.DataError, match="Received: 50"):
         example_task.make_splits(documents, {"train": 240}, seed=1)
 
 
@@ -96,7 +96,9 @@ def test_the_seed_decides():
 
 
 def test_too_little_text_is_an_error():
-    with pytest.raises(CorpusError, match="28 plain sentences of language"):
+    with pytest.raises(
+        errors.DataError, match="28 plain sentences of language"
+    ):
         example_task.make_splits(_documents(num_documents=2), SIZES, seed=1)
 
 
@@ -137,7 +139,7 @@ def test_what_is_there_is_kept_and_nothing_else_overwritten(corpus, tmp_path):
     time = (folder / "train.csv").stat().st_mtime_ns
     assert example_task.prepare(folder, corpus) == folder
     assert (folder / "train.csv").stat().st_mtime_ns == time
-    with pytest.raises(CorpusError, match="holds other files.*Delete it"):
+    with pytest.raises(errors.DataError, match="holds other files.*Delete it"):
         example_task.prepare(folder, corpus, seed=2)
 
 

@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.tasks import tfds_source
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import glue_source
 from electra_tf.tasks.sentences.text_task import Example
-from electra_tf.tasks.task import TaskDataError
 from tests.tasks.conftest import settings_of
 
 MNLI_HEADER = "\t".join(f"c{i}" for i in range(10))
@@ -151,20 +151,20 @@ def test_either_release_of_qqp_is_the_official_one(tmp_path, caplog):
 )  # fmt: skip
 def test_a_malformed_line_is_one_error(tmp_path, name, place, text, expected):
     path = _write(tmp_path, f"{place}/train.tsv", text)
-    with pytest.raises(TaskDataError, match=expected) as error:
+    with pytest.raises(errors.DataError, match=expected) as error:
         _task(name, tmp_path).read("train")
     assert str(path) in str(error.value)
 
 
 def test_an_unlabelled_file_without_header_is_refused(tmp_path):
     _write(tmp_path, "RTE/test.tsv", "0\tx\ty\n1\tx\ty\n")
-    with pytest.raises(TaskDataError, match="line 1: expected the names"):
+    with pytest.raises(errors.DataError, match="line 1: expected the names"):
         _task("rte", tmp_path).read("test")
 
 
 def test_a_folder_must_be_named_only_to_read():
     task = _task("rte", "")
-    with pytest.raises(TaskDataError, match="--config.task.data_dir"):
+    with pytest.raises(errors.DataError, match="--config.task.data_dir"):
         task.read("train")
 
 

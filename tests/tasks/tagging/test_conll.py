@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from electra_tf import errors
 from electra_tf.tasks.tagging import conll
 from electra_tf.tasks.tagging.conll import Sentence
-from electra_tf.tasks.task import TaskDataError
 
 
 @pytest.fixture
@@ -72,13 +72,13 @@ def test_words_alone_need_no_tags_if_none_are_asked_for(path):
 )
 def test_a_damaged_file_is_named_with_its_line(path, content, expected):
     path.write_bytes(content)
-    with pytest.raises(TaskDataError, match=expected):
+    with pytest.raises(errors.DataError, match=expected):
         conll.read_columns(path)
 
 
 def test_a_column_that_is_not_there_is_refused(path):
     path.write_text("a O\n")
-    with pytest.raises(TaskDataError, match="column 2.*Received 2 fields"):
+    with pytest.raises(errors.DataError, match="column 2.*Received 2 fields"):
         conll.read_columns(path, tag_column=2)
 
 
@@ -136,7 +136,7 @@ def test_tags_may_be_absent_if_none_are_asked_for(tmp_path):
     path = _table(tmp_path, {"words": ["a"]})
     rows = conll.read_table(path, "auto", "words", "tags", needs_tags=False)
     assert rows == [Sentence(("a",), None, 1)]
-    with pytest.raises(TaskDataError, match="'tags'"):
+    with pytest.raises(errors.DataError, match="'tags'"):
         conll.read_table(path, "auto", "words", "tags")
 
 
@@ -156,5 +156,5 @@ def test_tags_may_be_absent_if_none_are_asked_for(tmp_path):
 def test_a_damaged_row_is_named_with_its_line(tmp_path, words, tags, expected):
     good = {"words": "a", "tags": "O"}
     path = _table(tmp_path, good, {"words": words, "tags": tags})
-    with pytest.raises(TaskDataError, match=f"line 2: .*{expected}"):
+    with pytest.raises(errors.DataError, match=f"line 2: .*{expected}"):
         conll.read_table(path, "auto", "words", "tags")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import finetuning_config
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks.tagging import task as task_lib
-from electra_tf.tasks.task import TaskDataError
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import Vocabulary
@@ -220,7 +220,8 @@ def test_the_metric_overrules_how_tags_look(tmp_path):
     path.write_text("the DT\n")
     task = _own(train_file=path, metric="f1")
     with pytest.raises(
-        TaskDataError, match=r"train.conll, sentence of line 1, word 1 \('the'"
+        errors.DataError,
+        match=r"train.conll, sentence of line 1, word 1 \('the'",
     ):
         task.read("train")
 
@@ -242,7 +243,7 @@ def test_a_label_that_is_not_listed_is_refused(tmp_path):
     path = tmp_path / "train.conll"
     path.write_text("the B-X\ncats B-Y\n")
     task = _own(train_file=path, labels="B-X, O")
-    with pytest.raises(TaskDataError, match="word 2 .*labels B-X, O.*'B-Y'"):
+    with pytest.raises(errors.DataError, match="word 2 .*labels B-X, O.*'B-Y'"):
         task.read("train")
 
 
@@ -267,7 +268,7 @@ def test_missing_files_and_folders_are_named(tmp_path):
         _own(train_file=tmp_path / "x.conll")
     with pytest.raises(FileNotFoundError, match="conll2000"):
         _chunking(tmp_path).read("train")
-    with pytest.raises(TaskDataError, match="--config.task.data_dir"):
+    with pytest.raises(errors.DataError, match="--config.task.data_dir"):
         _chunking("tfds").read("train")
 
 

@@ -7,7 +7,7 @@ numbers are compared with that rule, and the correct ones with ours.
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetuning_config import FinetuningConfig
+from electra_tf.config.finetuning import FinetuningConfig
 from electra_tf.modeling.task_heads import ClassificationHead
 from electra_tf.modeling.task_heads import RegressionHead
 from electra_tf.tasks import catalog

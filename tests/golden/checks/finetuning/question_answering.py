@@ -10,7 +10,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.finetuning_config import QuestionAnsweringConfig
+from electra_tf.config.finetuning import QuestionAnsweringConfig
 from electra_tf.modeling.question_answering_head import QuestionAnsweringHead
 from electra_tf.tasks import blanks
 from electra_tf.tasks.question_answering import answers

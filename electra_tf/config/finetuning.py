@@ -7,12 +7,12 @@ original's (`configure_finetuning.py`); names that its users know are kept.
 
 import dataclasses
 
-from electra_tf.config_sections import OPTIMIZERS
-from electra_tf.config_sections import PRECISIONS
-from electra_tf.config_sections import STRATEGIES
-from electra_tf.config_sections import require
-from electra_tf.config_sections import require_choice
-from electra_tf.config_sections import require_range
+from electra_tf.config.sections import OPTIMIZERS
+from electra_tf.config.sections import PRECISIONS
+from electra_tf.config.sections import STRATEGIES
+from electra_tf.config.sections import require
+from electra_tf.config.sections import require_choice
+from electra_tf.config.sections import require_range
 
 OWN_KINDS = ("classification", "regression", "tagging", "qa")
 FILE_FORMATS = ("auto", "csv", "tsv", "jsonl", "conll", "squad", "mrqa")

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf import config
+from electra_tf import errors
 
 MODEL_SIZES: Mapping[str, Mapping[str, int]] = {
     "small": {"hidden_size": 256, "num_hidden_layers": 12},
@@ -151,7 +152,7 @@ def _refuse_unknown(
     for key in given:
         if key not in names:
             closest = difflib.get_close_matches(str(key), names, 1, 0)[0]
-            raise config.ConfigError(
+            raise errors.ConfigError(
                 f"Unknown {kind} of the original: {key!r}. Did you mean "
                 f"{closest!r}? Known: {', '.join(names)}."
             )
@@ -194,7 +195,7 @@ def _flag(hparams: Mapping[str, Any], name: str) -> bool:
 def _refuse_settings_of_other_places(hparams: Mapping[str, Any]) -> None:
     for name, (default, place) in _ELSEWHERE.items():
         if name in hparams and hparams[name] != default:
-            raise config.ConfigError(
+            raise errors.ConfigError(
                 f"`{name}` is not a setting of the model or its training "
                 f"here: {place}. Received: {name}={hparams[name]!r}. Leave "
                 "it out."
@@ -205,7 +206,7 @@ def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     """Sizes of the discriminator, resolved in the original's order."""
     overrides = hparams.get("model_hparam_overrides", {})
     if not isinstance(overrides, Mapping):
-        raise config.ConfigError(
+        raise errors.ConfigError(
             "`model_hparam_overrides` must be a JSON object. "
             f"Received: {overrides!r}."
         )
@@ -220,7 +221,7 @@ def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     )
     fields.setdefault("intermediate_size", 4 * fields["hidden_size"])
     if fields.pop("hidden_act", "gelu") != "gelu":
-        raise config.ConfigError(
+        raise errors.ConfigError(
             "`hidden_act` must be 'gelu', the only activation here. "
             f"Received: {overrides['hidden_act']!r}."
         )
@@ -238,7 +239,7 @@ def _require_integer(name: str, value: Any) -> None:
 def _size_defaults(hparams: Mapping[str, Any]) -> dict[str, int]:
     size = hparams.get("model_size", "small")
     if size not in tuple(MODEL_SIZES):
-        raise config.ConfigError(
+        raise errors.ConfigError(
             f"`model_size` must be one of {', '.join(MODEL_SIZES)}. "
             f"Received: {size!r}."
         )
@@ -256,7 +257,7 @@ def _tpu_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     name = hparams.get("tpu_name")
     if not _flag(hparams, "use_tpu"):
         if name is not None:
-            raise config.ConfigError(
+            raise errors.ConfigError(
                 "`tpu_name` has no effect without `use_tpu`. Received: "
                 f"tpu_name={name!r}. Set `use_tpu` too, or leave it out."
             )

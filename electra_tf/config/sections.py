@@ -8,6 +8,8 @@ import dataclasses
 import math
 import numbers
 
+from electra_tf import errors
+
 STRATEGIES = ("one_device", "mirrored", "multi_worker", "tpu")
 PRECISIONS = ("float32", "bfloat16", "float16")
 OPTIMIZERS = ("adam", "lamb")
@@ -15,14 +17,10 @@ OPTIMIZERS = ("adam", "lamb")
 _MAX_SIZE = 2**31 - 1
 
 
-class ConfigError(ValueError):
-    """A setting that cannot work: says expected, received and remedy."""
-
-
 def require(condition: bool, message: str) -> None:
     """Raises `ConfigError` with the message unless the condition holds."""
     if not condition:
-        raise ConfigError(message)
+        raise errors.ConfigError(message)
 
 
 def require_choice(field: str, value: str, choices: tuple[str, ...]) -> None:

@@ -1,13 +1,13 @@
 import pytest
 
-from electra_tf import json_files
+from electra_tf.config import schema
 
 
 def test_an_object_is_read(tmp_path):
     path = tmp_path / "a.json"
     text = '{"a": [1, -2.5, null, "é"], "b": {"c": 1' + "0" * 30 + "}}"
     path.write_text(text, "utf-8")
-    assert json_files.read_object(path) == {
+    assert schema.read_object(path) == {
         "a": [1, -2.5, None, "é"],
         "b": {"c": 10**30},
     }
@@ -39,11 +39,11 @@ def test_everything_else_is_refused_by_name(tmp_path, content):
         pass
 
     with pytest.raises(OwnError, match=r"a\.json must hold a JSON object"):
-        json_files.read_object(path, OwnError)
+        schema.read_object(path, OwnError)
 
 
 def test_a_folder_is_refused_and_nothing_is_no_file(tmp_path):
     with pytest.raises(ValueError, match="must be a JSON file"):
-        json_files.read_object(tmp_path)
+        schema.read_object(tmp_path)
     with pytest.raises(FileNotFoundError):
-        json_files.read_object(tmp_path / "none")
+        schema.read_object(tmp_path / "none")

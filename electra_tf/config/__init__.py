@@ -17,20 +17,20 @@ from typing import Any
 
 import ml_collections
 
-from electra_tf import json_files
-from electra_tf.config_sections import OPTIMIZERS as OPTIMIZERS
-from electra_tf.config_sections import PRECISIONS as PRECISIONS
-from electra_tf.config_sections import STRATEGIES as STRATEGIES
-from electra_tf.config_sections import ConfigError as ConfigError
-from electra_tf.config_sections import DataConfig as DataConfig
-from electra_tf.config_sections import EncoderConfig as EncoderConfig
-from electra_tf.config_sections import GeneratorConfig as GeneratorConfig
-from electra_tf.config_sections import MaskingConfig as MaskingConfig
-from electra_tf.config_sections import ObjectiveConfig as ObjectiveConfig
-from electra_tf.config_sections import OptimizerConfig as OptimizerConfig
-from electra_tf.config_sections import TrainingConfig as TrainingConfig
-from electra_tf.config_sections import require
-from electra_tf.config_sections import require_choice as require_choice
+from electra_tf import errors
+from electra_tf.config import schema as schema_lib
+from electra_tf.config.sections import OPTIMIZERS as OPTIMIZERS
+from electra_tf.config.sections import PRECISIONS as PRECISIONS
+from electra_tf.config.sections import STRATEGIES as STRATEGIES
+from electra_tf.config.sections import DataConfig as DataConfig
+from electra_tf.config.sections import EncoderConfig as EncoderConfig
+from electra_tf.config.sections import GeneratorConfig as GeneratorConfig
+from electra_tf.config.sections import MaskingConfig as MaskingConfig
+from electra_tf.config.sections import ObjectiveConfig as ObjectiveConfig
+from electra_tf.config.sections import OptimizerConfig as OptimizerConfig
+from electra_tf.config.sections import TrainingConfig as TrainingConfig
+from electra_tf.config.sections import require
+from electra_tf.config.sections import require_choice as require_choice
 
 _Config = typing.TypeVar("_Config")
 
@@ -73,8 +73,8 @@ class ExperimentConfig:
             return
         try:
             self.generator.encoder_config(self.encoder)
-        except ConfigError as error:
-            raise ConfigError(
+        except errors.ConfigError as error:
+            raise errors.ConfigError(
                 "`generator.generator_hidden_size` must give a width that the "
                 "generator's heads, 64 wide unless set, divide. Received: "
                 f"generator_hidden_size={self.generator.generator_hidden_size} "
@@ -148,7 +148,7 @@ def _refuse_unknown(
     for key in given:
         if key not in known:
             close = difflib.get_close_matches(str(key), list(known), 1, 0)
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"Unknown {kind} {key!r}. Did you mean {close[0]!r}? "
                 f"Known: {', '.join(known)}."
             )
@@ -166,7 +166,7 @@ def build_section(name: str, schema: type, values: Mapping[str, Any]) -> Any:
         ConfigError: as `freeze` does.
     """
     if not isinstance(values, Mapping | ml_collections.ConfigDict):
-        raise ConfigError(
+        raise errors.ConfigError(
             f"`{name}` must be a section of fields. Received: {values!r}."
         )
     types = {field.name: field.type for field in dataclasses.fields(schema)}
@@ -183,7 +183,7 @@ def _coerce(field: str, value: Any, expected: type) -> Any:
     if expected is float and isinstance(value, int) and value is not True:
         value = float(value)
     if type(value) is not expected:
-        raise ConfigError(
+        raise errors.ConfigError(
             f"`{field}` must be of type {expected.__name__}. Received: "
             f"{value!r} of type {type(value).__name__}."
         )
@@ -210,7 +210,7 @@ def run_file(path: pathlib.Path, argument: str = "") -> Mapping[str, Any]:
     """
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
-        raise ConfigError(f"{path} is not a Python file of configs/.")
+        raise errors.ConfigError(f"{path} is not a Python file of configs/.")
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     return module.get_config(*([argument] if argument else []))
@@ -236,8 +236,8 @@ def load_json(path: pathlib.Path) -> ExperimentConfig:
         FileNotFoundError: if there is none.
         ConfigError: as `freeze` does, or if the file is damaged; names it.
     """
-    content = json_files.read_object(path, ConfigError)
+    content = schema_lib.read_object(path, errors.ConfigError)
     try:
         return freeze(content)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    except errors.ConfigError as error:
+        raise errors.ConfigError(f"{path}: {error}") from error

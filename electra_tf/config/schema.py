@@ -1,0 +1,189 @@
+"""What every settings class and every JSON file of ours is checked with.
+
+`frozen` makes a pydantic dataclass that refuses unknown fields and values of
+another type. `build` and `read` turn the messages of pydantic into ours.
+"""
+
+import dataclasses
+import difflib
+import json
+import pathlib
+import typing
+from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import Annotated
+from typing import Any
+
+import pydantic
+
+from electra_tf import errors
+
+_T = typing.TypeVar("_T")
+
+Count = Annotated[int, pydantic.Field(ge=0)]
+"""A whole number from 0."""
+Positive = Annotated[int, pydantic.Field(ge=1)]
+"""A whole number from 1."""
+NonNegative = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
+"""A finite number from 0."""
+Fraction = Annotated[float, pydantic.Field(ge=0, le=1)]
+"""A number from 0 to 1."""
+
+_CONFIG = pydantic.ConfigDict(
+    strict=True, extra="forbid", arbitrary_types_allowed=True
+)
+
+
+@typing.dataclass_transform(
+    frozen_default=True, field_specifiers=(dataclasses.field,)
+)
+def frozen(cls: type[_T]) -> type[_T]:
+    """Makes a class a frozen, strict dataclass; use it as a decorator.
+
+    `dataclasses.replace`, `fields` and `asdict` work on it. Its construction
+    raises `ValueError` for an unknown field or a value that a field's type does
+    not allow. Rules that span fields belong in `__post_init__`.
+    """
+    decorate = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
+    return typing.cast(type[_T], decorate(cls))
+
+
+def build(
+    schema: type[_T],
+    values: Mapping[str, Any],
+    name: str = "",
+    error: type[Exception] = errors.ConfigError,
+) -> _T:
+    """Builds a frozen dataclass from nested mappings.
+
+    Lists become tuples, whole numbers become floats, where the schema has
+    those; nothing else is converted.
+
+    Args:
+        schema: a class made by `frozen`.
+        values: field to value; absent fields keep their defaults.
+        name: what the values are of, a file for example, for messages.
+        error: what to raise.
+
+    Raises:
+        error: names every wrong field, what it expects and what it received.
+    """
+    adapter = pydantic.TypeAdapter(schema)
+    try:
+        # JSON's rules let lists be tuples and keep all else strict.
+        return adapter.validate_json(json.dumps(_plain(values)))
+    except pydantic.ValidationError as cause:
+        found = [_describe(schema, detail) for detail in cause.errors()]
+        prefix = f"{name}: " if name else ""
+        raise error(prefix + " ".join(dict.fromkeys(found))) from cause
+
+
+def read(
+    schema: type[_T],
+    path: pathlib.Path,
+    error: type[Exception] = errors.ConfigError,
+) -> _T:
+    """Reads a JSON file as a frozen dataclass.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        error: if the file is damaged or does not fit; names it.
+    """
+    return build(schema, read_object(path, error), str(path), error)
+
+
+def read_object(
+    path: pathlib.Path, error: type[Exception] = ValueError
+) -> dict[str, Any]:
+    """Reads the object that a JSON file holds.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        error: if it holds no JSON object; names the file.
+    """
+    try:
+        content = json.loads(
+            path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant
+        )
+    except IsADirectoryError as cause:
+        raise error(
+            f"{path} must be a JSON file. Received: a folder."
+        ) from cause
+    except (ValueError, RecursionError) as cause:
+        raise error(
+            f"{path} must hold a JSON object in UTF-8. Received: {cause}. It "
+            "is cut off or damaged: restore it."
+        ) from cause
+    if not isinstance(content, dict):
+        raise error(
+            f"{path} must hold a JSON object. Received: {content!r:.60}."
+        )
+    return content
+
+
+def to_json(value: Any) -> str:
+    """Formats a frozen dataclass or a mapping as indented JSON."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    return json.dumps(value, indent=2, default=list) + "\n"
+
+
+def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
+    """Lists what differs between two values of one schema.
+
+    Returns:
+        One `field: ours, theirs` for each leaf that differs, fields of
+        sections joined by dots.
+    """
+    if not dataclasses.is_dataclass(ours):
+        return [] if ours == theirs else [f"{prefix}: {ours!r}, {theirs!r}"]
+    found = []
+    for field in dataclasses.fields(ours):
+        pair = getattr(ours, field.name), getattr(theirs, field.name)
+        name = f"{prefix}.{field.name}" if prefix else field.name
+        found += find_differences(*pair, name)
+    return found
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """The sentence that helps with a name that does not exist.
+
+    Returns:
+        `Did you mean 'a'? Known: a, b.`
+    """
+    names = list(known)
+    close = difflib.get_close_matches(name, names, 1, 0)
+    hint = f"Did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Known: {', '.join(names)}."
+
+
+def _plain(values: Any) -> Any:
+    """Mappings, of any kind, as dicts that JSON can hold."""
+    if isinstance(values, Mapping) or hasattr(values, "items"):
+        return {str(key): _plain(value) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [_plain(value) for value in values]
+    return values
+
+
+def _describe(schema: Any, detail: Any) -> str:
+    """One sentence for one error of pydantic."""
+    *parents, name = detail["loc"] or ("",)
+    field = ".".join(map(str, [*parents, name]))
+    received, kind = detail["input"], detail["type"]
+    if kind == "unexpected_keyword_argument":
+        for parent in parents:
+            schema = typing.get_type_hints(schema).get(parent, schema)
+        known = [field.name for field in dataclasses.fields(schema)]
+        what = "section" if not parents else "field"
+        return f"Unknown {what} {field!r}. {suggest(str(name), known)}"
+    if kind == "missing":
+        return f"`{field}` is missing."
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    expected = detail["msg"].removeprefix("Input should be ")
+    return f"`{field}` must be {expected}. Received: {received!r:.60}."
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"the number {name}")

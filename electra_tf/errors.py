@@ -1,0 +1,17 @@
+"""The errors of this package: each says expected, received and remedy."""
+
+
+class ConfigError(ValueError):
+    """A setting that cannot work."""
+
+
+class DataError(ValueError):
+    """A corpus, vocabulary, dataset or task file that cannot be used."""
+
+
+class ModelError(ValueError):
+    """A model, checkpoint or run folder that cannot be read or written."""
+
+
+class ExportError(RuntimeError):
+    """An export or a conversion that failed, or that answers otherwise."""
