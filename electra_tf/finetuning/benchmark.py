@@ -7,14 +7,13 @@ output_dir/
 
 import collections
 import dataclasses
-import pathlib
 import statistics
 from collections.abc import Sequence
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import sections as config_sections
-from electra_tf.finetuning.trials import results
-from electra_tf.finetuning.trials import session as session_lib
+from electra_tf.finetuning import results
+from electra_tf.finetuning import session as session_lib
 from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import glue_source
@@ -57,20 +56,20 @@ class Report:
     average: float
     missing: tuple[str, ...]
 
-    @classmethod
-    def of(cls, lines: Sequence[Line]) -> "Report":
-        """The report of some tasks."""
-        done = [line.title for line in lines]
-        titles = (glue.TASKS[name].title for name in glue.BENCHMARK)
-        return cls(
-            tuple(lines),
-            statistics.fmean(line.numbers.median for line in lines),
-            tuple(title for title in titles if title not in done),
-        )
+
+def build_report(lines: Sequence[Line]) -> Report:
+    """Builds the report of the tasks that are done."""
+    done = [line.title for line in lines]
+    titles = (glue.TASKS[name].title for name in glue.BENCHMARK)
+    return Report(
+        tuple(lines),
+        statistics.fmean(line.numbers.median for line in lines),
+        tuple(title for title in titles if title not in done),
+    )
 
 
 def task_names(names: str) -> tuple[str, ...]:
-    """The tasks that are learned one by one.
+    """Lists the tasks that are learned one by one.
 
     Args:
         names: what `task.names` says.
@@ -146,7 +145,7 @@ def require_ready(request: session_lib.Request, names: Sequence[str]) -> None:
 def _find_missing(
     name: str, data_dir: str, actions: Sequence[str]
 ) -> list[str]:
-    """The splits without a file, of those that will be read."""
+    """Lists the splits without a file, of those that will be read."""
     spec = glue.TASKS[name]
     splits = ["train"] if "train" in actions else []
     if splits or "eval" in actions:
@@ -162,12 +161,7 @@ def _find_missing(
 
 
 def request_of(request: session_lib.Request, name: str) -> session_lib.Request:
-    """What is asked for of one task.
-
-    Args:
-        request: for the whole benchmark.
-        name: of the task.
-    """
+    """Returns what is asked for of one task, in a folder of its own."""
     task = dataclasses.replace(request.settings.task, names=name)
     return dataclasses.replace(
         request,
@@ -181,7 +175,7 @@ def line_of(
     settings: finetuning_config.FinetuningConfig,
     summary: results.Summary,
 ) -> Line:
-    """What papers report of a task; its dev split is read.
+    """Returns what papers report of a task; its dev split is read.
 
     Args:
         name: of the task.
@@ -199,34 +193,21 @@ def line_of(
     return Line(spec.title, split, metric, majority, numbers)
 
 
-def write(
-    output_dir: pathlib.Path,
-    report: Report,
-    settings: finetuning_config.FinetuningConfig,
-) -> None:
-    """Writes `results.json`, and `results.txt` with the table."""
-    table = format_table(report)
-    results.write(output_dir, dataclasses.asdict(report), table, settings)
-
-
 def format_table(report: Report) -> str:
-    """The table of papers, with the spread and what guessing would reach."""
-    heading = ("task", "split", "metric", "majority", "median", "mean", "sd",
-               "best", "trials")  # fmt: skip
-    table: list[tuple[str, ...]] = [heading]
+    """Formats the table of papers, with spread and what guessing reaches."""
+    heading = "task split metric majority median mean sd best trials"
+    table = [heading.split()]
     for line in report.lines:
-        numbers = line.numbers
-        stuck = len(numbers.degenerate)
-        trials = f"{len(numbers.values)}"
-        if stuck:
-            trials += f", {stuck} {results.MARK}"
-        table.append(
-            (line.title, line.split, line.metric,
-             *results.format_values([line.majority]), *results.cells(numbers),
-             trials)
-        )  # fmt: skip
+        trials = f"{len(line.numbers.values)}"
+        if line.numbers.degenerate:
+            trials += f", {len(line.numbers.degenerate)} {results.MARK}"
+        numbers = [
+            *results.format_values([line.majority]),
+            *results.cells(line.numbers),
+        ]
+        table.append([line.title, line.split, line.metric, *numbers, trials])
     [average] = results.format_values([report.average])
-    table.append(("average", "", "", "", average, "", "", "", ""))
+    table.append(["average", "", "", "", average, "", "", "", ""])
     text = results.align(table)
     text += "\nThe average is that of the medians"
     if report.missing:

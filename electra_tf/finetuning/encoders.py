@@ -45,12 +45,10 @@ def load_encoder(
     precision: str = "float32",
     use_average: bool = False,
 ) -> LoadedEncoder:
-    """The main encoder of a model of any format; its files are only read.
+    """Loads the main encoder of a model of any format.
 
     Args:
-        path: a run's folder, a Hugging Face model, a KerasHub preset, the
-            prefix or folder of a TF1 checkpoint, or the name of a model that
-            comes along.
+        path: as for `read_model`.
         which: of a run: `latest`, `best` (lowest held-out loss), or the folder
             of a checkpoint.
         precision: of the products, one of `config.PRECISIONS`.
@@ -73,25 +71,21 @@ def load_encoder(
     for name, variable in variables.items():
         variable.assign(weights[name])
     count = len(variables)
-    origin = "; ".join(
-        [
-            f"{count} of {count} encoder variables restored from "
-            f"{model.origin}",
-            *model.notes,
-        ]
-    )
+    restored = f"{count} of {count} encoder variables restored from "
+    origin = "; ".join([f"{restored}{model.origin}", *model.notes])
     return LoadedEncoder(encoder, vocabulary, model.encoder, origin)
 
 
 def read_model(
     path: pathlib.Path, which: str = "latest", use_average: bool = False
 ) -> portable.PortableModel:
-    """A model of any format.
+    """Reads a model of any format.
 
     Args:
-        path: as for `load_encoder`.
-        which: of a run.
-        use_average: of a run.
+        path: a run's folder, a Hugging Face model, a KerasHub preset, the
+            prefix or folder of a TF1 checkpoint, or the name of a model that
+            comes along.
+        which, use_average: of a run, as for `load_encoder`.
 
     Raises:
         ValueError: if `which` or `use_average` are given for another format;
@@ -113,7 +107,7 @@ def read_model(
 def require_vocabulary(
     model: portable.PortableModel,
 ) -> vocabulary_lib.Vocabulary:
-    """The model's vocabulary; raises `FileNotFoundError` if it has none."""
+    """Returns the model's vocabulary, or raises `FileNotFoundError`."""
     if model.vocabulary is None:
         raise FileNotFoundError(
             f"The vocabulary of {model.origin} must lie beside it. Received: "
@@ -129,7 +123,7 @@ def random_encoder(
     seed: int,
     precision: str = "float32",
 ) -> LoadedEncoder:
-    """An encoder that has learnt nothing, the baseline of every measure.
+    """Builds an encoder that has learned nothing, the baseline of any measure.
 
     Args:
         settings: its sizes.
@@ -154,12 +148,7 @@ def random_encoder(
 def build_encoder(
     settings: config.EncoderConfig, precision: str = "float32"
 ) -> encoder_lib.Encoder:
-    """A main encoder of these sizes, with fresh weights.
-
-    Args:
-        settings: sizes and dropout.
-        precision: of the products.
-    """
+    """Builds a main encoder of these sizes, with fresh weights."""
     return encoder_lib.build_encoder(
         settings, towers.MAIN_ENCODER, dtype=layers.dtype_policy(precision)
     )

@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning.trials import session
+from electra_tf.finetuning import session
 
 GOOD, BAD = ("fine", "great"), ("poor", "awful")
 

@@ -9,9 +9,9 @@ from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import benchmark
 from electra_tf.finetuning import finetune
-from electra_tf.finetuning.trials import results
-from electra_tf.finetuning.trials import session as session_lib
-from electra_tf.finetuning.trials import trial_dir
+from electra_tf.finetuning import results
+from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning import trial_dir
 
 
 def _request(names, data_dir, output_dir, pretrained_dir="model", **options):

@@ -11,8 +11,8 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.finetuning import finetune
-from electra_tf.finetuning.trials import results
-from electra_tf.finetuning.trials import session
+from electra_tf.finetuning import results
+from electra_tf.finetuning import session
 from tests.finetuning import little_task
 
 ROOT = pathlib.Path(__file__).parent.parent.parent

@@ -8,7 +8,6 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import batches
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import optimizer as optimizer_lib
-from electra_tf.finetuning import predictor as predictor_lib
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib

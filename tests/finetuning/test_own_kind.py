@@ -11,8 +11,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning.trials import session as session_lib
-from electra_tf.finetuning.trials import trial as trial_lib
+from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import catalog

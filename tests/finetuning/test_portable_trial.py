@@ -12,8 +12,8 @@ from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.export.finetuned import trial as trial_export
 from electra_tf.finetuning import encoders
-from electra_tf.finetuning.trials import portable_trial
-from electra_tf.finetuning.trials import trial_dir
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import trial_dir
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
 from electra_tf.text import tokenizer as tokenizer_lib

@@ -7,8 +7,8 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning.trials import results
-from electra_tf.finetuning.trials import trial_dir
+from electra_tf.finetuning import results
+from electra_tf.finetuning import trial_dir
 
 
 def _write_trial(folder, number, accuracy, is_degenerate=False, **others):

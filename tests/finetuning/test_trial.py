@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
-from electra_tf.finetuning.trials import session as session_lib
-from electra_tf.finetuning.trials import trial as trial_lib
+from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
 from electra_tf.training import stopping

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning.trials import trial_dir
+from electra_tf.config import schema
+from electra_tf.finetuning import trial_dir
 from electra_tf.formats import own_run
 from electra_tf.records import atomic
 
@@ -41,26 +42,6 @@ class Numbers:
     best: float
     worst: float
 
-    @classmethod
-    def of(
-        cls,
-        values: Sequence[float],
-        degenerate: Sequence[int] = (),
-        lower_is_better: bool = False,
-    ) -> "Numbers":
-        """The summary of some values."""
-        least, most = min(values), max(values)
-        spread = statistics.stdev(values) if len(values) > 1 else 0.0
-        return cls(
-            tuple(values),
-            tuple(degenerate),
-            statistics.median(values),
-            statistics.fmean(values),
-            spread,
-            best=least if lower_is_better else most,
-            worst=most if lower_is_better else least,
-        )
-
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
@@ -86,7 +67,7 @@ class Summary:
 def read_trials(
     output_dir: pathlib.Path,
 ) -> dict[int, trial_dir.TrialResult]:
-    """The finished trials of a folder, by number.
+    """Reads the finished trials of a folder, by number.
 
     Raises:
         FileNotFoundError: if there is none.
@@ -106,29 +87,44 @@ def read_trials(
 
 
 def summarize(output_dir: pathlib.Path) -> Summary:
-    """The scores of the finished trials of a folder.
+    """Summarizes the scores of the finished trials of a folder.
 
     Raises:
         FileNotFoundError: if there is none.
     """
     found = read_trials(output_dir)
     trials = tuple(found.values())
-    scores: dict[str, Any] = {}
-    for task, splits in trials[0].scores.items():
-        scores[task] = {}
-        for split, score in splits.items():
-            own = [trial.scores[task][split] for trial in trials]
-            degenerate = [i for i, s in enumerate(own) if s.is_degenerate]
-            names = _deciding_first(score, trials[0].metrics[task])
-            scores[task][split] = {
-                name: Numbers.of(
-                    [s.metrics[name] for s in own],
-                    degenerate,
-                    name in score.lower_is_better,
-                )
-                for name in names
-            }
+    scores = {
+        task: {
+            split: _summarize_split(
+                [trial.scores[task][split] for trial in trials],
+                trials[0].metrics[task],
+            )
+            for split in splits
+        }
+        for task, splits in trials[0].scores.items()
+    }
     return Summary(scores, trials, _best_of(found))
+
+
+def _summarize_split(
+    scores: Sequence[trial_dir.Score], metric: str
+) -> dict[str, Numbers]:
+    degenerate = tuple(i for i, s in enumerate(scores) if s.is_degenerate)
+    found = {}
+    for name in _deciding_first(scores[0], metric):
+        values = tuple(score.metrics[name] for score in scores)
+        ascending = sorted(scores, key=lambda score: score.merit(name))
+        found[name] = Numbers(
+            values,
+            degenerate,
+            statistics.median(values),
+            statistics.fmean(values),
+            spread=statistics.stdev(values) if len(values) > 1 else 0.0,
+            best=ascending[-1].metrics[name],
+            worst=ascending[0].metrics[name],
+        )
+    return found
 
 
 def _deciding_first(score: trial_dir.Score, metric: str) -> list[str]:
@@ -136,10 +132,9 @@ def _deciding_first(score: trial_dir.Score, metric: str) -> list[str]:
 
 
 def best_trial(output_dir: pathlib.Path) -> int:
-    """The number of the trial with the best deciding score.
+    """Returns the number of the trial with the best deciding score.
 
-    Of several tasks the mean decides (less those of which less is better), of
-    several splits the first; without any dev data the first trial is taken.
+    See `trial_dir.mean_merit`. Without any dev data it is the first trial.
 
     Raises:
         FileNotFoundError: if none has finished.
@@ -147,8 +142,16 @@ def best_trial(output_dir: pathlib.Path) -> int:
     return _best_of(read_trials(output_dir))
 
 
+def _best_of(trials: Mapping[int, trial_dir.TrialResult]) -> int:
+    def merit(number: int) -> float:
+        trial = trials[number]
+        return trial_dir.mean_merit(trial.scores, trial.metrics)
+
+    return max(trials, key=merit)
+
+
 def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
-    """The trial that a folder means; None if it is no fine-tuning's.
+    """Finds the trial that a folder means; None if it is no fine-tuning's.
 
     Args:
         folder: of a trial; or the output_dir of a fine-tuning, which means the
@@ -174,21 +177,9 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
     return folder / f"trial_{best_trial(folder):02d}"
 
 
-def _best_of(trials: Mapping[int, trial_dir.TrialResult]) -> int:
-    def deciding(trial: trial_dir.TrialResult) -> float:
-        scores = [
-            next(iter(splits.values())).merit(trial.metrics[task])
-            for task, splits in trial.scores.items()
-            if splits
-        ]
-        return statistics.fmean(scores) if scores else 0.0
-
-    return max(trials, key=lambda number: deciding(trials[number]))
-
-
 def write(
     output_dir: pathlib.Path,
-    content: Mapping[str, Any],
+    content: Any,
     table: str,
     settings: finetuning_config.FinetuningConfig,
 ) -> None:
@@ -196,26 +187,29 @@ def write(
 
     Args:
         output_dir: of a fine-tuning, or of a benchmark.
-        content: of the first file, beside the settings.
+        content: of the first file, a dataclass; the settings are added.
         table: the second file.
         settings: what was asked for.
     """
-    trial_dir.write_json(
-        output_dir / "results.json",
-        {"settings": dataclasses.asdict(settings), **content},
-    )
-    with atomic.replacing_file(output_dir / "results.txt") as partial:
-        partial.write_text(f"{table}\n", "utf-8")
+    both = {
+        "settings": dataclasses.asdict(settings),
+        **dataclasses.asdict(content),
+    }
+    for name, text in (
+        ("results.json", schema.to_json(both)),
+        ("results.txt", f"{table}\n"),
+    ):
+        with atomic.replacing_file(output_dir / name) as partial:
+            partial.write_text(text, "utf-8")
 
 
 def format_table(summary: Summary) -> str:
-    """The scores as an aligned table, one line for each metric.
+    """Formats the scores as a table, one line for each metric.
 
     Those on test data stand below it, in a table of their own.
     """
-    heading = ("task", "split", "metric", "median", "mean", "sd", "best",
-               "trials")  # fmt: skip
-    lines: list[tuple[str, ...]] = [heading]
+    heading = "task split metric median mean sd best trials"
+    lines = [heading.split()]
     for task, splits in summary.scores.items():
         for split, metrics in splits.items():
             for name, numbers in metrics.items():
@@ -224,7 +218,7 @@ def format_table(summary: Summary) -> str:
                     value + MARK * (place in numbers.degenerate)
                     for place, value in enumerate(values)
                 )
-                lines.append((task, split, name, *cells(numbers), trials))
+                lines.append([task, split, name, *cells(numbers), trials])
     text = align(lines)
     if summary.test:
         text += f"\n\n{_format_test(summary)}"
@@ -235,13 +229,13 @@ def _format_test(summary: Summary) -> str:
     """Scores on test data, under a line that says whose they are."""
     has_dev = any(summary.scores.values())
     lines = [
-        (
+        [
             task,
             split,
             name,
             *format_values([score.metrics[name]]),
             MARK * score.is_degenerate,
-        )
+        ]
         for task, splits in summary.test.items()
         for split, score in splits.items()
         for name in _deciding_first(score, summary.trials[0].metrics[task])
@@ -253,25 +247,24 @@ def _format_test(summary: Summary) -> str:
 
 
 def cells(numbers: Numbers) -> list[str]:
-    """What a table shows of a metric: median, mean, spread and best."""
+    """Returns what a table shows: median, mean, spread and best."""
     return format_values(
         [numbers.median, numbers.mean, numbers.spread, numbers.best]
     )
 
 
 def format_values(values: Sequence[float]) -> list[str]:
-    """Numbers with two decimals; with four if all are below 1, as errors are.
+    """Formats with two decimals; with four if all are below 1, as errors are.
 
-    Example:
-        >>> format_values([67.5, 0.25]), format_values([0.0123])
-        (['67.50', '0.25'], ['0.0123'])
+    >>> format_values([67.5, 0.25]), format_values([0.0123])
+    (['67.50', '0.25'], ['0.0123'])
     """
     digits = 4 if 0 < max(map(abs, values)) < 1 else 2
     return [f"{value:.{digits}f}" for value in values]
 
 
 def explain_marks(table: str) -> str:
-    """The line that goes below a table in which trials are marked, or none."""
+    """Returns the line below a table in which trials are marked, or none."""
     if MARK not in table:
         return ""
     return (
@@ -287,17 +280,10 @@ def align(lines: Sequence[Sequence[str]]) -> str:
         lines: rows of equally many cells, four or more. The first three
             columns and the last are aligned to the left, others to the right.
     """
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            [
-                *(f"{c:<{w}}" for c, w in zip(line[:3], widths, strict=False)),
-                *(
-                    f"{c:>{w}}"
-                    for c, w in zip(line[3:-1], widths[3:], strict=False)
-                ),
-                line[-1],
-            ]
-        ).rstrip()
-        for line in lines
-    )
+    columns = []
+    for place, column in enumerate(zip(*lines, strict=True)):
+        side = "<" if place < 3 or place == len(lines[0]) - 1 else ">"
+        width = max(map(len, column))
+        columns.append([f"{cell:{side}{width}}" for cell in column])
+    rows = zip(*columns, strict=True)
+    return "\n".join("  ".join(row).rstrip() for row in rows)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import sections as config_sections
 from electra_tf.finetuning import encoders
-from electra_tf.finetuning import prepared as prepared_lib
-from electra_tf.finetuning.trials import trial as trial_lib
-from electra_tf.finetuning.trials import trial_dir as trial_dir_lib
+from electra_tf.finetuning import task_data
+from electra_tf.finetuning import trial as trial_lib
+from electra_tf.finetuning import trial_dir as trial_dir_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
 from electra_tf.training import stopping
@@ -48,46 +48,54 @@ class Request:
     splits: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for action in self.actions:
-            config_sections.require_choice("--do", action, ACTIONS)
-        for name in ("num_trials", "num_parallel"):
-            config_sections.require_range(name, getattr(self, name), 1)
-        config_sections.require(
-            "train" not in self.actions or self.pretrained_dir is not None,
-            "Training starts from a pre-trained model. Received: no "
-            "--pretrained_dir. Name its folder (with --random_init to take "
-            "its sizes alone).",
-        )
-        config_sections.require(
-            bool(self.actions),
-            f"`--do` must name some of {', '.join(ACTIONS)}. Received: none.",
-        )
-        config_sections.require(
-            not self.is_random
-            or (self.checkpoint == "latest" and not self.use_average),
-            "Random weights come from no checkpoint. Received: --random_init "
-            "with --checkpoint or --use_average. Leave one out.",
-        )
-        config_sections.require(
-            not self.splits or "predict" in self.actions,
-            "`--splits` says what is predicted. Received: --do="
-            f"{','.join(self.actions)}. Add predict, or leave --splits out.",
-        )
-        config_sections.require(
-            self.num_parallel == 1 or "train" in self.actions,
-            "`--parallel_trials` trains. Received: --do="
-            f"{','.join(self.actions)}. Leave it out.",
-        )
-        config_sections.require(
-            self.num_parallel == 1 or self.settings.training.strategy
-            == "one_device",
-            "Trials side by side have one device each. Received: strategy="
-            f"{self.settings.training.strategy}. Set --parallel_trials=1, or "
-            "--config.training.strategy=one_device.",
-        )  # fmt: skip
+        asked = f"--do={','.join(self.actions)}"
+        trains = "train" in self.actions
+        is_parallel = self.num_parallel > 1
+        has_choice = self.checkpoint != "latest" or self.use_average
+        strategy = self.settings.training.strategy
+        for holds, message in (
+            (
+                bool(self.actions) and {*self.actions} <= {*ACTIONS},
+                f"`--do` must name some of {', '.join(ACTIONS)}. Received: "
+                f"{asked}.",
+            ),
+            (
+                min(self.num_trials, self.num_parallel) > 0,
+                "`--trials` and `--parallel_trials` must be at least 1. "
+                f"Received: {self.num_trials} and {self.num_parallel}.",
+            ),
+            (
+                not trains or self.pretrained_dir is not None,
+                "Training starts from a pre-trained model. Received: no "
+                "--pretrained_dir. Name its folder (with --random_init to take "
+                "its sizes alone).",
+            ),
+            (
+                not self.is_random or not has_choice,
+                "Random weights come from no checkpoint. Received: "
+                "--random_init with --checkpoint or --use_average. Leave one "
+                "out.",
+            ),
+            (
+                not self.splits or "predict" in self.actions,
+                f"`--splits` says what is predicted. Received: {asked}. Add "
+                "predict, or leave --splits out.",
+            ),
+            (
+                trains or not is_parallel,
+                f"`--parallel_trials` trains. Received: {asked}. Leave it out.",
+            ),
+            (
+                not is_parallel or strategy == "one_device",
+                "Trials side by side have one device each. Received: strategy="
+                f"{strategy}. Set --parallel_trials=1, or "
+                "--config.training.strategy=one_device.",
+            ),
+        ):
+            config_sections.require(holds, message)
 
     def folder(self, number: int) -> pathlib.Path:
-        """The folder of a trial, counted from 1."""
+        """Returns the folder of a trial, counted from 1."""
         return self.output_dir / f"trial_{number:02d}"
 
 
@@ -104,7 +112,7 @@ class Session:
         distribution.configure_process(training)
         self.strategy = distribution.build_strategy(training)
         self.is_chief = distribution.is_chief(self.strategy)
-        self._prepared: prepared_lib.PreparedTasks | None = None
+        self._prepared: task_data.PreparedTasks | None = None
 
     def run(self, number: int, stop: stopping.StopRequest) -> bool:
         """Trains and evaluates a trial, or evaluates a trained one anew.
@@ -119,20 +127,15 @@ class Session:
         if "eval" in request.actions:
             folder = request.folder(number)
             done = trial_dir_lib.read_result(folder)
-            if done is None:
-                raise FileNotFoundError(
-                    f"{folder} must hold a finished trial. Received: a folder "
-                    "without results.json. Train it with --do=train."
-                )
             scores = self.load(number).evaluate()
-            if self.is_chief:
+            if done is not None and self.is_chief:
                 trial_dir_lib.write_result(
                     folder, dataclasses.replace(done, scores=scores)
                 )
         return True
 
     def start(self, number: int) -> trial_lib.Trial:
-        """A trial that begins at the pre-trained weights."""
+        """Makes a trial that begins at the pre-trained weights."""
         request = self.request
         if request.pretrained_dir is None:
             raise ValueError(
@@ -142,7 +145,9 @@ class Session:
         settings = trial_lib.with_seed(request.settings, number)
         with self.strategy.scope():
             loaded = self._load_encoder(request.pretrained_dir, settings)
-        prepared = self._prepare(loaded.vocabulary, loaded.settings)
+        prepared = self._prepare(
+            loaded.vocabulary, loaded.settings.max_position_embeddings
+        )
         folder = request.folder(number)
         description = trial_dir_lib.TrialDescription(
             settings, loaded.settings, prepared.labels, self._source(loaded)
@@ -154,7 +159,7 @@ class Session:
         )
 
     def load(self, number: int) -> trial_lib.Trial:
-        """A trial as its training left it."""
+        """Loads a trial as its training left it."""
         folder = self.request.folder(number)
         described = trial_dir_lib.load(folder)
         settings = trial_lib.with_seed(self.request.settings, number)
@@ -162,7 +167,9 @@ class Session:
         trial_dir_lib.require_same(folder, described, now)
         vocabulary = vocabulary_lib.Vocabulary.load(folder)
         prepared = self._prepare(
-            vocabulary, described.encoder, described.labels
+            vocabulary,
+            described.encoder.max_position_embeddings,
+            described.labels,
         )
         with self.strategy.scope():
             encoder = encoders.build_encoder(
@@ -181,15 +188,12 @@ class Session:
     def _prepare(
         self,
         vocabulary: vocabulary_lib.Vocabulary,
-        encoder: config_sections.EncoderConfig,
+        num_positions: int,
         labels: Mapping[str, tuple[str, ...]] | None = None,
-    ) -> prepared_lib.PreparedTasks:
+    ) -> task_data.PreparedTasks:
         if self._prepared is None:
-            self._prepared = prepared_lib.PreparedTasks(
-                self.request.settings,
-                vocabulary,
-                encoder.max_position_embeddings,
-                labels,
+            self._prepared = task_data.PreparedTasks(
+                self.request.settings, vocabulary, num_positions, labels
             )
         return self._prepared
 
@@ -215,7 +219,7 @@ class Session:
         )
 
     def _source(self, loaded: encoders.LoadedEncoder) -> str:
-        """What the encoder starts from, wherever it lay."""
+        """Names the encoder's first weights, wherever they lay."""
         if self.request.is_random:
             return "random weights"
         digest = hashlib.sha256()

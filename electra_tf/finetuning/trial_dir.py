@@ -5,25 +5,26 @@ data: settings, sizes of the encoder, labels of the tasks. A later start with
 other settings is refused unless only safe fields differ.
 """
 
-import dataclasses
-import itertools
-import json
 import pathlib
+import statistics
 from collections.abc import Mapping
 from typing import Any
+from typing import Literal
+
+import pydantic
 
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.records import atomic
+from electra_tf.tasks.sentences import scores as sentence_scores
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
 
 CONFIG_FILE = "config.json"
 RESULT_FILE = "results.json"
-_FORMAT = 1
 
 # Fields that may differ when a trial is trained further: they change neither
 # the model nor what it learns from and is scored on.
@@ -53,24 +54,26 @@ SAFE_TO_LOAD = SAFE_TO_RESUME | {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class TrialDescription:
-    """What a trial is of.
+    """What a trial is of, the content of `config.json`.
 
     Attributes:
         settings: of the fine-tuning, with this trial's seed.
         encoder: sizes.
         labels: task name to labels, in the order of the head's outputs.
         source: where the encoder's first weights came from.
+        format: version of the file.
     """
 
     settings: finetuning_config.FinetuningConfig
     encoder: config.EncoderConfig
     labels: Mapping[str, tuple[str, ...]]
     source: str
+    format: Literal[1] = 1
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class Score:
     """How a task went on one split.
 
@@ -80,12 +83,13 @@ class Score:
         lower_is_better: the metrics of which less is better.
     """
 
-    metrics: Mapping[str, float]
+    metrics: Mapping[str, pydantic.FiniteFloat]
     is_degenerate: bool
-    lower_is_better: tuple[str, ...] = ()
+    # Files of earlier versions do not tell; their only error was this one.
+    lower_is_better: tuple[str, ...] = sentence_scores.LOWER_IS_BETTER
 
     def merit(self, metric: str) -> float:
-        """How well it went by a metric: of two scores the larger is better.
+        """Returns a number that is the larger, the better the score is.
 
         It is the metric itself, or minus it where less is better.
         """
@@ -93,13 +97,13 @@ class Score:
         return -value if metric in self.lower_is_better else value
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class TrialResult:
-    """What came of a trial.
+    """What came of a trial, the content of `results.json`.
 
     Attributes:
         seed: of the trial.
-        scores: task name to split to score.
+        scores: task name to split to score; the deciding split comes first.
         metrics: task name to the metric that decides.
         num_steps: updates made.
         origin: where the weights came from, and how many.
@@ -116,6 +120,37 @@ class TrialResult:
     seconds: float
     device: str
     versions: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for task, splits in self.scores.items():
+            metric = self.metrics.get(task, "")
+            for split, score in splits.items():
+                if metric not in score.metrics:
+                    raise ValueError(
+                        f"`scores.{task}.{split}` must hold the metric that "
+                        f"decides, {metric!r}. Received: "
+                        f"{', '.join(score.metrics)}."
+                    )
+
+
+def mean_merit(
+    scores: Mapping[str, Mapping[str, Score]], metrics: Mapping[str, str]
+) -> float:
+    """Returns what decides between trials, or steps of one: larger is better.
+
+    It is the mean over tasks of their deciding metric on their first split,
+    negative where less is better; 0 if there is no score at all.
+
+    Args:
+        scores: task name to split to score.
+        metrics: task name to the metric that decides.
+    """
+    merits = [
+        next(iter(splits.values())).merit(metrics[task])
+        for task, splits in scores.items()
+        if splits
+    ]
+    return statistics.fmean(merits) if merits else 0.0
 
 
 def claim(
@@ -136,7 +171,7 @@ def claim(
     """
     path = folder / CONFIG_FILE
     if path.exists():
-        if _has_begun(folder):
+        if (folder / RESULT_FILE).exists() or checkpoints.latest(folder):
             require_same(folder, load(folder), description, SAFE_TO_RESUME)
         else:
             # A start that failed leaves no claim.
@@ -153,21 +188,14 @@ def claim(
     atomic.remove_partial(folder)
     vocabulary.save(folder)
     if not path.exists():
-        content = {"format": _FORMAT, **dataclasses.asdict(description)}
-        write_json(path, content)
-
-
-def _has_begun(folder: pathlib.Path) -> bool:
-    return (folder / RESULT_FILE).exists() or bool(
-        checkpoints.all_checkpoints(folder)
-    )
+        _write(path, description)
 
 
 def load(folder: pathlib.Path) -> TrialDescription:
-    """What the trial in a folder is of.
+    """Reads what the trial in a folder is of.
 
     Raises:
-        ModelError: if there is no trial.
+        ModelError: if there is no trial, or its file is damaged.
     """
     path = folder / CONFIG_FILE
     if not path.is_file():
@@ -175,47 +203,16 @@ def load(folder: pathlib.Path) -> TrialDescription:
             f"No trial in {folder}: expected {CONFIG_FILE} there. Give the "
             "--output_dir of a fine-tuning."
         )
-    content = schema.read_object(path, errors.ModelError)
-    if content.get("format") != _FORMAT:
-        raise errors.ModelError(
-            f"{path} must be a trial's, of format {_FORMAT}. Received: format "
-            f"{content.get('format')!r}. Use the version that wrote it."
-        )
-    try:
-        return _description_of(content)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise errors.ModelError(
-            f"{path} must describe a trial. Received: "
-            f"{type(error).__name__}: {error} It was changed or damaged: "
-            "restore it."
-        ) from error
-
-
-def _description_of(content: Mapping[str, Any]) -> TrialDescription:
-    """What `claim` wrote; errors of any kind if it is not that."""
-    labels = {name: tuple(of) for name, of in content["labels"].items()}
-    for label in itertools.chain(*labels.values(), [content["source"]]):
-        if not isinstance(label, str):
-            raise TypeError(f"labels and source must be texts, not {label!r}.")
-    return TrialDescription(
-        config.freeze_as(
-            content["settings"], finetuning_config.FinetuningConfig
-        ),
-        config.build_section(
-            "encoder", config.EncoderConfig, content["encoder"]
-        ),
-        labels,
-        content["source"],
-    )
+    return schema.read(TrialDescription, path, errors.ModelError)
 
 
 def write_result(folder: pathlib.Path, result: TrialResult) -> None:
     """Writes a trial's result; it is done when the file is there."""
-    write_json(folder / RESULT_FILE, dataclasses.asdict(result))
+    _write(folder / RESULT_FILE, result)
 
 
 def read_result(folder: pathlib.Path) -> TrialResult | None:
-    """A trial's result, or None if it has not finished.
+    """Reads a trial's result; returns None if it has not finished.
 
     Raises:
         ModelError: if the file is not what `write_result` writes.
@@ -223,43 +220,18 @@ def read_result(folder: pathlib.Path) -> TrialResult | None:
     path = folder / RESULT_FILE
     if not path.is_file():
         return None
-    content = schema.read_object(path, errors.ModelError)
-    try:
-        result = TrialResult(**content | {"scores": _scores_of(content)})
-        for task, splits in result.scores.items():
-            for score in splits.values():
-                float(score.metrics[result.metrics[task]])
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise errors.ModelError(
-            f"{path} must be a trial's result, as this version writes it. "
-            f"Received: {type(error).__name__}: {error}. Use the version that "
-            "wrote it, or remove the file to finish the trial again."
-        ) from error
-    return result
+    return schema.read(TrialResult, path, errors.ModelError)
 
 
-def _scores_of(content: Mapping[str, Any]) -> dict[str, dict[str, Score]]:
-    return {
-        task: {
-            split: Score(
-                # Results of earlier versions do not tell.
-                **score
-                | {"lower_is_better": tuple(score.get("lower_is_better", ()))}
-            )
-            for split, score in splits.items()
-        }
-        for task, splits in content["scores"].items()
-    }
+def _write(path: pathlib.Path, content: Any) -> None:
+    with atomic.replacing_file(path) as partial:
+        partial.write_text(schema.to_json(content), "utf-8")
 
 
 def final_checkpoint(
     folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
 ) -> pathlib.Path:
-    """The checkpoint that a trial's scores are of.
-
-    Args:
-        folder: of the trial.
-        settings: its config; with early stopping the best one counts.
+    """Returns the checkpoint of the scores: with early stopping the best.
 
     Raises:
         FileNotFoundError: if there is none.
@@ -267,27 +239,6 @@ def final_checkpoint(
     is_early = settings.training.early_stopping_patience > 0
     best = checkpoints.best(folder) if is_early else None
     return best or checkpoints.find(folder, "latest")
-
-
-def differences(
-    old: TrialDescription,
-    new: TrialDescription,
-    safe_to_change: frozenset[str],
-) -> dict[str, tuple[Any, Any]]:
-    """What differs and may not: name to (old, new).
-
-    Args:
-        old, new: what a trial is of, and what is asked for.
-        safe_to_change: fields of the settings that may differ.
-    """
-    found = model_dir_lib.differences(
-        old.settings, new.settings, safe_to_change
-    )
-    for name in ("encoder", "labels", "source"):
-        before, after = getattr(old, name), getattr(new, name)
-        if before != after:
-            found[name] = (before, after)
-    return found
 
 
 def require_same(
@@ -303,20 +254,15 @@ def require_same(
         old, new: what it is of, and what is asked for.
         safe_to_change: fields of the settings that may differ.
     """
-    changed = differences(old, new, safe_to_change)
+    safe = {f"settings.{name}" for name in safe_to_change}
+    changed = [
+        difference
+        for difference in schema.find_differences(old, new)
+        if difference.partition(":")[0] not in safe
+    ]
     if changed:
-        listed = "; ".join(
-            f"{name} was {was!r}, now {now!r}"
-            for name, (was, now) in changed.items()
-        )
         raise errors.ModelError(
-            f"{folder} holds a trial with other settings: {listed}. Choose "
-            "another --output_dir, or restore these settings."
+            f"{folder} holds a trial with other settings (there, now): "
+            f"{'; '.join(changed)}. Choose another --output_dir, or restore "
+            "these settings."
         )
-
-
-def write_json(path: pathlib.Path, content: Any) -> None:
-    """Writes indented JSON; the file appears complete or not at all."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    with atomic.replacing_file(path) as partial:
-        partial.write_text(text, "utf-8")
