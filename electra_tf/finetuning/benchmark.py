@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Sequence
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.config import sections as config_sections
+from electra_tf.config import schema
 from electra_tf.finetuning import results
 from electra_tf.finetuning import session as session_lib
 from electra_tf.tasks import catalog
@@ -88,7 +88,7 @@ def task_names(names: str) -> tuple[str, ...]:
     found: tuple[str, ...] = glue.BENCHMARK
     if colon:
         found = tuple(catalog.ALIASES.get(n, n) for n in some.split(","))
-    config_sections.require(
+    schema.require(
         set(found) <= set(glue.BENCHMARK) and len(set(found)) == len(found),
         f"`task.names={NAME}:TASK,TASK` must list different tasks out of "
         f"{', '.join(glue.BENCHMARK)}. Received: {names!r}. Other tasks are "
@@ -110,13 +110,13 @@ def require_ready(request: session_lib.Request, names: Sequence[str]) -> None:
         FileNotFoundError: if files are missing; names the tasks.
         DataError: if there are no data at all, or it is unclear where.
     """
-    config_sections.require(
+    schema.require(
         not request.splits,
         f"The tasks of {NAME} have splits of their own. Received: --splits="
         f"{','.join(request.splits)}. Leave it out: all there are is "
         "predicted.",
     )
-    config_sections.require(
+    schema.require(
         request.settings.training.strategy != "multi_worker",
         f"{NAME} as a whole runs on one host. Received: strategy=multi_worker."
         " Run its tasks one by one, or choose another "

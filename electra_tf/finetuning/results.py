@@ -96,7 +96,7 @@ def summarize(output_dir: pathlib.Path) -> Summary:
     trials = tuple(found.values())
     scores = {
         task: {
-            split: _summarize_split(
+            split: summarize_split(
                 [trial.scores[task][split] for trial in trials],
                 trials[0].metrics[task],
             )
@@ -107,9 +107,18 @@ def summarize(output_dir: pathlib.Path) -> Summary:
     return Summary(scores, trials, _best_of(found))
 
 
-def _summarize_split(
+def summarize_split(
     scores: Sequence[trial_dir.Score], metric: str
 ) -> dict[str, Numbers]:
+    """Summarizes the scores of all trials on one split.
+
+    Args:
+        scores: of each trial, in order.
+        metric: the one that decides; it comes first.
+
+    Returns:
+        Metric name to its numbers.
+    """
     degenerate = tuple(i for i, s in enumerate(scores) if s.is_degenerate)
     found = {}
     for name in _deciding_first(scores[0], metric):

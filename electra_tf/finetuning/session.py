@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Mapping
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.config import sections as config_sections
+from electra_tf.config import schema
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
@@ -18,7 +18,7 @@ from electra_tf.training import stopping
 ACTIONS = ("train", "eval", "predict")
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class Request:
     """What is asked for.
 
@@ -42,8 +42,8 @@ class Request:
     checkpoint: str = "latest"
     use_average: bool = False
     is_random: bool = False
-    num_trials: int = 1
-    num_parallel: int = 1
+    num_trials: schema.Positive = 1
+    num_parallel: schema.Positive = 1
     actions: tuple[str, ...] = ("train", "eval")
     splits: tuple[str, ...] = ()
 
@@ -58,11 +58,6 @@ class Request:
                 bool(self.actions) and {*self.actions} <= {*ACTIONS},
                 f"`--do` must name some of {', '.join(ACTIONS)}. Received: "
                 f"{asked}.",
-            ),
-            (
-                min(self.num_trials, self.num_parallel) > 0,
-                "`--trials` and `--parallel_trials` must be at least 1. "
-                f"Received: {self.num_trials} and {self.num_parallel}.",
             ),
             (
                 not trains or self.pretrained_dir is not None,
@@ -92,7 +87,7 @@ class Request:
                 "--config.training.strategy=one_device.",
             ),
         ):
-            config_sections.require(holds, message)
+            schema.require(holds, message)
 
     def folder(self, number: int) -> pathlib.Path:
         """Returns the folder of a trial, counted from 1."""

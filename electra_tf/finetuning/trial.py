@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.config import sections as config_sections
+from electra_tf.config import schema
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
@@ -270,7 +270,7 @@ class _Training(training_run.TrainingRun):
 def _look_ahead(prepared: task_data.PreparedTasks, needs_dev: bool) -> None:
     """Reads what will be scored, so that a mistake shows before training."""
     for name, task in prepared.tasks.items():
-        config_sections.require(
+        schema.require(
             bool(task.dev_splits) or not needs_dev,
             f"`training.eval_steps` needs dev data of {name}. Received: none. "
             "Name its file, or set --config.training.eval_steps=0.",

@@ -5,9 +5,8 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning import batches
 from electra_tf.finetuning import model as model_lib
-from electra_tf.finetuning import optimizer as optimizer_lib
+from electra_tf.finetuning import task_data
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
@@ -96,7 +95,7 @@ def test_the_loss_is_the_sum_of_each_rows_own_loss():
 
 def test_rows_of_one_task_do_not_move_the_head_of_another():
     model, features = _build(), _features([0, 0, 0, 0])
-    model.optimizer = optimizer_lib.build_optimizer(
+    model.optimizer = model_lib.build_optimizer(
         finetuning_config.FinetuningOptimizerConfig(
             learning_rate=0.1, weight_decay_rate=0.0, warmup_proportion=0.0
         ),
@@ -123,7 +122,7 @@ def test_two_micro_batches_are_one_batch():
     weights = []
     for count in (1, 2):
         model = _build(num_micro_batches=count)
-        model.optimizer = optimizer_lib.build_optimizer(
+        model.optimizer = model_lib.build_optimizer(
             finetuning_config.FinetuningOptimizerConfig(warmup_proportion=0.0),
             num_steps=4,
             num_layers=2,
@@ -177,7 +176,7 @@ def test_losses_are_reported_per_row_and_task(task_ids):
 
 def test_rates_fall_by_depth_as_in_the_original():
     model = _build()
-    optimizer = optimizer_lib.build_optimizer(
+    optimizer = model_lib.build_optimizer(
         finetuning_config.FinetuningOptimizerConfig(layerwise_lr_decay=0.5),
         num_steps=10,
         num_layers=2,
@@ -204,7 +203,7 @@ def test_rates_fall_by_depth_as_in_the_original():
 
 def test_contiguous_rates_leave_no_step_out():
     model = _build()
-    optimizer = optimizer_lib.build_optimizer(
+    optimizer = model_lib.build_optimizer(
         finetuning_config.FinetuningOptimizerConfig(
             layerwise_lr_decay=0.5, contiguous_lr_decay=True
         ),
@@ -222,15 +221,15 @@ def test_a_device_that_compiles_for_every_length_sees_one(monkeypatch):
         np.arange(6, dtype=np.int32),
     )
     strategy, lengths = tf.distribute.get_strategy(), []
-    batch = batches.RowTable.batch
+    batch = task_data.RowTable.batch
 
     def recorded(table, chosen, length):
         lengths.append(length)
         return batch(table, chosen, length)
 
-    monkeypatch.setattr(batches.RowTable, "batch", recorded)
+    monkeypatch.setattr(task_data.RowTable, "batch", recorded)
     free, fixed = (
-        predictor_lib.Predictor(strategy, _build(), 2, length).predict(
+        model_lib.Predictor(strategy, _build(), 2, length).predict(
             "mood", rows
         )["logits"]
         for length in (0, 16)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.finetuning import batches
+from electra_tf.finetuning import task_data
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
 
@@ -12,42 +12,39 @@ LABEL = {"label": task_heads.Column()}
 TAGS = {"tags": task_heads.Column(is_ragged=True)}
 
 
-def _rows(lengths, start=10, **columns):
-    ids = [np.arange(start, start + n) for n in lengths]
+def _rows(lengths, starts=None, **columns):
     return rows_lib.Rows(
-        rows_lib.Ragged.of(ids),
-        segment_starts=np.array(lengths, np.int32),
+        rows_lib.Ragged.of([np.arange(10, 10 + n) for n in lengths]),
+        segment_starts=np.array(starts or lengths, np.int32),
         examples=np.arange(len(lengths), dtype=np.int32),
         **columns,
     )
 
 
+def _labelled(lengths):
+    rows = _rows(lengths, columns={"label": np.arange(len(lengths))})
+    return task_data.RowTable({"cola": rows}, {"cola": LABEL})
+
+
 def test_a_batch_is_padded_and_its_masks_follow_from_the_lengths():
-    rows = rows_lib.Rows(
-        rows_lib.Ragged.of([[2, 7, 3], [2, 8, 3, 9, 3]]),
-        segment_starts=np.array([3, 3], np.int32),
-        examples=np.array([0, 1], np.int32),
-        columns={"label": np.array([1, 0], np.int32)},
-    )
-    table = batches.RowTable({"cola": rows}, {"cola": LABEL})
+    rows = _rows([3, 5], [3, 3], columns={"label": np.array([1, 0])})
+    table = task_data.RowTable({"cola": rows}, {"cola": LABEL})
     batch = table.batch(tf.constant([1, 0]), 6)
-    assert batch["input_ids"].numpy().tolist() == [
-        [2, 8, 3, 9, 3, 0],
-        [2, 7, 3, 0, 0, 0],
-    ]
-    assert batch["input_mask"].numpy().sum(1).tolist() == [5, 3]
-    assert batch["segment_ids"].numpy().tolist() == [
-        [0, 0, 0, 1, 1, 0],
-        [0, 0, 0, 0, 0, 0],
-    ]
-    assert batch["cola/label"].numpy().tolist() == [0, 1]
+    found = {name: value.numpy().tolist() for name, value in batch.items()}
+    assert found == {
+        "input_ids": [[10, 11, 12, 13, 14, 0], [10, 11, 12, 0, 0, 0]],
+        "input_mask": [[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0]],
+        "segment_ids": [[0, 0, 0, 1, 1, 0], [0, 0, 0, 0, 0, 0]],
+        "task_id": [0, 0],
+        "cola/label": [0, 1],
+    }
     assert {t.dtype for t in batch.values()} == {tf.int32}
 
 
 def test_rows_of_another_task_have_zeros_or_nothing():
     one = _rows([3, 4], columns={"label": np.array([5, 6], np.int32)})
     two = _rows([2], ragged={"tags": rows_lib.Ragged.of([[7, 8]])})
-    table = batches.RowTable(
+    table = task_data.RowTable(
         {"one": one, "two": two}, {"one": LABEL, "two": TAGS}
     )
     batch = table.batch(tf.constant([2, 1, 0]), 8)
@@ -57,23 +54,29 @@ def test_rows_of_another_task_have_zeros_or_nothing():
     assert tags.tolist() == [[7, 8, *[0] * 6], [0] * 8, [0] * 8]
 
 
-@pytest.mark.parametrize("is_grouped", [True, False])
-def test_every_row_comes_once_an_epoch(is_grouped):
+def test_a_list_that_is_longer_than_its_row_is_refused():
+    rows = _rows([2], ragged={"tags": rows_lib.Ragged.of([[7, 8, 9]])})
+    with pytest.raises(ValueError, match="two/tags.*3 numbers"):
+        task_data.RowTable({"two": rows}, {"two": TAGS})
+
+
+def test_every_row_comes_once_an_epoch():
     lengths = np.random.default_rng(0).integers(3, 60, size=70)
-    order = batches.order_for_training(lengths, 7, 30, 1, is_grouped)
-    assert order.rows.shape == (30, 7)
-    for epoch in range(3):
-        rows = order.rows[10 * epoch : 10 * (epoch + 1)]
-        if not is_grouped:
-            assert sorted(rows.ravel()) == list(range(70))
+    mixed, grouped = (
+        task_data.order_for_training(lengths, 7, 30, 1, is_grouped).rows
+        for is_grouped in (False, True)
+    )
+    for epoch in mixed.reshape(3, 70):
+        assert sorted(epoch) == list(range(70))
     # A window of the grouping holds all three epochs.
-    assert np.bincount(order.rows.ravel()).tolist() == [3] * 70
+    assert grouped.shape == (30, 7)
+    assert np.bincount(grouped.ravel()).tolist() == [3] * 70
 
 
 def test_rows_of_a_batch_have_nearly_one_length():
     lengths = np.random.default_rng(0).integers(3, 120, size=4096)
     grouped, mixed = (
-        batches.order_for_training(lengths, 32, 128, 1, is_grouped)
+        task_data.order_for_training(lengths, 32, 128, 1, is_grouped)
         for is_grouped in (True, False)
     )
     tokens = lengths.sum()
@@ -87,33 +90,27 @@ def test_rows_of_a_batch_have_nearly_one_length():
 def test_the_order_follows_the_seed():
     lengths = np.full(50, 8)
     one, same, other = (
-        batches.order_for_training(lengths, 5, 20, seed).rows.tolist()
+        task_data.order_for_training(lengths, 5, 20, seed).rows.tolist()
         for seed in (1, 1, 2)
     )
     assert one == same != other
 
 
-def test_batches_are_as_long_as_their_longest_row_rounded_up():
-    order = batches.order_for_prediction(np.array([9, 3, 8, 17]), 2)
-    assert order.rows.tolist() == [[1, 2], [0, 3]]
-    assert order.lengths.tolist() == [8, 17]
-
-
-def test_padding_stops_at_the_longest_row_of_all():
-    lengths = np.array([3, 18, 20, 4])
-    order = batches.order_for_prediction(lengths, 2)
-    assert order.lengths.tolist() == [8, 20]
-
-
-def test_a_list_that_is_longer_than_its_row_is_refused():
-    rows = _rows([2], ragged={"tags": rows_lib.Ragged.of([[7, 8, 9]])})
-    with pytest.raises(ValueError, match="two/tags.*3 numbers"):
-        batches.RowTable({"two": rows}, {"two": TAGS})
-
-
-def test_the_last_batch_of_a_prediction_is_filled_up():
-    order = batches.order_for_prediction(np.array([5, 4, 6]), 2)
-    assert order.rows.tolist() == [[1, 0], [2, 2]]
+@pytest.mark.parametrize(
+    ("row_lengths", "rows", "lengths"),
+    [
+        # Padded to the longest of the batch, rounded up to eights.
+        ([9, 3, 8, 17], [[1, 2], [0, 3]], [8, 17]),
+        # No longer than the longest row of all.
+        ([3, 18, 20, 4], [[0, 3], [1, 2]], [8, 20]),
+        # The last batch is filled with its last row.
+        ([5, 4, 6], [[1, 0], [2, 2]], [6, 6]),
+    ],
+)
+def test_rows_are_predicted_by_length(row_lengths, rows, lengths):
+    order = task_data.order_for_prediction(np.array(row_lengths), 2)
+    assert order.rows.tolist() == rows
+    assert order.lengths.tolist() == lengths
 
 
 @pytest.mark.parametrize(
@@ -123,7 +120,7 @@ def test_the_last_batch_of_a_prediction_is_filled_up():
 def test_steps_are_whole_batches_of_an_epoch_times_epochs(
     num_rows, epochs, steps
 ):
-    assert batches.num_steps(num_rows, 32, epochs) == steps
+    assert task_data.num_steps(num_rows, 32, epochs) == steps
 
 
 def _context(pipelines, pipeline, replicas):
@@ -135,12 +132,11 @@ def _context(pipelines, pipeline, replicas):
 
 
 def test_replicas_share_the_rows_of_a_global_batch():
-    rows = _rows([3, 9, 4, 5, 6, 3, 8, 4], columns={"label": np.arange(8)})
-    table = batches.RowTable({"cola": rows}, {"cola": LABEL})
-    order = batches.order_for_training(table.row_lengths, 4, 4, 1)
+    table = _labelled([3, 9, 4, 5, 6, 3, 8, 4])
+    order = task_data.order_for_training(table.row_lengths, 4, 4, 1)
 
     def labels(context, first_step=0):
-        dataset = batches.build_training_dataset(
+        dataset = task_data.build_training_dataset(
             table, order, first_step, context
         )
         return [b["cola/label"].numpy().tolist() for b in dataset]
@@ -149,9 +145,8 @@ def test_replicas_share_the_rows_of_a_global_batch():
     assert alone == order.rows.tolist()
     # Two replicas of one worker take turns.
     local = labels(_context(1, 0, 2))
-    assert [
-        a + b for a, b in zip(local[::2], local[1::2], strict=True)
-    ] == alone
+    turns = zip(local[::2], local[1::2], strict=True)
+    assert [a + b for a, b in turns] == alone
     # Two workers with one replica each.
     first, second = (labels(_context(2, place, 2)) for place in (0, 1))
     assert [a + b for a, b in zip(first, second, strict=True)] == alone
@@ -159,17 +154,15 @@ def test_replicas_share_the_rows_of_a_global_batch():
 
 
 def test_rows_can_be_padded_to_one_length():
-    rows = _rows([3, 9], columns={"label": np.arange(2)})
-    table = batches.RowTable({"cola": rows}, {"cola": LABEL})
-    order = batches.order_for_training(table.row_lengths, 2, 3, 1)
-    dataset = batches.build_training_dataset(table, order, 0, None, 16)
+    table = _labelled([3, 9])
+    order = task_data.order_for_training(table.row_lengths, 2, 3, 1)
+    dataset = task_data.build_training_dataset(table, order, 0, None, 16)
     assert {b["input_ids"].shape[1] for b in dataset} == {16}
     assert dataset.element_spec["input_ids"].shape == [2, 16]
 
 
 def test_a_batch_that_replicas_cannot_share_is_refused():
-    rows = _rows([3, 9, 4], columns={"label": np.arange(3)})
-    table = batches.RowTable({"cola": rows}, {"cola": LABEL})
-    order = batches.order_for_training(table.row_lengths, 3, 1, 1)
+    table = _labelled([3, 9, 4])
+    order = task_data.order_for_training(table.row_lengths, 3, 1, 1)
     with pytest.raises(ValueError, match=r"multiple of the replicas.*3 and 2"):
-        batches.build_training_dataset(table, order, 0, _context(1, 0, 2))
+        task_data.build_training_dataset(table, order, 0, _context(1, 0, 2))
