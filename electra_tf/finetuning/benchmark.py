@@ -24,37 +24,22 @@ NAME = "glue"
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """What papers report of a task.
+    """What papers report of a task."""
 
-    Attributes:
-        title: of the task, as it is published.
-        split: the dev split that decides; the matched one of MNLI.
-        metric: the one that decides.
-        majority: what it would be if all examples of the split were given one
-            answer, the commonest.
-        numbers: the metric over the trials.
-    """
-
-    title: str
-    split: str
-    metric: str
-    majority: float
-    numbers: results.Numbers
+    title: str  # as it is published
+    split: str  # the dev split that decides; the matched one of MNLI
+    metric: str  # the one that decides
+    majority: float  # its value if all examples got the commonest label
+    numbers: results.Numbers  # the metric over the trials
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The scores of a benchmark.
+    """The scores of a benchmark."""
 
-    Attributes:
-        lines: one for each task that is done, in the order of the run.
-        average: the mean of their medians.
-        missing: titles of the benchmark's other tasks.
-    """
-
-    lines: tuple[Line, ...]
-    average: float
-    missing: tuple[str, ...]
+    lines: tuple[Line, ...]  # of the tasks that are done, in their order
+    average: float  # the mean of their medians
+    missing: tuple[str, ...]  # titles of the benchmark's other tasks
 
 
 def build_report(lines: Sequence[Line]) -> Report:
@@ -69,14 +54,11 @@ def build_report(lines: Sequence[Line]) -> Report:
 
 
 def task_names(names: str) -> tuple[str, ...]:
-    """Lists the tasks that are learned one by one.
-
-    Args:
-        names: what `task.names` says.
+    """Lists the tasks of the catalog that are learned one by one.
 
     Returns:
-        Names of the catalog, in order; none if no benchmark is meant, but
-        tasks that one model learns together.
+        Nothing if `task.names` means no benchmark, but tasks that one model
+        learns together.
 
     Raises:
         ConfigError: if a task is named that is not the benchmark's, or one
@@ -100,10 +82,6 @@ def task_names(names: str) -> tuple[str, ...]:
 
 def require_ready(request: session_lib.Request, names: Sequence[str]) -> None:
     """Looks at what would stop the run after hours, before it begins.
-
-    Args:
-        request: for the whole benchmark.
-        names: the tasks.
 
     Raises:
         ConfigError: for what tasks cannot share.
@@ -175,13 +153,7 @@ def line_of(
     settings: finetuning_config.FinetuningConfig,
     summary: results.Summary,
 ) -> Line:
-    """Returns what papers report of a task; its dev split is read.
-
-    Args:
-        name: of the task.
-        settings: of its fine-tuning.
-        summary: of its trials.
-    """
+    """Returns what papers report of a task; its dev split is read."""
     spec = glue.TASKS[name]
     split, metrics = next(iter(summary.scores[name].items()))
     metric, numbers = next(iter(metrics.items()))

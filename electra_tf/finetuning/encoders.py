@@ -23,20 +23,12 @@ from electra_tf.training import checkpoints
 
 
 class LoadedEncoder(NamedTuple):
-    """An encoder and what belongs to it.
+    """An encoder and what belongs to it."""
 
-    Attributes:
-        encoder: with weights; they are float32 whatever its precision.
-        vocabulary: what its ids mean.
-        settings: its sizes; `vocab_size` is the vocabulary's.
-        origin: one line, where the weights come from and how many of the
-            encoder's variables were restored.
-    """
-
-    encoder: encoder_lib.Encoder
+    encoder: encoder_lib.Encoder  # weights are float32 at any precision
     vocabulary: vocabulary_lib.Vocabulary
-    settings: config.EncoderConfig
-    origin: str
+    settings: config.EncoderConfig  # its `vocab_size` is the vocabulary's
+    origin: str  # where the weights come from, and how many were restored
 
 
 def load_encoder(
@@ -125,12 +117,7 @@ def random_encoder(
 ) -> LoadedEncoder:
     """Builds an encoder that has learned nothing, the baseline of any measure.
 
-    Args:
-        settings: its sizes.
-        vocabulary: gives the number of entries.
-        seed: of the weights. Keras draws them from global generators, so
-            these are set.
-        precision: of the products.
+    Keras draws the weights from global generators, so `seed` sets these.
 
     Raises:
         ValueError: if vocabulary and config differ in size.

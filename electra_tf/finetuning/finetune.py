@@ -30,12 +30,11 @@ def finetune(
 ) -> results.Summary | benchmark.Report | None:
     """Does what is asked, and prints a table of the scores.
 
-    Several tasks become one model that learns them together, but those of a
-    benchmark (`benchmark`) a model each.
+    One model learns several tasks together; those of a benchmark get a model
+    each.
 
     Returns:
-        All scores; those of a benchmark if `task.names` names one. None if a
-        signal asked to stop, or nothing was scored.
+        All scores, or None if a signal asked to stop or nothing was scored.
 
     Raises:
         ValueError: for settings, data or folders that do not fit.
@@ -116,13 +115,9 @@ def _load_best(request: session_lib.Request) -> trial_lib.Trial:
 def write_predictions(
     trial: trial_lib.Trial, folder: pathlib.Path, splits: Sequence[str] = ()
 ) -> None:
-    """Predicts splits of all tasks; labels are not needed.
+    """Predicts splits of all tasks, into a folder for each task.
 
-    Args:
-        trial: with trained weights.
-        folder: gets one folder for each task; made if absent.
-        splits: which; empty: all but `train` for which there is a file, and
-            what is left out is said.
+    No splits means all but `train` for which there is a file.
 
     Raises:
         FileNotFoundError: if a split that was asked for has no file, or none
@@ -192,15 +187,13 @@ def run_side_by_side(request: session_lib.Request, devices: list[str]) -> bool:
 
     Args:
         request: what is asked for.
-        devices: names of GPUs, which the trials at work share evenly; empty
-            where there is none.
+        devices: names of GPUs, which the trials at work share evenly.
 
     Returns:
         False if a signal asked to stop; all is saved then.
 
     Raises:
-        ValueError: if a trial failed; says why. The others were finished
-            first.
+        ValueError: if a trial failed; the others were finished first.
     """
 
     def log_file(number: int) -> pathlib.Path:

@@ -74,7 +74,6 @@ def measure_loaded_encoder(
         FileNotFoundError: if a task is not there.
     """
     results = {}
-    # All files are looked at before the first minute of work.
     for task, train, dev in _read_rows(
         loaded, tasks_dir, task_names, max_examples, seed
     ):
@@ -98,12 +97,8 @@ def measure_guessing(
 ) -> dict[str, float]:
     """Scores the answer that is always the commonest training label.
 
-    Args:
-        loaded: gives the vocabulary and the length of rows.
-        tasks_dir, task_names: as in `measure_loaded_encoder`.
-
-    Returns:
-        Task to its metric as a share.
+    `loaded` gives the vocabulary and the length of rows. Arguments and result
+    are otherwise those of `measure_loaded_encoder`, without endings.
     """
     found = {}
     for task, train, dev in _read_rows(loaded, tasks_dir, task_names):
@@ -121,10 +116,7 @@ def _read_rows(
     max_examples: int = 0,
     seed: int = 0,
 ) -> Iterator[tuple[task_lib.Task, rows_lib.Rows, rows_lib.Rows]]:
-    """Yields each task with rows to learn from, as many as wanted, and `dev`.
-
-    All files are read before the first is yielded.
-    """
+    """Yields tasks with the wanted training rows and all `dev` rows."""
     tokenizer = tokenizer_lib.Tokenizer(loaded.vocabulary)
     settings = finetuning_config.FinetuningConfig(
         task=finetuning_config.TaskConfig(
@@ -133,6 +125,7 @@ def _read_rows(
             double_unordered=False,
         )
     )
+    # All files are read before the first minute of work.
     tasks = [
         (task, task.read("train"), task.read("dev"))
         for task in catalog.build_tasks(settings)
@@ -174,13 +167,10 @@ def _fine_tune(
     num_steps: int,
     seed: int,
 ) -> task_lib.Outputs:
-    """Trains everything for a few steps; predicts `dev`.
-
-    Rates are the same at all depths: after so few steps, slow lower layers
-    would stay where they were.
-    """
+    """Trains everything for a few steps; predicts `dev`."""
     head = task.build_head(loaded.settings.hidden_size, seed)
     model = model_lib.FinetuningModel(loaded.encoder, {task.name: head}, seed)
+    # After so few steps, slow lower layers would stay where they were.
     options = finetuning_config.FinetuningOptimizerConfig(
         learning_rate=_LEARNING_RATE, layerwise_lr_decay=1.0
     )
@@ -221,10 +211,9 @@ def probe(
     Nothing of the encoder is trained, so the score measures what pre-training
     put there. What the linear model sees of the last layer is
 
-    * for classification the mean over all tokens ([CLS] and [SEP] are two of
-      them) beside the vector of [CLS], 2D numbers a sentence. The mean is
-      there because the objectives of pre-training give [CLS] alone little to
-      hold;
+    * for classification the mean over all tokens beside the vector of [CLS],
+      2D numbers a sentence: the objectives of pre-training give [CLS] alone
+      little to hold;
     * for tagging the vector of each word's first piece, D numbers a word.
 
     Each number is standardized to mean 0 and variance 1 over the training
@@ -232,17 +221,9 @@ def probe(
     0.5 on the weights against the summed loss, fitted by at most 100 steps of
     L-BFGS from zero. There is nothing random in it.
 
-    Args:
-        encoder: it is not changed.
-        train: rows of a classification or tagging task to learn from.
-        dev: rows of the same task.
-
-    Returns:
-        What a task's head would give, ready for `Task.decode`.
-
     Raises:
-        ValueError: if the task is of another kind, or all labels of `train`
-            are the same.
+        ValueError: if it is no classification or tagging task, or all labels
+            of `train` are the same.
     """
     labels, is_told = _flat_labels(train)
     found = np.unique(labels[is_told])
@@ -327,7 +308,7 @@ class _VectorHead(task_heads.TaskHead):
     def compute_losses(
         self, hidden: tf.Tensor, features: task_heads.Tensors, seed: Any
     ) -> tf.Tensor:
-        """Nothing is learned by gradients."""
+        """Raises: nothing is learned by gradients."""
         raise NotImplementedError
 
     def predict(self, hidden: tf.Tensor, features: task_heads.Tensors) -> dict:

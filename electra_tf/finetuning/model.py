@@ -42,9 +42,6 @@ class FinetuningModel(step_lib.TrainableModel):
 
     Call arguments:
         features: as `RowTable.batch` gives them.
-
-    Returns:
-        Task name to what its head predicts.
     """
 
     def __init__(
@@ -109,11 +106,8 @@ class FinetuningModel(step_lib.TrainableModel):
     ) -> tf.Tensor:
         """Computes the losses of all rows, `[B, number of tasks]` float32.
 
-        A row has 0 for tasks other than its own.
-
-        Args:
-            features: as `RowTable.batch` gives them.
-            dropout_seed: `[2]` int64, or None for no dropout.
+        A row has 0 for tasks other than its own. `dropout_seed` is `[2]`
+        int64, or None for no dropout.
         """
         hidden = self.encode(features, dropout_seed)
         losses = []
@@ -169,7 +163,7 @@ class FinetuningModel(step_lib.TrainableModel):
         return metrics
 
     def call(self, features: step_lib.Tensors) -> dict[str, Any]:
-        """Returns the predictions of all heads."""
+        """Returns task name to what its head predicts."""
         return {
             name: self.predict_task(name, features) for name in self.task_names
         }
@@ -193,10 +187,7 @@ def build_optimizer(
 ) -> keras.optimizers.Optimizer:
     """Builds the optimizer with its schedule and rates by depth.
 
-    Args:
-        options: section `optimizer` of a config.
-        num_steps: updates, warm-up included.
-        num_layers: of the encoder, from which exponents are counted.
+    Exponents of the rates are counted from the encoder's `num_layers`.
     """
     schedule = schedules.PolynomialDecayTimesWarmup(
         options.learning_rate,
@@ -227,10 +218,11 @@ def build_optimizer(
 class Predictor:
     """Runs a model's heads over rows; each head is traced once.
 
+    Every host of several predicts all rows, so that all know the scores.
+
     Args:
-        strategy: where; the model was built in its scope. Every host of
-            several predicts all rows, so that all of them know the scores.
-        model: what.
+        strategy: the model was built in its scope.
+        model: its heads are run.
         batch_size: rows of a batch, on all local devices together.
         static_length: pad all batches to it, for devices that compile for
             every length; 0 pads each to its own longest row.

@@ -76,16 +76,7 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
 
 
 def choose_task(folder: pathlib.Path, names: Sequence[str], name: str) -> str:
-    """Returns the task of a trial that is meant.
-
-    Args:
-        folder: of the trial, for the message.
-        names: of its tasks.
-        name: what was asked for; may be empty if there is one.
-
-    Raises:
-        ValueError: if that is not one of them.
-    """
+    """Returns the name, or that of the only task; raises `ValueError`."""
     if not name and len(names) == 1:
         return names[0]
     if name not in names:
@@ -117,13 +108,9 @@ def _describe(
 def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a trial that can be exported.
+    """Writes a fine-tuned model as a trial into an empty folder.
 
     A model of a task that has no name here becomes one of a user's own.
-
-    Args:
-        model: fine-tuned, with its vocabulary.
-        folder: exists and is empty.
 
     Returns:
         The model as it was written.

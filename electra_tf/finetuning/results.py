@@ -24,41 +24,26 @@ MARK = "*"
 
 @dataclasses.dataclass(frozen=True)
 class Numbers:
-    """One metric over the trials.
+    """One metric over the trials."""
 
-    Attributes:
-        values: of each trial, in order.
-        degenerate: the places in `values` of trials that say the same of
-            everything.
-        median, mean, best, worst: of the values.
-        spread: standard deviation of a sample; 0 for a single trial.
-    """
-
-    values: tuple[float, ...]
-    degenerate: tuple[int, ...]
+    values: tuple[float, ...]  # of each trial, in order
+    degenerate: tuple[int, ...]  # which of them say the same of everything
     median: float
     mean: float
-    spread: float
+    spread: float  # standard deviation of a sample; 0 for a single trial
     best: float
     worst: float
 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """All scores of a fine-tuning.
+    """All scores of a fine-tuning."""
 
-    Attributes:
-        scores: task to split to metric to numbers; the deciding metric of a
-            task stands first.
-        trials: what came of each.
-        best_trial: the number of the one that its dev scores choose.
-        test: task to split to score of that trial alone, on labelled data
-            that nothing was chosen by; empty where there are none.
-    """
-
+    # Task to split to metric; the deciding metric of a task stands first.
     scores: Mapping[str, Mapping[str, Mapping[str, Numbers]]]
     trials: tuple[trial_dir.TrialResult, ...]
-    best_trial: int
+    best_trial: int  # its number
+    # Task to split: of the best trial, on labelled data that chose nothing.
     test: Mapping[str, Mapping[str, trial_dir.Score]] = dataclasses.field(
         default_factory=dict
     )
@@ -69,8 +54,7 @@ def read_trials(
 ) -> dict[int, trial_dir.TrialResult]:
     """Reads the finished trials of a folder, by number.
 
-    Raises:
-        FileNotFoundError: if there is none.
+    Raises `FileNotFoundError` if there is none.
     """
     found = {}
     for folder in sorted(output_dir.glob("trial_*")):
@@ -87,11 +71,7 @@ def read_trials(
 
 
 def summarize(output_dir: pathlib.Path) -> Summary:
-    """Summarizes the scores of the finished trials of a folder.
-
-    Raises:
-        FileNotFoundError: if there is none.
-    """
+    """Summarizes the scores of the finished trials of a folder."""
     found = read_trials(output_dir)
     trials = tuple(found.values())
     scores = {
@@ -110,15 +90,7 @@ def summarize(output_dir: pathlib.Path) -> Summary:
 def summarize_split(
     scores: Sequence[trial_dir.Score], metric: str
 ) -> dict[str, Numbers]:
-    """Summarizes the scores of all trials on one split.
-
-    Args:
-        scores: of each trial, in order.
-        metric: the one that decides; it comes first.
-
-    Returns:
-        Metric name to its numbers.
-    """
+    """Summarizes trials on one split; the metric that decides comes first."""
     degenerate = tuple(i for i, s in enumerate(scores) if s.is_degenerate)
     found = {}
     for name in _deciding_first(scores[0], metric):
@@ -144,9 +116,6 @@ def best_trial(output_dir: pathlib.Path) -> int:
     """Returns the number of the trial with the best deciding score.
 
     See `trial_dir.mean_merit`. Without any dev data it is the first trial.
-
-    Raises:
-        FileNotFoundError: if none has finished.
     """
     return _best_of(read_trials(output_dir))
 
@@ -162,9 +131,7 @@ def _best_of(trials: Mapping[int, trial_dir.TrialResult]) -> int:
 def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
     """Finds the trial that a folder means; None if it is no fine-tuning's.
 
-    Args:
-        folder: of a trial; or the output_dir of a fine-tuning, which means the
-            trial with the best dev score.
+    The output_dir of a fine-tuning means the trial with the best dev score.
 
     Raises:
         FileNotFoundError: if no trial of a fine-tuning has finished.
@@ -194,11 +161,7 @@ def write(
 ) -> None:
     """Writes `results.json`, and `results.txt` with the table.
 
-    Args:
-        output_dir: of a fine-tuning, or of a benchmark.
-        content: of the first file, a dataclass; the settings are added.
-        table: the second file.
-        settings: what was asked for.
+    The first holds the settings and the fields of `content`, a dataclass.
     """
     both = {
         "settings": dataclasses.asdict(settings),
@@ -285,9 +248,8 @@ def explain_marks(table: str) -> str:
 def align(lines: Sequence[Sequence[str]]) -> str:
     """Writes cells below one another, as a table of text.
 
-    Args:
-        lines: rows of equally many cells, four or more. The first three
-            columns and the last are aligned to the left, others to the right.
+    The first three columns and the last are aligned to the left, others to
+    the right.
     """
     columns = []
     for place, column in enumerate(zip(*lines, strict=True)):

@@ -20,32 +20,19 @@ ACTIONS = ("train", "eval", "predict")
 
 @schema.frozen
 class Request:
-    """What is asked for.
+    """What is asked for."""
 
-    Attributes:
-        settings: the config; its seed is that of the first trial.
-        output_dir: where everything goes.
-        pretrained_dir: of a pre-trained model of any format; None if nothing
-            is trained.
-        checkpoint: of it: `latest`, `best`, or a folder.
-        use_average: take the moving average of its weights.
-        is_random: take its sizes and vocabulary, but random weights.
-        num_trials: trainings with different seeds.
-        num_parallel: trials that run side by side.
-        actions: some of `ACTIONS`.
-        splits: to predict; empty: all for which there are files.
-    """
-
-    settings: finetuning_config.FinetuningConfig
-    output_dir: pathlib.Path
+    settings: finetuning_config.FinetuningConfig  # with the first trial's seed
+    output_dir: pathlib.Path  # where everything goes
+    # Of a pre-trained model of any format; None if nothing is trained.
     pretrained_dir: pathlib.Path | None = None
-    checkpoint: str = "latest"
-    use_average: bool = False
-    is_random: bool = False
-    num_trials: schema.Positive = 1
-    num_parallel: schema.Positive = 1
-    actions: tuple[str, ...] = ("train", "eval")
-    splits: tuple[str, ...] = ()
+    checkpoint: str = "latest"  # of it; or `best`, or a folder
+    use_average: bool = False  # take the moving average of its weights
+    is_random: bool = False  # take its sizes and vocabulary, not its weights
+    num_trials: schema.Positive = 1  # trainings with different seeds
+    num_parallel: schema.Positive = 1  # of them that run side by side
+    actions: tuple[str, ...] = ("train", "eval")  # some of `ACTIONS`
+    splits: tuple[str, ...] = ()  # to predict; empty: all that have files
 
     def __post_init__(self) -> None:
         asked = f"--do={','.join(self.actions)}"
@@ -95,11 +82,7 @@ class Request:
 
 
 class Session:
-    """The trials of one process; tasks are read and tokenized once.
-
-    Args:
-        request: what is asked for.
-    """
+    """The trials of one process; tasks are read and tokenized once."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -110,11 +93,7 @@ class Session:
         self._prepared: task_data.PreparedTasks | None = None
 
     def run(self, number: int, stop: stopping.StopRequest) -> bool:
-        """Trains and evaluates a trial, or evaluates a trained one anew.
-
-        Returns:
-            False if it was asked to stop.
-        """
+        """Does a trial's training and scoring; False if asked to stop."""
         request = self.request
         if "train" in request.actions:
             trial = self.start(number)

@@ -43,8 +43,7 @@ class PreparedTasks:
         settings: of the fine-tuning.
         vocabulary: of the encoder.
         num_positions: most tokens of a row that the encoder can take.
-        labels: task name to the labels of a trained model; None takes those
-            of the files.
+        labels: those of a trained model by task, instead of the files' own.
 
     Raises:
         ValueError: for an unknown task, or rows longer than the encoder's.
@@ -110,11 +109,7 @@ class PreparedTasks:
 
     @functools.cached_property
     def training_rows(self) -> Mapping[str, rows_lib.Rows]:
-        """Task name to training rows.
-
-        Raises:
-            DataError: if a task has none.
-        """
+        """Task name to training rows; raises `DataError` if a task has none."""
         found = {name: self.rows(name, "train") for name in self.tasks}
         for name, rows in found.items():
             if not rows.num_rows:
@@ -175,15 +170,10 @@ def num_steps(num_rows: int, batch_size: int, num_epochs: float) -> int:
 
 
 class BatchOrder(NamedTuple):
-    """The rows of every batch.
+    """The rows of every batch."""
 
-    Attributes:
-        rows: `[T, B]` int32, indices of rows.
-        lengths: `[T]` int32, tokens that the rows of a batch are padded to.
-    """
-
-    rows: np.ndarray
-    lengths: np.ndarray
+    rows: np.ndarray  # [T, B] int32, indices of rows
+    lengths: np.ndarray  # [T] int32, tokens that a batch is padded to
 
 
 def order_for_training(
@@ -193,7 +183,7 @@ def order_for_training(
     seed: int,
     group_by_length: bool = True,
 ) -> BatchOrder:
-    """Orders the rows so that each comes once an epoch, drawn from `seed`.
+    """Orders rows for T batches of B: each comes once an epoch.
 
     Args:
         row_lengths: `[N]` integer, tokens of the rows.
@@ -223,12 +213,7 @@ def order_for_training(
 def order_for_prediction(
     row_lengths: np.ndarray, batch_size: int
 ) -> BatchOrder:
-    """Orders the rows by length; repeats the last to fill the last batch.
-
-    Args:
-        row_lengths: `[N]` integer, tokens of the rows.
-        batch_size: rows of a batch, B.
-    """
+    """Orders the rows by length; repeats the last to fill the last batch."""
     rows = np.argsort(row_lengths, kind="stable").astype(np.int32)
     missing = -len(rows) % batch_size
     rows = np.concatenate([rows, np.repeat(rows[-1:], missing)])
@@ -257,12 +242,8 @@ class RowTable:
     """The rows of one or several tasks, in TensorFlow's memory.
 
     Rows of several tasks follow each other; `task_id` says which one a row is
-    of. The columns of a task are called `<task>/<column>`, and are zeros, or
-    empty, in rows of other tasks.
-
-    Args:
-        rows: task name to rows.
-        columns: task name to the columns that its head declares.
+    of. The columns that a task's head declares are called `<task>/<column>`,
+    and are zeros, or empty, in rows of other tasks.
 
     Raises:
         ValueError: if a row has a list that is longer than the row.
@@ -324,17 +305,8 @@ class RowTable:
             ragged.values.astype(column.dtype), lengths
         )
 
-    @property
-    def num_rows(self) -> int:
-        """The number of rows of all tasks."""
-        return len(self.row_lengths)
-
     def batch(self, rows: tf.Tensor, length: tf.Tensor | int) -> Tensors:
-        """Pads some rows to a batch.
-
-        Args:
-            rows: `[B]` int32 indices.
-            length: tokens, S; no row may have more.
+        """Pads the rows of indices `[B]` to `length`, S; none may be longer.
 
         Returns:
             `input_ids`, `input_mask`, `segment_ids` `[B, S]`, `task_id` `[B]`,
@@ -366,17 +338,15 @@ def build_training_dataset(
 ) -> tf.data.Dataset:
     """Yields batches from a step on, one element per local replica and step.
 
+    Elements are as `RowTable.batch` gives them, with a replica's share of the
+    rows of a global batch.
+
     Args:
         table: the rows.
         order: which of them, made for the global batch.
         first_step: batches before it are left out.
         context: which worker this is; None is one worker with one replica.
-        static_length: pad all batches to it, for devices that take one shape;
-            0 pads each to its own.
-
-    Returns:
-        Elements as `RowTable.batch` gives them, with a replica's share of the
-        rows of a global batch.
+        static_length: pad all batches to it; 0 pads each to its own.
 
     Raises:
         ValueError: if the replicas do not divide the batch.

@@ -38,10 +38,10 @@ class Trial:
     """One trial: its model, its data and its folder.
 
     Args:
-        settings: of the fine-tuning; `training.seed` is this trial's.
+        settings: with this trial's seed.
         loaded: where the encoder starts; its weights are changed.
         prepared: the tasks, shared by all trials of a process.
-        strategy: where; `loaded` was built in its scope.
+        strategy: `loaded` was built in its scope.
         folder: of the trial.
     """
 
@@ -76,11 +76,7 @@ class Trial:
         return {name: task.metric for name, task in self.prepared.tasks.items()}
 
     def load_weights(self, checkpoint: pathlib.Path) -> None:
-        """Takes the encoder's and heads' weights of a checkpoint.
-
-        Raises:
-            ModelError: unless it holds exactly these variables.
-        """
+        """Takes the encoder's and heads' weights of a checkpoint."""
         variables = {v.path: v for v in self.model.trainable_variables}
         checkpoints.load_weights(checkpoint, variables)
 
@@ -96,12 +92,7 @@ class Trial:
     def evaluate(
         self, splits: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, dict[str, trial_dir_lib.Score]]:
-        """Returns scores by task and split.
-
-        Args:
-            splits: task name to splits with labels; None for the dev splits of
-                all tasks, the deciding one first.
-        """
+        """Returns scores by task and split, by default of the dev splits."""
         if splits is None:
             tasks = self.prepared.tasks
             splits = {name: task.dev_splits for name, task in tasks.items()}
@@ -256,14 +247,14 @@ class _Training(training_run.TrainingRun):
         ]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
         taken = self.num_steps * self.settings.train_batch_size
-        epochs = taken / self.table.num_rows
+        num_rows = len(self.table.row_lengths)
         return (
             f"Fine-tuning in {self.folder} on {self.device}, "
             f"{self.settings.precision}, seed {self.settings.seed}: {origin}; "
             f"{len(new)} new: {shown}.\n"
-            f"{self.table.num_rows:,} rows, {self.num_steps:,} steps of "
-            f"{self.settings.train_batch_size}, {epochs:.2f} epochs. The first "
-            "step is being traced ..."
+            f"{num_rows:,} rows, {self.num_steps:,} steps of "
+            f"{self.settings.train_batch_size}, {taken / num_rows:.2f} epochs. "
+            "The first step is being traced ..."
         )
 
 
@@ -283,10 +274,6 @@ def run_trial(
     trial: Trial, stop: stopping.StopRequest
 ) -> trial_dir_lib.TrialResult | None:
     """Trains and evaluates a trial, unless that has been done.
-
-    Args:
-        trial: its folder holds what an earlier process left, or nothing.
-        stop: a signal that asks to stop.
 
     Returns:
         The result, or None if it was asked to stop; all is saved then.

@@ -56,35 +56,21 @@ SAFE_TO_LOAD = SAFE_TO_RESUME | {
 
 @schema.frozen
 class TrialDescription:
-    """What a trial is of, the content of `config.json`.
+    """What a trial is of, the content of `config.json`."""
 
-    Attributes:
-        settings: of the fine-tuning, with this trial's seed.
-        encoder: sizes.
-        labels: task name to labels, in the order of the head's outputs.
-        source: where the encoder's first weights came from.
-        format: version of the file.
-    """
-
-    settings: finetuning_config.FinetuningConfig
+    settings: finetuning_config.FinetuningConfig  # with this trial's seed
     encoder: config.EncoderConfig
-    labels: Mapping[str, tuple[str, ...]]
-    source: str
-    format: Literal[1] = 1
+    labels: Mapping[str, tuple[str, ...]]  # by task, in the outputs' order
+    source: str  # where the encoder's first weights came from
+    format: Literal[1] = 1  # version of the file
 
 
 @schema.frozen
 class Score:
-    """How a task went on one split.
+    """How a task went on one split."""
 
-    Attributes:
-        metrics: name to number, shares in percent.
-        is_degenerate: whether the model says the same of everything.
-        lower_is_better: the metrics of which less is better.
-    """
-
-    metrics: Mapping[str, pydantic.FiniteFloat]
-    is_degenerate: bool
+    metrics: Mapping[str, pydantic.FiniteFloat]  # shares in percent
+    is_degenerate: bool  # the model says the same of everything
     # Files of earlier versions do not tell; their only error was this one.
     lower_is_better: tuple[str, ...] = sentence_scores.LOWER_IS_BETTER
 
@@ -99,27 +85,16 @@ class Score:
 
 @schema.frozen
 class TrialResult:
-    """What came of a trial, the content of `results.json`.
-
-    Attributes:
-        seed: of the trial.
-        scores: task name to split to score; the deciding split comes first.
-        metrics: task name to the metric that decides.
-        num_steps: updates made.
-        origin: where the weights came from, and how many.
-        seconds: of the session that finished it, training and evaluation.
-        device: in words.
-        versions: package to version.
-    """
+    """What came of a trial, the content of `results.json`."""
 
     seed: int
-    scores: Mapping[str, Mapping[str, Score]]
-    metrics: Mapping[str, str]
-    num_steps: int
-    origin: str
-    seconds: float
+    scores: Mapping[str, Mapping[str, Score]]  # by task and split
+    metrics: Mapping[str, str]  # task name to the metric that decides
+    num_steps: int  # updates made
+    origin: str  # where the weights came from, and how many
+    seconds: float  # of the session that finished it, evaluation included
     device: str
-    versions: Mapping[str, str]
+    versions: Mapping[str, str]  # of packages
 
     def __post_init__(self) -> None:
         for task, splits in self.scores.items():
@@ -140,10 +115,6 @@ def mean_merit(
 
     It is the mean over tasks of their deciding metric on their first split,
     negative where less is better; 0 if there is no score at all.
-
-    Args:
-        scores: task name to split to score.
-        metrics: task name to the metric that decides.
     """
     merits = [
         next(iter(splits.values())).merit(metrics[task])
@@ -160,10 +131,7 @@ def claim(
 ) -> None:
     """Makes the folder this trial's, or checks that it is.
 
-    Args:
-        folder: made if absent.
-        description: of the trial.
-        vocabulary: of the encoder; it is copied there.
+    The vocabulary is copied there.
 
     Raises:
         ModelError: if the folder holds another trial (names the
@@ -192,11 +160,7 @@ def claim(
 
 
 def load(folder: pathlib.Path) -> TrialDescription:
-    """Reads what the trial in a folder is of.
-
-    Raises:
-        ModelError: if there is no trial, or its file is damaged.
-    """
+    """Reads what the trial in a folder is of; raises `ModelError` if none."""
     path = folder / CONFIG_FILE
     if not path.is_file():
         raise errors.ModelError(
@@ -212,11 +176,7 @@ def write_result(folder: pathlib.Path, result: TrialResult) -> None:
 
 
 def read_result(folder: pathlib.Path) -> TrialResult | None:
-    """Reads a trial's result; returns None if it has not finished.
-
-    Raises:
-        ModelError: if the file is not what `write_result` writes.
-    """
+    """Reads a trial's result; returns None if it has not finished."""
     path = folder / RESULT_FILE
     if not path.is_file():
         return None
@@ -231,11 +191,7 @@ def _write(path: pathlib.Path, content: Any) -> None:
 def final_checkpoint(
     folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
 ) -> pathlib.Path:
-    """Returns the checkpoint of the scores: with early stopping the best.
-
-    Raises:
-        FileNotFoundError: if there is none.
-    """
+    """Returns the checkpoint of the scores: with early stopping the best."""
     is_early = settings.training.early_stopping_patience > 0
     best = checkpoints.best(folder) if is_early else None
     return best or checkpoints.find(folder, "latest")
@@ -247,13 +203,7 @@ def require_same(
     new: TrialDescription,
     safe_to_change: frozenset[str] = SAFE_TO_LOAD,
 ) -> None:
-    """Raises `ModelError` unless two descriptions are of one trial.
-
-    Args:
-        folder: of the trial, for the message.
-        old, new: what it is of, and what is asked for.
-        safe_to_change: fields of the settings that may differ.
-    """
+    """Raises `ModelError` unless two descriptions are of one trial."""
     safe = {f"settings.{name}" for name in safe_to_change}
     changed = [
         difference

@@ -1,5 +1,8 @@
 """One encoder, several heads: every row counts for its own task alone."""
 
+import dataclasses
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,10 +19,6 @@ SETTINGS = tiny.build_settings().encoder
 
 
 def _build(settings=SETTINGS, **options):
-    import dataclasses
-
-    import keras
-
     keras.utils.set_random_seed(3)
     settings = dataclasses.replace(
         settings, vocab_size=50, initializer_range=0.2
@@ -34,6 +33,16 @@ def _build(settings=SETTINGS, **options):
         for head in heads.values():
             head.build((None, None, settings.hidden_size))
     return model_lib.FinetuningModel(encoder, heads, **options)
+
+
+def _set_optimizer(model, **options):
+    """Gives the model an optimizer for four steps, without warm-up."""
+    options = finetuning_config.FinetuningOptimizerConfig(
+        **({"warmup_proportion": 0.0} | options)
+    )
+    model.optimizer = model_lib.build_optimizer(options, 4, num_layers=2)
+    model.optimizer.build(model.trainable_variables)
+    return model
 
 
 def _features(task_ids):
@@ -95,14 +104,7 @@ def test_the_loss_is_the_sum_of_each_rows_own_loss():
 
 def test_rows_of_one_task_do_not_move_the_head_of_another():
     model, features = _build(), _features([0, 0, 0, 0])
-    model.optimizer = model_lib.build_optimizer(
-        finetuning_config.FinetuningOptimizerConfig(
-            learning_rate=0.1, weight_decay_rate=0.0, warmup_proportion=0.0
-        ),
-        num_steps=4,
-        num_layers=2,
-    )
-    model.optimizer.build(model.trainable_variables)
+    _set_optimizer(model, learning_rate=0.1, weight_decay_rate=0.0)
     before = {v.path: v.numpy() for v in model.trainable_variables}
     model.training_step(features)
     moved = {
@@ -121,18 +123,11 @@ def test_rows_of_one_task_do_not_move_the_head_of_another():
 def test_two_micro_batches_are_one_batch():
     weights = []
     for count in (1, 2):
-        model = _build(num_micro_batches=count)
-        model.optimizer = model_lib.build_optimizer(
-            finetuning_config.FinetuningOptimizerConfig(warmup_proportion=0.0),
-            num_steps=4,
-            num_layers=2,
-        )
-        model.optimizer.build(model.trainable_variables)
+        model = _set_optimizer(_build(num_micro_batches=count))
         # Without a dropout seed there is no noise to differ by.
         plain = model.compute_losses
         model.compute_losses = lambda part, seed, plain=plain: plain(part, None)
-        features = _features([0, 1, 2, 0])
-        statistics = model.training_step(features)
+        statistics = model.training_step(_features([0, 1, 2, 0]))
         assert statistics["rows"].numpy().tolist() == [2, 1, 1]
         weights.append([v.numpy() for v in model.trainable_variables])
     for one, two in zip(*weights, strict=True):
@@ -174,44 +169,25 @@ def test_losses_are_reported_per_row_and_task(task_ids):
         assert metrics[f"{name}_loss"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_rates_fall_by_depth_as_in_the_original():
-    model = _build()
-    optimizer = model_lib.build_optimizer(
-        finetuning_config.FinetuningOptimizerConfig(layerwise_lr_decay=0.5),
-        num_steps=10,
-        num_layers=2,
+@pytest.mark.parametrize(
+    ("is_contiguous", "exponents"),
+    [(False, (4, 3, 2, 0)), (True, (3, 2, 1, 0))],
+)
+def test_rates_fall_by_depth(is_contiguous, exponents):
+    model = _set_optimizer(
+        _build(), layerwise_lr_decay=0.5, contiguous_lr_decay=is_contiguous
     )
-    optimizer.build(model.trainable_variables)
-    rates = dict(
-        zip(
-            (v.path for v in model.trainable_variables),
-            optimizer.rate_multipliers,
-            strict=True,
-        )
+    parts = (
+        "electra/embeddings",
+        "electra/encoder/layer_0/",
+        "electra/encoder/layer_1/",
+        "task_specific/",
     )
-    exponents = {
-        "electra/embeddings/": 4,
-        "electra/embeddings_project/": 4,
-        "electra/encoder/layer_0/": 3,
-        "electra/encoder/layer_1/": 2,
-        "task_specific/": 0,
-    }
-    for path, rate in rates.items():
-        (key,) = [key for key in exponents if path.startswith(key)]
-        assert rate == 0.5 ** exponents[key], path
-
-
-def test_contiguous_rates_leave_no_step_out():
-    model = _build()
-    optimizer = model_lib.build_optimizer(
-        finetuning_config.FinetuningOptimizerConfig(
-            layerwise_lr_decay=0.5, contiguous_lr_decay=True
-        ),
-        num_steps=10,
-        num_layers=2,
-    )
-    optimizer.build(model.trainable_variables)
-    assert sorted(set(optimizer.rate_multipliers)) == [0.125, 0.25, 0.5, 1.0]
+    expected = dict(zip(parts, exponents, strict=True))
+    rates = model.optimizer.rate_multipliers
+    for variable, rate in zip(model.trainable_variables, rates, strict=True):
+        (part,) = (part for part in parts if variable.path.startswith(part))
+        assert rate == 0.5 ** expected[part], variable.path
 
 
 def test_a_device_that_compiles_for_every_length_sees_one(monkeypatch):

@@ -121,9 +121,3 @@ def test_a_task_of_another_kind_is_learned(
     assert score.metrics["within_one"] > 80
     assert not score.is_degenerate
     assert result.num_steps == 96
-
-
-def test_an_unknown_task_is_named_with_the_nearest():
-    settings = finetuning_config.FinetuningConfig()
-    with pytest.raises(ValueError, match="sst2"):
-        catalog.build_task("sst3", settings)
