@@ -7,6 +7,7 @@ that, so the clipping is nearly always at work, and a mean would train
 otherwise.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,10 +15,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
+from electra_tf.modeling import towers
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.training import optimizers
@@ -30,6 +33,7 @@ _FIRST_HEAD_SITE = 512
 _TOKENS = ("input_ids", "input_mask", "segment_ids")
 
 
+@keras.saving.register_keras_serializable("electra_tf")
 class FinetuningModel(step_lib.TrainableModel):
     """An encoder with the heads of one or several tasks.
 
@@ -62,6 +66,7 @@ class FinetuningModel(step_lib.TrainableModel):
         # Keras tracks a dict of layers, but wraps it; the order must stay.
         self.heads = dict(heads)
         self.task_names = tuple(heads)
+        self.mean_loss = keras.metrics.Mean("loss")
         self.built = True
 
     @property
@@ -78,9 +83,13 @@ class FinetuningModel(step_lib.TrainableModel):
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
     ) -> step_lib.Tensors:
-        """Returns the features as they are; nothing is drawn."""
+        """Returns the rows as they are; nothing is drawn."""
         del step, is_training
-        return features
+        if "stream_ids" not in features:
+            return features
+        # From Keras' `fit`, which makes all rows one stream.
+        rows = {name: value[0] for name, value in features.items()}
+        return {name: rows[name] for name in rows if name != "stream_ids"}
 
     def loss_weights(self, prepared: step_lib.Tensors) -> step_lib.Tensors:
         """Returns none: the loss is a sum."""
@@ -162,10 +171,15 @@ class FinetuningModel(step_lib.TrainableModel):
                 metrics[f"{name}_loss"] = float(mean)
         return metrics
 
-    def call(self, features: step_lib.Tensors) -> dict[str, Any]:
-        """Returns task name to what its head predicts."""
+    def call(self, features: step_lib.Tensors) -> step_lib.Tensors:
+        """Returns `<task>/<output>` to tensor, what all heads predict."""
+        hidden = self.encode(features, None)
         return {
-            name: self.predict_task(name, features) for name in self.task_names
+            f"{task}/{name}": output
+            for task, head in self.heads.items()
+            for name, output in head.predict(
+                hidden, self._features_of(task, features)
+            ).items()
         }
 
     def _total_loss(
@@ -177,7 +191,67 @@ class FinetuningModel(step_lib.TrainableModel):
 
     def _logs(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         rows = tf.reduce_sum(statistics["rows"])
-        return {"loss": tf.reduce_sum(statistics["loss"]) / rows}
+        mean = tf.reduce_sum(statistics["loss"]) / rows
+        self.mean_loss.update_state(mean, rows)
+        return {"loss": self.mean_loss.result()}
+
+    def get_config(self) -> dict[str, Any]:
+        """Sizes of the encoder, and the heads; Keras saves the weights."""
+        embeddings, block = self.encoder.embeddings, self.encoder.blocks[0]
+        sizes = {
+            **embeddings.get_config(),
+            **block.get_config(),
+            "num_hidden_layers": len(self.encoder.blocks),
+        }
+        fields = dataclasses.fields(config.EncoderConfig)
+        return {
+            "encoder": {field.name: sizes[field.name] for field in fields},
+            "dtype": self.encoder.dtype_policy.name,
+            "heads": {
+                name: keras.saving.serialize_keras_object(head)
+                for name, head in self.heads.items()
+            },
+            "seed": self.seed,
+            "num_micro_batches": self.num_micro_batches,
+            "clip_norm": self.clip_norm,
+        }
+
+    @classmethod
+    def from_config(
+        cls, values: dict[str, Any], custom_objects: Any = None
+    ) -> "FinetuningModel":
+        """Builds the model of a config, with fresh weights."""
+        values = dict(values)
+        encoder = encoder_lib.build_encoder(
+            config.EncoderConfig(**values.pop("encoder")),
+            towers.MAIN_ENCODER,
+            dtype=values.pop("dtype"),
+        )
+        with keras.name_scope("task_specific"):
+            heads = {
+                name: keras.saving.deserialize_keras_object(
+                    head, custom_objects
+                )
+                for name, head in values.pop("heads").items()
+            }
+        return cls(encoder, heads, **values)
+
+    def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        """As in Keras; by default rows of any number and length go in."""
+        columns = {
+            f"{task}/{name}": head.columns[name]
+            for task, head in self.heads.items()
+            for name in head.prediction_columns
+        } | dict.fromkeys(_TOKENS, task_heads.Column(is_ragged=True))
+        signature = {
+            name: keras.InputSpec(
+                dtype=np.dtype(column.dtype).name,
+                shape=(None, None) if column.is_ragged else (None,),
+            )
+            for name, column in columns.items()
+        }
+        kwargs.setdefault("input_signature", [signature])
+        super().export(filepath, *args, **kwargs)
 
 
 def build_optimizer(

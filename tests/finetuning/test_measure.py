@@ -84,7 +84,7 @@ def test_unknown_and_absent_tasks_are_refused_before_any_work(
     monkeypatch, loaded, tasks_dir, tmp_path
 ):
     monkeypatch.setattr(measure, "probe", None)
-    with pytest.raises(ValueError, match="'colb'"):
+    with pytest.raises(ValueError, match="'colb'.*'cola'"):
         measure.measure_loaded_encoder(loaded, tasks_dir, ["cola", "colb"])
     with pytest.raises(FileNotFoundError, match="CoLA"):
         measure.measure_loaded_encoder(loaded, tmp_path, ["cola"])

@@ -190,6 +190,54 @@ def test_rates_fall_by_depth(is_contiguous, exponents):
         assert rate == 0.5 ** expected[part], variable.path
 
 
+def test_a_saved_model_is_the_model(tmp_path):
+    model, features = _build(clip_norm=0.5), _features([0, 1, 2, 0])
+    outputs = model(features)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for name in ("encoder", "dtype", "seed", "clip_norm"):
+        assert loaded.get_config()[name] == model.get_config()[name]
+    paths = [variable.path for variable in model.trainable_variables]
+    assert [v.path for v in loaded.trainable_variables] == paths
+    found = loaded(features)
+    assert list(found) == ["mood/logits", "score/prediction", "tags/logits"]
+    for name, value in outputs.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_an_exported_model_takes_rows_of_any_length(tmp_path):
+    model = _build()
+    model.export(tmp_path / "exported", verbose=False)
+    exported = tf.saved_model.load(str(tmp_path / "exported"))
+    for count, length in ((4, 8), (1, 6)):
+        features = _features([0, 1, 2, 0])
+        rows = {name: value[:count] for name, value in features.items()}
+        for name in ("input_ids", "input_mask", "segment_ids"):
+            rows[name] = rows[name][:, :length]
+        names = ("input_ids", "input_mask", "segment_ids",
+                 "tags/word_positions")  # fmt: skip
+        found = exported.serve({name: rows[name] for name in names})
+        for name, value in model(rows).items():
+            np.testing.assert_allclose(found[name], value, atol=2e-6)
+
+
+def test_keras_evaluates_the_mean_over_all_rows_and_fits():
+    parts = [_features([0, 1]), _features([1, 2])]
+    parts[1] = {name: value[::-1] for name, value in parts[1].items()}
+    rows = {name: tf.concat([p[name] for p in parts], 0) for name in parts[0]}
+    dataset = tf.data.Dataset.from_tensor_slices(rows)
+    dataset = dataset.batch(2, drop_remainder=True)
+    model = _build()
+    model.compile(optimizer="adam")
+    losses = [model.compute_task_losses(part, None) for part in parts]
+    mean = np.sum(losses) / 4
+    assert abs(np.sum(losses[1]) / 2 - mean) > 0.1
+    found = model.evaluate(dataset, verbose=0, return_dict=True)
+    assert found == {"loss": pytest.approx(mean, rel=1e-5)}
+    history = model.fit(dataset, epochs=20, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+
+
 def test_a_device_that_compiles_for_every_length_sees_one(monkeypatch):
     rows = rows_lib.Rows(
         rows_lib.Ragged.of([[7] * n for n in (3, 16, 5, 2, 16, 4)]),

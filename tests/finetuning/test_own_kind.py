@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
