@@ -40,19 +40,13 @@ def load_encoder(
     """Loads the main encoder of a model of any format.
 
     Args:
-        path: as for `read_model`.
-        which: of a run: `latest`, `best` (lowest held-out loss), or the folder
-            of a checkpoint.
+        path, which, use_average: as for `read_model`.
         precision: of the products, one of `config.PRECISIONS`.
-        use_average: of a run: take the moving average of the weights.
 
     Raises:
-        FileNotFoundError: if there is no model, no such checkpoint or no
-            vocabulary.
-        ModelError: if the checkpoint of a run is damaged.
-        ValueError: if the model is damaged or partial (lists how), if
-            vocabulary and config differ in size, or if the run kept no
-            average.
+        FileNotFoundError: if there is no vocabulary; and as `read_model`.
+        ValueError: if the model is damaged or partial (lists how); and as
+            `read_model`.
     """
     model = read_model(path, which, use_average)
     vocabulary = require_vocabulary(model)
@@ -77,11 +71,14 @@ def read_model(
         path: a run's folder, a Hugging Face model, a KerasHub preset, the
             prefix or folder of a TF1 checkpoint, or the name of a model that
             comes along.
-        which, use_average: of a run, as for `load_encoder`.
+        which: of a run: `latest`, `best` (lowest held-out loss), or the folder
+            of a checkpoint.
+        use_average: of a run: take the moving average of the weights.
 
     Raises:
-        ValueError: if `which` or `use_average` are given for another format;
-            else as `load_encoder`.
+        FileNotFoundError: if there is no model or no such checkpoint.
+        ValueError: if `which` or `use_average` are given for another format,
+            if a run kept no average, or if a file is damaged.
     """
     path = installed.find_model(path)
     format_name = reading.detect(path)

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import pathlib
+import typing
 from collections.abc import Mapping
 
 from electra_tf.config import finetuning as finetuning_config
@@ -110,19 +111,13 @@ class Session:
 
     def start(self, number: int) -> trial_lib.Trial:
         """Makes a trial that begins at the pre-trained weights."""
-        request = self.request
-        if request.pretrained_dir is None:
-            raise ValueError(
-                "Training starts from a pre-trained model. Received: a request "
-                "without `pretrained_dir`. Name its folder."
-            )
-        settings = trial_lib.with_seed(request.settings, number)
+        settings = trial_lib.with_seed(self.request.settings, number)
         with self.strategy.scope():
-            loaded = self._load_encoder(request.pretrained_dir, settings)
+            loaded = self._load_encoder(settings)
         prepared = self._prepare(
             loaded.vocabulary, loaded.settings.max_position_embeddings
         )
-        folder = request.folder(number)
+        folder = self.request.folder(number)
         description = trial_dir_lib.TrialDescription(
             settings, loaded.settings, prepared.labels, self._source(loaded)
         )
@@ -172,11 +167,11 @@ class Session:
         return self._prepared
 
     def _load_encoder(
-        self,
-        pretrained_dir: pathlib.Path,
-        settings: finetuning_config.FinetuningConfig,
+        self, settings: finetuning_config.FinetuningConfig
     ) -> encoders.LoadedEncoder:
         training = settings.training
+        # A request to train has one.
+        pretrained_dir = typing.cast(pathlib.Path, self.request.pretrained_dir)
         if self.request.is_random:
             model = encoders.read_model(pretrained_dir)
             return encoders.random_encoder(

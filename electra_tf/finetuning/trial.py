@@ -34,39 +34,27 @@ from electra_tf.training import stopping
 from electra_tf.training import training_run
 
 
+@dataclasses.dataclass(eq=False)
 class Trial:
-    """One trial: its model, its data and its folder.
+    """One trial: its model, its data and its folder."""
 
-    Args:
-        settings: with this trial's seed.
-        loaded: where the encoder starts; its weights are changed.
-        prepared: the tasks, shared by all trials of a process.
-        strategy: `loaded` was built in its scope.
-        folder: of the trial.
-    """
+    settings: finetuning_config.FinetuningConfig  # with this trial's seed
+    loaded: encoders.LoadedEncoder  # where it starts; its weights are changed
+    prepared: task_data.PreparedTasks  # shared by all trials of a process
+    strategy: tf.distribute.Strategy  # in whose scope `loaded` was built
+    folder: pathlib.Path
 
-    def __init__(
-        self,
-        settings: finetuning_config.FinetuningConfig,
-        loaded: encoders.LoadedEncoder,
-        prepared: task_data.PreparedTasks,
-        strategy: tf.distribute.Strategy,
-        folder: pathlib.Path,
-    ) -> None:
-        self.settings = settings
-        self.loaded = loaded
-        self.prepared = prepared
-        self.strategy = strategy
-        self.folder = folder
-        with strategy.scope():
-            self.model = build_model(settings, loaded, prepared)
-        is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    def __post_init__(self) -> None:
+        with self.strategy.scope():
+            self.model = build_model(self.settings, self.loaded, self.prepared)
+        is_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
         # A TPU compiles for every length: there is to be one.
-        self.static_length = max(prepared.lengths.values()) if is_tpu else 0
+        longest = max(self.prepared.lengths.values())
+        self.static_length = longest if is_tpu else 0
         self._predictor = model_lib.Predictor(
-            strategy,
+            self.strategy,
             self.model,
-            settings.training.eval_batch_size,
+            self.settings.training.eval_batch_size,
             self.static_length,
         )
 
