@@ -125,7 +125,9 @@ def write(
             "A trial holds its task and the vocabulary that its ids mean. "
             f"Received: {model.origin} without. Give --vocab_file."
         )
-    model, task = _settle_task(model, model.task)
+    model, task = _with_known_name(model, model.task)
+    task = dataclasses.replace(task, labels=_require_labels(model, task))
+    model = dataclasses.replace(model, task=task)
     layout.check(model)
     trial_dir_lib.claim(
         folder,
@@ -179,42 +181,42 @@ def _find_standard(
     return standard
 
 
-def _settle_task(
+def _with_known_name(
     model: portable.PortableModel, task: portable.PortableTask
 ) -> tuple[portable.PortableModel, portable.PortableTask]:
-    """Gives the task a name of the catalog, `own` if it has none, and labels.
+    """Calls the task `own` if it is none of the catalog."""
+    if task.name == own.NAME or _find_standard(task) is not None:
+        return model, task
+    head = f"{portable.TASK_HEADS}/"
+    tensors = {
+        path: value
+        for path, value in model.tensors.items()
+        if not path.startswith(head)
+    } | portable.rename_part(model.tensors, head + task.name, head + own.NAME)
+    reads_pairs = (
+        task.kind in ("classification", "regression")
+        and task.name in glue.TASKS
+        and glue.TASKS[task.name].has_pairs
+    )
+    task = dataclasses.replace(
+        task, name=own.NAME, has_pairs=task.has_pairs or reads_pairs
+    )
+    return dataclasses.replace(model, tensors=tensors, task=task), task
 
-    Raises:
-        ModelError: if the labels are not known.
-    """
-    tensors = model.tensors
-    if task.name != own.NAME and _find_standard(task) is None:
-        head = f"{portable.TASK_HEADS}/"
-        old, new = head + task.name, head + own.NAME
-        tensors = {
-            path: value
-            for path, value in tensors.items()
-            if not path.startswith(head)
-        } | portable.rename_part(tensors, old, new)
-        reads_pairs = (
-            task.kind in ("classification", "regression")
-            and task.name in glue.TASKS
-            and glue.TASKS[task.name].has_pairs
-        )
-        task = dataclasses.replace(
-            task, name=own.NAME, has_pairs=task.has_pairs or reads_pairs
-        )
-    model = dataclasses.replace(model, tensors=tensors, task=task)
-    task = with_known_labels(model).task or task
+
+def _require_labels(
+    model: portable.PortableModel, task: portable.PortableTask
+) -> tuple[str, ...]:
     if task.kind in ("regression", "qa"):
-        task = dataclasses.replace(task, labels=())
-    elif not task.labels:
+        return ()
+    known = with_known_labels(model).task or task
+    if not known.labels:
         raise errors.ModelError(
             f"The labels of {task.name!r} must be known, in the order of the "
             f"outputs. Received: none in {model.origin}. Give them with "
             "--labels=NAME,NAME,..."
         )
-    return dataclasses.replace(model, task=task), task
+    return known.labels
 
 
 def _settings(
