@@ -18,7 +18,7 @@ from electra_tf.records.readers import ReadingOptions
 
 def read(path, **options):
     """Returns the lines of each document of a file."""
-    reader = FileReader(str(path), "name", ReadingOptions(**options))
+    reader = FileReader(str(path), ReadingOptions(**options))
     return [document.lines for document in reader]
 
 
@@ -97,8 +97,8 @@ def test_bad_json_is_named_by_line(tmp_path, line, message):
 
 def test_half_characters_of_json_are_replaced_and_counted(tmp_path):
     path = write(tmp_path / "a.jsonl", '{"text": "bad \\ud800 end"}')
-    reader = FileReader(str(path), "a", ReadingOptions())
-    assert list(reader) == [Document("a", ["bad \ufffd end"])]
+    reader = FileReader(str(path), ReadingOptions())
+    assert list(reader) == [Document(["bad \ufffd end"])]
     assert reader.invalid_utf8 == 1
 
 
@@ -141,7 +141,7 @@ def test_invalid_utf8_is_replaced_and_counted(tmp_path):
     path = tmp_path / "a.txt"
     good = "a genuine replacement character: \ufffd".encode()
     path.write_bytes(good + b" and 100 characters " * 5 + b"\xff \xe9t\xe9\n")
-    reader = FileReader(str(path), "a", ReadingOptions())
+    reader = FileReader(str(path), ReadingOptions())
     (document,) = reader
     assert document.lines[0].endswith("\ufffd \ufffdt\ufffd")
     assert reader.invalid_utf8 == 3
@@ -174,11 +174,11 @@ def test_long_documents_come_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "_BLOCK_BYTES", 64)
     lines = [f"line number {index}" for index in range(50)]
     path = write(tmp_path / "a.txt", "\n".join(lines) + "\n\nlast\n")
-    documents = list(FileReader(str(path), "a", ReadingOptions()))
+    documents = list(FileReader(str(path), ReadingOptions()))
     pieces = [document for document in documents if document.is_continued]
     assert len(pieces) > 5
     assert sum([document.lines for document in documents[:-1]], []) == lines
-    assert documents[-1] == Document("a", ["last"], False)
+    assert documents[-1] == Document(["last"], False)
     # The end of the long document is stated even if no line is left for it.
     assert not documents[-2].is_continued
 
@@ -187,13 +187,13 @@ def test_lines_longer_than_a_block_stay_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "_BLOCK_BYTES", 8)
     lines = ["x" * 100, "é" * 30, "short"]
     path = write(tmp_path / "a.txt", "\n".join(lines))
-    pieces = FileReader(str(path), "a", ReadingOptions())
+    pieces = FileReader(str(path), ReadingOptions())
     assert sum([document.lines for document in pieces], []) == lines
 
 
 def test_range_of_bytes_is_read_alone(tmp_path):
     path = write(tmp_path / "a.txt", "one\n\ntwo\n\nthree\n")
-    reader = FileReader(str(path), "a", ReadingOptions(), begin=4, end=10)
+    reader = FileReader(str(path), ReadingOptions(), begin=4, end=10)
     assert [document.lines for document in reader] == [["two"]]
     assert reader.num_bytes == 6
 
@@ -201,6 +201,6 @@ def test_range_of_bytes_is_read_alone(tmp_path):
 def test_progress_is_in_bytes_of_the_file(tmp_path):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"one\n" * 1000))
-    reader = FileReader(str(path), "a", ReadingOptions())
+    reader = FileReader(str(path), ReadingOptions())
     list(reader)
     assert reader.num_bytes == path.stat().st_size
