@@ -12,10 +12,8 @@ import pydantic
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.records import corpus as corpus_lib
+from electra_tf.records import manifest as manifest_lib
 from electra_tf.records import readers
-from electra_tf.records.manifest import TRAIN
-from electra_tf.records.manifest import VALIDATION
-from electra_tf.records.manifest import describe_vocabulary
 from electra_tf.text.vocabulary import Vocabulary
 
 BUILD_FOLDER = ".build"
@@ -115,7 +113,7 @@ class BuildPlan:
         settings = self.settings
         return {
             "corpus": self.corpus.describe(),
-            "vocabulary": describe_vocabulary(self.vocabulary),
+            "vocabulary": manifest_lib.describe_vocabulary(self.vocabulary),
             "tokenizer": dataclasses.asdict(self.vocabulary.settings),
             "max_seq_length": settings.max_seq_length,
             "seed": settings.seed,
@@ -171,8 +169,8 @@ def _choose_num_shards(
         at_least = max(1, min(8, num_text_bytes >> 16))
         num_train = max(num_text_bytes // _SHARD_TEXT_BYTES, at_least)
         num_train = min(num_train, _MAX_SHARDS)
-    num_shards = {TRAIN: num_train}
+    num_shards = {manifest_lib.TRAIN: num_train}
     if settings.validation_fraction:
         num_held_out = round(num_train * settings.validation_fraction)
-        num_shards[VALIDATION] = max(1, num_held_out)
+        num_shards[manifest_lib.VALIDATION] = max(1, num_held_out)
     return num_shards

@@ -26,12 +26,9 @@ from electra_tf.processes import pool
 from electra_tf.records import atomic
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import examples as examples_lib
+from electra_tf.records import manifest as manifest_lib
 from electra_tf.records import readers
 from electra_tf.records.examples import Examples
-from electra_tf.records.manifest import TRAIN
-from electra_tf.records.manifest import VALIDATION
-from electra_tf.records.manifest import Shard
-from electra_tf.records.manifest import file_sha256
 from electra_tf.records.plan import BuildPlan
 from electra_tf.records.schema import serialize_examples
 from electra_tf.text.vocabulary import Vocabulary
@@ -105,12 +102,8 @@ def build_part(
 ) -> None:
     """Builds one part and puts it in its folder.
 
-    Args:
-        plan: the plan of the whole dataset.
-        task: which part.
-        tokenize: see `load_tokenizer`.
-        report: called with bytes of the corpus and tokens done since the last
-            call.
+    `report` is called with the bytes of the corpus and the tokens done since
+    the last call.
     """
     report(0, 0)
     sources = list(plan.units[task.index])
@@ -119,7 +112,7 @@ def build_part(
         corpus_lib.open_source(source, plan.corpus.options)
         for source in sources
     ]
-    split, num_bytes, is_continued = TRAIN, 0, False
+    split, num_bytes, is_continued = manifest_lib.TRAIN, 0, False
     for batch in _batches(itertools.chain.from_iterable(opened)):
         token_ids, all_lengths = tokenize(
             [line for document in batch for line in document.lines]
@@ -147,7 +140,7 @@ class _Collector:
     """Builds and keeps the examples of one split of one part."""
 
     def __init__(self, plan: BuildPlan, rng: random.Random):
-        self._builder = examples_lib.ExampleBuilder(
+        self.builder = examples_lib.ExampleBuilder(
             plan.settings.max_seq_length, rng, plan.settings.keep_overflow
         )
         self.num_documents = 0
@@ -158,14 +151,10 @@ class _Collector:
     ) -> None:
         """Adds a document, or a piece of one."""
         self.num_tokens += len(token_ids)
-        self._builder.add_lines(token_ids, lengths)
+        self.builder.add_lines(token_ids, lengths)
         if not is_continued:
             self.num_documents += 1
-            self._builder.end_document()
-
-    def take(self) -> Examples:
-        """Returns all examples."""
-        return self._builder.take()
+            self.builder.end_document()
 
 
 def _start_collectors(
@@ -181,8 +170,8 @@ def _start_collectors(
         for split in plan.num_shards
     }
     if plan.settings.original_order:
-        rngs[TRAIN] = random.Random(seed)
-        rngs[TRAIN].shuffle(sources)
+        rngs[manifest_lib.TRAIN] = random.Random(seed)
+        rngs[manifest_lib.TRAIN].shuffle(sources)
     return {split: _Collector(plan, rng) for split, rng in rngs.items()}
 
 
@@ -209,10 +198,11 @@ def _choose_split(plan: BuildPlan, document: readers.Document) -> str:
     """
     fraction = plan.settings.validation_fraction
     if not fraction:
-        return TRAIN
+        return manifest_lib.TRAIN
     start = zlib.crc32(str(plan.settings.seed).encode())
     checksum = zlib.crc32("\n".join(document.lines).encode(), start)
-    return VALIDATION if checksum / 2**32 < fraction else TRAIN
+    is_held_out = checksum / 2**32 < fraction
+    return manifest_lib.VALIDATION if is_held_out else manifest_lib.TRAIN
 
 
 def _save_part(
@@ -224,7 +214,7 @@ def _save_part(
     """Writes a part's folder, which appears when it is complete."""
     with atomic.creating_folder(plan.part_folder(index)) as folder:
         num_examples = {
-            split: _save_examples(plan, folder, split, collector.take())
+            split: _save_examples(plan, folder, split, collector.builder.take())
             for split, collector in collectors.items()
         }
         report = PartReport(
@@ -307,8 +297,8 @@ def _token_type(plan: BuildPlan) -> np.dtype:
 def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
     """Returns the function that turns lines into ids.
 
-    It maps n lines to their ids end to end, `[num_tokens]` int32, and the n
-    numbers of tokens. The last one is kept: its graph takes a while to trace.
+    It returns the ids end to end, `[num_tokens]` int32, and the number of
+    tokens of each line.
     """
     import tensorflow as tf
 
@@ -323,36 +313,36 @@ def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
     return tokenize
 
 
-def find_shard(plan: BuildPlan, split: str, index: int) -> Shard | None:
-    """Returns what is known of a finished shard; None if it is to be written.
+def find_shard(
+    plan: BuildPlan, split: str, index: int
+) -> manifest_lib.Shard | None:
+    """Returns what this build noted down of a shard; None if it is to do.
 
-    A file counts as finished if this build noted it down and its size still
-    is the same.
+    A file of another size is to be written again, too.
     """
     note = plan.note_path(split, index)
     path = plan.shard_path(split, index)
     if not note.is_file() or not path.is_file():
         return None
-    shard = schema.read(Shard, note, errors.DataError)
+    shard = schema.read(manifest_lib.Shard, note, errors.DataError)
     return shard if path.stat().st_size == shard.num_bytes else None
 
 
-def note_shard(plan: BuildPlan, split: str, index: int, shard: Shard) -> None:
+def note_shard(
+    plan: BuildPlan, split: str, index: int, shard: manifest_lib.Shard
+) -> None:
     """Notes down a finished shard, so that it is not written again."""
     with atomic.replacing_file(plan.note_path(split, index)) as partial:
         partial.write_text(schema.to_json(shard), "utf-8")
 
 
-def write_shard(plan: BuildPlan, task: ShardTask, report: pool.Report) -> Shard:
-    """Writes one shard; it appears under its name when it is complete.
+def write_shard(
+    plan: BuildPlan, task: ShardTask, report: pool.Report
+) -> manifest_lib.Shard:
+    """Writes one shard from all parts; it appears when it is complete.
 
-    Its examples come from all parts and are shuffled, except in the original's
-    order.
-
-    Args:
-        plan: the plan of the whole dataset; all parts must be finished.
-        task: which shard.
-        report: called with the examples written, as work and as count.
+    Its examples are shuffled, except in the original's order. `report` is
+    called with the examples written, as work and as count.
     """
     import tensorflow as tf
 
@@ -375,12 +365,12 @@ def write_shard(plan: BuildPlan, task: ShardTask, report: pool.Report) -> Shard:
                     writer.write(record)
                 num_tokens += int(rows["input_mask"].sum())
                 report(len(chosen), len(chosen))
-        shard = Shard(
+        shard = manifest_lib.Shard(
             name=path.name,
             num_examples=len(order),
             num_tokens=num_tokens,
             num_bytes=partial.stat().st_size,
-            sha256=file_sha256(partial),
+            sha256=manifest_lib.file_sha256(partial),
         )
     note_shard(plan, task.split, task.index, shard)
     return shard

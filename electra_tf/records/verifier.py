@@ -11,13 +11,7 @@ import numpy as np
 from electra_tf import errors
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
-from electra_tf.records.manifest import MANIFEST_FILE
-from electra_tf.records.manifest import Manifest
-from electra_tf.records.manifest import Shard
-from electra_tf.records.manifest import describe_vocabulary
-from electra_tf.records.manifest import file_sha256
-from electra_tf.records.manifest import load_index
-from electra_tf.records.manifest import load_token_counts
+from electra_tf.records import manifest as manifest_lib
 from electra_tf.records.schema import parse_examples
 from electra_tf.text.vocabulary import Vocabulary
 
@@ -29,7 +23,7 @@ class _ShardCheck(NamedTuple):
 
     split: str
     path: pathlib.Path
-    shard: Shard
+    shard: manifest_lib.Shard
     max_seq_length: int
 
     def __str__(self) -> str:
@@ -43,34 +37,32 @@ def verify_dataset(
 
     Checked are size, checksum and number of records of every shard, the
     length and form of every example, that ids exist, the token counts, that
-    shards are balanced, and that the vocabulary is the one recorded.
-
-    Args:
-        folder: the dataset folder.
-        num_processes: shards read at the same time.
-
-    Returns:
-        The number of examples of each split.
+    shards are balanced, and that the vocabulary is the one recorded. Returns
+    the number of examples of each split.
 
     Raises:
         DataError: lists everything that is wrong, with the shards' names.
     """
     folder = pathlib.Path(folder)
-    index = load_index(folder)
+    index = manifest_lib.load_index(folder)
     vocabulary = Vocabulary.load(folder)
     manifests = {
-        split: Manifest.load(folder / split) for split in index["splits"]
+        split: manifest_lib.Manifest.load(folder / split)
+        for split in index["splits"]
     }
     problems = []
     for split, manifest in manifests.items():
         problems += _check_manifest(folder / split, manifest, vocabulary)
-        path = folder / split / MANIFEST_FILE
-        if file_sha256(path) != index["splits"][split]["manifest_sha256"]:
+        path = folder / split / manifest_lib.MANIFEST_FILE
+        if (
+            manifest_lib.file_sha256(path)
+            != index["splits"][split]["manifest_sha256"]
+        ):
             problems.append(f"{path} was changed after the build")
     found, counts = _check_shards(folder, manifests, vocabulary, num_processes)
     problems += found
     for split in manifests:
-        recorded = load_token_counts(folder / split)
+        recorded = manifest_lib.load_token_counts(folder / split)
         if not problems and not np.array_equal(recorded, counts[split]):
             problems.append(f"{folder / split}: the token counts differ")
     if problems:
@@ -82,11 +74,13 @@ def verify_dataset(
 
 
 def _check_manifest(
-    folder: pathlib.Path, manifest: Manifest, vocabulary: Vocabulary
+    folder: pathlib.Path,
+    manifest: manifest_lib.Manifest,
+    vocabulary: Vocabulary,
 ) -> list[str]:
     """What is wrong with a manifest by itself."""
     problems = []
-    if manifest.vocabulary != describe_vocabulary(vocabulary):
+    if manifest.vocabulary != manifest_lib.describe_vocabulary(vocabulary):
         problems.append(
             f"{folder.parent}: the vocabulary is not the recorded one "
             f"(sha256 {vocabulary.sha256}, recorded "
@@ -108,7 +102,7 @@ def _check_manifest(
 
 def _check_shards(
     folder: pathlib.Path,
-    manifests: Mapping[str, Manifest],
+    manifests: Mapping[str, manifest_lib.Manifest],
     vocabulary: Vocabulary,
     num_processes: int,
 ) -> tuple[list[str], dict[str, np.ndarray]]:
@@ -159,7 +153,7 @@ def _check_shard(
             f"{path} is {kind}: {num_bytes} bytes, the manifest says "
             f"{shard.num_bytes}"
         )
-    elif file_sha256(path) != shard.sha256:
+    elif manifest_lib.file_sha256(path) != shard.sha256:
         problems.append(f"{path} was changed: its sha256 is not the recorded")
     num_examples = num_tokens = 0
     records = tf.data.TFRecordDataset(str(path)).batch(_EXAMPLES_AT_ONCE)

@@ -26,20 +26,9 @@ from electra_tf import errors
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
 from electra_tf.records import atomic
+from electra_tf.records import manifest as manifest_lib
+from electra_tf.records import plan as plan_lib
 from electra_tf.records import shards
-from electra_tf.records.manifest import MANIFEST_FILE
-from electra_tf.records.manifest import SPLITS
-from electra_tf.records.manifest import TOKEN_COUNTS_FILE
-from electra_tf.records.manifest import VALIDATION
-from electra_tf.records.manifest import Manifest
-from electra_tf.records.manifest import Shard
-from electra_tf.records.manifest import find_differences
-from electra_tf.records.manifest import load_index
-from electra_tf.records.manifest import save_index
-from electra_tf.records.plan import BUILD_FOLDER
-from electra_tf.records.plan import BuildPlan
-from electra_tf.records.plan import BuildSettings
-from electra_tf.records.plan import build_plan
 
 _RECORD_FILE = "build.json"
 _LOCK_FILE = "lock"
@@ -50,11 +39,11 @@ class StorageError(OSError):
 
 
 def build_dataset(
-    settings: BuildSettings,
+    settings: plan_lib.BuildSettings,
     num_processes: int = 1,
     resume: bool = False,
     beam_options: Sequence[str] | None = None,
-) -> dict[str, Manifest]:
+) -> dict[str, manifest_lib.Manifest]:
     """Builds a dataset folder, or completes one.
 
     Args:
@@ -74,7 +63,7 @@ def build_dataset(
         StorageError: if a file cannot be read or written.
         WorkerError: if a worker process dies.
     """
-    plan = build_plan(settings)
+    plan = plan_lib.build_plan(settings)
     output = plan.output_folder
     record = plan.record()
     with claim_folder(output, record, resume):
@@ -91,7 +80,7 @@ def build_dataset(
             for split in plan.num_shards:
                 _save_split(plan, split, record, reports, written[split])
             plan.vocabulary.save(output)
-            save_index(output, record)
+            manifest_lib.save_index(output, record)
     _release_folder(output)
     return _finished_manifests(output)
 
@@ -105,23 +94,18 @@ def claim_folder(
     If the block fails, what it has done stays for a later `resume`; except
     after a ValueError, since a build from wrong input cannot be completed.
 
-    Args:
-        output: the dataset folder; created if need be.
-        record: all that decides the dataset's bytes, as plain JSON.
-        resume: whether to go on with what is there.
-
     Raises:
         DataError: if the folder holds something else than `record` says, is in
             use, or holds it already and `resume` is False.
     """
     _check_folder(output, record, resume)
-    build_folder = output / BUILD_FOLDER
+    build_folder = output / plan_lib.BUILD_FOLDER
     parts_folder = build_folder / "parts"
     for folder in (parts_folder, build_folder / "shards"):
         folder.mkdir(parents=True, exist_ok=True)
     with (build_folder / _LOCK_FILE).open("w") as lock:
         _lock(lock, output)
-        splits = [output / split for split in SPLITS]
+        splits = [output / split for split in manifest_lib.SPLITS]
         for folder in (output, build_folder, *build_folder.iterdir(), *splits):
             atomic.remove_partial(folder)
         with atomic.replacing_file(build_folder / _RECORD_FILE) as partial:
@@ -140,21 +124,21 @@ def _check_folder(
     """Raises unless the folder is free, or may be resumed."""
     if output.exists() and not output.is_dir():
         raise errors.DataError(f"{output} is a file. Name a folder.")
-    build_file = output / BUILD_FOLDER / _RECORD_FILE
-    if (output / MANIFEST_FILE).is_file():
-        found, state = load_index(output)["build"], "a dataset"
+    build_file = output / plan_lib.BUILD_FOLDER / _RECORD_FILE
+    if (output / manifest_lib.MANIFEST_FILE).is_file():
+        found, state = manifest_lib.load_index(output)["build"], "a dataset"
     elif build_file.is_file():
         found = json.loads(build_file.read_text("utf-8"))
         state = "an unfinished dataset"
     else:
         names = sorted(path.name for path in output.glob("*"))
-        if names not in ([], [BUILD_FOLDER]):
+        if names not in ([], [plan_lib.BUILD_FOLDER]):
             raise errors.DataError(
                 f"{output} holds other files: {names[:5]}. Name a new folder, "
                 "or empty this one yourself."
             )
         return
-    differences = find_differences(found, record)
+    differences = manifest_lib.find_differences(found, record)
     if differences:
         raise errors.DataError(
             f"{output} holds {state} built otherwise. "
@@ -181,25 +165,29 @@ def _lock(lock: Any, output: pathlib.Path) -> None:
 
 def _release_folder(output: pathlib.Path) -> None:
     """Removes the folder for unfinished work, and what is empty without it."""
-    shutil.rmtree(output / BUILD_FOLDER)
-    for folder in (*(output / split for split in SPLITS), output):
+    shutil.rmtree(output / plan_lib.BUILD_FOLDER)
+    for folder in (*(output / split for split in manifest_lib.SPLITS), output):
         with contextlib.suppress(OSError):
             folder.rmdir()
 
 
-def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
+def _finished_manifests(
+    output: pathlib.Path,
+) -> dict[str, manifest_lib.Manifest]:
     """The manifests of a dataset that was completed once."""
-    if not (output / MANIFEST_FILE).is_file():
+    if not (output / manifest_lib.MANIFEST_FILE).is_file():
         return {}
     return {
-        split: Manifest.load(output / split)
-        for split in SPLITS
+        split: manifest_lib.Manifest.load(output / split)
+        for split in manifest_lib.SPLITS
         if (output / split).is_dir()
     }
 
 
 def _open_pool(
-    plan: BuildPlan, num_processes: int, beam_options: Sequence[str] | None
+    plan: plan_lib.BuildPlan,
+    num_processes: int,
+    beam_options: Sequence[str] | None,
 ) -> Any:
     """What runs the tasks: a `ProcessPool`, or one like it on Beam."""
     start = functools.partial(_start_worker, plan)
@@ -215,7 +203,7 @@ def _open_pool(
     return BeamPool(start, beam_options)
 
 
-def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
+def _start_worker(plan: plan_lib.BuildPlan) -> pool_lib.Handler:
     """Returns the function that does a task in a worker process."""
     pool_lib.limit_threads()
 
@@ -240,7 +228,7 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
     return handle
 
 
-def _make_parts(plan: BuildPlan, pool: Any) -> list[shards.PartReport]:
+def _make_parts(plan: plan_lib.BuildPlan, pool: Any) -> list[shards.PartReport]:
     """Makes the parts that are missing; returns the counts of all parts."""
     tasks = [
         shards.PartTask(index, unit[0].name)
@@ -255,8 +243,8 @@ def _make_parts(plan: BuildPlan, pool: Any) -> list[shards.PartReport]:
 
 
 def _make_shards(
-    plan: BuildPlan, pool: Any, reports: list[shards.PartReport]
-) -> dict[str, list[Shard]]:
+    plan: plan_lib.BuildPlan, pool: Any, reports: list[shards.PartReport]
+) -> dict[str, list[manifest_lib.Shard]]:
     """Makes the shards that are missing; returns all, by split, in order."""
     tasks = []
     for split, index in _missing_shards(plan):
@@ -285,7 +273,7 @@ def _run_tasks(
                 pass
 
 
-def _missing_shards(plan: BuildPlan) -> list[tuple[str, int]]:
+def _missing_shards(plan: plan_lib.BuildPlan) -> list[tuple[str, int]]:
     """Split and number of the shards that are not finished."""
     return [
         (split, index)
@@ -295,12 +283,14 @@ def _missing_shards(plan: BuildPlan) -> list[tuple[str, int]]:
     ]
 
 
-def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
+def _check_counts(
+    plan: plan_lib.BuildPlan, reports: list[shards.PartReport]
+) -> None:
     """Raises unless every shard gets an example."""
     for split, num_shards in plan.num_shards.items():
         num_documents = sum(each.num_documents[split] for each in reports)
         num_examples = sum(each.num_examples[split] for each in reports)
-        if split == VALIDATION and not num_documents:
+        if split == manifest_lib.VALIDATION and not num_documents:
             raise errors.DataError(
                 "No document fell into the validation split. Raise "
                 "validation_fraction (now "
@@ -315,7 +305,9 @@ def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
 
 
 def _check_same(
-    plan: BuildPlan, old: dict[str, Manifest], written: dict[str, list[Shard]]
+    plan: plan_lib.BuildPlan,
+    old: dict[str, manifest_lib.Manifest],
+    written: dict[str, list[manifest_lib.Shard]],
 ) -> None:
     """Removes a restored shard that is not what it was, and raises."""
     for split, manifest in old.items():
@@ -330,24 +322,26 @@ def _check_same(
 
 
 def _save_split(
-    plan: BuildPlan,
+    plan: plan_lib.BuildPlan,
     split: str,
     record: dict[str, Any],
     reports: list[shards.PartReport],
-    written: list[Shard],
+    written: list[manifest_lib.Shard],
 ) -> None:
     """Writes the token counts and the manifest of one split."""
     folder = plan.output_folder / split
     counts = shards.load_token_counts(plan, split)
     with (
-        atomic.replacing_file(folder / TOKEN_COUNTS_FILE) as partial,
+        atomic.replacing_file(
+            folder / manifest_lib.TOKEN_COUNTS_FILE
+        ) as partial,
         partial.open("wb") as stream,
     ):
         np.save(stream, counts)
     invalid_utf8: collections.Counter[str] = collections.Counter()
     for report in reports:
         invalid_utf8.update(report.invalid_utf8)
-    Manifest(
+    manifest_lib.Manifest(
         split=split,
         **record,
         num_documents=sum(each.num_documents[split] for each in reports),
@@ -357,6 +351,6 @@ def _save_split(
         num_examples=sum(shard.num_examples for shard in written),
         num_tokens=sum(shard.num_tokens for shard in written),
         shards=tuple(written),
-        token_counts=TOKEN_COUNTS_FILE,
+        token_counts=manifest_lib.TOKEN_COUNTS_FILE,
         invalid_utf8=dict(invalid_utf8),
     ).save(folder)
