@@ -15,13 +15,8 @@ from electra_tf.records.examples import join_examples
 from electra_tf.records.examples import select_examples
 
 CLS, SEP = 101, 102
-RUNS = (
-    "len128_blanks",
-    "len128_noblanks",
-    "len512_blanks",
-    "len512_noblanks",
-    "script_order",
-)
+FOLDER = pathlib.Path(__file__).parent / "original_examples"
+RUNS = json.loads((FOLDER / "info.json").read_text())["runs"]
 
 
 class ScriptedRandom(random.Random):
@@ -84,9 +79,8 @@ def documents_of(corpus, run):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_examples_and_random_numbers_equal_the_original(name):
-    folder = pathlib.Path(__file__).parent / "original_examples"
-    run = json.loads((folder / "info.json").read_text())["runs"][name]
-    corpus = np.load(folder / "corpus.npz")
+    run = RUNS[name]
+    corpus = np.load(FOLDER / "corpus.npz")
     rng = random.Random(run["seed"])
     if name == "script_order":
         order = sorted(run["file_order"])
@@ -98,7 +92,7 @@ def test_examples_and_random_numbers_equal_the_original(name):
     features = build_features(builder.take(), run["max_seq_length"], CLS, SEP)
     assert len(features["input_ids"]) == run["n_examples"]
     if name == "len128_blanks":
-        expected = np.load(folder / "len128_blanks.npz")
+        expected = np.load(FOLDER / "len128_blanks.npz")
         for key in features:
             np.testing.assert_array_equal(features[key][:100], expected[key])
     for key, digest in run["sha256"].items():

@@ -28,25 +28,27 @@ def write(path, content):
     return path
 
 
-def test_blank_lines_end_documents_and_lines_are_stripped(tmp_path):
-    path = write(tmp_path / "a.txt", "\n  one \r\ntwo\n\n \t\u3000\nthree")
-    assert read(path) == [["one", "two"], ["three"]]
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [
+        ("\n  one \r\ntwo\n\n \t\u3000\nthree", [["one", "two"], ["three"]]),
+        # Line feeds alone end lines; U+001C counts as white space.
+        (
+            "a\rb\u2028c\x0bd\x85e\n\x1c\nf\n",
+            [["a\rb\u2028c\x0bd\x85e"], ["f"]],
+        ),
+        ("\ufeffone\n", [["one"]]),
+    ],
+)
+def test_blank_lines_end_documents_and_lines_are_stripped(
+    tmp_path, text, documents
+):
+    assert read(write(tmp_path / "a.txt", text)) == documents
 
 
 def test_without_separating_blanks_a_file_is_one_document(tmp_path):
     path = write(tmp_path / "a.txt", "one\n\ntwo\n")
     assert read(path, blanks_separate_docs=False) == [["one", "two"]]
-
-
-def test_only_line_feeds_end_lines(tmp_path):
-    path = write(tmp_path / "a.txt", "a\rb\u2028c\x0bd\x85e\n\x1c\nf\n")
-    # U+001C alone counts as white space, so its line is blank.
-    assert read(path) == [["a\rb\u2028c\x0bd\x85e"], ["f"]]
-
-
-def test_byte_order_mark_is_dropped(tmp_path):
-    path = write(tmp_path / "a.txt", "\ufeffone\n")
-    assert read(path) == [["one"]]
 
 
 @pytest.mark.parametrize(
