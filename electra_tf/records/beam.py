@@ -6,6 +6,7 @@ where all workers see them under the same path (a shared or mounted file
 system). The dataset has the same bytes as one built locally.
 """
 
+import contextlib
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from electra_tf.processes import pool
 _NAMESPACE = "electra_tf"
 
 
-class BeamPool:
+class BeamPool(contextlib.AbstractContextManager):
     """Does what `pool.ProcessPool` does, by one pipeline per list of tasks.
 
     Args:
@@ -35,9 +36,6 @@ class BeamPool:
         self._start = start
         self._options = list(options)
 
-    def __enter__(self) -> "BeamPool":
-        return self
-
     def __exit__(self, *unused_error: Any) -> None:
         pass
 
@@ -46,12 +44,8 @@ class BeamPool:
     ) -> Iterator[tuple[Any, None]]:
         """Yields every task when all are done; results are not kept.
 
-        Args:
-            tasks: what to do; a task that the runner repeats does no harm.
-            on_report: called once, with the sums of what was reported.
-
-        Raises:
-            WorkerError: if the pipeline fails.
+        `on_report` gets the sums of what was reported at the end. A task that
+        the runner repeats does no harm.
         """
         on_report(0, 0)
         pipeline = apache_beam.Pipeline(options=PipelineOptions(self._options))

@@ -56,15 +56,10 @@ class Source:
         return self.path.startswith(TFDS_PREFIX)
 
     @property
-    def is_compressed(self) -> bool:
-        """Whether it is a compressed file."""
-        return readers.is_compressed(pathlib.Path(self.path))
-
-    @property
     def num_text_bytes(self) -> int:
         """The estimated size of the text inside."""
-        ratio = _COMPRESSION_RATIO if self.is_compressed else 1
-        return self.num_bytes * ratio
+        is_compressed = readers.is_compressed(pathlib.Path(self.path))
+        return self.num_bytes * (_COMPRESSION_RATIO if is_compressed else 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,10 +89,8 @@ class Corpus:
         return sum(source.num_text_bytes for source in self.sources)
 
     def describe(self) -> dict[str, Any]:
-        """Returns what a manifest says about the corpus, as plain JSON.
-
-        `fingerprint` covers names and sizes of the files, not their content.
-        """
+        """Returns what a manifest says about the corpus, as plain JSON."""
+        # The fingerprint covers names and sizes of the files alone.
         listing = json.dumps(
             [[source.name, source.num_bytes] for source in self.sources]
         )
@@ -114,11 +107,6 @@ class Corpus:
 class TfdsReader:
     """The documents of a range of TFDS examples, which are one document each.
 
-    Args:
-        reference: `tfds:NAME[:VERSION][:FIELD]`.
-        begin: first example.
-        end: example after the last one; None for the end.
-
     Attributes:
         invalid_utf8: byte sequences replaced so far.
         num_bytes: bytes of text read so far.
@@ -131,11 +119,7 @@ class TfdsReader:
         self.num_bytes = 0
 
     def __iter__(self) -> Iterator[readers.Document]:
-        """Yields the examples in the order in which they are stored.
-
-        Raises:
-            DataError: if the examples lack the field.
-        """
+        """Yields the examples in the order in which they are stored."""
         dataset_name, field = parse_tfds_name(self._reference)
         tfds = _import_tfds()
         builder = tfds.builder(dataset_name)
@@ -216,12 +200,8 @@ def plan_units(
     """Divides a corpus into units of work of about equal size, in order.
 
     Large plain files are cut between documents, small ones are gathered. The
-    units depend on the corpus alone, never on the number of processes.
-
-    Args:
-        corpus: what to divide.
-        unit_bytes: text per unit; None for 1/256 of the corpus, but at least
-            1 MiB and at most 64 MiB.
+    units depend on the corpus alone, never on the number of processes. A unit
+    has 1/256 of the corpus, but at least 1 MiB and at most 64 MiB of text.
     """
     if unit_bytes is None:
         share = corpus.num_text_bytes // _UNITS_PER_CORPUS
@@ -300,10 +280,10 @@ def _split_source(
     source: Source, options: readers.ReadingOptions, unit_bytes: int
 ) -> list[Source]:
     """Cuts a large file into parts, each of whole documents."""
-    is_small = source.num_bytes < 2 * unit_bytes
-    if is_small or source.is_tfds or source.is_compressed:
-        return [source]
     path = pathlib.Path(source.path)
+    is_small = source.num_bytes < 2 * unit_bytes
+    if is_small or source.is_tfds or readers.is_compressed(path):
+        return [source]
     file_format = readers.find_format(path, options)
     is_one_document = file_format == "text" and not options.blanks_separate_docs
     if file_format == "archive" or is_one_document:
@@ -343,9 +323,6 @@ def parse_tfds_name(reference: str) -> tuple[str, str]:
     Example:
         >>> parse_tfds_name("tfds:wikipedia/20230601.en:1.0.0:title")
         ('wikipedia/20230601.en:1.0.0', 'title')
-
-    Raises:
-        DataError: if it is no such reference.
     """
     name, *rest = reference.removeprefix(TFDS_PREFIX).split(":")
     if rest and _TFDS_VERSION.fullmatch(rest[0]):

@@ -1,10 +1,9 @@
 """Documents of token ids to ELECTRA's one- and two-segment examples.
 
 The rules, and the order in which random numbers are drawn, are those of the
-original's `build_pretraining_dataset.py` (class `ExampleBuilder`), so that an
-equally seeded generator gives equal examples and ends in an equal state. The
-work goes by token counts: a line is a pair of offsets, and ids are copied once
-per example.
+original's class `ExampleBuilder`, so an equally seeded generator gives equal
+examples and ends in an equal state. A line is a pair of offsets; ids are copied
+once per example.
 """
 
 import random
@@ -128,8 +127,8 @@ class ExampleBuilder:
     def _make_example(self) -> None:
         """Turns the pending lines into one example and draws the next target.
 
-        The cut is at the maximum length, not at the target: a short target
-        only makes the lines stop early.
+        The cut is at the maximum length; a short target only makes the lines
+        stop early.
         """
         first, second, num_first = self._split_lines()
         num_second = self._num_pending - num_first

@@ -110,12 +110,7 @@ class FileReader:
         self.num_bytes = 0
 
     def __iter__(self) -> Iterator[Document]:
-        """Yields the documents in the file's order.
-
-        Raises:
-            DataError: for a file that is no text, is cut off, or holds
-                something else than its format says.
-        """
+        """Yields the documents; raises DataError for a damaged file."""
         with _damage_named(self._path), self._path.open("rb") as raw:
             raw.seek(self._begin)
             yield from _gather_documents(self._line_blocks(raw))
@@ -204,11 +199,7 @@ class FileReader:
     def _archive_members(
         self, stream: IO[bytes], raw: IO[bytes]
     ) -> Iterator[list[str]]:
-        """Yields each regular file of a tar archive as one document.
-
-        Blank lines separate nothing here, as in the original's
-        `build_openwebtext_pretraining_dataset.py`.
-        """
+        """Yields each file of an archive as one document, as the original."""
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 content = archive.extractfile(member)
@@ -220,11 +211,7 @@ class FileReader:
 
 
 def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
-    """Returns the format of a file, by its name and first bytes if "auto".
-
-    A tar archive may lack the suffix: the parts of OpenWebText are called
-    `urlsf_subset00-1_data.xz`.
-    """
+    """Returns the format of a file, by its name and first bytes if "auto"."""
     if options.format != "auto":
         return options.format
     suffix = path.suffix.lower()
@@ -232,6 +219,7 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
         suffix = path.with_suffix("").suffix.lower()
     with _damage_named(path), path.open("rb") as raw:
         head = _decompress(raw, path).read(512)
+    # The archives of OpenWebText are called `urlsf_subset00-1_data.xz`.
     if suffix == ".tar" or head[_TAR_MAGIC] == b"ustar":
         return "archive"
     if suffix in _JSON_SUFFIXES:

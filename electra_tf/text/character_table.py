@@ -52,9 +52,9 @@ class CharacterTable(NamedTuple):
         pages: `[0x1100]` int32, where the page of a code point begins in
             `entries`, by the code point's upper bits (`code >> 8`).
         entries: int32 bits as named above, by page start plus `code & 255`.
-        change_starts: `[num_changes + 1]` int32, where the replacement with
-            this number begins in `change_values`; number 0 is unused.
-        change_lengths: `[num_changes + 1]` int32, 1 for number 0.
+        change_starts: int32, where the replacement with this number begins in
+            `change_values`; number 0 is unused.
+        change_lengths: int32, 1 for number 0.
         change_values: int32 code points.
     """
 

@@ -54,29 +54,24 @@ class _Characters(NamedTuple):
 
 
 class Normalizer(tf.Module):
-    """Splits texts into normalised words as the original does."""
+    """Splits texts into normalised words as the original does.
+
+    Args:
+        settings: casing and accents.
+        splits_ideographs: whether each ideograph is a word of its own.
+    """
 
     def __init__(
         self, settings: TokenizerSettings, splits_ideographs: bool = True
     ) -> None:
-        """Builds the tables.
-
-        Args:
-            settings: casing and accents.
-            splits_ideographs: whether each ideograph is a word of its own.
-        """
         super().__init__(name="normalizer")
         self._is_folding = settings.do_lower_case
         self._is_stripping = settings.do_lower_case and settings.strip_accents
         table = character_table.build_character_table(settings)
-        self._pages = tf.constant(table.pages)
-        entries = table.entries
         if not splits_ideographs:
-            entries = entries & ~character_table.IDEOGRAPH
-        self._entries = tf.constant(entries)
-        self._change_starts = tf.constant(table.change_starts)
-        self._change_lengths = tf.constant(table.change_lengths)
-        self._change_values = tf.constant(table.change_values)
+            entries = table.entries & ~character_table.IDEOGRAPH
+            table = table._replace(entries=entries)
+        self._table = character_table.CharacterTable(*map(tf.constant, table))
 
     def split(self, texts: tf.Tensor) -> Words:
         """Splits `[N]` UTF-8 strings into words; drops invalid bytes."""
@@ -92,14 +87,13 @@ class Normalizer(tf.Module):
         return _gather_words(decoded, characters, last_sources)
 
     def _look_up(self, codes: tf.Tensor) -> tf.Tensor:
-        """Returns the table entries of the code points."""
-        pages = tf.gather(self._pages, tf.bitwise.right_shift(codes, 8))
+        pages = tf.gather(self._table.pages, tf.bitwise.right_shift(codes, 8))
         return tf.gather(
-            self._entries, pages + tf.bitwise.bitwise_and(codes, 255)
+            self._table.entries, pages + tf.bitwise.bitwise_and(codes, 255)
         )
 
     def _decode(self, texts: tf.Tensor) -> _Decoded:
-        """Returns all characters, numbered by blank-separated word."""
+        """Decodes all characters and numbers the blank-separated words."""
         ragged_codes, ragged_starts = tf.strings.unicode_decode_with_offsets(
             texts, "UTF-8", errors="replace"
         )
@@ -123,16 +117,16 @@ class Normalizer(tf.Module):
         changes = tf.bitwise.right_shift(
             characters.attributes, character_table.CHANGE_SHIFT
         )
-        lengths = tf.gather(self._change_lengths, changes)
+        lengths = tf.gather(self._table.change_lengths, changes)
         ends = tf.cumsum(lengths)
         firsts = ends - lengths
         num_images = tf.reduce_sum(lengths)
         owners = _count_up_to(firsts, num_images)
         # Where the images of each character begin in the table, less where
         # they go, so that adding the new position gives the place to read.
-        shifts = tf.gather(self._change_starts, changes) - firsts
+        shifts = tf.gather(self._table.change_starts, changes) - firsts
         images = tf.gather(
-            self._change_values,
+            self._table.change_values,
             tf.range(num_images) + tf.gather(shifts, owners),
         )
         kept = tf.where(changes == 0, characters.codes, -1)

@@ -6,8 +6,6 @@ for which those depend on a Unicode version, a locale or the neighbours go
 through `normalization.Normalizer`; the result is the same on both paths.
 """
 
-from collections.abc import Callable
-
 import tensorflow as tf
 import tensorflow_text
 
@@ -58,8 +56,10 @@ class Tokenizer(tf.Module):
         )
         # Made here rather than by decorators, whose functions forget their
         # object: `dataset.map(Tokenizer(vocabulary).tokenize)` must work.
-        self._traced_ids = _trace(self._compute_ids)
-        self._traced_offsets = _trace(self._compute_offsets)
+        self._traced_ids, self._traced_offsets = (
+            tf.function(function, [_TEXTS], autograph=False)
+            for function in (self._compute_ids, self._compute_offsets)
+        )
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the texts, without special tokens.
@@ -89,10 +89,7 @@ class Tokenizer(tf.Module):
         return self._traced_offsets(texts)
 
     def tokenize_words(self, words: normalization.Words) -> tf.RaggedTensor:
-        """Returns the ids of N texts that were split before: `[N, (pieces)]`.
-
-        The words may hold ideographs among other letters.
-        """
+        """Returns the ids of N texts that were split: `[N, (pieces)]` int32."""
         return _by_text(self._match(words), words)
 
     def _compute_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -143,11 +140,7 @@ class Tokenizer(tf.Module):
     def _may_hold_long_words(
         self, texts: tf.Tensor, pieces: tf.RaggedTensor
     ) -> tf.Tensor:
-        """Where the fast path may have taken a word for too long, `[N]` bool.
-
-        It counts bytes: a word of more than `max_word_length` bytes is [UNK],
-        even if it has few enough characters.
-        """
+        """Where the fast path, which counts bytes, may find a word too long."""
         unknown = tf.where(pieces.values == self.vocabulary.unk_id)[:, 0]
         rows = tf.searchsorted(pieces.row_splits, unknown, side="right") - 1
         has_unknown = normalization.mark_positions(rows, tf.size(texts))
@@ -156,17 +149,13 @@ class Tokenizer(tf.Module):
         )
 
     def _match(self, words: normalization.Words) -> tf.RaggedTensor:
-        """Returns the pieces of each word, `[W, (pieces)]` int32."""
+        """The pieces of each word, `[W, (pieces)]` int32."""
         is_too_long = (
             words.num_characters > self.vocabulary.settings.max_word_length
         )
         return self._word_pieces.tokenize(
             tf.where(is_too_long, _UNKNOWN_TOKEN, words.words)
         )
-
-
-def _trace(function: Callable) -> Callable:
-    return tf.function(function, input_signature=[_TEXTS], autograph=False)
 
 
 def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:

@@ -81,11 +81,9 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Loads the vocabulary of a folder, or of a file in it.
+        """Loads the vocabulary of a folder, or of a file of tokens.
 
-        Args:
-            path: the folder with `vocab.txt`, or the file of tokens itself.
-                `tokenizer_config.json` beside it is optional.
+        `tokenizer_config.json` beside the tokens is optional.
 
         Raises:
             FileNotFoundError: if there is no such file.
