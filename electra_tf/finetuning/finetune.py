@@ -22,7 +22,7 @@ from electra_tf.finetuning import results
 from electra_tf.finetuning import session as session_lib
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.processes import pool as pool_lib
-from electra_tf.training import stopping
+from electra_tf.processes import stopping
 
 
 def finetune(

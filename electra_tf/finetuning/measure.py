@@ -32,7 +32,7 @@ from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.training import finite
+from electra_tf.training import training_run
 
 MAX_EXAMPLES = 4_000
 FINETUNE_STEPS = 100
@@ -191,7 +191,7 @@ def _fine_tune(
     )
     for number, features in enumerate(dataset):
         statistics = {k: v.numpy() for k, v in step(features).items()}
-        finite.check_statistics(statistics, number, number + 1)
+        training_run.require_finite(statistics, f"at step {number + 1}")
     return _predict(model, task.name, dev)
 
 

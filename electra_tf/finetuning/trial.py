@@ -27,10 +27,9 @@ from electra_tf.finetuning import encoders
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial_dir as trial_dir_lib
+from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
-from electra_tf.training import loop as loop_lib
-from electra_tf.training import stopping
 from electra_tf.training import training_run
 
 
@@ -198,7 +197,7 @@ class _Training(training_run.TrainingRun):
             self.trial.static_length,
         )
 
-    def evaluate(self, step: int) -> loop_lib.Evaluation:
+    def evaluate(self, step: int) -> training_run.Evaluation:
         found = self.trial.evaluate()
         metrics = {
             f"{name}/{split}/{key}": number
@@ -213,7 +212,7 @@ class _Training(training_run.TrainingRun):
         patience = self.settings.early_stopping_patience
         waited = (step - (self.best_step or 0)) / self.settings.eval_steps
         self.is_finished = bool(patience) and waited >= patience
-        return loop_lib.Evaluation(
+        return training_run.Evaluation(
             {"score": score, **metrics},
             is_best and bool(patience),
             self.is_finished,

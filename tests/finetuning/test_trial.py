@@ -11,9 +11,9 @@ from electra_tf.finetuning import finetune
 from electra_tf.finetuning import session as session_lib
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.modeling import task_heads
+from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
-from electra_tf.training import stopping
 from tests.finetuning import little_task
 from tests.finetuning.conftest import write_run
 
