@@ -50,6 +50,10 @@ class ExampleBuilder:
         rng: source of random numbers.
         keep_overflow: whether the tokens that the original cuts off begin the
             next example of the same document. False reproduces the original.
+
+    Attributes:
+        num_documents: documents that were ended so far.
+        num_tokens: tokens that were added so far.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class ExampleBuilder:
         self._rng = rng
         self._keep_overflow = keep_overflow
         self._target_length = max_seq_length
+        self.num_documents = self.num_tokens = 0
         # The unfinished example: its tokens, its lines as spans of them.
         self._token_ids = np.zeros([0], np.int32)
         self._lines: list[_Span] = []
@@ -82,6 +87,7 @@ class ExampleBuilder:
             line_lengths: tokens of each line, as plain integers; they add up to
                 num_tokens. Lines without tokens change nothing.
         """
+        self.num_tokens += len(token_ids)
         if self._lines:
             token_ids = self._prepend_pending(token_ids)
         self._token_ids = token_ids
@@ -104,6 +110,7 @@ class ExampleBuilder:
 
     def end_document(self) -> None:
         """Makes the last example of the document, if any token is left."""
+        self.num_documents += 1
         while self._num_pending:
             self._make_example()
 
