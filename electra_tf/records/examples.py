@@ -24,18 +24,11 @@ _Span = tuple[int, int]
 
 
 class Examples(NamedTuple):
-    """Segment pairs without special tokens, stored end to end.
+    """Segment pairs without special tokens, stored end to end, int32."""
 
-    Attributes:
-        token_ids: `[num_tokens]` int32; per example its first segment, then
-            its second.
-        first_lengths: `[num_examples]` int32, tokens of each first segment.
-        second_lengths: `[num_examples]` int32; 0 where there is no second one.
-    """
-
-    token_ids: np.ndarray
-    first_lengths: np.ndarray
-    second_lengths: np.ndarray
+    token_ids: np.ndarray  # [num_tokens], of each example first and second
+    first_lengths: np.ndarray  # [num_examples], of the first segments
+    second_lengths: np.ndarray  # [num_examples]; 0 where there is no second
 
 
 class ExampleBuilder:

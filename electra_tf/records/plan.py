@@ -69,21 +69,13 @@ class BuildSettings:
 
 @dataclasses.dataclass(frozen=True)
 class BuildPlan:
-    """All that decides a dataset's bytes, and where its files are.
-
-    Attributes:
-        settings: what the user asks for.
-        corpus: what is read.
-        vocabulary: the tokens' ids, and how text becomes tokens.
-        units: the corpus, divided; part i is made from unit i.
-        num_shards: number of shards by split.
-    """
+    """All that decides a dataset's bytes, and where its files are."""
 
     settings: BuildSettings
     corpus: corpus_lib.Corpus
     vocabulary: Vocabulary
-    units: tuple[tuple[corpus_lib.Source, ...], ...]
-    num_shards: dict[str, int]
+    units: tuple[tuple[corpus_lib.Source, ...], ...]  # part i is of unit i
+    num_shards: dict[str, int]  # by split
 
     @functools.cached_property
     def output_folder(self) -> pathlib.Path:

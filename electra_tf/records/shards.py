@@ -74,19 +74,12 @@ class ShardTask:
 
 @schema.frozen
 class PartReport:
-    """The counts of one part.
-
-    Attributes:
-        num_examples: by split.
-        num_documents: by split.
-        num_corpus_tokens: by split, before any overflow is dropped.
-        invalid_utf8: byte sequences replaced, by file.
-    """
+    """The counts of one part, by split or by file."""
 
     num_examples: dict[str, int]
     num_documents: dict[str, int]
-    num_corpus_tokens: dict[str, int]
-    invalid_utf8: dict[str, int]
+    num_corpus_tokens: dict[str, int]  # before any overflow is dropped
+    invalid_utf8: dict[str, int]  # byte sequences replaced
 
 
 def load_report(plan: BuildPlan, index: int) -> PartReport:
