@@ -42,11 +42,7 @@ class ExampleBuilder:
         max_seq_length: tokens per example, [CLS] and [SEP]s included.
         rng: source of random numbers.
         keep_overflow: whether the tokens that the original cuts off begin the
-            next example of the same document. False reproduces the original.
-
-    Attributes:
-        num_documents: documents that were ended so far.
-        num_tokens: tokens that were added so far.
+            next example of the same document.
     """
 
     def __init__(
@@ -75,10 +71,9 @@ class ExampleBuilder:
         """Adds lines to the document under construction.
 
         Args:
-            token_ids: `[num_tokens]` int32, the lines' ids end to end. Not
-                copied: leave it unchanged until `take` is called.
-            line_lengths: tokens of each line, as plain integers; they add up to
-                num_tokens. Lines without tokens change nothing.
+            token_ids: `[num_tokens]` int32, the lines' ids end to end; not
+                copied until `take` is called.
+            line_lengths: tokens of each line, as plain integers.
         """
         self.num_tokens += len(token_ids)
         if self._lines:
@@ -163,10 +158,9 @@ class ExampleBuilder:
         """The two segments as spans, and the length of the first.
 
         A line joins the first segment if that is empty, if it fits strictly
-        below the first segment's target, or half of the time if it is the one
-        that crosses the target. The conditions' order decides how many random
-        numbers are drawn. A later short line may still fit the first segment,
-        so a segment is not always one run of lines.
+        below the segment's target, or half of the time if it crosses the
+        target. The conditions' order decides how many random numbers are drawn.
+        A later short line may still fit the first segment.
         """
         random_number = self._rng.random
         if random_number() < SINGLE_SEGMENT_PROBABILITY:

@@ -142,13 +142,9 @@ def load_token_counts(
     Counted are the tokens of the written examples, each as often as it stands
     there, [UNK] included. [CLS], [SEP], [MASK] and padding have count 0.
 
-    Args:
-        folder: the split's folder.
-        vocab_size: ids that the reader knows; None accepts any number.
-
     Raises:
-        DataError: if the file of counts is missing or damaged, or its counts
-            are not those of such a split.
+        DataError: if the file is missing or damaged, or its counts are not
+            those of such a split and of `vocab_size` ids.
     """
     manifest = Manifest.load(folder)
     path = pathlib.Path(folder, manifest.token_counts)

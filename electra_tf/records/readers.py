@@ -74,15 +74,9 @@ class ReadingOptions:
 class FileReader:
     """The documents of one file, or of a range of its bytes.
 
-    Args:
-        path: the file.
-        options: how to read it.
-        begin: first byte of the range; a document must begin there.
-        end: byte after the range; None for the end of the file.
-
-    Attributes:
-        invalid_utf8: byte sequences replaced so far.
-        num_bytes: bytes read so far, as they are on the disk.
+    Documents must begin at `begin` and at `end`. After and during iteration,
+    `num_bytes` were read, as they are on the disk, and `invalid_utf8` byte
+    sequences were replaced.
     """
 
     def __init__(

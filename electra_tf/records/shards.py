@@ -55,13 +55,10 @@ class PartTask:
 
 @dataclasses.dataclass(frozen=True)
 class ShardTask:
-    """The order to write one shard.
+    """The order to write one shard of a split.
 
-    Attributes:
-        split: `train` or `validation`.
-        index: number of the shard.
-        residues: for each part, which of its examples belong to the shard:
-            those with this number modulo the number of shards.
+    For each part, `residues` says which of its examples belong to the shard:
+    those with this number modulo the number of shards.
     """
 
     split: str
