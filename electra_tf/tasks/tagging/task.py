@@ -129,8 +129,11 @@ class TaggingTask(task_lib.Task):
                 "%s: %d of %d words are not looked at, most of them because "
                 "rows of %d tokens end before them. They are not learned from "
                 "and count as wrong. --config.task.max_seq_length changes it.",
-                self.name, num_missing, num_words, max_seq_length,
-            )  # fmt: skip
+                self.name,
+                num_missing,
+                num_words,
+                max_seq_length,
+            )
         tags = self._number_tags(examples, aligned)
         splits = aligned.words.splits
         return rows_lib.Rows(
