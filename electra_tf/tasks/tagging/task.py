@@ -33,7 +33,7 @@ Predictions = list[list[str | None]]
 """A tag for each word of each example; None for words without a position."""
 
 
-class TaggingTask(task_lib.Task):
+class TaggingTask(task_lib.FileTask):
     """A tag for every word.
 
     Args:
