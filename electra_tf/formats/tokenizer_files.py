@@ -292,7 +292,7 @@ def _read_settings(
     """
     _require_plain(stated, folder / vocabulary_lib.SETTINGS_FILE)
     normalizer = described and described.normalizer
-    found: dict[str, bool | None] = {
+    found: dict[str, Any] = {
         name: stated[name] for name in _SWITCHES if name in stated
     }
     if normalizer:
@@ -322,13 +322,16 @@ def _read_settings(
             f"{folder}: accents can only be stripped when lower-casing, as in "
             "the original. Received: strip_accents=true, do_lower_case=false."
         )
-    return vocabulary_lib.TokenizerSettings(
-        do_lower_case=lowers is not False,
+    found = {
+        "do_lower_case": lowers is not False,
         # None means "as with lower-casing"; without that it has no effect.
-        strip_accents=strips is not False or lowers is False,
-        max_word_length=described.model.max_input_chars_per_word
+        "strip_accents": strips is not False or lowers is False,
+        "max_word_length": described.model.max_input_chars_per_word
         if described
         else _DEFAULT_WORD_LENGTH,
+    }
+    return schema.build(
+        vocabulary_lib.TokenizerSettings, found, error=errors.DataError
     )
 
 
