@@ -133,7 +133,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     @property
     def trained_variables(self) -> Sequence[Any]:
-        """The variables that the step updates: all trainable ones, or a part."""
+        """The variables that the step updates: all, or a part of them."""
         return self.trainable_variables
 
     @property
