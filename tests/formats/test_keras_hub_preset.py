@@ -71,22 +71,6 @@ def _datasets(file):
     return names
 
 
-@pytest.mark.slow
-def test_a_preset_without_any_one_weight_is_refused(preset):
-    path = preset / "model.weights.h5"
-    whole = path.read_bytes()
-    with h5py.File(path) as file:
-        names = _datasets(file)
-    # Both layers are alike; one takes seconds.
-    for name in [n for n in names if "transformer_encoder_1" not in n]:
-        path.write_bytes(whole)
-        with h5py.File(path, "a") as file:
-            del file[name]
-        presets.refuses(
-            preset, "must be a preset that KerasHub loads|is it whole"
-        )
-
-
 def test_a_weight_of_another_shape_or_no_number_is_refused(preset):
     path = preset / "model.weights.h5"
     with h5py.File(path, "a") as file:
@@ -94,7 +78,7 @@ def test_a_weight_of_another_shape_or_no_number_is_refused(preset):
         value = file[name][()]
         del file[name]
         file[name] = np.full_like(value, np.nan)
-    presets.refuses(preset, "position_embeddings holds NaN")
+    presets.refuses(preset, "position_embedding/embeddings holds NaN")
     with h5py.File(path, "a") as file:
         del file[name]
         file[name] = value[:5]
@@ -131,19 +115,6 @@ def test_weights_cut_off_are_refused(preset):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("hidden_dim", 32), ("num_layers", 3), ("max_sequence_length", 24),
-     ("vocab_size", 30), ("intermediate_dim", 32)],
-)  # fmt: skip
-def test_a_config_of_other_sizes_is_refused(preset, field, value):
-    content = json.loads((preset / "config.json").read_text())
-    presets.change(
-        preset, "config.json", config=content["config"] | {field: value}
-    )
-    presets.refuses(preset, "KerasHub loads|does not describe")
-
-
-@pytest.mark.parametrize(
     ("field", "value", "message"),
     [
         ("num_layers", 100_000, "num_hidden_layers` must be at"),
@@ -153,8 +124,11 @@ def test_a_config_of_other_sizes_is_refused(preset, field, value):
         ("hidden_dim", None, "hidden_size` must be"),
         ("embedding_dim", True, "embedding_size` must be"),
         ("dropout", 2, "hidden_dropout_prob` must be at most"),
+        ("hidden_dim", 32, "does not describe.* by the config. Received: "),
+        # KerasHub itself would leave the other layer out.
+        ("num_layers", 1, "does not describe.* by the config. Received: "),
         # More memory than there is.
-        ("vocab_size", 10**9, "numbers by the config. Received: "),
+        ("vocab_size", 10**9, "does not describe.* by the config"),
     ],
 )
 def test_sizes_that_cannot_be_are_refused_before_they_are_built(
@@ -171,14 +145,6 @@ def test_sizes_that_cannot_be_are_refused_before_they_are_built(
 def test_a_config_without_sizes_is_refused(preset):
     presets.change(preset, "config.json", config=3)
     presets.refuses(preset, "config.json must have the arguments")
-
-
-def test_fewer_layers_than_weights_are_refused(preset):
-    """KerasHub itself would leave the other layers out."""
-    content = json.loads((preset / "config.json").read_text())
-    sizes = content["config"] | {"num_layers": 1}
-    presets.change(preset, "config.json", config=sizes)
-    presets.refuses(preset, "does not describe.* by the config. Received: ")
 
 
 def test_another_file_of_weights_that_is_damaged_is_named(preset):
