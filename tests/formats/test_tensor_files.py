@@ -89,11 +89,11 @@ def test_parts_are_put_together(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"b": "part-3.safetensors"}, "part-3.safetensors, which is not"),
+        ({"b": "part-3.safetensors"}, "part-3.safetensors must be"),
         ({"c": "part-1.safetensors"}, "others in part-1.safetensors: c"),
         ({"b": "part-1.safetensors"}, "others in part-1.safetensors: b"),
-        ({"b": "../part-2.safetensors"}, "name files beside it"),
-        ({"b": ["part-2.safetensors"]}, "an index of safetensors files"),
+        ({"b": "../part-2.safetensors"}, "weight_map.b` "),
+        ({"b": ["part-2.safetensors"]}, "weight_map.b` must be text"),
     ],
 )
 def test_an_index_that_does_not_fit_its_parts_is_refused(
@@ -110,7 +110,7 @@ def test_an_index_that_does_not_fit_its_parts_is_refused(
 @pytest.mark.parametrize("content", [[], {}, {"weight_map": 5}, "x"])
 def test_an_index_that_is_none_is_refused(tmp_path, content):
     _write_index(tmp_path, content)
-    with pytest.raises(errors.ModelError, match=r"index\.json must"):
+    with pytest.raises(errors.ModelError, match=r"index\.json.*(must|missing)"):
         hugging_face.read_tensors(tmp_path)
 
 
