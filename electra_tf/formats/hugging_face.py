@@ -114,15 +114,11 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
     architecture = known.architectures[0] if known.architectures else _ENCODER
     # What a config leaves out is the same there as in ours.
     encoder = portable.build_known(config.EncoderConfig, stated, file)
-    expected = layout.encoder_shapes(portable.MAIN, encoder)
     task, table = None, parameter_names.HUGGING_FACE
-    if architecture in _HEAD_PARTS:
-        part = _HEAD_PARTS[architecture]
-        expected |= layout.part_shapes(part, encoder, None, "none") or {}
-    elif architecture != _ENCODER:
+    if architecture in hugging_face_heads.CLASSES.values():
         task = hugging_face_heads.read_task(stated, architecture, file)
         table = hugging_face_heads.name_table(task.kind)
-        expected |= hugging_face_heads.head_shapes(task, encoder.hidden_size)
+    expected = _expected_shapes(architecture, encoder, task)
     arrays, source = read_tensors(path)
     notes = parameter_names.precision_notes(
         str(value.dtype) for value in arrays.values()
@@ -148,6 +144,20 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
         origin=f"Hugging Face {architecture} {path}",
         notes=(*notes, *tokenizer_files.notes_of(vocabulary)),
     )
+
+
+def _expected_shapes(
+    architecture: str,
+    encoder: config.EncoderConfig,
+    task: portable.PortableTask | None,
+) -> layout.Shapes:
+    shapes = layout.encoder_shapes(portable.MAIN, encoder)
+    if task is not None:
+        return shapes | hugging_face_heads.head_shapes(
+            task, encoder.hidden_size
+        )
+    part = _HEAD_PARTS.get(architecture, portable.MAIN)
+    return shapes | (layout.part_shapes(part, encoder, None, "none") or {})
 
 
 def _read_config(file: pathlib.Path) -> dict[str, Any]:

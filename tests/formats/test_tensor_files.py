@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import struct
 import sys
 
 import ml_dtypes
@@ -47,27 +46,6 @@ def test_safetensors_that_are_cut_off_are_refused(tmp_path, length):
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(errors.ModelError, match="model.safetensors must"):
         hugging_face.read_tensors(tmp_path)
-
-
-def test_any_bit_of_the_header_counts(tmp_path):
-    path = _write_safetensors(tmp_path)
-    whole = path.read_bytes()
-    length = 8 + struct.unpack("<Q", whole[:8])[0]
-    for place in range(length):
-        damaged = bytearray(whole)
-        damaged[place] ^= 0x10
-        path.write_bytes(damaged)
-        try:
-            found = _read(path)
-        except errors.ModelError:
-            continue
-        # A changed name is found out by who looks for it, a blank says nothing.
-        is_renamed = found.keys() != TENSORS.keys()
-        is_blank = whole[place : place + 1] == b" "
-        changed = [n for n in found if n in TENSORS and (
-            found[n].dtype, found[n].shape) != (
-            TENSORS[n].dtype, TENSORS[n].shape)]  # fmt: skip
-        assert is_renamed or is_blank or changed, place
 
 
 def _write_parts(folder):
@@ -176,15 +154,6 @@ def test_a_file_of_the_old_layout_gives_its_tensors(torch, path):
     content = {"a": torch.tensor(TENSORS["a"])}
     torch.save(content, path, _use_new_zipfile_serialization=False)
     tiny_models.require_tensors(_read(path), {"a": TENSORS["a"]})
-
-
-def test_a_state_dict_of_a_module_is_read(torch, path):
-    torch.save(torch.nn.Linear(2, 3).state_dict(), path)
-    found = _read(path)
-    assert {n: v.shape for n, v in found.items()} == {
-        "weight": (3, 2),
-        "bias": (3,),
-    }
 
 
 class _Command:

@@ -118,13 +118,6 @@ def test_lists_that_contradict_each_other_are_refused(folder):
     assert _load(folder).tokens == VOCABULARY.tokens
 
 
-@pytest.mark.parametrize("lines", ["", "[PAD]\n", "[PAD]\n[UNK]\n"])
-def test_a_list_that_is_cut_off_contradicts_the_other(folder, lines):
-    (folder / "vocab.txt").write_text(lines)
-    with pytest.raises(errors.ModelError, match="must list the same"):
-        _load(folder)
-
-
 @pytest.mark.parametrize("name", ["do_lower_case", "strip_accents"])
 def test_settings_that_contradict_each_other_are_refused(folder, name):
     """Which one transformers takes depends on the tokenizer's class."""
