@@ -324,7 +324,7 @@ def write(
         return portable_trial.write(model, folder)
     if target_format == reading.TF1:
         _require_known_labels(model)
-    return reading.WRITERS[target_format](model, folder)
+    return reading.write(model, target_format, folder)
 
 
 def _require_known_labels(model: portable.PortableModel) -> None:
