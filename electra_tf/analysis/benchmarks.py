@@ -1,10 +1,10 @@
 """How fast a training step and the input pipeline run on this machine."""
 
-import dataclasses
 import pathlib
 import resource
 import statistics
 import time
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -20,14 +20,13 @@ from electra_tf.training import distribution
 from electra_tf.training import throughput
 
 
-@dataclasses.dataclass(frozen=True)
-class StepTiming:
+class StepTiming(NamedTuple):
     """What `time_training_step` measured.
 
     Attributes:
         startup_seconds: building, tracing, compiling and the first step.
         step_seconds: each further step, in order.
-        tokens_per_step: rows times row length.
+        tokens_per_second: at the median step.
         share_of_peak: of the device's matrix products, at the median step.
         peak_memory_bytes: of the accelerator, or of the process on a CPU.
         last_losses: metrics of the last step.
@@ -35,15 +34,10 @@ class StepTiming:
 
     startup_seconds: float
     step_seconds: tuple[float, ...]
-    tokens_per_step: int
+    tokens_per_second: float
     share_of_peak: float
     peak_memory_bytes: int
     last_losses: dict[str, float]
-
-    @property
-    def tokens_per_second(self) -> float:
-        """At the median step."""
-        return self.tokens_per_step / statistics.median(self.step_seconds)
 
 
 def time_training_step(
@@ -55,9 +49,6 @@ def time_training_step(
         settings: model, batch, precision and compilation.
         num_steps: steps to time after the first.
         vocab_size: of the made-up vocabulary.
-
-    Returns:
-        The timings.
     """
     start = time.perf_counter()
     if settings.training.deterministic:
@@ -79,20 +70,15 @@ def time_training_step(
         sums = {name: value.numpy() for name, value in step(features).items()}
         seconds.append(time.perf_counter() - start)
         start = time.perf_counter()
-    startup, *timed = seconds
-    rows = settings.training.train_batch_size
-    length = settings.data.max_seq_length
-    operations = compute.Compute(
-        model_lib.resolve(settings, vocab_size)
-    ).step_flops()
+    median = statistics.median(seconds[1:])
+    operations = compute.Compute(model_lib.resolve(settings, vocab_size))
     device = distribution.device_description(tf.distribute.get_strategy())
     peak = throughput.peak_flops(device, settings.training.precision)
-    achieved = operations / statistics.median(timed)
     return StepTiming(
-        startup_seconds=startup,
-        step_seconds=tuple(timed),
-        tokens_per_step=rows * length,
-        share_of_peak=achieved / peak if peak else 0.0,
+        startup_seconds=seconds[0],
+        step_seconds=tuple(seconds[1:]),
+        tokens_per_second=tf.size(features["input_ids"]).numpy() / median,
+        share_of_peak=operations.step_flops() / median / peak if peak else 0.0,
         peak_memory_bytes=_peak_memory(),
         last_losses=model.summarize(sums),
     )

@@ -8,7 +8,6 @@ import pytest
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.analysis import studies
-from electra_tf.analysis import study_plan
 from tests.analysis import toy_study
 
 STUDIES = pathlib.Path(__file__).parents[2] / "configs" / "studies"
@@ -34,7 +33,7 @@ def test_arms_cost_the_same_within_one_step():
             },
         }
     )
-    plan = study_plan.plan_study(study, 50, staged_flops, 1_000)
+    plan = studies.plan_study(study, 50, staged_flops, 1_000)
     costs = {arm.name: arm.flops for arm in plan.arms}
     steps = {arm.name: arm.num_steps for arm in plan.arms}
     assert costs["electra"] == 11_000
@@ -50,7 +49,7 @@ def test_the_nearest_number_of_steps_is_taken_not_the_next_one():
         return 10.0 * settings.training.num_train_steps
 
     for target, expected in ((44, 4), (46, 5), (50, 5), (1, 1)):
-        found = study_plan.with_flops(settings, target, cost)
+        found = studies.with_flops(settings, target, cost)
         assert found.training.num_train_steps == expected
 
 
@@ -67,14 +66,12 @@ def test_schedules_keep_their_share_of_a_run():
         optimizer={"num_warmup_steps": 100},
         objective={"name": "two_stage", "generator_steps": 500},
     )
-    longer = study_plan.with_num_steps(settings, 2_500)
+    longer = studies.with_num_steps(settings, 2_500)
     assert longer.training.num_train_steps == 2_500
     assert longer.optimizer.num_warmup_steps == 250
     assert longer.objective.generator_steps == 1_250
     assert longer.objective.temperature_steps == 0
-    assert (
-        study_plan.with_num_steps(settings, 2).optimizer.num_warmup_steps == 1
-    )
+    assert studies.with_num_steps(settings, 2).optimizer.num_warmup_steps == 1
 
 
 def test_a_plan_has_every_arm_at_every_budget():
@@ -101,13 +98,11 @@ def test_the_vocabulary_of_the_dataset_is_that_of_all_arms():
     [
         ({"budget": "time"}, "`budget` must be one of steps, flops.*'time'"),
         ({"reference_arm": "elektra"}, "Did you mean 'electra'"),
-        (
-            {"arms": {"electra": {}, "untrained": {}}},
-            "No arm may be called 'untrained'",
-        ),
+        ({"arms": {"electra": {}, "untrained": {}}}, "may be called 'untr"),
         ({"seeds": ()}, "`seeds` must be different numbers"),
         ({"seeds": (1, 1)}, "`seeds` must be different numbers"),
-        ({"budget_fractions": (0.0,)}, "`budget_fractions` must be different"),
+        ({"seeds": (-1,)}, "`seeds.0` must be at least 0"),
+        ({"budget_fractions": (0.0,)}, "`budget_fractions` must be above 0"),
         ({"finetune_steps": -1}, "`finetune_steps` must be at least 0"),
         ({"arms": {"electra": {}, "a/b": {}}}, "names of folders.*'a/b'"),
         (
@@ -137,17 +132,17 @@ def test_some_arms_keep_the_steps_of_the_whole_study():
         ("untrained", 0),
     ]
     # Without the reference arm, whose cost sets the steps.
-    some = study_plan.select_arms(plan, ["mlm"])
+    some = studies.select_arms(plan, ["mlm"])
     assert [(arm.name, arm.num_steps) for arm in some.arms] == [
         ("mlm", 60),
         ("untrained", 0),
     ]
     assert some.num_runs == 4
-    assert study_plan.select_arms(plan, []) == plan
+    assert studies.select_arms(plan, []) == plan
     with pytest.raises(
         errors.ConfigError, match="--arms.*'mln'. Did you mean 'mlm'"
     ):
-        study_plan.select_arms(plan, ["mln"])
+        studies.select_arms(plan, ["mln"])
 
 
 def test_random_weights_stand_beside_arms_that_are_measured_on_tasks():
@@ -157,7 +152,7 @@ def test_random_weights_stand_beside_arms_that_are_measured_on_tasks():
     assert untrained.settings.objective.name == "electra"
     plan = toy_study.build_plan(has_tasks=True, tasks=())
     assert all(arm.is_trained for arm in plan.arms)
-    assert "untrained" in study_plan.format_plan(
+    assert "untrained" in studies.format_plan(
         toy_study.build_plan(has_tasks=True)
     )
 
@@ -181,8 +176,8 @@ def test_a_file_without_a_study_is_refused(tmp_path):
 def test_the_studies_of_the_project_can_be_planned(path):
     study = studies.load_study(path)
     assert study.name == path.stem
-    plan = study_plan.plan_study(study, 8192, toy_study.flops)
-    described = study_plan.format_plan(plan)
+    plan = studies.plan_study(study, 8192, toy_study.flops)
+    described = studies.format_plan(plan)
     assert all(arm.name in described for arm in plan.arms)
     assert str(path.relative_to(STUDIES.parent.parent)) in path.read_text()
     # No two arms are the same run under two names.
@@ -197,7 +192,7 @@ def test_equal_flops_hold_with_the_real_count(path):
     from electra_tf.pretraining import compute
 
     study = studies.load_study(path)
-    plan = study_plan.plan_study(
+    plan = studies.plan_study(
         study, 8192, lambda settings: compute.Compute(settings).run_flops()
     )
     if study.budget == "steps":
