@@ -21,35 +21,20 @@ from electra_tf.training import throughput
 
 
 class StepTiming(NamedTuple):
-    """What `time_training_step` measured.
+    """What `time_training_step` measured; rates are at the median step."""
 
-    Attributes:
-        startup_seconds: building, tracing, compiling and the first step.
-        step_seconds: each further step, in order.
-        tokens_per_second: at the median step.
-        share_of_peak: of the device's matrix products, at the median step.
-        peak_memory_bytes: of the accelerator, or of the process on a CPU.
-        last_losses: metrics of the last step.
-    """
-
-    startup_seconds: float
-    step_seconds: tuple[float, ...]
+    startup_seconds: float  # building, tracing, compiling, the first step
+    step_seconds: tuple[float, ...]  # each further step, in order
     tokens_per_second: float
-    share_of_peak: float
-    peak_memory_bytes: int
-    last_losses: dict[str, float]
+    share_of_peak: float  # of the device's matrix products
+    peak_memory_bytes: int  # of the accelerator, or of the process on a CPU
+    last_losses: dict[str, float]  # metrics of the last step
 
 
 def time_training_step(
     settings: config.ExperimentConfig, num_steps: int, vocab_size: int = 30522
 ) -> StepTiming:
-    """Times the training step on random ids, one device, one call per step.
-
-    Args:
-        settings: model, batch, precision and compilation.
-        num_steps: steps to time after the first.
-        vocab_size: of the made-up vocabulary.
-    """
+    """Times the training step on random ids, one device, one call per step."""
     start = time.perf_counter()
     if settings.training.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -89,13 +74,7 @@ def time_input_pipeline(
     settings: config.ExperimentConfig,
     num_batches: int,
 ) -> float:
-    """Tokens per second that the input pipeline alone delivers.
-
-    Args:
-        dataset_dir: a dataset of rows of the config's length.
-        settings: batch size, streams and shuffling.
-        num_batches: global batches to take after the first.
-    """
+    """Tokens per second that the input pipeline alone delivers."""
     vocabulary = dataset.load_vocabulary(dataset_dir)
     length = settings.data.max_seq_length
     split = pipeline.open_split(dataset_dir / "train", vocabulary, length)

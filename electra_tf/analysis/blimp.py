@@ -74,12 +74,12 @@ def read_pairs(
     pairs_per_file: int = PAIRS_PER_FILE,
     seed: int = SEED,
 ) -> list[Pair]:
-    """Reads the same number of pairs of every file.
+    """Reads the same number of pairs of every file, drawn by the seed.
 
     Args:
         data_dir: folder of the JSON lines files, or at most three levels
             above it.
-        pairs_per_file: drawn by `seed`; 0 for all.
+        pairs_per_file: 0 for all.
         seed: of the choice.
 
     Raises:

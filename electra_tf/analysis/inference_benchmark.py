@@ -39,17 +39,11 @@ _NUM_COMPARED = 64
 
 
 class Amount(NamedTuple):
-    """How much is timed at each batch size, on each side.
-
-    Attributes:
-        num_texts: texts.
-        num_batches: at most as many batches.
-        num_rounds: in which the sides take turns.
-    """
+    """How much is timed at each batch size, on each side."""
 
     num_texts: int
-    num_batches: int
-    num_rounds: int
+    num_batches: int  # at most
+    num_rounds: int  # in which the sides take turns
 
     def split(self, batch_size: int) -> list[int]:
         """Batches of every round, at least one."""
@@ -85,23 +79,13 @@ class ScoringExport(loaded_export.LoadedExport):
 def peer_command(
     folder: pathlib.Path, python: str, attention: str, num_threads: int
 ) -> list[str]:
-    """The command of `transformers_peer`, without its last argument.
-
-    Args:
-        folder: in Hugging Face's format.
-        python: an interpreter that has torch and transformers.
-        attention: an implementation of theirs, `sdpa` or `eager`.
-        num_threads: of torch.
-    """
+    """The command of `transformers_peer`, without its last argument."""
     arguments = [str(folder), attention, str(num_threads)]
     return [python, "-P", str(PEER_FILE), *arguments]
 
 
 class PeerProcess:
     """A model in a process of its own, asked through pipes.
-
-    Args:
-        command: speaks as `transformers_peer` does.
 
     Raises:
         RuntimeError: if the process ends, with what it wrote last.
@@ -156,13 +140,6 @@ def report(
     peer_command: Sequence[str] | None = None,
 ) -> Iterator[str]:
     """Times an export on the texts of a file.
-
-    Args:
-        export_dir: of a discriminator.
-        texts_file: a text on every line.
-        batch_sizes: in turn.
-        amount: of texts and batches.
-        peer_command: of what it is compared with, see `peer_command`.
 
     Yields:
         Lines to print.

@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from typing import Annotated
 from typing import Any
 
+import pydantic
+
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
@@ -94,7 +96,7 @@ class Study:
     tasks_dir: str = ""
     finetune_steps: schema.Count = 0
     max_examples: schema.Count = 0
-    budget_fractions: tuple[float, ...] = (1.0,)
+    budget_fractions: tuple[pydantic.PositiveFloat, ...] = (1.0,)
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.arms):
@@ -116,11 +118,6 @@ class Study:
                 f"`{name}` must be different numbers, one at least. Received: "
                 f"{numbers}.",
             )
-        schema.require(
-            min(self.budget_fractions) > 0,
-            "`budget_fractions` must be above 0. Received: "
-            f"{self.budget_fractions}.",
-        )
         for name in self.arms:
             self.arm_settings(name)
 
@@ -148,23 +145,14 @@ class Study:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedArm:
-    """An arm with its number of steps.
+    """An arm with its number of steps, and the cost of one of its runs."""
 
-    Attributes:
-        name: unique in the plan; its folder's name.
-        arm: its name in the study.
-        fraction: part of the study's budget; 0 without training.
-        settings: of its runs, except seed and dataset.
-        flops: of one run's training, by the exact convention.
-        is_trained: False for `UNTRAINED`.
-    """
-
-    name: str
-    arm: str
-    fraction: float
-    settings: config.ExperimentConfig
-    flops: float
-    is_trained: bool = True
+    name: str  # unique in the plan, and the name of its folder
+    arm: str  # its name in the study
+    fraction: float  # of the study's budget; 0 without training
+    settings: config.ExperimentConfig  # all but seed and dataset
+    flops: float  # of training, by the exact convention
+    is_trained: bool = True  # False for `UNTRAINED`
 
     @property
     def num_steps(self) -> int:
@@ -260,15 +248,13 @@ def plan_study(
     for fraction in study.budget_fractions:
         count = max(1, round(steps * fraction))
         target = run_flops_fn(with_num_steps(arms[study.reference_arm], count))
+        suffix = f"_x{fraction:g}" if len(study.budget_fractions) > 1 else ""
         for name, settings in arms.items():
-            if study.budget == "steps" or name == study.reference_arm:
-                own = with_num_steps(settings, count)
-            else:
+            own = with_num_steps(settings, count)
+            if study.budget == "flops" and name != study.reference_arm:
                 own = with_flops(settings, target, run_flops_fn)
-            has_one_budget = len(study.budget_fractions) == 1
-            title = name if has_one_budget else f"{name}_x{fraction:g}"
             cost = run_flops_fn(own)
-            planned.append(PlannedArm(title, name, fraction, own, cost))
+            planned.append(PlannedArm(name + suffix, name, fraction, own, cost))
     if has_tasks and study.tasks:
         own = with_num_steps(arms[study.reference_arm], steps)
         planned.append(PlannedArm(UNTRAINED, UNTRAINED, 0.0, own, 0.0, False))
@@ -325,10 +311,9 @@ def with_flops(
         return run_flops_fn(with_num_steps(settings, num_steps))
 
     # Steps may differ in cost, as those of a two-stage run do: so search.
-    too_few = bisect.bisect_left(range(1, _MAX_STEPS), target, key=cost)
-    nearest = too_few + 1
-    if too_few and target - cost(too_few) < cost(too_few + 1) - target:
-        nearest = too_few
+    enough = 1 + bisect.bisect_left(range(1, _MAX_STEPS), target, key=cost)
+    candidates = (enough, max(1, enough - 1))
+    nearest = min(candidates, key=lambda steps: abs(cost(steps) - target))
     return with_num_steps(settings, nearest)
 
 

@@ -17,13 +17,11 @@ _MAX_PANELS = 9
 _MAX_COLUMNS = 3
 # Of the curves: title, the metric's names (a run has one of them), and its
 # unigram baseline.
+_LOSSES = ("masked_loss", "mlm_masked_loss")
+_ACCURACIES = ("masked_accuracy", "mlm_accuracy")
 _CURVES = (
-    ("loss at [MASK]", ("masked_loss", "mlm_masked_loss"), "unigram_entropy"),
-    (
-        "accuracy at [MASK]",
-        ("masked_accuracy", "mlm_accuracy"),
-        "unigram_accuracy",
-    ),
+    ("loss at [MASK]", _LOSSES, "unigram_entropy"),
+    ("accuracy at [MASK]", _ACCURACIES, "unigram_accuracy"),
     ("discriminator AUC", ("disc_auc",), ""),
 )
 _NUM_COLORS = 10
@@ -32,14 +30,14 @@ _NUM_COLORS = 10
 def draw_measures(
     path: pathlib.Path, plan: studies.Plan, measures: pd.DataFrame
 ) -> None:
-    """Draws every run as a point and every arm's mean, a panel per measure.
+    """Draws a panel per measure, with a point per run and every arm's mean.
 
     Studies at one budget show arms one below the other. Studies at several
     budgets show each measure over the FLOPs of training.
 
     Args:
         path: of the PNG file.
-        plan: order, budgets and FLOPs of the arms.
+        plan: gives the arms and their order.
         measures: a row per run, named by its arm, and a column per measure.
     """
     names = list(measures)[:_MAX_PANELS]
@@ -65,7 +63,7 @@ def draw_measures(
             # Scores need no word: more is better.
             hint = " (less is better)" if name.endswith("_loss") else ""
             axis.set_title(f"{name}{hint}", fontsize=10)
-            draw_panel(axis, plan, measures[name].dropna().groupby(level=0))
+            draw_panel(axis, plan, measures[name].dropna())
         for axis in axes[len(names) :]:
             axis.set_visible(False)
         figure.suptitle(title, fontsize=11)
@@ -90,18 +88,18 @@ def _saving_figure(
     pyplot.close(figure)
 
 
-def _draw_arms(axis: Any, plan: studies.Plan, values: Any) -> None:
+def _draw_arms(axis: Any, plan: studies.Plan, values: pd.Series) -> None:
     """One line of points per arm, the study's first arm on top."""
-    own = dict(iter(values))
-    means, spreads = values.mean(), values.std().fillna(0.0)
-    for row, arm in enumerate(plan.arms):
-        if arm.name not in own:
+    names = [arm.name for arm in plan.arms]
+    for row, name in enumerate(names):
+        points = values[values.index == name]
+        if points.empty:
             continue
-        color, mean = f"C{row % _NUM_COLORS}", means[arm.name]
-        points = own[arm.name]
+        color, mean = f"C{row % _NUM_COLORS}", points.mean()
+        spread = points.std() if len(points) > 1 else 0.0
         axis.plot(points, [row] * len(points), "o", color=color, alpha=0.4)
         style = {"fmt": "D", "color": color, "capsize": 4, "zorder": 3}
-        axis.errorbar(mean, row, xerr=spreads[arm.name], **style)
+        axis.errorbar(mean, row, xerr=spread, **style)
         axis.annotate(
             f"{mean:.3f}",
             (mean, row),
@@ -110,7 +108,6 @@ def _draw_arms(axis: Any, plan: studies.Plan, values: Any) -> None:
             ha="center",
             fontsize=8,
         )
-    names = [arm.name for arm in plan.arms]
     axis.set_yticks(range(len(names)), names, fontsize=9)
     # Calling it twice on shared axes would turn them around again.
     axis.set_ylim(len(names) - 0.5, -0.7)
@@ -119,38 +116,28 @@ def _draw_arms(axis: Any, plan: studies.Plan, values: Any) -> None:
     axis.grid(alpha=0.3)
 
 
-def _draw_over_flops(axis: Any, plan: studies.Plan, values: Any) -> None:
+def _draw_over_flops(axis: Any, plan: studies.Plan, values: pd.Series) -> None:
     """One curve per arm through its means; random weights have no cost."""
-    own = dict(iter(values))
-    means, spreads = values.mean(), values.std().fillna(0.0)
-    found = [arm for arm in plan.arms if arm.name in own]
     for index, arm in enumerate(plan.study.arms):
-        color = f"C{index % _NUM_COLORS}"
-        budgets = [planned for planned in found if planned.arm == arm]
-        for planned in budgets:
-            flops = [planned.flops] * len(own[planned.name])
-            axis.plot(flops, own[planned.name], "o", color=color, alpha=0.4)
-        if budgets:
-            names = [planned.name for planned in budgets]
-            axis.errorbar(
-                [planned.flops for planned in budgets],
-                means[names],
-                yerr=spreads[names],
-                fmt="D-",
-                color=color,
-                capsize=4,
-                label=arm,
-            )
-    for planned in found:
-        if not planned.is_trained:
-            style = {"color": "gray", "ls": ":", "label": planned.name}
-            axis.axhline(means[planned.name], **style)
+        flops = {own.name: own.flops for own in plan.arms if own.arm == arm}
+        points = values[values.index.isin([*flops])].rename(index=flops)
+        if points.empty:
+            continue
+        color, budgets = f"C{index % _NUM_COLORS}", points.groupby(level=0)
+        means, spreads = budgets.mean(), budgets.std().fillna(0.0)
+        axis.plot(points, "o", color=color, alpha=0.4)
+        style = {"fmt": "D-", "color": color, "capsize": 4, "label": arm}
+        axis.errorbar(means.index, means, yerr=spreads, **style)
+    untrained = values[values.index == studies.UNTRAINED]
+    if not untrained.empty:
+        style = {"color": "gray", "ls": ":", "label": studies.UNTRAINED}
+        axis.axhline(untrained.mean(), **style)
     axis.set_xscale("log")
     axis.set_xlabel("training FLOPs", fontsize=9)
     axis.tick_params(labelsize=8)
     axis.tick_params(axis="x", which="minor", labelsize=7)
     axis.grid(alpha=0.3, which="both")
-    if found:
+    if not values.empty:
         axis.legend(fontsize=8)
 
 
@@ -160,11 +147,8 @@ def draw_curves(
     """Draws held-out measures over the steps, the mean over an arm's runs.
 
     Dashed lines show what unigram frequencies alone reach. There is no
-    picture before the first run has measured something.
-
-    Args:
-        path: of the PNG file.
-        runs: name of an arm to the folders of its runs.
+    picture before the first run has measured something. `runs` are the folders
+    of the runs by the name of their arm.
     """
     lines = [
         {"arm": arm, **line}
@@ -200,9 +184,7 @@ def draw_curves(
 def average_curves(metrics: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """The mean of a metric over runs, a row per step and a column per arm.
 
-    Args:
-        metrics: a row per run and step, with the columns `arm` and `step`.
-        names: of the metric; a run reports it under one of them.
+    A run reports the metric under one of its names.
     """
     values = metrics.reindex(columns=[*names]).bfill(axis=1).iloc[:, 0]
     means = values.groupby([metrics["step"], metrics["arm"]]).mean()

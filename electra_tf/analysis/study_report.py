@@ -7,7 +7,7 @@ Spread is the sample standard deviation over seeds.
 import math
 import pathlib
 import re
-from collections.abc import Iterable
+import statistics
 from collections.abc import Mapping
 from collections.abc import Sequence
 
@@ -57,7 +57,7 @@ def write_report(
         partial.write_text(text, "utf-8")
     measures = _task_frame(results)
     if measures.empty:
-        measures = _frame(results, (run.held_out for run in results.values()))
+        measures = _frame(results, "held_out")
         judged = [n for n in measures if is_larger_better(n) is not None]
         measures = measures[judged]
     if not measures.empty:
@@ -104,16 +104,15 @@ def _guessing(results: Results) -> dict[str, float]:
     }
 
 
-def _frame(
-    results: Results, measures: Iterable[Mapping[str, float]]
-) -> pd.DataFrame:
+def _frame(results: Results, field: str) -> pd.DataFrame:
     """A row per run, named by its arm, and a column per measure."""
-    return pd.DataFrame(list(measures), index=[arm for arm, _ in results])
+    rows = [getattr(result, field) for result in results.values()]
+    return pd.DataFrame(rows, index=[arm for arm, _ in results])
 
 
 def _task_frame(results: Results) -> pd.DataFrame:
     """The scores of the tasks, and before several of them their average."""
-    scores = _frame(results, (run.tasks for run in results.values()))
+    scores = _frame(results, "tasks")
     if len(scores.columns) > 1:
         scores.insert(0, AVERAGE, scores.mean(axis=1))
     return scores
@@ -130,7 +129,7 @@ def format_tables(
     cost = "the same training FLOPs (exact count)"
     if study.budget == "steps":
         cost = "the same number of steps"
-    held_out = _frame(results, (run.held_out for run in results.values()))
+    held_out = _frame(results, "held_out")
     trained = [arm for arm in plan.arms if arm.is_trained]
     at_budget = " at that budget" if len(study.budget_fractions) > 1 else ""
     lines = [
@@ -166,20 +165,17 @@ def format_tables(
 
 
 def _arms_table(plan: studies.Plan, results: Results) -> list[str]:
-    seconds = _frame(results, ({"s": run.seconds} for run in results.values()))
     rows = []
     for arm in plan.arms:
-        own = seconds[seconds.index == arm.name]
-        rows.append(
-            [
-                f"`{arm.name}`",
-                f"{arm.num_steps:,}",
-                f"{arm.num_warmup_steps:,}",
-                f"{arm.flops:.4e}",
-                str(len(own)),
-                f"{own['s'].mean() / 60:.1f}" if len(own) else _NOTHING,
-            ]
-        )
+        own = [
+            run.seconds
+            for (name, _), run in results.items()
+            if name == arm.name
+        ]
+        minutes = f"{statistics.fmean(own) / 60:.1f}" if own else _NOTHING
+        numbers = f"{arm.num_steps:,}", f"{arm.num_warmup_steps:,}"
+        cost = f"{arm.flops:.4e}"
+        rows.append([f"`{arm.name}`", *numbers, cost, str(len(own)), minutes])
     header = ["arm", "steps", "warm-up", "FLOPs", "n", "minutes a run"]
     return _markdown(header, rows)
 
@@ -214,13 +210,7 @@ def _measures_table(
     measured: pd.DataFrame,
     guessing: Mapping[str, float] | None = None,
 ) -> list[str]:
-    """One row per arm, one column per measure.
-
-    Args:
-        arms: the rows.
-        measured: of the runs, see `_frame`.
-        guessing: task to score, for a last row.
-    """
+    """One row per arm, one column per measure."""
     measures = list(measured.columns)
     if not measures:
         return ["No run has finished."]
@@ -251,8 +241,10 @@ def _find_best(
     return (means == best) & (rivals.transform("nunique") > 1)
 
 
-def _format_cell(mean: float, spread: float, count: int, is_best: bool) -> str:
-    if not count:
+def _format_cell(
+    mean: float, spread: float = 0.0, count: int = 0, is_best: bool = False
+) -> str:
+    if math.isnan(mean):
         return _NOTHING
     text = format_number(mean)
     cell = f"**{text}**" if is_best else text
@@ -261,26 +253,17 @@ def _format_cell(mean: float, spread: float, count: int, is_best: bool) -> str:
         decimals = len(text.partition(".")[2])
         style = ".0e" if "e" in text else f",.{decimals}f"
         cell += f" ± {spread:{style}}"
-    return f"{cell} ({count})"
+    return f"{cell} ({count})" if count else cell
 
 
 def _guessing_cells(
     measures: Sequence[str], guessing: Mapping[str, float]
 ) -> list[str]:
     """The row of guessing, which is the same for probe and fine-tune."""
-    found = pd.Series(
-        {
-            name: guessing.get(re.sub("_(probe|finetune)$", "", name), math.nan)
-            for name in measures
-        }
-    )
-    if AVERAGE in measures:
-        found[AVERAGE] = found.mean()
-    cells = [
-        _NOTHING if math.isnan(score) else format_number(score)
-        for score in found
-    ]
-    return ["guessing", *cells]
+    tasks = [re.sub("_(probe|finetune)$", "", name) for name in measures]
+    found = pd.Series(guessing).reindex(tasks)
+    found = found.where(found.index != AVERAGE, found.mean())
+    return ["guessing", *(_format_cell(score) for score in found)]
 
 
 def is_larger_better(name: str) -> bool | None:

@@ -30,45 +30,26 @@ Measures = Mapping[str, pydantic.FiniteFloat]
 
 @schema.frozen
 class RunIdentity:
-    """What decides the result of a run; folders and threads do not.
+    """What decides the result of a run; folders and threads do not."""
 
-    Attributes:
-        settings: of pre-training, with the run's seed and without
-            `data.dataset_dir`.
-        dataset: split to the checksum of its manifest.
-        tasks: names of the tasks; empty measures none.
-        finetune_steps: of the short fine-tune; 0 is none.
-        max_examples: most training examples of a task; 0 is all.
-        is_trained: False measures random weights.
-    """
-
-    settings: config.ExperimentConfig
-    dataset: Mapping[str, str]
+    settings: config.ExperimentConfig  # with the seed, without `dataset_dir`
+    dataset: Mapping[str, str]  # split to the checksum of its manifest
     tasks: tuple[str, ...]
     finetune_steps: schema.Count
     max_examples: schema.Count
-    is_trained: bool = True
+    is_trained: bool = True  # False measures random weights
 
 
 @dataclasses.dataclass(frozen=True)
 class RunRequest:
-    """Everything that the process of a run needs.
-
-    Attributes:
-        folder: of the run.
-        arm: name of the planned arm.
-        asked: what decides the result.
-        dataset_dir: the pre-training records.
-        tasks_dir: folder of the tasks' files; None if there are no tasks.
-        num_threads: of TensorFlow's kernels; 0 lets TensorFlow choose.
-    """
+    """Everything that the process of a run needs."""
 
     folder: pathlib.Path
-    arm: str
+    arm: str  # name of the planned arm
     asked: RunIdentity
     dataset_dir: pathlib.Path
-    tasks_dir: pathlib.Path | None = None
-    num_threads: int = 0
+    tasks_dir: pathlib.Path | None = None  # None measures no tasks
+    num_threads: int = 0  # of TensorFlow's kernels; 0 lets it choose
 
     def __str__(self) -> str:
         return f"{self.arm}, seed {self.seed}"
@@ -86,21 +67,14 @@ class RunRequest:
 
 @schema.frozen
 class RunResult:
-    """What a run found.
+    """What a run found."""
 
-    Attributes:
-        held_out: metrics of the held-out split at the last step.
-        tasks: measure to score.
-        training_seconds: in training steps, without starting and saving.
-        measuring_seconds: on the tasks.
-        guessing: task to the score of a baseline that reads nothing; empty
-            for a trained model.
-    """
-
-    held_out: Measures
-    tasks: Measures
-    training_seconds: float
+    held_out: Measures  # of the held-out split at the last step
+    tasks: Measures  # measure to score
+    training_seconds: float  # in steps, without starting and saving
     measuring_seconds: float
+    # Task to the score of a baseline that reads nothing; empty for a trained
+    # model.
     guessing: Measures = dataclasses.field(default_factory=dict)
 
     @property

@@ -14,6 +14,7 @@ import pathlib
 import time
 from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from electra_tf import errors
 from electra_tf.analysis import studies
@@ -32,19 +33,12 @@ _UPDATE_SECONDS = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Where a study reads and writes, and how many runs at a time.
-
-    Attributes:
-        dataset_dir: made by build_pretraining_dataset.py.
-        output_dir: of the whole study; made if absent.
-        tasks_dir: folder of the tasks' files; None measures none.
-        num_parallel: runs at a time; they share the cores.
-    """
+    """Where a study reads and writes, and how many runs at a time."""
 
     dataset_dir: pathlib.Path
     output_dir: pathlib.Path
-    tasks_dir: pathlib.Path | None = None
-    num_parallel: int = 1
+    tasks_dir: pathlib.Path | None = None  # None measures no tasks
+    num_parallel: int = 1  # they share the cores
 
     def __post_init__(self) -> None:
         schema.require_range("num_parallel", self.num_parallel, 1)
@@ -55,8 +49,7 @@ class Options:
             )
 
 
-@dataclasses.dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     """A run that ended without a result."""
 
     request: study_run.RunRequest

@@ -41,19 +41,12 @@ _HEADER = "sentence\tword\treplacement"
 
 
 class Gap(NamedTuple):
-    """A filled gap.
+    """A filled gap."""
 
-    Attributes:
-        text: the sentence with `[MASK]`.
-        word: piece that stood there.
-        guess: the generator's best one.
-        probability: of the guess, 0-1.
-    """
-
-    text: str
-    word: str
-    guess: str
-    probability: float
+    text: str  # the sentence with `[MASK]`
+    word: str  # the piece that stood there
+    guess: str  # the generator's best one
+    probability: float  # of the guess, 0-1
 
 
 class SwappedWord(NamedTuple):
@@ -64,26 +57,15 @@ class SwappedWord(NamedTuple):
 
 
 class RankedSwap(NamedTuple):
-    """An exchanged word among all words of its sentence.
+    """An exchanged word among all words of its sentence."""
 
-    Attributes:
-        text: the new sentence, its new word as `[old -> new]`.
-        place: of the new word by suspicion, from 1.
-        num_words: of the sentence, punctuation marks among them.
-    """
-
-    text: str
-    place: int
-    num_words: int
+    text: str  # the new sentence, its new word as `[old -> new]`
+    place: int  # of the new word by suspicion, from 1
+    num_words: int  # of the sentence, punctuation marks among them
 
 
 class WordTests(NamedTuple):
-    """What a model made of gaps and swaps.
-
-    Attributes:
-        gaps: empty for a model without a generator.
-        swaps: empty for a model without a discriminator of replaced tokens.
-    """
+    """What a model made of gaps and swaps; empty if it cannot answer them."""
 
     gaps: tuple[Gap, ...] = ()
     swaps: tuple[RankedSwap, ...] = ()
@@ -150,11 +132,6 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
 
     A sentence ends at `.`, `!` or `?` before a blank and a capital letter, and
     at the end of a line.
-
-    Args:
-        corpus: any that the dataset builder reads: a file, a folder, ...
-        count: wanted at most.
-        seed: of the choice.
 
     Raises:
         DataError: if there is no such corpus.
@@ -226,14 +203,11 @@ def run(
 def fill_gaps(
     electra: electra_lib.Electra, sentences: Sequence[str], seed: int
 ) -> tuple[Gap, ...]:
-    """One gap in each sentence, filled.
+    """Makes one gap in each sentence, and lets the generator fill it.
 
-    Args:
-        electra: with a generator.
-        sentences: that fit the model; one without a word that is a single
-            piece is left out.
-        seed: of the gaps. Models of different vocabularies get the same gaps
-            as far as the words are pieces of both.
+    A sentence without a word that is a single piece is left out. Models of
+    different vocabularies get the same gaps for one seed, as far as the words
+    are pieces of both.
     """
     generator = np.random.default_rng(seed)
     words = [list(_WORD.finditer(sentence)) for sentence in sentences]
@@ -280,11 +254,7 @@ def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
 
 
 def read_swaps(path: pathlib.Path) -> list[SwappedWord]:
-    """Swaps made by hand.
-
-    Args:
-        path: of a table with tabs between its columns: sentence, word,
-            replacement; its first line names them.
+    """Reads a table of swaps: sentence, word and replacement, split by tabs.
 
     Raises:
         ValueError: if it is another table, or if a word does not occur in its

@@ -2,66 +2,24 @@ import functools
 import json
 import sys
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.analysis import inference_benchmark
-from electra_tf.analysis import transformers_peer
+from tests.analysis import word_peer
 
 TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
 MAX_LENGTH = 4
-STUB = """
-import pathlib
-import sys
-
-sys.path.insert(0, {folder!r})
-import numpy as np
-import transformers_peer
 
 
-class Stub:
-    versions = {{"stub": "1"}}
-
-    def score(self, texts):
-        counts = [min(len(text.split()), int(sys.argv[-1])) for text in texts]
-        mask = (np.arange(max(counts)) < np.array(counts)[:, None]) * 1
-        return mask * {value}, mask
-
-
-transformers_peer.serve(Stub(), sys.stdin, sys.stdout)
-"""
-
-
-@pytest.fixture
-def stub_command(tmp_path):
-    """The command of a peer that gives every word one probability."""
-
-    def write(value):
-        path = tmp_path / "stub.py"
-        folder = str(inference_benchmark.PEER_FILE.parent)
-        path.write_text(STUB.format(folder=folder, value=value))
-        return [sys.executable, str(path)]
-
-    return write
-
-
-class WordPeer:
-    """Answers as the stub does."""
-
-    def __init__(self, value=0.5, extra=0):
-        self.value = value
-        self.extra = extra
-        self.ask = functools.partial(transformers_peer.answer, self)
-
-    def score(self, texts):
-        counts = [min(len(t.split()), MAX_LENGTH) + self.extra for t in texts]
-        mask = (np.arange(max(counts)) < np.array(counts)[:, None]) * 1
-        return mask * self.value, mask
+def _peer_command(value):
+    return [sys.executable, "-m", "tests.analysis.word_peer", str(value)]
 
 
 def test_requests_are_answered_batch_by_batch():
-    reply = WordPeer().ask(texts=TEXTS, batch_size=2, wants_answers=True)
+    reply = word_peer.WordPeer().ask(
+        texts=TEXTS, batch_size=2, wants_answers=True
+    )
     assert len(reply["seconds"]) == 3
     assert reply["num_texts"] == 5
     assert reply["num_tokens"] == 3 + 1 + 2 + 4 + 1
@@ -82,7 +40,7 @@ def test_both_sides_take_the_same_texts_in_turn():
 
     def ask(value, **request):
         seen.append((value, request["texts"]))
-        return WordPeer(value).ask(**request)
+        return word_peer.WordPeer(value).ask(**request)
 
     sides = [functools.partial(ask, 1.0), functools.partial(ask, 2.0)]
     amount = inference_benchmark.Amount(8, 10, 2)
@@ -119,11 +77,11 @@ def test_timing_says_percentiles_rates_and_ratios():
     assert ratios.endswith("rounds 2.00 to 4.00")
 
 
-def test_differences_of_answers_are_found(stub_command):
-    command = [*stub_command(0.25), str(MAX_LENGTH)]
+def test_differences_of_answers_are_found():
+    command = [*_peer_command(0.25), str(MAX_LENGTH)]
     with inference_benchmark.PeerProcess(command) as peer:
         difference = inference_benchmark.largest_difference(
-            [WordPeer(0.5).ask, peer.ask], TEXTS
+            [word_peer.WordPeer().ask, peer.ask], TEXTS
         )
     assert peer.versions == {"stub": "1"}
     assert difference == pytest.approx(0.25)
@@ -132,7 +90,7 @@ def test_differences_of_answers_are_found(stub_command):
 def test_other_tokens_are_an_error():
     with pytest.raises(ValueError, match=r"Received: 4 and 3 for 'a b c'"):
         inference_benchmark.largest_difference(
-            [WordPeer(extra=1).ask, WordPeer().ask], TEXTS
+            [word_peer.WordPeer(extra=1).ask, word_peer.WordPeer().ask], TEXTS
         )
 
 
@@ -168,14 +126,14 @@ def save_model(folder, name):
     (extra / "export.json").write_text(json.dumps({"max_length": MAX_LENGTH}))
 
 
-def test_report_compares_an_export_with_a_peer(tmp_path, stub_command):
+def test_report_compares_an_export_with_a_peer(tmp_path):
     save_model(tmp_path / "export", "score_text")
     (tmp_path / "texts").write_text("\n\n".join(TEXTS) + "\n")
     arguments = tmp_path / "export", tmp_path / "texts"
     amount = inference_benchmark.Amount(4, 4, 2)
     lines = list(
         inference_benchmark.report(
-            *arguments, [1, 2], amount, stub_command(0.5)
+            *arguments, [1, 2], amount, _peer_command(0.5)
         )
     )
     assert lines[:2] == [
