@@ -164,7 +164,7 @@ def _run_all(
         options.num_parallel,
         lambda request: request.log_file,
     )
-    progress = StudyProgress(plan, requests, options.num_parallel)
+    progress = StudyProgress(plan, requests)
     waiting = [r for r in requests if study_run.read_result(r.folder) is None]
     failures: list[Failure] = []
 
@@ -237,40 +237,33 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
 class StudyProgress(progress_lib.ProgressBar):
     """Prints a line for every event, and a bar that is kept up to date.
 
-    The time left comes from the seconds that runs took so far, and from the
-    operations that are left.
+    The time left comes from the operations of training that are left.
     """
 
     def __init__(
-        self,
-        plan: studies.Plan,
-        requests: Sequence[study_run.RunRequest],
-        num_parallel: int,
+        self, plan: studies.Plan, requests: Sequence[study_run.RunRequest]
     ) -> None:
         super().__init__("Study", _LINE_SECONDS, is_error=False)
         self._arms = {arm.name: arm for arm in plan.arms}
         self._requests = requests
-        self._num_parallel = num_parallel
-        # Seconds of the runs that have ended; 0 if they failed.
-        self._seconds: dict[pathlib.Path, float] = {}
-        # When a run began, and the part of it that was made before.
-        self._begun: dict[pathlib.Path, tuple[float, float]] = {}
+        # The part of each run that is done.
+        self._shares = {r.folder: self._read_share(r) for r in requests}
+        flops = sum(self._arms[request.arm].flops for request in requests)
+        self._time_left = progress_lib.TimeLeft(flops)
+        self._num_ended = 0
         self._next_update = 0.0
 
     def announce(self) -> None:
-        """Says how many runs have finished already."""
-        for request in self._requests:
-            result = study_run.read_result(request.folder)
-            if result is not None:
-                self._seconds[request.folder] = result.seconds
-        count, total = len(self._seconds), len(self._requests)
-        if count:
-            self.say(f"{count} of {total} runs are finished already.")
+        """Says how many runs have finished already, and starts the clock."""
+        results = [study_run.read_result(r.folder) for r in self._requests]
+        total, self._num_ended = len(results), len([*filter(None, results)])
+        if self._num_ended:
+            self.say(f"{self._num_ended} of {total} runs are finished already.")
+        self._estimate()
 
     def started(self, request: study_run.RunRequest) -> None:
         """A run begins, or goes on from its last checkpoint."""
-        share = self._share_of(request)
-        self._begun[request.folder] = time.monotonic(), share
+        share = self._shares[request.folder]
         step = round(share * self._arms[request.arm].num_steps)
         what = f"goes on at step {step}" if share else "starts"
         self._say_of(request, f"{what}.")
@@ -279,67 +272,53 @@ class StudyProgress(progress_lib.ProgressBar):
         self, request: study_run.RunRequest, result: study_run.RunResult
     ) -> None:
         """A run has its result."""
-        begun, share = self._begun[request.folder]
-        seconds = time.monotonic() - begun
-        if share:  # A part of the run was made before.
-            seconds = max(seconds, result.seconds)
-        self._seconds[request.folder] = seconds
+        self._end(request)
         scores = ", ".join(f"{k} {v:.3f}" for k, v in result.tasks.items())
         if not scores and "loss" in result.held_out:
             scores = f"held-out loss {result.held_out['loss']:.3f}"
-        time_left = progress_lib.format_time(self.seconds_left([]))
         self._say_of(
             request,
-            f"finished in {progress_lib.format_time(seconds)}: "
-            f"{scores or 'no measures'}. Study: "
-            f"{len(self._seconds)}/{len(self._requests)}, {time_left} left.",
+            f"finished in {progress_lib.format_time(result.seconds)}: "
+            f"{scores or 'no measures'}. Study: {self._num_ended}/"
+            f"{len(self._requests)}, {self._estimate()} left.",
         )
 
     def failed(self, failure: Failure) -> None:
         """A run ended without a result."""
         request = failure.request
-        self._seconds[request.folder] = 0.0
+        self._end(request)
         log = request.log_file
         self._say_of(request, f"FAILED: {failure.reason} See {log}.")
 
     def update(self, active: Sequence[study_run.RunRequest]) -> None:
         """Brings the bar up to date; `active` are the runs in progress."""
-        if not active or time.monotonic() < self._next_update:
+        if time.monotonic() < self._next_update:
             return
         self._next_update = time.monotonic() + _UPDATE_SECONDS
-        parts, done = [], float(len(self._seconds))
+        parts = []
         for request in active:
-            share = self._share_of(request)
+            share = self._shares[request.folder] = self._read_share(request)
             steps = self._arms[request.arm].num_steps
             what = f"step {round(share * steps)}/{steps}"
             parts.append(f"{request}: {what if share < 1 else 'measuring'}")
-            done += share
-        time_left = progress_lib.format_time(self.seconds_left(active))
-        status = f"{'; '.join(parts)}; {time_left} left"
-        self.show(done / len(self._requests), status)
+        share = sum(self._shares.values()) / len(self._requests)
+        self.show(share, f"{'; '.join(parts)}; {self._estimate()} left")
 
-    def seconds_left(
-        self, active: Sequence[study_run.RunRequest]
-    ) -> float | None:
-        """Estimate for all runs not yet ended; None before any is known."""
-        seconds = sum(self._seconds.values())
-        done = left = 0.0
-        for request in self._requests:
-            flops = self._arms[request.arm].flops
-            if request.folder in self._seconds:
-                done += flops if self._seconds[request.folder] else 0.0
-            elif request in active:
-                begun, before = self._begun[request.folder]
-                share = self._share_of(request)
-                seconds += time.monotonic() - begun
-                done += (share - before) * flops
-                left += (1 - share) * flops
-            else:
-                left += flops
-        return seconds / done * left / self._num_parallel if done else None
+    def _end(self, request: study_run.RunRequest) -> None:
+        self._num_ended += 1
+        self._shares[request.folder] = 1.0
 
-    def _share_of(self, request: study_run.RunRequest) -> float:
+    def _estimate(self) -> str:
+        done = sum(
+            self._arms[request.arm].flops * self._shares[request.folder]
+            for request in self._requests
+        )
+        return progress_lib.format_time(self._time_left.estimate(done))
+
+    def _read_share(self, request: study_run.RunRequest) -> float:
         """Part of a run's training steps that its metrics speak of."""
+        if study_run.read_result(request.folder) is not None:
+            return 1.0
         lines = study_run.read_metrics(request.folder)
         steps = self._arms[request.arm].num_steps
         return lines[-1]["step"] / steps if lines else 0.0

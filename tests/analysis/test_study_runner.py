@@ -233,61 +233,48 @@ def test_a_score_must_be_a_number():
         study_run.RunResult({}, {"cola_probe": float("nan")}, 1.0, 1.0)
 
 
-@pytest.fixture
-def progress(tmp_path):
-    """The progress of a study of which one run of 100 s has finished."""
-    plan = toy_study.build_plan()
-    options = toy_study.write_folders(tmp_path)
-    requests = study_runner.build_requests(plan, options)
-    for request in requests:
-        request.folder.mkdir(parents=True)
-    result = study_run.RunResult({}, {"cola_probe": 0.5}, 90.0, 10.0)
-    path = requests[0].folder / study_run.RESULT_FILE
-    study_run.write_json(path, result)
-    return study_runner.StudyProgress(plan, requests, 1), requests
-
-
-def _reach(request, step):
-    """Step 5 of 20, and a line that is being written."""
+def _log_step(request, step):
+    """Writes a line of metrics, and one that is being written."""
     folder = request.folder / study_run.MODEL_FOLDER
-    folder.mkdir()
+    folder.mkdir(parents=True)
     line = f'{{"step": {step}, "split": "train", "loss": 1.0}}\n'
     (folder / "metrics.jsonl").write_text(line + '{"step": 9')
 
 
-def test_time_left_comes_from_the_runs_that_have_finished(progress, capsys):
-    progress, requests = progress
-    progress.started(requests[1])
-    # Before anything is known, nothing is promised.
-    assert progress.seconds_left(requests[1:2]) is None
-    progress.announce()
-    assert "1 of 4 runs are finished already." in capsys.readouterr().out
-    # Both arms cost 2,000 operations: three runs of 100 s are left.
-    assert progress.seconds_left([]) == pytest.approx(300.0)
-    _reach(requests[1], 5)
-    progress.started(requests[1])
-    assert "goes on at step 5" in capsys.readouterr().out
-    left = progress.seconds_left(requests[1:2])
-    assert left == pytest.approx(275.0, abs=1.0)
-
-
-def test_a_run_in_progress_tells_how_long_the_others_will_take(
-    progress, monkeypatch
+def test_time_left_comes_from_the_work_that_is_left(
+    tmp_path, monkeypatch, capsys
 ):
-    progress, requests = progress
-    monkeypatch.setattr(time, "monotonic", lambda: 1_000.0)
-    progress.started(requests[1])
-    monkeypatch.setattr(time, "monotonic", lambda: 1_030.0)
-    _reach(requests[1], 5)
-    # A quarter took 30 s, so three runs and three quarters take 450.
-    left = progress.seconds_left(requests[1:2])
-    assert left == pytest.approx(450.0)
-
-
-def test_a_failed_run_is_not_waited_for(progress, capsys):
-    progress, requests = progress
-    progress.announce()
-    progress.failed(study_runner.Failure(requests[1], "No tea."))
-    log = requests[1].log_file
-    assert f"FAILED: No tea. See {log}." in capsys.readouterr().out
-    assert progress.seconds_left([]) == pytest.approx(200.0)
+    plan = toy_study.build_plan()
+    options = toy_study.write_folders(tmp_path)
+    first, second, third, _ = requests = study_runner.build_requests(
+        plan, options
+    )
+    result = study_run.RunResult({}, {"cola_probe": 0.5}, 90.0, 10.0)
+    first.folder.mkdir(parents=True)
+    study_run.write_json(first.folder / study_run.RESULT_FILE, result)
+    _log_step(second, 5)  # Of 20; both arms cost 2,000 operations.
+    now = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with study_runner.StudyProgress(plan, requests) as progress:
+        progress.announce()
+        progress.started(second)
+        progress.started(third)
+        _log_step(third, 4)  # Of 10.
+        now[0] += 100.0
+        progress.update([second, third])
+        progress.failed(study_runner.Failure(second, "No tea."))
+        progress.finished(third, result)
+    said = capsys.readouterr().out.splitlines()
+    assert said[:3] == [
+        "1 of 4 runs are finished already.",
+        "Run 2/4 mlm, seed 1: goes on at step 5.",
+        "Run 3/4 electra, seed 2: starts.",
+    ]
+    # 0.4 runs took 100 s, so the other 2.35 take 588; then 1.75 took 100 s.
+    assert said[3:] == [
+        "Study: 41 %, mlm, seed 1: step 5/20; electra, seed 2: step 4/10; "
+        "0:09:48 left",
+        f"Run 2/4 mlm, seed 1: FAILED: No tea. See {second.log_file}.",
+        "Run 3/4 electra, seed 2: finished in 0:01:40: cola_probe 0.500. "
+        "Study: 3/4, 0:00:57 left.",
+    ]
