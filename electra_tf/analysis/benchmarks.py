@@ -17,7 +17,6 @@ from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
-from electra_tf.training import throughput
 
 
 class StepTiming(NamedTuple):
@@ -58,7 +57,7 @@ def time_training_step(
     median = statistics.median(seconds[1:])
     operations = compute.Compute(model_lib.resolve(settings, vocab_size))
     device = distribution.device_description(tf.distribute.get_strategy())
-    peak = throughput.peak_flops(device, settings.training.precision)
+    peak = distribution.peak_flops(device, settings.training.precision)
     return StepTiming(
         startup_seconds=seconds[0],
         step_seconds=tuple(seconds[1:]),

@@ -24,8 +24,8 @@ from electra_tf.analysis import study_run
 from electra_tf.config import schema
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress as progress_lib
+from electra_tf.processes import stopping
 from electra_tf.records import manifest
-from electra_tf.training import stopping
 
 _LINE_SECONDS = 60.0
 _UPDATE_SECONDS = 2.0
