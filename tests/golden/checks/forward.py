@@ -192,15 +192,12 @@ def _compute_outputs(replay):
 def _count_all_chosen(statistics):
     """The reference's accuracies, which count kept tokens like hidden ones."""
     num_chosen = statistics["masked_tokens"] + statistics["kept_tokens"]
+    sampled = ("sampled_correct", "kept_sampled_correct")
     return {
         name: metrics.ratio(statistics[hidden] + statistics[kept], num_chosen)
         for name, hidden, kept in (
             ("masked_lm_accuracy", "masked_correct", "kept_correct"),
-            (
-                "sampled_masked_lm_accuracy",
-                "sampled_correct",
-                "kept_sampled_correct",
-            ),
+            ("sampled_masked_lm_accuracy", *sampled),
         )
         if hidden in statistics
     }
