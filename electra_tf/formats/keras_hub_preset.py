@@ -85,10 +85,7 @@ def _class_name(content: Mapping[str, Any]) -> str:
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
-    """Reads the encoder and the vocabulary of a preset.
-
-    Args:
-        path: the folder.
+    """Reads the encoder and the vocabulary in the folder of a preset.
 
     Raises:
         ModelError: if it is damaged or of another backbone.
@@ -270,10 +267,6 @@ def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
     """Writes what `ElectraBackbone.from_preset` reads.
-
-    Args:
-        model: an encoder without heads.
-        folder: exists and is empty.
 
     Returns:
         The model with what a preset can state, and notes on the rest.

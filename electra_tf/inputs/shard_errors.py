@@ -118,7 +118,7 @@ def _find_damage_in(path: str, expected: int, length: int) -> str | None:
 
 
 def _find_record(records: tf.data.Dataset, length: int) -> str:
-    """What is wrong with the first record that cannot be read, and where."""
+    """Describes the first record that cannot be read."""
     index = 0
     try:
         for serialized in records:

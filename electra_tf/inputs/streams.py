@@ -42,7 +42,7 @@ class Position:
 
 @schema.frozen
 class StreamOrder:
-    """Which example comes when, for one dataset, seed and batch size."""
+    """The order of the examples for one dataset, seed and batch size."""
 
     shard_sizes: tuple[int, ...]  # examples, in the manifest's order
     num_streams: schema.Positive  # canonical streams, C

@@ -27,7 +27,7 @@ _CONTINUATION_PREFIX = "##"
 
 
 def continuation_table(tokens: Sequence[str]) -> np.ndarray:
-    """Which entries of `vocabulary.tokens` continue a word, `[V]` bool.
+    """Marks the entries of `vocabulary.tokens` that continue a word, `[V]`.
 
     Raises:
         ValueError: if no token does, so that words cannot be told.

@@ -43,7 +43,7 @@ class WorkerError(ChildProcessError):
 
 
 class Outcome(NamedTuple):
-    """How a task ended: what the handler returned, or why it failed."""
+    """The end of a task: what the handler returned, or why it failed."""
 
     task: Any
     result: Any = None
@@ -273,7 +273,7 @@ def _serve(
 def _sendable(
     error: BaseException, task: Any, log: pathlib.Path | None
 ) -> BaseException:
-    """What the parent is told; a log gets the place of the error too."""
+    """The error for the parent; a log gets its traceback too."""
     if log is not None:
         traceback.print_exc()
         print(f"error: {error}", file=sys.stderr, flush=True)

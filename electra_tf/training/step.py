@@ -30,7 +30,7 @@ _WEIGHT_EPSILON = 1e-6
 
 
 class LossSums(NamedTuple):
-    """What a model computes for one micro-batch."""
+    """Losses and statistics of one micro-batch."""
 
     losses: Tensors  # name to scalar float32 sum, not yet divided
     # Name to `[k]` float32 counts and sums, k as `statistic_sizes` says; they
@@ -73,7 +73,7 @@ class LossScale(tf.Module):
         replica_optimizer.assign(self.num_good_steps, tf.where(grows, 0, good))
 
     def by_name(self) -> dict[str, tf.Variable]:
-        """What a checkpoint holds of it."""
+        """The variables that a checkpoint holds."""
         return {"value": self.value, "num_good_steps": self.num_good_steps}
 
 
@@ -133,7 +133,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     @property
     def trained_variables(self) -> Sequence[Any]:
-        """What the step updates: all trainable variables, or a part."""
+        """The variables that the step updates: all, or a part of them."""
         return self.trainable_variables
 
     @property
@@ -218,7 +218,7 @@ class TrainableModel(keras.Model, abc.ABC):
         self.optimizer.build(self.trainable_variables)
 
     def train_step(self, data: Tensors) -> Tensors:
-        """What Keras' `fit` calls, with features of shape `[B, S]`."""
+        """Makes one update for Keras' `fit`, from `[B, S]` features."""
         if len(self.phase_starts) > 1:
             raise ValueError(
                 "Keras' `fit` can train what has one phase. Received phases "
@@ -229,7 +229,7 @@ class TrainableModel(keras.Model, abc.ABC):
         return self._logs(statistics)
 
     def test_step(self, data: Tensors) -> Tensors:
-        """What Keras' `evaluate` calls, with features of shape `[B, S]`."""
+        """Computes the logs of Keras' `evaluate`, from `[B, S]` features."""
         batch = tf.zeros([], tf.int64)
         return self._logs(self.evaluation_step(as_one_stream(data), batch))
 

@@ -46,7 +46,7 @@ class ClassPredictions(NamedTuple):
     probabilities: np.ndarray
 
 
-class TextTask(task_lib.Task):
+class TextTask(task_lib.FileTask):
     """What classification and regression have in common.
 
     Args:

@@ -169,8 +169,8 @@ def _compute_metrics(arrays):
     num_right = np.sum((labels == 1) & (predictions == 1))
     precision = 100 * num_right / max(1, np.sum(predictions == 1))
     recall = 100 * num_right / max(1, np.sum(labels == 1))
-    accuracy, mcc = scores.compute_accuracy, scores.compute_mcc
-    names = scores.REGRESSION_METRICS
+    classes, names = scores.CLASSIFICATION_METRICS, scores.REGRESSION_METRICS
+    accuracy, mcc = classes["accuracy"], classes["mcc"]
     return {
         "accuracy_binary": {"accuracy": accuracy(labels, predictions)},
         "accuracy_three": {"accuracy": accuracy(*three)},
@@ -185,7 +185,7 @@ def _compute_metrics(arrays):
             names, names, arrays["targets"], arrays["target_predictions"]
         ),
         "extra_not_from_original": {
-            "f1_standard": scores.compute_f1(labels, predictions),
+            "f1_standard": classes["f1"](labels, predictions),
             "precision": precision,
             "recall": recall,
             "mcc_three": mcc(*three),
