@@ -11,9 +11,7 @@ that was not stopped: the order of the rows is made again from the seed.
 """
 
 import dataclasses
-import hashlib
 import pathlib
-import statistics
 import time
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -24,94 +22,64 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.config import sections as config_sections
-from electra_tf.finetuning import batches
+from electra_tf.config import schema
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import model as model_lib
-from electra_tf.finetuning import optimizer as optimizer_lib
-from electra_tf.finetuning import predictor as predictor_lib
-from electra_tf.finetuning import prepared as prepared_lib
-from electra_tf.finetuning.trials import trial_dir as trial_dir_lib
+from electra_tf.finetuning import task_data
+from electra_tf.finetuning import trial_dir as trial_dir_lib
+from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
-from electra_tf.training import loop as loop_lib
-from electra_tf.training import stopping
 from electra_tf.training import training_run
 
 
+@dataclasses.dataclass(eq=False)
 class Trial:
-    """The parts of one trial and how they are put together.
+    """One trial: its model, its data and its folder."""
 
-    Args:
-        settings: of the fine-tuning; `training.seed` is this trial's.
-        loaded: where the encoder starts; its weights are changed.
-        prepared: the tasks, shared by all trials of a process.
-        strategy: where; `loaded` was built in its scope.
-        folder: of the trial.
-    """
+    settings: finetuning_config.FinetuningConfig  # with this trial's seed
+    loaded: encoders.LoadedEncoder  # where it starts; its weights are changed
+    prepared: task_data.PreparedTasks  # shared by all trials of a process
+    strategy: tf.distribute.Strategy  # in whose scope `loaded` was built
+    folder: pathlib.Path
 
-    def __init__(
-        self,
-        settings: finetuning_config.FinetuningConfig,
-        loaded: encoders.LoadedEncoder,
-        prepared: prepared_lib.PreparedTasks,
-        strategy: tf.distribute.Strategy,
-        folder: pathlib.Path,
-    ) -> None:
-        self.settings = settings
-        self.loaded = loaded
-        self.prepared = prepared
-        self.strategy = strategy
-        self.folder = folder
-        with strategy.scope():
-            self.model = build_model(settings, loaded, prepared)
-        is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-        self.predictor = predictor_lib.Predictor(
-            strategy,
+    def __post_init__(self) -> None:
+        with self.strategy.scope():
+            self.model = build_model(self.settings, self.loaded, self.prepared)
+        is_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
+        # A TPU compiles for every length: there is to be one.
+        longest = max(self.prepared.lengths.values())
+        self.static_length = longest if is_tpu else 0
+        self._predictor = model_lib.Predictor(
+            self.strategy,
             self.model,
-            settings.training.eval_batch_size,
-            # A TPU compiles for every length: there is to be one.
-            max(prepared.lengths.values()) if is_tpu else 0,
+            self.settings.training.eval_batch_size,
+            self.static_length,
         )
-        self.is_chief = distribution.is_chief(strategy)
+
+    @property
+    def deciding_metrics(self) -> dict[str, str]:
+        """Task name to the metric that decides which trial is the best."""
+        return {name: task.metric for name, task in self.prepared.tasks.items()}
 
     def load_weights(self, checkpoint: pathlib.Path) -> None:
-        """Takes the encoder's and heads' weights of a checkpoint.
-
-        Raises:
-            ModelError: unless it holds exactly these variables.
-        """
+        """Takes the encoder's and heads' weights of a checkpoint."""
         variables = {v.path: v for v in self.model.trainable_variables}
         checkpoints.load_weights(checkpoint, variables)
 
-    def train(self, stop: stopping.StopRequest) -> bool:
-        """Trains to the last step, or until asked to stop.
-
-        Returns:
-            True if training is done; the weights are then the final ones, or
-            the best of early stopping.
-        """
-        training = _Training(self)
-        return training.run(stop)
-
     def predict(self, name: str, split: str) -> Any:
-        """The task's predictions for a split, as `Task.decode` gives them."""
+        """Returns the task's predictions as `Task.decode` gives them."""
         rows = self.prepared.rows(name, split)
         return self.prepared.tasks[name].decode(
             self.prepared.examples(name, split),
             rows,
-            self.predictor.predict(name, rows),
+            self._predictor.predict(name, rows),
         )
 
     def evaluate(
         self, splits: Mapping[str, Sequence[str]] | None = None
     ) -> dict[str, dict[str, trial_dir_lib.Score]]:
-        """Scores, by task and split.
-
-        Args:
-            splits: task name to splits with labels; None for the dev splits of
-                all tasks, the deciding one first.
-        """
+        """Returns scores by task and split, by default of the dev splits."""
         if splits is None:
             tasks = self.prepared.tasks
             splits = {name: task.dev_splits for name, task in tasks.items()}
@@ -134,15 +102,9 @@ class Trial:
 def build_model(
     settings: finetuning_config.FinetuningConfig,
     loaded: encoders.LoadedEncoder,
-    prepared: prepared_lib.PreparedTasks,
+    prepared: task_data.PreparedTasks,
 ) -> model_lib.FinetuningModel:
-    """The encoder with a fresh head for each task.
-
-    Args:
-        settings: of the fine-tuning.
-        loaded: the encoder.
-        prepared: the tasks.
-    """
+    """Builds the model: the encoder with a fresh head for each task."""
     seed = settings.training.seed
     dtype = loaded.encoder.dtype_policy
     heads = {
@@ -168,19 +130,12 @@ class _Training(training_run.TrainingRun):
         self.settings = trial.settings.training
         prepared = trial.prepared
         _look_ahead(prepared, self.settings.eval_steps > 0)
-        self.table = batches.RowTable(
+        self.table = task_data.RowTable(
             prepared.training_rows,
             {name: head.columns for name, head in trial.model.heads.items()},
         )
-        self.order = batches.order_for_training(
-            self.table.row_lengths,
-            self.settings.train_batch_size,
-            prepared.num_steps,
-            self.settings.seed,
-            self.settings.group_by_length,
-        )
         with trial.strategy.scope():
-            trial.model.optimizer = optimizer_lib.build_optimizer(
+            trial.model.optimizer = model_lib.build_optimizer(
                 trial.settings.optimizer,
                 prepared.num_steps,
                 trial.loaded.settings.num_hidden_layers,
@@ -210,7 +165,7 @@ class _Training(training_run.TrainingRun):
     def resume(
         self, state: Mapping[str, Any], checkpoint: pathlib.Path
     ) -> None:
-        if state["rows"] != self._identity():
+        if state["rows"] != self.trial.prepared.training_checksum:
             raise errors.ModelError(
                 f"{checkpoint} was trained on other rows than those of the "
                 "present files. Restore the training data, or start anew "
@@ -221,35 +176,28 @@ class _Training(training_run.TrainingRun):
 
     def state(self, step: int) -> dict[str, Any]:
         return {
-            "rows": self._identity(),
+            "rows": self.trial.prepared.training_checksum,
             "best_score": self.best_score,
             "is_finished": self.is_finished or step == self.num_steps,
         }
 
-    def _identity(self) -> str:
-        """A checksum of the rows, so that a resume notices other data."""
-        digest = hashlib.sha256()
-        for rows in self.trial.prepared.training_rows.values():
-            digest.update(rows.segment_starts.tobytes())
-            for ragged in (rows.ids, *rows.ragged.values()):
-                digest.update(ragged.values.tobytes())
-                digest.update(ragged.splits.tobytes())
-            for column in rows.columns.values():
-                digest.update(column.tobytes())
-        return digest.hexdigest()
-
     def build_dataset(self, context: tf.distribute.InputContext) -> Any:
-        is_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
-        static_length = max(self.trial.prepared.lengths.values())
-        return batches.build_training_dataset(
+        order = task_data.order_for_training(
+            self.table.row_lengths,
+            self.settings.train_batch_size,
+            self.num_steps,
+            self.settings.seed,
+            self.settings.group_by_length,
+        )
+        return task_data.build_training_dataset(
             self.table,
-            self.order,
+            order,
             self.start_step,
             context,
-            static_length if is_tpu else 0,
+            self.trial.static_length,
         )
 
-    def evaluate(self, step: int) -> loop_lib.Evaluation:
+    def evaluate(self, step: int) -> training_run.Evaluation:
         found = self.trial.evaluate()
         metrics = {
             f"{name}/{split}/{key}": number
@@ -257,18 +205,15 @@ class _Training(training_run.TrainingRun):
             for split, score in splits.items()
             for key, number in score.metrics.items()
         }
-        decisive = statistics.fmean(
-            found[name][task.dev_splits[0]].merit(task.metric)
-            for name, task in self.trial.prepared.tasks.items()
-        )
-        is_best = self.best_score is None or decisive > self.best_score
+        score = trial_dir_lib.mean_merit(found, self.trial.deciding_metrics)
+        is_best = self.best_score is None or score > self.best_score
         if is_best:
-            self.best_score, self.best_step = decisive, step
+            self.best_score, self.best_step = score, step
         patience = self.settings.early_stopping_patience
         waited = (step - (self.best_step or 0)) / self.settings.eval_steps
         self.is_finished = bool(patience) and waited >= patience
-        return loop_lib.Evaluation(
-            {"score": decisive, **metrics},
+        return training_run.Evaluation(
+            {"score": score, **metrics},
             is_best and bool(patience),
             self.is_finished,
         )
@@ -289,21 +234,21 @@ class _Training(training_run.TrainingRun):
         ]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
         taken = self.num_steps * self.settings.train_batch_size
-        epochs = taken / self.table.num_rows
+        num_rows = len(self.table.row_lengths)
         return (
             f"Fine-tuning in {self.folder} on {self.device}, "
             f"{self.settings.precision}, seed {self.settings.seed}: {origin}; "
             f"{len(new)} new: {shown}.\n"
-            f"{self.table.num_rows:,} rows, {self.num_steps:,} steps of "
-            f"{self.settings.train_batch_size}, {epochs:.2f} epochs. The first "
-            "step is being traced ..."
+            f"{num_rows:,} rows, {self.num_steps:,} steps of "
+            f"{self.settings.train_batch_size}, {taken / num_rows:.2f} epochs. "
+            "The first step is being traced ..."
         )
 
 
-def _look_ahead(prepared: prepared_lib.PreparedTasks, needs_dev: bool) -> None:
+def _look_ahead(prepared: task_data.PreparedTasks, needs_dev: bool) -> None:
     """Reads what will be scored, so that a mistake shows before training."""
     for name, task in prepared.tasks.items():
-        config_sections.require(
+        schema.require(
             bool(task.dev_splits) or not needs_dev,
             f"`training.eval_steps` needs dev data of {name}. Received: none. "
             "Name its file, or set --config.training.eval_steps=0.",
@@ -317,10 +262,6 @@ def run_trial(
 ) -> trial_dir_lib.TrialResult | None:
     """Trains and evaluates a trial, unless that has been done.
 
-    Args:
-        trial: its folder holds what an earlier process left, or nothing.
-        stop: a signal that asks to stop.
-
     Returns:
         The result, or None if it was asked to stop; all is saved then.
     """
@@ -328,22 +269,19 @@ def run_trial(
     if done is not None:
         return done
     start = time.monotonic()
-    if not trial.train(stop):
+    if not _Training(trial).run(stop):
         return None
-    scores = trial.evaluate()
     result = trial_dir_lib.TrialResult(
         seed=trial.settings.training.seed,
-        scores=scores,
-        metrics={
-            name: task.metric for name, task in trial.prepared.tasks.items()
-        },
+        scores=trial.evaluate(),
+        metrics=trial.deciding_metrics,
         num_steps=int(trial.model.optimizer.iterations.numpy()),
         origin=trial.loaded.origin,
         seconds=round(time.monotonic() - start, 1),
         device=distribution.device_description(trial.strategy),
         versions={"tensorflow": tf.__version__, "keras": keras.__version__},
     )
-    if trial.is_chief:
+    if distribution.is_chief(trial.strategy):
         trial_dir_lib.write_result(trial.folder, result)
     return result
 
@@ -351,7 +289,7 @@ def run_trial(
 def with_seed(
     settings: finetuning_config.FinetuningConfig, number: int
 ) -> finetuning_config.FinetuningConfig:
-    """The settings of trial `number`, from 1; it uses seed + number - 1."""
+    """Returns the settings of trial `number`: its seed is seed + number - 1."""
     training = settings.training
     seed = training.seed + number - 1
     return dataclasses.replace(
