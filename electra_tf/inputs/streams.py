@@ -92,10 +92,6 @@ class StreamOrder:
     def _num_blocks(self) -> int:
         return -(-self.examples_per_stream // self.shuffle_block)
 
-    def first_block(self, first_example: tf.Tensor) -> tf.Tensor:
-        """The block, from 0, that holds an example of a stream's range."""
-        return first_example // self.shuffle_block
-
     def stream_pieces(
         self, epoch: tf.Tensor, stream: tf.Tensor, first_block: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

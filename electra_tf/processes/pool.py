@@ -109,10 +109,6 @@ class ProcessPool:
     ) -> Iterator[tuple[Any, Any]]:
         """Yields each task with its result, as they are completed.
 
-        Args:
-            tasks: what to do; `str(task)` names it in errors.
-            on_report: called in this process with what handlers report.
-
         Raises:
             WorkerError: if a process dies or a handler has a bug.
             ValueError, OSError: as a handler raised it.

@@ -149,37 +149,6 @@ def test_fit_and_our_own_loop_make_the_same_updates(build_optimizer):
     assert_close(values_of(variables), reference_values(build_optimizer, 4), 0)
 
 
-@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
-def test_mixed_precision_keeps_float32_variables_and_moments(policy):
-    layer = keras.layers.Dense(2, dtype=policy)
-    model = keras.Sequential([keras.Input([4]), layer])
-    model.compile(AdamWeightDecay(0.1), "mse")
-    before = model.get_weights()
-    model.fit(np.ones([8, 4]), np.ones([8, 2]), verbose=0)
-    optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
-    held = [*model.trainable_variables, *optimizer.first_moments]
-    assert {variable.dtype for variable in held} == {"float32"}
-    assert np.any(before[0] != model.get_weights()[0])
-
-
-def test_training_goes_on_bit_for_bit_from_a_checkpoint(
-    build_optimizer, tmp_path
-):
-    variables, optimizer = small_model_variables(), build_optimizer()
-    optimizer.build(variables)
-    train_in_replica(optimizer, variables, 2)
-    checkpoint = tf.train.Checkpoint(optimizer=optimizer, variables=variables)
-    path = checkpoint.save(str(tmp_path / "checkpoint"))
-    expected = train_in_replica(optimizer, variables, 3)
-
-    restored, copy = small_model_variables(), build_optimizer()
-    copy.build(restored)
-    tf.train.Checkpoint(optimizer=copy, variables=restored).restore(
-        path
-    ).assert_consumed()
-    assert_close(train_in_replica(copy, restored, 3), expected, tolerance=0)
-
-
 @pytest.mark.parametrize(
     "optimizer",
     [

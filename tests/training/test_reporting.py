@@ -184,7 +184,7 @@ def test_a_worked_example():
     )
 
 
-@pytest.mark.parametrize("num_characters", [80, 100, 120, 160])
+@pytest.mark.parametrize("num_characters", [80, 120])
 def test_every_line_fits_and_the_columns_stand_below_each_other(
     num_characters,
 ):
