@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf import installed
-from electra_tf.finetuning.trials import portable_trial
-from electra_tf.finetuning.trials import results
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import results
 from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable

@@ -19,7 +19,6 @@ from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import averaging
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
 
@@ -59,8 +58,6 @@ def read(
             lacks tensors.
     """
     settings = model_dir_lib.load_settings(path)
-    if use_average:
-        averaging.require_kept(settings.training.ema_decay)
     vocabulary = vocabulary_lib.Vocabulary.load(path)
     checkpoint = checkpoints.find(path, which)
     tensors = checkpoints.load_tensors(

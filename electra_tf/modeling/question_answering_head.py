@@ -42,6 +42,7 @@ class Beam(NamedTuple):
     end_positions: tf.Tensor  # [B, K, K] int32
 
 
+@keras.saving.register_keras_serializable("electra_tf")
 class QuestionAnsweringHead(task_heads.TaskHead):
     """Start, end and answerability of one question's window.
 

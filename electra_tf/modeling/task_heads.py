@@ -116,6 +116,7 @@ class _SentenceHead(TaskHead):
         return tf.cast(self.dense(first), tf.float32)
 
 
+@keras.saving.register_keras_serializable("electra_tf")
 class ClassificationHead(_SentenceHead):
     """Class logits; the loss is cross-entropy.
 
@@ -151,6 +152,7 @@ class ClassificationHead(_SentenceHead):
         return {"logits": self.compute_outputs(hidden, None)}
 
 
+@keras.saving.register_keras_serializable("electra_tf")
 class RegressionHead(_SentenceHead):
     """One number; the loss is the squared error.
 
@@ -178,6 +180,7 @@ class RegressionHead(_SentenceHead):
         return {"prediction": self.compute_outputs(hidden, None)[:, 0]}
 
 
+@keras.saving.register_keras_serializable("electra_tf")
 class TaggingHead(TaskHead):
     """Logits of every word's tag at its first piece, without dropout.
 

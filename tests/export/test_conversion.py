@@ -12,7 +12,7 @@ import safetensors.numpy
 
 from electra_tf import errors
 from electra_tf.export import conversion
-from electra_tf.finetuning.trials import trial_dir
+from electra_tf.finetuning import trial_dir
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading

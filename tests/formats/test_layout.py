@@ -8,7 +8,7 @@ import pytest
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning import prepared
+from electra_tf.finetuning import task_data
 from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.modeling import towers
@@ -123,7 +123,7 @@ def _build_task(labels, **sections):
     settings = finetuning_config.FinetuningConfig(
         **{name: kinds[name](**fields) for name, fields in sections.items()}
     )
-    tasks = prepared.PreparedTasks(settings, tiny.VOCABULARY, 32, labels).tasks
+    tasks = task_data.PreparedTasks(settings, tiny.VOCABULARY, 32, labels).tasks
     return tasks[settings.task.names]
 
 

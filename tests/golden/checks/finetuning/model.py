@@ -18,7 +18,7 @@ from electra_tf.config import EncoderConfig
 from electra_tf.config.finetuning import FinetuningOptimizerConfig
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning.model import FinetuningModel
-from electra_tf.finetuning.optimizer import build_optimizer
+from electra_tf.finetuning.model import build_optimizer
 from electra_tf.modeling import task_heads
 from electra_tf.training import optimizers
 from electra_tf.training.replica_optimizer import ReplicaOptimizer
