@@ -168,16 +168,19 @@ def check(model: portable.PortableModel) -> None:
             f"{', '.join(model.parts) or 'nothing'} in {model.origin}."
         )
     tensors, expected = model.tensors, expected_shapes(model)
-    problems = [f"{p} is missing" for p in sorted(expected.keys() - tensors)]
+    problems = []
     for path, value in sorted(tensors.items()):
         if path not in expected:
             problems.append(f"{path} {value.shape} is not known")
         elif value.shape != expected[path]:
-            problems.append(f"{path} is {value.shape}, not {expected[path]}")
+            problems.append(
+                f"{path} is {value.shape}, expected {expected[path]}"
+            )
         elif value.dtype != np.float32:
-            problems.append(f"{path} holds {value.dtype}, not float32")
+            problems.append(f"{path} holds {value.dtype}, expected float32")
         elif not np.isfinite(value).all():
             problems.append(f"{path} holds NaN or infinity")
+    problems += [f"{p} is missing" for p in sorted(expected.keys() - tensors)]
     require_none(problems, model.origin)
 
 

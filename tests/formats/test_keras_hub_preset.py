@@ -168,9 +168,11 @@ def test_sizes_that_cannot_be_are_refused_before_they_are_built(
     _refuses(preset, f"config.json.*{message}")
 
 
-def test_a_config_without_sizes_is_refused(preset):
-    _change(preset, "config.json", config=3)
-    _refuses(preset, "config.json must have the arguments")
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+@pytest.mark.parametrize("content", [None, 3])
+def test_a_config_without_arguments_is_refused(preset, name, content):
+    _change(preset, name, config=content)
+    _refuses(preset, f"{name} must have the arguments")
 
 
 def test_one_weight_more_is_refused(preset):

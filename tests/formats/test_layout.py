@@ -164,9 +164,13 @@ def test_a_model_without_any_one_tensor_or_with_one_more_is_refused(kind):
             layout.check(dataclasses.replace(model, tensors=rest))
     path, value = max(model.tensors.items())
     for name, changed, message in (
-        (path, np.concatenate([value, value], axis=-1), r"is \(.*, not \("),
+        (
+            path,
+            np.concatenate([value, value], axis=-1),
+            r"is \(.*, expected \(",
+        ),
         (path, np.full_like(value, np.inf), "holds NaN or infinity"),
-        (path, value.astype(np.float64), "holds float64, not float32"),
+        (path, value.astype(np.float64), "holds float64, expected float32"),
         (f"{path}_2", value, "is not known"),
         ("pooler/kernel", value, "is not known"),
     ):
