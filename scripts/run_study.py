@@ -38,8 +38,8 @@ def main() -> int:
     from electra_tf.analysis import studies
     from electra_tf.analysis import study_plan
     from electra_tf.analysis import study_runner
-    from electra_tf.pretraining import compute
-    from electra_tf.pretraining import dataset
+    from electra_tf.inputs import dataset
+    from electra_tf.pretraining import cost
 
     study = studies.load_study(pathlib.Path(_STUDY.value))
     if _SEEDS.value:
@@ -51,7 +51,7 @@ def main() -> int:
     plan = study_plan.plan_study(
         study,
         size,
-        lambda settings: compute.Compute(settings).run_flops(),
+        lambda settings: cost.Cost(settings).run_flops(),
         _NUM_TRAIN_STEPS.value,
         has_tasks=bool(tasks) or _LIST.value,
     )

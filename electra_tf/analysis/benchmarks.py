@@ -9,10 +9,10 @@ import time
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.inputs import dataset
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
-from electra_tf.pretraining import compute
-from electra_tf.pretraining import dataset
+from electra_tf.pretraining import cost
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -82,9 +82,7 @@ def time_training_step(
     startup, *timed = seconds
     rows = settings.training.train_batch_size
     length = settings.data.max_seq_length
-    operations = compute.Compute(
-        model_lib.resolve(settings, vocab_size)
-    ).step_flops()
+    operations = cost.Cost(model_lib.resolve(settings, vocab_size)).step_flops()
     device = distribution.device_description(tf.distribute.get_strategy())
     peak = throughput.peak_flops(device, settings.training.precision)
     achieved = operations / statistics.median(timed)

@@ -54,7 +54,7 @@ class SentenceScorer:
     """Scores sentences by a main tower.
 
     Args:
-        tower: what an objective's `build_main_tower` makes, with its weights.
+        tower: what an objective's `build_main` makes, with its weights.
         vocabulary: that it was trained with.
         objective: that it was trained with; empty where nobody knows.
 

@@ -12,9 +12,8 @@ from electra_tf.analysis import studies
 from electra_tf.analysis import study_run
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import measure
-from electra_tf.pretraining import dataset
+from electra_tf.inputs import dataset
 from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import objective as objective_lib
 
 Scores = dict[str, float]
 
@@ -52,7 +51,7 @@ def measure_untrained(request: study_run.RunRequest) -> tuple[Scores, Scores]:
     vocabulary = dataset.load_vocabulary(folder)
     settings = model_lib.resolve(settings, vocabulary.size)
     keras.utils.set_random_seed(request.seed)
-    tower = objective_lib.build_objective(settings).build_main_tower(
+    tower = model_lib.find_objective(settings).build_main(
         settings.encoder, None
     )
     loaded = encoders.LoadedEncoder(

@@ -10,7 +10,6 @@ otherwise.
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.modeling import encoder as encoder_lib
@@ -65,10 +64,10 @@ class FinetuningModel(step_lib.TrainableModel):
         return {"loss": 1.0}
 
     @property
-    def statistic_sizes(self) -> Mapping[str, int]:
+    def extra_sizes(self) -> Mapping[str, int]:  # type: ignore[override]
         """Of every task the sum of its rows' losses, and their number."""
         count = len(self.task_names)
-        return {"loss": count, "rows": count}
+        return {"task_loss": count, "task_rows": count}
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
@@ -77,24 +76,25 @@ class FinetuningModel(step_lib.TrainableModel):
         del step, is_training
         return features
 
-    def loss_weights(self, prepared: step_lib.Tensors) -> step_lib.Tensors:
-        """None: the loss is a sum."""
-        del prepared
-        return {}
+    def loss_normalizers(self, prepared: step_lib.Tensors) -> step_lib.Tensors:
+        """The number of rows, for the reported mean: the loss is a sum."""
+        return {"loss": tf.reduce_sum(self._count_rows(prepared))}
 
     def compute_losses(
         self, prepared: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
         """Loss sum and statistics of one micro-batch."""
         losses = self.compute_task_losses(prepared, dropout_seed)
-        counts = tf.one_hot(prepared["task_id"], len(self.task_names))
-        statistics = {
-            "loss": tf.reduce_sum(losses, 0),
-            "rows": tf.reduce_sum(counts, 0),
-        }
+        by_task = tf.reduce_sum(losses, 0)
         return step_lib.LossSums(
-            {"loss": tf.reduce_sum(statistics["loss"])}, statistics
+            {"loss": tf.reduce_sum(by_task)},
+            {"task_loss": by_task, "task_rows": self._count_rows(prepared)},
         )
+
+    def _count_rows(self, prepared: step_lib.Tensors) -> tf.Tensor:
+        """Rows of every task, `[number of tasks]` float32."""
+        counts = tf.one_hot(prepared["task_id"], len(self.task_names))
+        return tf.reduce_sum(counts, 0)
 
     def compute_task_losses(
         self, features: step_lib.Tensors, dropout_seed: tf.Tensor | None
@@ -153,18 +153,18 @@ class FinetuningModel(step_lib.TrainableModel):
                 own[name] = features[full_name]
         return own
 
-    def summarize(
-        self, statistics: Mapping[str, np.ndarray]
-    ) -> dict[str, float]:
+    def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """Mean loss of a row, over all tasks and, of several, of each."""
-        losses, rows = statistics["loss"], statistics["rows"]
-        metrics = {"loss": float(losses.sum() / max(rows.sum(), 1.0))}
+        total = statistics["loss"][0]
+        rows = statistics[step_lib.normalizer_of("loss")][0]
+        found = {"loss": tf.math.divide_no_nan(total, rows)}
         if len(self.task_names) > 1:
-            for name, loss, count in zip(
-                self.task_names, losses, rows, strict=True
-            ):
-                metrics[f"{name}_loss"] = float(loss / max(count, 1.0))
-        return metrics
+            means = tf.math.divide_no_nan(
+                statistics["task_loss"], statistics["task_rows"]
+            )
+            for number, name in enumerate(self.task_names):
+                found[f"{name}_loss"] = means[number]
+        return found
 
     def call(self, features: step_lib.Tensors) -> dict[str, Any]:
         """The predictions of all heads."""
@@ -173,12 +173,11 @@ class FinetuningModel(step_lib.TrainableModel):
         }
 
     def _total_loss(
-        self, sums: step_lib.Tensors, weights: step_lib.Tensors, step: tf.Tensor
+        self,
+        sums: step_lib.Tensors,
+        normalizers: step_lib.Tensors,
+        step: tf.Tensor,
     ) -> tf.Tensor:
         # Added up, not divided: see above.
-        del weights, step
+        del normalizers, step
         return sums["loss"]
-
-    def _logs(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
-        rows = tf.reduce_sum(statistics["rows"])
-        return {"loss": tf.reduce_sum(statistics["loss"]) / rows}

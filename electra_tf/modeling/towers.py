@@ -19,7 +19,6 @@ from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import generators
 from electra_tf.modeling import heads
-from electra_tf.modeling import layers
 
 MAIN_ENCODER = "electra"
 
@@ -31,12 +30,10 @@ class Towers(NamedTuple):
         generator: any class of `generators`, or None.
         main: `Discriminator`, `MaskedLMGenerator` or `CopyingMaskedLM`; its
             `encoder` is what pre-training is for.
-        baseline: of the adversarial reward, or None.
     """
 
     generator: Any
     main: Any
-    baseline: layers.Linear | None = None
 
 
 def resolve_vocab_size(

@@ -1,13 +1,13 @@
 """Metrics as statistics that only ever add up.
 
 A step returns counts and sums; they are added over micro-batches, replicas and
-steps, and become accuracies, precision, recall and AUC once, on the host.
-Means of means, which depend on how a batch was cut, cannot occur.
+steps, and then become accuracies, precision, recall and AUC, on the host or in
+the graph of a Keras metric. Means of means, which depend on how a batch was
+cut, cannot occur.
 """
 
 from collections.abc import Mapping
 
-import numpy as np
 import tensorflow as tf
 
 # Bins of the predicted probability, for the area under the ROC curve.
@@ -24,10 +24,9 @@ DETECTION_SIZES = {
 }
 
 
-def ratio(numerator: np.ndarray, denominator: np.ndarray) -> float:
-    """`numerator / denominator` of one-element vectors; 0 where nothing is."""
-    total = float(denominator[0])
-    return float(numerator[0]) / total if total else 0.0
+def ratio(numerator: tf.Tensor, denominator: tf.Tensor) -> tf.Tensor:
+    """The scalar quotient of one-element vectors; 0 if it divides by 0."""
+    return tf.math.divide_no_nan(numerator[0], denominator[0])
 
 
 def detection_statistics(
@@ -73,8 +72,8 @@ def _histogram(bins: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 
 def summarize_detection(
-    statistics: Mapping[str, np.ndarray],
-) -> dict[str, float]:
+    statistics: Mapping[str, tf.Tensor],
+) -> dict[str, tf.Tensor]:
     """Detection scores over all tokens that counted.
 
     Args:
@@ -90,7 +89,7 @@ def summarize_detection(
     replaced = ratio(statistics["true_fake"], total)
     return {
         "disc_accuracy": ratio(statistics["correct"], total),
-        "majority_share": max(replaced, 1.0 - replaced),
+        "majority_share": tf.maximum(replaced, 1.0 - replaced),
         "disc_precision": ratio(correct_fake, statistics["predicted_fake"]),
         "disc_recall": ratio(correct_fake, statistics["true_fake"]),
         "disc_auc": compute_auc(
@@ -100,7 +99,7 @@ def summarize_detection(
     }
 
 
-def compute_auc(positives: np.ndarray, negatives: np.ndarray) -> float:
+def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
     """Area under the ROC curve, by trapezoids over histogram bins.
 
     Args:
@@ -109,13 +108,11 @@ def compute_auc(positives: np.ndarray, negatives: np.ndarray) -> float:
         negatives: `[k]` the same for negative cases.
 
     Returns:
-        0-1; 0.5 where one of the classes is empty.
+        Scalar, 0-1; 0.5 where one of the classes is empty.
     """
-    positives = np.asarray(positives, np.float64)
-    negatives = np.asarray(negatives, np.float64)
-    if not positives.sum() or not negatives.sum():
-        return 0.5
     # A positive case beats all negatives below its bin and half of those in it.
-    below = np.cumsum(negatives) - negatives
-    wins = np.sum(positives * (below + negatives / 2))
-    return float(wins / (positives.sum() * negatives.sum()))
+    below = tf.cumsum(negatives, exclusive=True)
+    wins = tf.reduce_sum(positives * (below + negatives / 2))
+    pairs = tf.reduce_sum(positives) * tf.reduce_sum(negatives)
+    area = tf.math.divide_no_nan(wins, pairs)
+    return tf.where(pairs > 0, area, 0.5 * tf.ones_like(area))

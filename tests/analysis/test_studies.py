@@ -194,11 +194,11 @@ def test_the_studies_of_the_project_can_be_planned(path):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_equal_flops_hold_with_the_real_count(path):
-    from electra_tf.pretraining import compute
+    from electra_tf.pretraining import cost
 
     study = studies.load_study(path)
     plan = study_plan.plan_study(
-        study, 8192, lambda settings: compute.Compute(settings).run_flops()
+        study, 8192, lambda settings: cost.Cost(settings).run_flops()
     )
     if study.budget == "steps":
         assert len({arm.num_steps for arm in plan.arms}) == 1
@@ -212,7 +212,7 @@ def test_equal_flops_hold_with_the_real_count(path):
         )
         # Half a step is the nearest; the steps of a run may cost unequally.
         dearest = max(
-            compute.Compute(arm.settings).step_flops(step)
+            cost.Cost(arm.settings).step_flops(step)
             for step in (0, arm.num_steps - 1)
         )
         assert abs(arm.flops - reference.flops) <= dearest

@@ -12,7 +12,7 @@ from electra_tf.inputs import masking
 from electra_tf.modeling import generators
 from electra_tf.modeling import towers
 from tests import tiny
-from tests.pretraining.objectives import tiny_objectives
+from tests.pretraining import tiny_objectives
 
 _VOCAB = tiny.VOCABULARY.size
 
@@ -177,8 +177,8 @@ def _draw(model, num_steps=20, num_rows=256):
     drawn = np.zeros(_VOCAB, int)
     for step in range(num_steps):
         prepared = tiny_objectives.prepare(model, step, num_rows)
-        logits = model.generate(prepared.masked, None).logits
-        samples = model.corrupt(prepared, logits).sampled_tokens.numpy()
+        logits = model.generator(prepared.masked, None).logits
+        samples = model._get_fake_data(prepared, logits).sampled_tokens.numpy()
         drawn += np.bincount(samples.ravel(), minlength=_VOCAB)
     return drawn
 
@@ -208,7 +208,7 @@ def test_the_uniform_generator_samples_evenly_and_costs_log_v():
     assert stats.chisquare(_draw(model)).pvalue > 1e-3
     prepared = tiny_objectives.prepare(model)
     sums = model.compute_losses(prepared, None)
-    mean = sums.losses["gen_loss"] / sums.statistics["gen_loss_weight"][0]
+    mean = sums.losses["gen_loss"] / sums.statistics["gen_loss_normalizer"][0]
     np.testing.assert_allclose(mean, np.log(_VOCAB), rtol=1e-6)
     assert not model.generator.variables
 

@@ -58,13 +58,10 @@ def test_the_statistics_count_what_they_say():
     model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
     features = tiny.deal(tiny.build_features())
     prepared = model.prepare(features, tf.constant(0, tf.int64), True)
-    sums = model.compute_losses(prepared, None)
-    assert {n: v.shape[0] for n, v in sums.statistics.items()} == dict(
-        model.statistic_sizes
-    )
-    statistics = {n: v.numpy() for n, v in sums.statistics.items()}
+    found = model.compute_statistics(prepared)
+    statistics = {name: value.numpy() for name, value in found.items()}
     num_tokens = features["input_mask"].numpy().sum()
-    assert statistics["disc_loss_weight"] == num_tokens
+    assert statistics["disc_loss_normalizer"] == num_tokens
     assert statistics["masked_tokens"] + statistics["kept_tokens"] == (
         prepared.masked.masked_weights.numpy().sum()
     )
@@ -122,6 +119,6 @@ def test_empty_rows_carry_no_weight():
     full = model.evaluation_step(features, index)
     some = model.evaluation_step(emptied, index)
     mask = features["input_mask"].numpy().reshape(8, -1)
-    assert some["disc_loss_weight"].numpy() == mask[:6].sum()
+    assert some["disc_loss_normalizer"].numpy() == mask[:6].sum()
     assert some["masked_tokens"] < full["masked_tokens"]
     assert np.isfinite(some["disc_loss"]).all()

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
-from electra_tf.pretraining import rewards
+from electra_tf.pretraining import losses
 from electra_tf.pretraining import sampling
 
 _NUM_SAMPLES, _VOCAB = 32_768, 4
@@ -50,7 +50,7 @@ def _estimates(table, baselines):
     with tf.GradientTape() as tape:
         tape.watch(logits)
         chosen = tf.gather(tf.nn.log_softmax(logits), samples, batch_dims=2)
-        loss = rewards.policy_gradient_loss(
+        loss = losses.policy_gradient_loss(
             chosen, earned, baselines * ones, ones
         )
     # Descending the loss ascends the reward.
@@ -102,7 +102,7 @@ def test_an_unused_slot_has_no_gradient_nor_has_what_it_is_weighed_with():
     inputs = [tf.constant([[-1.0, -2.0]]), tf.ones([1, 2]), tf.zeros([1, 2])]
     with tf.GradientTape() as tape:
         tape.watch(inputs)
-        loss = rewards.policy_gradient_loss(*inputs, tf.constant([[1.0, 0.0]]))
+        loss = losses.policy_gradient_loss(*inputs, tf.constant([[1.0, 0.0]]))
     by_log_probs, by_rewards, by_baselines = tape.gradient(loss, inputs)
     np.testing.assert_array_equal(by_log_probs, [[-1.0, 0.0]])
     assert by_rewards is None
@@ -137,7 +137,7 @@ def test_rewards_are_the_discriminators_loss_by_the_label():
     )
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        earned = rewards.compute_rewards(logits, fake, masked)
+        earned = losses.compute_rewards(logits, fake, masked)
     expected = [-np.log(1 - 0.6), -np.log(0.9), -np.log(1 - 0.2)]
     np.testing.assert_allclose(earned[0], expected, rtol=1e-5)
     assert tape.gradient(earned, logits) is None
@@ -153,7 +153,7 @@ def test_the_baselines_loss_is_least_where_it_equals_the_reward():
         logits = tf.constant(best + np.float32(shift))
         with tf.GradientTape() as tape:
             tape.watch(logits)
-            loss = rewards.baseline_loss(logits, reward, tf.ones([1, 3]))
+            loss = losses.baseline_loss(logits, reward, tf.ones([1, 3]))
         slopes = tape.gradient(loss, logits).numpy()
         np.testing.assert_array_equal(
             np.sign(np.where(np.abs(slopes) < 1e-6, 0, slopes)), sign
@@ -161,7 +161,7 @@ def test_the_baselines_loss_is_least_where_it_equals_the_reward():
 
 
 def test_the_baselines_loss_is_a_cross_entropy_over_used_slots():
-    loss = rewards.baseline_loss(
+    loss = losses.baseline_loss(
         tf.constant([[np.log(3.0), 5.0]], tf.float32),
         tf.constant([[-np.log(0.4), 9.0]], tf.float32),
         tf.constant([[1.0, 0.0]]),
@@ -177,17 +177,15 @@ def test_entropy_of_worked_examples():
     log_probs = tf.constant(log_probs[np.newaxis], tf.float32)
     for slot, expected in enumerate([np.log(4), np.log(2), 0.0]):
         weights = tf.one_hot([slot], 3)
-        entropy = rewards.compute_entropy(log_probs, weights)
+        entropy = losses.compute_entropy(log_probs, weights)
         np.testing.assert_allclose(entropy, expected, rtol=1e-6, atol=1e-7)
-    total = rewards.compute_entropy(log_probs, tf.ones([1, 3]))
+    total = losses.compute_entropy(log_probs, tf.ones([1, 3]))
     np.testing.assert_allclose(total, np.log(8), rtol=1e-6)
 
 
 def test_entropy_stays_finite_for_disallowed_tokens():
     logits = sampling.disallow_tokens(tf.zeros([1, 1, 4]), tf.constant([[2]]))
-    entropy = rewards.compute_entropy(
-        tf.nn.log_softmax(logits), tf.ones([1, 1])
-    )
+    entropy = losses.compute_entropy(tf.nn.log_softmax(logits), tf.ones([1, 1]))
     np.testing.assert_allclose(entropy, np.log(3), rtol=1e-6)
 
 
@@ -196,7 +194,7 @@ def test_a_reversed_gradient_changes_sign_and_size_only(factor):
     inputs = tf.constant([1.5, -2.0, 1e-8])
     with tf.GradientTape() as tape:
         tape.watch(inputs)
-        outputs = rewards.reverse_gradient(inputs, tf.constant(factor))
+        outputs = losses.reverse_gradient(inputs, tf.constant(factor))
         loss = tf.reduce_sum(outputs * [2.0, 3.0, 4.0])
     np.testing.assert_array_equal(outputs, inputs)
     np.testing.assert_allclose(

@@ -52,8 +52,7 @@ def test_corrupted_text_is_the_original_but_for_samples(model):
     prepared = _prepare(model)
     masked = prepared.masked
     logits = tf.zeros([8, masked.masked_positions.shape[1], 50])
-    uniform = model.sample_uniform(prepared.sample_seeds, masked)
-    fake = model._get_fake_data(masked, logits, uniform)
+    fake = model._get_fake_data(prepared, logits)
     original = masked.original_ids.numpy()
     expected = original.copy()
     for row in range(8):
@@ -72,8 +71,7 @@ def test_a_sample_that_equals_the_original_counts_as_real(model):
     masked = prepared.masked
     # Logits that leave the generator no choice but the original token.
     logits = 1e4 * tf.one_hot(masked.masked_ids, 50)
-    uniform = model.sample_uniform(prepared.sample_seeds, masked)
-    fake = model._get_fake_data(masked, logits, uniform)
+    fake = model._get_fake_data(prepared, logits)
     np.testing.assert_array_equal(fake.input_ids, masked.original_ids)
     assert not fake.is_fake_tokens.numpy().any()
 
@@ -97,19 +95,17 @@ def test_masks_and_samples_follow_seed_step_and_stream(model):
         second.masked.input_ids, first.masked.input_ids[4:]
     )
     np.testing.assert_array_equal(
-        model.sample_uniform(second.sample_seeds, second.masked),
-        model.sample_uniform(first.sample_seeds, first.masked)[4:],
+        model.draw_uniform(second), model.draw_uniform(first)[4:]
     )
 
 
 def test_no_gradient_flows_through_the_sampling(model):
     prepared = _prepare(model)
     masked = prepared.masked
-    uniform = model.sample_uniform(prepared.sample_seeds, masked)
     with tf.GradientTape() as tape:
-        gen_logits = model.generate(masked, None).logits
-        fake = model._get_fake_data(masked, gen_logits, uniform)
-        logits = model.discriminate(fake, masked, None).logits
+        gen_logits = model.generator(masked, None).logits
+        fake = model._get_fake_data(prepared, gen_logits)
+        logits = model.discriminate(fake, masked, None)
         loss = losses.replaced_token_loss(
             logits, fake.is_fake_tokens, tf.cast(masked.input_mask, tf.float32)
         )

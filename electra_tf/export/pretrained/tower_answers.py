@@ -16,8 +16,8 @@ from electra_tf.inputs import masking
 from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
-from electra_tf.pretraining import objective as objective_lib
-from electra_tf.pretraining.objectives import electric
+from electra_tf.pretraining import electric
+from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
 _FEATURES = ("features_text", "features_ids")
@@ -172,7 +172,7 @@ class MaskedLanguageModel(TowerAnswers):
 
 
 def build_answers(
-    objective: objective_lib.Objective,
+    objective: type[model_lib.PretrainingModel],
     tower: Any,
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> TowerAnswers:
@@ -185,7 +185,7 @@ def build_answers(
         vocabulary: gives the special ids.
     """
     if isinstance(tower, discriminator_lib.Discriminator):
-        if isinstance(objective, electric.Electric):
+        if issubclass(objective, electric.Electric):
             never_noise = (
                 vocabulary.cls_id,
                 vocabulary.sep_id,

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.pretraining import compute
+from electra_tf.pretraining import cost as cost_lib
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from tests import tiny
@@ -15,12 +15,12 @@ _OBJECTIVE = '''
 
 import tensorflow as tf
 
-from electra_tf.modeling import towers
 from electra_tf.pretraining import losses
-from electra_tf.pretraining import objective
+from electra_tf.pretraining import model as model_lib
+from electra_tf.training import step as step_lib
 
 
-class RandomTokenDetection(objective.Objective):
+class RandomTokenDetection(model_lib.PretrainingModel):
     """The discriminator finds tokens that were drawn at random.
 
         L = mean over tokens of the cross entropy of "is it another?"
@@ -28,33 +28,28 @@ class RandomTokenDetection(objective.Objective):
 
     loss_coefficients = {"disc_loss": 1.0}
 
-    def build_towers(self, settings, token_counts, dtype):
-        main = self.build_main_tower(settings.encoder, dtype)
-        return towers.Towers(None, main)
+    @classmethod
+    def build_generator(cls, *arguments):
+        return None
 
-    def loss_weights(self, model, masked):
-        return {"disc_loss": tf.reduce_sum(_tokens(masked))}
-
-    def compute_losses(self, model, prepared, dropout_seed):
-        masked = prepared.masked
-        inputs = masked.input_ids, masked.input_mask, masked.segment_ids
-        logits = model.main(*inputs, dropout_seed).logits
-        is_other = masked.input_ids != masked.original_ids
-        weights = _tokens(masked)
-        total = losses.replaced_token_loss(logits, is_other, weights)
-        loss = objective.LossSum(total, tf.reduce_sum(weights))
-        return objective.collect({"disc_loss": loss}, {})
-
-    def training_flops(self, convention, step):
+    @classmethod
+    def training_flops(cls, settings, convention, step):
         return convention.trained(convention.discriminator())
 
+    def loss_normalizers(self, prepared):
+        return {"disc_loss": tf.reduce_sum(_tokens(prepared))}
 
-def _tokens(masked):
-    return tf.cast(masked.input_mask, tf.float32)
+    def compute_losses(self, prepared, dropout_seed):
+        masked = prepared.masked
+        rows = masked.input_ids, masked.input_mask, masked.segment_ids
+        logits = self.main(*rows, dropout_seed).logits
+        is_other = masked.input_ids != masked.original_ids
+        loss = losses.replaced_token_loss(logits, is_other, _tokens(prepared))
+        return step_lib.LossSums({"disc_loss": loss}, {})
 
 
-def build_objective(settings):
-    return RandomTokenDetection()
+def _tokens(prepared):
+    return tf.cast(prepared.masked.input_mask, tf.float32)
 '''
 
 _CONFIG = '''
@@ -96,7 +91,7 @@ def settings(tmp_path, monkeypatch):
 
 def test_an_objective_in_one_file_trains_with_one_config(settings):
     model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
-    assert type(model.objective).__name__ == "RandomTokenDetection"
+    assert type(model).__name__ == "RandomTokenDetection"
     step = tf.function(model.training_step, autograph=False)
     features = tiny.deal(tiny.build_features())
     losses = []
@@ -107,10 +102,10 @@ def test_an_objective_in_one_file_trains_with_one_config(settings):
     assert losses[0] == pytest.approx(0.69, abs=0.15)
     assert losses[-1] < 0.8 * losses[0]
     num_tokens = features["input_mask"].numpy().sum()
-    assert statistics["disc_loss_weight"] == num_tokens
+    assert statistics["disc_loss_normalizer"] == num_tokens
 
 
 def test_its_cost_is_known_as_that_of_any_other(settings):
-    cost = compute.Compute(model_lib.resolve(settings, tiny.VOCABULARY.size))
+    cost = cost_lib.Cost(model_lib.resolve(settings, tiny.VOCABULARY.size))
     expected = cost.convention.trained(cost.convention.discriminator())
     assert cost.row_flops(0) == expected > 0

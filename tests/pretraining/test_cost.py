@@ -13,7 +13,7 @@ import pytest
 
 from electra_tf import config
 from electra_tf.modeling import flops
-from electra_tf.pretraining import compute
+from electra_tf.pretraining import cost
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from tests import profiler
@@ -33,9 +33,9 @@ def test_a_traced_step_holds_the_products_that_the_objective_tells_of(name):
     model = run.build_model_and_optimizer(
         settings, tiny.VOCABULARY, np.arange(tiny.VOCABULARY.size)
     )
-    work = compute.Compute(settings, "exact")
+    work = cost.Cost(settings, "exact")
     features = tiny.deal(tiny.build_features())
-    for phase, start in enumerate(work.objective.phase_starts):
+    for phase, start in enumerate(work.phase_starts):
         model.enter_phase(phase, True)
         counted = profiler.count_matrix_products(model.training_step, features)
         assert counted == work.step_flops(start)
@@ -45,7 +45,7 @@ def test_a_traced_step_holds_the_products_that_the_objective_tells_of(name):
 def test_a_run_costs_the_sum_of_its_steps(name):
     settings = _settings(name)
     for convention in flops.CONVENTIONS:
-        work = compute.Compute(settings, convention)
+        work = cost.Cost(settings, convention)
         steps = range(settings.training.num_train_steps)
         total = sum(work.step_flops(step) for step in steps)
         assert work.run_flops() == pytest.approx(total, rel=1e-12)

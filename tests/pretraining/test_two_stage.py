@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
-from electra_tf.pretraining import optimizer as optimizer_lib
+from electra_tf.pretraining import run
 from tests import tiny
-from tests.pretraining.objectives import tiny_objectives
+from tests.pretraining import tiny_objectives
 
 _SWITCH, _TOTAL = 10, 20
 _OPTIMIZER = {
@@ -143,8 +143,8 @@ def test_without_initialization_the_sizes_may_differ():
 def test_each_stage_has_one_loss(trained):
     model, states = trained
     first, second = states["first_statistics"], states["second_statistics"]
-    assert first["disc_loss_weight"] == 0
-    assert first["gen_loss_weight"] > 0
+    assert first["disc_loss"] == 0
+    assert first["gen_loss_normalizer"] > 0
     metrics = model.summarize(second)
     assert metrics["loss"] == pytest.approx(50 * metrics["disc_loss"])
     other = _build()
@@ -164,14 +164,14 @@ def test_each_stage_has_one_loss(trained):
 def test_a_frozen_generator_runs_without_dropout(monkeypatch):
     dropout = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
     model = _build(encoder=tiny_objectives.SAME_SIZE["encoder"] | dropout)
-    generate, logits = model.generate, []
+    generate, logits = model.generator.call, []
 
     def record(*arguments):
         output = generate(*arguments)
         logits.append(output.logits.numpy())
         return output
 
-    monkeypatch.setattr(model, "generate", record)
+    monkeypatch.setattr(model.generator, "call", record)
     prepared = tiny_objectives.prepare(model)
     losses = []
     for phase in range(2):
@@ -191,7 +191,7 @@ def test_the_learning_rate_begins_anew_with_stage_two():
         optimizer={"learning_rate": 1.0, "num_warmup_steps": 2},
         objective={"generator_steps": 8},
     )
-    schedule = optimizer_lib.build_optimizer(settings, (0, 8))._learning_rate
+    schedule = run.build_optimizer(settings, (0, 8))._learning_rate
     rates = [float(schedule(step)) for step in range(_TOTAL)]
     first = [(1 - t / 8) * min(1, t / 2) for t in range(8)]
     second = [(1 - t / 12) * min(1, t / 2) for t in range(12)]

@@ -1,0 +1,102 @@
+"""All-Tokens MLM: every token is predicted, most by copying."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.inputs import masking
+from electra_tf.modeling import flops
+from electra_tf.modeling import towers
+from electra_tf.pretraining import electra
+from electra_tf.pretraining import losses
+from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import replace_mlm
+from electra_tf.training import metrics
+from electra_tf.training import step as step_lib
+
+
+class AllTokensMLM(electra.Electra):
+    """Predicts all tokens, with a copy mechanism (paper, section 3.5).
+
+    The ablation between BERT and ELECTRA: the main network sees the text with
+    generator samples and predicts the identity of every token. It gives each
+    a probability D of having been left alone, from a sigmoid layer, and a
+    softmax over the vocabulary:
+
+        p(x_t | x_corrupt) = D 1[x_t = x_corrupt_t] + (1 - D) softmax(x_t)
+        L_All  = mean over tokens of -log p(x_t | x_corrupt)
+        total  = gen_weight * L_G + main_weight * L_All
+
+    `1 - D` is scored as a detector. `restored_accuracy` is that of the softmax
+    over the vocabulary, where the sample that the main network sees is wrong.
+    """
+
+    extra_sizes = {
+        **electra.GENERATOR_SIZES,
+        **replace_mlm.RESTORATION_SIZES,
+        **metrics.DETECTION_SIZES,
+    }
+    ratios = {**electra.GENERATOR_RATIOS, **replace_mlm.RESTORATION_RATIOS}
+
+    @classmethod
+    def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
+        """A masked language model with a copy decision."""
+        return towers.build_copying_masked_lm(settings, dtype)
+
+    @classmethod
+    def inference_flops(cls, convention: flops.Convention) -> float:
+        """The main network with a softmax over every token."""
+        return convention.all_tokens_masked_lm()
+
+    @property
+    def loss_coefficients(self) -> Mapping[str, float]:
+        """Generator and main network and their factors."""
+        objective = self.settings.objective
+        return {
+            "gen_loss": objective.gen_weight,
+            "all_loss": objective.main_weight,
+        }
+
+    def loss_normalizers(
+        self, prepared: model_lib.PreparedBatch
+    ) -> step_lib.Tensors:
+        """Number of masked tokens, and of tokens that are not padding."""
+        normalizers = super().loss_normalizers(prepared)
+        normalizers["all_loss"] = normalizers.pop("disc_loss")
+        return normalizers
+
+    def compute_losses(
+        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+    ) -> step_lib.LossSums:
+        """Generate, sample, predict every original from the samples."""
+        masked = prepared.masked
+        generated = self.generator(masked, dropout_seed)
+        fake = self._get_fake_data(prepared, generated.logits)
+        output = self.main(
+            fake.input_ids,
+            masked.input_mask,
+            masked.segment_ids,
+            model_lib.main_seed(dropout_seed),
+        )
+        weights = self.discriminator_weights(masked)
+        all_loss = losses.copying_lm_loss(
+            output.logits,
+            output.copy_logits,
+            fake.input_ids,
+            masked.original_ids,
+            weights,
+        )
+        slots = masking.gather_positions(output.logits, masked.masked_positions)
+        gen_loss = self.generator_loss(masked, generated)
+        return step_lib.LossSums(
+            {"gen_loss": gen_loss, "all_loss": all_loss},
+            {
+                **self.count_samples(masked, generated, fake.sampled_tokens),
+                **replace_mlm.count_restored(masked, fake.input_ids, slots),
+                **metrics.detection_statistics(
+                    -output.copy_logits, fake.is_fake_tokens, weights
+                ),
+            },
+        )

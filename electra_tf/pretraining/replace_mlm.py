@@ -1,0 +1,113 @@
+"""Replace-MLM: masked language modeling without [MASK] in the input."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.inputs import masking
+from electra_tf.modeling import flops
+from electra_tf.modeling import towers
+from electra_tf.pretraining import electra
+from electra_tf.pretraining import losses
+from electra_tf.pretraining import mlm
+from electra_tf.pretraining import model as model_lib
+from electra_tf.training import step as step_lib
+
+RESTORATION_SIZES = {"replaced_tokens": 1, "restored_tokens": 1}
+"""Chosen slots whose sample is wrong, and those of them guessed right."""
+
+RESTORATION_RATIOS = {
+    "restored_accuracy": ("restored_tokens", "replaced_tokens")
+}
+
+
+class ReplaceMLM(electra.Electra):
+    """Predicts masked tokens from generator samples (paper, section 3.5).
+
+    The ablation that asks whether ELECTRA gains from never showing [MASK] to
+    the encoder that is kept: it is trained as a masked language model, on the
+    positions `m` only, but these hold samples of the generator instead of
+    [MASK].
+
+        L_G    = mean over m of -log p_G(x_t | x_masked)
+        L_MLM  = mean over m of -log p(x_t | x_corrupt)
+        total  = gen_weight * L_G + main_weight * L_MLM
+
+    The main network never sees [MASK]: `restored_accuracy` is counted where
+    the sample that it sees is wrong, and must be undone.
+    """
+
+    extra_sizes = {**electra.GENERATOR_SIZES, **RESTORATION_SIZES}
+    ratios = {**electra.GENERATOR_RATIOS, **RESTORATION_RATIOS}
+
+    @classmethod
+    def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
+        """A masked language model."""
+        return towers.build_masked_lm(settings, "masked_lm_predictions", dtype)
+
+    @classmethod
+    def inference_flops(cls, convention: flops.Convention) -> float:
+        """The main network with its vocabulary head."""
+        return convention.masked_lm()
+
+    @property
+    def loss_coefficients(self) -> Mapping[str, float]:
+        """Generator and main network and their factors."""
+        objective = self.settings.objective
+        return {
+            "gen_loss": objective.gen_weight,
+            "mlm_loss": objective.main_weight,
+        }
+
+    def loss_normalizers(
+        self, prepared: model_lib.PreparedBatch
+    ) -> step_lib.Tensors:
+        """Number of predicted tokens of each network."""
+        masked = prepared.masked
+        return {
+            "gen_loss": tf.reduce_sum(self.generator.targets(masked).weights),
+            "mlm_loss": tf.reduce_sum(masked.masked_weights),
+        }
+
+    def compute_losses(
+        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+    ) -> step_lib.LossSums:
+        """Generate, sample, predict the originals from the samples."""
+        masked = prepared.masked
+        generated = self.generator(masked, dropout_seed)
+        fake = self._get_fake_data(prepared, generated.logits)
+        seen = masked._replace(input_ids=fake.input_ids)
+        logits = self.main(seen, model_lib.main_seed(dropout_seed)).logits
+        mlm_loss = losses.masked_lm_loss(
+            logits, masked.masked_ids, masked.masked_weights
+        )
+        gen_loss = self.generator_loss(masked, generated)
+        return step_lib.LossSums(
+            {"gen_loss": gen_loss, "mlm_loss": mlm_loss},
+            {
+                **self.count_samples(masked, generated, fake.sampled_tokens),
+                **count_restored(masked, fake.input_ids, logits),
+            },
+        )
+
+
+def count_restored(
+    masked: masking.MaskedInputs, shown_ids: tf.Tensor, logits: tf.Tensor
+) -> dict[str, tf.Tensor]:
+    """The counts of `RESTORATION_SIZES`, for a network that sees samples.
+
+    Args:
+        masked: the batch.
+        shown_ids: `[B, S]` int32, the text with samples in it.
+        logits: `[B, P, V]` float32 of the network that saw it.
+    """
+    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    shown = tf.gather(shown_ids, masked.masked_positions, batch_dims=1)
+    is_wrong = tf.cast(shown != masked.masked_ids, tf.float32)
+    is_wrong *= masked.masked_weights
+    return {
+        "replaced_tokens": tf.reduce_sum(is_wrong),
+        "restored_tokens": mlm.count_correct(best, masked, is_wrong),
+    }
