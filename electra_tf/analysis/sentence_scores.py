@@ -69,7 +69,7 @@ class SentenceScorer:
         objective: str = "",
     ) -> None:
         self._vocabulary = vocabulary
-        self._num_positions = tower.encoder.embeddings.max_position_embeddings
+        self._num_positions = tower.encoder.settings.max_position_embeddings
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         self._masks_in_turn = (
             isinstance(tower, generators.MaskedLMGenerator)

@@ -1,13 +1,14 @@
-"""The main encoder of All-Tokens MLM: a vocabulary and a copy decision."""
+"""The main network of All-Tokens MLM: a vocabulary and a copy decision."""
 
 from typing import Any
 from typing import NamedTuple
 
-import keras
 import tensorflow as tf
 
+from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import heads
+from electra_tf.modeling import layers
 
 
 class CopyingOutput(NamedTuple):
@@ -24,31 +25,33 @@ class CopyingOutput(NamedTuple):
     encoder_output: encoder_lib.EncoderOutput
 
 
-class CopyingMaskedLM(keras.layers.Layer):
+@layers.register
+class CopyingMaskedLM(layers.SizedLayer):
     """Predicts every token, with a copy mechanism (paper, section 3.5).
-
-    Args:
-        encoder: the encoder that is kept after pre-training.
-        head: scores the vocabulary with the encoder's token table.
-        copy_head: scores whether the input token is the original.
 
     Call arguments:
         input_ids, input_mask, segment_ids: `[B, S]` int32.
         dropout_seed: `[2]` int64, or None for inference.
     """
 
-    def __init__(
-        self,
-        encoder: encoder_lib.Encoder,
-        head: heads.MaskedLMHead,
-        copy_head: heads.CopyHead,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.encoder = encoder
-        self.head = head
-        self.copy_head = copy_head
-        self.built = True
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
+        dtype = self.dtype_policy
+        self.encoder = encoder_lib.build_encoder(
+            self.settings, discriminator_lib.MAIN_ENCODER, dtype=dtype
+        )
+        self.copy_head = heads.CopyHead(
+            self.settings, name="copy_predictions", dtype=dtype
+        )
+        self.head = heads.MaskedLMHead(
+            self.settings, name="masked_lm_predictions", dtype=dtype
+        )
+        self.copy_head.build()
+        self.head.build()
+        self.build((None, None))
+
+    def build(self, input_shape: Any) -> None:
+        """Notes the shape of the rows; all weights exist."""
 
     def call(
         self,
@@ -64,3 +67,7 @@ class CopyingMaskedLM(keras.layers.Layer):
         return CopyingOutput(
             self.head(hidden, table), self.copy_head(hidden), output
         )
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """`[B, S, V]`, of the vocabulary's logits."""
+        return (*input_shape, self.settings.vocab_size)

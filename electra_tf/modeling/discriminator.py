@@ -3,11 +3,14 @@
 from typing import Any
 from typing import NamedTuple
 
-import keras
 import tensorflow as tf
 
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import heads
+from electra_tf.modeling import layers
+
+MAIN_ENCODER = "electra"
+"""First part of the paths of the encoder that is kept."""
 
 
 class DiscriminatorOutput(NamedTuple):
@@ -22,12 +25,9 @@ class DiscriminatorOutput(NamedTuple):
     encoder_output: encoder_lib.EncoderOutput
 
 
-class Discriminator(keras.layers.Layer):
+@layers.register
+class Discriminator(layers.SizedLayer):
     """Says for every token whether it was replaced (paper, section 2).
-
-    Args:
-        encoder: the encoder that is kept after pre-training.
-        head: its replaced-token head.
 
     Call arguments:
         input_ids, input_mask, segment_ids: `[B, S]` int32.
@@ -36,16 +36,20 @@ class Discriminator(keras.layers.Layer):
             None.
     """
 
-    def __init__(
-        self,
-        encoder: encoder_lib.Encoder,
-        head: heads.ReplacedTokenHead,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.encoder = encoder
-        self.head = head
-        self.built = True
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
+        dtype = self.dtype_policy
+        self.encoder = encoder_lib.build_encoder(
+            self.settings, MAIN_ENCODER, dtype=dtype
+        )
+        self.head = heads.ReplacedTokenHead(
+            self.settings, name="discriminator_predictions", dtype=dtype
+        )
+        self.head.build()
+        self.build((None, None))
+
+    def build(self, input_shape: Any) -> None:
+        """Notes the shape of the rows; all weights exist."""
 
     def call(
         self,
@@ -64,3 +68,7 @@ class Discriminator(keras.layers.Layer):
         return DiscriminatorOutput(
             tf.reshape(logits, tf.shape(hidden)[:2]), output
         )
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """`[B, S]`, of the logits."""
+        return input_shape

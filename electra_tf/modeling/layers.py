@@ -3,18 +3,24 @@
 Written as few large operations on `[tokens, width]` matrices: a step of a
 small model on a CPU spends as much time between matrix products as in them.
 Matrix products run in the layer's compute dtype; normalization statistics
-stay float32 (`LayerNorm`). Nothing here knows of ELECTRA.
+stay float32 (`LayerNorm`).
 """
 
+import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from electra_tf import config
 from electra_tf.inputs import randomness
 
 LAYER_NORM_EPSILON = 1e-12
+
+register = keras.saving.register_keras_serializable("electra_tf")
+"""Lets Keras load a saved layer or model by its name."""
 
 
 def dtype_policy(precision: str) -> str:
@@ -36,6 +42,11 @@ def shape_of(tensor: tf.Tensor) -> list[Any]:
         dynamic[axis] if size is None else size
         for axis, size in enumerate(tensor.shape)
     ]
+
+
+def add_to_seed(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
+    """The seed of a dropout site; see `inputs.randomness.dropout_seed`."""
+    return None if seed is None else seed + tf.constant([0, number], seed.dtype)
 
 
 def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
@@ -107,6 +118,30 @@ def dropout(
     return inputs * (tf.cast(is_kept, inputs.dtype) * scale)
 
 
+class SizedLayer(keras.layers.Layer):
+    """A layer with the sizes of an encoder.
+
+    Args:
+        settings: the sizes; as a mapping where Keras loads a saved layer.
+    """
+
+    def __init__(
+        self,
+        settings: config.EncoderConfig | Mapping[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if isinstance(settings, Mapping):
+            settings = config.EncoderConfig(**settings)
+        self.settings = settings
+
+    def get_config(self) -> dict[str, Any]:
+        """The sizes; a layer made of it shares weights with no other."""
+        sizes = dataclasses.asdict(self.settings)
+        return super().get_config() | {"settings": sizes}
+
+
+@register
 class Linear(keras.layers.Layer):
     """An affine map of the last axis, `y = x @ kernel + bias`.
 
@@ -158,6 +193,7 @@ class Linear(keras.layers.Layer):
         }
 
 
+@register
 class LayerNorm(keras.layers.Layer):
     """Layer normalization over the last axis, epsilon 1e-12, in float32.
 

@@ -42,6 +42,7 @@ class Beam(NamedTuple):
     end_positions: tf.Tensor  # [B, K, K] int32
 
 
+@layers.register
 class QuestionAnsweringHead(task_heads.TaskHead):
     """Start, end and answerability of one question's window.
 
@@ -63,6 +64,14 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         answerable_weight: of its loss.
     """
 
+    config_names = (
+        "seed",
+        "joint_prediction",
+        "beam_size",
+        "answerable_classifier",
+        "answerable_uses_start_logits",
+        "answerable_weight",
+    )
     columns = {
         "start_position": task_heads.Column(),
         "end_position": task_heads.Column(),
@@ -80,6 +89,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.seed = seed
         self.joint_prediction = joint_prediction
         self.beam_size = beam_size
         self.answerable_classifier = answerable_classifier

@@ -47,6 +47,7 @@ class TaskHead(keras.layers.Layer, abc.ABC):
     Variables are built under `task_specific/<task>/`, the original's names.
 
     Attributes:
+        config_names: the constructor's arguments, kept as attributes.
         columns: the features that `compute_losses` reads beside `input_ids`,
             `input_mask` and `segment_ids`, `[B, S]` int32. A row of another
             task has zeros in all of them.
@@ -55,9 +56,15 @@ class TaskHead(keras.layers.Layer, abc.ABC):
             length the axis has: `input_ids`, or a ragged column.
     """
 
+    config_names: tuple[str, ...] = ("seed",)
     columns: Mapping[str, Column]
     prediction_columns: tuple[str, ...] = ()
     padded_outputs: Mapping[str, str] = {}
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        own = {name: getattr(self, name) for name in self.config_names}
+        return super().get_config() | own
 
     @abc.abstractmethod
     def compute_losses(
@@ -116,6 +123,7 @@ class _SentenceHead(TaskHead):
         return tf.cast(self.dense(first), tf.float32)
 
 
+@layers.register
 class ClassificationHead(_SentenceHead):
     """Class logits; the loss is cross-entropy.
 
@@ -126,6 +134,7 @@ class ClassificationHead(_SentenceHead):
             before the output, as in Hugging Face's classifiers.
     """
 
+    config_names = ("num_labels", "seed", "has_hidden_layer")
     columns = {"label": Column()}
 
     def __init__(
@@ -136,6 +145,7 @@ class ClassificationHead(_SentenceHead):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_labels, seed, has_hidden_layer, **kwargs)
+        self.num_labels = num_labels
 
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
@@ -151,6 +161,7 @@ class ClassificationHead(_SentenceHead):
         return {"logits": self.compute_outputs(hidden, None)}
 
 
+@layers.register
 class RegressionHead(_SentenceHead):
     """One number; the loss is the squared error.
 
@@ -159,6 +170,7 @@ class RegressionHead(_SentenceHead):
         has_hidden_layer: as for classification.
     """
 
+    config_names = ("seed", "has_hidden_layer")
     columns = {"target": Column(np.float32)}
 
     def __init__(
@@ -178,6 +190,7 @@ class RegressionHead(_SentenceHead):
         return {"prediction": self.compute_outputs(hidden, None)[:, 0]}
 
 
+@layers.register
 class TaggingHead(TaskHead):
     """Logits of every word's tag at its first piece, without dropout.
 
@@ -189,6 +202,7 @@ class TaggingHead(TaskHead):
         seed: of the weights.
     """
 
+    config_names = ("num_labels", "seed")
     columns = {
         "word_positions": Column(is_ragged=True),
         "tags": Column(is_ragged=True),
@@ -200,6 +214,7 @@ class TaggingHead(TaskHead):
     def __init__(self, num_labels: int, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_labels = num_labels
+        self.seed = seed
         self.dense = _output_layer(num_labels, seed, self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:

@@ -14,13 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf import config
-from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import generators
-from electra_tf.modeling import heads
 
-MAIN_ENCODER = "electra"
+MAIN_ENCODER = discriminator_lib.MAIN_ENCODER
 
 
 class Towers(NamedTuple):
@@ -63,15 +61,7 @@ def build_discriminator(
     settings: config.EncoderConfig, dtype: Any = None
 ) -> discriminator_lib.Discriminator:
     """The discriminator, named as in the original."""
-    encoder = encoder_lib.build_encoder(settings, MAIN_ENCODER, dtype=dtype)
-    head = heads.ReplacedTokenHead(
-        settings.hidden_size,
-        settings.initializer_stddev,
-        name="discriminator_predictions",
-        dtype=dtype,
-    )
-    head.build()
-    return discriminator_lib.Discriminator(encoder, head, dtype=dtype)
+    return discriminator_lib.Discriminator(settings, dtype=dtype)
 
 
 def build_masked_lm(
@@ -84,23 +74,9 @@ def build_masked_lm(
         head_name: first part of the paths of the head's weights.
         dtype: Keras dtype policy.
     """
-    encoder = encoder_lib.build_encoder(settings, MAIN_ENCODER, dtype=dtype)
     return generators.MaskedLMGenerator(
-        encoder, _vocabulary_head(settings, head_name, dtype), dtype=dtype
+        settings, head_name, MAIN_ENCODER, dtype=dtype
     )
-
-
-def build_copying_masked_lm(
-    settings: config.EncoderConfig, dtype: Any = None
-) -> copying.CopyingMaskedLM:
-    """The main tower of All-Tokens MLM."""
-    encoder = encoder_lib.build_encoder(settings, MAIN_ENCODER, dtype=dtype)
-    copy_head = heads.CopyHead(
-        settings.hidden_size, name="copy_predictions", dtype=dtype
-    )
-    copy_head.build()
-    head = _vocabulary_head(settings, "masked_lm_predictions", dtype)
-    return copying.CopyingMaskedLM(encoder, head, copy_head, dtype=dtype)
 
 
 def build_generator(
@@ -160,42 +136,10 @@ def build_sized_generator(
         dtype: Keras dtype policy.
     """
     if tying == "all":
-        head = _vocabulary_head(sizes, "generator_predictions", dtype)
-        return generators.MaskedLMGenerator(main_encoder, head, dtype=dtype)
+        return generators.MaskedLMGenerator(
+            sizes, encoder=main_encoder, dtype=dtype
+        )
     shared = main_encoder.embeddings if tying == "embeddings" else None
     if is_two_tower:
-        return _build_two_tower(sizes, shared, dtype)
-    encoder = encoder_lib.build_encoder(sizes, "generator", shared, dtype)
-    head = _vocabulary_head(sizes, "generator_predictions", dtype)
-    return generators.MaskedLMGenerator(encoder, head, dtype=dtype)
-
-
-def _build_two_tower(
-    sizes: config.EncoderConfig, shared: Any, dtype: Any
-) -> generators.TwoTowerGenerator:
-    left_to_right = encoder_lib.build_encoder(
-        sizes, "generator_ltr", shared, dtype, "left_to_right"
-    )
-    right_to_left = encoder_lib.build_encoder(
-        sizes, "generator_rtl", shared, dtype, "right_to_left"
-    )
-    both = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
-    head = _vocabulary_head(both, "cloze_predictions", dtype)
-    return generators.TwoTowerGenerator(
-        left_to_right, right_to_left, head, dtype=dtype
-    )
-
-
-def _vocabulary_head(
-    sizes: config.EncoderConfig, name: str, dtype: Any
-) -> heads.MaskedLMHead:
-    head = heads.MaskedLMHead(
-        sizes.hidden_size,
-        sizes.embedding_size,
-        sizes.vocab_size,
-        sizes.initializer_stddev,
-        name=name,
-        dtype=dtype,
-    )
-    head.build()
-    return head
+        return generators.TwoTowerGenerator(sizes, shared, dtype=dtype)
+    return generators.MaskedLMGenerator(sizes, embeddings=shared, dtype=dtype)

@@ -113,6 +113,7 @@ class Adversarial(electra.Electra):
         return tf.nn.log_softmax(logits)
 
 
+@layers.register
 class Reinforce(Adversarial):
     """REINFORCE with the paper's reward and baseline (its Appendix F).
 
@@ -219,6 +220,7 @@ class Reinforce(Adversarial):
         return tf.reshape(tf.cast(logits, tf.float32), shape)
 
 
+@layers.register
 class StraightThrough(Adversarial):
     """Straight-through Gumbel-softmax in place of REINFORCE.
 

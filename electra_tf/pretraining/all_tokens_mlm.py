@@ -1,14 +1,16 @@
 """All-Tokens MLM: every token is predicted, most by copying."""
 
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.inputs import masking
+from electra_tf.modeling import copying
 from electra_tf.modeling import flops
-from electra_tf.modeling import towers
+from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import model as model_lib
@@ -17,6 +19,7 @@ from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
 
+@layers.register
 class AllTokensMLM(electra.Electra):
     """Predicts all tokens, with a copy mechanism (paper, section 3.5).
 
@@ -43,7 +46,7 @@ class AllTokensMLM(electra.Electra):
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
         """A masked language model with a copy decision."""
-        return towers.build_copying_masked_lm(settings, dtype)
+        return copying.CopyingMaskedLM(settings, dtype=dtype)
 
     @classmethod
     def inference_flops(cls, convention: flops.Convention) -> float:
@@ -66,6 +69,12 @@ class AllTokensMLM(electra.Electra):
         normalizers = super().loss_normalizers(prepared)
         normalizers["all_loss"] = normalizers.pop("disc_loss")
         return normalizers
+
+    def read_rows(
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Probability that each token was replaced, `1 - D`."""
+        return tf.sigmoid(-self.main(*rows, dropout_seed).copy_logits)
 
     def compute_losses(
         self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None

@@ -14,6 +14,7 @@ from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.modeling import flops
 from electra_tf.modeling import generators
+from electra_tf.modeling import layers
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import mlm
 from electra_tf.pretraining import model as model_lib
@@ -36,6 +37,7 @@ GENERATOR_RATIOS = {
 """Compare the first two with `unigram_entropy` and `unigram_accuracy`."""
 
 
+@layers.register
 class Electra(model_lib.PretrainingModel):
     """Generator and discriminator trained together (paper, section 2).
 
@@ -252,6 +254,7 @@ class Electra(model_lib.PretrainingModel):
         }
 
 
+@layers.register
 class Electra15(Electra):
     """The discriminator learns from the chosen positions only.
 

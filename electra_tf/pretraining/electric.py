@@ -6,12 +6,14 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.modeling import generators
+from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import sampling
 from electra_tf.training import step as step_lib
 
 
+@layers.register
 class Electric(electra.Electra):
     """Noise-contrastive estimation of a cloze model (Electric, section 2).
 

@@ -7,6 +7,7 @@ that compares with the corpus' unigram baseline.
 """
 
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.modeling import flops
+from electra_tf.modeling import layers
 from electra_tf.modeling import towers
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import model as model_lib
@@ -30,6 +32,7 @@ COUNTS = (
 """Of slots that show [MASK] (`masked_`), and of the others (`kept_`)."""
 
 
+@layers.register
 class MaskedLM(model_lib.PretrainingModel):
     """The main encoder predicts the masked tokens (paper, section 2, eq. 2).
 
@@ -99,6 +102,12 @@ class MaskedLM(model_lib.PretrainingModel):
     ) -> step_lib.Tensors:
         """Number of masked tokens."""
         return {"mlm_loss": tf.reduce_sum(prepared.masked.masked_weights)}
+
+    def read_rows(
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Probabilities of the vocabulary, `[B, S, V]` float32."""
+        return tf.nn.softmax(self.main.score_tokens(rows, dropout_seed))
 
     def compute_losses(
         self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -25,8 +26,8 @@ from electra_tf import errors
 from electra_tf.inputs import dynamic_masking
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
-from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import flops
+from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -63,7 +64,7 @@ class PreparedBatch(NamedTuple):
     sample_seeds: tf.Tensor
 
 
-class PretrainingModel(step_lib.TrainableModel):
+class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     """A main network, perhaps a generator, and what they learn.
 
     A subclass is an objective. It names its losses (`loss_coefficients`), says
@@ -84,10 +85,12 @@ class PretrainingModel(step_lib.TrainableModel):
 
     Call arguments:
         features: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32.
+        training: whether dropout is on.
 
     Returns:
-        `[B, S]` float32, the discriminator's probability that each token was
-        replaced, for text that is taken as it is.
+        What the main network says of the text as it is: `[B, S]` float32, the
+        probability that each token was replaced; `[B, S, V]`, those of the
+        vocabulary, where it is a masked language model.
 
     Raises:
         ConfigError: if the settings do not fit the objective.
@@ -128,6 +131,8 @@ class PretrainingModel(step_lib.TrainableModel):
         )
         self.main = main
         self.build_extras(dtype)
+        self.seed_generator = keras.random.SeedGenerator(training.seed)
+        self.token_counts = token_counts
         self.built = True
         if training.precision == "float16":
             self.loss_scale = loss_scaling.LossScale()
@@ -271,31 +276,51 @@ class PretrainingModel(step_lib.TrainableModel):
             return tf.constant(0)
         return tf.cast(optimizer.iterations.value, tf.int32)
 
-    def call(self, features: step_lib.Tensors) -> tf.Tensor:
-        """Probability that each token of `[B, S]` was replaced.
+    def call(
+        self, features: step_lib.Tensors, training: bool | None = None
+    ) -> tf.Tensor:
+        """What the main network says of `[B, S]` rows as they are."""
+        num_positions = self.settings.encoder.max_position_embeddings
+        rows = keras_models.check_rows(features, num_positions)
+        return self.read_rows(rows, self.draw_dropout_seed(training))
 
-        Raises:
-            ValueError: if the main network is no discriminator.
-        """
-        if not isinstance(self.main, discriminator_lib.Discriminator):
-            raise ValueError(
-                "Expected an objective that trains a discriminator. Received "
-                f"one whose main tower is a {type(self.main).__name__}. Call "
-                "`model.main` with its own arguments."
-            )
-        output = self.main(
-            features["input_ids"],
-            features["input_mask"],
-            features["segment_ids"],
+    def read_rows(
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Probability that each token was replaced, `[B, S]` float32."""
+        return tf.sigmoid(self.main(*rows, dropout_seed).logits)
+
+    def get_config(self) -> dict[str, Any]:
+        """Settings and vocabulary; the weights are saved beside them."""
+        needs_counts = self.settings.generator.unigram_generator
+        return {
+            "name": self.name,
+            "settings": dataclasses.asdict(self.settings),
+            "vocabulary": dataclasses.asdict(self.masking.vocabulary),
+            "token_counts": np.asarray(self.token_counts).tolist()
+            if needs_counts
+            else None,
+        }
+
+    @classmethod
+    def from_config(
+        cls, config_dict: dict[str, Any], custom_objects: Any = None
+    ) -> "PretrainingModel":
+        """A model of these settings, with fresh weights."""
+        del custom_objects
+        values = dict(config_dict)
+        tokens = values["vocabulary"]
+        values["settings"] = config.freeze(values["settings"])
+        values["vocabulary"] = vocabulary_lib.Vocabulary(
+            tuple(tokens["tokens"]),
+            vocabulary_lib.TokenizerSettings(**tokens["settings"]),
         )
-        return tf.sigmoid(output.logits)
+        return cls(**values)
 
 
 def main_seed(dropout_seed: tf.Tensor | None) -> tf.Tensor | None:
     """The main network's part of a step's dropout seed."""
-    if dropout_seed is None:
-        return None
-    return dropout_seed + tf.constant([0, _MAIN_SITES], tf.int64)
+    return layers.add_to_seed(dropout_seed, _MAIN_SITES)
 
 
 def build_pretraining_model(

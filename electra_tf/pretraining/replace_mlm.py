@@ -1,6 +1,7 @@
 """Replace-MLM: masked language modeling without [MASK] in the input."""
 
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -8,6 +9,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.modeling import flops
+from electra_tf.modeling import layers
 from electra_tf.modeling import towers
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import losses
@@ -23,6 +25,7 @@ RESTORATION_RATIOS = {
 }
 
 
+@layers.register
 class ReplaceMLM(electra.Electra):
     """Predicts masked tokens from generator samples (paper, section 3.5).
 
@@ -70,6 +73,12 @@ class ReplaceMLM(electra.Electra):
             "gen_loss": tf.reduce_sum(self.generator.targets(masked).weights),
             "mlm_loss": tf.reduce_sum(masked.masked_weights),
         }
+
+    def read_rows(
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Probabilities of the vocabulary, `[B, S, V]` float32."""
+        return tf.nn.softmax(self.main.score_tokens(rows, dropout_seed))
 
     def compute_losses(
         self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.modeling import flops
+from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import model as model_lib
 from electra_tf.training import step as step_lib
@@ -15,6 +16,7 @@ from electra_tf.training import step as step_lib
 _GENERATOR_STAGE, _SECOND_STAGE = 0, 1
 
 
+@layers.register
 class TwoStage(electra.Electra):
     """First L_MLM alone, then L_Disc alone (paper, 3.2, Figure 3 right).
 

@@ -6,9 +6,13 @@ the graph of a Keras metric. Means of means, which depend on how a batch was
 cut, cannot occur.
 """
 
+from collections.abc import Callable
 from collections.abc import Mapping
 
+import keras
 import tensorflow as tf
+
+Tensors = dict[str, tf.Tensor]
 
 # Bins of the predicted probability, for the area under the ROC curve.
 NUM_AUC_BINS = 200
@@ -116,3 +120,44 @@ def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
     pairs = tf.reduce_sum(positives) * tf.reduce_sum(negatives)
     area = tf.math.divide_no_nan(wins, pairs)
     return tf.where(pairs > 0, area, 0.5 * tf.ones_like(area))
+
+
+class StatisticsMetric(keras.metrics.Metric):
+    """Adds up statistics and derives all metrics of a model from the sums.
+
+    The statistics of a step are those of all replicas, so every replica adds
+    up the same numbers. A sum over replicas, as Keras reads it, multiplies all
+    of them by one factor, and metrics are quotients.
+
+    Args:
+        sizes: statistic name to the length of its vector.
+        derive_fn: makes metrics, scalars, from the vectors.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        derive_fn: Callable[[Tensors], Tensors],
+        name: str = "statistics",
+    ) -> None:
+        super().__init__(name=name)
+        self.sizes = dict(sorted(sizes.items()))
+        self.derive_fn = derive_fn
+        self.total = self.add_variable(
+            (sum(self.sizes.values()),), "zeros", name="total"
+        )
+        self.num_batches = self.add_variable(
+            (), "zeros", dtype="int64", name="num_batches"
+        )
+
+    def update_state(self, statistics: Tensors) -> None:
+        """Adds the vectors of one batch; others than `sizes` are left out."""
+        vector = tf.concat([statistics[name] for name in self.sizes], 0)
+        self.total.assign_add(vector)
+        self.num_batches.assign_add(1)
+
+    def result(self) -> Tensors:
+        """Metric name to scalar, over all batches since the last reset."""
+        total = tf.convert_to_tensor(self.total)
+        parts = tf.split(total, list(self.sizes.values()))
+        return self.derive_fn(dict(zip(self.sizes, parts, strict=True)))

@@ -27,6 +27,7 @@ from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
 from electra_tf.training import averaging
 from electra_tf.training import loss_scaling
+from electra_tf.training import metrics
 from electra_tf.training import optimizers
 from electra_tf.training import replica_optimizer
 from electra_tf.training import replica_variables
@@ -76,6 +77,7 @@ class TrainableModel(keras.Model, abc.ABC):
         self.means_per_replica = means_per_replica
         self.loss_scale: loss_scaling.LossScale | None = None
         self.weight_average: averaging.WeightAverage | None = None
+        self.totals: Any = None
 
     @property
     @abc.abstractmethod
@@ -224,12 +226,44 @@ class TrainableModel(keras.Model, abc.ABC):
         return statistics | _name_normalizers(self.loss_normalizers(prepared))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """As in Keras; also creates the optimizer's variables.
+        """As in Keras; also creates the variables of optimizer and metrics.
 
         They cannot be created later, inside a replica's compiled step.
         """
         super().compile(*args, **kwargs)
         self.optimizer.build(self.trainable_variables)
+        if self.totals is None:
+            self.totals = metrics.StatisticsMetric(
+                self.statistic_sizes, self.derive_metrics
+            )
+
+    def compile_from_config(self, config: Mapping[str, Any]) -> None:
+        """Compiles a model that Keras has loaded."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+
+    def save_own_variables(self, store: Any) -> None:
+        """Also saves the moving averages and the loss scale."""
+        super().save_own_variables(store)
+        for name, variable in self._extra_variables().items():
+            store[name] = tf.convert_to_tensor(variable).numpy()
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads what `save_own_variables` saved."""
+        own = {name: store[name] for name in store.keys()}  # noqa: SIM118
+        for name, variable in self._extra_variables().items():
+            variable.assign(own.pop(name))
+        super().load_own_variables(own)
+
+    def _extra_variables(self) -> dict[str, tf.Variable]:
+        """Variables that Keras does not know of."""
+        found: dict[str, tf.Variable] = {}
+        if self.loss_scale is not None:
+            for name, variable in self.loss_scale.by_name().items():
+                found[f"loss_scale_{name}"] = variable
+        if self.weight_average is not None:
+            for number, average in enumerate(self.weight_average.averages):
+                found[f"average_{number}"] = average
+        return found
 
     def train_step(self, data: Tensors) -> Tensors:
         """What Keras' `fit` calls, with features of shape `[B, S]`.
@@ -243,14 +277,20 @@ class TrainableModel(keras.Model, abc.ABC):
                 f"that start at steps {self.phase_starts}. Train with "
                 "`electra_tf.pretraining.run.pretrain`."
             )
-        statistics = self.training_step(as_one_stream(data))
-        return self.derive_metrics(statistics)
+        features, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        return self._add(self.training_step(as_one_stream(features)))
 
     def test_step(self, data: Tensors) -> Tensors:
         """What Keras' `evaluate` calls, with features of shape `[B, S]`."""
-        batch = tf.zeros([], tf.int64)
-        statistics = self.evaluation_step(as_one_stream(data), batch)
-        return self.derive_metrics(statistics)
+        features, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        # Every batch has masks of its own, the same in every evaluation.
+        batch = self.totals.num_batches.value
+        return self._add(self.evaluation_step(as_one_stream(features), batch))
+
+    def _add(self, statistics: Tensors) -> Tensors:
+        """Adds a batch up; the metrics of all batches since the last reset."""
+        self.totals.update_state(statistics)
+        return self.totals.result()
 
     def _accumulate(
         self, prepared: Any, normalizers: Tensors, step: tf.Tensor

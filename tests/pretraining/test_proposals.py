@@ -51,7 +51,7 @@ def _count(masked, generated):
     model = tiny_objectives.build_model("electra")
     counts = model.count_samples(masked, generated, tf.constant([_SAMPLED]))
     assert set(counts) == set(electra.GENERATOR_SIZES)
-    return counts
+    return {name: float(count) for name, count in counts.items()}
 
 
 def test_kept_and_swapped_tokens_are_counted_apart(masked, logits):
