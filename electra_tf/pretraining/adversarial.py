@@ -162,10 +162,9 @@ class Reinforce(Adversarial):
         """Losses and their factors; the baseline has a loss of its own."""
         chosen = self.settings.objective
         return {
-            "gen_loss": chosen.gen_weight,
+            **super().loss_coefficients,
             "adversarial_loss": chosen.gen_weight * chosen.adversarial_weight,
             "baseline_loss": 1.0,
-            "disc_loss": chosen.disc_weight,
         }
 
     def loss_normalizers(
@@ -178,21 +177,20 @@ class Reinforce(Adversarial):
             "baseline_loss": num_masked,
         }
 
-    def compute_losses(
-        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+    def compute_main_losses(
+        self,
+        prepared: model_lib.PreparedBatch,
+        generated: generators.GeneratorOutput,
+        fake: sampling.FakeData,
+        dropout_seed: tf.Tensor | None,
     ) -> step_lib.LossSums:
-        """Generate, sample, discriminate; reward the samples."""
-        masked = prepared.masked
-        generated = self.generator(masked, dropout_seed)
-        fake = self._get_fake_data(prepared, generated.logits)
+        """Discriminates, and rewards the samples."""
+        masked, weights = prepared.masked, prepared.masked.masked_weights
         logits = self.discriminate(fake, masked, dropout_seed)
-        joint = self.joint_losses(
-            masked, generated, fake, logits, fake.is_fake_tokens
-        )
+        main = self.detection_losses(logits, fake.is_fake_tokens, masked)
         rewards = losses.compute_rewards(logits, fake, masked)
         log_probs = self.sampling_log_probs(generated.logits, masked)
         baselines = self._baseline_logits(generated, masked)
-        weights = masked.masked_weights
         adversarial_losses = {
             "adversarial_loss": losses.policy_gradient_loss(
                 tf.gather(log_probs, fake.sampled_tokens, batch_dims=2),
@@ -203,8 +201,8 @@ class Reinforce(Adversarial):
             "baseline_loss": losses.baseline_loss(baselines, rewards, weights),
         }
         return step_lib.LossSums(
-            joint.losses | adversarial_losses,
-            joint.statistics | _count(log_probs, rewards, weights),
+            main.losses | adversarial_losses,
+            main.statistics | _count(log_probs, rewards, weights),
         )
 
     def _baseline_logits(
@@ -247,22 +245,22 @@ class StraightThrough(Adversarial):
         lookup = convention.trained(convention.soft_lookup())
         return super().training_flops(settings, convention, step) + lookup
 
-    def compute_losses(
-        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+    def compute_main_losses(
+        self,
+        prepared: model_lib.PreparedBatch,
+        generated: generators.GeneratorOutput,
+        fake: sampling.FakeData,
+        dropout_seed: tf.Tensor | None,
     ) -> step_lib.LossSums:
-        """Generate, sample with a gradient, discriminate."""
+        """Discriminates, with a gradient through the samples."""
         masked = prepared.masked
-        generated = self.generator(masked, dropout_seed)
-        fake = self._get_fake_data(prepared, generated.logits)
         log_probs = self.sampling_log_probs(generated.logits, masked)
         offset = self._word_offset(prepared, log_probs)
         logits = self.discriminate(fake, masked, dropout_seed, offset)
-        joint = self.joint_losses(
-            masked, generated, fake, logits, fake.is_fake_tokens
-        )
+        main = self.detection_losses(logits, fake.is_fake_tokens, masked)
         rewards = losses.compute_rewards(logits, fake, masked)
         counts = _count(log_probs, rewards, masked.masked_weights)
-        return joint._replace(statistics=joint.statistics | counts)
+        return main._replace(statistics=main.statistics | counts)
 
     def _word_offset(
         self, prepared: model_lib.PreparedBatch, log_probs: tf.Tensor

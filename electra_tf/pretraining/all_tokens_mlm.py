@@ -1,6 +1,5 @@
 """All-Tokens MLM: every token is predicted, most by copying."""
 
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,11 +9,13 @@ from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.modeling import copying
 from electra_tf.modeling import flops
+from electra_tf.modeling import generators
 from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import replace_mlm
+from electra_tf.pretraining import sampling
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
@@ -42,6 +43,8 @@ class AllTokensMLM(electra.Electra):
         **metrics.DETECTION_SIZES,
     }
     ratios = {**electra.GENERATOR_RATIOS, **replace_mlm.RESTORATION_RATIOS}
+    main_loss = "all_loss"
+    main_factor = "main_weight"
 
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
@@ -53,44 +56,25 @@ class AllTokensMLM(electra.Electra):
         """The main network with a softmax over every token."""
         return convention.all_tokens_masked_lm()
 
-    @property
-    def loss_coefficients(self) -> Mapping[str, float]:
-        """Generator and main network and their factors."""
-        objective = self.settings.objective
-        return {
-            "gen_loss": objective.gen_weight,
-            "all_loss": objective.main_weight,
-        }
-
-    def loss_normalizers(
-        self, prepared: model_lib.PreparedBatch
-    ) -> step_lib.Tensors:
-        """Number of masked tokens, and of tokens that are not padding."""
-        normalizers = super().loss_normalizers(prepared)
-        normalizers["all_loss"] = normalizers.pop("disc_loss")
-        return normalizers
-
     def read_rows(
         self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Probability that each token was replaced, `1 - D`."""
         return tf.sigmoid(-self.main(*rows, dropout_seed).copy_logits)
 
-    def compute_losses(
-        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+    def compute_main_losses(
+        self,
+        prepared: model_lib.PreparedBatch,
+        generated: generators.GeneratorOutput,
+        fake: sampling.FakeData,
+        dropout_seed: tf.Tensor | None,
     ) -> step_lib.LossSums:
-        """Generate, sample, predict every original from the samples."""
-        masked = prepared.masked
-        generated = self.generator(masked, dropout_seed)
-        fake = self._get_fake_data(prepared, generated.logits)
-        output = self.main(
-            fake.input_ids,
-            masked.input_mask,
-            masked.segment_ids,
-            model_lib.main_seed(dropout_seed),
-        )
-        weights = self.discriminator_weights(masked)
-        all_loss = losses.copying_lm_loss(
+        """Predicts every original from the samples."""
+        del generated
+        masked, weights = prepared.masked, self.main_weights(prepared.masked)
+        rows = fake.input_ids, masked.input_mask, masked.segment_ids
+        output = self.main(*rows, model_lib.main_seed(dropout_seed))
+        loss = losses.copying_lm_loss(
             output.logits,
             output.copy_logits,
             fake.input_ids,
@@ -98,11 +82,9 @@ class AllTokensMLM(electra.Electra):
             weights,
         )
         slots = masking.gather_positions(output.logits, masked.masked_positions)
-        gen_loss = self.generator_loss(masked, generated)
         return step_lib.LossSums(
-            {"gen_loss": gen_loss, "all_loss": all_loss},
+            {"all_loss": loss},
             {
-                **self.count_samples(masked, generated, fake.sampled_tokens),
                 **replace_mlm.count_restored(masked, fake.input_ids, slots),
                 **metrics.detection_statistics(
                     -output.copy_logits, fake.is_fake_tokens, weights

@@ -58,6 +58,9 @@ class Electra(model_lib.PretrainingModel):
 
     extra_sizes = {**GENERATOR_SIZES, **metrics.DETECTION_SIZES}
     ratios = GENERATOR_RATIOS
+    main_loss = "disc_loss"
+    main_factor = "disc_weight"
+    """Field of `config.objective` that is the factor of `main_loss`."""
 
     @classmethod
     def training_flops(
@@ -76,10 +79,8 @@ class Electra(model_lib.PretrainingModel):
     def loss_coefficients(self) -> Mapping[str, float]:
         """Both losses and their factors."""
         objective = self.settings.objective
-        return {
-            "gen_loss": objective.gen_weight,
-            "disc_loss": objective.disc_weight,
-        }
+        factor = getattr(objective, self.main_factor)
+        return {"gen_loss": objective.gen_weight, self.main_loss: factor}
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
         """The coefficients, `disc_weight` on its way up."""
@@ -97,11 +98,11 @@ class Electra(model_lib.PretrainingModel):
         masked = prepared.masked
         return {
             "gen_loss": tf.reduce_sum(self.generator.targets(masked).weights),
-            "disc_loss": tf.reduce_sum(self.discriminator_weights(masked)),
+            self.main_loss: tf.reduce_sum(self.main_weights(masked)),
         }
 
-    def discriminator_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
-        """`[B, S]` float32, 1 where the discriminator learns: at all tokens."""
+    def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
+        """Float32, 1 where the main network learns: `[B, S]`, at all tokens."""
         return tf.cast(masked.input_mask, tf.float32)
 
     def compute_losses(
@@ -111,9 +112,44 @@ class Electra(model_lib.PretrainingModel):
         masked = prepared.masked
         generated = self.generator(masked, self.generator_seed(dropout_seed))
         fake = self._get_fake_data(prepared, generated.logits)
+        targets = self.generator.targets(masked)
+        gen_loss = losses.masked_lm_loss(
+            generated.prediction_logits, targets.ids, targets.weights
+        )
+        main = self.compute_main_losses(prepared, generated, fake, dropout_seed)
+        counts = self.count_samples(masked, generated, fake.sampled_tokens)
+        return step_lib.LossSums(
+            {"gen_loss": gen_loss, **main.losses}, {**main.statistics, **counts}
+        )
+
+    def compute_main_losses(
+        self,
+        prepared: model_lib.PreparedBatch,
+        generated: generators.GeneratorOutput,
+        fake: sampling.FakeData,
+        dropout_seed: tf.Tensor | None,
+    ) -> step_lib.LossSums:
+        """Loss and statistics of the main network.
+
+        Args:
+            prepared: the batch.
+            generated: the generator's output.
+            fake: the corrupted text.
+            dropout_seed: of the step.
+        """
+        del generated
+        masked = prepared.masked
         logits = self.discriminate(fake, masked, dropout_seed)
-        return self.joint_losses(
-            masked, generated, fake, logits, fake.is_fake_tokens
+        return self.detection_losses(logits, fake.is_fake_tokens, masked)
+
+    def detection_losses(
+        self, logits: tf.Tensor, labels: tf.Tensor, masked: masking.MaskedInputs
+    ) -> step_lib.LossSums:
+        """The discriminator's loss for `[B, S]` logits, 1 for replaced."""
+        weights = self.main_weights(masked)
+        return step_lib.LossSums(
+            {"disc_loss": losses.replaced_token_loss(logits, labels, weights)},
+            metrics.detection_statistics(logits, labels, weights),
         )
 
     def generator_seed(
@@ -185,45 +221,6 @@ class Electra(model_lib.PretrainingModel):
             word_offset,
         ).logits
 
-    def joint_losses(
-        self,
-        masked: masking.MaskedInputs,
-        generated: generators.GeneratorOutput,
-        fake: sampling.FakeData,
-        logits: tf.Tensor,
-        labels: tf.Tensor,
-    ) -> step_lib.LossSums:
-        """Both losses, and the counts behind accuracies and scores.
-
-        Args:
-            masked: the batch.
-            generated: the generator's output.
-            fake: the corrupted text.
-            logits: `[B, S]` float32, the discriminator's.
-            labels: `[B, S]` int32, 1 for replaced.
-        """
-        weights = self.discriminator_weights(masked)
-        disc_loss = losses.replaced_token_loss(logits, labels, weights)
-        gen_loss = self.generator_loss(masked, generated)
-        return step_lib.LossSums(
-            {"gen_loss": gen_loss, "disc_loss": disc_loss},
-            {
-                **metrics.detection_statistics(logits, labels, weights),
-                **self.count_samples(masked, generated, fake.sampled_tokens),
-            },
-        )
-
-    def generator_loss(
-        self,
-        masked: masking.MaskedInputs,
-        generated: generators.GeneratorOutput,
-    ) -> tf.Tensor:
-        """Negative log likelihood of the generator's targets, summed."""
-        targets = self.generator.targets(masked)
-        return losses.masked_lm_loss(
-            generated.prediction_logits, targets.ids, targets.weights
-        )
-
     def count_samples(
         self,
         masked: masking.MaskedInputs,
@@ -266,7 +263,7 @@ class Electra15(Electra):
     Detection scores are over the same positions.
     """
 
-    def discriminator_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
+    def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
         """`[B, S]` float32, 1 at the masked-out positions."""
         _, is_chosen = masking.scatter_update(
             masked.original_ids, masked.masked_ids, masked.masked_positions

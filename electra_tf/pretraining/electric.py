@@ -41,18 +41,17 @@ class Electric(electra.Electra):
             "Set --config.generator.two_tower_generator=true.",
         )
 
-    def compute_losses(
-        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+    def compute_main_losses(
+        self,
+        prepared: model_lib.PreparedBatch,
+        generated: generators.GeneratorOutput,
+        fake: sampling.FakeData,
+        dropout_seed: tf.Tensor | None,
     ) -> step_lib.LossSums:
-        """Propose noise, score all tokens, contrast."""
-        masked = prepared.masked
-        generated = self.generator(masked, dropout_seed)
-        fake = self._get_fake_data(prepared, generated.logits)
-        energies = self.discriminate(fake, masked, dropout_seed)
+        """Scores all tokens and contrasts noise with data."""
+        energies = self.discriminate(fake, prepared.masked, dropout_seed)
         logits = self.noise_logits(energies, generated, fake)
-        return self.joint_losses(
-            masked, generated, fake, logits, fake.is_sampled
-        )
+        return self.detection_losses(logits, fake.is_sampled, prepared.masked)
 
     def noise_logits(
         self,

@@ -1,6 +1,5 @@
 """Replace-MLM: masked language modeling without [MASK] in the input."""
 
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,12 +8,14 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.modeling import flops
+from electra_tf.modeling import generators
 from electra_tf.modeling import layers
 from electra_tf.modeling import towers
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import mlm
 from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import sampling
 from electra_tf.training import step as step_lib
 
 RESTORATION_SIZES = {"replaced_tokens": 1, "restored_tokens": 1}
@@ -44,6 +45,8 @@ class ReplaceMLM(electra.Electra):
 
     extra_sizes = {**electra.GENERATOR_SIZES, **RESTORATION_SIZES}
     ratios = {**electra.GENERATOR_RATIOS, **RESTORATION_RATIOS}
+    main_loss = "mlm_loss"
+    main_factor = "main_weight"
 
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
@@ -55,24 +58,9 @@ class ReplaceMLM(electra.Electra):
         """The main network with its vocabulary head."""
         return convention.masked_lm()
 
-    @property
-    def loss_coefficients(self) -> Mapping[str, float]:
-        """Generator and main network and their factors."""
-        objective = self.settings.objective
-        return {
-            "gen_loss": objective.gen_weight,
-            "mlm_loss": objective.main_weight,
-        }
-
-    def loss_normalizers(
-        self, prepared: model_lib.PreparedBatch
-    ) -> step_lib.Tensors:
-        """Number of predicted tokens of each network."""
-        masked = prepared.masked
-        return {
-            "gen_loss": tf.reduce_sum(self.generator.targets(masked).weights),
-            "mlm_loss": tf.reduce_sum(masked.masked_weights),
-        }
+    def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
+        """`[B, P]` float32, 1 in the used slots."""
+        return masked.masked_weights
 
     def read_rows(
         self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
@@ -80,25 +68,22 @@ class ReplaceMLM(electra.Electra):
         """Probabilities of the vocabulary, `[B, S, V]` float32."""
         return tf.nn.softmax(self.main.score_tokens(rows, dropout_seed))
 
-    def compute_losses(
-        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+    def compute_main_losses(
+        self,
+        prepared: model_lib.PreparedBatch,
+        generated: generators.GeneratorOutput,
+        fake: sampling.FakeData,
+        dropout_seed: tf.Tensor | None,
     ) -> step_lib.LossSums:
-        """Generate, sample, predict the originals from the samples."""
-        masked = prepared.masked
-        generated = self.generator(masked, dropout_seed)
-        fake = self._get_fake_data(prepared, generated.logits)
-        seen = masked._replace(input_ids=fake.input_ids)
+        """Predicts the originals of the masked tokens from the samples."""
+        del generated
+        seen = prepared.masked._replace(input_ids=fake.input_ids)
         logits = self.main(seen, model_lib.main_seed(dropout_seed)).logits
-        mlm_loss = losses.masked_lm_loss(
-            logits, masked.masked_ids, masked.masked_weights
+        loss = losses.masked_lm_loss(
+            logits, seen.masked_ids, seen.masked_weights
         )
-        gen_loss = self.generator_loss(masked, generated)
         return step_lib.LossSums(
-            {"gen_loss": gen_loss, "mlm_loss": mlm_loss},
-            {
-                **self.count_samples(masked, generated, fake.sampled_tokens),
-                **count_restored(masked, fake.input_ids, logits),
-            },
+            {"mlm_loss": loss}, count_restored(seen, fake.input_ids, logits)
         )
 
 

@@ -8,9 +8,12 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.modeling import flops
+from electra_tf.modeling import generators
 from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import sampling
+from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
 _GENERATOR_STAGE, _SECOND_STAGE = 0, 1
@@ -130,20 +133,22 @@ class TwoStage(electra.Electra):
             if self.weight_average is not None:
                 self.weight_average.reset()
 
-    def compute_losses(
-        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+    def compute_main_losses(
+        self,
+        prepared: model_lib.PreparedBatch,
+        generated: generators.GeneratorOutput,
+        fake: sampling.FakeData,
+        dropout_seed: tf.Tensor | None,
     ) -> step_lib.LossSums:
-        """The losses of the present stage."""
+        """The discriminator's loss; in stage one there is none."""
         if self.stage == _SECOND_STAGE:
-            return super().compute_losses(prepared, dropout_seed)
-        masked = prepared.masked
-        generated = self.generator(masked, dropout_seed)
-        sampled = self._get_fake_data(prepared, generated.logits).sampled_tokens
-        unseen = {name: tf.zeros([k]) for name, k in self.extra_sizes.items()}
-        gen_loss = self.generator_loss(masked, generated)
+            return super().compute_main_losses(
+                prepared, generated, fake, dropout_seed
+            )
+        sizes = metrics.DETECTION_SIZES.items()
         return step_lib.LossSums(
-            {"gen_loss": gen_loss, "disc_loss": tf.zeros([])},
-            unseen | self.count_samples(masked, generated, sampled),
+            {"disc_loss": tf.zeros([])},
+            {name: tf.zeros([k]) for name, k in sizes},
         )
 
     def generator_seed(
@@ -154,11 +159,11 @@ class TwoStage(electra.Electra):
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """As in joint training; stage one has no discriminator to score."""
-        metrics = super().derive_metrics(statistics)
+        found = super().derive_metrics(statistics)
         if self.stage == _SECOND_STAGE:
-            return metrics
+            return found
         names = ("loss", "gen_loss", *self.ratios)
-        return {name: metrics[name] for name in names}
+        return {name: found[name] for name in names}
 
 
 def copy_encoder(source: Any, target: Any) -> None:
