@@ -27,20 +27,12 @@ _SITES_PER_BLOCK = 3
 
 
 class EncoderOutput(NamedTuple):
-    """What an encoder computes, every intermediate by name.
+    """What an encoder computes, every intermediate by name."""
 
-    Attributes:
-        embedding_layernorm_output: `[B, S, E]`, sum of the embeddings after
-            normalization and dropout.
-        embedding_output: `[B, S, D]`, the same after the projection.
-        layer_outputs: one `[B, S, D]` per block.
-        sequence_output: `[B, S, D]`, the last of them.
-    """
-
-    embedding_layernorm_output: tf.Tensor
-    embedding_output: tf.Tensor
-    layer_outputs: tuple[tf.Tensor, ...]
-    sequence_output: tf.Tensor
+    embedding_layernorm_output: tf.Tensor  # [B, S, E], after dropout
+    embedding_output: tf.Tensor  # [B, S, D], the same after the projection
+    layer_outputs: tuple[tf.Tensor, ...]  # one [B, S, D] per block
+    sequence_output: tf.Tensor  # [B, S, D], the last of them
 
 
 @layers.register
@@ -49,16 +41,6 @@ class Embeddings(layers.SizedLayer):
 
     Generator and main network share one object of this class when they tie
     embeddings: all three tables and the normalization, as in the original.
-
-    Call arguments:
-        input_ids: `[B, S]` int32.
-        segment_ids: `[B, S]` int32.
-        dropout_seed: `[2]` int64, or None for inference.
-        word_offset: `[B, S, E]` float32, added to the token embeddings, or
-            None.
-
-    Output shape:
-        `[B, S, E]`, compute dtype.
     """
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
@@ -98,7 +80,7 @@ class Embeddings(layers.SizedLayer):
         dropout_seed: tf.Tensor | None = None,
         word_offset: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Embeds `[B, S]` ids as `[B, S, E]`."""
+        """Embeds `[B, S]` ids as `[B, S, E]`; see `Encoder`."""
         width = self.settings.embedding_size
         length = input_ids.shape[1] or tf.shape(input_ids)[1]
         words = layers.look_up(self.word_embeddings, input_ids)
@@ -129,10 +111,8 @@ def split_heads(
 ) -> list[tf.Tensor]:
     """Query, key and value of every head, `[B, H, S, D / H]` each.
 
-    Args:
-        fused: `[B * S, 3 * D]`, all queries, then all keys, then all values.
-        attention_bias: as blocks take it; tells B from S.
-        num_heads: H.
+    `fused`, `[B * S, 3 * D]`, holds all queries, then all keys, then all
+    values; the bias tells B from S.
     """
     batch, _, _, length = layers.shape_of(attention_bias)
     size = fused.shape[-1] // (3 * num_heads)
@@ -144,12 +124,7 @@ def split_heads(
 def compute_probs(
     query: tf.Tensor, key: tf.Tensor, attention_bias: tf.Tensor
 ) -> tf.Tensor:
-    """Attention weights `[B, H, S, S]`, rows sum to one.
-
-    Args:
-        query, key: `[B, H, S, D / H]`.
-        attention_bias: as blocks take it.
-    """
+    """Attention weights `[B, H, S, S]`, rows sum to one."""
     scale = tf.constant(query.shape[-1] ** -0.5, query.dtype)
     scores = tf.matmul(query * scale, key, transpose_b=True)
     scores = tf.cast(scores, tf.float32) + tf.cast(attention_bias, tf.float32)
@@ -172,9 +147,6 @@ class TransformerBlock(layers.SizedLayer):
         attention_bias: `[B, 1, 1, S]` or `[B, 1, S, S]`, 0 or
             `MASKED_SCORE` per key (and query).
         dropout_seed: `[2]` int64, or None for inference.
-
-    Output shape:
-        `[B * S, D]`, compute dtype.
     """
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
@@ -365,15 +337,7 @@ def build_encoder(
     dtype: Any = None,
     direction: str = "both",
 ) -> Encoder:
-    """Builds an encoder and its weights.
-
-    Args:
-        settings: sizes and dropout.
-        name: first part of every weight's path.
-        embeddings: those of another encoder, to tie them; None makes new ones.
-        dtype: Keras dtype policy, for example `"mixed_bfloat16"`.
-        direction: one of `DIRECTIONS`.
-    """
+    """Builds an encoder and its weights, whose paths begin with `name`."""
     encoder = Encoder(settings, embeddings, direction, name=name, dtype=dtype)
     encoder.build()
     return encoder

@@ -1,15 +1,14 @@
 """Generators: what proposes tokens for the masked positions.
 
 All share one signature, masked inputs in and `GeneratorOutput` out, and say
-themselves which tokens they are trained to predict (`targets`), so that an
-objective never asks which one it has.
+themselves which tokens they are trained to predict (`targets`, known before
+the forward pass), so that an objective never asks which one it has.
 """
 
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
-from typing import Protocol
 
 import keras
 import numpy as np
@@ -27,15 +26,10 @@ _SECOND_TOWER_SITES = 256
 
 
 class Targets(NamedTuple):
-    """What a generator learns to predict.
+    """What a generator learns to predict."""
 
-    Attributes:
-        ids: `[B, N]` int32.
-        weights: `[B, N]` float32, 1 where a prediction counts, else 0.
-    """
-
-    ids: tf.Tensor
-    weights: tf.Tensor
+    ids: tf.Tensor  # [B, N] int32
+    weights: tf.Tensor  # [B, N] float32, 1 where a prediction counts, else 0
 
 
 class GeneratorOutput(NamedTuple):
@@ -51,23 +45,6 @@ class GeneratorOutput(NamedTuple):
     logits: tf.Tensor
     prediction_logits: tf.Tensor
     encoder_outputs: tuple[encoder_lib.EncoderOutput, ...] = ()
-
-
-class Generator(Protocol):
-    """What every generator has; they are Keras layers."""
-
-    vocab_size: int
-    variables: list[Any]
-
-    def __call__(
-        self,
-        masked: masking.MaskedInputs,
-        dropout_seed: tf.Tensor | None = None,
-    ) -> GeneratorOutput:
-        """Logits for the masked positions and for the targets."""
-
-    def targets(self, masked: masking.MaskedInputs) -> Targets:
-        """What it learns to predict; known before the forward pass."""
 
 
 @layers.register
@@ -247,10 +224,6 @@ class FixedGenerator(keras.layers.Layer):
         vocab_size: entries, V.
         token_counts: `[V]` how often each occurs, or None for uniform.
 
-    Call arguments:
-        masked: `masking.MaskedInputs`.
-        dropout_seed: not needed; generators share one signature.
-
     Raises:
         ValueError: for counts of another length, or nothing but zeros.
     """
@@ -303,12 +276,10 @@ class FixedGenerator(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
         counts = self.token_counts
-        return super().get_config() | {
-            "vocab_size": self.vocab_size,
-            "token_counts": None
-            if counts is None
-            else np.asarray(counts).tolist(),
-        }
+        if counts is not None:
+            counts = np.asarray(counts).tolist()
+        own = {"vocab_size": self.vocab_size, "token_counts": counts}
+        return super().get_config() | own
 
 
 def _check_counts(counts: np.ndarray, vocab_size: int) -> np.ndarray:

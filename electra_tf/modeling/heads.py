@@ -18,12 +18,6 @@ class MaskedLMHead(layers.SizedLayer):
     Dense to the table's width, gelu, LayerNorm, product with the transposed
     embedding table, bias (the original's `get_token_logits`).
 
-    Call arguments:
-        hidden: `[B, N, D]`.
-        table: `[V, E]` float32, the encoder's token table.
-
-    Output shape:
-        `[B, N, V]` float32.
     """
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
@@ -50,7 +44,7 @@ class MaskedLMHead(layers.SizedLayer):
         )
 
     def call(self, hidden: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
-        """Scores every vocabulary entry for `[B, N, D]` states."""
+        """`[B, N, V]` float32 for `[B, N, D]` states and a `[V, E]` table."""
         num_rows, num_states, _ = layers.shape_of(hidden)
         flat = tf.reshape(hidden, [-1, self.settings.hidden_size])
         flat = self.layer_norm(layers.gelu(self.dense(flat)))
@@ -68,12 +62,6 @@ class ReplacedTokenHead(layers.SizedLayer):
 
     Dense, gelu, dense to one (the original's `_get_discriminator_output`).
     The last layer takes TensorFlow 1's default initializer, as there.
-
-    Call arguments:
-        hidden: `[N, D]`.
-
-    Output shape:
-        `[N]` float32.
     """
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
@@ -92,7 +80,7 @@ class ReplacedTokenHead(layers.SizedLayer):
         self.logit.build((None, self.settings.hidden_size))
 
     def call(self, hidden: tf.Tensor) -> tf.Tensor:
-        """Scores `[N, D]` states."""
+        """`[N]` float32 for `[N, D]` states."""
         logits = self.logit(layers.gelu(self.dense(hidden)))
         return tf.cast(tf.squeeze(logits, -1), tf.float32)
 
@@ -102,12 +90,6 @@ class CopyHead(layers.SizedLayer):
     """One logit per token: whether the input token is the original.
 
     A single linear layer, the sigmoid layer of All-Tokens MLM (paper, 3.5).
-
-    Call arguments:
-        hidden: `[B, S, D]`.
-
-    Output shape:
-        `[B, S]` float32.
     """
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
@@ -119,7 +101,7 @@ class CopyHead(layers.SizedLayer):
         self.logit.build((None, self.settings.hidden_size))
 
     def call(self, hidden: tf.Tensor) -> tf.Tensor:
-        """Scores `[B, S, D]` states."""
+        """`[B, S]` float32 for `[B, S, D]` states."""
         shape = layers.shape_of(hidden)[:2]
         flat = tf.reshape(hidden, [-1, self.settings.hidden_size])
         return tf.cast(tf.reshape(self.logit(flat), shape), tf.float32)

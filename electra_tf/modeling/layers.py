@@ -50,12 +50,10 @@ def add_to_seed(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
 
 
 def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
-    """Rows of a table, `[..., width]`.
+    """Rows of a table, `[..., width]`, for `[...]` integer ids.
 
-    Args:
-        table: a variable `[rows, width]`; or what stands for one and has a
-            `look_up` of its own, so as not to be computed whole.
-        ids: `[...]` integer.
+    The table is a variable `[rows, width]`, or an object with a `look_up` of
+    its own, such as a quantized table that is never computed whole.
     """
     if hasattr(table, "look_up"):
         return table.look_up(ids)
@@ -70,12 +68,6 @@ def gelu(inputs: tf.Tensor) -> Any:
     converted checkpoint may differ. Computed in float32. The gradient is
     written out because TensorFlow's own makes twice as many passes over the
     widest activations of the model.
-
-    Args:
-        inputs: any shape, floating.
-
-    Returns:
-        The same shape and dtype.
     """
     exact = tf.cast(inputs, tf.float32)
     scaled = exact * math.sqrt(0.5)
@@ -96,15 +88,8 @@ def dropout(
     """Zeroes a random share of the entries and scales up the others.
 
     Sixteen random bits decide an entry, half of what a float would need, so
-    the rate is exact to 1/65536 and the scale is that of the rate used.
-
-    Args:
-        inputs: any shape, floating.
-        rate: share dropped, 0-1.
-        seed: `[2]` int64 stateless seed, or None for inference.
-
-    Returns:
-        The same shape and dtype; `inputs` itself without a seed or rate.
+    the rate, 0-1, is exact to 1/65536 and the scale is that of the rate used.
+    Without a seed (`[2]` int64) or rate the inputs are returned themselves.
     """
     threshold = round(rate * 65536)
     if seed is None or threshold == 0:
@@ -150,11 +135,6 @@ class Linear(keras.layers.Layer):
         kernel_initializer: as Keras takes it; the default is the one that
             TensorFlow 1 used where the original names none.
 
-    Call arguments:
-        inputs: `[N, in]` floating.
-
-    Output shape:
-        `[N, units]`, compute dtype.
     """
 
     def __init__(
@@ -195,14 +175,7 @@ class Linear(keras.layers.Layer):
 
 @register
 class LayerNorm(keras.layers.Layer):
-    """Layer normalization over the last axis, epsilon 1e-12, in float32.
-
-    Call arguments:
-        inputs: `[N, width]` floating.
-
-    Output shape:
-        That of the input, compute dtype.
-    """
+    """Layer normalization over the last axis, epsilon 1e-12, in float32."""
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Creates `gamma` and `beta`, `[width]`, never cast down."""

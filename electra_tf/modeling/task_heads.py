@@ -29,16 +29,10 @@ Tensors = Mapping[str, tf.Tensor]
 
 
 class Column(NamedTuple):
-    """One feature that a head reads beside the tokens.
+    """One feature that a head reads beside the tokens."""
 
-    Attributes:
-        dtype: NumPy's, int32 or float32.
-        is_ragged: whether a row has a list of them, `[B, W]` in a batch, or
-            one, `[B]`.
-    """
-
-    dtype: Any = np.int32
-    is_ragged: bool = False
+    dtype: Any = np.int32  # or np.float32
+    is_ragged: bool = False  # a list in each row, `[B, W]`, or one, `[B]`
 
 
 class TaskHead(keras.layers.Layer, abc.ABC):
@@ -75,17 +69,12 @@ class TaskHead(keras.layers.Layer, abc.ABC):
         Args:
             hidden: `[B, S, D]`, the encoder's last layer.
             features: tokens and `columns`.
-            seed: `[2]` int64 of dropout, or None for none.
+            seed: `[2]` int64 of dropout, or None.
         """
 
     @abc.abstractmethod
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
-        """Name to tensor `[B, ...]`, what `Task.decode` reads.
-
-        Args:
-            hidden: `[B, S, D]`.
-            features: tokens and `prediction_columns`.
-        """
+        """Name to tensor `[B, ...]`, for `Task.decode`."""
 
 
 class _SentenceHead(TaskHead):
@@ -116,8 +105,7 @@ class _SentenceHead(TaskHead):
         """`[B, units]` float32."""
         first = layers.dropout(hidden[:, 0], DROPOUT_PROB, seed)
         if self.has_hidden_layer:
-            if seed is not None:
-                seed = seed + tf.constant([0, _SECOND_SITE], seed.dtype)
+            seed = layers.add_to_seed(seed, _SECOND_SITE)
             first = layers.gelu(self.hidden(first))
             first = layers.dropout(first, DROPOUT_PROB, seed)
         return tf.cast(self.dense(first), tf.float32)
@@ -127,11 +115,8 @@ class _SentenceHead(TaskHead):
 class ClassificationHead(_SentenceHead):
     """Class logits; the loss is cross-entropy.
 
-    Args:
-        num_labels: classes.
-        seed: of the weights.
-        has_hidden_layer: whether a dense layer with gelu, D wide, stands
-            before the output, as in Hugging Face's classifiers.
+    With `has_hidden_layer` a dense layer with gelu, D wide, stands before the
+    output, as in Hugging Face's classifiers. `seed` is that of the weights.
     """
 
     config_names = ("num_labels", "seed", "has_hidden_layer")
@@ -163,12 +148,7 @@ class ClassificationHead(_SentenceHead):
 
 @layers.register
 class RegressionHead(_SentenceHead):
-    """One number; the loss is the squared error.
-
-    Args:
-        seed: of the weights.
-        has_hidden_layer: as for classification.
-    """
+    """One number; the loss is the squared error."""
 
     config_names = ("seed", "has_hidden_layer")
     columns = {"target": Column(np.float32)}
@@ -196,10 +176,6 @@ class TaggingHead(TaskHead):
 
     The loss of a row is the sum of its words' cross-entropies, as in the
     original.
-
-    Args:
-        num_labels: tags.
-        seed: of the weights.
     """
 
     config_names = ("num_labels", "seed")

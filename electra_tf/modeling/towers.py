@@ -22,12 +22,9 @@ MAIN_ENCODER = discriminator_lib.MAIN_ENCODER
 
 
 class Towers(NamedTuple):
-    """The trained parts of a model.
+    """The networks of a model: `main` has the encoder that is kept.
 
-    Attributes:
-        generator: any class of `generators`, or None.
-        main: `Discriminator`, `MaskedLMGenerator` or `CopyingMaskedLM`; its
-            `encoder` is what pre-training is for.
+    `generator` is any class of `generators`, or None.
     """
 
     generator: Any
@@ -39,12 +36,8 @@ def resolve_vocab_size(
 ) -> config.EncoderConfig:
     """The encoder's config with the vocabulary's size in it.
 
-    Args:
-        encoder: `vocab_size` 0 or that of the vocabulary.
-        vocab_size: entries of the vocabulary, V.
-
     Raises:
-        ValueError: if the two sizes differ.
+        ValueError: if the config has another size than that, or 0.
     """
     if encoder.vocab_size not in (0, vocab_size):
         raise ValueError(
@@ -67,13 +60,7 @@ def build_discriminator(
 def build_masked_lm(
     settings: config.EncoderConfig, head_name: str, dtype: Any = None
 ) -> generators.MaskedLMGenerator:
-    """A masked language model around a main encoder.
-
-    Args:
-        settings: the encoder's sizes.
-        head_name: first part of the paths of the head's weights.
-        dtype: Keras dtype policy.
-    """
+    """A masked language model around a main encoder."""
     return generators.MaskedLMGenerator(
         settings, head_name, MAIN_ENCODER, dtype=dtype
     )
@@ -88,15 +75,8 @@ def build_generator(
 ) -> Any:
     """The generator of a config, any class of `generators`.
 
-    Args:
-        settings: kind, fractions and tying.
-        main_encoder: whose weights are shared, where they are.
-        main_settings: its sizes, vocabulary included.
-        token_counts: `[V]`, of the corpus; needed by the unigram generator.
-        dtype: Keras dtype policy.
-
     Raises:
-        ValueError: if a unigram generator gets no counts.
+        ValueError: if a unigram generator gets no counts, `[V]`.
     """
     vocab_size = main_settings.vocab_size
     if settings.uniform_generator:
@@ -126,15 +106,7 @@ def build_sized_generator(
     is_two_tower: bool = False,
     dtype: Any = None,
 ) -> Any:
-    """A generator with an encoder of its own or the main one.
-
-    Args:
-        sizes: of its encoder.
-        main_encoder: whose weights are shared, where they are.
-        tying: `none`, `embeddings` or `all`.
-        is_two_tower: whether two encoders read from either side.
-        dtype: Keras dtype policy.
-    """
+    """A generator of these sizes that shares weights as `tying` says."""
     if tying == "all":
         return generators.MaskedLMGenerator(
             sizes, encoder=main_encoder, dtype=dtype

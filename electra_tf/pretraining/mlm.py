@@ -127,13 +127,7 @@ class MaskedLM(model_lib.PretrainingModel):
 def count_predictions(
     masked: masking.MaskedInputs, logits: tf.Tensor, mask_id: int
 ) -> dict[str, tf.Tensor]:
-    """The scalar statistics of `COUNTS`, from the best guesses.
-
-    Args:
-        masked: the batch, as the model saw it.
-        logits: `[B, P, V]` float32.
-        mask_id: id of [MASK].
-    """
+    """The scalar statistics of `COUNTS`, from `[B, P, V]` logits."""
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
     shows_mask, shows_token = split_slots(masked, mask_id)
     return {

@@ -328,18 +328,7 @@ def build_pretraining_model(
     vocabulary: vocabulary_lib.Vocabulary,
     token_counts: np.ndarray | None = None,
 ) -> PretrainingModel:
-    """Builds the model of a config, with weights.
-
-    Args:
-        settings: the whole config; `encoder.vocab_size` 0 takes the
-            vocabulary's size.
-        vocabulary: gives sizes and special ids.
-        token_counts: `[V]` of the corpus, for the unigram generator.
-
-    Raises:
-        ConfigError: if there is no such objective, or settings do not fit it.
-        ValueError: if the config's vocabulary size is not the vocabulary's.
-    """
+    """Builds the model of a config; arguments as of `PretrainingModel`."""
     objective = find_objective(settings)
     return objective(settings, vocabulary, token_counts)
 

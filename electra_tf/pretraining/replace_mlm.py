@@ -92,10 +92,7 @@ def count_restored(
 ) -> dict[str, tf.Tensor]:
     """The counts of `RESTORATION_SIZES`, for a network that sees samples.
 
-    Args:
-        masked: the batch.
-        shown_ids: `[B, S]` int32, the text with samples in it.
-        logits: `[B, P, V]` float32 of the network that saw it.
+    It saw `shown_ids`, `[B, S]`, and gave `logits`, `[B, P, V]`.
     """
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
     shown = tf.gather(shown_ids, masked.masked_positions, batch_dims=1)
