@@ -33,7 +33,6 @@ from electra_tf.export.clients import loaded_export
 from electra_tf.export.pretrained import loaded_towers
 from electra_tf.export.pretrained import trained_run
 from electra_tf.inputs import masking
-from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
 from electra_tf.pretraining import losses
@@ -187,7 +186,7 @@ def _choose(tower: Any, objective: str) -> Callable[..., tf.Tensor]:
     """What reads a sentence as it stands, for a kind of tower."""
     if isinstance(tower, discriminator_lib.Discriminator):
         return _read_energy if objective == "electric" else _read_detector
-    if isinstance(tower, copying.CopyingMaskedLM):
+    if isinstance(tower, discriminator_lib.CopyingMaskedLM):
         return _read_copying
     if isinstance(tower, generators.MaskedLMGenerator):
         return _read_shown

@@ -1,4 +1,4 @@
-"""The discriminator: encoder plus one logit per token."""
+"""The networks that see corrupted text, with the encoder that is kept."""
 
 from typing import Any
 from typing import NamedTuple
@@ -14,19 +14,14 @@ MAIN_ENCODER = "electra"
 
 
 class DiscriminatorOutput(NamedTuple):
-    """What the discriminator computes.
+    """What the discriminator computes."""
 
-    Attributes:
-        logits: `[B, S]` float32, high where a token looks replaced.
-        encoder_output: its encoder's intermediates.
-    """
-
-    logits: tf.Tensor
+    logits: tf.Tensor  # [B, S] float32, high where a token looks replaced
     encoder_output: encoder_lib.EncoderOutput
 
 
 @layers.register
-class Discriminator(layers.SizedLayer):
+class Discriminator(layers.Network):
     """Says for every token whether it was replaced (paper, section 2).
 
     Call arguments:
@@ -47,9 +42,6 @@ class Discriminator(layers.SizedLayer):
         )
         self.head.build()
         self.build((None, None))
-
-    def build(self, input_shape: Any) -> None:
-        """Notes the shape of the rows; all weights exist."""
 
     def call(
         self,
@@ -72,3 +64,47 @@ class Discriminator(layers.SizedLayer):
     def compute_output_shape(self, input_shape: Any) -> Any:
         """`[B, S]`, of the logits."""
         return input_shape
+
+
+class CopyingOutput(NamedTuple):
+    """What the model of All-Tokens MLM computes for every token."""
+
+    logits: tf.Tensor  # [B, S, V] float32, of the vocabulary
+    copy_logits: tf.Tensor  # [B, S] float32, high where the input is kept
+    encoder_output: encoder_lib.EncoderOutput
+
+
+@layers.register
+class CopyingMaskedLM(layers.Network):
+    """Predicts every token, with a copy mechanism (paper, section 3.5)."""
+
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
+        dtype = self.dtype_policy
+        self.encoder = encoder_lib.build_encoder(
+            self.settings, MAIN_ENCODER, dtype=dtype
+        )
+        self.copy_head = heads.CopyHead(
+            self.settings, name="copy_predictions", dtype=dtype
+        )
+        self.head = heads.MaskedLMHead(
+            self.settings, name="masked_lm_predictions", dtype=dtype
+        )
+        self.copy_head.build()
+        self.head.build()
+        self.build((None, None))
+
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> CopyingOutput:
+        """Scores vocabulary and copying for `[B, S]` tokens."""
+        output = self.encoder(input_ids, input_mask, segment_ids, dropout_seed)
+        hidden = output.sequence_output
+        table = tf.convert_to_tensor(self.encoder.embeddings.word_embeddings)
+        return CopyingOutput(
+            self.head(hidden, table), self.copy_head(hidden), output
+        )

@@ -85,12 +85,7 @@ class Convention(abc.ABC):
         self.sizes = sizes
 
     def generator(self) -> float:
-        """Forward operations of the generator on one row, of any kind.
-
-        A masked LM scores its slots; the two-tower model scores all tokens,
-        from the states of two encoders side by side; generators without an
-        encoder cost nothing.
-        """
+        """Forward operations of the generator on one row, of any kind."""
         kind = self.sizes.generator
         if not kind.has_encoder:
             return 0.0
@@ -110,11 +105,7 @@ class Convention(abc.ABC):
         return self._masked_lm(self.sizes.encoder)
 
     def all_tokens_masked_lm(self) -> float:
-        """Forward operations with the vocabulary head on every token.
-
-        The copy mechanism (paper, 3.5) adds one logit per token, a product
-        of width D.
-        """
+        """Forward operations with vocabulary and copy head on every token."""
         sizes = self.sizes.encoder
         head = self._vocabulary_head(sizes, sizes.hidden_size, True)
         copy = 2.0 * self.sizes.length * sizes.hidden_size
@@ -311,11 +302,7 @@ class ExactConvention(Convention):
     name = "exact"
 
     def trained(self, forward: float) -> float:
-        """Forward, and one product of equal size for each gradient.
-
-        Every product has two gradients but that of the segments, whose
-        one-hot is a constant.
-        """
+        """Forward, and one product of equal size for each gradient."""
         return 3.0 * forward - getattr(forward, "with_constant", 0.0)
 
     def reward_baseline(self) -> Forward:
@@ -325,10 +312,8 @@ class ExactConvention(Convention):
         return Forward(product, product)
 
     def soft_lookup(self) -> Forward:
-        """The product with the table, and one that puts it into the text.
-
-        The table and the places of the slots are constants here.
-        """
+        """The product with the table, and one that puts it into the text."""
+        # The table and the places of the slots are constants here.
         table = self.sizes.encoder
         per_slot = table.embedding_size * (table.vocab_size + self.sizes.length)
         product = 2.0 * self.sizes.num_predictions * per_slot

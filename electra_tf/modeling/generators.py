@@ -48,7 +48,7 @@ class GeneratorOutput(NamedTuple):
 
 
 @layers.register
-class MaskedLMGenerator(layers.SizedLayer):
+class MaskedLMGenerator(layers.Network):
     """A masked language model (paper, section 2).
 
     Args:
@@ -85,9 +85,6 @@ class MaskedLMGenerator(layers.SizedLayer):
         self.head.build()
         self.build((None, None))
 
-    def build(self, input_shape: Any) -> None:
-        """Notes the shape of the rows; all weights exist."""
-
     def call(
         self,
         masked: masking.MaskedInputs,
@@ -123,10 +120,6 @@ class MaskedLMGenerator(layers.SizedLayer):
         table = self.encoder.embeddings.word_embeddings
         return self.head(output.sequence_output, table)
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """`[B, P, V]`, of the logits."""
-        return (*input_shape, self.vocab_size)
-
     def get_config(self) -> dict[str, Any]:
         """Sizes and names."""
         names = {"head_name": self.head_name, "encoder_name": self.encoder_name}
@@ -134,7 +127,7 @@ class MaskedLMGenerator(layers.SizedLayer):
 
 
 @layers.register
-class TwoTowerGenerator(layers.SizedLayer):
+class TwoTowerGenerator(layers.Network):
     """A cloze model of two one-directional encoders (Electric, section 3).
 
     One encoder reads the text from the left, the other from the right. The
@@ -175,9 +168,6 @@ class TwoTowerGenerator(layers.SizedLayer):
         self.head.build()
         self.build((None, None))
 
-    def build(self, input_shape: Any) -> None:
-        """Notes the shape of the rows; all weights exist."""
-
     def call(
         self,
         masked: masking.MaskedInputs,
@@ -204,10 +194,6 @@ class TwoTowerGenerator(layers.SizedLayer):
         return Targets(
             masked.original_ids, tf.cast(masked.eligible, tf.float32)
         )
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """`[B, P, V]`, of the logits."""
-        return (*input_shape, self.vocab_size)
 
 
 @layers.register

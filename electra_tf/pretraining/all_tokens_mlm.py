@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.inputs import masking
-from electra_tf.modeling import copying
+from electra_tf.modeling import discriminator
 from electra_tf.modeling import flops
 from electra_tf.modeling import generators
 from electra_tf.modeling import layers
@@ -49,7 +49,7 @@ class AllTokensMLM(electra.Electra):
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
         """A masked language model with a copy decision."""
-        return copying.CopyingMaskedLM(settings, dtype=dtype)
+        return discriminator.CopyingMaskedLM(settings, dtype=dtype)
 
     @classmethod
     def inference_flops(cls, convention: flops.Convention) -> float:

@@ -53,15 +53,10 @@ _MAIN_SITES = 512
 
 
 class PreparedBatch(NamedTuple):
-    """A masked batch and the seeds for sampling from the generator.
+    """A masked batch and the seeds for sampling from the generator."""
 
-    Attributes:
-        masked: the batch, B = n x k rows, those of a stream together.
-        sample_seeds: `[n, 2]` int64, one stateless seed per stream.
-    """
-
-    masked: masking.MaskedInputs
-    sample_seeds: tf.Tensor
+    masked: masking.MaskedInputs  # B = n x k rows, those of a stream together
+    sample_seeds: tf.Tensor  # [n, 2] int64, one stateless seed per stream
 
 
 class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
@@ -226,13 +221,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
     ) -> PreparedBatch:
-        """Masks a batch; masks and samples follow (seed, step, stream).
-
-        Args:
-            features: `[n, k, S]` int32 tensors, and `stream_ids` `[n]` int64.
-            step: scalar int64.
-            is_training: False gives the masks of held-out data.
-        """
+        """Masks a batch; masks and samples follow (seed, step, stream)."""
         seeds = self.masking.seeds(
             randomness.GENERATOR_SAMPLE,
             step,

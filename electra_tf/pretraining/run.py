@@ -53,10 +53,6 @@ def pretrain(
 ) -> bool:
     """Trains to the last step of the config, or until asked to stop.
 
-    Args:
-        settings: the whole run; `data.dataset_dir` must be set.
-        model_dir: where everything of the run goes; made if absent.
-
     Returns:
         True if the last step was reached.
 
@@ -315,13 +311,7 @@ def build_model_and_optimizer(
     vocabulary: vocabulary_lib.Vocabulary,
     token_counts: np.ndarray | None = None,
 ) -> model_lib.PretrainingModel:
-    """The model with its optimizer, slots and extras; in the strategy's scope.
-
-    Args:
-        settings: the whole config.
-        vocabulary: that of the dataset.
-        token_counts: `[V]` of the corpus, for the unigram generator.
-    """
+    """The model with its optimizer, in the strategy's scope."""
     model = model_lib.build_pretraining_model(
         settings, vocabulary, token_counts
     )
@@ -333,12 +323,7 @@ def build_model_and_optimizer(
 def build_optimizer(
     settings: config.ExperimentConfig, phase_starts: tuple[int, ...] = (0,)
 ) -> keras.optimizers.Optimizer:
-    """The optimizer and schedule that a config names.
-
-    Args:
-        settings: the whole config.
-        phase_starts: steps at which warm-up and decay begin anew.
-    """
+    """The optimizer of a config; warm-up and decay begin anew in a phase."""
     options = settings.optimizer
     ends = (*phase_starts[1:], settings.training.num_train_steps)
     parts = [
@@ -371,12 +356,8 @@ def explain_plateau(
 ) -> str | None:
     """Says that a run sits on the unigram line and what to change, or None.
 
-    The criterion is the loss and not the accuracy: it moves first, and does
-    not depend on one token's share.
-
-    Args:
-        metrics: held-out ones, with `compute_baselines`'.
-        num_tokens: tokens trained on, padding included.
+    The criterion is the held-out loss and not the accuracy: it moves first,
+    and does not depend on one token's share. Tokens include padding.
     """
     loss = metrics.get("masked_loss", metrics.get("mlm_masked_loss"))
     entropy = metrics["unigram_entropy"]

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.pretraining import model as model_lib
-from tests import tiny
 from tests.pretraining import tiny_objectives
 
 _ESTIMATORS = ("adversarial", "straight_through")
@@ -191,15 +190,6 @@ def test_the_baseline_learns_alone(reinforce):
     assert not any(others[path].any() for path in trained)
 
 
-def test_the_adversarial_loss_reaches_the_generator_alone(reinforce):
-    prepared = tiny_objectives.prepare(reinforce)
-    found = tiny_objectives.gradients_of(
-        reinforce, prepared, ("adversarial_loss",)
-    )
-    trained = {path for path, gradient in found.items() if gradient.any()}
-    assert trained == set(_generator_paths(reinforce))
-
-
 @pytest.mark.parametrize("disallow_correct", [False, True])
 def test_entropy_and_reward_of_a_known_case(
     joint, monkeypatch, disallow_correct
@@ -310,22 +300,6 @@ def test_the_generator_ascends_the_loss_through_the_relaxed_samples(
             atol=1e-6,
             err_msg=path,
         )
-
-
-def test_it_trains_through_the_whole_schedule(model):
-    before = tiny_objectives.snapshot(model.trainable_variables)
-    copy = _build_like(
-        model,
-        "adversarial" if hasattr(model, "baseline") else "straight_through",
-        adversarial_full_step=2,
-    )
-    features = tiny.deal(tiny.build_features())
-    for _ in range(3):
-        statistics = copy.training_step(features)
-    metrics = copy.summarize({n: v.numpy() for n, v in statistics.items()})
-    assert np.isfinite(list(metrics.values())).all()
-    after = tiny_objectives.snapshot(copy.trainable_variables)
-    assert all((before[path] != after[path]).any() for path in before)
 
 
 @pytest.mark.parametrize(

@@ -53,15 +53,6 @@ def test_the_loss_equals_a_computation_by_hand(model, logits):
     np.testing.assert_allclose(total, expected, rtol=1e-5)
 
 
-def test_its_states_elsewhere_get_no_gradient_either(model, monkeypatch):
-    prepared = tiny_objectives.prepare(model, step=2)
-    watch = tiny_objectives.EncoderWatch(monkeypatch)
-    slopes = tiny_objectives.state_gradient(watch, model, prepared, "disc_loss")
-    np.testing.assert_array_equal(
-        slopes > 0, tiny_objectives.chosen_positions(prepared)
-    )
-
-
 @pytest.mark.parametrize("with_replacement", [False, True])
 def test_the_weight_is_the_number_of_distinct_positions(with_replacement):
     model = tiny_objectives.build_model(

@@ -101,15 +101,6 @@ def test_at_the_switch_the_encoder_is_the_generators_to_the_bit():
         np.testing.assert_array_equal(variable, head[variable.path])
 
 
-def test_entering_at_the_same_step_again_gives_the_same():
-    model = _build()
-    _enter_stage_two(model)
-    once = tiny_objectives.snapshot(model.trainable_variables)
-    model.enter_phase(1, is_beginning=True)
-    for variable in model.trainable_variables:
-        np.testing.assert_array_equal(variable, once[variable.path])
-
-
 def test_entering_after_a_resume_within_stage_two_copies_nothing():
     model = _build()
     before = tiny_objectives.snapshot(model.trainable_variables)
@@ -128,16 +119,6 @@ def test_without_initialization_the_discriminator_keeps_its_own_weights():
     generator = _relative(model.generator.encoder)
     main = _relative(model.main.encoder)
     assert all((generator[name] != main[name]).any() for name in main)
-
-
-def test_without_initialization_the_sizes_may_differ():
-    model = _build(
-        objective={"initialize_from_generator": False},
-        generator={"generator_hidden_size": 0.5},
-    )
-    _enter_stage_two(model)
-    assert model.generator.encoder.hidden_size == 8
-    _train(model, 1)
 
 
 def test_each_stage_has_one_loss(trained):
@@ -196,15 +177,6 @@ def test_the_learning_rate_begins_anew_with_stage_two():
     first = [(1 - t / 8) * min(1, t / 2) for t in range(8)]
     second = [(1 - t / 12) * min(1, t / 2) for t in range(12)]
     np.testing.assert_allclose(rates, first + second, rtol=1e-6)
-
-
-def test_its_model_gets_that_schedule():
-    model = _build()
-    rates = []
-    for step in (0, 9, 10, 19):
-        model.optimizer.iterations.assign(step)
-        rates.append(float(model.optimizer.learning_rate))
-    np.testing.assert_allclose(rates, [1e-2, 1e-3, 1e-2, 1e-3], rtol=1e-5)
 
 
 def test_the_moving_average_begins_anew_with_stage_two():
@@ -317,8 +289,3 @@ def test_a_generator_that_is_not_frozen_goes_on_in_stage_two():
     assert metrics["loss"] == pytest.approx(
         metrics["gen_loss"] + 50 * metrics["disc_loss"]
     )
-
-
-def test_shared_embeddings_need_a_generator_that_is_trained_on():
-    with pytest.raises(errors.ConfigError, match="weights of its own"):
-        _build(generator={"untied_generator_embeddings": False})

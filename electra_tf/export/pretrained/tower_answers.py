@@ -13,7 +13,6 @@ import tensorflow as tf
 from electra_tf.export import signatures
 from electra_tf.export.compute import row_groups
 from electra_tf.inputs import masking
-from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
 from electra_tf.pretraining import electric
@@ -193,7 +192,7 @@ def build_answers(
             )
             return EnergyModel(tower, never_noise)
         return Detector(tower)
-    if isinstance(tower, copying.CopyingMaskedLM):
+    if isinstance(tower, discriminator_lib.CopyingMaskedLM):
         return CopyingDetector(tower)
     if isinstance(tower, generators.MaskedLMGenerator):
         return MaskedLanguageModel(tower)
