@@ -26,18 +26,20 @@ def _dataset(num_batches=NUM_BATCHES, seed=0):
 
 def _settings(name="electra", **training):
     settings = tiny_run.replace(
-        tiny.with_dropout(tiny.build_settings(**training)),
-        encoder={"num_hidden_layers": 1},
+        tiny.build_settings(**training),
+        encoder={"num_hidden_layers": 1, "hidden_dropout_prob": 0.1},
     )
     return tiny.with_objective(settings, name)
 
 
-def _build(rate=3e-3, **training):
+def _build(rate=3e-3, is_traced=False, **training):
     keras.utils.set_random_seed(5)
     model = model_lib.build_pretraining_model(
         _settings(**training), tiny.VOCABULARY
     )
-    model.compile(optimizer=optimizers.AdamWeightDecay(rate))
+    # Most of what is tested here needs no graph, whose tracing takes longest.
+    optimizer = optimizers.AdamWeightDecay(rate)
+    model.compile(optimizer=optimizer, run_eagerly=not is_traced)
     return model
 
 
@@ -217,7 +219,7 @@ def test_a_loaded_model_trains_on_as_the_saved_one(tmp_path):
 
 def test_fit_on_two_replicas_counts_the_batches_of_both(two_devices):
     with two_devices.scope():
-        model = _build()
+        model = _build(is_traced=True)
     history = model.fit(
         _dataset(), validation_data=_dataset(seed=1), epochs=2, verbose=0
     ).history

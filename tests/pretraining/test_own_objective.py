@@ -1,5 +1,7 @@
 """A new objective takes one new file and one config."""
 
+import pathlib
+
 import pytest
 import tensorflow as tf
 
@@ -9,48 +11,9 @@ from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from tests import tiny
 
-# All there is to it; CONTRIBUTING says what each part is for.
-_OBJECTIVE = '''
-"""Detection of random tokens: ELECTRA without a generator."""
-
-import tensorflow as tf
-
-from electra_tf.pretraining import losses
-from electra_tf.pretraining import model as model_lib
-from electra_tf.training import step as step_lib
-
-
-class RandomTokenDetection(model_lib.PretrainingModel):
-    """The discriminator finds tokens that were drawn at random.
-
-        L = mean over tokens of the cross entropy of "is it another?"
-    """
-
-    loss_coefficients = {"disc_loss": 1.0}
-
-    @classmethod
-    def build_generator(cls, *arguments):
-        return None
-
-    @classmethod
-    def training_flops(cls, settings, convention, step):
-        return convention.trained(convention.discriminator())
-
-    def loss_normalizers(self, prepared):
-        return {"disc_loss": tf.reduce_sum(_tokens(prepared))}
-
-    def compute_losses(self, prepared, dropout_seed):
-        masked = prepared.masked
-        rows = masked.input_ids, masked.input_mask, masked.segment_ids
-        logits = self.main(*rows, dropout_seed).logits
-        is_other = masked.input_ids != masked.original_ids
-        loss = losses.replaced_token_loss(logits, is_other, _tokens(prepared))
-        return step_lib.LossSums({"disc_loss": loss}, {})
-
-
-def _tokens(prepared):
-    return tf.cast(prepared.masked.input_mask, tf.float32)
-'''
+# All there is to it: the example of the page.
+_PAGE = pathlib.Path(__file__).parents[2] / "CONTRIBUTING.md"
+_OBJECTIVE = _PAGE.read_text("utf-8").split("```python\n")[1].split("```")[0]
 
 _CONFIG = '''
 """Detection of random tokens, tiny."""
