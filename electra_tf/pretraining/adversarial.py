@@ -178,15 +178,12 @@ class Reinforce(Adversarial):
         }
 
     def compute_main_losses(
-        self,
-        prepared: model_lib.PreparedBatch,
-        generated: generators.GeneratorOutput,
-        fake: sampling.FakeData,
-        dropout_seed: tf.Tensor | None,
+        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
         """Discriminates, and rewards the samples."""
-        masked, weights = prepared.masked, prepared.masked.masked_weights
-        logits = self.discriminate(fake, masked, dropout_seed)
+        masked, fake = sampled.masked, sampled.fake
+        generated, weights = sampled.generated, masked.masked_weights
+        logits = self.discriminate(sampled, dropout_seed)
         main = self.detection_losses(logits, fake.is_fake_tokens, masked)
         rewards = losses.compute_rewards(logits, fake, masked)
         log_probs = self.sampling_log_probs(generated.logits, masked)
@@ -246,17 +243,13 @@ class StraightThrough(Adversarial):
         return super().training_flops(settings, convention, step) + lookup
 
     def compute_main_losses(
-        self,
-        prepared: model_lib.PreparedBatch,
-        generated: generators.GeneratorOutput,
-        fake: sampling.FakeData,
-        dropout_seed: tf.Tensor | None,
+        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
         """Discriminates, with a gradient through the samples."""
-        masked = prepared.masked
-        log_probs = self.sampling_log_probs(generated.logits, masked)
-        offset = self._word_offset(prepared, log_probs)
-        logits = self.discriminate(fake, masked, dropout_seed, offset)
+        masked, fake = sampled.masked, sampled.fake
+        log_probs = self.sampling_log_probs(sampled.generated.logits, masked)
+        offset = self._word_offset(sampled.prepared, log_probs)
+        logits = self.discriminate(sampled, dropout_seed, offset)
         main = self.detection_losses(logits, fake.is_fake_tokens, masked)
         rewards = losses.compute_rewards(logits, fake, masked)
         counts = _count(log_probs, rewards, masked.masked_weights)

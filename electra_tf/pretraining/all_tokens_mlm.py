@@ -9,13 +9,11 @@ from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.modeling import discriminator
 from electra_tf.modeling import flops
-from electra_tf.modeling import generators
 from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import replace_mlm
-from electra_tf.pretraining import sampling
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
@@ -63,17 +61,12 @@ class AllTokensMLM(electra.Electra):
         return tf.sigmoid(-self.main(*rows, dropout_seed).copy_logits)
 
     def compute_main_losses(
-        self,
-        prepared: model_lib.PreparedBatch,
-        generated: generators.GeneratorOutput,
-        fake: sampling.FakeData,
-        dropout_seed: tf.Tensor | None,
+        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
         """Predicts every original from the samples."""
-        del generated
-        masked, weights = prepared.masked, self.main_weights(prepared.masked)
-        rows = fake.input_ids, masked.input_mask, masked.segment_ids
-        output = self.main(*rows, model_lib.main_seed(dropout_seed))
+        masked, fake = sampled.masked, sampled.fake
+        weights = self.main_weights(masked)
+        output = self.main(*sampled.rows, model_lib.main_seed(dropout_seed))
         loss = losses.copying_lm_loss(
             output.logits,
             output.copy_logits,

@@ -6,6 +6,7 @@ that learns from the masked-out 15 % of the tokens alone.
 
 from collections.abc import Mapping
 from typing import Any
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -35,6 +36,25 @@ GENERATOR_RATIOS = {
     "sampled_accuracy": ("sampled_correct", "masked_tokens"),
 }
 """Compare the first two with `unigram_entropy` and `unigram_accuracy`."""
+
+
+class SampledBatch(NamedTuple):
+    """A batch with samples of the generator in it."""
+
+    prepared: model_lib.PreparedBatch
+    generated: generators.GeneratorOutput
+    fake: sampling.FakeData
+
+    @property
+    def masked(self) -> masking.MaskedInputs:
+        """The masked batch."""
+        return self.prepared.masked
+
+    @property
+    def rows(self) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """The corrupted ids, the mask and the segments, `[B, S]` each."""
+        masked = self.prepared.masked
+        return self.fake.input_ids, masked.input_mask, masked.segment_ids
 
 
 @layers.register
@@ -116,31 +136,20 @@ class Electra(model_lib.PretrainingModel):
         gen_loss = losses.masked_lm_loss(
             generated.prediction_logits, targets.ids, targets.weights
         )
-        main = self.compute_main_losses(prepared, generated, fake, dropout_seed)
+        sampled = SampledBatch(prepared, generated, fake)
+        main = self.compute_main_losses(sampled, dropout_seed)
         counts = self.count_samples(masked, generated, fake.sampled_tokens)
         return step_lib.LossSums(
             {"gen_loss": gen_loss, **main.losses}, {**main.statistics, **counts}
         )
 
     def compute_main_losses(
-        self,
-        prepared: model_lib.PreparedBatch,
-        generated: generators.GeneratorOutput,
-        fake: sampling.FakeData,
-        dropout_seed: tf.Tensor | None,
+        self, sampled: SampledBatch, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
-        """Loss and statistics of the main network.
-
-        Args:
-            prepared: the batch.
-            generated: the generator's output.
-            fake: the corrupted text.
-            dropout_seed: of the step.
-        """
-        del generated
-        masked = prepared.masked
-        logits = self.discriminate(fake, masked, dropout_seed)
-        return self.detection_losses(logits, fake.is_fake_tokens, masked)
+        """Loss and statistics of the main network."""
+        logits = self.discriminate(sampled, dropout_seed)
+        labels = sampled.fake.is_fake_tokens
+        return self.detection_losses(logits, labels, sampled.masked)
 
     def detection_losses(
         self, logits: tf.Tensor, labels: tf.Tensor, masked: masking.MaskedInputs
@@ -207,19 +216,13 @@ class Electra(model_lib.PretrainingModel):
 
     def discriminate(
         self,
-        fake: sampling.FakeData,
-        masked: masking.MaskedInputs,
+        sampled: SampledBatch,
         dropout_seed: tf.Tensor | None,
         word_offset: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """The discriminator's logits `[B, S]` for the corrupted text."""
-        return self.main(
-            fake.input_ids,
-            masked.input_mask,
-            masked.segment_ids,
-            model_lib.main_seed(dropout_seed),
-            word_offset,
-        ).logits
+        seed = model_lib.main_seed(dropout_seed)
+        return self.main(*sampled.rows, seed, word_offset).logits
 
     def count_samples(
         self,

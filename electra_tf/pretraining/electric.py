@@ -8,7 +8,6 @@ from electra_tf import config
 from electra_tf.modeling import generators
 from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
-from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import sampling
 from electra_tf.training import step as step_lib
 
@@ -42,16 +41,13 @@ class Electric(electra.Electra):
         )
 
     def compute_main_losses(
-        self,
-        prepared: model_lib.PreparedBatch,
-        generated: generators.GeneratorOutput,
-        fake: sampling.FakeData,
-        dropout_seed: tf.Tensor | None,
+        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
         """Scores all tokens and contrasts noise with data."""
-        energies = self.discriminate(fake, prepared.masked, dropout_seed)
-        logits = self.noise_logits(energies, generated, fake)
-        return self.detection_losses(logits, fake.is_sampled, prepared.masked)
+        energies = self.discriminate(sampled, dropout_seed)
+        logits = self.noise_logits(energies, sampled.generated, sampled.fake)
+        labels = sampled.fake.is_sampled
+        return self.detection_losses(logits, labels, sampled.masked)
 
     def noise_logits(
         self,

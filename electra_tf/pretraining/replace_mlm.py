@@ -8,14 +8,12 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.modeling import flops
-from electra_tf.modeling import generators
 from electra_tf.modeling import layers
 from electra_tf.modeling import towers
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import mlm
 from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import sampling
 from electra_tf.training import step as step_lib
 
 RESTORATION_SIZES = {"replaced_tokens": 1, "restored_tokens": 1}
@@ -69,21 +67,17 @@ class ReplaceMLM(electra.Electra):
         return tf.nn.softmax(self.main.score_tokens(rows, dropout_seed))
 
     def compute_main_losses(
-        self,
-        prepared: model_lib.PreparedBatch,
-        generated: generators.GeneratorOutput,
-        fake: sampling.FakeData,
-        dropout_seed: tf.Tensor | None,
+        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
         """Predicts the originals of the masked tokens from the samples."""
-        del generated
-        seen = prepared.masked._replace(input_ids=fake.input_ids)
+        shown_ids = sampled.fake.input_ids
+        seen = sampled.masked._replace(input_ids=shown_ids)
         logits = self.main(seen, model_lib.main_seed(dropout_seed)).logits
         loss = losses.masked_lm_loss(
             logits, seen.masked_ids, seen.masked_weights
         )
         return step_lib.LossSums(
-            {"mlm_loss": loss}, count_restored(seen, fake.input_ids, logits)
+            {"mlm_loss": loss}, count_restored(seen, shown_ids, logits)
         )
 
 

@@ -8,11 +8,8 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.modeling import flops
-from electra_tf.modeling import generators
 from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
-from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import sampling
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
@@ -134,17 +131,11 @@ class TwoStage(electra.Electra):
                 self.weight_average.reset()
 
     def compute_main_losses(
-        self,
-        prepared: model_lib.PreparedBatch,
-        generated: generators.GeneratorOutput,
-        fake: sampling.FakeData,
-        dropout_seed: tf.Tensor | None,
+        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
         """The discriminator's loss; in stage one there is none."""
         if self.stage == _SECOND_STAGE:
-            return super().compute_main_losses(
-                prepared, generated, fake, dropout_seed
-            )
+            return super().compute_main_losses(sampled, dropout_seed)
         sizes = metrics.DETECTION_SIZES.items()
         return step_lib.LossSums(
             {"disc_loss": tf.zeros([])},

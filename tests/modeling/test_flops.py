@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.inputs import masking
+from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import flops
 from electra_tf.modeling import towers
 from tests import profiler
@@ -100,7 +101,7 @@ def test_main_towers_cost_what_the_profiler_counts(embedding_size):
     exact = _convention(encoder=encoder)
     discriminator = towers.build_discriminator(encoder)
     masked_lm = towers.build_masked_lm(encoder, "head")
-    copying = towers.build_copying_masked_lm(encoder)
+    copying = discriminator_lib.CopyingMaskedLM(encoder)
     for tower, arguments, read_fn, forward in (
         (discriminator, _rows(), lambda o: [o.logits], exact.discriminator()),
         (masked_lm, [_masked()], lambda o: [o.logits], exact.masked_lm()),

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf.pretraining import electra
 from electra_tf.pretraining import model as model_lib
 from tests.pretraining import tiny_objectives
 
@@ -134,7 +135,8 @@ def test_the_discriminator_learns_as_in_joint_training(model, joint):
 def _rewards(model, prepared, fake):
     """Rewards and mask of the slots, `[B, P]` float64."""
     masked = prepared.masked
-    logits = model.discriminate(fake, masked, None).numpy()
+    sampled = electra.SampledBatch(prepared, None, fake)
+    logits = model.discriminate(sampled, None).numpy()
     is_real = 1 / (1 + np.exp(logits.astype(np.float64)))
     positions = masked.masked_positions.numpy()
     at_slots = np.take_along_axis(is_real, positions, 1)
@@ -237,10 +239,10 @@ def test_the_offset_is_zero_in_value(straight_through, monkeypatch):
         monkeypatch.setattr(model, "discriminate", discriminate)
         model.compute_losses(prepared, None)
     (arguments, logits), (plain_arguments, plain_logits) = seen
-    offset = arguments[3]
+    offset = arguments[2]
     assert offset.shape == (8, 16, 12)
     assert not offset.numpy().any()
-    assert len(plain_arguments) == 3
+    assert len(plain_arguments) == 2
     np.testing.assert_array_equal(logits, plain_logits)
 
 
@@ -260,7 +262,8 @@ def _soft_loss(model, prepared, generated):
     positions = masked.masked_positions.numpy()
     places = [[row, positions[row, slot]] for row, slot in used]
     offset = tf.scatter_nd(places, tf.gather_nd(change, used), [8, 16, 12])
-    logits = model.discriminate(fake, masked, None, offset)
+    sampled = electra.SampledBatch(prepared, generated, fake)
+    logits = model.discriminate(sampled, None, offset)
     labels = tf.cast(fake.input_ids != masked.original_ids, tf.float32)
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
     mask = tf.cast(masked.input_mask, tf.float32)

@@ -19,9 +19,9 @@ def prepared(model):
 
 def test_both_losses_equal_a_computation_by_hand(model, prepared):
     masked = prepared.masked
-    generated = model.generator(masked, None)
-    fake = model._get_fake_data(prepared, generated.logits)
-    logits = model.discriminate(fake, masked, None).numpy()
+    sampled = tiny_objectives.sample(model, prepared)
+    generated, fake = sampled.generated, sampled.fake
+    logits = model.discriminate(sampled, None).numpy()
     scores = generated.logits.numpy().astype(np.float64)
     log_probs = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
     ids = masked.masked_ids.numpy()[..., None]

@@ -43,9 +43,9 @@ def test_the_logit_adds_log_q_and_log_odds_to_the_energy(model):
 def test_the_loss_is_that_of_these_logits_with_noise_as_label(model):
     prepared = tiny_objectives.prepare(model)
     masked = prepared.masked
-    generated = model.generator(masked, None)
-    fake = model._get_fake_data(prepared, generated.logits)
-    energies = model.discriminate(fake, masked, None)
+    sampled = tiny_objectives.sample(model, prepared)
+    generated, fake = sampled.generated, sampled.fake
+    energies = model.discriminate(sampled, None)
     logits = _expected_logits(
         energies, generated.prediction_logits, fake.input_ids
     )

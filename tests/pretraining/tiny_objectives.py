@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.pretraining import electra
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
@@ -105,6 +106,15 @@ def prepare(
     """The masked batch of a step, of rows that are always the same."""
     features = tiny.deal(tiny.build_features(num_rows))
     return model.prepare(features, tf.constant(step, tf.int64), True)
+
+
+def sample(
+    model: model_lib.PretrainingModel, prepared: model_lib.PreparedBatch
+) -> electra.SampledBatch:
+    """The batch with the generator's samples in it, without dropout."""
+    generated = model.generator(prepared.masked)
+    fake = model._get_fake_data(prepared, generated.logits)
+    return electra.SampledBatch(prepared, generated, fake)
 
 
 def chosen_positions(prepared: model_lib.PreparedBatch) -> np.ndarray:
