@@ -78,11 +78,3 @@ def test_the_script_prints_what_the_original_prints_for_small():
     step, row = cells["training, a step"], cells["training, a row"]
     assert [float(s) for s in step] == [128 * float(r) for r in row]
     assert len({len(line) for line in [header, *lines]}) == 1
-
-
-def test_the_script_counts_with_another_vocabulary():
-    done = _run_script("--convention=exact", "--config.encoder.vocab_size=99")
-    assert done.returncode == 0, done.stderr
-    vocabulary, header, *_ = done.stdout.splitlines()
-    assert vocabulary == "Vocabulary: 99 entries."
-    assert header.split() == ["exact"]

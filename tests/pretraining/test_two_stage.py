@@ -213,20 +213,10 @@ def test_the_switch_reaches_both_replicas(two_devices):
     [
         ("objective", {"generator_steps": 0}, "generator_steps=0"),
         ("objective", {"generator_steps": 20}, "num_train_steps=20"),
-        ("objective", {"generator_steps": 25}, "generator_steps=25"),
         (
             "generator",
             {
                 "uniform_generator": True,
-                "untied_generator_embeddings": False,
-                "generator_hidden_size": 0.25,
-            },
-            "needs a masked-LM generator",
-        ),
-        (
-            "generator",
-            {
-                "unigram_generator": True,
                 "untied_generator_embeddings": False,
                 "generator_hidden_size": 0.25,
             },
@@ -244,17 +234,7 @@ def test_the_switch_reaches_both_replicas(two_devices):
         ),
         (
             "generator",
-            {"untied_generator": False, "untied_generator_embeddings": False},
-            "weights of its own",
-        ),
-        (
-            "generator",
             {"generator_hidden_size": 0.5},
-            "two encoders of the same sizes",
-        ),
-        (
-            "generator",
-            {"generator_layers": 2.0},
             "two encoders of the same sizes",
         ),
         (
