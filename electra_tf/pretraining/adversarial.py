@@ -30,8 +30,10 @@ class Adversarial(electra.Electra):
     entropy.
     """
 
-    extra_sizes = {**electra.Electra.extra_sizes, "entropy": 1, "reward": 1,
-                   "sampled_tokens": 1}  # fmt: skip
+    extra_sizes = {
+        **electra.Electra.extra_sizes,
+        **dict.fromkeys(("entropy", "reward", "sampled_tokens"), 1),
+    }
     ratios = {
         **electra.Electra.ratios,
         "generator_entropy": ("entropy", "sampled_tokens"),
@@ -142,15 +144,9 @@ class Reinforce(Adversarial):
         )
 
     @classmethod
-    def training_flops(
-        cls,
-        settings: config.ExperimentConfig,
-        convention: flops.Convention,
-        step: int,
-    ) -> float:
-        """Both networks and the baseline, forward and backward."""
-        baseline = convention.trained(convention.reward_baseline())
-        return super().training_flops(settings, convention, step) + baseline
+    def extra_flops(cls, convention: flops.Convention) -> float:
+        """The baseline, forward and backward."""
+        return convention.trained(convention.reward_baseline())
 
     def build_extras(self, dtype: Any) -> None:
         """The baseline `w`, on the generator's states."""
@@ -232,15 +228,9 @@ class StraightThrough(Adversarial):
     """
 
     @classmethod
-    def training_flops(
-        cls,
-        settings: config.ExperimentConfig,
-        convention: flops.Convention,
-        step: int,
-    ) -> float:
-        """Both networks and the expected embeddings, forward and backward."""
-        lookup = convention.trained(convention.soft_lookup())
-        return super().training_flops(settings, convention, step) + lookup
+    def extra_flops(cls, convention: flops.Convention) -> float:
+        """The expected embeddings, forward and backward."""
+        return convention.trained(convention.soft_lookup())
 
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None

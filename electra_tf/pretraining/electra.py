@@ -89,11 +89,17 @@ class Electra(model_lib.PretrainingModel):
         convention: flops.Convention,
         step: int,
     ) -> float:
-        """Both networks, forward and backward."""
+        """Both networks and any extras, forward and backward."""
         del settings, step
-        return convention.trained(convention.generator()) + convention.trained(
-            cls.inference_flops(convention)
-        )
+        generator = convention.trained(convention.generator())
+        main = convention.trained(cls.inference_flops(convention))
+        return generator + main + cls.extra_flops(convention)
+
+    @classmethod
+    def extra_flops(cls, convention: flops.Convention) -> float:
+        """Operations of training on a row beside the two networks."""
+        del convention
+        return 0.0
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
