@@ -54,7 +54,7 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.finetuning import finetune
-    from electra_tf.finetuning.trials import session
+    from electra_tf.finetuning import session
 
     pretrained_dir = _PRETRAINED_DIR.value
     request = session.Request(

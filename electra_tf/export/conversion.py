@@ -17,10 +17,9 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf import installed
-from electra_tf.finetuning.trials import portable_trial
-from electra_tf.finetuning.trials import results
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import results
 from electra_tf.formats import layout
-from electra_tf.formats import model_pairs
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -173,7 +172,7 @@ def read(
         _refuse_idle(which, "--checkpoint", "a run of ours")
         model = reading.read(path, format_name)
     if options.generator_path is not None:
-        model = model_pairs.join(model, reading.read(options.generator_path))
+        model = portable.join(model, reading.read(options.generator_path))
     return portable_trial.with_known_labels(model)
 
 
@@ -325,7 +324,7 @@ def write(
         return portable_trial.write(model, folder)
     if target_format == reading.TF1:
         _require_known_labels(model)
-    return reading.WRITERS[target_format](model, folder)
+    return reading.write(model, target_format, folder)
 
 
 def _require_known_labels(model: portable.PortableModel) -> None:

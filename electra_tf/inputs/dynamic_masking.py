@@ -1,8 +1,7 @@
-"""The masks of a run: which rule, drawn anew for every batch.
+"""The masks of a run, drawn anew for every batch.
 
-`masking.py` and `word_masking.py` say how positions are chosen from given
-random numbers; here the config chooses the rule, and the numbers come from
-`randomness.py`, named by (run seed, purpose, step, stream).
+The config chooses one of the rules in `masking.py` and `word_masking.py`; the
+random numbers are named by (run seed, purpose, step, stream).
 """
 
 import tensorflow as tf
@@ -19,13 +18,8 @@ Tensors = dict[str, tf.Tensor]
 class DynamicMasking:
     """Masks batches as a config says; equal places give equal masks.
 
-    Args:
-        settings: how many positions, which, how shown.
-        vocabulary: gives special ids and continuation pieces.
-        run_seed: seed of the run.
-
-    Attributes:
-        special_ids: ids that are never chosen: [CLS], [SEP] and [MASK].
+    The vocabulary gives special ids, which are never chosen, and continuation
+    pieces.
     """
 
     def __init__(
@@ -47,10 +41,6 @@ class DynamicMasking:
                 vocabulary.tokens
             )
 
-    def num_slots(self, length: int) -> int:
-        """Slots of a row of `length` tokens, P."""
-        return masking.max_predictions_per_seq(self.settings.mask_prob, length)
-
     def seeds(
         self,
         purpose: int,
@@ -58,13 +48,9 @@ class DynamicMasking:
         stream_ids: tf.Tensor,
         is_training: bool,
     ) -> tf.Tensor:
-        """Stateless seeds of the streams, `[n, 2]` int64.
+        """Stateless seeds `[n, 2]` of streams, for masks or samples.
 
-        Args:
-            purpose: one of `randomness`' for masks and samples.
-            step: scalar int64, of the step or the held-out batch.
-            stream_ids: `[n]` int64.
-            is_training: False gives those of held-out batches.
+        `step` counts held-out batches where it is not training.
         """
         if not is_training:
             purpose += randomness.EVALUATION
@@ -84,7 +70,7 @@ class DynamicMasking:
             The batch as B = n x k rows, those of a stream together.
         """
         _, rows, length = features["input_ids"].shape
-        slots = self.num_slots(length)
+        slots = masking.max_predictions_per_seq(self.settings.mask_prob, length)
 
         def draw(purpose: int, width: int) -> tf.Tensor:
             seeds = self.seeds(

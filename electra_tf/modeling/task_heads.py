@@ -50,7 +50,7 @@ class TaskHead(keras.layers.Layer, abc.ABC):
             length the axis has: `input_ids`, or a ragged column.
     """
 
-    config_names: tuple[str, ...] = ("seed",)
+    config_names: tuple[str, ...] = ()
     columns: Mapping[str, Column]
     prediction_columns: tuple[str, ...] = ()
     padded_outputs: Mapping[str, str] = {}

@@ -32,7 +32,6 @@ from electra_tf.modeling import layers
 from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import averaging
-from electra_tf.training import loss_scaling
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
@@ -130,7 +129,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         self.token_counts = token_counts
         self.built = True
         if training.precision == "float16":
-            self.loss_scale = loss_scaling.LossScale()
+            self.loss_scale = step_lib.LossScale()
         if training.ema_decay:
             self.weight_average = averaging.WeightAverage(
                 self.trainable_variables, training.ema_decay

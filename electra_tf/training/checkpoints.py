@@ -4,13 +4,11 @@
         variables.index, variables.data-00000-of-00001
         state.json
 
-`variables` is a TensorFlow checkpoint of flat names, readable with
-`tf.train.load_checkpoint`: `model/<path>`, `optimizer/<path>`, and so on. Each
-tensor carries a checksum that is verified when it is read. `state.json` holds
-what is not a tensor: step, input position, best score; and a checksum of its
-own. A checkpoint is written to a hidden folder, flushed to disk and renamed;
-an old one is renamed to a hidden folder before it is removed. So a kill at any
-instant leaves a checkpoint whole or not there, never half of one.
+`variables` is a TensorFlow checkpoint of flat names: `model/<path>`,
+`optimizer/<path>`, and so on. `state.json` holds what is not a tensor: step,
+input position, best score. Both carry checksums. A checkpoint is written to a
+hidden folder, flushed to disk and renamed; an old one is hidden before it is
+removed. So a kill at any instant leaves a checkpoint whole or not there.
 """
 
 import hashlib
@@ -22,7 +20,6 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
@@ -88,31 +85,25 @@ def best(model_dir: pathlib.Path) -> pathlib.Path | None:
 
 
 def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
-    """The folder of the checkpoint that `which` means.
-
-    Args:
-        model_dir: the run's folder.
-        which: `latest`, `best` (lowest held-out loss), or a folder.
+    """The checkpoint that is `latest`, `best` or in a folder.
 
     Raises:
         FileNotFoundError: if there is none.
     """
-    named = {"latest": latest, "best": best}
-    if which not in named:
-        path = pathlib.Path(which)
-        if not path.is_dir():
+    if which == "latest":
+        found = latest(model_dir)
+        remedy = "Train first with scripts/run_pretraining.py."
+    elif which == "best":
+        found = best(model_dir)
+        remedy = "Evaluation makes one (training.eval_steps); or take latest."
+    else:
+        found = pathlib.Path(which)
+        if not found.is_dir():
             raise FileNotFoundError(
                 "--checkpoint must be latest, best, or a folder such as "
                 f"{model_dir}/checkpoints/step-00001000. Received: {which}."
             )
-        return path
-    found = named[which](model_dir)
     if found is None:
-        remedy = (
-            "Evaluation makes one (training.eval_steps); or take latest."
-            if which == "best"
-            else "Train first with scripts/run_pretraining.py."
-        )
         raise FileNotFoundError(
             f"{model_dir} must hold the {which} checkpoint that was asked "
             f"for. Received: a folder without one. {remedy}"
@@ -127,7 +118,7 @@ def save(
     state: Mapping[str, Any],
     keep: int,
 ) -> pathlib.Path:
-    """Writes a checkpoint, then removes those that need not be kept.
+    """Writes a checkpoint, then removes all but the `keep` newest.
 
     Args:
         model_dir: the run's folder.
@@ -135,14 +126,14 @@ def save(
         variables: tensor name to variable.
         state: what else is restored, as JSON takes it; `best_step` in it
             names a checkpoint that is kept whatever its age.
-        keep: newest checkpoints that stay.
+        keep: how many stay.
 
     Returns:
         The checkpoint's folder.
 
     Raises:
         ModelError: if there is one of this step already, or if the disk
-            is full or refuses; earlier checkpoints are left as they were.
+            is full; earlier checkpoints are left as they were.
     """
     final = model_dir / _FOLDER / folder_name(step)
     if final.exists():
@@ -152,7 +143,8 @@ def save(
         )
     temporary = final.with_name(f".{final.name}.{os.getpid()}")
     try:
-        _remove_unfinished(final.parent)
+        for unfinished in final.parent.glob(".step-*"):
+            shutil.rmtree(unfinished)
         temporary.mkdir(parents=True)
         _write(temporary, variables, dict(state) | {"step": step})
         temporary.rename(final)
@@ -171,7 +163,7 @@ def save(
 
 
 def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
-    """What `save` was given as state, and `step`.
+    """Reads the state that `save` was given, and its `step`.
 
     Raises:
         ModelError: if it is missing, damaged or of another format.
@@ -180,13 +172,10 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text("utf-8"))
         state, version = content["state"], content["format"]
-        is_whole = content["sha256"] == _checksum(state)
-    except (
-        OSError, ValueError, LookupError, TypeError, RecursionError
-    ) as error:  # fmt: skip
+        if content["sha256"] != _checksum(state):
+            raise ValueError("state.json has changed")
+    except (*_READ_ERRORS, LookupError, TypeError) as error:
         raise _damaged(checkpoint, error) from error
-    if not is_whole:
-        raise _damaged(checkpoint, ValueError("state.json has changed"))
     if version != _FORMAT:
         raise errors.ModelError(
             f"{path} is of checkpoint format {version}, expected {_FORMAT}. It "
@@ -202,12 +191,23 @@ def load_tensors(
 
     Those that are stored as bfloat16 become float32.
 
+    Args:
+        checkpoint: a folder that `save` wrote.
+        prefix: `model` for the weights, `average` for their moving average.
+
     Raises:
-        ModelError: if the files are missing, truncated or damaged.
+        ModelError: if the files are missing, truncated or damaged, or if the
+            run kept no average.
     """
     # Also of one whose state nobody needs here: it was saved as a whole.
     load_state(checkpoint)
     tensors = _read(checkpoint, f"{prefix}/")
+    if prefix == "average" and not tensors:
+        raise errors.ModelError(
+            "Averaged weights must have been kept while training. Received: "
+            f"{checkpoint} of a run with training.ema_decay=0. Take its plain "
+            "weights, or train with --config.training.ema_decay=0.9999."
+        )
     return {
         name.removeprefix(f"{prefix}/"): value.astype(np.float32)
         if value.dtype == ml_dtypes.bfloat16
@@ -219,42 +219,39 @@ def load_tensors(
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
     """Sets variables from a checkpoint that must hold exactly these.
 
-    Args:
-        checkpoint: a folder that `save` wrote.
-        variables: tensor name to variable, as they were saved.
-
     Raises:
         ModelError: if names or shapes differ (lists them), or if the
             files are damaged. No variable has been changed then.
     """
-    saved = _read(checkpoint, "")
-    require_equal_layout(checkpoint, saved, variables)
-    for name, variable in variables.items():
-        variable.assign(saved[name])
+    _assign(checkpoint, _read(checkpoint, ""), variables)
 
 
 def load_weights(
     checkpoint: pathlib.Path, variables: Variables, prefix: str = "model"
 ) -> None:
-    """Sets variables from those of a checkpoint; others there are left out.
-
-    Args:
-        checkpoint: a folder that `save` wrote.
-        variables: `variable.path` to variable; each must be there.
-        prefix: `model` for the weights, `average` for their moving average.
+    """Sets variables, by path, from the tensors of `load_tensors`.
 
     Raises:
-        ModelError: if one is missing or has another shape.
+        ModelError: if one is missing there or has another shape; tensors
+            without a variable are left out.
     """
     saved = load_tensors(checkpoint, prefix)
     wanted = {name: saved[name] for name in saved if name in variables}
-    require_equal_layout(checkpoint, wanted, variables)
+    _assign(checkpoint, wanted, variables)
+
+
+def _assign(
+    checkpoint: pathlib.Path,
+    saved: Mapping[str, np.ndarray],
+    variables: Variables,
+) -> None:
+    require_equal_layout(checkpoint, saved, variables)
     for name, variable in variables.items():
-        variable.assign(wanted[name])
+        variable.assign(saved[name])
 
 
 def _read(checkpoint: pathlib.Path, beginning: str) -> dict[str, np.ndarray]:
-    """Tensors whose names begin so; their checksums are verified."""
+    """Tensors whose names begin so; TensorFlow verifies their checksums."""
     try:
         reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
         names = sorted(reader.get_variable_to_shape_map())
@@ -269,7 +266,7 @@ def _write(
     folder: pathlib.Path, variables: Variables, state: Mapping[str, Any]
 ) -> None:
     names = sorted(variables)
-    tensors = [_value(variables[name]) for name in names]
+    tensors = [tf.convert_to_tensor(variables[name]) for name in names]
     tf.raw_ops.SaveV2(
         prefix=str(folder / _PREFIX),
         tensor_names=names,
@@ -288,23 +285,12 @@ def _checksum(state: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _value(variable: Any) -> tf.Tensor:
-    value = variable.value if isinstance(variable, keras.Variable) else variable
-    return tf.convert_to_tensor(value)
-
-
 def _flush(path: pathlib.Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _remove_unfinished(folder: pathlib.Path) -> None:
-    if folder.is_dir():
-        for path in folder.glob(".step-*"):
-            shutil.rmtree(path)
 
 
 def _prune(model_dir: pathlib.Path, keep: int, best_step: int | None) -> None:
@@ -321,17 +307,12 @@ def require_equal_layout(
 ) -> None:
     """Raises `ModelError` unless names and shapes agree, listing which.
 
-    Args:
-        checkpoint: the folder or another name of it, for the message.
-        saved: tensor name to value.
-        variables: variable name to variable.
+    `checkpoint` is the folder, or a name for it in the message.
     """
-    problems = [
-        f"missing {name}" for name in sorted(set(variables) - set(saved))
-    ]
-    problems += [
-        f"unknown {name}" for name in sorted(set(saved) - set(variables))
-    ]
+    missing = sorted(set(variables) - set(saved))
+    unknown = sorted(set(saved) - set(variables))
+    problems = [f"missing {name}" for name in missing]
+    problems += [f"unknown {name}" for name in unknown]
     problems += [
         f"{name} is {saved[name].shape}, "
         f"expected {tuple(variables[name].shape)}"

@@ -1,4 +1,4 @@
-"""Which devices train together, chosen by one setting, and how they agree."""
+"""Which devices train together, how they agree, and how fast they could be."""
 
 import contextlib
 import functools
@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import time
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,22 @@ _LOST = (
     tf.errors.UnavailableError,
 )
 _CAUSE = re.compile("Collective ops is aborted by: (.*)")
+# Dense matrix products per second of one device, from the vendors' data
+# sheets: name (as the driver gives it) to (16-bit, 32-bit as TensorFlow runs
+# it, TF32 where the device has it).
+_PEAKS = {
+    "H200": (989e12, 494e12),
+    "GH200": (989e12, 494e12),
+    "H100 PCIe": (756e12, 378e12),
+    "H100": (989e12, 494e12),
+    "A100": (312e12, 156e12),
+    "L40S": (362e12, 183e12),
+    "L4": (121e12, 60e12),
+    "A10": (125e12, 62e12),
+    "A10G": (70e12, 35e12),
+    "V100": (125e12, 15.7e12),
+    "T4": (65e12, 8.1e12),
+}
 
 
 def configure_process(settings: Settings) -> None:
@@ -53,10 +70,7 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
     * `multi_worker`: several hosts; each reads its place from `TF_CONFIG`.
     * `tpu`: a Cloud TPU, `settings.tpu` names it.
 
-    To be called before anything else touches a device.
-
-    Raises:
-        ValueError: if there is no such hardware.
+    Call it before anything else touches a device.
     """
     # Otherwise TensorFlow tells of every sum over devices that it plans.
     tf.get_logger().setLevel(logging.WARNING)
@@ -88,7 +102,6 @@ def _mirrored_strategy(
 
 
 def _check_cluster(text: str) -> None:
-    """Raises `ValueError` unless TF_CONFIG names workers and this one."""
     try:
         described = json.loads(text or "{}")
         kind, index = described["task"]["type"], described["task"]["index"]
@@ -123,16 +136,17 @@ def _build_tpu_strategy(name: str) -> tf.distribute.Strategy:
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process writes checkpoints, logs and pictures."""
-    resolver = strategy.cluster_resolver
-    if resolver is None or not isinstance(
-        strategy, tf.distribute.MultiWorkerMirroredStrategy
-    ):
+    if not _has_workers(strategy):
         return True
-    return resolver.task_type in (None, "", "chief") or (
-        resolver.task_type == "worker"
-        and resolver.task_id == 0
-        and not resolver.cluster_spec().as_dict().get("chief")
-    )
+    resolver = strategy.cluster_resolver
+    if resolver.task_type == "worker":
+        has_chief = resolver.cluster_spec().as_dict().get("chief")
+        return resolver.task_id == 0 and not has_chief
+    return resolver.task_type in (None, "", "chief")
+
+
+def _has_workers(strategy: tf.distribute.Strategy) -> bool:
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def distribute_endless(
@@ -142,11 +156,8 @@ def distribute_endless(
     """A dataset for all workers that is known to have no end.
 
     Where there may be an end, several workers ask each other before every
-    batch whether one is left, and its shape is no longer static.
-
-    Args:
-        strategy: who receives the elements.
-        build_fn: a worker's context to its dataset; one that ends begins anew.
+    batch whether one is left, and its shape is no longer static. So what
+    `build_fn` makes of a worker's context begins anew when it ends.
     """
     return strategy.distribute_datasets_from_function(
         lambda context: build_fn(context).repeat(),
@@ -158,12 +169,8 @@ def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
     """The mean of a host's number over all hosts; itself where there is one.
 
     Every host must call it at the same point.
-
-    Args:
-        strategy: the run's strategy.
-        value: this host's number, exact in float64.
     """
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    if not _has_workers(strategy):
         return value
     mean = _mean_fn(strategy)(tf.constant(value, tf.float64))
     return float(strategy.experimental_local_results(mean)[0])
@@ -185,15 +192,7 @@ def _mean_fn(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], Any]:
 
 
 def require_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
-    """Checks that all hosts found the same checkpoint.
-
-    Args:
-        strategy: the run's strategy.
-        step: that of the checkpoint that this host found, 0 for none.
-
-    Raises:
-        ValueError: on a host that found another step than the others.
-    """
+    """Raises `ValueError` unless all hosts found the checkpoint of `step`."""
     mean = mean_over_workers(strategy, step)
     if mean != step:
         raise ValueError(
@@ -205,10 +204,7 @@ def require_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
 
 @contextlib.contextmanager
 def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns TensorFlow's many errors about a lost host into one sentence.
-
-    Args:
-        strategy: the run's strategy; the block trains with it.
+    """Turns TensorFlow's many errors about a lost host into one.
 
     Raises:
         ConnectionError: if another host does not answer any more.
@@ -216,9 +212,7 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        if not isinstance(
-            strategy, tf.distribute.MultiWorkerMirroredStrategy
-        ) or not isinstance(error, _LOST):
+        if not (_has_workers(strategy) and isinstance(error, _LOST)):
             raise
         cause = _CAUSE.search(error.message)
         raise ConnectionError(
@@ -232,11 +226,7 @@ def compiles_with_xla(settings: Settings) -> bool:
     """Whether the step is compiled by XLA: by default on GPUs alone.
 
     A compiled step on a CPU is several times slower than an ordinary one. TPUs
-    compile everything anyway.
-
-    Raises:
-        ConfigError: if it cannot: a compiled step of several replicas needs
-            GPUs, whose collectives XLA knows.
+    compile everything anyway. XLA knows the collectives of GPUs alone.
     """
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
     if settings.jit_compile == "auto":
@@ -253,10 +243,40 @@ def compiles_with_xla(settings: Settings) -> bool:
 
 def device_description(strategy: tf.distribute.Strategy) -> str:
     """The hardware in words, for logs: kind, name and number of devices."""
-    count = strategy.num_replicas_in_sync
+    kind = "CPU"
     gpus = tf.config.list_physical_devices("GPU")
-    if gpus and not isinstance(strategy, tf.distribute.TPUStrategy):
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        kind = "TPU"
+    elif gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
-        return f"{count} x {details.get('device_name', 'GPU')}"
-    kind = "TPU" if isinstance(strategy, tf.distribute.TPUStrategy) else "CPU"
-    return f"{count} x {kind}"
+        kind = details.get("device_name", "GPU")
+    return f"{strategy.num_replicas_in_sync} x {kind}"
+
+
+def peak_flops(device: str, precision: str) -> float:
+    """Matrix-product operations per second of one device.
+
+    Args:
+        device: as `device_description` gives it.
+        precision: `float32`, `bfloat16` or `float16`.
+
+    Returns:
+        The data sheet's figure for known accelerators, a short measurement
+        for CPUs, 0 for what is unknown.
+    """
+    for name, (half, single) in _PEAKS.items():
+        if re.search(rf"\b{name}\b", device):
+            return single if precision == "float32" else half
+    return _measure_cpu(precision) if "CPU" in device else 0.0
+
+
+def _measure_cpu(precision: str) -> float:
+    """The best of a few products, about a tenth of a second."""
+    size = 768
+    matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
+    seconds = []
+    for _ in range(6):
+        start = time.perf_counter()
+        tf.matmul(matrix, matrix).numpy()
+        seconds.append(time.perf_counter() - start)
+    return 2.0 * size**3 / min(seconds)

@@ -42,18 +42,6 @@ def test_main_tower_of_any_objective_is_restored_whole(
             )
 
 
-def test_average_of_a_run_that_kept_none_is_refused(tiny_run):
-    training = dataclasses.replace(tiny_run.settings.training, ema_decay=0.0)
-    settings = dataclasses.replace(tiny_run.settings, training=training)
-    with pytest.raises(ValueError, match="ema_decay=0"):
-        trained_run.load_main_tower(
-            settings,
-            tiny_run.vocabulary,
-            tiny_run.model_dir / "checkpoints" / "step-00000007",
-            use_average=True,
-        )
-
-
 def test_another_vocabulary_than_the_runs_is_refused(tiny_run):
     encoder = dataclasses.replace(tiny_run.settings.encoder, vocab_size=99)
     settings = dataclasses.replace(tiny_run.settings, encoder=encoder)

@@ -79,35 +79,41 @@ def test_draws_with_replacement_pick_the_candidate_of_their_rank():
     np.testing.assert_array_equal(weights, [[1, 1, 1, 1, 0]])
 
 
+def _mask_row(row, positions, weights, replace_uniform, **options):
+    """One row, masked at given positions."""
+    return masking.mask_inputs(
+        _inputs([row]),
+        tf.zeros([1, len(row)]),
+        tf.constant([replace_uniform]),
+        special_ids=SPECIAL,
+        mask_id=MASK,
+        mask_prob=0.5,
+        draw_fn=lambda *_: (tf.constant([positions]), tf.constant([weights])),
+        **options,
+    )
+
+
 def test_a_masked_row_looks_like_this():
     # [CLS] a b [SEP] c [SEP]: b and c are chosen, only c's number is below .85.
-    inputs = _inputs([[CLS, 11, 12, SEP, 13, SEP, PAD, PAD]])
-    masked = masking.apply_masks(
-        inputs,
-        positions=tf.constant([[2, 4, 0]]),
-        weights=tf.constant([[1.0, 1.0, 0.0]]),
-        replace_uniform=tf.constant([[0.85, 0.84, 0.0]]),
-        mask_id=MASK,
-        eligible=inputs["input_ids"] > MASK,
-    )
+    row = [CLS, 11, 12, SEP, 13, SEP, PAD, PAD]
+    masked = _mask_row(row, [2, 4, 0], [1.0, 1.0, 0.0], [0.85, 0.84, 0.0])
     np.testing.assert_array_equal(
         masked.input_ids, [[CLS, 11, 12, SEP, MASK, SEP, PAD, PAD]]
     )
     np.testing.assert_array_equal(masked.masked_ids, [[12, 13, 0]])
-    np.testing.assert_array_equal(masked.original_ids, inputs["input_ids"])
+    np.testing.assert_array_equal(masked.original_ids, [row])
+    np.testing.assert_array_equal(masked.eligible, [[0, 1, 1, 0, 1, 0, 0, 0]])
 
 
 def test_a_row_masked_as_in_bert_looks_like_this():
     # Of the numbers .79 shows [MASK], .8 and .89 random tokens, .9 neither.
-    inputs = _inputs([[CLS, 11, 12, SEP, 13, 14, SEP]])
-    masked = masking.apply_masks(
-        inputs,
-        positions=tf.constant([[2, 4, 1, 5, 0]]),
-        weights=tf.constant([[1.0, 1.0, 1.0, 1.0, 0.0]]),
-        replace_uniform=tf.constant([[0.8, 0.79, 0.89, 0.9, 0.85]]),
-        mask_id=MASK,
+    row = [CLS, 11, 12, SEP, 13, 14, SEP]
+    masked = _mask_row(
+        row,
+        [2, 4, 1, 5, 0],
+        [1.0, 1.0, 1.0, 1.0, 0.0],
+        [0.8, 0.79, 0.89, 0.9, 0.85],
         replace_prob=0.8,
-        eligible=inputs["input_ids"] > MASK,
         random_prob=0.1,
         random_ids=tf.constant([[31, 32, 33, 34, 35]]),
     )
@@ -115,25 +121,7 @@ def test_a_row_masked_as_in_bert_looks_like_this():
         masked.input_ids, [[CLS, 33, 31, SEP, MASK, 14, SEP]]
     )
     np.testing.assert_array_equal(masked.masked_ids, [[12, 13, 11, 14, 0]])
-    np.testing.assert_array_equal(masked.original_ids, inputs["input_ids"])
-
-
-@pytest.mark.parametrize(
-    ("random_prob", "random_ids"), [(0.1, None), (0.0, [[7, 7, 7]])]
-)
-def test_random_tokens_and_their_share_belong_together(random_prob, random_ids):
-    inputs = _inputs([[CLS, 11, 12, SEP]])
-    with pytest.raises(ValueError, match="`random_ids` must be given if"):
-        masking.mask_inputs(
-            inputs,
-            tf.zeros([1, 4]),
-            tf.zeros([1, 3]),
-            special_ids=SPECIAL,
-            mask_id=MASK,
-            mask_prob=0.5,
-            random_prob=random_prob,
-            random_ids=random_ids,
-        )
+    np.testing.assert_array_equal(masked.original_ids, [row])
 
 
 def test_random_tokens_skip_the_special_ids():
@@ -141,33 +129,6 @@ def test_random_tokens_skip_the_special_ids():
     uniform = tf.constant([[0.0, 0.19, 0.2, 0.4, 0.6, 0.79, 0.8, 1 - 2**-23]])
     random_ids = masking.random_tokens(uniform, 8, special_ids=(5, 1, 4))
     np.testing.assert_array_equal(random_ids, [[0, 0, 2, 3, 6, 6, 7, 7]])
-
-
-@pytest.mark.parametrize("special_ids", [(0, 8), (-1,), range(8)])
-def test_random_tokens_refuse_special_ids_of_another_vocabulary(special_ids):
-    with pytest.raises(ValueError, match="must be a part of the vocabulary"):
-        masking.random_tokens(tf.zeros([1, 1]), 8, special_ids)
-
-
-def test_without_random_tokens_the_graph_is_the_shorter_one():
-    def run(random_prob, random_ids):
-        inputs = _inputs([[CLS, 11, 12, SEP]])
-        return masking.mask_inputs(
-            inputs, tf.zeros([1, 4]), tf.zeros([1, 3]), special_ids=SPECIAL,
-            mask_id=MASK, mask_prob=0.5, random_prob=random_prob,
-            random_ids=random_ids,
-        )  # fmt: skip
-
-    plain = tf.function(run).get_concrete_function(0.0, None)
-    types = [op.type for op in plain.graph.get_operations()]
-    assert not [kind for kind in types if "Random" in kind]
-    # One comparison decides on [MASK], and nothing is selected from two ids.
-    bert = tf.function(run).get_concrete_function(
-        0.1, tf.ones([1, 3], tf.int32)
-    )
-    more = [op.type for op in bert.graph.get_operations()]
-    assert more.count("Less") == types.count("Less") + 1
-    assert more.count("SelectV2") == types.count("SelectV2") + 1
 
 
 def test_scatter_writes_where_weights_allow_and_never_to_position_zero():

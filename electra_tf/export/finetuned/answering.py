@@ -9,7 +9,6 @@ from electra_tf.export import signatures
 from electra_tf.export.compute import row_groups
 from electra_tf.export.finetuned import module
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.question_answering import contexts as contexts_lib
 from electra_tf.tasks.question_answering import questions as questions_lib
 from electra_tf.tasks.question_answering import spans as spans_lib
 
@@ -52,7 +51,7 @@ class AnsweringModule(module.FinetunedModule):
                 "--max_length."
             )
         self._settings = settings
-        self._finder = contexts_lib.SpanFinder(self.tokenizer)
+        self._finder = spans_lib.SpanFinder(self.tokenizer)
 
     def answer_text(self, **inputs: tf.Tensor) -> Tensors:
         """Answers, for `questions` and `contexts`."""
@@ -62,7 +61,7 @@ class AnsweringModule(module.FinetunedModule):
         )
         with tf.control_dependencies([check]):
             texts = tf.identity(texts)
-        contexts = contexts_lib.build(self.tokenizer, texts)
+        contexts = questions_lib.build_contexts(self.tokenizer, texts)
         pieces = contexts.ids
         asked = self.tokenizer.tokenize(questions)
         settings = self._settings

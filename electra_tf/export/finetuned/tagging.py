@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from electra_tf.export.compute import row_groups
 from electra_tf.export.finetuned import module
-from electra_tf.tasks import blanks
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging import words as words_lib
@@ -37,7 +36,7 @@ class TaggingModule(module.FinetunedModule):
     def answer_text(self, **inputs: tf.Tensor) -> Tensors:
         """Words with tags, for `texts`."""
         with tf.device("/CPU:0"):
-            found = blanks.split(inputs["texts"], blanks.ALL_BLANKS)
+            found = rows_lib.split_words(inputs["texts"], rows_lib.ALL_BLANKS)
         rows = self._builder.build(found.words)
         first_of_row = tf.zeros([rows.ids.nrows()], tf.int64)
         padded = rows_lib.pad(

@@ -17,10 +17,10 @@ from electra_tf.export.finetuned import module as module_lib
 from electra_tf.export.finetuned import sentences
 from electra_tf.export.finetuned import tagging
 from electra_tf.finetuning import encoders
-from electra_tf.finetuning import prepared as prepared_lib
-from electra_tf.finetuning.trials import portable_trial
-from electra_tf.finetuning.trials import results
-from electra_tf.finetuning.trials import trial_dir as trial_dir_lib
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import results
+from electra_tf.finetuning import task_data
+from electra_tf.finetuning import trial_dir as trial_dir_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -172,7 +172,7 @@ def load_task(
     """
     description = trial_dir_lib.load(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
-    prepared = prepared_lib.PreparedTasks(
+    prepared = task_data.PreparedTasks(
         description.settings,
         vocabulary,
         description.encoder.max_position_embeddings,

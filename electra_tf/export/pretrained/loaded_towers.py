@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from electra_tf import config
 from electra_tf.config import sections as config_sections
-from electra_tf.formats import assembly
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
@@ -111,14 +110,14 @@ def _build(
 ) -> tuple[towers_lib.Towers, tuple[str, ...]]:
     """The towers, and what there is to tell of them."""
     if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
-        return assembly.build_towers(model, precision), model.notes
+        return reading.build_towers(model, precision), model.notes
     encoder = encoder_lib.build_encoder(
         model.encoder,
         towers_lib.MAIN_ENCODER,
         dtype=layers.dtype_policy(precision),
     )
     tower = towers_lib.Towers(None, EncoderTower(encoder))
-    assembly.assign(tower, model.tensors)
+    reading.assign(encoder.variables, model)
     left_out = sorted(set(model.parts) - {portable.MAIN})
     if not left_out:
         return tower, model.notes

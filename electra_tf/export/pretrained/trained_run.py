@@ -9,7 +9,6 @@ from electra_tf import config
 from electra_tf.modeling import layers
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import averaging
 from electra_tf.training import checkpoints
 
 
@@ -39,8 +38,6 @@ def load_main_tower(
         ValueError: if average weights are asked of a run that kept none, or
             if the vocabulary or the checkpoint do not fit the config.
     """
-    if use_average:
-        averaging.require_kept(settings.training.ema_decay)
     settings = model_lib.resolve(settings, vocabulary.size)
     objective = model_lib.find_objective(settings)
     # The CPU always has room, an accelerator may be in use.

@@ -7,8 +7,8 @@ import tensorflow as tf
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.export.finetuned import trial as trial_export
-from electra_tf.finetuning.trials import results
-from electra_tf.tasks.sentences.text_task import Example
+from electra_tf.finetuning import results
+from electra_tf.tasks.sentences.task import Example
 from electra_tf.tasks.tagging import conll
 from tests.export import finetuned_tiny
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.tasks.sentences.text_task import Example
+from electra_tf.tasks.sentences.task import Example
 from tests.export import conftest
 from tests.export import finetuned_tiny
 

@@ -11,7 +11,7 @@ from electra_tf.export import saved_model
 from electra_tf.export import signatures
 from electra_tf.export.checks import self_check
 from electra_tf.export.finetuned import trial as trial_export
-from electra_tf.finetuning.trials import trial_dir
+from electra_tf.finetuning import trial_dir
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests.export import conftest

@@ -1,0 +1,188 @@
+"""A user's own files become tasks by flags alone, or one clear error."""
+
+import json
+
+import pytest
+
+from electra_tf import errors
+from electra_tf.tasks import catalog
+from electra_tf.tasks.sentences.task import Example
+from tests.tasks.conftest import own_settings
+
+CSV = 'text,label\n"fine, really",good\npoor,bad\nawful,bad\n'
+
+
+def _write(folder, name, text):
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def _build(folder, text=CSV, name="train.csv", **fields):
+    path = _write(folder, name, text)
+    return catalog.build_task("own", own_settings(train_file=path, **fields))
+
+
+def test_labels_are_those_of_the_training_file(tmp_path):
+    task = _build(tmp_path)
+    assert task.labels == ("bad", "good")
+    assert task.splits == ("train",)
+    assert task.dev_splits == ()
+    assert task.read("train") == [
+        Example(0, "fine, really", None, "good"),
+        Example(1, "poor", None, "bad"),
+        Example(2, "awful", None, "bad"),
+    ]
+    assert task.name == "own"
+
+
+def test_columns_are_the_users(tmp_path):
+    rows = [
+        {"key": 5, "q": "a", "p": "b", "same": True},
+        {"key": "x", "q": "c", "p": "", "same": False},
+    ]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    task = _build(
+        tmp_path, lines, "t.jsonl", id_column="key", text_column="q",
+        text_pair_column="p", label_column="same",
+    )  # fmt: skip
+    assert task.labels == ("false", "true")
+    assert task.read("train") == [
+        Example("5", "a", "b", "true"),
+        Example("x", "c", "", "false"),
+    ]
+
+
+def test_a_file_to_predict_needs_no_labels(tmp_path):
+    test_file = _write(tmp_path, "new.tsv", "text\nso so\n")
+    settings = own_settings(test_file=test_file, labels="good, bad")
+    task = catalog.build_task("own", settings)
+    assert task.labels == ("good", "bad")
+    assert task.read("test") == [Example(0, "so so")]
+    assert task.splits == ("test",)
+    with pytest.raises(ValueError, match="--config.own.train_file"):
+        task.read("train")
+
+
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("text,label\nx,good\ny,bad\n", ["good", "bad"]),
+        ("text,label\nx,\ny,\n", [None, None]),
+        ("text\nx\ny\n", [None, None]),
+    ],
+    ids=["labelled", "empty", "absent"],
+)
+def test_a_test_file_has_all_labels_or_none(tmp_path, text, labels):
+    task = _build(tmp_path, test_file=_write(tmp_path, "test.csv", text))
+    examples = task.read("test")
+    assert [example.label for example in examples] == labels
+    assert task.test_splits == ("test",)
+    assert task.has_labels(examples) == (labels == ["good", "bad"])
+
+
+@pytest.mark.parametrize("label", ["", "?"])
+def test_a_test_file_with_some_labels_is_refused(tmp_path, label):
+    text = f"text,label\nx,good\ny,{label}\n"
+    task = _build(tmp_path, test_file=_write(tmp_path, "test.csv", text))
+    with pytest.raises(errors.DataError, match="line 3: .*'label' empty"):
+        task.read("test")
+
+
+def test_metrics_depend_on_the_labels_and_one_decides(tmp_path):
+    assert _build(tmp_path).metrics == ("accuracy", "mcc", "f1", "macro_f1")
+    three = CSV + "x,so so\n"
+    task = _build(tmp_path, three, metric="macro_f1")
+    assert task.metrics == ("macro_f1", "accuracy", "mcc")
+    assert task.metric == "macro_f1"
+    with pytest.raises(ValueError, match="'f1'.*accuracy, mcc, macro_f1"):
+        _build(tmp_path, three, metric="f1")
+
+
+def test_numbers_are_learned_from_a_range(tmp_path):
+    task = _build(
+        tmp_path, "text\tlabel\na\t2\nb\t-1.5\n", "t.tsv",
+        kind="regression", min_value=-2, max_value=2, metric="pearson",
+    )  # fmt: skip
+    assert [e.label for e in task.read("train")] == [2.0, -1.5]
+    assert task.metrics == ("pearson", "spearman", "mse")
+    task = _build(tmp_path, kind="regression", metric="mse")
+    assert task.metric == "mse" and task.metric in task.lower_is_better
+    with pytest.raises(ValueError, match="'mes'.*mean 'mse'"):
+        _build(tmp_path, kind="regression", metric="mes")
+
+
+@pytest.mark.parametrize("value", ["3", "x", "", "nan", "inf"])
+def test_a_number_outside_its_range_is_refused(tmp_path, value):
+    task = _build(tmp_path, f"text,label\na,1\nb,{value}\n", kind="regression")
+    expected = "line 3: expected a number from 0"
+    with pytest.raises(errors.DataError, match=expected):
+        task.read("train")
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "expected"),
+    [
+        (CSV + "x,goood\n", {"labels": "good,bad"},
+         "line 5: .*'goood'. Did you mean 'good'"),
+        (CSV + " ,bad\n", {}, "line 5: expected a text in column 'text'"),
+        (CSV, {"label_column": "class"}, "column 'class'.*text, label"),
+        (CSV, {"text_pair_column": "other"}, "column 'other'"),
+        (CSV, {"id_column": "idx"}, "column 'idx'"),
+        ("text,label\na,b\n", {}, "at least two labels.*'b'"),
+        ("text,label\na,b\nc,\n", {}, "line 3: expected a label"),
+        ('text,label\na,b\nc,"d\te"\n', {}, "line 3: expected no tabs"),
+        ('text,label\n"a\nb",x\n"c\nd",y\n', {"id_column": "text"},
+         "line 2: expected no tabs and line ends"),
+        (CSV, {"labels": "good"}, "must list two or more"),
+        (CSV, {"labels": "good,bad,good"}, "must list two or more different"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_error(tmp_path, text, fields, expected):
+    with pytest.raises(ValueError, match=expected):
+        _build(tmp_path, text, **fields).read("train")
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"text": 5, "label": "a"}, "line 3: expected a text in.*Received: 5"),
+        ({"text": "x", "label": None}, "line 3: expected a label"),
+        ({"text": "x", "label": ["a"]}, "line 3: expected a label"),
+    ],
+)
+def test_json_of_other_types_is_refused(tmp_path, row, expected):
+    rows = [{"text": "x", "label": "a"}, {"text": "y", "label": "b"}, row]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    with pytest.raises(errors.DataError, match=expected):
+        _build(tmp_path, text, "t.jsonl").read("train")
+
+
+def test_unknown_labels_of_another_file_list_the_known_ones(tmp_path):
+    dev_file = _write(tmp_path, "dev.csv", "text,label\na,Good\n")
+    task = _build(tmp_path, dev_file=dev_file)
+    expected = r"dev\.csv, line 2.*Known: bad, good\."
+    with pytest.raises(errors.DataError, match=expected):
+        task.read("dev")
+
+
+def test_a_trained_models_labels_serve_where_there_is_no_training_file(
+    tmp_path,
+):
+    dev_file = _write(tmp_path, "dev.csv", "text,label\na,so so\n")
+    task = catalog.build_task("own", own_settings(dev_file=dev_file))
+    with pytest.raises(errors.DataError, match="neither own.labels nor"):
+        task.build_head(4, seed=1)
+    task.use_labels(("so so", "a, b", "c"))
+    assert task.build_head(4, seed=1).dense.kernel.shape == (4, 3)
+    assert task.read("dev")[0].label == "so so"
+    assert task.metrics == ("accuracy", "mcc", "macro_f1")
+
+
+def test_a_trained_models_labels_replace_those_of_the_files(
+    tmp_path, tokenizer
+):
+    task = _build(tmp_path)
+    task.use_labels(("good", "bad"))
+    rows = task.build_rows(task.read("train"), tokenizer, 8, False)
+    assert rows.columns["label"].tolist() == [0, 1, 1]

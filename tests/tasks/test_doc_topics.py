@@ -1,0 +1,140 @@
+"""The embedded little task, from a small corpus made here."""
+
+import collections
+import csv
+import json
+import random
+
+import pytest
+
+from data.doc_topics import topics
+from electra_tf import errors
+from electra_tf.records import python_docs
+
+SIZES = {"train": 80, "dev": 16, "test": 16}
+_WORDS = ("axis", "loop", "value", "node", "color", "layer", "frame", "line")
+
+
+def _sentence(rng):
+    return f"The {' '.join(rng.choices(_WORDS, k=7))} is here."
+
+
+def _documents(seed=1, num_documents=12):
+    rng = random.Random(seed)
+    return {
+        label: [
+            [_sentence(rng) for _ in range(5)] for _ in range(num_documents)
+        ]
+        for label in topics.TOPICS
+    }
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    """Takes the place of the embedded corpus."""
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    rng = random.Random(2)
+    for names in topics.TOPICS.values():
+        for name in names:
+            text = "\n\n".join(
+                " ".join(_sentence(rng) for _ in range(6)) for _ in range(9)
+            )
+            (folder / f"{name}.txt").write_text(text + "\n")
+    versions = python_docs.installed_versions()
+    (folder / python_docs.PROVENANCE_FILE).write_text(
+        json.dumps({"versions": versions})
+    )
+    monkeypatch.setattr(topics, "SIZES", {"train": 80, "dev": 16, "test": 16})
+    return folder
+
+
+def test_splits_are_balanced():
+    splits = topics.make_splits(_documents(), SIZES, seed=1)
+    for split, size in SIZES.items():
+        counts = collections.Counter(e.label for e in splits[split])
+        assert counts == dict.fromkeys(topics.TOPICS, size // 4)
+
+
+def test_no_document_is_in_two_splits():
+    documents = _documents()
+    home = {
+        sentence: (label, number)
+        for label, rows in documents.items()
+        for number, sentences in enumerate(rows)
+        for sentence in sentences
+    }
+    splits = topics.make_splits(documents, SIZES, seed=3)
+    found = [
+        {home[example.text] for example in examples}
+        for examples in splits.values()
+    ]
+    assert sum(map(len, found)) == len(set.union(*found))
+    assert all(
+        home[example.text][0] == example.label
+        for examples in splits.values()
+        for example in examples
+    )
+
+
+def test_a_document_gives_a_few_sentences_at_most():
+    rng = random.Random(4)
+    long = [_sentence(rng) for _ in range(60)]
+    documents = {label: [long, long] for label in topics.TOPICS}
+    with pytest.raises(errors.DataError, match="Received: 50"):
+        topics.make_splits(documents, {"train": 240}, seed=1)
+
+
+def test_the_seed_decides():
+    documents = _documents()
+    first = topics.make_splits(documents, SIZES, seed=1)
+    assert topics.make_splits(documents, SIZES, seed=1) == first
+    assert topics.make_splits(documents, SIZES, seed=2) != first
+
+
+def test_too_little_text_is_an_error():
+    with pytest.raises(
+        errors.DataError, match="28 plain sentences of language"
+    ):
+        topics.make_splits(_documents(num_documents=2), SIZES, seed=1)
+
+
+def test_only_plain_sentences_are_taken():
+    document = (
+        "Returns the sum of all values, if any. See x_1 for the rest of it.\n"
+        "Too short a one. This one names the NumPy array that is returned.\n"
+        "The arrays are copied unless they are equal. and this goes on here."
+    )
+    assert list(topics.find_sentences(document)) == [
+        "Returns the sum of all values, if any."
+    ]
+
+
+def test_no_sentence_is_read_twice(tmp_path):
+    text = "The axis is where the line is.\n"
+    for name in ("python", "numpy"):
+        (tmp_path / f"{name}.txt").write_text(text)
+    (tmp_path / "scipy.txt").write_text(text.replace("axis", "Axis") + text)
+    found = topics.read_documents(tmp_path)
+    assert found["language"] == [[text.strip()]]
+    assert found["numerics"] == [[], []]
+    assert found["plotting"] == [[]]
+
+
+def test_files_hold_the_splits(corpus, tmp_path):
+    folder = topics.prepare(tmp_path / "out", corpus)
+    documents = topics.read_documents(corpus)
+    splits = topics.make_splits(documents, SIZES, topics.SEED)
+    for split, examples in splits.items():
+        with (folder / f"{split}.csv").open(newline="") as file:
+            rows = [topics.Example(**row) for row in csv.DictReader(file)]
+        assert rows == examples
+
+
+def test_what_is_there_is_kept_and_nothing_else_overwritten(corpus, tmp_path):
+    folder = topics.prepare(tmp_path / "out", corpus)
+    time = (folder / "train.csv").stat().st_mtime_ns
+    assert topics.prepare(folder, corpus) == folder
+    assert (folder / "train.csv").stat().st_mtime_ns == time
+    with pytest.raises(errors.DataError, match="holds other files.*Delete it"):
+        topics.prepare(folder, corpus, seed=2)

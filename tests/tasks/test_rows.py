@@ -1,0 +1,125 @@
+"""Words and windows of texts, against loops that spell the rules out."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.tasks import rows as rows_lib
+
+
+def _split_words(texts, parted_at=rows_lib.QUESTION_BLANKS):
+    data = [t if isinstance(t, bytes) else t.encode() for t in texts]
+    found = rows_lib.split_words(tf.constant(data, tf.string), parted_at)
+    return [part.to_list() for part in found]
+
+
+def test_words_of_contexts_end_at_five_blanks_and_no_others():
+    text = " a\tb\r\nc\u202fd\u00a0e  \u2028f"
+    words, starts, ends = _split_words([text, "b"])
+    expected = ["a", "b", "c", "d\u00a0e", "\u2028f"]
+    assert words == [[word.encode() for word in expected], [b"b"]]
+    assert (starts[1], ends[1]) == ([0], [1])
+    for word, start, end in zip(words[0], starts[0], ends[0], strict=True):
+        assert text.encode()[start:end] == word
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+def test_blanks_alone_are_no_words(text):
+    assert _split_words([text, "a", text])[0] == [[], [b"a"], []]
+    assert _split_words([]) == [[], [], []]
+
+
+def test_all_blanks_are_those_of_python():
+    characters = [chr(code) for code in range(1, 0x3100)]
+    text = "x".join(characters)
+    words, _, _ = _split_words([text], rows_lib.ALL_BLANKS)
+    assert [word.decode() for word in words[0]] == text.split()
+
+
+def test_bytes_that_are_no_text_stay_in_their_word():
+    data = b"the \xffcat\xc3 sat \xe6\x9d\xe2\x80"
+    words, starts, _ = _split_words([data], rows_lib.ALL_BLANKS)
+    assert words == [[b"the", b"\xffcat\xc3", b"sat", b"\xe6\x9d\xe2\x80"]]
+    assert starts == [[0, 4, 10, 14]]
+
+
+def _split(totals, room, stride, least=1):
+    totals = tf.constant(totals, tf.int64)
+    rooms = tf.fill(tf.shape(totals), tf.constant(room, tf.int64))
+    return rows_lib.split_windows(
+        totals, rooms, tf.minimum(rooms, stride), least
+    )
+
+
+def _spans_by_loop(total, room, stride):
+    start = 0
+    while True:
+        count = min(room, total - start)
+        yield start, count
+        if start + count == total:
+            return
+        start += min(count, stride)
+
+
+def test_windows_are_those_of_a_loop():
+    totals = [0, 1, 9, 10, 11, 40, 3]
+    for room, stride in ((10, 5), (10, 50), (3, 1)):
+        found = _split(totals, room, stride)
+        expected = [
+            (number, start, count)
+            for number, total in enumerate(totals)
+            for start, count in _spans_by_loop(total, room, stride)
+        ]
+        rows = zip(found.texts, found.starts, found.lengths, strict=True)
+        assert [tuple(map(int, row)) for row in rows] == expected
+        counts = np.bincount(found.texts, minlength=len(totals))
+        assert found.counts.numpy().tolist() == counts.tolist()
+        assert all(found.numbers[i] == 0 for i in found.splits[:-1])
+
+
+def test_a_text_without_pieces_has_a_window_if_wanted():
+    assert _split([0, 4], 3, 2).counts.numpy().tolist() == [1, 2]
+    assert _split([0, 4], 3, 2, least=0).counts.numpy().tolist() == [0, 2]
+
+
+def _best_by_loop(spans, piece):
+    best, best_score = None, None
+    for number, (start, length) in enumerate(spans):
+        if start <= piece < start + length:
+            score = min(piece - start, start + length - 1 - piece)
+            score += 0.01 * length
+            if best_score is None or score > best_score:
+                best, best_score = number, score
+    return best
+
+
+@pytest.mark.parametrize(
+    ("total", "room", "stride"),
+    [
+        *((total, 14, stride) for total in (40, 61, 63) for stride in (4, 5)),
+        (63, 14, 1),
+        (63, 14, 14),
+        # Lengths that differ by more than a hundred outweigh a piece.
+        (700, 314, 290),
+    ],
+)
+def test_the_best_window_is_that_of_a_loop(total, room, stride):
+    spans = list(_spans_by_loop(total, room, stride))
+    assert len(spans) > 2
+    found = _split([5, total], room, stride)
+    pieces = tf.range(total, dtype=tf.int64)
+    best = rows_lib.find_best_window(found, tf.ones([total], tf.int64), pieces)
+    assert best.numpy().tolist() == [
+        _best_by_loop(spans, piece) for piece in range(total)
+    ]
+
+
+def test_windows_of_half_a_row_keep_the_order_of_pieces():
+    for total in range(1, 90):
+        for room in (3, 6, 10, 21):
+            found = _split([total], room, (room + 1) // 2)
+            pieces = tf.range(total, dtype=tf.int64)
+            best = rows_lib.find_best_window(
+                found, tf.zeros([total], tf.int64), pieces
+            )
+            assert np.all(np.diff(best.numpy()) >= 0)
