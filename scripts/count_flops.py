@@ -48,11 +48,11 @@ def main() -> None:
 
 def _count(settings: config.ExperimentConfig, name: str) -> dict[str, float]:
     """Title to operations, in the order of the lines."""
-    from electra_tf.pretraining import compute
+    from electra_tf.pretraining import cost
 
-    counted = compute.Compute(settings, name)
+    counted = cost.Cost(settings, name)
     convention, training = counted.convention, settings.training
-    starts = counted.objective.phase_starts
+    starts = counted.phase_starts
     counts = {}
     for start in starts:
         where = f" from step {start:,}" if len(starts) > 1 else ""

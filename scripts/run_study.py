@@ -34,8 +34,8 @@ def main() -> int:
     """Plans, runs, and says where the report is."""
     from electra_tf.analysis import studies
     from electra_tf.analysis import study_runner
-    from electra_tf.pretraining import compute
-    from electra_tf.pretraining import dataset
+    from electra_tf.inputs import dataset
+    from electra_tf.pretraining import cost
 
     study = studies.load_study(pathlib.Path(FLAGS.study))
     if FLAGS.seeds:
@@ -47,7 +47,7 @@ def main() -> int:
     plan = studies.plan_study(
         study,
         size,
-        lambda settings: compute.Compute(settings).run_flops(),
+        lambda settings: cost.Cost(settings).run_flops(),
         FLAGS.num_train_steps,
         has_tasks=bool(tasks) or FLAGS.list,
     )

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.inputs import dataset
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
-from electra_tf.pretraining import compute
-from electra_tf.pretraining import dataset
+from electra_tf.pretraining import cost
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -55,7 +55,7 @@ def time_training_step(
         seconds.append(time.perf_counter() - start)
         start = time.perf_counter()
     median = statistics.median(seconds[1:])
-    operations = compute.Compute(model_lib.resolve(settings, vocab_size))
+    operations = cost.Cost(model_lib.resolve(settings, vocab_size))
     device = distribution.device_description(tf.distribute.get_strategy())
     peak = distribution.peak_flops(device, settings.training.precision)
     return StepTiming(

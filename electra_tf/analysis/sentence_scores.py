@@ -32,7 +32,6 @@ from electra_tf.export.clients import loaded_export
 from electra_tf.export.pretrained import loaded_towers
 from electra_tf.export.pretrained import trained_run
 from electra_tf.inputs import masking
-from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
 from electra_tf.pretraining import losses
@@ -50,7 +49,7 @@ _PLACES = tf.TensorSpec([None], tf.int32)
 _SCORED_TOWERS = (
     discriminator_lib.Discriminator,
     generators.MaskedLMGenerator,
-    copying.CopyingMaskedLM,
+    discriminator_lib.CopyingMaskedLM,
 )
 
 
@@ -58,7 +57,7 @@ class SentenceScorer:
     """Scores sentences by a main tower.
 
     Args:
-        tower: what an objective's `build_main_tower` makes, with its weights.
+        tower: what an objective's `build_main` makes, with its weights.
         vocabulary: that it was trained with.
         objective: that it was trained with; empty if it is not known.
 
@@ -79,7 +78,7 @@ class SentenceScorer:
                 "Load a pre-trained model with its head."
             )
         self._vocabulary = vocabulary
-        self._num_positions = tower.encoder.embeddings.max_position_embeddings
+        self._num_positions = tower.encoder.settings.max_position_embeddings
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         self._masks_in_turn = (
             isinstance(tower, generators.MaskedLMGenerator)
@@ -195,7 +194,7 @@ def _read_as_it_stands(
         encoded = tower.encoder(ids, input_mask, segment_ids)
         return _log_probabilities(tower, encoded.sequence_output, ids)
     output = tower(ids, input_mask, segment_ids)
-    if isinstance(tower, copying.CopyingMaskedLM):
+    if isinstance(tower, discriminator_lib.CopyingMaskedLM):
         return losses.copying_log_likelihoods(
             output.logits, output.copy_logits, ids, ids
         )

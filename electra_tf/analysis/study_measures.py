@@ -12,9 +12,8 @@ from electra_tf.analysis import sentence_scores
 from electra_tf.analysis import studies
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import measure
-from electra_tf.pretraining import dataset
+from electra_tf.inputs import dataset
 from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import objective as objective_lib
 
 
 class Tasks(NamedTuple):
@@ -59,8 +58,9 @@ def measure_untrained(
     vocabulary = dataset.load_vocabulary(folder)
     settings = model_lib.resolve(settings, vocabulary.size)
     keras.utils.set_random_seed(tasks.seed)
-    objective = objective_lib.build_objective(settings)
-    tower = objective.build_main_tower(settings.encoder, None)
+    tower = model_lib.find_objective(settings).build_main(
+        settings.encoder, None
+    )
     loaded = encoders.LoadedEncoder(
         tower.encoder, vocabulary, settings.encoder, "random weights"
     )

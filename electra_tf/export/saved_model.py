@@ -29,7 +29,7 @@ from electra_tf.export.compute import stored_weights
 from electra_tf.export.pretrained import serving_module
 from electra_tf.export.pretrained import tower_answers
 from electra_tf.export.pretrained import trained_run
-from electra_tf.pretraining import objective as objective_lib
+from electra_tf.pretraining import model as model_lib
 from electra_tf.records import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -124,9 +124,9 @@ def export_run(
     settings = model_dir_lib.load_settings(model_dir)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
     checkpoint = checkpoints.find(model_dir, options.checkpoint)
-    objective = objective_lib.build_objective(settings)
+    objective = model_lib.find_objective(settings)
     step = checkpoints.step_of(checkpoint)
-    _warn_of_early_phase(objective, checkpoint, step)
+    _warn_of_early_phase(objective.phases(settings)[-1], checkpoint, step)
     tower = trained_run.load_main_tower(
         settings,
         vocabulary,
@@ -274,9 +274,8 @@ def _save_graphs(
 
 
 def _warn_of_early_phase(
-    objective: objective_lib.Objective, checkpoint: pathlib.Path, step: int
+    last: int, checkpoint: pathlib.Path, step: int
 ) -> None:
-    last = objective.phase_starts[-1]
     if last and step <= last:
         logging.warning(
             "%s was made before the objective's last phase, which begins at "

@@ -66,7 +66,6 @@ class FinetuningModel(step_lib.TrainableModel):
         # Keras tracks a dict of layers, but wraps it; the order must stay.
         self.heads = dict(heads)
         self.task_names = tuple(heads)
-        self.mean_loss = keras.metrics.Mean("loss")
         self.built = True
 
     @property
@@ -75,10 +74,10 @@ class FinetuningModel(step_lib.TrainableModel):
         return {"loss": 1.0}
 
     @property
-    def statistic_sizes(self) -> Mapping[str, int]:
+    def extra_sizes(self) -> Mapping[str, int]:  # type: ignore[override]
         """For each task the sum of its rows' losses, and their number."""
         count = len(self.task_names)
-        return {"loss": count, "rows": count}
+        return {"task_loss": count, "task_rows": count}
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
@@ -91,24 +90,25 @@ class FinetuningModel(step_lib.TrainableModel):
         rows = {name: value[0] for name, value in features.items()}
         return {name: rows[name] for name in rows if name != "stream_ids"}
 
-    def loss_weights(self, prepared: step_lib.Tensors) -> step_lib.Tensors:
-        """Returns none: the loss is a sum."""
-        del prepared
-        return {}
+    def loss_normalizers(self, prepared: step_lib.Tensors) -> step_lib.Tensors:
+        """The number of rows, for the reported mean: the loss is a sum."""
+        return {"loss": tf.reduce_sum(self._count_rows(prepared))}
 
     def compute_losses(
         self, prepared: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
         """Computes the loss sum and statistics of one micro-batch."""
         losses = self.compute_task_losses(prepared, dropout_seed)
-        counts = tf.one_hot(prepared["task_id"], len(self.task_names))
-        statistics = {
-            "loss": tf.reduce_sum(losses, 0),
-            "rows": tf.reduce_sum(counts, 0),
-        }
+        by_task = tf.reduce_sum(losses, 0)
         return step_lib.LossSums(
-            {"loss": tf.reduce_sum(statistics["loss"])}, statistics
+            {"loss": tf.reduce_sum(by_task)},
+            {"task_loss": by_task, "task_rows": self._count_rows(prepared)},
         )
+
+    def _count_rows(self, prepared: step_lib.Tensors) -> tf.Tensor:
+        """Rows of every task, `[number of tasks]` float32."""
+        counts = tf.one_hot(prepared["task_id"], len(self.task_names))
+        return tf.reduce_sum(counts, 0)
 
     def compute_task_losses(
         self, features: step_lib.Tensors, dropout_seed: tf.Tensor | None
@@ -159,17 +159,18 @@ class FinetuningModel(step_lib.TrainableModel):
                 own[name] = features[full_name]
         return own
 
-    def summarize(
-        self, statistics: Mapping[str, np.ndarray]
-    ) -> dict[str, float]:
-        """Returns the mean loss of a row, and that of each of several tasks."""
-        losses, rows = statistics["loss"], statistics["rows"]
-        metrics = {"loss": float(losses.sum() / max(rows.sum(), 1.0))}
+    def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
+        """Mean loss of a row, over all tasks and, of several, of each."""
+        total = statistics["loss"][0]
+        rows = statistics[step_lib.normalizer_of("loss")][0]
+        found = {"loss": tf.math.divide_no_nan(total, rows)}
         if len(self.task_names) > 1:
-            means = losses / np.maximum(rows, 1.0)
-            for name, mean in zip(self.task_names, means, strict=True):
-                metrics[f"{name}_loss"] = float(mean)
-        return metrics
+            means = tf.math.divide_no_nan(
+                statistics["task_loss"], statistics["task_rows"]
+            )
+            for number, name in enumerate(self.task_names):
+                found[f"{name}_loss"] = means[number]
+        return found
 
     def call(self, features: step_lib.Tensors) -> step_lib.Tensors:
         """Returns `<task>/<output>` to tensor, what all heads predict."""
@@ -183,29 +184,19 @@ class FinetuningModel(step_lib.TrainableModel):
         }
 
     def _total_loss(
-        self, sums: step_lib.Tensors, weights: step_lib.Tensors, step: tf.Tensor
+        self,
+        sums: step_lib.Tensors,
+        normalizers: step_lib.Tensors,
+        step: tf.Tensor,
     ) -> tf.Tensor:
         # Added up, not divided: see above.
-        del weights, step
+        del normalizers, step
         return sums["loss"]
-
-    def _logs(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
-        rows = tf.reduce_sum(statistics["rows"])
-        mean = tf.reduce_sum(statistics["loss"]) / rows
-        self.mean_loss.update_state(mean, rows)
-        return {"loss": self.mean_loss.result()}
 
     def get_config(self) -> dict[str, Any]:
         """Sizes of the encoder, and the heads; Keras saves the weights."""
-        embeddings, block = self.encoder.embeddings, self.encoder.blocks[0]
-        sizes = {
-            **embeddings.get_config(),
-            **block.get_config(),
-            "num_hidden_layers": len(self.encoder.blocks),
-        }
-        fields = dataclasses.fields(config.EncoderConfig)
         return {
-            "encoder": {field.name: sizes[field.name] for field in fields},
+            "encoder": dataclasses.asdict(self.encoder.settings),
             "dtype": self.encoder.dtype_policy.name,
             "heads": {
                 name: keras.saving.serialize_keras_object(head)

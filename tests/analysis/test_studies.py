@@ -7,7 +7,7 @@ import pytest
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.analysis import studies
-from electra_tf.pretraining import compute
+from electra_tf.pretraining import cost
 from tests.analysis import toy_study
 
 STUDIES = pathlib.Path(__file__).parents[2] / "configs" / "studies"
@@ -176,7 +176,7 @@ def test_the_studies_of_the_project_compare_at_equal_cost(path):
     assert study.name == path.stem
     assert str(path.relative_to(STUDIES.parent.parent)) in path.read_text()
     plan = studies.plan_study(
-        study, 8192, lambda settings: compute.Compute(settings).run_flops()
+        study, 8192, lambda settings: cost.Cost(settings).run_flops()
     )
     described = studies.format_plan(plan)
     assert all(arm.name in described for arm in plan.arms)
@@ -192,6 +192,6 @@ def test_the_studies_of_the_project_compare_at_equal_cost(path):
     }
     for arm in plan.arms:
         # Half a step is the nearest; the steps of a run may cost unequally.
-        counted = compute.Compute(arm.settings)
+        counted = cost.Cost(arm.settings)
         dearest = max(map(counted.step_flops, (0, arm.num_steps - 1)))
         assert abs(arm.flops - references[arm.fraction]) <= dearest

@@ -97,7 +97,7 @@ def test_the_loss_is_the_sum_of_each_rows_own_loss():
     assert np.count_nonzero(losses) == 4  # the last row is of no task
     sums = model.compute_losses(features, None)
     np.testing.assert_allclose(sums.losses["loss"], losses.sum(), rtol=1e-6)
-    assert sums.statistics["rows"].numpy().tolist() == [2, 1, 1]
+    assert sums.statistics["task_rows"].numpy().tolist() == [2, 1, 1]
     total = model._total_loss(sums.losses, {}, tf.constant(0))
     np.testing.assert_allclose(total, losses.sum(), rtol=1e-6)
 

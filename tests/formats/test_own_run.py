@@ -12,7 +12,7 @@ from electra_tf.export import conversion
 from electra_tf.export.pretrained import trained_run
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
-from electra_tf.pretraining import objective
+from electra_tf.pretraining import model as model_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir
 from tests.formats import tiny_models
@@ -193,4 +193,4 @@ def test_a_model_of_two_stages_becomes_a_run_that_can_be_exported():
     )
     settings = own_run.build_settings(model)
     assert settings.objective.name == "electra"
-    objective.build_objective(settings)
+    model_lib.find_objective(settings)

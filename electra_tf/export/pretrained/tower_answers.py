@@ -13,11 +13,10 @@ import tensorflow as tf
 from electra_tf.export import signatures
 from electra_tf.export.compute import row_groups
 from electra_tf.inputs import masking
-from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
-from electra_tf.pretraining import objective as objective_lib
-from electra_tf.pretraining.objectives import electric
+from electra_tf.pretraining import electric
+from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
 _FEATURES = ("features_text", "features_ids")
@@ -172,7 +171,7 @@ class MaskedLanguageModel(TowerAnswers):
 
 
 def build_answers(
-    objective: objective_lib.Objective,
+    objective: type[model_lib.PretrainingModel],
     tower: Any,
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> TowerAnswers:
@@ -185,7 +184,7 @@ def build_answers(
         vocabulary: gives the special ids.
     """
     if isinstance(tower, discriminator_lib.Discriminator):
-        if isinstance(objective, electric.Electric):
+        if issubclass(objective, electric.Electric):
             never_noise = (
                 vocabulary.cls_id,
                 vocabulary.sep_id,
@@ -193,7 +192,7 @@ def build_answers(
             )
             return EnergyModel(tower, never_noise)
         return Detector(tower)
-    if isinstance(tower, copying.CopyingMaskedLM):
+    if isinstance(tower, discriminator_lib.CopyingMaskedLM):
         return CopyingDetector(tower)
     if isinstance(tower, generators.MaskedLMGenerator):
         return MaskedLanguageModel(tower)

@@ -8,7 +8,6 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.modeling import layers
 from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import objective as objective_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -33,17 +32,17 @@ def load_main_tower(
         use_average: take the moving average of the weights.
 
     Returns:
-        What the objective's `build_main_tower` makes, see `towers.Towers`.
+        What the objective's `build_main` makes.
 
     Raises:
         ValueError: if average weights are asked of a run that kept none, or
             if the vocabulary or the checkpoint do not fit the config.
     """
     settings = model_lib.resolve(settings, vocabulary.size)
-    objective = objective_lib.build_objective(settings)
+    objective = model_lib.find_objective(settings)
     # The CPU always has room, an accelerator may be in use.
     with tf.device("/CPU:0"):
-        tower = objective.build_main_tower(
+        tower = objective.build_main(
             settings.encoder, layers.dtype_policy(precision)
         )
         checkpoints.load_weights(

@@ -10,7 +10,7 @@ reported as skipped.
 
 import re
 
-from electra_tf.modeling.original_flops import OriginalTransformer
+from electra_tf.modeling.flops import OriginalTransformer
 from tests.golden import loading
 from tests.golden.comparison import Line
 from tests.golden.comparison import relative_error

@@ -19,7 +19,7 @@ from electra_tf.inputs import randomness
 from electra_tf.modeling import encoder
 from electra_tf.modeling import generators
 from electra_tf.pretraining import losses
-from electra_tf.pretraining import optimizer
+from electra_tf.pretraining import run
 from electra_tf.pretraining import sampling
 from electra_tf.pretraining.model import build_pretraining_model
 from electra_tf.training import step as step_lib
@@ -99,7 +99,7 @@ class Replay:
         self.samples = None
         variables = self.model.trainable_variables
         loading.assign_checkpoint(variables, self.folder)
-        self.model.optimizer = optimizer.build_optimizer(self.settings)
+        self.model.optimizer = run.build_optimizer(self.settings)
         self.model.optimizer.build(variables)
 
     def run(self, function, *arguments):

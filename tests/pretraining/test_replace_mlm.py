@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests import tiny
-from tests.pretraining.objectives import tiny_objectives
+from tests.pretraining import tiny_objectives
 
 _MASK = tiny.VOCABULARY.mask_id
 
@@ -34,7 +34,9 @@ def test_the_main_encoder_sees_samples_where_the_generator_sees_mask(
         differs = watch.ids["electra"] != masked.original_ids.numpy()
         assert not differs[~chosen].any()
         assert differs[chosen].mean() > 0.5
-        fake = model.corrupt(prepared, model.generate(masked, None).logits)
+        fake = model._get_fake_data(
+            prepared, model.generator(masked, None).logits
+        )
         np.testing.assert_array_equal(watch.ids["electra"], fake.input_ids)
 
 
@@ -49,8 +51,8 @@ def test_only_masked_positions_contribute_to_the_loss(model, monkeypatch):
 def test_it_predicts_the_originals_not_what_it_sees(model):
     prepared = tiny_objectives.prepare(model)
     masked = prepared.masked
-    fake = model.corrupt(prepared, model.generate(masked, None).logits)
-    logits = model.predict_masked(
+    fake = model._get_fake_data(prepared, model.generator(masked, None).logits)
+    logits = model.main(
         masked._replace(input_ids=fake.input_ids), None
     ).logits.numpy()
     expected = 0.0

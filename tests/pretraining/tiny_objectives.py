@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.pretraining import electra
 from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import objective as objective_lib
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
 from tests import tiny
@@ -102,13 +102,22 @@ def randomize(variables: Any, scale: float = 0.2) -> None:
 
 def prepare(
     model: model_lib.PretrainingModel, step: int = 0, num_rows: int = 8
-) -> objective_lib.PreparedBatch:
+) -> model_lib.PreparedBatch:
     """The masked batch of a step, of rows that are always the same."""
     features = tiny.deal(tiny.build_features(num_rows))
     return model.prepare(features, tf.constant(step, tf.int64), True)
 
 
-def chosen_positions(prepared: objective_lib.PreparedBatch) -> np.ndarray:
+def sample(
+    model: model_lib.PretrainingModel, prepared: model_lib.PreparedBatch
+) -> electra.SampledBatch:
+    """The batch with the generator's samples in it, without dropout."""
+    generated = model.generator(prepared.masked)
+    fake = model._get_fake_data(prepared, generated.logits)
+    return electra.SampledBatch(prepared, generated, fake)
+
+
+def chosen_positions(prepared: model_lib.PreparedBatch) -> np.ndarray:
     """`[B, S]` bool, where a used slot points, by plain loops."""
     masked = prepared.masked
     chosen = np.zeros(masked.original_ids.shape, bool)
@@ -120,7 +129,7 @@ def chosen_positions(prepared: objective_lib.PreparedBatch) -> np.ndarray:
 
 def gradients_of(
     model: model_lib.PretrainingModel,
-    prepared: objective_lib.PreparedBatch,
+    prepared: model_lib.PreparedBatch,
     names: tuple[str, ...] | None = None,
 ) -> dict[str, np.ndarray]:
     """Gradients of the mean losses by path, before clipping; 0 for none.
@@ -130,13 +139,14 @@ def gradients_of(
         prepared: the batch.
         names: losses, each with its factor; None for all.
     """
-    weights = model.loss_weights(prepared)
+    normalizers = model.loss_normalizers(prepared)
+    factors = model.loss_factors(model.optimizer.iterations.value)
     with tf.GradientTape() as tape:
         sums = model.compute_losses(prepared, None).losses
         loss = tf.add_n(
             [
-                factor * step_lib.weighted_mean(sums[name], weights[name])
-                for name, factor in model.loss_coefficients.items()
+                factor * step_lib.weighted_mean(sums[name], normalizers[name])
+                for name, factor in factors.items()
                 if names is None or name in names
             ]
         )
@@ -185,7 +195,7 @@ class EncoderWatch:
 def state_gradient(
     watch: EncoderWatch,
     model: model_lib.PretrainingModel,
-    prepared: objective_lib.PreparedBatch,
+    prepared: model_lib.PreparedBatch,
     loss: str,
 ) -> np.ndarray:
     """Largest gradient of a loss at each state of the main encoder.

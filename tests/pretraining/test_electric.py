@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.modeling import generators
-from tests.pretraining.objectives import tiny_objectives
+from tests.pretraining import tiny_objectives
 
 _NOISE_SHARE = 0.3  # `mask_prob` of these tiny models
 
@@ -27,13 +27,13 @@ def _expected_logits(energies, prediction_logits, ids):
 
 def test_the_logit_adds_log_q_and_log_odds_to_the_energy(model):
     prepared = tiny_objectives.prepare(model)
-    generated = model.generate(prepared.masked, None)
-    fake = model.corrupt(prepared, generated.logits)
+    generated = model.generator(prepared.masked, None)
+    fake = model._get_fake_data(prepared, generated.logits)
     energies = tf.constant(
         np.random.default_rng(2).normal(0, 3, (8, 16)).astype(np.float32)
     )
     np.testing.assert_allclose(
-        model.objective.noise_logits(energies, generated, fake),
+        model.noise_logits(energies, generated, fake),
         _expected_logits(energies, generated.prediction_logits, fake.input_ids),
         rtol=1e-5,
         atol=1e-5,
@@ -43,9 +43,9 @@ def test_the_logit_adds_log_q_and_log_odds_to_the_energy(model):
 def test_the_loss_is_that_of_these_logits_with_noise_as_label(model):
     prepared = tiny_objectives.prepare(model)
     masked = prepared.masked
-    generated = model.generate(masked, None)
-    fake = model.corrupt(prepared, generated.logits)
-    energies = model.discriminate(fake, masked, None).logits
+    sampled = tiny_objectives.sample(model, prepared)
+    generated, fake = sampled.generated, sampled.fake
+    energies = model.discriminate(sampled, None)
     logits = _expected_logits(
         energies, generated.prediction_logits, fake.input_ids
     )
@@ -64,12 +64,10 @@ def test_the_energies_of_the_data_distribution_make_it_bayes_optimal(model):
     generated = generators.GeneratorOutput(
         None, tf.constant(np.log([[noise, noise]]))
     )
-    fake = model.corrupt(
+    fake = model._get_fake_data(
         tiny_objectives.prepare(model), tf.zeros([8, 4, 50])
     )._replace(input_ids=tf.constant([[0, 1]]))
-    logits = model.objective.noise_logits(
-        tf.constant(-np.log([data])), generated, fake
-    )
+    logits = model.noise_logits(tf.constant(-np.log([data])), generated, fake)
     share = _NOISE_SHARE * noise
     posterior = share / (share + (1 - _NOISE_SHARE) * data)
     np.testing.assert_allclose(tf.sigmoid(logits)[0], posterior, rtol=1e-6)
@@ -80,11 +78,11 @@ def test_a_sample_that_equals_the_original_still_counts_as_noise(
 ):
     prepared = tiny_objectives.prepare(model)
     masked = prepared.masked
-    generated = model.generate(masked, None)
+    generated = model.generator(masked, None)
     # Logits that leave the generator no choice but the original token.
     certain = generated._replace(logits=1e4 * tf.one_hot(masked.masked_ids, 50))
-    monkeypatch.setattr(model, "generate", lambda *_: certain)
-    fake = model.corrupt(prepared, certain.logits)
+    monkeypatch.setattr(model.generator, "call", lambda *_: certain)
+    fake = model._get_fake_data(prepared, certain.logits)
     np.testing.assert_array_equal(fake.input_ids, masked.original_ids)
     statistics = model.compute_losses(prepared, None).statistics
     assert statistics["sampled_correct"] == statistics["masked_tokens"]
@@ -111,8 +109,8 @@ def test_the_cloze_model_learns_from_every_token(model):
         masked.original_ids.numpy(), special
     )
     sums = model.compute_losses(prepared, None)
-    assert sums.statistics["gen_loss_weight"] == is_word.sum()
-    logits = model.generate(masked, None).prediction_logits.numpy()
+    assert model.loss_normalizers(prepared)["gen_loss"] == is_word.sum()
+    logits = model.generator(masked, None).prediction_logits.numpy()
     scores = logits.astype(np.float64)
     log_q = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
     ids = masked.original_ids.numpy()[..., None]

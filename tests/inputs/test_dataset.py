@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from electra_tf import errors
-from electra_tf.pretraining import dataset as dataset_lib
+from electra_tf.inputs import dataset as dataset_lib
 from tests import tiny
 from tests import tiny_run
 

@@ -5,12 +5,17 @@ import pytest
 import tensorflow as tf
 
 from tests import tiny
-from tests.pretraining.objectives import tiny_objectives
+from tests.pretraining import tiny_objectives
 
 
 @pytest.fixture(scope="module")
 def model():
     return tiny_objectives.build_model("all_tokens_mlm")
+
+
+def _predict_all(model, fake, masked):
+    rows = fake.input_ids, masked.input_mask, masked.segment_ids
+    return model.main(*rows)
 
 
 def _mixture(output, input_ids):
@@ -25,8 +30,8 @@ def _mixture(output, input_ids):
 def test_the_loss_is_the_likelihood_of_the_originals_in_the_mixture(model):
     prepared = tiny_objectives.prepare(model)
     masked = prepared.masked
-    fake = model.corrupt(prepared, model.generate(masked, None).logits)
-    mixture = _mixture(model.predict_all(fake, masked, None), fake.input_ids)
+    fake = model._get_fake_data(prepared, model.generator(masked, None).logits)
+    mixture = _mixture(_predict_all(model, fake, masked), fake.input_ids)
     np.testing.assert_allclose(mixture.sum(-1), 1.0, rtol=1e-12)
     originals = masked.original_ids.numpy()[..., None]
     likelihood = np.take_along_axis(mixture, originals, -1)[..., 0]
@@ -34,8 +39,7 @@ def test_the_loss_is_the_likelihood_of_the_originals_in_the_mixture(model):
     sums = model.compute_losses(prepared, None)
     np.testing.assert_allclose(sums.losses["all_loss"], expected, rtol=1e-5)
     num_tokens = masked.input_mask.numpy().sum()
-    assert sums.statistics["all_loss_weight"] == num_tokens
-    assert model.loss_weights(prepared)["all_loss"] == num_tokens
+    assert model.loss_normalizers(prepared)["all_loss"] == num_tokens
 
 
 def test_every_token_but_padding_contributes(model, monkeypatch):
@@ -52,7 +56,7 @@ def test_the_main_encoder_sees_the_samples(model, monkeypatch):
     prepared = tiny_objectives.prepare(model)
     model.compute_losses(prepared, None)
     masked = prepared.masked
-    fake = model.corrupt(prepared, model.generate(masked, None).logits)
+    fake = model._get_fake_data(prepared, model.generator(masked, None).logits)
     np.testing.assert_array_equal(watch.ids["electra"], fake.input_ids)
     np.testing.assert_array_equal(watch.ids["generator"], masked.input_ids)
 
@@ -86,13 +90,10 @@ def test_a_model_sure_of_copying_or_not_has_finite_gradients(logit):
 
 def test_copying_as_a_detector_is_scored(model):
     prepared = tiny_objectives.prepare(model)
-    sums = model.compute_losses(prepared, None)
-    metrics = model.summarize(
-        {n: v.numpy() for n, v in sums.statistics.items()}
-    )
+    metrics = model.summarize(model.compute_statistics(prepared))
     masked = prepared.masked
-    fake = model.corrupt(prepared, model.generate(masked, None).logits)
-    output = model.predict_all(fake, masked, None)
+    fake = model._get_fake_data(prepared, model.generator(masked, None).logits)
+    output = _predict_all(model, fake, masked)
     is_token = masked.input_mask.numpy() == 1
     is_kept = (fake.input_ids == masked.original_ids).numpy()
     predicts_copy = output.copy_logits.numpy() > 0

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.pretraining.objectives import electra
-from tests.pretraining.objectives import tiny_objectives
+from tests.pretraining import tiny_objectives
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +19,9 @@ def prepared(model):
 
 def test_both_losses_equal_a_computation_by_hand(model, prepared):
     masked = prepared.masked
-    generated = model.generate(masked, None)
-    fake = model.corrupt(prepared, generated.logits)
-    logits = model.discriminate(fake, masked, None).logits.numpy()
+    sampled = tiny_objectives.sample(model, prepared)
+    generated, fake = sampled.generated, sampled.fake
+    logits = model.discriminate(sampled, None).numpy()
     scores = generated.logits.numpy().astype(np.float64)
     log_probs = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
     ids = masked.masked_ids.numpy()[..., None]
@@ -53,11 +52,8 @@ def test_no_gradient_flows_through_the_samples(model, prepared):
     assert found["electra/embeddings/word_embeddings"].any()
 
 
-def test_weights_are_known_before_the_forward_pass(model, prepared):
-    weights = model.loss_weights(prepared)
-    statistics = model.compute_losses(prepared, None).statistics
-    assert weights["gen_loss"] == statistics["gen_loss_weight"]
-    assert weights["disc_loss"] == statistics["disc_loss_weight"]
+def test_losses_are_divided_by_the_tokens_that_they_run_over(model, prepared):
+    weights = model.loss_normalizers(prepared)
     masked = prepared.masked
     assert weights["disc_loss"] == tf.reduce_sum(masked.input_mask).numpy()
     assert weights["gen_loss"].numpy() == masked.masked_weights.numpy().sum()
@@ -91,7 +87,7 @@ def test_a_high_temperature_samples_more_evenly():
             tf.range(50) > 6, tf.float32
         )
         logits += tf.one_hot(5, 50)
-        samples = model.corrupt(prepared, logits).sampled_tokens.numpy()
+        samples = model._get_fake_data(prepared, logits).sampled_tokens.numpy()
         shares.append((samples == 5).mean())
     # exp(1 / T) against six others.
     expected = [np.exp(1 / t) / (np.exp(1 / t) + 6) for t in (0.5, 2.0)]
@@ -99,7 +95,9 @@ def test_a_high_temperature_samples_more_evenly():
 
 
 def test_the_discriminators_weight_rises_linearly_to_its_value():
-    ramped = electra.ReplacedTokenDetection(disc_weight_steps=4)
+    ramped = tiny_objectives.build_model(
+        "electra", objective={"disc_weight_steps": 4}
+    )
     factors = [
         float(ramped.loss_factors(tf.constant(step, tf.int64))["disc_loss"])
         for step in (0, 1, 4, 9)

@@ -1,61 +1,19 @@
 """A new objective takes one new file and one config."""
 
+import pathlib
+
 import pytest
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.pretraining import compute
+from electra_tf.pretraining import cost as cost_lib
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from tests import tiny
 
-# All there is to it; CONTRIBUTING says what each part is for.
-_OBJECTIVE = '''
-"""Detection of random tokens: ELECTRA without a generator."""
-
-import tensorflow as tf
-
-from electra_tf.modeling import towers
-from electra_tf.pretraining import losses
-from electra_tf.pretraining import objective
-
-
-class RandomTokenDetection(objective.Objective):
-    """The discriminator finds tokens that were drawn at random.
-
-        L = mean over tokens of the cross entropy of "is it another?"
-    """
-
-    loss_coefficients = {"disc_loss": 1.0}
-
-    def build_towers(self, settings, token_counts, dtype):
-        main = self.build_main_tower(settings.encoder, dtype)
-        return towers.Towers(None, main)
-
-    def loss_weights(self, model, masked):
-        return {"disc_loss": tf.reduce_sum(_tokens(masked))}
-
-    def compute_losses(self, model, prepared, dropout_seed):
-        masked = prepared.masked
-        inputs = masked.input_ids, masked.input_mask, masked.segment_ids
-        logits = model.main(*inputs, dropout_seed).logits
-        is_other = masked.input_ids != masked.original_ids
-        weights = _tokens(masked)
-        total = losses.replaced_token_loss(logits, is_other, weights)
-        loss = objective.LossSum(total, tf.reduce_sum(weights))
-        return objective.collect({"disc_loss": loss}, {})
-
-    def training_flops(self, convention, step):
-        return convention.trained(convention.discriminator())
-
-
-def _tokens(masked):
-    return tf.cast(masked.input_mask, tf.float32)
-
-
-def build_objective(settings):
-    return RandomTokenDetection()
-'''
+# All there is to it: the example of the page.
+_PAGE = pathlib.Path(__file__).parents[2] / "CONTRIBUTING.md"
+_OBJECTIVE = _PAGE.read_text("utf-8").split("```python\n")[1].split("```")[0]
 
 _CONFIG = '''
 """Detection of random tokens, tiny."""
@@ -96,7 +54,7 @@ def settings(tmp_path, monkeypatch):
 
 def test_an_objective_in_one_file_trains_with_one_config(settings):
     model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
-    assert type(model.objective).__name__ == "RandomTokenDetection"
+    assert type(model).__name__ == "RandomTokenDetection"
     step = tf.function(model.training_step, autograph=False)
     features = tiny.deal(tiny.build_features())
     losses = []
@@ -107,10 +65,10 @@ def test_an_objective_in_one_file_trains_with_one_config(settings):
     assert losses[0] == pytest.approx(0.69, abs=0.15)
     assert losses[-1] < 0.8 * losses[0]
     num_tokens = features["input_mask"].numpy().sum()
-    assert statistics["disc_loss_weight"] == num_tokens
+    assert statistics["disc_loss_normalizer"] == num_tokens
 
 
 def test_its_cost_is_known_as_that_of_any_other(settings):
-    cost = compute.Compute(model_lib.resolve(settings, tiny.VOCABULARY.size))
+    cost = cost_lib.Cost(model_lib.resolve(settings, tiny.VOCABULARY.size))
     expected = cost.convention.trained(cost.convention.discriminator())
     assert cost.row_flops(0) == expected > 0

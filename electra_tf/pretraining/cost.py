@@ -3,10 +3,10 @@
 from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.modeling import flops
-from electra_tf.pretraining import objective as objective_lib
+from electra_tf.pretraining import model as model_lib
 
 
-class Compute:
+class Cost:
     """Training operations of a run, in one convention.
 
     Args:
@@ -30,11 +30,14 @@ class Compute:
         )
         self.settings = settings
         self.convention = flops.CONVENTIONS[convention](sizes)
-        self.objective = objective_lib.build_objective(settings)
+        self._objective = model_lib.find_objective(settings)
+        self.phase_starts = self._objective.phases(settings)
 
     def row_flops(self, step: int = 0) -> float:
         """Operations of training on one row at a step."""
-        return self.objective.training_flops(self.convention, step)
+        return self._objective.training_flops(
+            self.settings, self.convention, step
+        )
 
     def step_flops(self, step: int = 0) -> float:
         """Operations of a step on the global batch."""
@@ -42,11 +45,10 @@ class Compute:
 
     def flops_until(self, num_steps: int) -> float:
         """Operations of the first `num_steps` steps of a run."""
-        starts = self.objective.phase_starts
-        ends = (*starts[1:], num_steps)
+        ends = (*self.phase_starts[1:], num_steps)
         return sum(
             max(0, min(end, num_steps) - start) * self.step_flops(start)
-            for start, end in zip(starts, ends, strict=True)
+            for start, end in zip(self.phase_starts, ends, strict=True)
         )
 
     def run_flops(self) -> float:
@@ -54,5 +56,5 @@ class Compute:
         return self.flops_until(self.settings.training.num_train_steps)
 
     def inference_flops(self) -> float:
-        """Operations of the main tower on one row."""
-        return self.objective.inference_flops(self.convention)
+        """Operations of the main network on one row."""
+        return self._objective.inference_flops(self.convention)

@@ -5,7 +5,7 @@ import pytest
 
 from electra_tf import errors
 from tests import tiny
-from tests.pretraining.objectives import tiny_objectives
+from tests.pretraining import tiny_objectives
 
 _MASK = tiny.VOCABULARY.mask_id
 
@@ -43,7 +43,7 @@ def test_the_main_encoder_sees_mask_tokens(model, monkeypatch):
 def test_the_loss_is_the_cross_entropy_of_the_masked_tokens(model):
     prepared = tiny_objectives.prepare(model)
     masked = prepared.masked
-    logits = model.predict_masked(masked, None).logits.numpy()
+    logits = model.main(masked, None).logits.numpy()
     expected, correct, hidden = 0.0, 0, 0
     for row, slot in np.argwhere(masked.masked_weights.numpy()):
         scores = logits[row, slot].astype(np.float64)
@@ -56,10 +56,8 @@ def test_the_loss_is_the_cross_entropy_of_the_masked_tokens(model):
     sums = model.compute_losses(prepared, None)
     np.testing.assert_allclose(sums.losses["mlm_loss"], expected, rtol=1e-5)
     num_masked = masked.masked_weights.numpy().sum()
-    assert model.loss_weights(prepared)["mlm_loss"] == num_masked
-    metrics = model.summarize(
-        {n: v.numpy() for n, v in sums.statistics.items()}
-    )
+    assert model.loss_normalizers(prepared)["mlm_loss"] == num_masked
+    metrics = model.summarize(model.compute_statistics(prepared))
     assert 0 < hidden < num_masked
     assert metrics["mlm_accuracy"] == pytest.approx(correct / hidden)
     assert metrics["loss"] == pytest.approx(expected / num_masked, rel=1e-5)
@@ -79,7 +77,7 @@ def test_the_model_is_shown_what_the_config_says(
     counts = np.zeros(3)
     for step in range(10):
         prepared = tiny_objectives.prepare(model, step, num_rows=256)
-        model.predict_masked(prepared.masked, None)
+        model.main(prepared.masked, None)
         chosen = tiny_objectives.chosen_positions(prepared)
         shown = watch.ids["electra"][chosen]
         originals = prepared.masked.original_ids.numpy()[chosen]

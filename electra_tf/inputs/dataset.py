@@ -80,6 +80,30 @@ def load_token_counts(
     return manifest.load_token_counts(folder / split, vocabulary.size)
 
 
+def compute_baselines(
+    token_counts: np.ndarray, held_out_counts: np.ndarray
+) -> dict[str, float]:
+    """Measures the training text's unigram model on held-out text.
+
+    It says the commonest token everywhere, with the frequency of every token
+    as its probability: what a corpus gives away without a model. Both counts
+    are `[V]`, how often each entry occurs, 0 for what is never masked, such as
+    [CLS]. What the training text lacks counts as half an occurrence there, as
+    in the unigram generator's loss.
+
+    Returns:
+        `unigram_accuracy`, how often the commonest token is right, 0-1, and
+        `unigram_entropy`, the (cross) entropy of a token in nats: what
+        `masked_accuracy` and `masked_loss` must pass.
+    """
+    shares = held_out_counts / held_out_counts.sum()
+    costs = -np.log(np.maximum(token_counts, 0.5) / token_counts.sum())
+    return {
+        "unigram_accuracy": float(shares[token_counts.argmax()]),
+        "unigram_entropy": float(np.sum(shares * costs)),
+    }
+
+
 def _identify(split_folder: pathlib.Path) -> str:
     shards = manifest.Manifest.load(split_folder).shards
     text = repr([(shard.num_examples, shard.sha256) for shard in shards])

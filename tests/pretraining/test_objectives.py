@@ -1,16 +1,13 @@
 """What all objectives share: sums, sizes, factors, and how one is found."""
 
-import pkgutil
-
 import numpy as np
 import pytest
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.pretraining import objective as objective_lib
-from electra_tf.pretraining import objectives
+from electra_tf.pretraining import model as model_lib
 from tests import tiny
-from tests.pretraining.objectives import tiny_objectives
+from tests.pretraining import tiny_objectives
 
 _NAMES = tuple(tiny_objectives.SECTIONS)
 # Factors that tell the losses apart.
@@ -33,16 +30,15 @@ def _phases(model):
     return range(len(model.phase_starts))
 
 
-def test_every_module_has_a_tiny_model_here():
-    modules = {m.name for m in pkgutil.iter_modules(objectives.__path__)}
-    assert modules == set(_NAMES) - {"straight_through"}
+def test_every_objective_has_a_tiny_model_here():
+    assert set(model_lib.OBJECTIVES) == set(_NAMES) - {"straight_through"}
 
 
 def test_statistics_have_the_announced_sizes(model):
     prepared = tiny_objectives.prepare(model)
     for phase in _phases(model):
         model.enter_phase(phase, is_beginning=True)
-        statistics = model.compute_losses(prepared, None).statistics
+        statistics = model.compute_statistics(prepared)
         sizes = {n: tuple(v.shape) for n, v in statistics.items()}
         assert sizes == {n: (k,) for n, k in model.statistic_sizes.items()}
 
@@ -52,34 +48,24 @@ def test_the_losses_are_those_with_a_factor_and_a_weight(model):
     for phase in _phases(model):
         model.enter_phase(phase, is_beginning=True)
         names = set(model.loss_coefficients)
-        assert set(model.loss_weights(prepared)) == names
+        assert set(model.loss_normalizers(prepared)) == names
         assert set(model.compute_losses(prepared, None).losses) == names
-
-
-def test_weights_known_beforehand_are_those_of_the_statistics(model):
-    prepared = tiny_objectives.prepare(model)
-    weights = model.loss_weights(prepared)
-    for phase in _phases(model):
-        model.enter_phase(phase, is_beginning=True)
-        statistics = model.compute_losses(prepared, None).statistics
-        for name, factor in model.loss_coefficients.items():
-            weight = statistics[objective_lib.weight_of(name)]
-            if factor:
-                assert weight == weights[name] > 0
 
 
 def test_the_total_is_the_sum_of_factors_times_means(model):
     prepared = tiny_objectives.prepare(model)
     for phase in _phases(model):
         model.enter_phase(phase, is_beginning=True)
-        sums = model.compute_losses(prepared, None)
-        statistics = {n: v.numpy() for n, v in sums.statistics.items()}
+        statistics = {
+            name: value.numpy()
+            for name, value in model.compute_statistics(prepared).items()
+        }
         metrics = model.summarize(statistics)
         total = 0.0
         for name, factor in model.loss_coefficients.items():
             if not factor:
                 continue
-            mean = statistics[name][0] / statistics[f"{name}_weight"][0]
+            mean = statistics[name][0] / statistics[f"{name}_normalizer"][0]
             assert metrics[name] == pytest.approx(mean)
             # What fools the discriminator is no part of the total.
             if name not in ("adversarial_loss", "baseline_loss"):
@@ -96,21 +82,13 @@ def test_losses_and_statistics_add_up_over_parts_of_a_batch(model):
         for part in (slice(0, 2), slice(2, 4))
     ]
     whole, first, second = (
-        model.compute_losses(model.prepare(part, 0, True), None)
+        model.compute_statistics(model.prepare(part, 0, True))
         for part in (features, *halves)
     )
-    for total, one, other in zip(whole, first, second, strict=True):
-        for name, value in total.items():
-            np.testing.assert_allclose(
-                one[name] + other[name], value, rtol=1e-4, err_msg=name
-            )
-
-
-def test_the_config_finds_it_by_its_name(model):
-    assert type(model.objective).__module__.startswith(
-        "electra_tf.pretraining.objectives."
-    )
-    assert model.objective.__doc__
+    for name, value in whole.items():
+        np.testing.assert_allclose(
+            first[name] + second[name], value, rtol=1e-4, err_msg=name
+        )
 
 
 def _settings(name):
@@ -119,7 +97,7 @@ def _settings(name):
 
 def test_an_unknown_name_is_refused_with_the_known_ones():
     with pytest.raises(errors.ConfigError) as caught:
-        objective_lib.build_objective(_settings("electro"))
+        model_lib.find_objective(_settings("electro"))
     known = (
         "adversarial, all_tokens_mlm, electra, electra_15, electric, mlm, "
         "replace_mlm, two_stage"
@@ -130,7 +108,7 @@ def test_an_unknown_name_is_refused_with_the_known_ones():
 
 def test_an_unknown_module_is_refused_the_same_way():
     with pytest.raises(errors.ConfigError, match="can be imported"):
-        objective_lib.build_objective(_settings("no_such_package.objective"))
+        model_lib.find_objective(_settings("no_such_package.objective"))
 
 
 def test_a_missing_import_inside_a_module_is_not_taken_for_a_wrong_name(
@@ -141,4 +119,4 @@ def test_a_missing_import_inside_a_module_is_not_taken_for_a_wrong_name(
     (package / "lacking.py").write_text("import no_such_library_at_all\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ModuleNotFoundError, match="no_such_library_at_all"):
-        objective_lib.build_objective(_settings("broken_objectives.lacking"))
+        model_lib.find_objective(_settings("broken_objectives.lacking"))
