@@ -90,7 +90,6 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import saved_model
     from electra_tf.export import serving_folder
-    from electra_tf.export.finetuned import trial
 
     options = saved_model.ExportOptions(
         _CHECKPOINT.value,
@@ -106,7 +105,7 @@ def main() -> None:
         _MODEL_NAME.value,
         _SERVER_DIR.value,
     )
-    exported = trial.export(
+    exported = saved_model.export(
         installed.find_model(_MODEL_DIR.value), export_dir, options, _TASK.value
     )
     print(

@@ -32,12 +32,12 @@ _INPUTS = {
 def main() -> None:
     """Prints the answers, one block for each row."""
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf.export.clients import loaded_export
-    from electra_tf.export.finetuned import display
+    from electra_tf.export.clients import display
+    from electra_tf.export.clients import text_models
 
-    export = loaded_export.LoadedExport(_SAVED_MODEL.value)
+    export = text_models.LoadedExport(_SAVED_MODEL.value)
     inputs = {name: flag.value for name, flag in _INPUTS.items()}
-    for lines in display.describe(export, inputs):
+    for lines in display.describe_predictions(export, inputs):
         print(lines)
 
 

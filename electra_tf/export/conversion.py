@@ -1,4 +1,4 @@
-"""A model of one format as another, every tensor of it.
+"""Converts a model from one checkpoint format to another, every tensor of it.
 
     read -> join the generator, give vocabulary and labels, drop -> write
          -> read back: equal bit by bit -> name
@@ -9,6 +9,7 @@ The output folder appears complete and checked, or not at all.
 import dataclasses
 import pathlib
 import re
+from collections.abc import Mapping
 from collections.abc import Sequence
 
 import numpy as np
@@ -40,12 +41,12 @@ _WRITE_ERRORS = (
 
 @dataclasses.dataclass(frozen=True)
 class ConversionOptions:
-    """What a conversion is told beside its input and output.
+    """How a model is converted.
 
     Attributes:
         source_format: one of `reading.FORMATS`; empty to find out.
         generator_path: a masked LM that was the generator, where the format
-            keeps the towers apart.
+            keeps the two apart.
         vocabulary_path: `vocab.txt` or its folder, instead of what lies
             beside the weights.
         labels: of a fine-tuned model, instead of what its files say.
@@ -55,8 +56,7 @@ class ConversionOptions:
         checkpoint: of a run of ours: `latest`, `best` or a folder.
         use_average: of a run of ours, take the moving average.
         task: of a trial with several, the one to take.
-        is_rounded: whether weights become bfloat16 numbers, which a run of
-            ours stores as such.
+        is_rounded: whether weights are rounded to bfloat16.
     """
 
     source_format: str = ""
@@ -91,7 +91,7 @@ def convert(
     Raises:
         FileExistsError: if `output_dir` exists.
         FileNotFoundError: if there is no such source, or a file is missing.
-        OSError: if it cannot be written, or cannot be made there.
+        OSError: if it cannot be written.
         ValueError: if the source is damaged or partial, if the format cannot
             hold it, or if it reads back otherwise. Nothing is written then.
     """
@@ -137,7 +137,7 @@ def _refuse_existing(output_dir: pathlib.Path) -> None:
 def read(
     path: pathlib.Path, options: ConversionOptions | None = None
 ) -> portable.PortableModel:
-    """A model of any format, pre-trained or fine-tuned.
+    """Reads a model of any format, pre-trained or fine-tuned.
 
     Args:
         path: as of `reading.read`; also the folder of a trial, or of a
@@ -150,39 +150,39 @@ def read(
     """
     options = options or ConversionOptions()
     path = installed.find_model(path)
+    of_run = {
+        "--use_average": options.use_average,
+        "--checkpoint": options.checkpoint.removeprefix("latest"),
+    }
     trial = results.find_trial(path)
     if trial is not None:
-        of_run = "a pre-training run of ours"
-        _refuse_idle(options.generator_path, "--generator_input", of_run)
-        _refuse_idle(options.use_average, "--use_average", of_run)
-        which = "" if options.checkpoint == "latest" else options.checkpoint
-        _refuse_idle(which, "--checkpoint", of_run)
+        of_run["--generator_input"] = options.generator_path
+        _refuse_idle(of_run, "a pre-training run of ours")
         if options.source_format not in ("", reading.OURS):
             raise ValueError(
                 f"{path} is a trial of ours. Received: "
                 f"--from={options.source_format}. Leave it out."
             )
         return portable_trial.read(trial, options.task)
-    _refuse_idle(options.task, "--task", "a trial of ours")
+    _refuse_idle({"--task": options.task}, "a trial of ours")
     format_name = options.source_format or reading.detect(path)
     if format_name == reading.OURS:
         model = own_run.read(path, options.checkpoint, options.use_average)
     else:
-        _refuse_idle(options.use_average, "--use_average", "a run of ours")
-        which = "" if options.checkpoint == "latest" else options.checkpoint
-        _refuse_idle(which, "--checkpoint", "a run of ours")
+        _refuse_idle(of_run, "a run of ours")
         model = reading.read(path, format_name)
     if options.generator_path is not None:
         model = model_pairs.join(model, reading.read(options.generator_path))
     return portable_trial.with_known_labels(model)
 
 
-def _refuse_idle(value: object, flag: str, owner: str) -> None:
-    if value:
-        raise ValueError(
-            f"{flag} is for {owner}. Received: {flag}={value} for a model of "
-            "another kind. Leave it out."
-        )
+def _refuse_idle(flags: Mapping[str, object], owner: str) -> None:
+    for flag, value in flags.items():
+        if value:
+            raise ValueError(
+                f"{flag} is for {owner}. Received: {flag}={value} for a model "
+                "of another kind. Leave it out."
+            )
 
 
 def _override(
@@ -243,7 +243,7 @@ def _describe_task(
 
 
 def _settle_pairs(model: portable.PortableModel) -> portable.PortableModel:
-    """The model; of named tasks it is known whether they have pairs."""
+    """The model; whether named tasks have pairs is known, not told."""
     task = model.task
     if task is None or not task.has_pairs or task.name not in glue.TASKS:
         return model
@@ -260,7 +260,7 @@ def _settle_pairs(model: portable.PortableModel) -> portable.PortableModel:
 def _drop(
     model: portable.PortableModel, pattern: str
 ) -> portable.PortableModel:
-    """The model without parts; whole ones, or it would not be one."""
+    """The model without the parts that a pattern matches."""
     try:
         dropped = [p for p in model.tensors if re.match(pattern, p)]
     except re.error as error:
@@ -309,11 +309,6 @@ def write(
 ) -> portable.PortableModel:
     """Writes a model into an empty folder.
 
-    Args:
-        model: of any kind.
-        target_format: one of `reading.FORMATS`.
-        folder: exists and is empty.
-
     Returns:
         The model as the format states it: the task may have another name,
         KerasHub has one rate of dropout.
@@ -349,12 +344,7 @@ def _require_known_labels(model: portable.PortableModel) -> None:
 def require_equal(
     written: portable.PortableModel, found: portable.PortableModel
 ) -> None:
-    """Raises `ModelError` unless two models are equal bit by bit.
-
-    Args:
-        written: what was to be written.
-        found: what was read back.
-    """
+    """Raises `ModelError` unless what was read back is equal bit by bit."""
     problems = [
         f"{path} differs"
         for path in sorted(written.tensors.keys() | found.tensors.keys())

@@ -1,12 +1,11 @@
-"""Answers of a SavedModel where only TensorFlow and TensorFlow Text exist.
+"""Runs a SavedModel where only TensorFlow and TensorFlow Text exist.
 
 Run as a file, so that nothing of this project is imported:
 
     python -P fresh_process.py EXPORT_DIR REQUESTS.npz ANSWERS.npz
 
-Every array of the requests is named `<number>/<signature>/<input>`; the
-answers are named `<number>/<signature>/<output>`. It is also the shortest
-example of a client.
+Arrays of requests are named `<number>/<signature>/<input>`, those of answers
+`<number>/<signature>/<output>`. It is also the shortest example of a client.
 """
 
 import sys
@@ -15,14 +14,8 @@ from typing import Any
 import numpy as np
 
 
-def answer(export_dir: str, requests_path: str, answers_path: str) -> None:
-    """Runs every request and writes what the model answers.
-
-    Args:
-        export_dir: folder of the SavedModel.
-        requests_path: .npz of inputs.
-        answers_path: .npz to write.
-    """
+def run(export_dir: str, requests_path: str, answers_path: str) -> None:
+    """Answers every request of a file, and writes the answers."""
     # Whatever this project's model needs must have been saved with it.
     sys.modules["electra_tf"] = None  # type: ignore[assignment]
     import tensorflow as tf
@@ -43,14 +36,10 @@ def answer(export_dir: str, requests_path: str, answers_path: str) -> None:
 
 
 def as_array(tensor: Any) -> np.ndarray:
-    """A tensor's values; strings as bytes of one width, which files can hold.
-
-    Args:
-        tensor: of TensorFlow.
-    """
+    """A tensor's values; strings become bytes of one width, for files."""
     values = tensor.numpy()
     return values.astype(np.bytes_) if values.dtype == object else values
 
 
 if __name__ == "__main__":
-    answer(*sys.argv[1:])
+    run(*sys.argv[1:])

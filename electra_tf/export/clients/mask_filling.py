@@ -1,10 +1,9 @@
-"""What a masked language model puts in the place of `[MASK]` in raw text."""
+"""Fills `[MASK]` in raw text with a masked language model."""
 
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.inputs import masking
@@ -15,7 +14,7 @@ MASK = "[MASK]"
 # Texts that the model sees together; logits of the vocabulary take memory.
 _MAX_BATCH = 32
 
-TOWERS = (generators.MaskedLMGenerator, generators.TwoTowerGenerator)
+NETWORKS = (generators.MaskedLMGenerator, generators.TwoTowerGenerator)
 """What can fill masks: the generators that look at the text."""
 
 _ROWS = tf.TensorSpec([None, None], tf.int32)
@@ -43,16 +42,17 @@ class MaskFiller:
     """Fills masks with a generator, or with any masked language model.
 
     Args:
-        tower: one of `TOWERS`.
+        network: one of `NETWORKS`.
         tokenizer: of the vocabulary that it was trained with.
-        max_length: tokens, [CLS] and [SEP] among them, at which texts are cut.
+        max_length: tokens at which texts are cut, [CLS] and [SEP] included.
     """
 
     def __init__(
-        self, tower: Any, tokenizer: tokenizer_lib.Tokenizer, max_length: int
+        self, network: Any, tokenizer: tokenizer_lib.Tokenizer, max_length: int
     ) -> None:
-        self._tower = tower
+        self._network = network
         self._tokenizer = tokenizer
+        self._vocabulary = tokenizer.vocabulary
         self._max_length = max_length
         self._predict = tf.function(
             self._compute_best,
@@ -63,7 +63,7 @@ class MaskFiller:
     def fill(
         self, texts: Sequence[str], top_k: int = 5
     ) -> list[list[list[Filling]]]:
-        """The best tokens for every mask of every text.
+        """Finds the best tokens for every mask of every text.
 
         Each mask is filled for itself: those of one text are not chosen to
         fit each other.
@@ -81,7 +81,7 @@ class MaskFiller:
                 sees, or if `top_k` is no int, below 1 or above the size of
                 the vocabulary.
         """
-        size = self._tokenizer.vocabulary.size
+        size = self._vocabulary.size
         if not isinstance(top_k, int) or not 1 <= top_k <= size:
             raise ValueError(
                 f"`top_k` must be an int, 1 to {size}, the size of the "
@@ -92,13 +92,13 @@ class MaskFiller:
         results: list[list[list[Filling]]] = [[] for _ in rows]
         for first in range(0, len(order), _MAX_BATCH):
             batch = order[first : first + _MAX_BATCH]
-            answers = self._answer([rows[row] for row in batch], top_k)
+            answers = self._fill_batch([rows[row] for row in batch], top_k)
             for row, answer in zip(batch, answers, strict=True):
                 results[row] = answer
         return results
 
     def _encode(self, texts: Sequence[str]) -> list[_Row]:
-        vocabulary = self._tokenizer.vocabulary
+        vocabulary = self._vocabulary
         parts = [text.split(MASK) for text in texts]
         flat = [part for row in parts for part in row]
         pieces = iter(
@@ -129,27 +129,26 @@ class MaskFiller:
                 f"0) with one at token {positions[-1]}. Shorten the text."
             )
 
-    def _answer(
+    def _fill_batch(
         self, rows: Sequence[_Row], top_k: int
     ) -> list[list[list[Filling]]]:
-        ids = _pad([row.ids for row in rows], self._tokenizer.vocabulary.pad_id)
-        mask = _pad([[1] * len(row.ids) for row in rows], 0)
-        positions = _pad([row.positions for row in rows], 0)
-        best = self._predict(ids, mask, positions, top_k)
-        probabilities, tokens = (tensor.numpy() for tensor in best)
-        names = self._tokenizer.vocabulary.tokens
+        best = self._predict(
+            _pad([row.ids for row in rows], self._vocabulary.pad_id),
+            _pad([[1] * len(row.ids) for row in rows]),
+            _pad([row.positions for row in rows]),
+            top_k,
+        )
+        probabilities, ids = (tensor.numpy().tolist() for tensor in best)
+        names = self._vocabulary.tokens
         return [
             [
                 [
-                    Filling(names[token], float(probability))
-                    for token, probability in zip(
-                        tokens[number, place],
-                        probabilities[number, place],
-                        strict=True,
-                    )
+                    Filling(names[token], probability)
+                    for token, probability in zip(*mask, strict=True)
                 ]
-                for place in range(len(row.positions))
-            ]
+                # Rows with fewer masks than others have padding.
+                for mask in zip(ids[number], probabilities[number], strict=True)
+            ][: len(row.positions)]
             for number, row in enumerate(rows)
         ]
 
@@ -171,14 +170,11 @@ class MaskFiller:
             masked_weights=tf.ones_like(positions, tf.float32),
             eligible=input_mask > 0,
         )
-        logits = self._tower(masked).logits
+        logits = self._network(masked).logits
         best = tf.math.top_k(tf.nn.softmax(logits), top_k)
         return best.values, best.indices
 
 
-def _pad(rows: Sequence[Sequence[int]], value: int) -> np.ndarray:
+def _pad(rows: Sequence[Sequence[int]], value: int = 0) -> tf.Tensor:
     """Rows of one length, `[B, S]` int32."""
-    padded = np.full((len(rows), max(map(len, rows))), value, np.int32)
-    for number, row in enumerate(rows):
-        padded[number, : len(row)] = row
-    return padded
+    return tf.ragged.constant(rows, tf.int32, 1).to_tensor(value)

@@ -1,22 +1,10 @@
 """Transformer blocks in parts that run side by side, as exports compute them.
 
-A product of the few rows of a short text cannot be shared out to threads: what
-its parts wait for each other costs more than they save. A whole block can:
-some heads with their columns of the first kernel and their rows of the second,
-from the block's input to what is added to it, and likewise some of the units
-between the two products of the feed-forward part. A block then waits twice,
-and what lies between the products is shared out as well. Sums are those of the
-original block in another order.
-
-Rows of a multiple of 4,096 bytes all begin in the same few lines of a cache,
-those of 2,048 bytes in twice as many, and a product of that width takes up to
-twice as long as one a little wider (256 x 256 x 1024 floats 3.4 ms, with 1,040
-columns 1.6 ms; AMD EPYC, one thread). The units of a feed-forward part are
-nobody else's, so such a width gets some more columns, of zeros: gelu leaves
-them zero, and the second product adds them up as zeros.
-
-Biases and normalization are constants of the graph: nearly two thirds of a
-block's variables, and each costs a short text about as much as an operation.
+A product of the few rows of a short text is too small to be shared out to
+threads: its parts wait for each other longer than they save. Here a part is
+some heads, or some units of the feed-forward layer, from the block's input to
+what is added to it. A block then waits twice. Sums are those of the original
+block in another order. docs/performance.md has what each step here saved.
 """
 
 from typing import Any
@@ -32,17 +20,19 @@ from electra_tf.modeling import layers
 NUM_PARTS = 2
 """Of a block: more wait for each other more often than they save."""
 
-# Floats between two addresses that share the lines of a cache.
+# Rows of a multiple of 2,048 bytes (512 floats) begin in the same few lines of
+# a cache, and a product of that width takes up to twice as long as one a
+# little wider. Feed-forward parts of such a width get more units, with zeros
+# for weights: gelu keeps their outputs zero.
 _COLLIDING_WIDTH = 512
-_NUM_MORE_COLUMNS = 16
+_NUM_MORE_UNITS = 16
 
 
 class _Constant:
-    """What layers read like the vector whose place it takes.
+    """A constant of the graph that layers read like a vector variable.
 
-    Args:
-        variable: `[width]` float32, copied.
-        dtype: of what is read.
+    Biases and normalization are nearly two thirds of a block's variables, and
+    to read one costs a short text about as much as an operation.
     """
 
     def __init__(self, variable: Any, dtype: str) -> None:
@@ -52,18 +42,12 @@ class _Constant:
     def __tf_tensor__(
         self, dtype: tf.DType | None = None, name: str | None = None
     ) -> tf.Tensor:
-        """All of it."""
+        """The whole vector."""
         return tf.cast(tf.constant(self._values), dtype or self._dtype, name)
 
 
 class _Attention(NamedTuple):
-    """Some heads of a block.
-
-    Attributes:
-        num_heads: how many.
-        query_key_value: theirs, `[D, 3 * width of the heads]`.
-        output: from them, `[width of the heads, D]`.
-    """
+    """Some heads of a block, and how many they are."""
 
     num_heads: int
     query_key_value: layers.Linear
@@ -78,12 +62,7 @@ class _Attention(NamedTuple):
 
 
 class _FeedForward(NamedTuple):
-    """Some inner units of a block.
-
-    Attributes:
-        intermediate: to them, `[D, units]`.
-        output: from them, `[units, D]`.
-    """
+    """Some units between the two feed-forward products of a block."""
 
     intermediate: layers.Linear
     output: layers.Linear
@@ -94,36 +73,21 @@ class _FeedForward(NamedTuple):
 
 
 class ParallelBlock:
-    """A block that takes another's place, for inference.
+    """A block in parts that takes another's place, for inference.
 
     Args:
         block: with its weights; gives up its normalization.
-        num_parts: of the attention and of the feed-forward part; fewer where
+        num_parts: of the attention and of the feed-forward layer; fewer where
             there are not as many heads.
     """
 
     def __init__(
-        self,
-        block: encoder_lib.TransformerBlock,
-        num_parts: int = NUM_PARTS,
+        self, block: encoder_lib.TransformerBlock, num_parts: int = NUM_PARTS
     ) -> None:
         self._attention = _split_attention(block, num_parts)
         self._attention_norm = _with_constants(block.attention_norm)
         self._feed_forward = _split_feed_forward(block, num_parts)
         self._output_norm = _with_constants(block.output_norm)
-
-    @property
-    def layers(self) -> list[Any]:
-        """The Keras layers that hold its variables, all of them kernels."""
-        return [
-            *(layer for part in self._attention for layer in part[1:]),
-            *(layer for part in self._feed_forward for layer in part),
-        ]
-
-    @property
-    def variables(self) -> list[tf.Variable]:
-        """What it reads."""
-        return [layer.kernel.value for layer in self.layers]
 
     def __call__(
         self,
@@ -132,28 +96,20 @@ class ParallelBlock:
         dropout_seed: None = None,
     ) -> tf.Tensor:
         """Transforms `[B * S, D]` as the block does without dropout."""
-        del dropout_seed  # None: nothing drops out of an export.
+        del dropout_seed  # None: an export has no dropout.
         updates = [part(hidden, attention_bias) for part in self._attention]
         hidden = self._attention_norm(tf.add_n([hidden, *updates]))
         updates = [part(hidden) for part in self._feed_forward]
         return self._output_norm(tf.add_n([hidden, *updates]))
 
 
-def replace(encoder: encoder_lib.Encoder) -> list[tf.Variable]:
-    """Has an encoder compute with parallel blocks from now on.
-
-    Args:
-        encoder: with its weights, for inference from now on.
-
-    Returns:
-        Variables that the blocks read in place of all that they had.
-    """
+def replace(encoder: encoder_lib.Encoder, num_parts: int = NUM_PARTS) -> None:
+    """Makes an encoder compute with parallel blocks, for inference alone."""
     with tf.device("/CPU:0"):
-        blocks = [ParallelBlock(block) for block in encoder.blocks]
+        blocks = [ParallelBlock(block, num_parts) for block in encoder.blocks]
     places: list[Any] = encoder.blocks
     places.clear()
     places.extend(blocks)
-    return [variable for block in blocks for variable in block.variables]
 
 
 def _split_attention(
@@ -190,7 +146,7 @@ def _split_feed_forward(
     output, output_bias = _values_of(block.output_projection)
     parts = []
     for units in np.array_split(np.arange(len(bias)), num_parts):
-        more = 0 if len(units) % _COLLIDING_WIDTH else _NUM_MORE_COLUMNS
+        more = 0 if len(units) % _COLLIDING_WIDTH else _NUM_MORE_UNITS
         first = _build_linear(
             block.intermediate,
             np.pad(kernel[:, units], [[0, 0], [0, more]]),
@@ -214,7 +170,7 @@ def _values_of(linear: layers.Linear) -> tuple[np.ndarray, np.ndarray]:
 def _build_linear(
     like: layers.Linear, kernel: np.ndarray, bias: np.ndarray
 ) -> layers.Linear:
-    """A layer `[in, units]` with these weights, computing as another does."""
+    """A layer `[in, units]` with these weights and another's dtypes."""
     linear = layers.Linear(
         len(bias), "zeros", name=like.name, dtype=like.dtype_policy
     )
@@ -225,7 +181,7 @@ def _build_linear(
 
 
 def _with_constants(layer: Any) -> Any:
-    """The layer, whose vectors are no variables any more."""
+    """The layer, with constants instead of its vectors."""
     for name, variable in list(vars(layer).items()):
         if isinstance(variable, keras.Variable) and len(variable.shape) == 1:
             # Normalization reads its own in float32.

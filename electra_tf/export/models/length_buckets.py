@@ -1,12 +1,10 @@
-"""Rows of a batch in groups of like length, in the graph, on the CPU.
+"""Rows of a batch in buckets of similar length, in the graph, on the CPU.
 
 A batch is padded to its longest row, and most of what a model would compute
-for it is padding. Here the rows are put in order of length and read in groups
-of about `TOKENS` tokens, each cut to its own longest row. Groups run side by
-side, and each operation of a group on one thread: products of this size stay in
-a processor's cache, and sharing one out to several threads costs more than it
-saves, even for a single short text (`parallel_blocks` has threads for that).
-Nothing of it shows in the answers, which come back in the order of the rows.
+for it is padding. Here the rows are sorted by length and computed in buckets
+of about `TOKENS` tokens, each trimmed to its own longest row. Buckets run side
+by side, each on one thread: products of this size stay in a processor's cache.
+Answers come back in the order of the rows. docs/performance.md has timings.
 """
 
 from collections.abc import Callable
@@ -16,19 +14,19 @@ from typing import NamedTuple
 import tensorflow as tf
 
 TOKENS = 256
-"""Padded tokens of a group; a longer row is a group by itself."""
+"""Padded tokens of a bucket; a longer row is a bucket by itself."""
 
 Tensors = dict[str, tf.Tensor]
 
 
-class Output(NamedTuple):
+class OutputSpec(NamedTuple):
     """What is known of an output before it is computed.
 
     Attributes:
         dtype: of the tensor.
         shape: `[None, ...]`, None for what is not known.
         has_tokens: whether the second axis is that of the row's tokens.
-        padding: for tokens that a group does not have.
+        padding: for tokens that a bucket does not have.
     """
 
     dtype: tf.DType
@@ -38,7 +36,7 @@ class Output(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Rows that are read together; as it stands, all of them.
+    """Rows of a batch that are computed together; by default all of them.
 
     Attributes:
         chosen: `[R]` int32, numbers of the rows, or None.
@@ -48,23 +46,23 @@ class Rows(NamedTuple):
     chosen: tf.Tensor | None = None
     length: tf.Tensor | None = None
 
-    def cut(self, tensor: tf.Tensor) -> tf.Tensor:
-        """Them and their columns, `[R, length]`, of a tensor `[B, S]`."""
+    def trim(self, tensor: tf.Tensor) -> tf.Tensor:
+        """These rows of `[B, S]`, trimmed to `length` columns."""
         if self.length is None:
             return tensor
         return self.pick(tensor[:, : self.length])
 
     def pick(self, tensor: tf.Tensor) -> tf.Tensor:
-        """Them, `[R, ...]`, of a tensor `[B, ...]`."""
+        """These rows of `[B, ...]`."""
         return tensor if self.chosen is None else tf.gather(tensor, self.chosen)
 
 
-class Groups(NamedTuple):
-    """G groups of B rows, int32.
+class Buckets(NamedTuple):
+    """G buckets of B rows, int32.
 
     Attributes:
         order: `[B]`, the rows from the longest to the shortest.
-        begins: `[G]`, where in that order each group begins.
+        begins: `[G]`, where in that order each bucket begins.
         ends: `[G]`, where it ends.
         longest: `[G]`, columns that its rows need.
     """
@@ -76,7 +74,7 @@ class Groups(NamedTuple):
 
 
 def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
-    """Columns up to each row's last token, `[B]` int32, one at least.
+    """Columns up to each row's last token, at least 1, `[B]` int32.
 
     Args:
         input_mask: `[B, S]` int32, 1 for tokens.
@@ -86,21 +84,21 @@ def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
     return tf.reduce_max(tf.pad(used, [[0, 0], [0, 1]], constant_values=1), 1)
 
 
-def split(lengths: tf.Tensor, max_tokens: int = TOKENS) -> Groups:
-    """Groups that are as large as they may be, the longest rows first.
+def split(lengths: tf.Tensor, max_tokens: int = TOKENS) -> Buckets:
+    """Splits rows into buckets, the longest rows first.
 
     Args:
-        lengths: `[B]` int32, columns that each row needs, one at least.
+        lengths: `[B]` int32, columns that each row needs, at least 1.
         max_tokens: see `TOKENS`.
 
     Returns:
-        One group at least, which is empty if there are no rows.
+        At least one bucket, which is empty if there are no rows.
     """
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
     count = tf.size(order)
-    # Without any row the one group has a column all the same.
+    # Without any row the one bucket has a column all the same.
     ranked = tf.pad(tf.gather(lengths, order), [[0, 1]], constant_values=1)
-    # Where the next group begins if one begins at this place.
+    # Where the next bucket begins if one begins at this place.
     nexts = tf.range(count + 1) + tf.maximum(max_tokens // ranked, 1)
     nexts = tf.minimum(nexts, count)
     _, borders = tf.while_loop(
@@ -113,52 +111,52 @@ def split(lengths: tf.Tensor, max_tokens: int = TOKENS) -> Groups:
         (tf.TensorShape([]), tf.TensorShape([None])),
     )
     begins = borders[:-1]
-    return Groups(order, begins, borders[1:], tf.gather(ranked, begins))
+    return Buckets(order, begins, borders[1:], tf.gather(ranked, begins))
 
 
-def read(
-    read_group: Callable[[Rows], Tensors],
+def compute(
+    compute_rows: Callable[[Rows], Tensors],
     lengths: tf.Tensor,
     num_columns: tf.Tensor,
-    outputs: Mapping[str, Output],
+    outputs: Mapping[str, OutputSpec],
     max_tokens: int = TOKENS,
 ) -> Tensors:
-    """The answers for all rows; part of a graph, not to be called directly.
+    """Computes all rows in buckets; part of a graph, not for eager calls.
 
     Args:
-        read_group: takes some rows, returns name to `[R, ...]`.
-        lengths: `[B]` int32, columns that each row needs, one at least.
+        compute_rows: takes some rows, returns name to `[R, ...]`.
+        lengths: `[B]` int32, columns that each row needs, at least 1.
         num_columns: of the whole batch, S, to which outputs are padded.
-        outputs: of `read_group`.
+        outputs: of `compute_rows`.
         max_tokens: see `TOKENS`.
 
     Returns:
         Name to `[B, ...]`.
     """
-    groups = split(lengths, max_tokens)
-    sizes = groups.ends - groups.begins
+    buckets = split(lengths, max_tokens)
+    sizes = buckets.ends - buckets.begins
     most_rows = tf.reduce_max(sizes)
-    most_cells = tf.reduce_max(sizes * groups.longest)
+    most_cells = tf.reduce_max(sizes * buckets.longest)
 
-    def compute(
+    def compute_bucket(
         begin: tf.Tensor, end: tf.Tensor, length: tf.Tensor
     ) -> list[tf.Tensor]:
-        group = read_group(Rows(groups.order[begin:end], length))
+        computed = compute_rows(Rows(buckets.order[begin:end], length))
         return [
-            _extend(_merge(group[name]), most_cells)
+            _extend(_merge(computed[name]), most_cells)
             if output.has_tokens
-            else _extend(group[name], most_rows)
+            else _extend(computed[name], most_rows)
             for name, output in outputs.items()
         ]
 
     scalar = tf.TensorSpec([], tf.int32)
-    function = tf.function(compute, autograph=False).get_concrete_function(
-        scalar, scalar, scalar
-    )
+    function = tf.function(
+        compute_bucket, autograph=False
+    ).get_concrete_function(scalar, scalar, scalar)
     # The one operation that runs a function on several elements side by side
     # and says how many threads each may take.
     computed = tf.raw_ops.MapDefun(
-        arguments=[groups.begins, groups.ends, groups.longest],
+        arguments=[buckets.begins, buckets.ends, buckets.longest],
         captured_inputs=function.captured_inputs,
         output_types=[output.dtype for output in outputs.values()],
         output_shapes=[
@@ -168,7 +166,7 @@ def read(
         f=function,
         max_intra_op_parallelism=1,
     )
-    index = _index(groups, most_rows, most_cells, num_columns)
+    index = _index(buckets, most_rows, most_cells, num_columns)
     return {
         name: _put_back(tensor, output, index)
         for (name, output), tensor in zip(
@@ -178,12 +176,12 @@ def read(
 
 
 class _Index(NamedTuple):
-    """Where answers are among those of the groups.
+    """Where the rows' answers are among those of the buckets.
 
     Attributes:
         rows: `[B]` int32, in outputs that have one answer for a row.
         cells: `[B, S]` int32, in outputs that have one for a token.
-        is_computed: `[B, S]`, whether the group has that token.
+        is_computed: `[B, S]`, whether the bucket has that token.
     """
 
     rows: tf.Tensor
@@ -192,15 +190,15 @@ class _Index(NamedTuple):
 
 
 def _index(
-    groups: Groups,
+    buckets: Buckets,
     most_rows: tf.Tensor,
     most_cells: tf.Tensor,
     num_columns: tf.Tensor,
 ) -> _Index:
-    ranks = tf.math.invert_permutation(groups.order)
-    owners = tf.searchsorted(groups.ends, ranks, side="right")
-    places = ranks - tf.gather(groups.begins, owners)
-    widths = tf.gather(groups.longest, owners)
+    ranks = tf.math.invert_permutation(buckets.order)
+    owners = tf.searchsorted(buckets.ends, ranks, side="right")
+    places = ranks - tf.gather(buckets.begins, owners)
+    widths = tf.gather(buckets.longest, owners)
     columns = tf.range(num_columns)
     is_computed = columns < widths[:, tf.newaxis]
     firsts = owners * most_cells + places * widths
@@ -208,8 +206,10 @@ def _index(
     return _Index(owners * most_rows + places, cells, is_computed)
 
 
-def _put_back(tensor: tf.Tensor, output: Output, index: _Index) -> tf.Tensor:
-    """`[B, ...]` of an output that all groups have computed."""
+def _put_back(
+    tensor: tf.Tensor, output: OutputSpec, index: _Index
+) -> tf.Tensor:
+    """`[B, ...]` of an output that all buckets have computed."""
     merged = _merge(tensor)
     if not output.has_tokens:
         return tf.gather(merged, index.rows)
@@ -229,6 +229,6 @@ def _merge(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _extend(tensor: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """`[N, ...]` as `[size, ...]`, zeros (or False) at the end."""
+    """`[N, ...]` as `[size, ...]`, with zeros (or False) at the end."""
     missing = [[0, size - tf.shape(tensor)[0]]]
     return tf.pad(tensor, missing + [[0, 0]] * (tensor.shape.rank - 1))

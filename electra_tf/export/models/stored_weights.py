@@ -3,8 +3,7 @@
 Kernels and tables, which are nearly all there is, are stored as float32,
 bfloat16, or int8 with a float32 scale: per output of a kernel, per row of a
 table, symmetric around zero. Biases and normalization stay float32. The graph
-turns them into what it computes with where they are used, of a table the rows
-that were looked up, so files and memory shrink, not the work.
+widens what it uses where it uses it: files and memory shrink, not the work.
 """
 
 from collections.abc import Iterable
@@ -15,16 +14,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.export.compute import parallel_blocks
+from electra_tf.export.models import parallel_blocks
 
 FORMATS = ("float32", "bfloat16", "int8")
 _LARGEST_INT8 = 127
 
 
 class StoredWeights:
-    """What layers read like the variable whose place it takes.
+    """A matrix in few bits that layers read like a variable.
 
-    `tf.convert_to_tensor` gives all of it, `look_up` some rows
+    `tf.convert_to_tensor` gives the whole matrix, `look_up` some of its rows
     (`layers.look_up`).
 
     Attributes:
@@ -33,9 +32,8 @@ class StoredWeights:
     Args:
         values: `[rows, columns]` float32.
         weights: one of `FORMATS`.
-        scaled_axis: the axis of the int8 scales: 0 gives every row its own,
-            1 every column.
-        dtype: of what is read.
+        scaled_axis: 0 gives every row an int8 scale, 1 every column.
+        dtype: of what layers read.
         name: of the variable.
     """
 
@@ -62,7 +60,7 @@ class StoredWeights:
     def __tf_tensor__(
         self, dtype: tf.DType | None = None, name: str | None = None
     ) -> tf.Tensor:
-        """All of it."""
+        """The dequantized matrix."""
         del name
         values = tf.convert_to_tensor(self._stored)
         if self._scales is not None:
@@ -70,11 +68,7 @@ class StoredWeights:
         return tf.cast(values, dtype or self.dtype)
 
     def look_up(self, ids: tf.Tensor) -> tf.Tensor:
-        """Some rows, `[..., columns]`.
-
-        Args:
-            ids: `[...]` int32.
-        """
+        """Rows of the matrix, `[..., columns]`, for ids `[...]` int32."""
         rows = tf.gather(self._stored, ids)
         if self._scales is not None:
             scales = tf.convert_to_tensor(self._scales)
@@ -85,7 +79,7 @@ class StoredWeights:
 
 
 def quantize(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """The nearest multiples of a scale, no further off than half of it.
+    """Rounds to multiples of a scale; the error is at most half of it.
 
     Args:
         values: `[rows, columns]` float32.
@@ -101,26 +95,16 @@ def quantize(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     return multiples, scales.astype(np.float32)
 
 
-def replace(
-    layers: Iterable[Any], weights: str
-) -> dict[int, list[tf.Variable]]:
-    """Has layers read stored weights in place of theirs, where they differ.
+def replace(layers: Iterable[Any], weights: str) -> None:
+    """Makes layers read stored weights instead of their variables.
 
     Args:
-        layers: Keras layers with their weights, and objects that hold such;
-            for inference from now on.
-        weights: one of `FORMATS`.
-
-    Returns:
-        `id` of a TensorFlow variable that is not read any more, to those that
-        are read in its place.
-
-    Raises:
-        ValueError: for an unknown format.
+        layers: Keras layers with their weights, used only for inference from
+            now on.
+        weights: one of `FORMATS`; float32 changes nothing.
     """
-    require_format(weights)
     if weights == "float32":
-        return {}
+        return
     replaced: dict[int, StoredWeights] = {}
     with tf.device("/CPU:0"):
         for layer in _walk(layers, set()):
@@ -130,20 +114,22 @@ def replace(
                 if len(variable.shape) != 2:
                     continue
                 # Layers that share a variable share what takes its place.
-                key = id(variable.value)
+                key = id(variable)
                 if key not in replaced:
                     replaced[key] = _store(layer, variable, weights)
                 setattr(layer, name, replaced[key])
-    return {key: stored.variables for key, stored in replaced.items()}
 
 
-def require_format(weights: str) -> None:
-    """Raises `ValueError` for a format that is none of `FORMATS`."""
-    if weights not in FORMATS:
-        raise ValueError(
-            f"`weights` must be one of {', '.join(FORMATS)}. Received: "
-            f"{weights!r}."
-        )
+def find_variables(layers: Iterable[Any]) -> list[tf.Variable]:
+    """All variables that layers read, each once."""
+    found: dict[int, tf.Variable] = {}
+    for layer in _walk(layers, set()):
+        for value in vars(layer).values():
+            if isinstance(value, keras.Variable):
+                found[id(value.value)] = value.value
+            elif isinstance(value, StoredWeights):
+                found |= {id(stored): stored for stored in value.variables}
+    return list(found.values())
 
 
 def _store(
@@ -166,10 +152,8 @@ def _walk(items: Iterable[Any], seen: set[int]) -> Iterator[Any]:
         if id(item) in seen:
             continue
         seen.add(id(item))
-        if isinstance(item, keras.layers.Layer):
+        if isinstance(item, keras.layers.Layer | parallel_blocks.ParallelBlock):
             yield item
             yield from _walk(list(vars(item).values()), seen)
-        elif isinstance(item, parallel_blocks.ParallelBlock):
-            yield from _walk(item.layers, seen)
         elif isinstance(item, list | tuple):
             yield from _walk(item, seen)

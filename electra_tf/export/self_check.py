@@ -11,15 +11,15 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import errors
-from electra_tf.export import signature_module
+from electra_tf.export import fresh_process
 from electra_tf.export import signatures
-from electra_tf.export.checks import fresh_process
-from electra_tf.export.checks import sample_requests
+from electra_tf.export.models import exported_module
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.sentences import packing
 
-# Largest difference of a float, as a share of the tensor's largest magnitude
-# or of one, whichever is more. Probabilities are below one: for them it is
-# absolute. Lower precisions round after every operation, and the graph fuses
-# some that ran one by one here.
+# Largest difference of a float, as `measure_difference` gives it. Lower
+# precisions round after every operation, and the graph fuses some that ran
+# one by one here.
 TOLERANCES = {"float32": 1e-5, "bfloat16": 5e-2, "float16": 5e-3}
 
 _SHORT_TEXTS = (
@@ -34,9 +34,18 @@ _RANKED, _RANKED_BY = "top_ids", "top_probabilities"
 
 # What is read off the largest of several numbers. Where rounding is coarse it
 # may exchange them; the numbers themselves are compared.
-_CHOICES = ("label", "label_index", "tags", "answers", "answer_starts",
-            "answer_ends", "answer_byte_starts", "answer_byte_ends",
-            "start_positions", "end_positions")  # fmt: skip
+_CHOICES = {
+    "label",
+    "label_index",
+    "tags",
+    "answers",
+    "answer_starts",
+    "answer_ends",
+    "answer_byte_starts",
+    "answer_byte_ends",
+    "start_positions",
+    "end_positions",
+}
 _FINE_TOLERANCE = 1e-4
 
 Arrays = dict[str, np.ndarray]
@@ -44,7 +53,7 @@ Arrays = dict[str, np.ndarray]
 
 def check(
     export_dir: pathlib.Path,
-    module: signature_module.SignatureModule,
+    module: exported_module.ExportedModule,
     tolerance: float,
 ) -> float:
     """Compares every signature with the module it was made from.
@@ -55,7 +64,7 @@ def check(
         tolerance: one of `TOLERANCES`.
 
     Returns:
-        The largest difference found, as `TOLERANCES` measures it.
+        The largest difference found.
 
     Raises:
         ExportError: if the folder does not load with TensorFlow and
@@ -65,7 +74,7 @@ def check(
     expected: Arrays = {}
     with tf.device("/CPU:0"):
         for request, arguments in requests.items():
-            outputs = module.answer(
+            outputs = module.run(
                 request.split("/")[1],
                 **{k: tf.constant(v) for k, v in arguments.items()},
             )
@@ -73,7 +82,7 @@ def check(
                 f"{request}/{key}": fresh_process.as_array(value)
                 for key, value in outputs.items()
             }
-    received = _answers_of_fresh_process(export_dir, requests)
+    received = _run_in_fresh_process(export_dir, requests)
     return compare(expected, received, tolerance)
 
 
@@ -99,24 +108,16 @@ def compare(
             f"{sorted(set(expected) - set(received))}, unknown: "
             f"{sorted(set(received) - set(expected))}."
         )
-    differences = {
-        name: _difference(expected[name], received[name])
-        for name in expected
-        if not name.endswith(_RANKED)
-        and (
-            tolerance <= _FINE_TOLERANCE
-            or name.rpartition("/")[2] not in _CHOICES
-        )
-    } | {
-        name: _rank_difference(
-            expected[name],
-            received[name],
-            expected[name.removesuffix(_RANKED) + _RANKED_BY],
-            tolerance,
-        )
-        for name in expected
-        if name.endswith(_RANKED)
-    }
+    differences = {}
+    for name, value in expected.items():
+        output = name.rpartition("/")[2]
+        if output == _RANKED:
+            ranked_by = expected[name.removesuffix(_RANKED) + _RANKED_BY]
+            differences[name] = _measure_ranks(
+                value, received[name], ranked_by, tolerance
+            )
+        elif tolerance <= _FINE_TOLERANCE or output not in _CHOICES:
+            differences[name] = measure_difference(value, received[name])
     worst = max(differences, key=lambda name: differences[name])
     if not differences[worst] <= tolerance:
         raise errors.ExportError(
@@ -128,7 +129,14 @@ def compare(
     return differences[worst]
 
 
-def _difference(expected: np.ndarray, received: np.ndarray) -> float:
+def measure_difference(expected: np.ndarray, received: np.ndarray) -> float:
+    """How far two arrays differ.
+
+    Returns:
+        For floats the largest difference as a share of the largest magnitude
+        or of one, whichever is more; for all else 0 or infinity. Infinity too
+        for another shape or dtype, or where a number is not finite.
+    """
     if expected.shape != received.shape or expected.dtype != received.dtype:
         return float("inf")
     if np.array_equal(expected, received):
@@ -142,21 +150,16 @@ def _difference(expected: np.ndarray, received: np.ndarray) -> float:
     return difference if np.isfinite(difference) else float("inf")
 
 
-def _rank_difference(
+def _measure_ranks(
     expected: np.ndarray,
     received: np.ndarray,
     probabilities: np.ndarray,
     tolerance: float,
 ) -> float:
-    """0 if two rankings differ only among what is equally probable.
+    """0 if two rankings `[B, S, K]` differ only among equal probabilities.
 
-    Args:
-        expected: `[B, S, K]` ids, best first.
-        received: the same.
-        probabilities: `[B, S, K]` of the expected ids. Those that are closer
-            than what rounding may do to both can stand in any order, and the
-            last can be any that did not make it.
-        tolerance: see `TOLERANCES`.
+    Ids whose probabilities are closer than what rounding may do to both can
+    stand in any order, and the last can be any that did not make it.
     """
     if expected.shape != received.shape or expected.dtype != received.dtype:
         return float("inf")
@@ -169,26 +172,65 @@ def _rank_difference(
 
 
 def _build_requests(
-    module: signature_module.SignatureModule,
-) -> dict[str, dict[str, np.ndarray]]:
+    module: exported_module.ExportedModule,
+) -> dict[str, Arrays]:
     """`<number>/<signature>` to arguments: short, one too long, none."""
     long_text = "longer than the model " * module.max_length
     batches = [
         np.array([text.encode() for text in texts], dtype=np.bytes_)
         for texts in (_SHORT_TEXTS, (long_text,), ())
     ]
-    requests: dict[str, dict[str, np.ndarray]] = {}
+    requests = {}
     for signature in module.signature_names:
         takes_text = signature.endswith("_text")
         for number, texts in enumerate(batches if takes_text else batches[:1]):
-            requests[f"{number}/{signature}"] = sample_requests.build_request(
+            requests[f"{number}/{signature}"] = build_request(
                 module, signature, texts
             )
     return requests
 
 
-def _answers_of_fresh_process(
-    export_dir: pathlib.Path, requests: Mapping[str, Mapping[str, np.ndarray]]
+def build_request(
+    module: exported_module.ExportedModule, signature: str, texts: np.ndarray
+) -> Arrays:
+    """Makes a request of any signature from some texts.
+
+    Args:
+        module: that has the signature.
+        signature: its name.
+        texts: `[B]` UTF-8 bytes. A second input of raw text gets the same
+            texts, last first; ids are those of the texts' pieces, half of
+            each row in segment 1.
+
+    Returns:
+        Name of each input to array.
+    """
+    names = signatures.SIGNATURES[signature].inputs
+    if signature.endswith("_text"):
+        return dict(zip(names, (texts, texts[::-1]), strict=False))
+    packed = packing.pack_texts(
+        module.tokenizer, tf.constant(texts), None, module.max_length
+    )
+    pad_id = module.tokenizer.vocabulary.pad_id
+    ids, mask, _ = rows_lib.pad(
+        packed.ids, packed.segment_starts, pad_id=pad_id
+    )
+    length = ids.shape[1]
+    places = np.tile(np.arange(length, dtype=np.int32), (len(texts), 1))
+    is_second = (places >= length // 2) & (module.num_segments > 1)
+    is_inside = places < mask.numpy().sum(1, keepdims=True) - 1
+    rows = {
+        "input_ids": ids.numpy(),
+        "input_mask": mask.numpy(),
+        "segment_ids": is_second.astype(np.int32),
+        # Every other token, as far as the row goes.
+        "word_positions": np.where(is_inside, places, 0)[:, 1::2],
+    }
+    return {name: rows[name] for name in names}
+
+
+def _run_in_fresh_process(
+    export_dir: pathlib.Path, requests: Mapping[str, Arrays]
 ) -> Arrays:
     with tempfile.TemporaryDirectory() as folder:
         inputs = pathlib.Path(folder) / "requests.npz"
@@ -200,12 +242,10 @@ def _answers_of_fresh_process(
         }
         np.savez(inputs, **flat)  # type: ignore[arg-type]
         script = fresh_process.__file__
-        command = [sys.executable, "-P", script, export_dir, inputs, outputs]
-        # An accelerator may be taken by this process, so both use the CPU.
-        environment = os.environ | {"CUDA_VISIBLE_DEVICES": "-1"}
         finished = subprocess.run(
-            list(map(str, command)),
-            env=environment,
+            [sys.executable, "-P", script, export_dir, inputs, outputs],
+            # An accelerator may be taken by this process: both use the CPU.
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},
             capture_output=True,
             text=True,
             check=False,
