@@ -11,6 +11,7 @@
 
 import os
 import pathlib
+import types
 from collections.abc import Iterable
 from typing import Any
 from typing import Literal
@@ -53,7 +54,7 @@ class Electra:
 
     `electra_tf.load` makes one from files, `untrained` one with random
     weights. The Keras models share weights where the networks do, and all
-    methods use the weights as they are: after a `fit` they answer differently.
+    methods use the weights as they are after a `fit`.
 
     >>> electra = Electra.untrained(
     ...     config.EncoderConfig(
@@ -78,25 +79,16 @@ class Electra:
     TensorShape([1, 6])
 
     Attributes:
-        discriminator: `keras_models.DiscriminatorModel`, rows to `[B, S]`
-            replaced-token logits; None if the model has none.
-        encoder: `keras_models.EncoderModel`, rows to `[B, S, D]` states of
-            the main encoder.
-        generator: `keras_models.MaskedLMModel`, rows to `[B, S, V]` logits;
-            None if there is none. That of a model which is a masked language
-            model and nothing else is the model itself.
+        discriminator: rows to `[B, S]` replaced-token logits, or None.
+        encoder: rows to `[B, S, D]` states of the main encoder.
+        generator: rows to `[B, S, V]` logits, or None; of a masked language
+            model the model itself.
         tokenizer: texts to ids without special tokens.
         vocabulary: what the ids mean.
         config: sizes of the main encoder.
         objective: that it was trained with; empty where files do not say.
         origin: one line, where the weights come from.
         notes: what was left out or changed on the way, one line each.
-
-    Args:
-        networks: with weights, and what belongs to them.
-
-    Raises:
-        ValueError: if vocabulary and encoder differ in size.
     """
 
     def __init__(self, networks: "LoadedNetworks") -> None:
@@ -152,13 +144,11 @@ class Electra:
         Args:
             settings: sizes; `vocab_size` 0 takes the vocabulary's.
             vocabulary: what the ids mean.
-            generator: kind and sizes of the generator, a masked language
-                model; the default where None is given.
+            generator: kind and sizes of the generator; None for the default.
             precision: of the products, one of `config.PRECISIONS`.
 
         Raises:
-            ValueError: for another precision, or if the sizes do not fit each
-                other.
+            ValueError: if the sizes do not fit each other.
         """
         config_sections.require_choice(
             "precision", precision, config.PRECISIONS
@@ -216,9 +206,7 @@ class Electra:
             length of the longest row.
 
         Raises:
-            ValueError: for anything but lists of str, lists of different
-                lengths, or a `max_length` that leaves no room or is more than
-                the model's positions.
+            ValueError: for texts or a length that cannot be.
         """
         first = text_models.check_texts("texts", texts)
         second = None
@@ -243,17 +231,10 @@ class Electra:
     def score(self, texts: Iterable[str]) -> list[scoring.ScoredText]:
         """Scores how suspicious every word is.
 
-        Args:
-            texts: any number, of any lengths; what is longer than the model's
-                positions is cut, which `num_truncated` tells.
-
-        Returns:
-            In the order of the texts, each with its `words`: `text`, `start`
-            and `end` in bytes of UTF-8, and `replaced_probability`, 0-1.
+        What is longer than the model's positions is cut.
 
         Raises:
-            ValueError: if the model has no discriminator, or for anything but
-                a list of str.
+            ValueError: if the model has no discriminator.
         """
         if not self.can_score:
             raise ValueError(
@@ -271,16 +252,12 @@ class Electra:
         """Computes the last layer of the encoder.
 
         Args:
-            texts: as for `score`.
+            texts: any number, of any lengths.
             level: `sentence` for the state of `[CLS]`, `token` for those of
-                all tokens, `[CLS]` and `[SEP]` included, as `tokenize` has
-                them.
+                all tokens, `[CLS]` and `[SEP]` included.
 
         Returns:
             `[N, D]` float32; or a list of N arrays `[tokens, D]` float32.
-
-        Raises:
-            ValueError: for another level, or anything but a list of str.
         """
         if level not in _LEVELS:
             raise ValueError(
@@ -304,18 +281,13 @@ class Electra:
     ) -> list[list[list[mask_filling.Filling]]]:
         """Finds what the generator puts in the place of each `[MASK]`.
 
-        Args:
-            texts: each holds `[MASK]` at least once.
-            top_k: tokens for each mask, from 1 to the vocabulary's size.
-
         Returns:
-            Per text, per mask: the best tokens, each with `token` and
+            Per text, per mask: the best `top_k` tokens, each with `token` and
             `probability`, most probable first.
 
         Raises:
-            ValueError: if the model has no generator, a text no mask that the
-                model sees, for another `top_k`, or for anything but a list of
-                str.
+            ValueError: if the model has no generator, or a text no mask that
+                the model sees.
         """
         if self._filler is None:
             raise ValueError(
@@ -381,23 +353,12 @@ def _describe_layers(sizes: config.EncoderConfig) -> str:
     return f"{count} layer{'s' * (count != 1)}, {width} wide"
 
 
-class EncoderNetwork(NamedTuple):
-    """A main network that is an encoder and nothing else."""
-
-    encoder: encoder_lib.Encoder
-
-    @property
-    def variables(self) -> list[Any]:
-        """The encoder's weights."""
-        return self.encoder.variables
-
-
 class LoadedNetworks(NamedTuple):
     """The networks of a model with weights, and what belongs to them.
 
     Attributes:
-        main: a `Discriminator`, a `MaskedLMGenerator`, or an `EncoderNetwork`
-            where the files hold neither head.
+        main: a `Discriminator`, a `MaskedLMGenerator`, or an object with an
+            `encoder` alone, where the files hold neither head.
         generator: any of `generators`, or None.
         settings: sizes of the main encoder.
         generator_settings: sizes of the generator's encoder, if it has one.
@@ -469,7 +430,10 @@ def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
             towers_lib.MAIN_ENCODER,
             dtype=layers.dtype_policy(precision),
         )
-        built = towers_lib.Towers(None, EncoderNetwork(encoder))
+        network = types.SimpleNamespace(
+            encoder=encoder, variables=encoder.variables
+        )
+        built = towers_lib.Towers(None, network)
         assembly.assign(built, model.tensors)
         left_out = sorted(set(model.parts) - {portable.MAIN})
         if left_out:

@@ -10,9 +10,9 @@ import tensorflow as tf
 import electra_tf
 from electra_tf import electra as electra_lib
 from electra_tf.export import saved_model
-from electra_tf.export.checks import self_check
-from electra_tf.export.clients import loaded_export
+from electra_tf.export import self_check
 from electra_tf.export.clients import scoring
+from electra_tf.export.clients import text_models
 from electra_tf.modeling import keras_models
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny_electra
@@ -104,8 +104,8 @@ def test_scores_are_the_discriminators_by_word(electra):
 def test_an_export_gives_the_same_scores(run, tmp_path, monkeypatch):
     folder, _ = run
     monkeypatch.setattr(self_check, "check", lambda *_: 0.0)
-    exported = saved_model.export_run(folder, tmp_path / "export").folder
-    theirs = scoring.score(loaded_export.LoadedExport(exported), TEXTS)
+    exported = saved_model.export(folder, tmp_path / "export").folder
+    theirs = scoring.score(text_models.LoadedExport(exported), TEXTS)
     for ours, other in zip(
         electra_tf.load(folder).score(TEXTS), theirs, strict=True
     ):

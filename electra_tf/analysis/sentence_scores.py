@@ -196,8 +196,7 @@ def _choose(tower: Any, objective: str) -> Callable[..., tf.Tensor]:
         return _read_shown
     raise ValueError(
         "Sentences are scored by a discriminator or a masked language model. "
-        f"Received: {type(tower).__name__}, an encoder alone. Load a "
-        "pre-trained model with its head."
+        "Received: an encoder alone. Load a pre-trained model with its head."
     )
 
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.export import conversion
-from electra_tf.export.finetuned import trial as trial_export
+from electra_tf.export import saved_model
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning.trials import portable_trial
 from electra_tf.finetuning.trials import trial_dir
@@ -114,7 +114,7 @@ def test_labels_and_outputs_must_be_as_many(tmp_path, labels):
 def test_a_label_may_hold_a_comma(tmp_path):
     model, _ = _write(tmp_path, "own")
     assert model.task.labels == ("good, or so", "bad")
-    task = trial_export.load_task(tmp_path)
+    task = saved_model.load_task(tmp_path)
     assert task.module.task.labels == model.task.labels
 
 
@@ -276,9 +276,9 @@ def test_a_classifier_of_hugging_faces_answers_as_its_formula_says(
     hugging_face.write(model, tmp_path / "hf")
     conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "trial")
     texts = ["the cat sat", "a dog ran on a mat .", "unable"]
-    loaded = trial_export.load_task(tmp_path / "trial")
+    loaded = saved_model.load_task(tmp_path / "trial")
     assert loaded.module.task.labels == labels
-    answer = loaded.module.answer("classify_text", texts=tf.constant(texts))
+    answer = loaded.module.run("classify_text", texts=tf.constant(texts))
     head = {
         path.removeprefix(f"task_specific/{task.name}/"): value
         for path, value in model.tensors.items()

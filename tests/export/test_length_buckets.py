@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export.compute import row_groups
-from electra_tf.export.finetuned import trial as trial_export
-from electra_tf.export.pretrained import serving_module
-from electra_tf.export.pretrained import tower_answers
+from electra_tf.export import saved_model
+from electra_tf.export.models import length_buckets
+from electra_tf.export.models import pretrained
 from electra_tf.text import tokenizer as tokenizer_lib
+from tests.export import conftest
 
 TEXTS = [
     "the cat sat on the mat , the dog sat on the table .",
@@ -17,8 +17,8 @@ TEXTS = [
     "dog",
 ]
 OUTPUTS = {
-    "numbers": row_groups.Output(tf.int32),
-    "doubled": row_groups.Output(tf.int32, (None, None), True, -1),
+    "numbers": length_buckets.OutputSpec(tf.int32),
+    "doubled": length_buckets.OutputSpec(tf.int32, (None, None), True, -1),
 }
 
 
@@ -30,13 +30,16 @@ def read(lengths, max_tokens):
         len(lengths), num_columns
     ), tf.int32)  # fmt: skip
 
-    def read_group(group):
-        return {"numbers": group.chosen, "doubled": 2 * group.cut(rows)}
+    def compute_rows(rows_of_bucket):
+        return {
+            "numbers": rows_of_bucket.chosen,
+            "doubled": 2 * rows_of_bucket.trim(rows),
+        }
 
     @tf.function
     def compute(lengths):
-        return row_groups.read(
-            read_group, lengths, num_columns, OUTPUTS, max_tokens
+        return length_buckets.compute(
+            compute_rows, lengths, num_columns, OUTPUTS, max_tokens
         )
 
     answers = compute(tf.constant(lengths))
@@ -44,7 +47,7 @@ def read(lengths, max_tokens):
 
 
 @pytest.mark.parametrize("max_tokens", [1, 7, 16, 1000])
-def test_answers_come_back_in_order_whatever_the_groups(max_tokens):
+def test_answers_come_back_in_order_whatever_the_buckets(max_tokens):
     lengths = np.random.default_rng(max_tokens).integers(1, 9, 23)
     answers, rows = read(lengths, max_tokens)
     np.testing.assert_array_equal(answers["numbers"], np.arange(23))
@@ -53,7 +56,7 @@ def test_answers_come_back_in_order_whatever_the_groups(max_tokens):
         rows, lengths, answers["doubled"], strict=True
     ):
         np.testing.assert_array_equal(doubled[:length], 2 * row[:length])
-        # What the group did not have either is padding.
+        # What the bucket did not have either is padding.
         is_padding = doubled == -1
         np.testing.assert_array_equal(doubled[~is_padding],
                                       2 * row[~is_padding])  # fmt: skip
@@ -61,10 +64,10 @@ def test_answers_come_back_in_order_whatever_the_groups(max_tokens):
 
 
 @pytest.mark.parametrize("max_tokens", [1, 7, 16, 1000])
-def test_groups_hold_every_row_once_and_no_more_than_they_may(max_tokens):
+def test_buckets_hold_every_row_once_and_no_more_than_they_may(max_tokens):
     lengths = np.random.default_rng(max_tokens).integers(1, 9, 23)
-    groups = row_groups.split(tf.constant(lengths, tf.int32), max_tokens)
-    order, begins, ends, longest = (part.numpy() for part in groups)
+    buckets = length_buckets.split(tf.constant(lengths, tf.int32), max_tokens)
+    order, begins, ends, longest = (part.numpy() for part in buckets)
     assert sorted(order) == list(range(23))
     assert begins[0] == 0
     assert ends[-1] == 23
@@ -85,36 +88,33 @@ def test_batch_without_rows_is_answered():
 
 def test_columns_are_counted_up_to_the_last_token():
     mask = tf.constant([[1, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]])
-    assert row_groups.count_columns(mask).numpy().tolist() == [3, 1, 4]
-    assert row_groups.count_columns(mask[:, :0]).numpy().tolist() == [1, 1, 1]
-    assert row_groups.count_columns(mask[:0]).numpy().tolist() == []
+    assert length_buckets.count_columns(mask).numpy().tolist() == [3, 1, 4]
+    assert length_buckets.count_columns(mask[:, :0]).numpy().tolist() == [
+        1,
+        1,
+        1,
+    ]
+    assert length_buckets.count_columns(mask[:0]).numpy().tolist() == []
 
 
-def assert_grouping_is_invisible(module, signature, **inputs):
-    expected = module.answer(signature, **inputs)
+def assert_buckets_are_invisible(module, signature, **inputs):
+    expected = module.run(signature, **inputs)
     for tokens in (1, 20, 256):
-        module.tokens_per_group = tokens
-        received = tf.function(module.answer)(signature, **inputs)
-        assert set(received) == set(expected)
-        for name, tensor in received.items():
-            if tensor.dtype.is_floating:
-                np.testing.assert_allclose(
-                    tensor, expected[name], 1e-5, 2e-5, err_msg=name
-                )
-            else:
-                np.testing.assert_array_equal(tensor, expected[name], name)
+        module.tokens_per_bucket = tokens
+        received = tf.function(module.run)(signature, **inputs)
+        conftest.assert_close(received, expected, 2e-5)
 
 
 @pytest.mark.parametrize("family", ["score", "features"])
-def test_grouping_is_invisible_in_answers_of_a_detector(tiny_run, family):
-    module = serving_module.ServingModule(
-        tower_answers.Detector(tiny_run.discriminator),
+def test_buckets_are_invisible_in_answers_of_a_detector(tiny_run, family):
+    module = pretrained.DetectorModule(
+        tiny_run.discriminator,
         tokenizer_lib.Tokenizer(tiny_run.vocabulary),
     )
     texts = tf.constant(TEXTS)
-    assert_grouping_is_invisible(module, f"{family}_text", texts=texts)
-    rows = module.answer("score_text", texts=texts)
-    assert_grouping_is_invisible(
+    assert_buckets_are_invisible(module, f"{family}_text", texts=texts)
+    rows = module.run("score_text", texts=texts)
+    assert_buckets_are_invisible(
         module,
         f"{family}_ids",
         input_ids=rows["input_ids"],
@@ -124,13 +124,13 @@ def test_grouping_is_invisible_in_answers_of_a_detector(tiny_run, family):
 
 
 @pytest.mark.parametrize("task", ["chunking", "squad2"])
-def test_grouping_is_invisible_in_answers_of_a_task(tiny_trial, task):
-    module = trial_export.load_task(tiny_trial.folder, task).module
+def test_buckets_are_invisible_in_answers_of_a_task(tiny_trial, task):
+    module = saved_model.load_task(tiny_trial.folder, task).module
     texts = tf.constant(TEXTS)
     if task == "chunking":
-        assert_grouping_is_invisible(module, "tag_text", texts=texts)
+        assert_buckets_are_invisible(module, "tag_text", texts=texts)
         ids = tf.constant([[2, 5, 6, 3, 0, 0], [2, 5, 6, 7, 8, 3]])
-        assert_grouping_is_invisible(
+        assert_buckets_are_invisible(
             module,
             "tag_ids",
             input_ids=ids,
@@ -140,6 +140,6 @@ def test_grouping_is_invisible_in_answers_of_a_task(tiny_trial, task):
             word_positions=tf.constant([[1, 2], [1, 4]]),
         )
     else:
-        assert_grouping_is_invisible(
+        assert_buckets_are_invisible(
             module, "answer_text", questions=texts[::-1], contexts=texts
         )
