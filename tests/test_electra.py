@@ -324,22 +324,6 @@ def test_another_precision_is_refused(run, tmp_path):
             call()
 
 
-def test_vocabularies_that_make_the_same_ids_belong_together(tmp_path):
-    """Without lower-casing no accent is stripped, whatever settings say."""
-    for name, objective, strips in (("main", "electra", True),
-                                    ("second", "mlm", False)):  # fmt: skip
-        settings = vocabulary_lib.TokenizerSettings(
-            do_lower_case=False, strip_accents=strips
-        )
-        tokens = tiny_electra.VOCABULARY.tokens
-        vocabulary = vocabulary_lib.Vocabulary(tokens, settings)
-        tiny_electra.write_run(tmp_path / name, objective, vocabulary)
-    electra = electra_tf.load(
-        tmp_path / "main", generator_path=tmp_path / "second"
-    )
-    assert electra.fill_masks(["the [MASK]"])
-
-
 def test_nothing_there_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError):
         electra_tf.load(tmp_path / "absent")

@@ -7,6 +7,7 @@ The output folder appears complete and checked, or not at all.
 """
 
 import dataclasses
+import os
 import pathlib
 import re
 from collections.abc import Mapping
@@ -89,9 +90,8 @@ def convert(
         What was written; its notes say what was left out.
 
     Raises:
-        FileExistsError: if `output_dir` exists.
-        FileNotFoundError: if there is no such source, or a file is missing.
-        OSError: if it cannot be written.
+        OSError: if `output_dir` exists or cannot be written, or if there is no
+            such source.
         ValueError: if the source is damaged or partial, if the format cannot
             hold it, or if it reads back otherwise. Nothing is written then.
     """
@@ -117,21 +117,12 @@ def convert(
 
 
 def _refuse_existing(output_dir: pathlib.Path) -> None:
-    try:
-        output_dir.lstat()
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise OSError(
-            "The output folder must be a path at which a folder can be made. "
-            f"Received: {str(output_dir)!r}: {reason}. Give another "
-            "--output_dir."
-        ) from error
-    raise FileExistsError(
-        f"The output folder must not exist yet. Received: {output_dir}. "
-        "Give another --output_dir, or remove that one."
-    )
+    # Paths that cannot be are refused where the folder is made.
+    if os.path.lexists(output_dir):
+        raise FileExistsError(
+            f"The output folder must not exist yet. Received: {output_dir}. "
+            "Give another --output_dir, or remove that one."
+        )
 
 
 def read(
@@ -143,10 +134,6 @@ def read(
         path: as of `reading.read`; also the folder of a trial, or of a
             fine-tuning, which means its best trial.
         options: what else is known.
-
-    Raises:
-        FileNotFoundError: if there is nothing, or a file is missing.
-        ValueError: if it is damaged, partial, or of no format.
     """
     options = options or ConversionOptions()
     path = installed.find_model(path)

@@ -27,54 +27,30 @@ _PAIRS = f"""{_TEXTS},
 
 @schema.frozen
 class ExportMetadata:
-    """What export.json says; None for what does not apply to the model.
+    """What export.json says; None for what does not apply to the model."""
 
-    Attributes:
-        kind: what the model is, a section of `readme.toml`.
-        signatures: names, the default one first.
-        checkpoint: folder of the run or trial, and of its checkpoint.
-        step: updates that the checkpoint has seen.
-        trained_length: most tokens of the rows in training.
-        precision: of the products, one of `config.PRECISIONS`.
-        stored_weights: one of `stored_weights.FORMATS`.
-        device: one of `exported_module.DEVICES`.
-        max_length: tokens at which texts are cut.
-        num_positions: most tokens of a row of ids.
-        electra_tf: version that made it.
-        tensorflow: version that made it.
-        objective: of pre-training.
-        weights: of pre-training: `model`, or `average` of them.
-        task: of fine-tuning, like all that follow.
-        labels: in the order of the outputs; empty where there are none.
-        scores: split to metric to number.
-        seed: of the trial.
-        source: where the encoder's first weights came from.
-        min_value, max_value: of regression.
-        cuts_early: of tagging, whether long texts are cut.
-        max_query_length, doc_stride, max_answer_length: of question answering,
-            in pieces.
-        qa_na_threshold: null odds above which a question had no answer.
-    """
-
-    kind: str
-    signatures: tuple[str, ...]
-    checkpoint: str
+    kind: str  # a section of `readme.toml`
+    signatures: tuple[str, ...]  # the default one first
+    checkpoint: str  # folders of the run or trial, and of its checkpoint
     step: int
-    trained_length: int
+    trained_length: int  # most tokens of the rows in training
     precision: str
     stored_weights: str
     device: str
-    max_length: int
-    num_positions: int
-    electra_tf: str
+    max_length: int  # tokens at which texts are cut
+    num_positions: int  # most tokens of a row of ids
+    electra_tf: str  # version that made it
     tensorflow: str
+    # Of pre-trained models.
     objective: str | None = None
-    weights: str | None = None
+    weights: str | None = None  # `model`, or the `average` of them
+    # Of fine-tuned models.
     task: str | None = None
-    labels: tuple[str, ...] | None = None
-    scores: Mapping[str, Mapping[str, float]] | None = None
+    labels: tuple[str, ...] | None = None  # in the order of the outputs
+    scores: Mapping[str, Mapping[str, float]] | None = None  # by split, metric
     seed: int | None = None
-    source: str | None = None
+    source: str | None = None  # of the encoder's first weights
+    # What `Task.describe_export` tells.
     min_value: float | None = None
     max_value: float | None = None
     cuts_early: bool | None = None
@@ -142,7 +118,7 @@ def render_readme(metadata: ExportMetadata) -> str:
     kind = {"notes": ""} | readme_texts()[metadata.kind]
     fields = dataclasses.asdict(metadata)
     if metadata.task is None:
-        example, origin = kind["example"], _describe_run(metadata)
+        example = kind["example"]
         notes = page["pretrained_notes"].format(**fields) + kind["notes"]
     else:
         default = metadata.signatures[0]
@@ -150,16 +126,17 @@ def render_readme(metadata: ExportMetadata) -> str:
         example = kind["example"].format(
             signature=default, inputs=_PAIRS if has_pairs else _TEXTS
         )
-        origin = _describe_trial(metadata)
         long = page["cut_texts" if metadata.cuts_early else "long_texts"]
         notes = kind["notes"].format(long=long.format(**fields), **fields)
         notes += page["finetuned_notes"].format(**fields)
+    origin = page["run" if metadata.task is None else "trial"]
     major, minor, *_ = metadata.tensorflow.split(".")
     return "\n".join(
         [
             f"# {kind['title'].format(**fields)}\n",
             f"{kind['summary'].format(**fields)}\n",
-            origin,
+            f"{origin} {page['versions']}\n".format(**fields),
+            *_describe_results(metadata),
             *render_sections(metadata.signatures),
             page["use"].format(
                 version=f"{major}.{minor} or newer",
@@ -171,20 +148,9 @@ def render_readme(metadata: ExportMetadata) -> str:
     )
 
 
-def _describe_run(metadata: ExportMetadata) -> str:
-    return (
-        f"Weights: {metadata.weights} of `{metadata.checkpoint}`, step "
-        f"{metadata.step}, trained with the objective `{metadata.objective}`. "
-        f"{_describe_versions(metadata)}"
-    )
-
-
-def _describe_trial(metadata: ExportMetadata) -> str:
-    lines = [
-        f"Weights: `{metadata.checkpoint}`, step {metadata.step}, seed "
-        f"{metadata.seed}, fine-tuned from {metadata.source}. "
-        f"{_describe_versions(metadata)}"
-    ]
+def _describe_results(metadata: ExportMetadata) -> list[str]:
+    """Labels and scores of a fine-tuned model."""
+    lines = []
     labels = metadata.labels or ()
     if labels:
         shown = ", ".join(f"`{name}`" for name in labels[:_MAX_LISTED])
@@ -194,18 +160,11 @@ def _describe_trial(metadata: ExportMetadata) -> str:
     for split, metrics in (metadata.scores or {}).items():
         shown = ", ".join(f"{k} {v:.2f}" for k, v in metrics.items())
         lines.append(f"Scores on {split}: {shown}.\n")
-    return "\n".join(lines)
-
-
-def _describe_versions(metadata: ExportMetadata) -> str:
-    return (
-        f"Made by electra_tf {metadata.electra_tf} with TensorFlow "
-        f"{metadata.tensorflow}.\n"
-    )
+    return lines
 
 
 def render_sections(names: Sequence[str]) -> list[str]:
-    """The part of a README about signatures; arguments as above."""
+    """The part of a README about signatures, the default one first."""
     tensors = {
         tensor
         for name in names

@@ -57,15 +57,11 @@ class ExportOptions:
         checkpoint: `latest`, `best` (lowest held-out loss, or highest dev
             score), or the path of a checkpoint's folder.
         use_average: take the moving average of the weights.
-        precision: of the products; one of `config.PRECISIONS`, whatever the
-            run trained with. Outputs are float32.
+        precision: of the products, whatever the run trained with.
         max_length: tokens at which texts are cut, with [CLS] and [SEP]; 0 is
             the model's number of positions, of a trial the length of its rows.
-        weights: how kernels and tables are stored, one of
-            `stored_weights.FORMATS`.
-        device: `cpu` makes an export that runs on the CPU and is fast there
-            (`length_buckets`, `parallel_blocks`); `any` one that computes a
-            batch at once, on whatever device there is.
+        weights: how kernels and tables are stored, see `stored_weights`.
+        device: see `exported_module.DEVICES`.
     """
 
     checkpoint: str = "latest"
@@ -112,16 +108,15 @@ def export(
         model_dir: of a pre-training run, of a trial, or the output_dir of a
             fine-tuning, whose best trial is taken.
         export_dir: folder to create.
-        options: which weights, how precisely, how long.
+        options: None takes the defaults.
         task: of a trial with several.
 
     Raises:
         FileExistsError: if `export_dir` exists.
         FileNotFoundError: if `model_dir` lacks what a training leaves there.
         ValueError: if weights, config and vocabulary do not fit each other,
-            or for a task that there is not.
-        ExportError: if the saved model answers otherwise when loaded; the
-            folder is removed then.
+            or for an unknown task.
+        ExportError: if the saved model answers otherwise when loaded.
     """
     options = options or ExportOptions()
     _refuse_existing(export_dir)
@@ -220,17 +215,10 @@ def _write(
     settings: str,
     **origin: Any,
 ) -> float:
-    """Writes, checks and names a SavedModel.
+    """Writes, checks and names a SavedModel; returns the largest difference.
 
-    Args:
-        module: with its weights.
-        export_dir: folder to create.
-        options: how it is stored.
-        settings: text of config.json.
-        **origin: fields of `ExportMetadata` that tell where it comes from.
-
-    Returns:
-        The largest difference that the self-check found.
+    `settings` is the text of config.json, `origin` the fields of
+    `ExportMetadata` that tell where the model comes from.
     """
     module.prepare(options.weights, options.device)
     metadata = export_metadata.ExportMetadata(
@@ -301,21 +289,12 @@ def _refuse_existing(export_dir: pathlib.Path) -> None:
 
 
 class TrainedTask(NamedTuple):
-    """One task of a trial, with the trial's weights.
-
-    Attributes:
-        module: answers what the task asks.
-        vocabulary: of the model.
-        description: of the trial.
-        checkpoint: that the weights are of.
-        row_length: most tokens of the rows that it was trained on.
-    """
+    """One task of a trial, with the trial's weights."""
 
     module: finetuned.FinetunedModule
-    vocabulary: vocabulary_lib.Vocabulary
     description: trial_dir_lib.TrialDescription
     checkpoint: pathlib.Path
-    row_length: int
+    row_length: int  # most tokens of the rows that it was trained on
 
 
 def load_task(
@@ -330,17 +309,13 @@ def load_task(
     Args:
         folder: of the trial.
         name: of the task; may be empty if there is one.
-        checkpoint: `latest`, which is the best one where training stopped
-            early by the dev score; `best`; or the folder of a checkpoint.
-        precision: of the products.
-        max_length: tokens at which rows are cut; 0 for the length that it was
-            trained with.
+        checkpoint: as of `ExportOptions`; `latest` is the best one where
+            training stopped early by the dev score.
+        precision, max_length: as of `ExportOptions`.
 
     Raises:
         FileNotFoundError: if there is no such checkpoint.
-        ModelError: if there is no trial, or if weights are missing.
-        ValueError: for an unknown task, one of a kind without signatures, or
-            a length that is out of range.
+        ValueError: for an unknown task or length, or if weights are missing.
     """
     description = trial_dir_lib.load(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
@@ -381,4 +356,4 @@ def load_task(
         task,
         max_length or length,
     )
-    return TrainedTask(module, vocabulary, description, path, length)
+    return TrainedTask(module, description, path, length)

@@ -24,6 +24,7 @@ from tensorflow_serving.config import model_server_config_pb2
 
 from electra_tf import errors
 from electra_tf.export import self_check
+from electra_tf.export import signatures
 from electra_tf.export.models import exported_module
 from electra_tf.records import atomic
 
@@ -40,48 +41,7 @@ _WARM_UP_TEXT = "The function returns the number of items in a container. "
 # What REST addresses take as a name, without escapes.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
-_MODEL = """\
-  config {{
-    name: "{name}"
-    base_path: "{base_path}"  # as the server sees it
-    model_platform: "tensorflow"
-    # The newest version alone. To go back to another, name it instead:
-    #   model_version_policy {{ specific {{ versions: 1 }} }}
-    model_version_policy {{ latest {{ num_versions: 1 }} }}
-  }}
-"""
-_MODELS = """\
-# The models of TensorFlow Serving, for --model_config_file. Yours to edit:
-# an export adds its model if it is not here, and changes nothing else.
-model_config_list {{
-{model}}}
-"""
-_BATCHING = """\
-# How TensorFlow Serving joins requests, for --enable_batching with
-# --batching_parameters_file. It holds for all models. Yours to edit: exports
-# never change it. Measure with your own requests.
-
-# Texts of one step. Not below {largest}: the models' warm-up asks so many at
-# once, and a model whose warm-up fails is not loaded.
-max_batch_size {{ value: 32 }}
-# How long the first request of a batch waits for others. Most of what
-# batching adds to the latency of a quiet server.
-batch_timeout_micros {{ value: 2000 }}
-# Batches computed at the same time: about the server's processor cores, or 1
-# to 2 for each GPU.
-num_batch_threads {{ value: 4 }}
-# Batches that wait before requests are refused as "unavailable". Times
-# max_batch_size, this is the longest queue.
-max_enqueued_batches {{ value: 100 }}
-# No allowed_batch_sizes: the models take any size, so filling batches up to
-# fixed sizes would only compute more.
-
-# Keep this false. TensorFlow Serving would pad every row with the row's own
-# first value: `input_mask` with 1, so that padding counts as text. Requests
-# of raw text need no padding. Clients that send ids pad them to one length
-# themselves, with `input_mask` 0; other lengths in a batch are an error.
-pad_variable_length_inputs: false
-"""
+_TEXTS = signatures.read_table("serving.toml")
 
 
 class ServingFolder:
@@ -96,9 +56,8 @@ class ServingFolder:
             for what models.config says of the model, or `DEFAULT_SERVER_DIR`.
 
     Raises:
-        ModelError: for a name that REST addresses do not take, a relative
-            `server_dir`, or a models.config that is damaged, says something
-            else about this model, or cannot be added to.
+        ModelError: for a name or path that cannot be, or a models.config that
+            contradicts them or cannot be added to.
     """
 
     def __init__(
@@ -140,12 +99,7 @@ class ServingFolder:
         return self.folder / self.model_name / str(number)
 
     def write_settings(self) -> list[str]:
-        """Writes what is missing; says of each file what was done.
-
-        Raises:
-            ModelError: if models.config was changed in the meantime
-                to something that cannot be added to.
-        """
+        """Writes what is missing; says of each file what was done."""
         models = self.folder / MODELS_CONFIG
         existed = models.is_file()
         config = self._plan_config()
@@ -157,7 +111,8 @@ class ServingFolder:
         batching = self.folder / BATCHING_CONFIG
         if batching.exists():
             return [*report, f"{batching} was kept."]
-        _write(batching, _BATCHING.format(largest=max(BATCH_SIZES)))
+        config = _TEXTS["batching_config"].format(largest=max(BATCH_SIZES))
+        _write(batching, config)
         return [*report, f"{batching} was written."]
 
     def _plan_config(self, is_asked: bool = False) -> str | None:
@@ -166,9 +121,11 @@ class ServingFolder:
         With `is_asked` another base path of the model there is an error.
         """
         path = self.folder / MODELS_CONFIG
-        model = _MODEL.format(name=self.model_name, base_path=self.base_path)
+        model = _TEXTS["model"].format(
+            name=self.model_name, base_path=self.base_path
+        )
         if not path.exists():
-            return _MODELS.format(model=model)
+            return _TEXTS["models_config"].format(model=model)
         text = _read(path)
         for entry in _parse(path, text).model_config_list.config:
             if entry.name == self.model_name:
@@ -191,15 +148,10 @@ def choose_target(
 ) -> tuple[pathlib.Path, ServingFolder | None]:
     """The folder to create, and the serving folder that it belongs to.
 
-    Args:
-        export_dir: a folder of its own; None for the next version of a model
-            in `serving_dir`.
-        serving_dir: a serving folder, or None.
-        model_name: of the model in `serving_dir`.
-        server_dir: see `ServingFolder`; None for the default.
+    Arguments are flags of `scripts/export_saved_model.py`, None where absent.
 
     Raises:
-        ValueError: if these do not go together; `ModelError`s too.
+        ValueError: if these do not go together.
     """
     if (export_dir is None) == (serving_dir is None):
         raise ValueError("Give exactly one of --export_dir and --serving_dir.")
@@ -222,10 +174,6 @@ def write_warm_up(
 
     The first request of a kind is slow, because the server prepares a graph
     for it. For every signature: one text and several, short and long.
-
-    Args:
-        folder: `assets.extra` of the export.
-        module: what is exported.
     """
     with tf.io.TFRecordWriter(str(folder / _WARM_UP_FILE)) as writer:
         for request in _build_warm_up(module):

@@ -67,8 +67,8 @@ def test_anything_that_gives_str_is_taken(texts):
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ("one", r"a single str\. Put it into a list"),
-        (b"one", "a single bytes"),
+        ("one", r"'one'\. Put a single text into a list"),
+        (b"one", "b'one'"),
         (3, "Received: 3"),
         (None, "Received: None"),
         (["a", b"b"], r"bytes as number 1 \(from 0\): b'b'"),

@@ -108,13 +108,6 @@ def test_an_output_folder_that_cannot_be_is_refused(
     assert tiny_models.names_in(tmp_path) == before
 
 
-@pytest.mark.parametrize("target_format", reading.FORMATS)
-def test_an_output_folder_may_have_the_longest_name(tmp_path, target_format):
-    source = _write(tmp_path / "source", "encoder")
-    _convert(source, tmp_path / ("a" * 255), target_format)
-    assert tiny_models.names_in(tmp_path) == ["a" * 255, "source"]
-
-
 def test_folders_that_were_made_for_a_refused_model_are_removed(tmp_path):
     source = _write(tmp_path / "source", "electric")
     with pytest.raises(errors.ModelError, match="has no class"):
@@ -407,6 +400,7 @@ def test_labels_that_tf1_files_cannot_hold_are_refused(tuned, labels):
              labels=labels, target_format="tf1")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["input", "output_dir"])
 def test_an_empty_path_is_not_the_current_folder(flag):
     paths = {"input": "a", "output_dir": "b"} | {flag: ""}

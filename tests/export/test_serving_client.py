@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import urllib.request
 
 import numpy as np
 import pytest
@@ -48,10 +47,8 @@ def ask(servers, protocol, inputs, **target):
     ("signature", "inputs"),
     [
         ("", {"texts": TEXTS}),
-        ("score_text", {"texts": TEXTS}),
         ("features_text", {"texts": TEXTS}),
         ("score_ids", IDS),
-        ("features_ids", IDS),
     ],
 )
 def test_answers_are_those_of_the_model(
@@ -242,18 +239,6 @@ def test_grpc_without_its_packages_names_them(monkeypatch):
         serving_client.predict(
             "grpc", serving_client.Target("localhost:1", "electra"), {}
         )
-
-
-def test_the_server_of_these_tests_answers_curl_in_row_format(servers):
-    """As docs/serving.md shows it, and TensorFlow Serving documents it."""
-    request = urllib.request.Request(
-        f"http://{servers['rest']}/v1/models/electra:predict",
-        json.dumps({"instances": ["The cat sat.", {"b64": "Y2F0"}]}).encode(),
-    )
-    with urllib.request.urlopen(request) as stream:
-        predictions = json.load(stream)["predictions"]
-    assert len(predictions) == 2
-    assert predictions[1]["num_tokens"] == 3
 
 
 def run_script(*arguments):

@@ -11,7 +11,6 @@ from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
-from electra_tf.export import export_metadata
 from electra_tf.export import signatures
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
@@ -30,10 +29,7 @@ _Word = scoring.ScoredWord | scoring.LikelyWord
 
 
 def print_scored(texts: Sequence[_Text], num_marked: int = 1) -> None:
-    """Prints tables of words and marked sentences.
-
-    In colour on a terminal only. Of `LikelyText` the pseudo-log-likelihood is
-    printed too.
+    """Prints tables of words and marked sentences, on a terminal in colour.
 
     Args:
         texts: to show.
@@ -58,13 +54,7 @@ def print_scored(texts: Sequence[_Text], num_marked: int = 1) -> None:
 
 
 def describe_swap(original: Any, scored: Any, swap: scoring.Swap) -> str:
-    """A sentence about an exchanged word, before and after.
-
-    Args:
-        original: the old sentence, a `ScoredText` or `LikelyText`.
-        scored: the new one, of the same class.
-        swap: how it came from the old one.
-    """
+    """A sentence about two `ScoredText`s or `LikelyText`s and their swap."""
     if isinstance(scored, scoring.LikelyText):
         return _compare_likelihoods(original, scored)
     before = scoring.find_suspect(original, swap.start, swap.old_end)
@@ -93,12 +83,7 @@ def _compare_likelihoods(
 
 
 def mark_words(scored: _Text, words: Sequence[_Word]) -> rich_text.Text:
-    """The sentence with words between `>>` and `<<`, red where colours are.
-
-    Args:
-        scored: the sentence.
-        words: some of its words.
-    """
+    """The sentence with some words between `>>` and `<<`, and red."""
     marked = rich_text.Text()
     position = 0
     for word in sorted(words, key=lambda word: word.start):
@@ -111,12 +96,7 @@ def mark_words(scored: _Text, words: Sequence[_Word]) -> rich_text.Text:
 
 
 def build_table(scored: _Text, marked: Sequence[_Word]) -> rich_table.Table:
-    """One line per word: the word, its number, and a bar for probabilities.
-
-    Args:
-        scored: the sentence.
-        marked: the words to emphasize.
-    """
+    """One line per word: the word, its number, and a bar for probabilities."""
     is_likelihood = isinstance(scored, scoring.LikelyText)
     mark = "least likely" if is_likelihood else "most suspicious"
     table = rich_table.Table(box=None, pad_edge=False)
@@ -155,12 +135,11 @@ def printable(data: bytes) -> str:
 def describe_predictions(
     export: text_models.LoadedExport, inputs: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
-    """Lines of text for every row of inputs of a fine-tuned model.
+    """Describes the answers of a fine-tuned model, one string for each row.
 
     Args:
         export: of a fine-tuned model.
-        inputs: name to texts. Those that have a single one have it for all
-            rows, such as one context of many questions.
+        inputs: name to texts; a single one counts for all rows.
 
     Raises:
         ValueError: if the model is not fine-tuned, or needs other inputs.
@@ -210,13 +189,9 @@ def _fill_columns(
     }
 
 
-def _describe_labels(
-    metadata: export_metadata.ExportMetadata,
-    texts: Sequence[bytes],
-    row: text_models.Row,
-) -> list[str]:
+def _describe_labels(metadata: Any, texts: Any, row: Any) -> list[str]:
     del texts
-    labels, probabilities = metadata.labels or (), row["probabilities"]
+    labels, probabilities = metadata.labels, row["probabilities"]
     width = max(map(len, labels))
     return [
         f"{labels[place]:{width}}  {probabilities[place]:.3f}  "
@@ -225,38 +200,24 @@ def _describe_labels(
     ]
 
 
-def _describe_score(
-    metadata: export_metadata.ExportMetadata,
-    texts: Sequence[bytes],
-    row: text_models.Row,
-) -> list[str]:
+def _describe_score(metadata: Any, texts: Any, row: Any) -> list[str]:
     del texts
     low, high = metadata.min_value, metadata.max_value
     return [f"{row['score']:.3f} (trained on {low:g} to {high:g})"]
 
 
-def _describe_tags(
-    metadata: export_metadata.ExportMetadata,
-    texts: Sequence[bytes],
-    row: text_models.Row,
-) -> list[str]:
+def _describe_tags(metadata: Any, texts: Any, row: Any) -> list[str]:
     del metadata, texts
-    count = int(row["num_words"])
-    words = [printable(word) for word in row["words"][:count]]
+    words = [printable(word) for word in row["words"][: row["num_words"]]]
     width = max(map(len, words), default=0)
+    columns = words, row["tags"], row["tag_probabilities"]
     return [
         f"{word:{width}}  {tag.decode():8}  {probability:.3f}"
-        for word, tag, probability in zip(
-            words, row["tags"], row["tag_probabilities"], strict=False
-        )
+        for word, tag, probability in zip(*columns, strict=False)
     ]
 
 
-def _describe_answer(
-    metadata: export_metadata.ExportMetadata,
-    texts: Sequence[bytes],
-    row: text_models.Row,
-) -> list[str]:
+def _describe_answer(metadata: Any, texts: Any, row: Any) -> list[str]:
     del metadata
     start, end = (int(row[f"answer_byte_{side}s"]) for side in ("start", "end"))
     first = max(start - _MAX_CONTEXT, 0)
@@ -273,6 +234,7 @@ def _describe_answer(
     ]
 
 
+# Takes metadata, the texts of a row, and its answers.
 _FORMATS: dict[str, Callable[..., list[str]]] = {
     "classification": _describe_labels,
     "regression": _describe_score,

@@ -1,18 +1,18 @@
 """Fills `[MASK]` in raw text with a masked language model."""
 
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.export.clients import text_models
 from electra_tf.inputs import masking
 from electra_tf.modeling import generators
 from electra_tf.text import tokenizer as tokenizer_lib
 
 MASK = "[MASK]"
-# Texts that the model sees together; logits of the vocabulary take memory.
-_MAX_BATCH = 32
 
 NETWORKS = (generators.MaskedLMGenerator, generators.TwoTowerGenerator)
 """What can fill masks: the generators that look at the text."""
@@ -33,11 +33,6 @@ class Filling(NamedTuple):
     probability: float
 
 
-class _Row(NamedTuple):
-    ids: list[int]  # [CLS], pieces, [SEP]
-    positions: list[int]  # of the masks
-
-
 class MaskFiller:
     """Fills masks with a generator, or with any masked language model.
 
@@ -54,7 +49,7 @@ class MaskFiller:
         self._tokenizer = tokenizer
         self._vocabulary = tokenizer.vocabulary
         self._max_length = max_length
-        self._predict = tf.function(
+        self._compute = tf.function(
             self._compute_best,
             input_signature=[_ROWS, _ROWS, _ROWS, tf.TensorSpec([], tf.int32)],
             autograph=False,
@@ -78,8 +73,7 @@ class MaskFiller:
 
         Raises:
             ValueError: if a text has no mask, or one beyond what the model
-                sees, or if `top_k` is no int, below 1 or above the size of
-                the vocabulary.
+                sees, or for a `top_k` beyond the vocabulary.
         """
         size = self._vocabulary.size
         if not isinstance(top_k, int) or not 1 <= top_k <= size:
@@ -87,70 +81,83 @@ class MaskFiller:
                 f"`top_k` must be an int, 1 to {size}, the size of the "
                 f"vocabulary. Received: {top_k!r}."
             )
-        rows = self._encode(texts)
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row].ids))
-        results: list[list[list[Filling]]] = [[] for _ in rows]
-        for first in range(0, len(order), _MAX_BATCH):
-            batch = order[first : first + _MAX_BATCH]
-            answers = self._fill_batch([rows[row] for row in batch], top_k)
-            for row, answer in zip(batch, answers, strict=True):
-                results[row] = answer
-        return results
-
-    def _encode(self, texts: Sequence[str]) -> list[_Row]:
-        vocabulary = self._vocabulary
-        parts = [text.split(MASK) for text in texts]
-        flat = [part for row in parts for part in row]
-        pieces = iter(
-            self._tokenizer.tokenize(tf.constant(flat, tf.string)).to_list()
-        )
-        rows = []
-        for number, row_parts in enumerate(parts):
-            ids, positions = [vocabulary.cls_id, *next(pieces)], []
-            for _ in row_parts[1:]:
-                positions.append(len(ids))
-                ids += [vocabulary.mask_id, *next(pieces)]
-            self._check(number, positions)
-            ids = [*ids[: self._max_length - 1], vocabulary.sep_id]
-            rows.append(_Row(ids, positions))
-        return rows
-
-    def _check(self, number: int, positions: list[int]) -> None:
-        if not positions:
-            raise ValueError(
-                f"Every text must hold {MASK}, where a token is to be filled "
-                f"in. Received: text {number} (from 0) without one. It is "
-                "case-sensitive."
-            )
-        if positions[-1] >= self._max_length - 1:
-            raise ValueError(
-                f"Every {MASK} must stand within the {self._max_length} "
-                f"tokens that the model sees. Received: text {number} (from "
-                f"0) with one at token {positions[-1]}. Shorten the text."
-            )
-
-    def _fill_batch(
-        self, rows: Sequence[_Row], top_k: int
-    ) -> list[list[list[Filling]]]:
-        best = self._predict(
-            _pad([row.ids for row in rows], self._vocabulary.pad_id),
-            _pad([[1] * len(row.ids) for row in rows]),
-            _pad([row.positions for row in rows]),
-            top_k,
-        )
-        probabilities, ids = (tensor.numpy().tolist() for tensor in best)
         names = self._vocabulary.tokens
         return [
             [
                 [
                     Filling(names[token], probability)
-                    for token, probability in zip(*mask, strict=True)
+                    for token, probability in zip(ids, values, strict=True)
                 ]
-                # Rows with fewer masks than others have padding.
-                for mask in zip(ids[number], probabilities[number], strict=True)
-            ][: len(row.positions)]
-            for number, row in enumerate(rows)
+                # Rows with fewer masks than others of a batch have padding.
+                for ids, values in zip(
+                    row["ids"][: row["num_masks"]].tolist(),
+                    row["probabilities"][: row["num_masks"]].tolist(),
+                    strict=True,
+                )
+            ]
+            for row in self._predict(texts, top_k)
         ]
+
+    def _predict(
+        self, texts: Sequence[str], top_k: int
+    ) -> Iterator[text_models.Row]:
+        pieces = self._split(texts)
+
+        def predict_batch(
+            batch: Sequence[tuple[bytes, ...]],
+        ) -> text_models.Row:
+            rows = [pieces[text] for (text,) in batch]
+            mask_id = self._vocabulary.mask_id
+            ids = tf.ragged.constant(rows, tf.int32)
+            positions = tf.ragged.constant(
+                [[n for n, i in enumerate(row) if i == mask_id] for row in rows]
+            )
+            best = self._compute(
+                ids.to_tensor(self._vocabulary.pad_id),
+                tf.ones_like(ids).to_tensor(),
+                positions.to_tensor(),
+                top_k,
+            )
+            return {
+                "probabilities": best[0].numpy(),
+                "ids": best[1].numpy(),
+                "num_masks": positions.row_lengths().numpy(),
+            }
+
+        data = [(text.encode(),) for text in texts]
+        return text_models.predict_in_batches(data, predict_batch)
+
+    def _split(self, texts: Sequence[str]) -> dict[bytes, list[int]]:
+        """Rows `[CLS] pieces [SEP]` of checked texts."""
+        vocabulary, rows = self._vocabulary, {}
+        parts = [text.split(MASK) for text in texts]
+        flat = [part for row in parts for part in row]
+        pieces = iter(
+            self._tokenizer.tokenize(tf.constant(flat, tf.string)).to_list()
+        )
+        for number, row_parts in enumerate(parts):
+            ids, last = [vocabulary.cls_id, *next(pieces)], 0
+            for _ in row_parts[1:]:
+                last = len(ids)
+                ids += [vocabulary.mask_id, *next(pieces)]
+            self._check(number, last)
+            ids = [*ids[: self._max_length - 1], vocabulary.sep_id]
+            rows[texts[number].encode()] = ids
+        return rows
+
+    def _check(self, number: int, last_mask: int) -> None:
+        if not last_mask:
+            raise ValueError(
+                f"Every text must hold {MASK}, where a token is to be filled "
+                f"in. Received: text {number} (from 0) without one. It is "
+                "case-sensitive."
+            )
+        if last_mask >= self._max_length - 1:
+            raise ValueError(
+                f"Every {MASK} must stand within the {self._max_length} "
+                f"tokens that the model sees. Received: text {number} (from "
+                f"0) with one at token {last_mask}. Shorten the text."
+            )
 
     def _compute_best(
         self,
@@ -173,8 +180,3 @@ class MaskFiller:
         logits = self._network(masked).logits
         best = tf.math.top_k(tf.nn.softmax(logits), top_k)
         return best.values, best.indices
-
-
-def _pad(rows: Sequence[Sequence[int]], value: int = 0) -> tf.Tensor:
-    """Rows of one length, `[B, S]` int32."""
-    return tf.ragged.constant(rows, tf.int32, 1).to_tensor(value)

@@ -20,33 +20,20 @@ _SCORE_SIGNATURE = "score_text"
 
 
 class ScoredWord(NamedTuple):
-    """A word and how suspicious it is.
-
-    Attributes:
-        text: as it stands in the sentence.
-        start: byte of the sentence at which it starts.
-        end: byte after it.
-        replaced_probability: 0-1, largest over its pieces.
-    """
+    """A word and how suspicious it is."""
 
     text: str
-    start: int
-    end: int
-    replaced_probability: float
+    start: int  # byte of the sentence at which it starts
+    end: int  # byte after it
+    replaced_probability: float  # largest over its pieces
 
 
 class ScoredText(NamedTuple):
-    """A sentence and its words.
+    """A sentence and its words."""
 
-    Attributes:
-        data: the sentence in UTF-8; offsets count its bytes.
-        words: in the order of the sentence, as far as it was seen.
-        num_truncated: pieces at its end that the model did not see.
-    """
-
-    data: bytes
-    words: tuple[ScoredWord, ...]
-    num_truncated: int
+    data: bytes  # UTF-8; offsets count its bytes
+    words: tuple[ScoredWord, ...]  # as far as they were seen
+    num_truncated: int  # pieces at its end that the model did not see
 
     def most_suspicious(self, count: int = 1) -> tuple[ScoredWord, ...]:
         """The words with the largest probabilities, largest first."""
@@ -55,31 +42,21 @@ class ScoredText(NamedTuple):
 
 
 class LikelyWord(NamedTuple):
-    """A word and how likely it is.
-
-    Attributes:
-        text, start, end: as of `ScoredWord`.
-        log_likelihood: sum over its pieces.
-    """
+    """A word and how likely it is, otherwise as `ScoredWord`."""
 
     text: str
     start: int
     end: int
-    log_likelihood: float
+    log_likelihood: float  # sum over its pieces
 
 
 class LikelyText(NamedTuple):
-    """A sentence and how likely it is.
-
-    Attributes:
-        data, words, num_truncated: as of `ScoredText`.
-        pseudo_log_likelihood: sum over its words.
-    """
+    """A sentence and how likely it is, otherwise as `ScoredText`."""
 
     data: bytes
     words: tuple[LikelyWord, ...]
     num_truncated: int
-    pseudo_log_likelihood: float
+    pseudo_log_likelihood: float  # sum over its words
 
     def least_likely(self, count: int = 1) -> tuple[LikelyWord, ...]:
         """The words with the smallest log likelihoods, smallest first."""
@@ -92,22 +69,14 @@ def score(
 ) -> list[ScoredText]:
     """Scores every word of every text.
 
-    Args:
-        model: that detects replaced tokens.
-        texts: sentences; bytes are taken as UTF-8.
-
     Raises:
         ValueError: if the model does not detect replaced tokens.
     """
     scored = []
     for (data,), row in model.predict(_SCORE_SIGNATURE, texts=texts):
-        words = tuple(
-            ScoredWord(*place, max(values))
-            for place, values in join_pieces(
-                data, row, "replaced_probability"
-            ).items()
-        )
-        scored.append(ScoredText(data, words, int(row["num_truncated"])))
+        pieces = join_pieces(data, row, "replaced_probability")
+        words = (ScoredWord(*word, max(p)) for word, p in pieces.items())
+        scored.append(ScoredText(data, tuple(words), int(row["num_truncated"])))
     return scored
 
 
@@ -119,40 +88,31 @@ def score_likelihood(
     Log likelihoods are up to a constant per token, which the model does not
     know: they compare texts of about equal length, no more.
 
-    Args:
-        model: trained with the objective `electric`.
-        texts: sentences; bytes are taken as UTF-8.
-
     Raises:
         ValueError: if the model does not offer likelihoods.
     """
     scored = []
     for (data,), row in model.predict(LIKELIHOOD_SIGNATURE, texts=texts):
-        words = tuple(
-            LikelyWord(*place, sum(values))
-            for place, values in join_pieces(
-                data, row, "token_log_likelihood"
-            ).items()
-        )
+        pieces = join_pieces(data, row, "token_log_likelihood")
+        words = (LikelyWord(*word, sum(p)) for word, p in pieces.items())
+        num_truncated = int(row["num_truncated"])
         total = float(row["pseudo_log_likelihood"])
-        scored.append(LikelyText(data, words, int(row["num_truncated"]), total))
+        scored.append(LikelyText(data, tuple(words), num_truncated, total))
     return scored
 
 
 def join_pieces(
     data: bytes, row: dict[str, np.ndarray], output: str
 ) -> dict[tuple[str, int, int], list[float]]:
-    """Joins the pieces of each word.
+    """Joins the pieces of each word of a text.
 
     Args:
-        data: the text that the offsets point into.
-        row: `word_starts` and `word_ends`, `[S]` int, bytes, negative where
-            there is no word; and the output.
-        output: name of a `[S]` float array.
+        data: the text.
+        row: its answers, `word_starts` and `word_ends` among them.
+        output: name of a `[S]` float array in the row.
 
     Returns:
-        Text, first byte and byte after each word, in order, to the output at
-        its pieces.
+        Text, first byte and byte after each word to the output at its pieces.
     """
     words: dict[tuple[str, int, int], list[float]] = {}
     columns = row["word_starts"], row["word_ends"], row[output]
@@ -164,28 +124,20 @@ def join_pieces(
 
 
 class Swap(NamedTuple):
-    """A sentence in which one word was exchanged.
+    """A sentence in which one word was exchanged."""
 
-    Attributes:
-        data: the new sentence in UTF-8.
-        start: byte at which the word starts, in both sentences.
-        old_end: byte after it in the old sentence.
-        new_end: byte after it in the new sentence.
-    """
-
-    data: bytes
-    start: int
-    old_end: int
-    new_end: int
+    data: bytes  # the new sentence in UTF-8
+    start: int  # byte at which the word starts, in both sentences
+    old_end: int  # byte after it in the old sentence
+    new_end: int  # byte after it in the new sentence
 
 
 def swap_word(text: str, swap: str) -> Swap:
-    """Exchanges the first occurrence of a word.
+    """Exchanges the first occurrence of a word in a sentence.
 
     Args:
-        text: a sentence.
-        swap: `WORD:REPLACEMENT`; the word counts only as a whole word, with
-            equal case.
+        text: the sentence.
+        swap: `WORD:REPLACEMENT`; only whole words of equal case count.
 
     Raises:
         ValueError: if `swap` has another form or the word does not occur.
@@ -217,16 +169,11 @@ def exchange(text: str, start: int, end: int, replacement: str) -> Swap:
 def find_suspect(
     scored: ScoredText, start: int, end: int
 ) -> tuple[int, ScoredWord] | None:
-    """The most suspicious word that touches a part of the sentence.
-
-    Args:
-        scored: the sentence.
-        start: byte at which the part starts.
-        end: byte after it.
+    """The most suspicious word that touches some bytes of the sentence.
 
     Returns:
         Its place by suspicion among all words, from 1, and the word; None if
-        the part was truncated.
+        the bytes were truncated.
     """
     ranked = scored.most_suspicious(len(scored.words))
     for place, word in enumerate(ranked, 1):

@@ -40,17 +40,14 @@ class TextModel(abc.ABC):
     ) -> Iterator[tuple[tuple[bytes, ...], Row]]:
         """Answers a signature for any number of texts.
 
-        Texts of similar length are computed together.
-
         Args:
             signature: its name.
             outputs: names that are wanted; empty for all.
-            **inputs: those of the signature, equally many texts in each;
+            **inputs: equally many texts for each input of the signature;
                 bytes are taken as UTF-8.
 
         Yields:
-            In the order of the inputs: the texts in UTF-8, and name to array
-            without the batch's axis.
+            The texts in UTF-8, and name to array without the batch's axis.
 
         Raises:
             ValueError: if the model does not have the signature.
@@ -165,11 +162,10 @@ def predict_in_batches(
 
     Args:
         rows: texts, equally many in each.
-        predict_batch: takes some rows, returns name to array with these as
-            first axis.
+        predict_batch: takes some rows, returns name to `[B, ...]`.
 
     Yields:
-        Name to array without that axis, in the order of the rows.
+        Name to array without the batch's axis, in the order of the rows.
     """
     for first in range(0, len(rows), _MAX_WINDOW):
         window = rows[first : first + _MAX_WINDOW]
@@ -188,24 +184,16 @@ def predict_in_batches(
 
 
 def check_texts(name: str, texts: Iterable[str]) -> list[str]:
-    """Checks texts that a user gave before anything is computed.
-
-    Args:
-        name: of the argument, for messages.
-        texts: any number of `str`.
+    """Checks an argument that must be any number of `str` for a UTF-8 model.
 
     Raises:
         ValueError: for a single text, anything that is not text, or text that
             UTF-8 cannot hold.
     """
-    if isinstance(texts, str | bytes):
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise ValueError(
-            f"`{name}` must be a list of str. Received: a single "
-            f"{type(texts).__name__}. Put it into a list: [text]."
-        )
-    if not isinstance(texts, Iterable):
-        raise ValueError(
-            f"`{name}` must be a list of str. Received: {repr(texts)[:80]}."
+            f"`{name}` must be a list of str. Received: {texts!r:.80}. Put a "
+            "single text into a list: [text]."
         )
     checked = list(texts)
     for number, text in enumerate(checked):

@@ -65,9 +65,7 @@ class DemoModel:
         """Scores the `text` of a request.
 
         Returns:
-            `parts` that together are the text, each with `text` and
-            `probability` (0-1; None for what stands between words or was not
-            seen), and `num_truncated`.
+            `parts` as of `split_parts`, and `num_truncated`.
 
         Raises:
             ValueError: for a request that cannot be answered.
@@ -85,7 +83,7 @@ class DemoModel:
         }
 
     def fill(self, request: Mapping[str, Any]) -> Answer:
-        """Finds the best tokens for every mask in the `text` of a request.
+        """Fills the masks in the `text` of a request.
 
         Returns:
             `masks`: for each a list of `token` and `probability`.
@@ -114,11 +112,6 @@ def build_demo_model(
         live: an `electra_tf.electra.Electra`, or None; it fills masks, and
             scores words where there is no export.
         export_dir: of an exported model that scores words, or None.
-
-    Raises:
-        FileNotFoundError: if there is no export.
-        ValueError: if the export does not score words, or nothing is given
-            that can answer.
     """
     descriptions = []
     score: ScoreFn | None = None
@@ -136,7 +129,10 @@ def build_demo_model(
 
 
 def split_parts(scored: scoring.ScoredText) -> list[Answer]:
-    """Words and what stands between them; joined they are the text."""
+    """Words, and what stands between them or was not seen with None.
+
+    Joined they are the text.
+    """
     parts: list[Answer] = []
     position = 0
 

@@ -22,7 +22,8 @@ from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 
 DEVICES = ("cpu", "any")
-"""What an export can be made for; see `ExportedModule.prepare`."""
+"""An export for `cpu` is fast there (`length_buckets`, `parallel_blocks`) and
+runs nowhere else; one for `any` device computes a batch at once."""
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
 Tensors = dict[str, tf.Tensor]
@@ -93,8 +94,8 @@ class ExportedModule(tf.Module, abc.ABC):
         """Gives the model the form of an export, for inference alone.
 
         Args:
-            weights: how they are stored, one of `stored_weights.FORMATS`.
-            device: that will compute the answers, one of `DEVICES`.
+            weights: one of `stored_weights.FORMATS`.
+            device: one of `DEVICES`.
         """
         if device == "cpu":
             self.tokens_per_bucket = length_buckets.TOKENS
@@ -105,12 +106,7 @@ class ExportedModule(tf.Module, abc.ABC):
         )
 
     def run(self, signature: str, **inputs: tf.Tensor) -> Tensors:
-        """Answers one of `signature_names`, all that it documents.
-
-        Args:
-            signature: its name.
-            **inputs: as `signatures.SIGNATURES` documents it.
-        """
+        """Answers a signature, as `signatures.SIGNATURES` documents it."""
         answers = self.compute_answers(signature, **inputs)
         documented = signatures.SIGNATURES[signature].outputs
         return {name: answers[name] for name in documented}

@@ -85,14 +85,11 @@ def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
 
 
 def split(lengths: tf.Tensor, max_tokens: int = TOKENS) -> Buckets:
-    """Splits rows into buckets, the longest rows first.
+    """Splits rows into buckets; without rows there is one, which is empty.
 
     Args:
         lengths: `[B]` int32, columns that each row needs, at least 1.
         max_tokens: see `TOKENS`.
-
-    Returns:
-        At least one bucket, which is empty if there are no rows.
     """
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
     count = tf.size(order)

@@ -245,9 +245,7 @@ def build_module(
     Args:
         objective: name of the one that it was trained with; the logits of the
             same discriminator are energies in `electric`.
-        network: main network of the objective, with its weights.
-        tokenizer: of the vocabulary that it was trained with.
-        max_length: as of `PretrainedModule`.
+        network, tokenizer, max_length: as of `PretrainedModule`.
     """
     module = PretrainedModule
     if isinstance(network, discriminator_lib.Discriminator):
@@ -275,8 +273,7 @@ def load_network(
         settings: the run's config.
         vocabulary: the one that it trained with.
         checkpoint: folder of a checkpoint.
-        precision: of the products, one of `config.PRECISIONS`; the run may
-            have had another.
+        precision: of the products, whatever the run trained with.
         use_average: load the moving average of the weights.
 
     Raises:
