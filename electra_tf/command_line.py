@@ -103,17 +103,18 @@ def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
         name: as in `--config.training.seed=1`, without dashes and value.
         schema: the frozen dataclass of sections.
     """
+    settings = schema()
     known = [
         f"config.{section}.{field}"
-        for section, fields in dataclasses.asdict(schema()).items()
+        for section, fields in dataclasses.asdict(settings).items()
         for field in fields
     ]
     if name not in known:
-        close = difflib.get_close_matches(name, known, 1, 0)
-        section = next(iter(vars(schema()).values()))
+        (close,) = difflib.get_close_matches(name, known, 1, 0)
+        section = next(iter(vars(settings).values()))
         home = type(section).__module__.replace(".", "/")
         raise errors.ConfigError(
-            f"There is no setting --{name}. Did you mean --{close[0]}? All "
+            f"There is no setting --{name}. Did you mean --{close}? All "
             f"settings stand in {home}.py."
         )
 

@@ -109,11 +109,14 @@ def test_two_phases_differ_in_length_and_position_table():
     [
         ({"trainig": {}}, "Unknown section 'trainig'. Did you mean 'training'"),
         ({"training": {"seeed": 1}}, "Did you mean 'seed'"),
-        ({"training": {"seed": "1"}}, "must be of type int. Received: '1'"),
-        ({"training": {"seed": True}}, "must be of type int"),
+        (
+            {"training": {"seed": "1"}},
+            "`training.seed` must be a whole number. Received: '1'",
+        ),
+        ({"training": {"seed": True}}, "must be a whole number"),
         ({"training": 3}, "must be a section"),
         ({"optimizer": {"name": "sgd"}}, "one of adam, lamb. Received: 'sgd'"),
-        ({"masking": {"mask_prob": 1.5}}, "0.001 to 0.9. Received: 1.5"),
+        ({"masking": {"mask_prob": 1.5}}, "must be at most 0.9. Received: 1.5"),
         (
             {"encoder": {"hidden_size": 250}},
             "divisible by `encoder.num_attention_heads`.*Use hidden_size=248",
@@ -159,18 +162,18 @@ def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
 )
 def test_an_encoder_checks_itself(field, values):
     for value in values:
-        with pytest.raises(errors.ConfigError, match=f"`encoder.{field}` must"):
+        with pytest.raises(errors.ConfigError, match=f"`{field}` must"):
             config.EncoderConfig(**{field: value})
 
 
 @pytest.mark.parametrize("value", [_INF, _NAN, 1e300])
 def test_a_generator_has_a_size(value):
     for field in ("generator_hidden_size", "generator_layers"):
-        with pytest.raises(errors.ConfigError, match=f"{field}` must be 0.001"):
+        with pytest.raises(errors.ConfigError, match=f"{field}` must be "):
             config.GeneratorConfig(**{field: value})
     wide = config.GeneratorConfig(generator_hidden_size=1000)
     encoder = config.EncoderConfig(hidden_size=2**30)
-    with pytest.raises(errors.ConfigError, match="hidden_size` must be 1 to"):
+    with pytest.raises(errors.ConfigError, match="hidden_size` must be less"):
         wide.encoder_config(encoder)
 
 
@@ -181,7 +184,7 @@ def test_a_setting_without_a_bound_is_finite_too(value):
         (config.ObjectiveConfig, "disc_weight"),
         (config.TrainingConfig, "peak_flops"),
     ):
-        with pytest.raises(errors.ConfigError, match=f"{field}` must be at"):
+        with pytest.raises(errors.ConfigError, match=f"{field}` must be a fin"):
             build(**{field: value})
 
 

@@ -12,7 +12,7 @@ from electra_tf.config import finetuning as finetuning_config
 
 def get_config(size: str = "small") -> ml_collections.ConfigDict:
     """The settings; everything not named here is a default."""
-    finetuning_config.require_choice("size", size, ("small", "base", "large"))
+    config.require_choice("size", size, ("small", "base", "large"))
     options = finetuning_config.FinetuningOptimizerConfig()
     if size == "large":
         options = finetuning_config.FinetuningOptimizerConfig(

@@ -22,7 +22,7 @@ _RATES = {"small": 3e-4, "base": 1e-4, "large": 5e-5}
 
 def get_config(size: str = "small") -> ml_collections.ConfigDict:
     """The settings; everything not named here is a default."""
-    finetuning_config.require_choice("size", size, tuple(_RATES))
+    config.require_choice("size", size, tuple(_RATES))
     return config.to_config_dict(
         finetuning_config.FinetuningConfig(
             optimizer=finetuning_config.FinetuningOptimizerConfig(

@@ -7,7 +7,6 @@ graph exists. Names that users of the original know are kept.
 """
 
 import dataclasses
-import difflib
 import importlib.util
 import json
 import pathlib
@@ -18,10 +17,10 @@ from typing import Any
 import ml_collections
 
 from electra_tf import errors
-from electra_tf.config import schema as schema_lib
-from electra_tf.config.sections import OPTIMIZERS as OPTIMIZERS
+from electra_tf.config import schema
+from electra_tf.config.schema import require as require
+from electra_tf.config.schema import require_choice as require_choice
 from electra_tf.config.sections import PRECISIONS as PRECISIONS
-from electra_tf.config.sections import STRATEGIES as STRATEGIES
 from electra_tf.config.sections import DataConfig as DataConfig
 from electra_tf.config.sections import EncoderConfig as EncoderConfig
 from electra_tf.config.sections import GeneratorConfig as GeneratorConfig
@@ -29,13 +28,11 @@ from electra_tf.config.sections import MaskingConfig as MaskingConfig
 from electra_tf.config.sections import ObjectiveConfig as ObjectiveConfig
 from electra_tf.config.sections import OptimizerConfig as OptimizerConfig
 from electra_tf.config.sections import TrainingConfig as TrainingConfig
-from electra_tf.config.sections import require
-from electra_tf.config.sections import require_choice as require_choice
 
 _Config = typing.TypeVar("_Config")
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class ExperimentConfig:
     """All sections of a pre-training run."""
 
@@ -115,79 +112,30 @@ def to_config_dict(config: Any) -> ml_collections.ConfigDict:
 
 
 def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
-    """The settings of a pre-training run; see `freeze_as`."""
+    """Builds the settings of a pre-training run; see `freeze_as`."""
     return freeze_as(settings, ExperimentConfig)
 
 
-def freeze_as(settings: Mapping[str, Any], schema: type[_Config]) -> _Config:
+def freeze_as(
+    settings: Mapping[str, Any], kind: type[_Config], name: str = ""
+) -> _Config:
     """Turns a `ConfigDict` or nested mapping into a validated config.
 
     Args:
         settings: section to field to value; absent fields keep defaults.
-        schema: the frozen dataclass of sections that it becomes.
+        kind: the frozen dataclass of sections that it becomes.
+        name: what the settings are of, for messages.
 
     Raises:
         ConfigError: for an unknown section or field (names the closest one),
             a value of another type, or values that cannot work.
     """
-    sections = {
-        field.name: field.type
-        for field in dataclasses.fields(typing.cast(Any, schema))
-    }
-    _refuse_unknown("section", settings, sections)
-    built = {
-        name: build_section(name, typing.cast(type, sections[name]), values)
-        for name, values in settings.items()
-    }
-    return schema(**built)
+    return schema.build(kind, settings, name)
 
 
-def _refuse_unknown(
-    kind: str, given: Mapping[str, Any], known: Mapping[str, Any]
-) -> None:
-    for key in given:
-        if key not in known:
-            close = difflib.get_close_matches(str(key), list(known), 1, 0)
-            raise errors.ConfigError(
-                f"Unknown {kind} {key!r}. Did you mean {close[0]!r}? "
-                f"Known: {', '.join(known)}."
-            )
-
-
-def build_section(name: str, schema: type, values: Mapping[str, Any]) -> Any:
-    """One section of a config.
-
-    Args:
-        name: of the section, for messages.
-        schema: its frozen dataclass.
-        values: field to value; absent fields keep defaults.
-
-    Raises:
-        ConfigError: as `freeze` does.
-    """
-    if not isinstance(values, Mapping | ml_collections.ConfigDict):
-        raise errors.ConfigError(
-            f"`{name}` must be a section of fields. Received: {values!r}."
-        )
-    types = {field.name: field.type for field in dataclasses.fields(schema)}
-    _refuse_unknown(f"field in section {name!r}", values, types)
-    return schema(
-        **{
-            key: _coerce(f"{name}.{key}", value, typing.cast(type, types[key]))
-            for key, value in values.items()
-        }
-    )
-
-
-def _coerce(field: str, value: Any, expected: type) -> Any:
-    if expected is float and isinstance(value, int) and value is not True:
-        value = float(value)
-    if type(value) is not expected:
-        raise errors.ConfigError(
-            f"`{field}` must be of type {expected.__name__}. Received: "
-            f"{value!r} of type {type(value).__name__}."
-        )
-    return value
+def build_section(name: str, kind: type, values: Mapping[str, Any]) -> Any:
+    """One section of a config."""
+    return schema.build(kind, values, name)
 
 
 def load_file(path: pathlib.Path, argument: str = "") -> ExperimentConfig:
@@ -218,7 +166,7 @@ def run_file(path: pathlib.Path, argument: str = "") -> Mapping[str, Any]:
 
 def to_json(config: ExperimentConfig) -> str:
     """The settings as indented JSON, what `model_dir/config.json` holds."""
-    return json.dumps(dataclasses.asdict(config), indent=2) + "\n"
+    return schema.to_json(config)
 
 
 def from_json(text: str) -> ExperimentConfig:
@@ -229,15 +177,8 @@ def from_json(text: str) -> ExperimentConfig:
 def load_json(path: pathlib.Path) -> ExperimentConfig:
     """Reads a file of what `to_json` wrote.
 
-    Args:
-        path: of the file.
-
     Raises:
         FileNotFoundError: if there is none.
         ConfigError: as `freeze` does, or if the file is damaged; names it.
     """
-    content = schema_lib.read_object(path, errors.ConfigError)
-    try:
-        return freeze(content)
-    except errors.ConfigError as error:
-        raise errors.ConfigError(f"{path}: {error}") from error
+    return schema.read(ExperimentConfig, path)

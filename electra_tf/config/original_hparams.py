@@ -9,7 +9,6 @@ replacement and means run over the global batch
 (`masking.draw_with_replacement`, `objective.means_per_replica`).
 """
 
-import difflib
 import math
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import Any
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.config import schema
 
 MODEL_SIZES: Mapping[str, Mapping[str, int]] = {
     "small": {"hidden_size": 256, "num_hidden_layers": 12},
@@ -150,12 +150,11 @@ def _refuse_unknown(
 ) -> None:
     names = list(known)
     for key in given:
-        if key not in names:
-            closest = difflib.get_close_matches(str(key), names, 1, 0)[0]
-            raise errors.ConfigError(
-                f"Unknown {kind} of the original: {key!r}. Did you mean "
-                f"{closest!r}? Known: {', '.join(names)}."
-            )
+        config.require(
+            key in names,
+            f"Unknown {kind} of the original: {key!r}. "
+            f"{schema.suggest(str(key), names)}",
+        )
 
 
 def _drop_idle_fields(sections: dict[str, dict[str, Any]]) -> None:
@@ -215,7 +214,11 @@ def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     fields = {"vocab_size": hparams.get("vocab_size", 30522)}
     fields |= _size_defaults(hparams)
     fields |= overrides
-    _require_integer("hidden_size", fields["hidden_size"])
+    size = fields["hidden_size"]
+    config.require(
+        type(size) is int,
+        f"`hidden_size` must be a whole number. Received: {size!r:.80}.",
+    )
     fields.setdefault(
         "num_attention_heads", max(1, fields["hidden_size"] // 64)
     )
@@ -229,20 +232,9 @@ def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _require_integer(name: str, value: Any) -> None:
-    config.require(
-        type(value) is int,
-        f"`{name}` must be a whole number. Received: {value!r:.80}.",
-    )
-
-
 def _size_defaults(hparams: Mapping[str, Any]) -> dict[str, int]:
     size = hparams.get("model_size", "small")
-    if size not in tuple(MODEL_SIZES):
-        raise errors.ConfigError(
-            f"`model_size` must be one of {', '.join(MODEL_SIZES)}. "
-            f"Received: {size!r}."
-        )
+    config.require_choice("model_size", size, tuple(MODEL_SIZES))
     return dict(MODEL_SIZES[size])
 
 

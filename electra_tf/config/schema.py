@@ -7,6 +7,7 @@ another type. `build` and `read` turn the messages of pydantic into ours.
 import dataclasses
 import difflib
 import json
+import math
 import pathlib
 import typing
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from typing import Annotated
 from typing import Any
 
 import pydantic
+import pydantic_core
 
 from electra_tf import errors
 
@@ -29,6 +31,16 @@ NonNegative = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Fraction = Annotated[float, pydantic.Field(ge=0, le=1)]
 """A number from 0 to 1."""
 
+# What pydantic says, and what we say.
+_WORDS = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "text",
+    "a valid boolean": "true or false",
+    "an object": "a section of fields",
+}
 _CONFIG = pydantic.ConfigDict(
     strict=True, extra="forbid", arbitrary_types_allowed=True
 )
@@ -41,11 +53,55 @@ def frozen(cls: type[_T]) -> type[_T]:
     """Makes a class a frozen, strict dataclass; use it as a decorator.
 
     `dataclasses.replace`, `fields` and `asdict` work on it. Its construction
-    raises `ValueError` for an unknown field or a value that a field's type does
-    not allow. Rules that span fields belong in `__post_init__`.
+    raises `ConfigError` for an unknown field or a value that the field's type
+    does not allow. Rules that span fields belong in `__post_init__`.
     """
     decorate = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
-    return typing.cast(type[_T], decorate(cls))
+    built = typing.cast(Any, decorate(cls))
+    construct = built.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            construct(self, *args, **kwargs)
+        except pydantic.ValidationError as error:
+            raise errors.ConfigError(_describe_all(built, error)) from error
+
+    built.__init__ = __init__
+    return typing.cast(type[_T], built)
+
+
+def one_of(*choices: str) -> Any:
+    """Annotates a string of which only some values are allowed."""
+
+    def check(value: str) -> str:
+        if value not in choices:
+            raise pydantic_core.PydanticCustomError(
+                "choice", f"Input should be one of {', '.join(choices)}"
+            )
+        return value
+
+    return pydantic.AfterValidator(check)
+
+
+def require(condition: bool, message: str) -> None:
+    """Raises `ConfigError` with the message unless the condition holds."""
+    if not condition:
+        raise errors.ConfigError(message)
+
+
+def require_choice(field: str, value: str, choices: Iterable[str]) -> None:
+    """Raises `ConfigError` unless the field's value is one of the choices."""
+    require(
+        value in choices,
+        f"`{field}` must be one of {', '.join(choices)}. Received: {value!r}.",
+    )
+
+
+def require_range(field: str, value: float, low: float) -> None:
+    """Raises `ConfigError` unless the field's value is at least `low`."""
+    require(
+        value >= low, f"`{field}` must be at least {low}. Received: {value!r}."
+    )
 
 
 def build(
@@ -73,9 +129,8 @@ def build(
         # JSON's rules let lists be tuples and keep all else strict.
         return adapter.validate_json(json.dumps(_plain(values)))
     except pydantic.ValidationError as cause:
-        found = [_describe(schema, detail) for detail in cause.errors()]
         prefix = f"{name}: " if name else ""
-        raise error(prefix + " ".join(dict.fromkeys(found))) from cause
+        raise error(prefix + _describe_all(schema, cause)) from cause
 
 
 def read(
@@ -103,7 +158,9 @@ def read_object(
     """
     try:
         content = json.loads(
-            path.read_bytes().decode("utf-8"), parse_constant=_refuse_constant
+            path.read_bytes().decode("utf-8"),
+            parse_constant=_parse_float,
+            parse_float=_parse_float,
         )
     except IsADirectoryError as cause:
         raise error(
@@ -145,6 +202,15 @@ def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
     return found
 
 
+def find_changed(value: Any) -> dict[str, Any]:
+    """The fields of a frozen dataclass that are not at their defaults."""
+    return {
+        field.name: getattr(value, field.name)
+        for field in dataclasses.fields(value)
+        if getattr(value, field.name) != field.default
+    }
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """The sentence that helps with a name that does not exist.
 
@@ -166,6 +232,11 @@ def _plain(values: Any) -> Any:
     return values
 
 
+def _describe_all(schema: Any, error: pydantic.ValidationError) -> str:
+    found = [_describe(schema, detail) for detail in error.errors()]
+    return " ".join(dict.fromkeys(found))
+
+
 def _describe(schema: Any, detail: Any) -> str:
     """One sentence for one error of pydantic."""
     *parents, name = detail["loc"] or ("",)
@@ -182,8 +253,13 @@ def _describe(schema: Any, detail: Any) -> str:
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     expected = detail["msg"].removeprefix("Input should be ")
+    for theirs, ours in _WORDS.items():
+        expected = expected.replace(theirs, ours)
     return f"`{field}` must be {expected}. Received: {received!r:.60}."
 
 
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"the number {name}")
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text:.20}")
+    return value

@@ -1,81 +1,61 @@
 """The sections of a pre-training config: typed, validated, frozen.
 
 Each section checks itself; what concerns two of them, `ExperimentConfig` in
-`config.py` checks. Names that users of the original know are kept.
+`config` checks. Names that users of the original know are kept.
 """
 
 import dataclasses
 import math
-import numbers
+from typing import Annotated
 
-from electra_tf import errors
+from pydantic import Field
 
-STRATEGIES = ("one_device", "mirrored", "multi_worker", "tpu")
+from electra_tf.config import schema
+from electra_tf.config.schema import Count
+from electra_tf.config.schema import Fraction
+from electra_tf.config.schema import NonNegative
+from electra_tf.config.schema import Positive
+from electra_tf.config.schema import require
+from electra_tf.config.schema import require_choice as require_choice
+from electra_tf.config.schema import require_range as require_range
+
 PRECISIONS = ("float32", "bfloat16", "float16")
-OPTIMIZERS = ("adam", "lamb")
+Strategy = Annotated[
+    str, schema.one_of("one_device", "mirrored", "multi_worker", "tpu")
+]
+Precision = Annotated[str, schema.one_of(*PRECISIONS)]
+JitCompile = Annotated[str, schema.one_of("auto", "on", "off")]
+Optimizer = Annotated[str, schema.one_of("adam", "lamb")]
 # TensorFlow counts rows and columns with 32 bits.
-_MAX_SIZE = 2**31 - 1
+_Size = Annotated[int, Field(ge=1, lt=2**31)]
+Momentum = Annotated[float, Field(ge=0, le=0.99999)]
+AboveZero = Annotated[float, Field(ge=1e-12, allow_inf_nan=False)]
+_Dropout = Annotated[float, Field(ge=0, le=0.99)]
+_Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
+_Temperature = Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]
 
 
-def require(condition: bool, message: str) -> None:
-    """Raises `ConfigError` with the message unless the condition holds."""
-    if not condition:
-        raise errors.ConfigError(message)
-
-
-def require_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raises `ConfigError` unless the field's value is one of the choices."""
-    require(
-        value in choices,
-        f"`{field}` must be one of {', '.join(choices)}. Received: {value!r}.",
-    )
-
-
-def require_range(
-    field: str, value: float, low: float, high: float = float("inf")
-) -> None:
-    """Raises `ConfigError` unless it is a finite number in [low, high]."""
-    bounds = f"at least {low}" if high == float("inf") else f"{low} to {high}"
-    is_number = isinstance(value, numbers.Real) and type(value) is not bool
-    require(
-        is_number and low <= value <= high and value != float("inf"),
-        f"`{field}` must be {bounds}. Received: {value!r}.",
-    )
-
-
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class EncoderConfig:
     """Sizes of the discriminator's encoder (paper, Table 6)."""
 
-    vocab_size: int = 30522  # entries; 0 takes the dataset's vocabulary
-    embedding_size: int = 128  # width of the embedding tables
-    hidden_size: int = 256  # width of every layer
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 4
-    intermediate_size: int = 1024  # width of the feed-forward layer
-    max_position_embeddings: int = 512  # rows of the position table
-    type_vocab_size: int = 2  # segments
-    hidden_dropout_prob: float = 0.1  # 0-1, fraction dropped
-    attention_probs_dropout_prob: float = 0.1  # 0-1, fraction dropped
+    # Entries; 0 takes the dataset's vocabulary.
+    vocab_size: Annotated[int, Field(ge=0, lt=2**31)] = 30522
+    embedding_size: _Size = 128  # width of the embedding tables
+    hidden_size: _Size = 256  # width of every layer
+    # Each of up to three encoders has 256 places of dropout in a step.
+    num_hidden_layers: Annotated[int, Field(ge=1, le=85)] = 12
+    num_attention_heads: _Size = 4
+    intermediate_size: _Size = 1024  # width of the feed-forward layer
+    max_position_embeddings: _Size = 512  # rows of the position table
+    type_vocab_size: _Size = 2  # segments
+    hidden_dropout_prob: _Dropout = 0.1  # fraction dropped
+    attention_probs_dropout_prob: _Dropout = 0.1  # fraction dropped
     # Standard deviation of the weights at first, truncated normal; 0 goes by
     # the width, see `initializer_stddev`.
-    initializer_range: float = 0.02
+    initializer_range: Fraction = 0.02
 
     def __post_init__(self) -> None:
-        # Each of up to three towers has 256 places of dropout in a step.
-        ranges = {"vocab_size": (0, _MAX_SIZE), "num_hidden_layers": (1, 85)}
-        for field in dataclasses.fields(self):
-            name, value = f"encoder.{field.name}", getattr(self, field.name)
-            if field.type is int:
-                require(
-                    type(value) is int,
-                    f"`{name}` must be a whole number. Received: {value!r}.",
-                )
-                low, high = ranges.get(field.name, (1, _MAX_SIZE))
-                require_range(name, value, low, high)
-        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-            require_range(f"encoder.{name}", getattr(self, name), 0, 0.99)
-        require_range("encoder.initializer_range", self.initializer_range, 0, 1)
         heads, width = self.num_attention_heads, self.hidden_size
         require(
             width % heads == 0,
@@ -97,14 +77,14 @@ class EncoderConfig:
         return self.initializer_range or math.sqrt(0.4 / self.hidden_size)
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class GeneratorConfig:
     """The generator, as fractions of the discriminator (paper, 3.2)."""
 
-    generator_hidden_size: float = 0.25  # fraction of hidden_size
-    generator_layers: float = 1.0  # fraction of num_hidden_layers
-    num_attention_heads: int = 0  # 0: one for every 64 of its width
-    intermediate_size: int = 0  # 0: four times its width
+    generator_hidden_size: _Ratio = 0.25  # fraction of hidden_size
+    generator_layers: _Ratio = 1.0  # fraction of num_hidden_layers
+    num_attention_heads: Count = 0  # 0: one for every 64 of its width
+    intermediate_size: Count = 0  # 0: four times its width
     untied_generator: bool = True  # False: one encoder serves both towers
     untied_generator_embeddings: bool = False  # True: embeddings of its own
     uniform_generator: bool = False  # samples uniformly, learns nothing
@@ -114,31 +94,28 @@ class GeneratorConfig:
     two_tower_generator: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("generator_hidden_size", "generator_layers"):
-            require_range(f"generator.{name}", getattr(self, name), 1e-3, 1e3)
-        own = {"untied_generator_embeddings": self.untied_generator_embeddings}
-        for name in ("num_attention_heads", "intermediate_size"):
-            own[name] = getattr(self, name)
-            require_range(f"generator.{name}", own[name], 0)
+        own = {
+            "num_attention_heads": self.num_attention_heads,
+            "intermediate_size": self.intermediate_size,
+            "untied_generator_embeddings": self.untied_generator_embeddings,
+        }
         require(
             self.untied_generator or not any(own.values()),
             f"{', '.join(own)} needs `generator.untied_generator`: one shared "
             "encoder has one size and one set of embeddings. Received: "
             f"untied_generator=False, {own}. Leave them out.",
         )
-        kinds = ("uniform_generator", "unigram_generator",
-                 "two_tower_generator")  # fmt: skip
+        kinds = "uniform_generator", "unigram_generator", "two_tower_generator"
         chosen = [kind for kind in kinds if getattr(self, kind)]
         require(
             len(chosen) <= 1,
-            "At most one of " + ", ".join(f"`generator.{k}`" for k in kinds)
-            + f" can be true. Received: {', '.join(chosen)}.",
-        )  # fmt: skip
+            f"At most one of {', '.join(kinds)} can be true in `generator`. "
+            f"Received: {', '.join(chosen)}.",
+        )
         others = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name not in kinds
-            and getattr(self, field.name) != field.default
+            name: value
+            for name, value in schema.find_changed(self).items()
+            if name not in kinds
         }
         require(
             self.has_encoder or not others,
@@ -149,7 +126,7 @@ class GeneratorConfig:
         require(
             not self.two_tower_generator or self.untied_generator,
             "`generator.two_tower_generator` needs `untied_generator`: two "
-            "towers of one direction cannot be the discriminator's encoder. "
+            "encoders of one direction cannot be the discriminator's. "
             "Received: untied_generator=False. Tie the embeddings instead.",
         )
 
@@ -186,22 +163,20 @@ class GeneratorConfig:
         )
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class MaskingConfig:
     """Dynamic masking (paper, 3.1; the original's `pretrain_helpers.mask`)."""
 
-    mask_prob: float = 0.15  # 0-1, fraction of tokens chosen
-    replace_prob: float = 0.85  # 0-1, fraction of the chosen shown as [MASK]
-    random_prob: float = 0.0  # 0-1, shown as a random token (BERT: 0.8, 0.1)
+    # Fraction of the tokens that are chosen.
+    mask_prob: Annotated[float, Field(ge=0.001, le=0.9)] = 0.15
+    replace_prob: Fraction = 0.85  # fraction of the chosen shown as [MASK]
+    random_prob: Fraction = 0.0  # shown as a random token (BERT: 0.8, 0.1)
     whole_word: bool = False  # all pieces of a word are chosen together
     # The original draws positions with replacement, so a position can be drawn
     # twice and then receives the average of two sampled ids (rounded down).
     draw_with_replacement: bool = False
 
     def __post_init__(self) -> None:
-        require_range("masking.mask_prob", self.mask_prob, 0.001, 0.9)
-        require_range("masking.replace_prob", self.replace_prob, 0, 1)
-        require_range("masking.random_prob", self.random_prob, 0, 1)
         require(
             self.replace_prob + self.random_prob <= 1.0 + 1e-6,
             "`masking.replace_prob` and `masking.random_prob` must not exceed "
@@ -223,8 +198,13 @@ class MaskingConfig:
 
 # Field of `ObjectiveConfig` to the objectives that read it; any other field is
 # read by all. A field that has no effect may not be set.
-_DETECTION_OBJECTIVES = ("electra", "electra_15", "two_stage", "adversarial",
-                         "electric")  # fmt: skip
+_DETECTION_OBJECTIVES = (
+    "electra",
+    "electra_15",
+    "two_stage",
+    "adversarial",
+    "electric",
+)
 _PREDICTION_OBJECTIVES = ("replace_mlm", "all_tokens_mlm")
 _SAMPLING_OBJECTIVES = (*_DETECTION_OBJECTIVES, *_PREDICTION_OBJECTIVES)
 # Electric's q must be the very distribution that noise is drawn from.
@@ -251,10 +231,9 @@ _FIELD_READERS = {
     "adversarial_start_step": ("adversarial",),
     "adversarial_full_step": ("adversarial",),
 }
-ADVERSARIAL_ESTIMATORS = ("reinforce", "straight_through")
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class ObjectiveConfig:
     """What is learned: `name` is a module of `pretraining.objectives`.
 
@@ -262,159 +241,127 @@ class ObjectiveConfig:
     """
 
     name: str = "electra"  # joint replaced-token detection (paper, section 2)
-    gen_weight: float = 1.0  # weight of the generator's masked-LM loss
-    disc_weight: float = 50.0  # weight of the discriminator's loss, lambda
-    disc_weight_steps: int = 0  # it rises linearly from 0 over so many steps
+    gen_weight: NonNegative = 1.0  # weight of the generator's masked-LM loss
+    disc_weight: NonNegative = (
+        50.0  # weight of the discriminator's loss, lambda
+    )
+    disc_weight_steps: Count = 0  # it rises linearly from 0 over so many steps
     # Weight of the main encoder's loss where it predicts tokens instead
     # (replace_mlm, all_tokens_mlm).
-    main_weight: float = 1.0
-    temperature: float = 1.0  # of the generator's softmax when sampling
+    main_weight: NonNegative = 1.0
+    temperature: _Temperature = 1.0  # of the generator's softmax when sampling
     # Where the temperature has got, linearly, after so many steps; 0 constant.
-    final_temperature: float = 1.0
-    temperature_steps: int = 0
+    final_temperature: _Temperature = 1.0
+    temperature_steps: Count = 0
     disallow_correct: bool = False  # never sample the original token
     # The original divides by the weights of each replica alone; ours by those
     # of the global batch, so that replicas do not change the result.
     means_per_replica: bool = False
-    generator_steps: int = 0  # two_stage: steps of the generator alone
+    generator_steps: Count = 0  # two_stage: steps of the generator alone
     initialize_from_generator: bool = True  # two_stage: at the switch
     freeze_generator: bool = True  # two_stage: false trains both from there
-    adversarial_estimator: str = "reinforce"  # or straight_through
+    adversarial_estimator: Annotated[
+        str, schema.one_of("reinforce", "straight_through")
+    ] = "reinforce"
     # straight_through: of the soft sample that gradients flow through, with a
     # schedule like that of `temperature`.
-    gumbel_temperature: float = 1.0
-    final_gumbel_temperature: float = 1.0
-    gumbel_temperature_steps: int = 0
-    adversarial_weight: float = 1.0  # of the adversarial loss, against MLE's
+    gumbel_temperature: _Temperature = 1.0
+    final_gumbel_temperature: _Temperature = 1.0
+    gumbel_temperature_steps: Count = 0
+    adversarial_weight: NonNegative = (
+        1.0  # of the adversarial loss, against MLE's
+    )
     # adversarial: maximum likelihood until the first, the adversarial loss
     # alone from the second on, a linear mixture between them.
-    adversarial_start_step: int = 0
-    adversarial_full_step: int = 0
+    adversarial_start_step: Count = 0
+    adversarial_full_step: Count = 0
 
     def __post_init__(self) -> None:
-        for name in ("gen_weight", "disc_weight", "main_weight",
-                     "adversarial_weight", "temperature_steps",
-                     "gumbel_temperature_steps", "generator_steps",
-                     "disc_weight_steps",
-                     "adversarial_start_step"):  # fmt: skip
-            require_range(f"objective.{name}", getattr(self, name), 0)
-        for name in ("temperature", "gumbel_temperature"):
-            self._check_temperature(name)
-        require_choice("objective.adversarial_estimator",
-                       self.adversarial_estimator,
-                       ADVERSARIAL_ESTIMATORS)  # fmt: skip
-        require_range(
-            "objective.adversarial_full_step",
-            self.adversarial_full_step,
-            self.adversarial_start_step,
-        )
-        self._refuse_idle_fields()
-
-    def _check_temperature(self, name: str) -> None:
-        steps = getattr(self, f"{name}_steps")
-        for field in (name, f"final_{name}"):
-            require_range(f"objective.{field}", getattr(self, field), 1e-3)
-        final = getattr(self, f"final_{name}")
+        start, full = self.adversarial_start_step, self.adversarial_full_step
         require(
-            steps > 0 or final == 1.0,
-            f"`objective.final_{name}` needs `{name}_steps` above 0. Received: "
-            f"final_{name}={final}, {name}_steps=0. Set the steps, or "
-            f"`{name}` alone.",
+            start <= full,
+            "`objective.adversarial_full_step` must be at least "
+            f"`adversarial_start_step`. Received: {full} and {start}.",
         )
+        for name in ("temperature", "gumbel_temperature"):
+            steps = getattr(self, f"{name}_steps")
+            final = getattr(self, f"final_{name}")
+            require(
+                steps > 0 or final == 1.0,
+                f"`objective.final_{name}` needs `{name}_steps` above 0. "
+                f"Received: final_{name}={final}, {name}_steps=0. Set the "
+                f"steps, or `{name}` alone.",
+            )
+        self._refuse_idle_fields()
 
     def _refuse_idle_fields(self) -> None:
         if self.name not in {*_SAMPLING_OBJECTIVES, "mlm"}:
             return  # an objective of the user's own reads what it likes
-        for field in dataclasses.fields(self):
-            readers = _FIELD_READERS.get(field.name)
-            value = getattr(self, field.name)
+        for name, value in schema.find_changed(self).items():
+            readers = _FIELD_READERS.get(name, (self.name,))
             require(
-                readers is None or self.name in readers
-                or value == field.default,
-                f"`objective.{field.name}` has no effect on the objective "
-                f"{self.name!r}. Received: {value!r}. Leave it at "
-                f"{field.default!r}, or take one of: "
-                f"{', '.join(readers or ())}.",
-            )  # fmt: skip
+                self.name in readers,
+                f"`objective.{name}` has no effect on the objective "
+                f"{self.name!r}. Received: {value!r}. Leave it out, or take "
+                f"one of: {', '.join(readers)}.",
+            )
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class DataConfig:
     """Where the records are and in which order they are read."""
 
     dataset_dir: str = ""  # folder made by build_pretraining_dataset.py
-    max_seq_length: int = 128  # tokens per row, S; checked with the manifest
+    # Tokens of a row, S; checked with the manifest.
+    max_seq_length: Annotated[int, Field(ge=8)] = 128
     # Canonical streams, C: units of order, randomness, replicas and
     # micro-batches. A run keeps C when the number of devices changes.
-    num_streams: int = 16
-    shuffle_block: int = 4096  # examples that a stream shuffles together
-
-    def __post_init__(self) -> None:
-        require_range("data.max_seq_length", self.max_seq_length, 8)
-        require_range("data.num_streams", self.num_streams, 1, 2**16)
-        require_range("data.shuffle_block", self.shuffle_block, 1)
+    num_streams: Annotated[int, Field(ge=1, le=2**16)] = 16
+    shuffle_block: Positive = 4096  # examples that a stream shuffles together
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class OptimizerConfig:
     """Optimizer and schedule (the original's `optimization.py`)."""
 
-    name: str = "adam"  # `adam`: without bias correction; or `lamb`
-    learning_rate: float = 5e-4  # peak
-    num_warmup_steps: int = 10_000
-    lr_decay_power: float = 1.0
-    weight_decay_rate: float = 0.01
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-6
-    clip_norm: float = 1.0  # global norm of the reduced gradient; 0 never clips
-    # Each tower's gradient has a norm of its own; otherwise `disc_weight`
+    name: Optimizer = "adam"  # `adam`: without bias correction; or `lamb`
+    learning_rate: NonNegative = 5e-4  # peak
+    num_warmup_steps: Count = 10_000
+    lr_decay_power: AboveZero = 1.0
+    weight_decay_rate: NonNegative = 0.01
+    beta_1: Momentum = 0.9
+    beta_2: Momentum = 0.999
+    epsilon: AboveZero = 1e-6
+    # Global norm of the reduced gradient; 0 never clips.
+    clip_norm: NonNegative = 1.0
+    # Each network's gradient has a norm of its own; otherwise `disc_weight`
     # decides how much of the one norm is left to the generator.
     clip_per_tower: bool = False
 
-    def __post_init__(self) -> None:
-        require_choice("optimizer.name", self.name, OPTIMIZERS)
-        for name in ("learning_rate", "num_warmup_steps", "weight_decay_rate",
-                     "clip_norm"):  # fmt: skip
-            require_range(f"optimizer.{name}", getattr(self, name), 0)
-        for name in ("lr_decay_power", "epsilon"):
-            require_range(f"optimizer.{name}", getattr(self, name), 1e-12)
-        for name in ("beta_1", "beta_2"):
-            require_range(f"optimizer.{name}", getattr(self, name), 0, 0.99999)
 
-
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class TrainingConfig:
     """How long, on what, how precisely, and what is kept."""
 
-    num_train_steps: int = 1_000_000
-    train_batch_size: int = 128  # rows over all replicas and micro-batches, B
-    num_micro_batches: int = 1  # parts whose gradients are accumulated
-    strategy: str = "one_device"  # one_device, mirrored, multi_worker or tpu
+    num_train_steps: Positive = 1_000_000
+    # Rows over all replicas and micro-batches, B.
+    train_batch_size: Positive = 128
+    num_micro_batches: Positive = 1  # parts whose gradients are accumulated
+    strategy: Strategy = "one_device"
     tpu: str = ""  # name or address for the `tpu` strategy; empty: local
-    precision: str = "float32"  # of products; weights and losses stay float32
-    jit_compile: str = "auto"  # XLA: `auto` (off on CPU), `on` or `off`
+    # Of products; weights and losses stay float32.
+    precision: Precision = "float32"
+    jit_compile: JitCompile = "auto"  # XLA; `auto` is off on a CPU
     deterministic: bool = True  # deterministic kernels: equal seeds, equal bits
-    seed: int = 1  # of weights, order, masks, samples and dropout
-    ema_decay: float = 0.0  # 0 off; else decay per step of averaged weights
-    steps_per_loop: int = 50  # steps per call of the compiled loop
-    log_steps: int = 100
-    eval_steps: int = 5_000  # 0 never
-    num_eval_batches: int = 100  # 0 the whole validation split
-    save_checkpoints_steps: int = 1_000
-    keep_checkpoints: int = 3  # newest ones kept, beside the best
+    seed: Count = 1  # of weights, order, masks, samples and dropout
+    # 0 is off; else the decay per step of averaged weights.
+    ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
+    steps_per_loop: Positive = 50  # steps per call of the compiled loop
+    log_steps: Positive = 100
+    eval_steps: Count = 5_000  # 0 never
+    num_eval_batches: Count = 100  # 0 the whole validation split
+    save_checkpoints_steps: Positive = 1_000
+    keep_checkpoints: Positive = 3  # newest ones kept, beside the best
     init_from: str = ""  # a model of any format; see `formats.warm_start`
-    peak_flops: float = 0.0  # per device and second; 0: table or measurement
-
-    def __post_init__(self) -> None:
-        for name in ("num_train_steps", "train_batch_size", "num_micro_batches",
-                     "steps_per_loop", "log_steps", "save_checkpoints_steps",
-                     "keep_checkpoints"):  # fmt: skip
-            require_range(f"training.{name}", getattr(self, name), 1)
-        for name in ("eval_steps", "num_eval_batches", "peak_flops", "seed"):
-            require_range(f"training.{name}", getattr(self, name), 0)
-        require_range("training.ema_decay", self.ema_decay, 0, 0.999999)
-        require_choice("training.strategy", self.strategy, STRATEGIES)
-        require_choice("training.precision", self.precision, PRECISIONS)
-        require_choice("training.jit_compile", self.jit_compile,
-                       ("auto", "on", "off"))  # fmt: skip
+    # Per device and second; 0: from a table, or measured.
+    peak_flops: NonNegative = 0.0
