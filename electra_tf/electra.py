@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.config import sections as config_sections
+from electra_tf.config import schema
 from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
@@ -150,9 +150,7 @@ class Electra:
         Raises:
             ValueError: if the sizes do not fit each other.
         """
-        config_sections.require_choice(
-            "precision", precision, config.PRECISIONS
-        )
+        schema.require_choice("precision", precision, config.PRECISIONS)
         sizes = towers_lib.resolve_vocab_size(settings, vocabulary.size)
         dtype = layers.dtype_policy(precision)
         chosen = generator or config.GeneratorConfig()
@@ -388,7 +386,7 @@ def load_networks(
 
     Arguments and errors are those of `electra_tf.load`.
     """
-    config_sections.require_choice("precision", precision, config.PRECISIONS)
+    schema.require_choice("precision", precision, config.PRECISIONS)
     loaded = _build(reading.read(pathlib.Path(path), format), precision)
     if generator_path is None:
         return loaded

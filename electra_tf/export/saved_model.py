@@ -21,7 +21,6 @@ from absl import logging
 import electra_tf
 from electra_tf import config
 from electra_tf.config import schema
-from electra_tf.config import sections as config_sections
 from electra_tf.export import export_metadata
 from electra_tf.export import self_check
 from electra_tf.export import serving_folder
@@ -78,7 +77,7 @@ class ExportOptions:
             ("weights", stored_weights.FORMATS),
             ("precision", config.PRECISIONS),
         ):
-            config_sections.require_choice(name, getattr(self, name), known)
+            schema.require_choice(name, getattr(self, name), known)
 
 
 class ExportedModel(NamedTuple):
