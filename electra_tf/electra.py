@@ -352,27 +352,20 @@ def _describe_layers(sizes: config.EncoderConfig) -> str:
 
 
 class LoadedNetworks(NamedTuple):
-    """The networks of a model with weights, and what belongs to them.
+    """The networks of a model with weights, and what belongs to them."""
 
-    Attributes:
-        main: a `Discriminator`, a `MaskedLMGenerator`, or an object with an
-            `encoder` alone, where the files hold neither head.
-        generator: any of `generators`, or None.
-        settings: sizes of the main encoder.
-        generator_settings: sizes of the generator's encoder, if it has one.
-        vocabulary: what the ids mean.
-        objective: that it was trained with; empty where files do not say.
-        origin: one line, where the weights come from.
-        notes: what was left out or changed in reading, one line each.
-    """
-
+    # A `Discriminator`, a `MaskedLMGenerator`, or an object with an `encoder`
+    # alone, where the files hold neither head.
     main: Any
-    generator: Any
-    settings: config.EncoderConfig
+    generator: Any  # any of `generators`, or None
+    settings: config.EncoderConfig  # sizes of the main encoder
+    # Sizes of the generator's encoder, if it has one.
     generator_settings: config.EncoderConfig | None
-    vocabulary: vocabulary_lib.Vocabulary
+    vocabulary: vocabulary_lib.Vocabulary  # what the ids mean
+    # That it was trained with; empty where files do not say.
     objective: str = ""
-    origin: str = ""
+    origin: str = ""  # one line, where the weights come from
+    # What was left out or changed in reading, one line each.
     notes: tuple[str, ...] = ()
 
 

@@ -42,34 +42,24 @@ _WRITE_ERRORS = (
 
 @dataclasses.dataclass(frozen=True)
 class ConversionOptions:
-    """How a model is converted.
+    """How a model is converted."""
 
-    Attributes:
-        source_format: one of `reading.FORMATS`; empty to find out.
-        generator_path: a masked LM that was the generator, where the format
-            keeps the two apart.
-        vocabulary_path: `vocab.txt` or its folder, instead of what lies
-            beside the weights.
-        labels: of a fine-tuned model, instead of what its files say.
-        has_pairs: whether a classifier whose files do not say it takes pairs.
-        drop: regular expression; tensors whose path here begins with a match
-            are left out.
-        checkpoint: of a run of ours: `latest`, `best` or a folder.
-        use_average: of a run of ours, take the moving average.
-        task: of a trial with several, the one to take.
-        is_rounded: whether weights are rounded to bfloat16.
-    """
-
-    source_format: str = ""
+    source_format: str = ""  # one of `reading.FORMATS`; empty to find out
+    # A masked LM that was the generator, where the format keeps the two apart.
     generator_path: pathlib.Path | None = None
+    # `vocab.txt` or its folder, instead of what lies beside the weights.
     vocabulary_path: pathlib.Path | None = None
+    # Of a fine-tuned model, instead of what its files say.
     labels: Sequence[str] = ()
+    # Whether a classifier whose files do not say it takes pairs.
     has_pairs: bool = False
+    # Regular expression; tensors whose path here begins with a match are left
+    # out.
     drop: str = ""
-    checkpoint: str = "latest"
-    use_average: bool = False
-    task: str = ""
-    is_rounded: bool = False
+    checkpoint: str = "latest"  # of a run of ours: `latest`, `best` or a folder
+    use_average: bool = False  # of a run of ours, take the moving average
+    task: str = ""  # of a trial with several, the one to take
+    is_rounded: bool = False  # whether weights are rounded to bfloat16
 
 
 def convert(

@@ -9,12 +9,14 @@ Arrays of requests are named `<number>/<signature>/<input>`, those of answers
 """
 
 import sys
+from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 
-def run(export_dir: str, requests_path: str, answers_path: str) -> None:
+def main(export_dir: str, requests_path: str, answers_path: str) -> None:
     """Answers every request of a file, and writes the answers."""
     # Whatever this project's model needs must have been saved with it.
     sys.modules["electra_tf"] = None  # type: ignore[assignment]
@@ -22,17 +24,26 @@ def run(export_dir: str, requests_path: str, answers_path: str) -> None:
     import tensorflow_text  # noqa: F401  (registers its operations)
 
     signatures = tf.saved_model.load(export_dir).signatures
-    requests: dict[str, dict[str, tf.Tensor]] = {}
-    with np.load(requests_path, allow_pickle=False) as inputs:
-        for name in inputs.files:
-            request, _, key = name.rpartition("/")
-            requests.setdefault(request, {})[key] = tf.constant(inputs[name])
-    answers = {
-        f"{request}/{key}": as_array(value)
-        for request, arguments in requests.items()
-        for key, value in signatures[request.split("/")[1]](**arguments).items()
-    }
+    with np.load(requests_path, allow_pickle=False) as requests:
+        answers = run(lambda name, **args: signatures[name](**args), requests)
     np.savez(answers_path, **answers)  # type: ignore[arg-type]
+
+
+def run(
+    model: Callable[..., Mapping[str, Any]], requests: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Answers requests by a model that takes a signature and its inputs."""
+    import tensorflow as tf
+
+    inputs: dict[str, dict[str, Any]] = {}
+    for name, value in requests.items():
+        request, _, key = name.rpartition("/")
+        inputs.setdefault(request, {})[key] = tf.constant(value)
+    return {
+        f"{request}/{key}": as_array(value)
+        for request, arguments in inputs.items()
+        for key, value in model(request.split("/")[1], **arguments).items()
+    }
 
 
 def as_array(tensor: Any) -> np.ndarray:
@@ -42,4 +53,4 @@ def as_array(tensor: Any) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:])
+    main(*sys.argv[1:])

@@ -50,25 +50,19 @@ _MODULES: dict[str, type[finetuned.FinetunedModule]] = {
 
 @dataclasses.dataclass(frozen=True)
 class ExportOptions:
-    """How a model is exported.
+    """How a model is exported."""
 
-    Attributes:
-        checkpoint: `latest`, `best` (lowest held-out loss, or highest dev
-            score), or the path of a checkpoint's folder.
-        use_average: take the moving average of the weights.
-        precision: of the products, whatever the run trained with.
-        max_length: tokens at which texts are cut, with [CLS] and [SEP]; 0 is
-            the model's number of positions, of a trial the length of its rows.
-        weights: how kernels and tables are stored, see `stored_weights`.
-        device: see `exported_module.DEVICES`.
-    """
-
+    # `latest`, `best` (lowest held-out loss, or highest dev score), or the path
+    # of a checkpoint's folder.
     checkpoint: str = "latest"
-    use_average: bool = False
-    precision: str = "float32"
+    use_average: bool = False  # take the moving average of the weights
+    precision: str = "float32"  # of the products, whatever the run trained with
+    # Tokens at which texts are cut, with [CLS] and [SEP]; 0 is the model's
+    # number of positions, of a trial the length of its rows.
     max_length: int = 0
+    # How kernels and tables are stored, see `stored_weights`.
     weights: str = "float32"
-    device: str = "cpu"
+    device: str = "cpu"  # see `exported_module.DEVICES`
 
     def __post_init__(self) -> None:
         """Raises `ValueError` for unknown choices."""
@@ -81,17 +75,11 @@ class ExportOptions:
 
 
 class ExportedModel(NamedTuple):
-    """A finished export.
+    """A finished export."""
 
-    Attributes:
-        folder: where it is.
-        checkpoint: the checkpoint that it was made from.
-        largest_difference: between this process and a fresh one, see
-            `self_check.TOLERANCES`.
-    """
-
-    folder: pathlib.Path
-    checkpoint: pathlib.Path
+    folder: pathlib.Path  # where it is
+    checkpoint: pathlib.Path  # the checkpoint that it was made from
+    # Between this process and a fresh one, see `self_check.TOLERANCES`.
     largest_difference: float
 
 
@@ -253,15 +241,14 @@ def _write(
 def _save_graphs(
     module: exported_module.ExportedModule, folder: pathlib.Path, device: str
 ) -> None:
-    if device == "any":
-        functions = module.trace_signatures()
-        tf.saved_model.save(module, str(folder), functions)
-        return
-    with tf.device("/CPU:0"):
-        functions = module.trace_signatures()
     # Buckets run on the CPU, and weights must be where they are read.
+    is_cpu = device == "cpu"
+    with tf.device("/CPU:0" if is_cpu else None):
+        functions = module.trace_signatures()
     policy = tf.saved_model.experimental.VariablePolicy.SAVE_VARIABLE_DEVICES
-    options = tf.saved_model.SaveOptions(experimental_variable_policy=policy)
+    options = tf.saved_model.SaveOptions(
+        experimental_variable_policy=policy if is_cpu else None
+    )
     tf.saved_model.save(module, str(folder), functions, options)
 
 

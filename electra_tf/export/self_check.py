@@ -56,7 +56,7 @@ def check(
     module: exported_module.ExportedModule,
     tolerance: float,
 ) -> float:
-    """Compares every signature with the module it was made from.
+    """Compares every signature with the module that the export was made from.
 
     Args:
         export_dir: folder of the SavedModel.
@@ -71,17 +71,8 @@ def check(
             TensorFlow Text alone, or if an answer differs.
     """
     requests = _build_requests(module)
-    expected: Arrays = {}
     with tf.device("/CPU:0"):
-        for request, arguments in requests.items():
-            outputs = module.run(
-                request.split("/")[1],
-                **{k: tf.constant(v) for k, v in arguments.items()},
-            )
-            expected |= {
-                f"{request}/{key}": fresh_process.as_array(value)
-                for key, value in outputs.items()
-            }
+        expected = fresh_process.run(module.run, requests)
     received = _run_in_fresh_process(export_dir, requests)
     return compare(expected, received, tolerance)
 
@@ -171,10 +162,8 @@ def _measure_ranks(
     return 0.0 if is_equal.all() else float("inf")
 
 
-def _build_requests(
-    module: exported_module.ExportedModule,
-) -> dict[str, Arrays]:
-    """`<number>/<signature>` to arguments: short, one too long, none."""
+def _build_requests(module: exported_module.ExportedModule) -> Arrays:
+    """`<number>/<signature>/<input>` to array: short, too long, no texts."""
     long_text = "longer than the model " * module.max_length
     batches = [
         np.array([text.encode() for text in texts], dtype=np.bytes_)
@@ -184,9 +173,9 @@ def _build_requests(
     for signature in module.signature_names:
         takes_text = signature.endswith("_text")
         for number, texts in enumerate(batches if takes_text else batches[:1]):
-            requests[f"{number}/{signature}"] = build_request(
-                module, signature, texts
-            )
+            inputs = build_request(module, signature, texts)
+            for name, value in inputs.items():
+                requests[f"{number}/{signature}/{name}"] = value
     return requests
 
 
@@ -229,18 +218,11 @@ def build_request(
     return {name: rows[name] for name in names}
 
 
-def _run_in_fresh_process(
-    export_dir: pathlib.Path, requests: Mapping[str, Arrays]
-) -> Arrays:
+def _run_in_fresh_process(export_dir: pathlib.Path, requests: Arrays) -> Arrays:
     with tempfile.TemporaryDirectory() as folder:
         inputs = pathlib.Path(folder) / "requests.npz"
         outputs = pathlib.Path(folder) / "answers.npz"
-        flat = {
-            f"{request}/{key}": value
-            for request, arguments in requests.items()
-            for key, value in arguments.items()
-        }
-        np.savez(inputs, **flat)  # type: ignore[arg-type]
+        np.savez(inputs, **requests)  # type: ignore[arg-type]
         script = fresh_process.__file__
         finished = subprocess.run(
             [sys.executable, "-P", script, export_dir, inputs, outputs],

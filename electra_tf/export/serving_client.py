@@ -39,21 +39,13 @@ class ServerError(OSError):
 
 
 class Target(NamedTuple):
-    """Who is asked.
+    """Who is asked."""
 
-    Attributes:
-        server: `host:port`.
-        model: its name there.
-        version: its number; 0 for the one that the server thinks newest.
-        signature: its name; empty for the default one.
-        timeout: seconds until a request is given up.
-    """
-
-    server: str
-    model: str
-    version: int = 0
-    signature: str = ""
-    timeout: float = 60.0
+    server: str  # `host:port`
+    model: str  # its name there
+    version: int = 0  # its number; 0 for the one that the server thinks newest
+    signature: str = ""  # its name; empty for the default one
+    timeout: float = 60.0  # seconds until a request is given up
 
 
 def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:

@@ -22,17 +22,11 @@ NO_CONTEXT_ODDS = 1e6
 
 
 class TensorMeaning(NamedTuple):
-    """Documentation of one input or output.
+    """Documentation of one input or output."""
 
-    Attributes:
-        dtype: TensorFlow's name of it.
-        shape: in letters, keys of `DIMENSIONS`, as in `[B, S]`.
-        meaning: one sentence.
-    """
-
-    dtype: str
-    shape: str
-    meaning: str
+    dtype: str  # TensorFlow's name of it
+    shape: str  # in letters, keys of `DIMENSIONS`, as in `[B, S]`
+    meaning: str  # one sentence
 
     @property
     def axes(self) -> list[str]:
@@ -41,17 +35,11 @@ class TensorMeaning(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """Documentation of one signature.
+    """Documentation of one signature."""
 
-    Attributes:
-        purpose: one sentence.
-        inputs: names, keys of `TENSORS`.
-        outputs: names, keys of `TENSORS`.
-    """
-
-    purpose: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    purpose: str  # one sentence
+    inputs: tuple[str, ...]  # names, keys of `TENSORS`
+    outputs: tuple[str, ...]  # names, keys of `TENSORS`
 
 
 def read_table(name: str) -> dict[str, Any]:

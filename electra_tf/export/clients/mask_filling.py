@@ -21,16 +21,12 @@ _ROWS = tf.TensorSpec([None, None], tf.int32)
 
 
 class Filling(NamedTuple):
-    """A token that may stand in the place of a mask.
+    """A token that may stand in the place of a mask."""
 
-    Attributes:
-        token: of the vocabulary; `##` at its beginning says that it continues
-            the word before.
-        probability: 0-1, of all tokens of the vocabulary.
-    """
-
+    # Of the vocabulary; `##` at its beginning says that it continues the word
+    # before.
     token: str
-    probability: float
+    probability: float  # 0-1, of all tokens of the vocabulary
 
 
 class MaskFiller:

@@ -180,17 +180,24 @@ class ExportedModule(tf.Module, abc.ABC):
         sizes = self.vocab_size, 2, self.num_segments
         for name, tensor, size in zip(_INPUTS, rows, sizes, strict=True):
             checks += [
-                require_equal_shapes(name, tensor, _INPUTS[0], input_ids),
-                require_range(name, tensor, size),
+                _require_equal_shapes(name, tensor, _INPUTS[0], input_ids),
+                _require_range(name, tensor, size),
             ]
         with tf.control_dependencies(checks):
             return tf.identity(input_ids), input_mask, segment_ids
 
 
-def require_equal_shapes(
+def check_pairs(**tensors: tf.Tensor) -> list[tf.Tensor]:
+    """Two tensors, after a check of the graph that their shapes are equal."""
+    (first_name, first), (second_name, second) = tensors.items()
+    check = _require_equal_shapes(second_name, second, first_name, first)
+    with tf.control_dependencies([check]):
+        return [tf.identity(first), tf.identity(second)]
+
+
+def _require_equal_shapes(
     name: str, tensor: tf.Tensor, reference_name: str, reference: tf.Tensor
 ) -> Any:
-    """An operation that fails unless two tensors have one shape."""
     return tf.debugging.assert_equal(
         tf.shape(tensor),
         tf.shape(reference),
@@ -198,8 +205,7 @@ def require_equal_shapes(
     )
 
 
-def require_range(name: str, tensor: tf.Tensor, size: int) -> Any:
-    """An operation that fails unless all values are 0 to `size - 1`."""
+def _require_range(name: str, tensor: tf.Tensor, size: int) -> Any:
     return tf.debugging.Assert(
         tf.reduce_all((tensor >= 0) & (tensor < size)),
         [f"`{name}` must be 0 to {size - 1}. Received values", tensor],

@@ -147,11 +147,9 @@ class SentenceModule(FinetunedModule):
         """Answers for `texts`, or `texts` and `text_pairs`."""
         texts, pairs = inputs["texts"], inputs.get("text_pairs")
         if pairs is not None:
-            check = exported_module.require_equal_shapes(
-                "text_pairs", pairs, "texts", texts
+            texts, pairs = exported_module.check_pairs(
+                texts=texts, text_pairs=pairs
             )
-            with tf.control_dependencies([check]):
-                texts = tf.identity(texts)
         packed = packing.pack_texts(
             self.tokenizer, texts, pairs, self.max_length
         )
@@ -285,12 +283,9 @@ class AnsweringModule(FinetunedModule):
 
     def answer_text(self, **inputs: tf.Tensor) -> Tensors:
         """Answers, for `questions` and `contexts`."""
-        questions, texts = inputs["questions"], inputs["contexts"]
-        check = exported_module.require_equal_shapes(
-            "contexts", texts, "questions", questions
+        questions, texts = exported_module.check_pairs(
+            questions=inputs["questions"], contexts=inputs["contexts"]
         )
-        with tf.control_dependencies([check]):
-            texts = tf.identity(texts)
         contexts = contexts_lib.build(self.tokenizer, texts)
         asked = self.tokenizer.tokenize(questions)
         rows = questions_lib.lay_out(

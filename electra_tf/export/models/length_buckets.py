@@ -20,31 +20,21 @@ Tensors = dict[str, tf.Tensor]
 
 
 class OutputSpec(NamedTuple):
-    """What is known of an output before it is computed.
+    """What is known of an output before it is computed."""
 
-    Attributes:
-        dtype: of the tensor.
-        shape: `[None, ...]`, None for what is not known.
-        has_tokens: whether the second axis is that of the row's tokens.
-        padding: for tokens that a bucket does not have.
-    """
-
-    dtype: tf.DType
+    dtype: tf.DType  # of the tensor
+    # `[None, ...]`, None for what is not known.
     shape: tuple[int | None, ...] = (None,)
+    # Whether the second axis is that of the row's tokens.
     has_tokens: bool = False
-    padding: float = 0.0
+    padding: float = 0.0  # for tokens that a bucket does not have
 
 
 class Rows(NamedTuple):
-    """Rows of a batch that are computed together; by default all of them.
+    """Rows of a batch that are computed together; by default all of them."""
 
-    Attributes:
-        chosen: `[R]` int32, numbers of the rows, or None.
-        length: columns that are enough for them, or None.
-    """
-
-    chosen: tf.Tensor | None = None
-    length: tf.Tensor | None = None
+    chosen: tf.Tensor | None = None  # `[R]` int32, numbers of the rows, or None
+    length: tf.Tensor | None = None  # columns that are enough for them, or None
 
     def trim(self, tensor: tf.Tensor) -> tf.Tensor:
         """These rows of `[B, S]`, trimmed to `length` columns."""
@@ -58,19 +48,12 @@ class Rows(NamedTuple):
 
 
 class Buckets(NamedTuple):
-    """G buckets of B rows, int32.
+    """G buckets of B rows, int32."""
 
-    Attributes:
-        order: `[B]`, the rows from the longest to the shortest.
-        begins: `[G]`, where in that order each bucket begins.
-        ends: `[G]`, where it ends.
-        longest: `[G]`, columns that its rows need.
-    """
-
-    order: tf.Tensor
-    begins: tf.Tensor
-    ends: tf.Tensor
-    longest: tf.Tensor
+    order: tf.Tensor  # `[B]`, the rows from the longest to the shortest
+    begins: tf.Tensor  # `[G]`, where in that order each bucket begins
+    ends: tf.Tensor  # `[G]`, where it ends
+    longest: tf.Tensor  # `[G]`, columns that its rows need
 
 
 def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
@@ -173,17 +156,11 @@ def compute(
 
 
 class _Index(NamedTuple):
-    """Where the rows' answers are among those of the buckets.
+    """Where the rows' answers are among those of the buckets."""
 
-    Attributes:
-        rows: `[B]` int32, in outputs that have one answer for a row.
-        cells: `[B, S]` int32, in outputs that have one for a token.
-        is_computed: `[B, S]`, whether the bucket has that token.
-    """
-
-    rows: tf.Tensor
-    cells: tf.Tensor
-    is_computed: tf.Tensor
+    rows: tf.Tensor  # `[B]` int32, in outputs that have one answer for a row
+    cells: tf.Tensor  # `[B, S]` int32, in outputs that have one for a token
+    is_computed: tf.Tensor  # `[B, S]`, whether the bucket has that token
 
 
 def _index(

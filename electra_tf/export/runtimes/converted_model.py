@@ -42,17 +42,11 @@ _EXAMPLE_INPUTS = {
 
 
 class ConvertedModel(NamedTuple):
-    """A finished conversion.
+    """A finished conversion."""
 
-    Attributes:
-        path: the model's file.
-        signature: that it holds.
-        largest_difference: from the export.
-    """
-
-    path: pathlib.Path
-    signature: str
-    largest_difference: float
+    path: pathlib.Path  # the model's file
+    signature: str  # that it holds
+    largest_difference: float  # from the export
 
 
 def convert(

@@ -22,21 +22,15 @@ Ask = Callable[[Arrays], Arrays]
 
 
 class FrozenSignature(NamedTuple):
-    """A signature without variables, checks and strings.
+    """A signature without variables, checks and strings."""
 
-    Attributes:
-        name: of the signature.
-        graph: inputs are placeholders that have the signature's names.
-        outputs: name to the graph's tensor, all that are no strings.
-        left_out: names of outputs that are strings.
-        ask: the export's own function.
-    """
-
-    name: str
+    name: str  # of the signature
+    # Inputs are placeholders that have the signature's names.
     graph: graph_pb2.GraphDef
+    # Name to the graph's tensor, all that are no strings.
     outputs: dict[str, str]
-    left_out: tuple[str, ...]
-    ask: Ask
+    left_out: tuple[str, ...]  # names of outputs that are strings
+    ask: Ask  # the export's own function
 
     @property
     def inputs(self) -> tuple[str, ...]:
