@@ -69,13 +69,7 @@ class Electra:
     >>> scored = electra.score(["The cat sat."])[0]
     >>> [word.text for word in scored.words]
     ['The', 'cat', 'sat', '.']
-    >>> electra.features(["The cat.", "The cat sat."]).shape
-    (2, 8)
-    >>> fillings = electra.fill_masks(["The [MASK] sat."], top_k=3)
-    >>> len(fillings[0][0])
-    3
-    >>> features = electra.tokenize(["The cat sat."])
-    >>> electra.discriminator(features).shape
+    >>> electra.discriminator(electra.tokenize(["The cat sat."])).shape
     TensorShape([1, 6])
 
     Attributes:

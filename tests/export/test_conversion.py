@@ -291,15 +291,13 @@ def test_models_that_differ_in_anything_are_told_apart(field):
         conversion.require_equal(model, changed)
 
 
-def test_a_vocabulary_may_not_get_lost():
+def test_nothing_may_get_lost():
     model = tiny_models.build("embeddings")
     changed = dataclasses.replace(model, vocabulary=None)
     conversion.require_equal(changed, model)
     with pytest.raises(errors.ModelError, match="vocabulary differs"):
         conversion.require_equal(model, changed)
-
-
-def test_zeros_of_another_sign_are_other_bits():
+    # Zeros of another sign are other bits.
     one, other = (tiny_models.build("encoder") for _ in range(2))
     other.tensors["electra/embeddings/word_embeddings"].flat[0] = 0.0
     with pytest.raises(errors.ModelError, match="word_embeddings differs"):

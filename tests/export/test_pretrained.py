@@ -1,7 +1,6 @@
 """Exports of every objective answer with their network's numbers."""
 
 import dataclasses
-import json
 import math
 from types import SimpleNamespace
 
@@ -167,24 +166,15 @@ def test_text_is_answered_like_its_ids(export):
     conftest.assert_close(*({k: d[k] for k in shared} for d in (text, ids)))
 
 
-def test_documentation_in_the_folder_is_of_these_signatures(export):
-    table = json.loads((export.folder / "signatures.json").read_text())
-    assert set(table) == set(export.call.signatures)
-    for name, function in export.call.signatures.items():
-        assert set(table[name]["outputs"]) == set(function.structured_outputs)
-    readme = (export.folder / "README.md").read_text()
-    objective = export.settings.objective.name
-    assert f"objective `{objective}`" in readme
-    named = {
-        name for name in signatures.SIGNATURES if f"### `{name}`" in readme
-    }
-    assert named == OFFERED[objective]
-
-
 @pytest.mark.parametrize("name", ["two_stage", "mlm", "electric"])
-def test_example_of_the_readme_runs(objective_exports, name):
+def test_readme_is_of_the_objective_and_its_example_runs(
+    objective_exports, name
+):
     export = objective_exports(name)
     readme = (export.folder / "README.md").read_text()
+    assert f"objective `{name}`" in readme
+    named = {s for s in signatures.SIGNATURES if f"### `{s}`" in readme}
+    assert named == OFFERED[name]
     code = readme.split("```python\n")[1].split("```")[0]
     code = code.replace("PATH_OF_THIS_FOLDER", str(export.folder))
     exec(compile(code, "README.md", "exec"), {})

@@ -179,10 +179,11 @@ class ExportedModule(tf.Module, abc.ABC):
         ]
         sizes = self.vocab_size, 2, self.num_segments
         for name, tensor, size in zip(_INPUTS, rows, sizes, strict=True):
-            checks += [
-                _require_equal_shapes(name, tensor, _INPUTS[0], input_ids),
-                _require_range(name, tensor, size),
-            ]
+            if tensor is not input_ids:
+                checks.append(
+                    _require_equal_shapes(name, tensor, "input_ids", input_ids)
+                )
+            checks.append(_require_range(name, tensor, size))
         with tf.control_dependencies(checks):
             return tf.identity(input_ids), input_mask, segment_ids
 
