@@ -26,7 +26,6 @@ from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
-from electra_tf.formats import assembly
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
@@ -408,18 +407,15 @@ def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
         )
     notes = model.notes
     if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
-        built = assembly.build_towers(model, precision)
+        built = reading.build_towers(model, precision)
     else:
         encoder = encoder_lib.build_encoder(
             model.encoder,
             towers_lib.MAIN_ENCODER,
             dtype=layers.dtype_policy(precision),
         )
-        network = types.SimpleNamespace(
-            encoder=encoder, variables=encoder.variables
-        )
-        built = towers_lib.Towers(None, network)
-        assembly.assign(built, model.tensors)
+        reading.assign(encoder.variables, model)
+        built = towers_lib.Towers(None, types.SimpleNamespace(encoder=encoder))
         left_out = sorted(set(model.parts) - {portable.MAIN})
         if left_out:
             listed = ", ".join(left_out)

@@ -11,6 +11,7 @@ import sys
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf.config import schema
 from electra_tf.records.plan import BuildSettings
 from electra_tf.records.verifier import verify_dataset
 from electra_tf.records.writer import build_dataset
@@ -50,12 +51,11 @@ def main() -> int:
         return 0
     if not values["corpus"] or not values["vocab_file"]:
         raise ValueError("Building needs --corpus and --vocab_file.")
-    values["corpus"] = tuple(values["corpus"])
     values["vocabulary"] = values["vocab_file"]
     names = [field.name for field in dataclasses.fields(BuildSettings)]
     try:
         manifests = build_dataset(
-            BuildSettings(**{name: values[name] for name in names}),
+            schema.build(BuildSettings, {name: values[name] for name in names}),
             values["num_processes"],
             values["resume"],
             values["beam_option"],

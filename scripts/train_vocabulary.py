@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf.config import schema
 from electra_tf.processes.progress import WorkProgress
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -49,8 +50,13 @@ def main() -> None:
             f"{target} exists already. Choose another --output_dir, or remove "
             "it yourself: records and models made with it need it."
         )
-    settings = vocabulary_lib.TokenizerSettings(
-        _LOWER.value, _STRIP.value, _MAX_LENGTH.value
+    settings = schema.build(
+        vocabulary_lib.TokenizerSettings,
+        {
+            "do_lower_case": _LOWER.value,
+            "strip_accents": _STRIP.value,
+            "max_word_length": _MAX_LENGTH.value,
+        },
     )
     corpus = corpus_lib.open_corpus(_CORPUS.value)
     vocabulary = vocabulary_training.train_vocabulary(

@@ -8,10 +8,10 @@ Prints the folder, which then holds train.csv, dev.csv and test.csv.
 
 import sys
 
+import topics
 from absl import flags
 
 from electra_tf import command_line
-from electra_tf.tasks.sentences import example_task
 
 _OUTPUT = flags.DEFINE_string(
     "output_dir", None, "Folder to create; by default one in the user's cache."
@@ -25,8 +25,8 @@ _CORPUS = flags.DEFINE_string(
 
 def main() -> None:
     """Prepares the files unless they are there, and says what they hold."""
-    folder = example_task.prepare(_OUTPUT.value, _CORPUS.value)
-    for split, size in example_task.SIZES.items():
+    folder = topics.prepare(_OUTPUT.value, _CORPUS.value)
+    for split, size in topics.SIZES.items():
         print(f"{split}.csv {size:6,} sentences", file=sys.stderr)
     print(folder)
 

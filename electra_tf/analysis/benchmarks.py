@@ -17,7 +17,6 @@ from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
-from electra_tf.training import throughput
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +85,7 @@ def time_training_step(
         model_lib.resolve(settings, vocab_size)
     ).step_flops()
     device = distribution.device_description(tf.distribute.get_strategy())
-    peak = throughput.peak_flops(device, settings.training.precision)
+    peak = distribution.peak_flops(device, settings.training.precision)
     achieved = operations / statistics.median(timed)
     return StepTiming(
         startup_seconds=startup,

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.tasks import files
-from electra_tf.tasks import tables
 
 CHANCE = 0.5
 PAIRS_PER_FILE = 30
@@ -105,13 +104,13 @@ def read_pairs(
     generator = np.random.default_rng(seed)
     pairs, count = [], 0
     for path in sorted(folder.glob("*.jsonl")):
-        records = tables.read_table(path, "jsonl", _COLUMNS)
+        records = files.read_table(path, "jsonl", _COLUMNS)
         count += len(records)
         order = generator.permutation(len(records))
         for place in order[: pairs_per_file or None]:
             values = records[place].values
             pairs.append(Pair(*(values[name] for name in _COLUMNS)))
-    files.require_count(folder, count, _NUM_PAIRS)
+    files.warn_of_count(folder, count, _NUM_PAIRS)
     return pairs
 
 

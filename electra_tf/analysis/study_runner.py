@@ -25,8 +25,8 @@ from electra_tf.analysis import study_progress
 from electra_tf.analysis import study_report
 from electra_tf.analysis import study_run
 from electra_tf.processes import pool as pool_lib
+from electra_tf.processes import stopping
 from electra_tf.records import manifest
-from electra_tf.training import stopping
 
 
 @dataclasses.dataclass(frozen=True)

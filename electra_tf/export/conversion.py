@@ -22,7 +22,6 @@ from electra_tf import installed
 from electra_tf.finetuning.trials import portable_trial
 from electra_tf.finetuning.trials import results
 from electra_tf.formats import layout
-from electra_tf.formats import model_pairs
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -149,7 +148,7 @@ def read(
         _refuse_idle(of_run, "a run of ours")
         model = reading.read(path, format_name)
     if options.generator_path is not None:
-        model = model_pairs.join(model, reading.read(options.generator_path))
+        model = portable.join(model, reading.read(options.generator_path))
     return portable_trial.with_known_labels(model)
 
 

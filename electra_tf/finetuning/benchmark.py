@@ -17,7 +17,6 @@ from electra_tf.finetuning.trials import results
 from electra_tf.finetuning.trials import session as session_lib
 from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences import glue_source
 
 NAME = "glue"
 """What `task.names` says for all tasks; `glue:cola,rte` are some of them."""
@@ -151,11 +150,10 @@ def _find_missing(
     splits = ["train"] if "train" in actions else []
     if splits or "eval" in actions:
         splits += spec.dev_splits
-    source = glue_source.build_source(spec, data_dir)
     missing = []
     for split in splits:
         try:
-            source.find(split)
+            glue.require(spec, data_dir, split)
         except FileNotFoundError:
             missing.append(split)
     return missing
@@ -193,8 +191,8 @@ def line_of(
     metric, numbers = next(iter(metrics.items()))
     majority = 0.0  # The correlations of anything with a constant.
     if metric == "accuracy":
-        source = glue_source.build_source(spec, settings.task.data_dir)
-        counts = collections.Counter(e.label for e in source.read(split))
+        examples = glue.read(spec, settings.task.data_dir, split)
+        counts = collections.Counter(e.label for e in examples)
         majority = 100 * max(counts.values()) / counts.total()
     return Line(spec.title, split, metric, majority, numbers)
 

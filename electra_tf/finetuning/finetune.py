@@ -25,7 +25,7 @@ from electra_tf.finetuning.trials import results
 from electra_tf.finetuning.trials import session as session_lib
 from electra_tf.finetuning.trials import trial as trial_lib
 from electra_tf.finetuning.trials import trial_dir
-from electra_tf.training import stopping
+from electra_tf.processes import stopping
 
 
 def finetune(

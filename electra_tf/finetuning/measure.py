@@ -26,7 +26,7 @@ from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.training import finite
+from electra_tf.training import training_run
 
 MAX_EXAMPLES = 4_000
 FINETUNE_STEPS = 100
@@ -158,7 +158,7 @@ def fine_tune(
     )
     for number, features in enumerate(dataset):
         statistics = {k: v.numpy() for k, v in step(features).items()}
-        finite.check_statistics(statistics, number, number + 1)
+        training_run.require_finite(statistics, f"at step {number + 1}")
     return predictor.Predictor(
         tf.distribute.get_strategy(), model, 2 * _BATCH_SIZE
     ).predict(task.name, dev)

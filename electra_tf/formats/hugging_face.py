@@ -1,6 +1,9 @@
 """Models of Hugging Face's transformers, read and written without it.
 
-    folder/config.json, model.safetensors, tokenizer files      one model
+    config.json
+    model.safetensors    or in parts, which model.safetensors.index.json names
+    pytorch_model.bin    read by PyTorch, which must be installed for it
+    tokenizer files      see `tokenizer_files`
 
 A pre-trained ELECTRA is two models there: an `ElectraForPreTraining` and an
 `ElectraForMaskedLM`, whose encoder has the embeddings once more. We write them
@@ -9,72 +12,62 @@ them, or a fine-tuned model.
 """
 
 import dataclasses
-import json
 import pathlib
-from collections.abc import Mapping
+import zipfile
+from typing import Annotated
 from typing import Any
+from typing import Literal
 
+import ml_dtypes
 import numpy as np
+import pydantic
+import safetensors.numpy
 
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.formats import foreign
 from electra_tf.formats import hugging_face_heads
 from electra_tf.formats import layout
-from electra_tf.formats import model_pairs
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
-from electra_tf.formats import tensor_files
 from electra_tf.formats import tokenizer_files
 
 CONFIG_FILE = "config.json"
-_DISCRIMINATOR, _GENERATOR = "ElectraForPreTraining", "ElectraForMaskedLM"
+SAFETENSORS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+TORCH_FILE = "pytorch_model.bin"
 _ENCODER = "ElectraModel"
-_CLASSES = (_DISCRIMINATOR, _GENERATOR, _ENCODER,
+# Class to the part that it has beside its encoder.
+_HEAD_PARTS = {
+    "ElectraForPreTraining": portable.REPLACED_TOKEN_HEAD,
+    "ElectraForMaskedLM": portable.MASKED_LM_HEAD,
+}
+_CLASSES = (*_HEAD_PARTS, _ENCODER,
             *dict.fromkeys(hugging_face_heads.CLASSES.values()))  # fmt: skip
-# What a config may leave out, and what it then is.
-_DEFAULTS: Mapping[str, Any] = {
-    "vocab_size": 30522,
-    "embedding_size": 128,
-    "hidden_size": 256,
-    "num_hidden_layers": 12,
-    "intermediate_size": 1024,
-    "max_position_embeddings": 512,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "initializer_range": 0.02,
-    "type_vocab_size": 2,
-    "num_attention_heads": 4,
-}
-# Fields that no tensor tells.
-_RATES = ("hidden_dropout_prob", "attention_probs_dropout_prob",
-          "initializer_range")  # fmt: skip
-# Fields that change what a model computes, and what it must be here.
-_REQUIRED: Mapping[str, Any] = {
-    "hidden_act": "gelu",
-    "layer_norm_eps": 1e-12,
-    "position_embedding_type": "absolute",
-    "is_decoder": False,
-    "add_cross_attention": False,
-}
 # Buffers of older releases, and the tied table that some files repeat.
 _NO_WEIGHTS = r"electra\.embeddings\.(position_ids|token_type_ids)"
-_TIED_OUTPUT, _TABLE = (
-    "generator_lm_head.weight",
-    "electra.embeddings.word_embeddings.weight",
-)
-_HEAD_PARTS = {
-    _DISCRIMINATOR: portable.REPLACED_TOKEN_HEAD,
-    _GENERATOR: portable.MASKED_LM_HEAD,
-}
+_TIED_OUTPUT = "generator_lm_head.weight"
+_TABLE = "electra.embeddings.word_embeddings.weight"
 
-Json = Mapping[str, Any]
+_Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
+
+
+@schema.frozen
+class _Config:
+    """What a config must say, for ours computes nothing else."""
+
+    model_type: Literal["electra"] = "electra"
+    architectures: tuple[Annotated[str, schema.one_of(*_CLASSES)]] | None = None
+    hidden_act: Literal["gelu"] = "gelu"
+    layer_norm_eps: _Epsilon = 1e-12
+    position_embedding_type: Literal["absolute"] = "absolute"
+    is_decoder: Literal[False] = False
+    add_cross_attention: Literal[False] = False
 
 
 def is_folder(path: pathlib.Path) -> bool:
-    """Whether a folder holds a model of Hugging Face's, by its config."""
-    folder = path / model_pairs.DISCRIMINATOR if _is_pair(path) else path
+    """Returns whether a folder holds a model of Hugging Face's."""
+    folder = path / "discriminator" if _is_pair(path) else path
     try:
         content = schema.read_object(folder / CONFIG_FILE)
     except (OSError, ValueError):
@@ -83,18 +76,13 @@ def is_folder(path: pathlib.Path) -> bool:
 
 
 def _is_pair(path: pathlib.Path) -> bool:
-    """Whether a folder holds a discriminator in a folder of its own."""
+    """Returns whether a folder holds a discriminator in a folder below it."""
     is_model = (path / CONFIG_FILE).exists()
-    return _is_there(path / model_pairs.DISCRIMINATOR) and not is_model
-
-
-def _is_there(path: pathlib.Path) -> bool:
-    """Whether there is anything, a link to nothing too."""
-    return path.exists() or path.is_symlink()
+    return (path / "discriminator").exists() and not is_model
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
-    """A model: one folder, or both of a pre-trained ELECTRA under one.
+    """Reads a model: one folder, or both of a pre-trained ELECTRA in one.
 
     Args:
         path: the folder.
@@ -103,166 +91,207 @@ def read(path: pathlib.Path) -> portable.PortableModel:
         FileNotFoundError: if a file is missing.
         ModelError: if the model is damaged, partial, not ELECTRA, or computes
             what ours does not (names what).
+        ImportError: for `pytorch_model.bin` without PyTorch.
     """
     if not _is_pair(path):
         return _read_one(path)
-    names = model_pairs.DISCRIMINATOR, model_pairs.GENERATOR
-    folders = [path / name for name in names if _is_there(path / name)]
-    for folder in folders:
-        if not folder.is_dir():
-            raise errors.ModelError(
-                f"{folder} must be the folder of a model. Received: a file, "
-                "or a link to nothing. Restore the folder, or give the other "
-                "model's alone."
-            )
-    main, *generators = map(_read_one, folders)
-    return model_pairs.join(main, *generators) if generators else main
+    main = _read_one(path / "discriminator")
+    if not (path / "generator").exists():
+        return main
+    return portable.join(main, _read_one(path / "generator"))
 
 
 def _read_one(path: pathlib.Path) -> portable.PortableModel:
-    """One folder; a masked LM's encoder is its main one."""
-    stated = _read_config(path / CONFIG_FILE)
-    architecture = _architecture(stated, path)
-    arrays, file = tensor_files.read_folder(path)
-    arrays, notes = _without_tied_output(arrays, str(file))
-    arrays = _with_prefix(arrays, architecture)
-    task, rules = None, parameter_names.HUGGING_FACE_RULES
-    if architecture in hugging_face_heads.CLASSES.values():
-        task = hugging_face_heads.read_task(
-            stated, architecture, str(path / CONFIG_FILE)
-        )
-        rules += hugging_face_heads.name_rules(task.kind)
-    tensors = foreign.ForeignTensors(arrays, rules, str(file))
-    encoder = _sizes(stated, tensors, path)
+    """Reads one folder; a masked LM's encoder is its main one."""
+    file = path / CONFIG_FILE
+    stated = _read_config(file)
+    known = portable.build_known(_Config, stated, file)
+    architecture = known.architectures[0] if known.architectures else _ENCODER
+    # What a config leaves out is the same there as in ours.
+    encoder = portable.build_known(config.EncoderConfig, stated, file)
     expected = layout.encoder_shapes(portable.MAIN, encoder)
+    task, table = None, parameter_names.HUGGING_FACE
     if architecture in _HEAD_PARTS:
         part = _HEAD_PARTS[architecture]
         expected |= layout.part_shapes(part, encoder, None, "none") or {}
-    if task is not None:
+    elif architecture != _ENCODER:
+        task = hugging_face_heads.read_task(stated, architecture, file)
+        table = hugging_face_heads.name_table(task.kind)
         expected |= hugging_face_heads.head_shapes(task, encoder.hidden_size)
-    taken = tensors.take(expected, may_be_unused=_NO_WEIGHTS)
+    arrays, source = read_tensors(path)
+    notes = parameter_names.precision_notes(
+        str(value.dtype) for value in arrays.values()
+    )
+    if _take_tied_output(arrays, source):
+        notes.insert(0, f"{_TIED_OUTPUT} is the token table, kept once")
+    has_prefix = any(name.startswith("electra.") for name in arrays)
+    if architecture == _ENCODER and not has_prefix:
+        arrays = {f"electra.{name}": arrays[name] for name in arrays}
+    tensors = parameter_names.take(
+        arrays, expected, table, f"{source}, by its {CONFIG_FILE},", _NO_WEIGHTS
+    )
     if task is not None:
-        taken, task = hugging_face_heads.from_hugging_face(taken, task)
+        tensors, task = hugging_face_heads.from_hugging_face(tensors, task)
         if task.kind == "tagging":
-            notes.append("exchanged segments 0 and 1, words are in 1 here")
+            notes.insert(0, "exchanged segments 0 and 1, words are in 1 here")
     vocabulary = tokenizer_files.load_if_there(path, encoder)
-    notes += foreign.precision_notes(str(a.dtype) for a in arrays.values())
-    notes += tokenizer_files.notes_of(vocabulary)
-    model = portable.PortableModel(
-        taken,
+    return portable.PortableModel(
+        tensors,
         encoder,
         vocabulary=vocabulary,
         task=task,
         origin=f"Hugging Face {architecture} {path}",
-        notes=tuple(notes),
+        notes=(*notes, *tokenizer_files.notes_of(vocabulary)),
     )
-    layout.check(model)
-    return model
 
 
-def _read_config(path: pathlib.Path) -> Json:
+def _read_config(file: pathlib.Path) -> dict[str, Any]:
     try:
-        stated = schema.read_object(path, errors.ModelError)
+        return schema.read_object(file, errors.ModelError)
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"Expected {CONFIG_FILE} of a Hugging Face model in {path.parent}. "
+            f"Expected {CONFIG_FILE} of a Hugging Face model in {file.parent}. "
             "Received: a folder without it. Download the model whole."
         ) from error
-    kind = stated.get("model_type", "electra")
-    if kind != "electra":
+
+
+def _take_tied_output(
+    arrays: parameter_names.Arrays, source: pathlib.Path
+) -> bool:
+    """Removes the token table where a file repeats it as output matrix."""
+    repeated = arrays.pop(_TIED_OUTPUT, None)
+    if repeated is None:
+        return False
+    if not np.array_equal(repeated, arrays.get(_TABLE, ())):
         raise errors.ModelError(
-            f"{path} must be of the model type 'electra'. Received: "
-            f"{kind!r:.80}."
-        )
-    wrong = {
-        name: stated[name]
-        for name, value in _REQUIRED.items()
-        if name in stated and stated[name] != value
-    }
-    if wrong:
-        expected = {name: _REQUIRED[name] for name in wrong}
-        raise errors.ModelError(
-            f"{path} must have {expected}, with which ELECTRA was trained. "
-            f"Received: {wrong}."
-        )
-    return stated
-
-
-def _architecture(stated: Json, path: pathlib.Path) -> str:
-    found = stated.get("architectures") or [_ENCODER]
-    if (
-        not isinstance(found, list)
-        or len(found) != 1
-        or found[0] not in _CLASSES
-    ):
-        raise errors.ModelError(
-            f"{path / CONFIG_FILE} must name one class of "
-            f"{', '.join(_CLASSES)}. Received: {found!r:.200}. Other classes "
-            "have heads that there are not here."
-        )
-    return found[0]
-
-
-def _with_prefix(
-    arrays: dict[str, np.ndarray], architecture: str
-) -> dict[str, np.ndarray]:
-    """A bare encoder has no prefix of its own there."""
-    if architecture != _ENCODER or any(
-        name.startswith("electra.") for name in arrays
-    ):
-        return arrays
-    return {f"electra.{name}": value for name, value in arrays.items()}
-
-
-def _without_tied_output(
-    arrays: dict[str, np.ndarray], file: str
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Some files repeat the token table as the output matrix."""
-    if _TIED_OUTPUT not in arrays:
-        return arrays, []
-    if not np.array_equal(arrays[_TIED_OUTPUT], arrays.get(_TABLE, ())):
-        raise errors.ModelError(
-            f"{file}: {_TIED_OUTPUT} must be the table of word embeddings, "
+            f"{source}: {_TIED_OUTPUT} must be the table of word embeddings, "
             "which the output is tied to. Received: another matrix."
         )
-    others = {n: arrays[n] for n in arrays if n != _TIED_OUTPUT}
-    return others, [f"{_TIED_OUTPUT} is the token table, kept once"]
+    return True
 
 
-def _sizes(
-    stated: Json, tensors: foreign.ForeignTensors, path: pathlib.Path
-) -> config.EncoderConfig:
-    """Sizes by the tensors, which the config must confirm."""
-    file = path / CONFIG_FILE
-    told: dict[str, Any] = {**_DEFAULTS, **stated}
-    wrong = {
-        name: told[name]
-        for name in _DEFAULTS
-        if type(told[name]) is not int
-        and not (name in _RATES and isinstance(told[name], float))
-    }
-    if wrong:
-        raise errors.ModelError(
-            f"{file} must give its sizes as numbers. Received: {wrong}. "
-            "Download it again."
-        )
-    rates: dict[str, Any] = {name: float(told[name]) for name in _RATES}
-    try:
-        found = layout.infer_sizes(
-            portable.MAIN,
-            tensors.shape_of,
-            num_attention_heads=told["num_attention_heads"],
-            origin=tensors.origin,
-        )
-        sizes = dataclasses.replace(found, **rates)
-    except errors.ConfigError as error:
-        raise errors.ModelError(
-            f"{file} does not describe the tensors beside it: {error}"
-        ) from error
-    layout.require_sizes(
-        sizes, {name: told[name] for name in _DEFAULTS}, str(file)
+def read_tensors(
+    folder: pathlib.Path,
+) -> tuple[parameter_names.Arrays, pathlib.Path]:
+    """Reads all tensors of a model's folder.
+
+    Returns:
+        Name to array, and the file that they are from.
+
+    Raises:
+        FileNotFoundError: if there is no file of tensors.
+        ModelError: if a file is damaged, or holds more than tensors.
+        ImportError: for `pytorch_model.bin` without PyTorch.
+    """
+    for name, read_file in (
+        (SAFETENSORS_FILE, _read_safetensors),
+        (INDEX_FILE, _read_parts),
+        (TORCH_FILE, _read_torch),
+    ):
+        if (folder / name).is_file():
+            return read_file(folder / name), folder / name
+    raise FileNotFoundError(
+        f"Expected {SAFETENSORS_FILE}, {INDEX_FILE} or {TORCH_FILE} in "
+        f"{folder}. Received: none of them. Give the folder of a model, "
+        "downloaded whole."
     )
-    return sizes
+
+
+def _read_safetensors(path: pathlib.Path) -> parameter_names.Arrays:
+    try:
+        with safetensors.safe_open(path, framework="numpy") as stream:
+            names = stream.keys()
+            return {name: stream.get_tensor(name) for name in names}
+    except (
+        safetensors.SafetensorError,
+        AttributeError,
+        LookupError,
+        OSError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise errors.ModelError(
+            f"{path} must be a safetensors file of types that numpy has, such "
+            f"as float32. Received: {error}. If it is cut off or damaged, "
+            "download it again."
+        ) from error
+
+
+def _read_parts(index: pathlib.Path) -> parameter_names.Arrays:
+    stated = schema.read_object(index, errors.ModelError)
+    try:
+        parts: dict[str, str] = stated["weight_map"]
+        files = {
+            name: index.parent / name for name in sorted({*parts.values()})
+        }
+    except (LookupError, TypeError, AttributeError) as error:
+        raise errors.ModelError(
+            f"{index} must be an index of safetensors files. Received: {error}."
+        ) from error
+    tensors: parameter_names.Arrays = {}
+    for name, file in files.items():
+        if pathlib.PurePath(name).name != name or not file.is_file():
+            raise errors.ModelError(
+                f"{index} must name files beside it. Received: {name}, which "
+                "is not there."
+            )
+        found = _read_safetensors(file)
+        wrong = sorted(found.keys() ^ {n for n in parts if parts[n] == name})
+        if wrong:
+            raise errors.ModelError(
+                f"{index} must name every tensor of its files. Received: "
+                f"others in {name}: {', '.join(wrong)}. Download all files of "
+                "the model again."
+            )
+        tensors |= found
+    return tensors
+
+
+def _read_torch(path: pathlib.Path) -> parameter_names.Arrays:
+    """Reads what `torch.save` wrote.
+
+    The file is a pickle, which could run any program; `weights_only` refuses
+    whatever is not a tensor.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(
+            f"{path} can only be read with PyTorch. Install it with pip "
+            "install 'electra-tf[torch]', or take the model's "
+            f"{SAFETENSORS_FILE}."
+        ) from error
+    try:
+        _require_checksums(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+        return {str(name): _to_array(found[name]) for name in found}
+    except Exception as error:
+        # A damaged file can make PyTorch fail in any way.
+        reason = (str(error).splitlines() or [""])[0]
+        raise errors.ModelError(
+            f"{path} must hold a dict of tensors, as torch.save writes it. "
+            f"Received: {type(error).__name__}: {reason:.300}. Download it "
+            f"again, or take the model's {SAFETENSORS_FILE}."
+        ) from error
+
+
+def _require_checksums(path: pathlib.Path) -> None:
+    """PyTorch itself does not compare the checksums of its archive."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        if damaged:
+            raise ValueError(f"the checksum of {damaged} differs")
+
+
+def _to_array(tensor: Any) -> np.ndarray:
+    import torch
+
+    if tensor.dtype == torch.bfloat16:
+        # PyTorch makes no arrays of these.
+        bits = tensor.detach().contiguous().view(torch.uint16).numpy()
+        return bits.view(ml_dtypes.bfloat16)
+    return tensor.detach().numpy()
 
 
 def write(
@@ -280,32 +309,53 @@ def write(
     Raises:
         ModelError: for parts that there is no class for (names them).
     """
-    for name, part in model_pairs.split(model).items():
+    _require_classes(model)
+    for name, part in portable.split(model).items():
         target = folder / name
         target.mkdir(exist_ok=True)
         _write_one(part, target)
     return model
 
 
+def _require_classes(model: portable.PortableModel) -> None:
+    known = {portable.MAIN, portable.GENERATOR, *_HEAD_PARTS.values()}
+    if model.task is not None:
+        known = {portable.MAIN, portable.TASK_HEADS}
+    unknown = [part for part in model.parts if part not in known]
+    if unknown:
+        raise errors.ModelError(
+            f"Hugging Face has no class for {', '.join(unknown)} of "
+            f"{model.origin}: an encoder that sees both sides has a "
+            "replaced-token or a masked-LM head there. Leave them out with "
+            f"--drop='{'|'.join(unknown)}'."
+        )
+    head = portable.REPLACED_TOKEN_HEAD
+    if model.objective == "electric" and head in model.parts:
+        raise errors.ModelError(
+            "The logits of an Electric model are energies, for which Hugging "
+            f"Face has no class. Received: {model.origin}. Leave its head out "
+            f"with --drop={head}."
+        )
+
+
 def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
     architecture, tensors = _ENCODER, model.tensors
-    rules = parameter_names.HUGGING_FACE_RULES
+    table, task_fields = parameter_names.HUGGING_FACE, {}
     if model.task is not None:
         architecture = hugging_face_heads.CLASSES[model.task.kind]
         tensors = hugging_face_heads.to_hugging_face(tensors, model.task)
-        rules += hugging_face_heads.name_rules(model.task.kind)
+        table = hugging_face_heads.name_table(model.task.kind)
+        task_fields = hugging_face_heads.task_fields(model.task, model.origin)
     for name, part in _HEAD_PARTS.items():
         architecture = name if part in model.parts else architecture
-    arrays = parameter_names.split_all(tensors, rules)
+    arrays = table.split_all(tensors)
     if architecture == _ENCODER:
         arrays = {n.removeprefix("electra."): arrays[n] for n in arrays}
-    tensor_files.write_safetensors(
-        folder / tensor_files.SAFETENSORS_FILE,
-        arrays,
-        # transformers refuses files that do not name their framework.
-        {"format": "pt"},
-    )
-    text = json.dumps(_config(model, architecture), indent=2) + "\n"
+    # transformers refuses files that do not name their framework. The library
+    # that saves them itself would let only the owner read them.
+    content = safetensors.numpy.save(arrays, {"format": "pt"})
+    (folder / SAFETENSORS_FILE).write_bytes(content)
+    text = schema.to_json(_config_fields(model, architecture) | task_fields)
     (folder / CONFIG_FILE).write_text(text, "utf-8")
     if model.vocabulary is not None:
         tokenizer_files.write_hugging_face(
@@ -313,16 +363,17 @@ def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
         )
 
 
-def _config(model: portable.PortableModel, architecture: str) -> Json:
-    special = model.vocabulary.pad_id if model.vocabulary else 0
-    content = {
+def _config_fields(
+    model: portable.PortableModel, architecture: str
+) -> dict[str, Any]:
+    return {
         "architectures": [architecture],
         "model_type": "electra",
         **dataclasses.asdict(model.encoder),
         "initializer_range": model.encoder.initializer_stddev,
-        "hidden_act": _REQUIRED["hidden_act"],
-        "layer_norm_eps": _REQUIRED["layer_norm_eps"],
-        "pad_token_id": special,
+        "hidden_act": "gelu",
+        "layer_norm_eps": 1e-12,
+        "pad_token_id": model.vocabulary.pad_id if model.vocabulary else 0,
         "summary_type": "first",
         "summary_use_proj": True,
         "summary_activation": "gelu",
@@ -330,33 +381,3 @@ def _config(model: portable.PortableModel, architecture: str) -> Json:
         "tie_word_embeddings": True,
         "dtype": "float32",
     }
-    task = model.task
-    if task is None:
-        return content
-    content["finetuning_task"] = task.name
-    if task.kind == "qa":
-        return content
-    portable.require_labels(
-        task.labels, f"{model.origin}: the task {task.name!r}"
-    )
-    labels = task.labels or ("LABEL_0",)
-    if task.kind != "regression" and not task.labels:
-        raise errors.ModelError(
-            f"The labels of {task.name!r} must be known, in the order of the "
-            f"outputs. Received: none in {model.origin}. Give them with "
-            "--labels=NAME,NAME,..."
-        )
-    content |= {
-        "id2label": {str(number): label for number, label in enumerate(labels)},
-        "label2id": {label: number for number, label in enumerate(labels)},
-    }
-    if task.has_pairs:
-        content[hugging_face_heads.TEXT_PAIRS] = True
-    if task.kind != "tagging":
-        is_number = task.kind == "regression"
-        content["problem_type"] = (
-            "regression" if is_number else "single_label_classification"
-        )
-        if is_number:
-            content[hugging_face_heads.VALUE_RANGE] = list(task.value_range)
-    return content

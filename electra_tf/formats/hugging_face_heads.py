@@ -1,8 +1,8 @@
 """Heads of fine-tuned models, as Hugging Face's classes have them.
 
 Tagging is one linear layer there and here, but the original puts the words
-into segment 1 and everybody there into segment 0: the two rows of the segment
-table are exchanged on the way, so that both compute the same. Question
+into segment 1 and transformers puts them into segment 0: the two rows of the
+segment table are exchanged on the way, so that both compute the same. Question
 answering is one layer there and here if start and end are predicted apart;
 what the original's joint prediction computes has no class there.
 
@@ -15,12 +15,17 @@ W h + b. Such a head is recognized when it comes back.
 """
 
 import dataclasses
+import pathlib
 from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Annotated
 from typing import Any
 
 import numpy as np
+import pydantic
 
 from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
@@ -33,7 +38,7 @@ CLASSES = {
 }
 """Kind of task to the class there."""
 
-_CLASSIFIER = {"hidden": "classifier.dense", "dense": "classifier.out_proj"}
+_CLASSIFIER = {"dense": "classifier/out_proj", "hidden": "classifier/dense"}
 # Kind of task to the linear layers of its head: ours, and what they are called
 # there. The layer `outputs` is ours for start and end side by side.
 _LAYERS: Mapping[str, Mapping[str, str]] = {
@@ -42,35 +47,55 @@ _LAYERS: Mapping[str, Mapping[str, str]] = {
     "tagging": {"dense": "classifier"},
     "qa": {"outputs": "qa_outputs"},
 }
-
-# Name of a task that the config does not name.
-_UNNAMED_TASK = "own"
-VALUE_RANGE = "regression_value_range"
-"""Ours: which values outputs of 0 and 1 mean. Models of others give them."""
-
-TEXT_PAIRS = "text_pairs"
-"""Ours: whether texts come in pairs."""
-
-Arrays = dict[str, np.ndarray]
+_SEGMENTS = f"{portable.MAIN}/embeddings/token_type_embeddings"
+# The parts of `outputs` here.
+_ENDS = ("dense", "dense_1")
+_ONE_LABEL = "single_label_classification"
+_Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
+_Name = Annotated[str, pydantic.Field(pattern="^[^/]*$")]
+_Problem = Annotated[str, schema.one_of("regression", _ONE_LABEL)]
 
 
-def name_rules(kind: str) -> tuple[parameter_names.NameRule, ...]:
-    """How the tensors of a head are called there.
+@schema.frozen
+class _TaskFields:
+    """What a config says of its task; the last two fields are ours alone.
+
+    Models of others give the values themselves, an output of 0 means 0.
+    """
+
+    finetuning_task: (
+        Annotated[str, pydantic.Field(pattern="^[^/]*$")] | None
+    ) = None
+    id2label: Mapping[str, str] | None = None
+    problem_type: _Problem | None = None
+    text_pairs: bool = False
+    regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        low, high = self.regression_value_range
+        schema.require(
+            low < high,
+            "`regression_value_range` must be two increasing numbers. "
+            f"Received: {low}, {high}.",
+        )
+
+
+def name_table(kind: str) -> parameter_names.NameTable:
+    """Returns what the tensors of a model with such a head are called.
 
     Args:
         kind: of the task.
     """
-    return tuple(
-        rule
-        for layer, name in _LAYERS[kind].items()
-        for rule in parameter_names.linear_rules(
-            f"{portable.TASK_HEADS}/[^/]+/{layer}", name
+    return parameter_names.HUGGING_FACE.with_names(
+        *(
+            (f"^{portable.TASK_HEADS}/[^/]+/{layer}/", f"{name}/")
+            for layer, name in _LAYERS[kind].items()
         )
     )
 
 
 def head_shapes(task: portable.PortableTask, hidden_size: int) -> layout.Shapes:
-    """Path to shape of a head as the class there has it.
+    """Returns the shapes of a head as the class there has it.
 
     Args:
         task: with its labels.
@@ -80,14 +105,15 @@ def head_shapes(task: portable.PortableTask, hidden_size: int) -> layout.Shapes:
     shapes: layout.Shapes = {}
     for layer in _LAYERS[task.kind]:
         width = hidden_size if layer == "hidden" else outputs
-        name = f"{portable.TASK_HEADS}/{task.name}/{layer}"
-        shapes |= layout.linear_shapes(name, hidden_size, width)
+        shapes |= layout.linear_shapes(
+            f"{task.head}/{layer}", hidden_size, width
+        )
     return shapes
 
 
 def from_hugging_face(
-    tensors: Mapping[str, np.ndarray], task: portable.PortableTask
-) -> tuple[Arrays, portable.PortableTask]:
+    tensors: portable.Tensors, task: portable.PortableTask
+) -> tuple[parameter_names.Arrays, portable.PortableTask]:
     """Turns a head as the class there has it into ours.
 
     Args:
@@ -98,15 +124,13 @@ def from_hugging_face(
         The model's tensors, and the task: whether it has a hidden layer is
         known now.
     """
-    found, head = dict(tensors), f"{portable.TASK_HEADS}/{task.name}"
+    found, head = dict(tensors), task.head
     if task.kind == "tagging":
         return exchange_segments(found), task
     if task.kind == "qa":
         for variable in ("kernel", "bias"):
             both = found.pop(f"{head}/outputs/{variable}")
-            for layer, part in zip(
-                ("dense", "dense_1"), np.split(both, 2, axis=-1), strict=True
-            ):
+            for layer, part in zip(_ENDS, np.split(both, 2, -1), strict=True):
                 found[f"{head}/{layer}/{variable}"] = part.copy()
         return found, task
     width, outputs = found[f"{head}/dense/kernel"].shape
@@ -122,8 +146,8 @@ def from_hugging_face(
 
 
 def to_hugging_face(
-    tensors: Mapping[str, np.ndarray], task: portable.PortableTask
-) -> Arrays:
+    tensors: portable.Tensors, task: portable.PortableTask
+) -> portable.Tensors:
     """Turns our head into what the class there has.
 
     Args:
@@ -133,14 +157,13 @@ def to_hugging_face(
     Raises:
         ModelError: if that class cannot compute what ours does.
     """
-    head = f"{portable.TASK_HEADS}/{task.name}"
     if task.kind == "tagging":
         return exchange_segments(tensors)
     if task.kind == "qa":
-        return _join_answering(tensors, head)
+        return _join_ends(tensors, task.head)
     if task.has_hidden_layer:
-        return dict(tensors)
-    kernel = tensors[f"{head}/dense/kernel"]
+        return tensors
+    kernel = tensors[f"{task.head}/dense/kernel"]
     width, outputs = kernel.shape
     if 2 * outputs > width:
         raise errors.ModelError(
@@ -149,111 +172,31 @@ def to_hugging_face(
             f"{outputs} labels. Leave the head out with "
             f"--drop={portable.TASK_HEADS}."
         )
-    return {**tensors, **_gelu_twin(kernel, head)}
+    return {**tensors, **_gelu_twin(kernel, task.head)}
 
 
-def read_task(
-    stated: Mapping[str, Any], architecture: str, source: str
-) -> portable.PortableTask:
-    """What a config says of its task.
-
-    Args:
-        stated: the model's config.
-        architecture: its class, one of `CLASSES`.
-        source: the config's file, for messages.
+def exchange_segments(tensors: portable.Tensors) -> parameter_names.Arrays:
+    """Exchanges segments 0 and 1 of a tagger; twice changes nothing.
 
     Raises:
-        ModelError: for what is not understood here.
+        ModelError: if there is only one segment.
     """
-    name = stated.get("finetuning_task")
-    name = _UNNAMED_TASK if name is None else name
-    if not isinstance(name, str) or not name.isprintable() or "/" in name:
-        raise errors.ModelError(
-            f"{source}: finetuning_task must be a name without '/'. Received: "
-            f"{name!r:.80}. Leave it out."
-        )
-    name = name or _UNNAMED_TASK
-    has_pairs = stated.get(TEXT_PAIRS, False)
-    if not isinstance(has_pairs, bool):
-        raise errors.ModelError(
-            f"{source}: {TEXT_PAIRS} must be true or false. Received: "
-            f"{has_pairs!r:.80}."
-        )
-    if architecture == CLASSES["qa"]:
-        return portable.PortableTask(name, "qa", has_pairs=has_pairs)
-    labels = _read_labels(stated, source)
-    if architecture == CLASSES["tagging"]:
-        return portable.PortableTask(
-            name, "tagging", labels, has_pairs=has_pairs
-        )
-    kind = stated.get("problem_type")
-    if kind not in (None, "regression", "single_label_classification"):
-        raise errors.ModelError(
-            f"{source}: problem_type must be regression or "
-            "single_label_classification, whose classes exclude each other. "
-            f"Received: {kind!r:.80}."
-        )
-    if kind == "regression" or (kind is None and len(labels) == 1):
-        span = portable.read_value_range(
-            stated.get(VALUE_RANGE, [0.0, 1.0]), f"{source}: {VALUE_RANGE}"
-        )
-        return portable.PortableTask(
-            name, "regression", value_range=span, has_pairs=has_pairs
-        )
-    return portable.PortableTask(
-        name, "classification", labels, has_pairs=has_pairs
-    )
-
-
-def _read_labels(stated: Mapping[str, Any], source: str) -> tuple[str, ...]:
-    named = stated.get("id2label")
-    if named is None:
-        # The library's default.
-        return "LABEL_0", "LABEL_1"
-    numbers = (
-        [str(number) for number in range(len(named))]
-        if isinstance(named, dict)
-        else []
-    )
-    if not isinstance(named, dict) or set(named) != set(numbers):
-        raise errors.ModelError(
-            f"{source}: id2label must name the outputs 0, 1 and so on. "
-            f"Received: {named!r:.200}."
-        )
-    labels = tuple(named[number] for number in numbers)
-    portable.require_labels(labels, f"{source}: id2label")
-    return labels
-
-
-def exchange_segments(tensors: Mapping[str, np.ndarray]) -> Arrays:
-    """The tensors, with segments 0 and 1 exchanged; twice changes nothing.
-
-    Args:
-        tensors: ours, of a model for tagging.
-
-    Raises:
-        ModelError: if there is one segment alone.
-    """
-    path = f"{portable.MAIN}/embeddings/token_type_embeddings"
-    table = tensors[path]
+    table = tensors[_SEGMENTS]
     if len(table) < 2:
         raise errors.ModelError(
             "Tagging needs two segments (type_vocab_size). Received: "
             f"{len(table)}."
         )
     order = [1, 0, *range(2, len(table))]
-    return dict(tensors) | {path: np.ascontiguousarray(table[order])}
+    return {**tensors, _SEGMENTS: np.ascontiguousarray(table[order])}
 
 
-def _join_answering(tensors: Mapping[str, np.ndarray], head: str) -> Arrays:
-    """Start and end, if they are predicted apart and nothing else is."""
-    own = {p: v for p, v in tensors.items() if p.startswith(f"{head}/")}
-    apart = {
-        f"{head}/{layer}/{variable}"
-        for layer in ("dense", "dense_1")
-        for variable in ("kernel", "bias")
-    }
-    if set(own) != apart or own[f"{head}/dense_1/kernel"].shape[1:] != (1,):
+def _join_ends(tensors: portable.Tensors, head: str) -> parameter_names.Arrays:
+    """Joins start and end, if they are predicted apart and nothing else is."""
+    own = portable.take_part(tensors, head)
+    joined = {path: v for path, v in tensors.items() if path not in own}
+    apart = {f"{head}/{end}/{v}" for end in _ENDS for v in ("kernel", "bias")}
+    if own.keys() != apart:
         raise errors.ModelError(
             f"{CLASSES['qa']} predicts start and end apart, each by one linear "
             "layer. This head predicts the end given the start, or whether "
@@ -262,17 +205,15 @@ def _join_answering(tensors: Mapping[str, np.ndarray], head: str) -> Arrays:
             "--config.qa.answerable_classifier=false to make one that can be "
             f"written, or leave it out with --drop={portable.TASK_HEADS}."
         )
-    joined = {p: v for p, v in tensors.items() if p not in own}
     for variable in ("kernel", "bias"):
         joined[f"{head}/outputs/{variable}"] = np.concatenate(
-            [own[f"{head}/{name}/{variable}"] for name in ("dense", "dense_1")],
-            axis=-1,
+            [own[f"{head}/{end}/{variable}"] for end in _ENDS], axis=-1
         )
     return joined
 
 
-def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
-    """The two layers that compute one by gelu; see the module's text."""
+def _gelu_twin(kernel: np.ndarray, head: str) -> parameter_names.Arrays:
+    """Returns the two layers that compute one; see the module's text."""
     width, outputs = kernel.shape
     hidden = np.zeros((width, width), np.float32)
     hidden[:, :outputs], hidden[:, outputs : 2 * outputs] = kernel, -kernel
@@ -284,3 +225,98 @@ def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
         f"{head}/hidden/bias": np.zeros(width, np.float32),
         f"{head}/dense/kernel": output,
     }
+
+
+def read_task(
+    stated: Mapping[str, Any], architecture: str, file: pathlib.Path
+) -> portable.PortableTask:
+    """Returns what a config says of its task.
+
+    Args:
+        stated: the model's config.
+        architecture: its class, one of `CLASSES`.
+        file: of the config, for messages.
+
+    Raises:
+        ModelError: for what is not understood here.
+    """
+    fields = portable.build_known(_TaskFields, stated, file)
+    name, has_pairs = fields.finetuning_task or "own", fields.text_pairs
+    if architecture == CLASSES["qa"]:
+        return portable.PortableTask(name, "qa", has_pairs=has_pairs)
+    labels = _read_labels(fields.id2label, file)
+    kind = "tagging"
+    if architecture != CLASSES["tagging"]:
+        is_number = fields.problem_type is None and len(labels) == 1
+        is_number = is_number or fields.problem_type == "regression"
+        kind = "regression" if is_number else "classification"
+    if kind == "regression":
+        return portable.PortableTask(
+            name,
+            kind,
+            value_range=fields.regression_value_range,
+            has_pairs=has_pairs,
+        )
+    return portable.PortableTask(name, kind, labels, has_pairs=has_pairs)
+
+
+def _read_labels(
+    named: Mapping[str, str] | None, file: pathlib.Path
+) -> tuple[str, ...]:
+    if named is None:
+        # The library's default.
+        return "LABEL_0", "LABEL_1"
+    numbers = [str(number) for number in range(len(named))]
+    if set(named) != set(numbers):
+        raise errors.ModelError(
+            f"{file}: id2label must name the outputs 0, 1 and so on. "
+            f"Received: {named!r:.200}."
+        )
+    labels = tuple(named[number] for number in numbers)
+    _require_labels(labels, f"{file}: id2label")
+    return labels
+
+
+def _require_labels(labels: Sequence[str], source: str) -> None:
+    for number, label in enumerate(labels):
+        is_line = label.strip() and label.splitlines() == [label]
+        if not is_line or label in labels[:number]:
+            raise errors.ModelError(
+                f"{source} must give every output a name of one line, and no "
+                f"two the same. Received: {label!r:.80} for output {number}. "
+                "Rename it."
+            )
+
+
+def task_fields(task: portable.PortableTask, origin: str) -> dict[str, Any]:
+    """Returns what a config must say of a task.
+
+    Args:
+        task: with its labels.
+        origin: of the model, for messages.
+
+    Raises:
+        ModelError: if the labels are not known.
+    """
+    fields: dict[str, Any] = {"finetuning_task": task.name}
+    if task.kind == "qa":
+        return fields
+    is_number = task.kind == "regression"
+    labels = ("LABEL_0",) if is_number else task.labels
+    if not labels:
+        raise errors.ModelError(
+            f"The labels of {task.name!r} must be known, in the order of the "
+            f"outputs. Received: none in {origin}. Give them with "
+            "--labels=NAME,NAME,..."
+        )
+    _require_labels(labels, f"{origin}: the task {task.name!r}")
+    numbered = {str(number): label for number, label in enumerate(labels)}
+    fields["id2label"] = numbered
+    fields["label2id"] = {label: int(n) for n, label in numbered.items()}
+    if task.has_pairs:
+        fields["text_pairs"] = True
+    if task.kind != "tagging":
+        fields["problem_type"] = "regression" if is_number else _ONE_LABEL
+    if is_number:
+        fields["regression_value_range"] = list(task.value_range)
+    return fields

@@ -14,6 +14,7 @@ import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any
+from typing import Literal
 
 import h5py
 import numpy as np
@@ -21,7 +22,6 @@ import numpy as np
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.formats import foreign
 from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
@@ -31,7 +31,6 @@ from electra_tf.text import vocabulary as vocabulary_lib
 CONFIG_FILE = "config.json"
 _CLASS = "ElectraBackbone"
 _POOLER = "pooled_dense"
-_NO_WEIGHTS = "seed_generator_state"
 _CHUNK_BYTES = 2**20
 # Our sizes and KerasHub's arguments.
 _SIZES = {
@@ -45,18 +44,30 @@ _SIZES = {
     "type_vocab_size": "num_segments",
     "hidden_dropout_prob": "dropout",
 }
-# Options of its tokenizer that change the ids, and what they must be.
-_TOKENIZER_OPTIONS = {
-    "split": True,
-    "split_on_cjk": True,
-    "suffix_indicator": "##",
-    "oov_token": "[UNK]",
-    "special_tokens_in_strings": False,
-}
+
+
+@schema.frozen
+class _Tokenizer:
+    """Options of its tokenizer; those that change the ids must be these."""
+
+    lowercase: bool = False
+    strip_accents: bool = False
+    split: Literal[True] = True
+    split_on_cjk: Literal[True] = True
+    suffix_indicator: Literal["##"] = "##"
+    oov_token: Literal["[UNK]"] = "[UNK]"
+    special_tokens_in_strings: Literal[False] = False
+
+    def __post_init__(self) -> None:
+        schema.require(
+            self.lowercase or not self.strip_accents,
+            "`strip_accents` must go with `lowercase`, as in the original. "
+            "Received: strip_accents alone.",
+        )
 
 
 def is_folder(path: pathlib.Path) -> bool:
-    """Whether a folder holds a preset of KerasHub's."""
+    """Returns whether a folder holds a preset of KerasHub's."""
     try:
         return bool(_class_name(schema.read_object(path / CONFIG_FILE)))
     except (OSError, ValueError):
@@ -64,18 +75,17 @@ def is_folder(path: pathlib.Path) -> bool:
 
 
 def _class_name(content: Mapping[str, Any]) -> str:
-    """The backbone that a preset's config names; empty if it names none."""
-    module, name = content.get("module"), content.get("class_name")
-    # KerasHub builds the registered one if the two differ.
-    registered = content.get("registered_name") or name
-    texts = [t for t in (module, name, registered) if isinstance(t, str)]
-    if len(texts) < 3 or texts[0].split(".")[0] != "keras_hub":
+    """Returns the backbone that a preset's config names; empty if none."""
+    if not str(content.get("module")).startswith("keras_hub."):
         return ""
-    return " and ".join(sorted({texts[1], texts[2].split(">")[-1]}))
+    name = str(content.get("class_name"))
+    # KerasHub builds the registered one if the two differ.
+    registered = str(content.get("registered_name") or name).split(">")[-1]
+    return " and ".join(sorted({name, registered}))
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
-    """The encoder and the vocabulary of a preset.
+    """Reads the encoder and the vocabulary of a preset.
 
     Args:
         path: the folder.
@@ -83,73 +93,58 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     Raises:
         ModelError: if it is damaged or of another backbone.
     """
-    file = path / CONFIG_FILE
+    encoder = _read_sizes(path / CONFIG_FILE)
+    expected = layout.encoder_shapes(portable.MAIN, encoder)
+    kinds = _check_weights(path, expected, encoder.hidden_size)
+    backbone = _load_backbone(path)
+    tensors = parameter_names.take(
+        {
+            variable.path: _flatten(variable.path, np.asarray(variable))
+            for variable in backbone.weights
+            if not variable.path.startswith(_POOLER)
+        },
+        expected,
+        parameter_names.KERAS_HUB,
+        f"KerasHub preset {path}",
+    )
+    vocabulary, notes = _read_vocabulary(path, encoder)
+    return portable.PortableModel(
+        tensors,
+        encoder,
+        vocabulary=vocabulary,
+        origin=f"KerasHub preset {path}",
+        notes=(
+            f"left out {_POOLER}, which is KerasHub's own",
+            *parameter_names.precision_notes(kinds),
+            *notes,
+        ),
+    )
+
+
+def _read_sizes(file: pathlib.Path) -> config.EncoderConfig:
+    """Reads the sizes, because KerasHub would begin to build any."""
     content: Mapping[str, Any] = {}
     if file.is_file():
         content = schema.read_object(file, errors.ModelError)
     if _class_name(content) != _CLASS:
         raise errors.ModelError(
-            f"{path} must be a preset of {_CLASS}. Received: one of "
+            f"{file.parent} must be a preset of {_CLASS}. Received: one of "
             f"{_class_name(content) or 'nothing that KerasHub knows'}."
         )
-    encoder = _read_sizes(file, content.get("config"))
-    weights = _list_weights(path)
-    _require_weights(file, encoder, weights)
-    backbone = _load_backbone(path)
-    if len(weights) != len(backbone.weights):
-        # KerasHub leaves out layers that its config does not count.
-        raise errors.ModelError(
-            f"{file} does not describe the tensors beside it: "
-            f"{len(backbone.weights)} by the config. Received: "
-            f"{len(weights)}. Are both of the same model?"
-        )
-    tensors = foreign.ForeignTensors(
-        {
-            variable.path: _flatten(variable.path, np.asarray(variable))
-            for variable in backbone.variables
-            if _NO_WEIGHTS not in variable.path
-            and not variable.path.startswith(f"{_POOLER}/")
-        },
-        parameter_names.KERAS_HUB_RULES,
-        f"KerasHub preset {path}",
-    )
-    vocabulary, notes = _read_vocabulary(path, encoder)
-    model = portable.PortableModel(
-        tensors.take(layout.encoder_shapes(portable.MAIN, encoder)),
-        encoder,
-        vocabulary=vocabulary,
-        origin=tensors.origin,
-        notes=(
-            f"left out {_POOLER}, which is KerasHub's own",
-            *foreign.precision_notes(kind for kind, _ in weights.values()),
-            *notes,
-        ),
-    )
-    layout.check(model)
-    return model
-
-
-def _read_sizes(file: pathlib.Path, stated: Any) -> config.EncoderConfig:
-    """Sizes by the config, because KerasHub would begin to build any."""
+    stated = content.get("config")
     if not isinstance(stated, dict):
         raise errors.ModelError(
             f"{file} must have the arguments of its backbone under `config`. "
             f"Received: {stated!r:.60}. Take the file again from where it "
             "comes from."
         )
-    sizes = {n: stated[name] for n, name in _SIZES.items() if name in stated}
-    try:
-        return _with_one_rate(config.EncoderConfig(**sizes))
-    except errors.ConfigError as error:
-        names = ", ".join(f"{n} is {_SIZES[n]} there" for n in sizes)
-        raise errors.ModelError(
-            f"{file} must have sizes that an ELECTRA can have ({names}): "
-            f"{error} Take the file again from where it comes from."
-        ) from error
+    sizes = {ours: stated[n] for ours, n in _SIZES.items() if n in stated}
+    encoder = portable.build_known(config.EncoderConfig, sizes, file)
+    return _with_one_rate(encoder)
 
 
 def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
-    """The sizes as a preset can state them: it has one rate of dropout."""
+    """Returns the sizes as a preset states them: it has one dropout rate."""
     return dataclasses.replace(
         encoder,
         attention_probs_dropout_prob=encoder.hidden_dropout_prob,
@@ -157,16 +152,44 @@ def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
     )
 
 
-def _list_weights(path: pathlib.Path) -> dict[str, tuple[str, int]]:
-    """The name of each stored weight to its dtype and its size."""
-    found: dict[str, tuple[str, int]] = {}
-    files = sorted(path.glob("*.h5"))
-    if not files:
+def _check_weights(
+    path: pathlib.Path, expected: layout.Shapes, width: int
+) -> set[str]:
+    """Compares the files of weights with the sizes in the config.
+
+    KerasHub would leave out layers that the config does not count, and ask
+    for more memory than there is if it counts too many.
+
+    Returns:
+        The dtypes of the weights.
+    """
+    weights = _list_weights(path)
+    problems = parameter_names.dtype_problems(
+        {name: kind for name, (kind, _) in weights.items()}
+    )
+    if problems:
         raise errors.ModelError(
-            f"{path} must be a preset that KerasHub loads. Received: one "
-            "without model.weights.h5. Take it again from where it comes from."
+            f"{path} must hold floating point numbers. Received: "
+            f"{'; '.join(problems[:8])}. Such weights, those of a quantized "
+            "model for example, cannot be converted: take the model before "
+            "that."
         )
-    for file in files:
+    shapes = expected | layout.linear_shapes(_POOLER, width, width)
+    needed = sum(map(math.prod, shapes.values()))
+    received = sum(size for _, size in weights.values())
+    if needed != received:
+        raise errors.ModelError(
+            f"{path / CONFIG_FILE} does not describe the tensors beside it: "
+            f"{needed:,} numbers by the config. Received: {received:,}. Are "
+            "both of the same model, and is it whole?"
+        )
+    return {kind for kind, _ in weights.values()}
+
+
+def _list_weights(path: pathlib.Path) -> dict[str, tuple[str, int]]:
+    """Returns the name of each stored weight with its dtype and its size."""
+    found: dict[str, tuple[str, int]] = {}
+    for file in sorted(path.glob("*.h5")):
 
         def collect(name: str, entry: Any, file: pathlib.Path = file) -> None:
             if isinstance(entry, h5py.Dataset) and "seed_generator" not in name:
@@ -179,42 +202,17 @@ def _list_weights(path: pathlib.Path) -> dict[str, tuple[str, int]]:
             with h5py.File(file) as stream:
                 stream.visititems(collect)
         except (OSError, RuntimeError, LookupError, TypeError) as error:
-            raise errors.ModelError(
-                f"{file} must be an HDF5 file of weights. Received: {error}. "
-                "It is cut off or damaged: take it again from where it comes "
-                "from."
-            ) from error
+            raise _damaged(path, error) from error
     return found
 
 
-def _require_weights(
-    file: pathlib.Path,
-    encoder: config.EncoderConfig,
-    weights: Mapping[str, tuple[str, int]],
-) -> None:
-    """Raises `ModelError` for integers, or fewer numbers than sizes need.
-
-    A config of other sizes could ask for more memory than there is.
-    """
-    problems = foreign.dtype_problems({n: w[0] for n, w in weights.items()})
-    if problems:
-        raise errors.ModelError(
-            f"{file.parent} must hold floating point numbers. Received: "
-            f"{'; '.join(problems[:8])}. Such weights, those of a quantized "
-            "model for example, cannot be converted: take the model before "
-            "that."
-        )
-    width = encoder.hidden_size
-    shapes = layout.encoder_shapes(portable.MAIN, encoder)
-    shapes |= layout.linear_shapes(_POOLER, width, width)
-    needed = sum(map(math.prod, shapes.values()))
-    received = sum(size for _, size in weights.values())
-    if needed > received:
-        raise errors.ModelError(
-            f"{file} does not describe the tensors beside it: {needed:,} "
-            f"numbers by the config. Received: {received:,}. Are both of the "
-            "same model, and is it whole?"
-        )
+def _damaged(path: pathlib.Path, error: Exception) -> errors.ModelError:
+    first_line = (str(error).splitlines() or [""])[0]
+    return errors.ModelError(
+        f"{path} must be a preset that KerasHub loads. Received: "
+        f"{type(error).__name__}: {first_line}. It is cut off or damaged: "
+        "take it again from where it comes from."
+    )
 
 
 def _load_backbone(path: pathlib.Path) -> Any:
@@ -227,16 +225,11 @@ def _load_backbone(path: pathlib.Path) -> Any:
         )
     except Exception as error:
         # KerasHub, Keras and h5py raise whatever comes up.
-        first_line = (str(error).splitlines() or [""])[0]
-        raise errors.ModelError(
-            f"{path} must be a preset that KerasHub loads. Received: "
-            f"{type(error).__name__}: {first_line}. It is cut off or damaged: "
-            "take it again from where it comes from."
-        ) from error
+        raise _damaged(path, error) from error
 
 
 def _flatten(path: str, value: np.ndarray) -> np.ndarray:
-    """The value without the axis of the attention heads."""
+    """Returns the value without the axis of the attention heads."""
     if path.endswith("attention_output/kernel"):
         return value.reshape(-1, value.shape[-1])
     if value.ndim == 3:
@@ -248,19 +241,22 @@ def _flatten(path: str, value: np.ndarray) -> np.ndarray:
 def _read_vocabulary(
     path: pathlib.Path, encoder: config.EncoderConfig
 ) -> tuple[vocabulary_lib.Vocabulary | None, tuple[str, ...]]:
-    """The vocabulary, None for a preset without a tokenizer; and notes."""
+    """Returns the vocabulary, None without a tokenizer, and notes."""
     tokens = path / "assets" / "tokenizer" / "vocabulary.txt"
     described = path / tokenizer_files.TOKENIZER_FILE
-    files = (tokens, described)
-    if not any(file.exists() or file.is_symlink() for file in files):
+    if not tokens.exists() and not described.exists():
         return None, ("there is no vocabulary in the preset",)
-    for file in files:
+    for file in (tokens, described):
         if not file.is_file():
             raise errors.ModelError(
                 f"{file} must be there with the rest of the preset's "
                 "tokenizer. Received: no such file. Restore it."
             )
-    settings = _read_tokenizer(described)
+    stated = schema.read_object(described, errors.ModelError).get("config")
+    options = portable.build_known(_Tokenizer, stated or {}, described)
+    settings = vocabulary_lib.TokenizerSettings(
+        do_lower_case=options.lowercase, strip_accents=options.strip_accents
+    )
     try:
         listed = vocabulary_lib.read_tokens(tokens)
         vocabulary = vocabulary_lib.Vocabulary(listed, settings)
@@ -268,37 +264,6 @@ def _read_vocabulary(
         raise errors.ModelError(f"{tokens}: {error}") from error
     fitted = tokenizer_files.fit_rows(vocabulary, encoder, tokens)
     return fitted, tokenizer_files.notes_of(fitted)
-
-
-def _read_tokenizer(file: pathlib.Path) -> vocabulary_lib.TokenizerSettings:
-    """What the preset's tokenizer does, if ours does the same."""
-    content = schema.read_object(file, errors.ModelError)
-    stated = content.get("config")
-    names = ("lowercase", "strip_accents")
-    if not isinstance(stated, dict) or any(
-        not isinstance(stated.get(name, False), bool) for name in names
-    ):
-        raise errors.ModelError(
-            f"{file} must have `config`, with true or false for "
-            f"{' and '.join(names)}. Received: {stated!r:.80}. Take the file "
-            "again from where it comes from."
-        )
-    lowers, strips = (stated.get(name, False) for name in names)
-    other = {
-        name: stated[name]
-        for name, value in _TOKENIZER_OPTIONS.items()
-        if stated.get(name, value) != value
-    }
-    if strips and not lowers:
-        other["strip_accents"] = True
-    if other:
-        raise errors.ModelError(
-            f"The tokenizer of {file} must split and match as the original's. "
-            f"Received: {other}, which this one does not follow."
-        )
-    return vocabulary_lib.TokenizerSettings(
-        do_lower_case=lowers, strip_accents=strips
-    )
 
 
 def write(
@@ -333,7 +298,7 @@ def write(
 
 
 def _as_preset(model: portable.PortableModel) -> portable.PortableModel:
-    """The model without what a preset has no place for, which it notes."""
+    """Returns the model as a preset states it, which its notes tell."""
     before, vocabulary = model.encoder, model.vocabulary
     encoder, notes = _with_one_rate(before), []
     if encoder != before:
@@ -364,7 +329,7 @@ def _require_space(folder: pathlib.Path, model: portable.PortableModel) -> None:
     num_bytes = sum(value.nbytes for value in model.tensors.values())
     trial = folder / "space"
     try:
-        with open(trial, "wb") as stream:
+        with trial.open("wb") as stream:
             for _ in range(1 + num_bytes // _CHUNK_BYTES):
                 stream.write(bytes(_CHUNK_BYTES))
     finally:
@@ -374,26 +339,20 @@ def _require_space(folder: pathlib.Path, model: portable.PortableModel) -> None:
 def _build_backbone(model: portable.PortableModel) -> Any:
     import keras_hub
 
-    sizes = dataclasses.asdict(model.encoder)
+    sizes, width = model.encoder, model.encoder.hidden_size
     backbone = keras_hub.models.ElectraBackbone(
-        **{name: sizes[ours] for ours, name in _SIZES.items()},
+        **{name: getattr(sizes, ours) for ours, name in _SIZES.items()},
         dtype="float32",
         name="electra_backbone",
     )
-    width = model.encoder.hidden_size
-    arrays = parameter_names.split_all(
-        model.tensors, parameter_names.KERAS_HUB_RULES
-    ) | {
+    arrays = {
+        **parameter_names.KERAS_HUB.split_all(model.tensors),
         f"{_POOLER}/kernel": np.eye(width, dtype=np.float32),
         f"{_POOLER}/bias": np.zeros(width, np.float32),
     }
-    for variable in backbone.variables:
-        if _NO_WEIGHTS not in variable.path:
-            value = arrays.pop(variable.path)
-            variable.assign(value.reshape(variable.shape))
-    layout.require_none(
-        [f"{name} has no place in KerasHub" for name in arrays], model.origin
-    )
+    for variable in backbone.weights:
+        value = arrays[variable.path]
+        variable.assign(value.reshape(variable.shape))
     return backbone
 
 

@@ -10,9 +10,9 @@ for every 64) unless there is an `hparams.json`.
 """
 
 import dataclasses
-import json
 import pathlib
 from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -21,19 +21,18 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import original_hparams
 from electra_tf.config import schema
-from electra_tf.formats import foreign
 from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
-from electra_tf.formats import tf1
 from electra_tf.formats import tokenizer_files
 
 HPARAMS_FILE = "hparams.json"
 _CHECKPOINT = "model.ckpt"
+_STEP = "global_step"
 _WRITABLE = (
     portable.MAIN,
     portable.GENERATOR,
-    *layout.TOWER_PARTS,
+    *portable.TOWER_PARTS,
     portable.REPLACED_TOKEN_HEAD,
     portable.MASKED_LM_HEAD,
     "cloze_predictions",
@@ -55,15 +54,100 @@ _TASK_KINDS = {
 _VALUE_RANGE = (0.0, 5.0)
 # Rows in the original's default, where there are as many positions.
 _ROW_LENGTH = 128
-# Filled in by the original from the rest.
-_RESOLVED = ("vocab_size", "embedding_size")
-# What a config may say otherwise than tensors: they do not tell it.
-_UNTOLD = ("num_attention_heads", "hidden_dropout_prob",
-           "attention_probs_dropout_prob", "initializer_range")  # fmt: skip
+# The original's rule: heads are 64 wide.
+_HEAD_WIDTH = 64
+
+
+class OriginalCheckpoint(NamedTuple):
+    """What a checkpoint of the original holds, by the original's names.
+
+    Attributes:
+        path: the prefix that it was read from.
+        variables: name to float32 weights.
+        first_moments: name to Adam's m; empty in released checkpoints.
+        second_moments: name to Adam's v; empty in released checkpoints.
+        global_step: number of updates made, or None.
+    """
+
+    path: str
+    variables: parameter_names.Arrays
+    first_moments: parameter_names.Arrays
+    second_moments: parameter_names.Arrays
+    global_step: int | None
+
+
+def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
+    """Reads all tensors of a checkpoint.
+
+    Args:
+        path: its prefix (`model.ckpt-1000`), or a folder with one checkpoint.
+
+    Raises:
+        FileNotFoundError: if there is none, or a folder has several.
+        ModelError: if it cannot be read, or its step is no number of updates.
+    """
+    prefix = _find_prefix(path)
+    try:
+        reader = tf.train.load_checkpoint(prefix)
+        names = reader.get_variable_to_shape_map()
+        tensors = {name: reader.get_tensor(name) for name in sorted(names)}
+    except (
+        tf.errors.OpError,
+        IndexError,
+        RuntimeError,
+        ValueError,
+    ) as error:
+        raise errors.ModelError(
+            f"Expected a readable TensorFlow 1 checkpoint at {prefix}. "
+            f"Received: {error}. Copy its .index and .data files again."
+        ) from error
+    step = _take_step(tensors, prefix)
+    first = _take_suffix(tensors, "/adam_m")
+    second = _take_suffix(tensors, "/adam_v")
+    return OriginalCheckpoint(prefix, tensors, first, second, step)
+
+
+def _find_prefix(path: pathlib.Path) -> str:
+    if not path.is_dir():
+        if path.with_name(path.name + ".index").is_file():
+            return str(path)
+        raise FileNotFoundError(
+            f"Expected a checkpoint prefix or its folder. Received: {path}, "
+            f"but there is no {path.name}.index."
+        )
+    found = sorted(path.glob("*.index"))
+    if len(found) != 1:
+        raise FileNotFoundError(
+            f"Expected one checkpoint (*.index) in {path}. Received: "
+            f"{[file.name for file in found]}. Name the prefix of one."
+        )
+    return str(found[0].with_suffix(""))
+
+
+def _take_step(tensors: parameter_names.Arrays, prefix: str) -> int | None:
+    """Moves the number of updates out of `tensors`, if they hold it."""
+    if _STEP not in tensors:
+        return None
+    step = np.asarray(tensors.pop(_STEP))
+    if step.dtype.kind not in "iu" or step.ndim or not 0 <= step < 2**63:
+        raise errors.ModelError(
+            f"`{_STEP}` of {prefix} must be one whole number of updates. "
+            f"Received: {step.dtype} {step.shape} {step.flat[:1]!s:.40}. Copy "
+            "the checkpoint's files again."
+        )
+    return int(step)
+
+
+def _take_suffix(
+    tensors: parameter_names.Arrays, suffix: str
+) -> parameter_names.Arrays:
+    """Moves the tensors of one optimizer slot out of `tensors`."""
+    names = [name for name in tensors if name.endswith(suffix)]
+    return {name.removesuffix(suffix): tensors.pop(name) for name in names}
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
-    """A checkpoint of the original, pre-trained or fine-tuned.
+    """Reads a checkpoint of the original, pre-trained or fine-tuned.
 
     Optimizer slots are left out and counted in the notes.
 
@@ -74,159 +158,155 @@ def read(path: pathlib.Path) -> portable.PortableModel:
         FileNotFoundError: if there is none, or a folder has several.
         ModelError: if it is damaged, partial, or has tensors without a place.
     """
-    checkpoint = tf1.read_checkpoint(path)
+    checkpoint = read_checkpoint(path)
+    origin = f"TF1 checkpoint {checkpoint.path}"
     folder = pathlib.Path(checkpoint.path).parent
-    tensors = foreign.ForeignTensors(
-        checkpoint.variables,
-        parameter_names.ORIGINAL_RULES,
-        f"TF1 checkpoint {checkpoint.path}",
-    )
-    model = _read_sizes(tensors, folder / HPARAMS_FILE)
-    expected: layout.Shapes = {}
-    for part in _parts(checkpoint.variables):
-        shapes = layout.part_shapes(
-            part, model.encoder, model.generator, model.tying
-        )
-        if part == portable.TASK_HEADS:
-            # Of a task that the file does not describe; `check` looks at them.
-            shapes = _shapes_there(checkpoint.variables)
-        expected |= shapes or {}
-    taken = tensors.take(expected)
-    taken, task = _name_task(taken, tensors.origin)
+    variables, task = _name_task(checkpoint.variables, origin)
+    model = _read_sizes(variables, folder / HPARAMS_FILE, origin)
     model = dataclasses.replace(
-        model,
-        tensors=taken,
-        task=task,
-        vocabulary=tokenizer_files.load_if_there(folder, model.encoder),
-        step=checkpoint.global_step or 0,
+        model, task=task, objective="" if task else model.objective
     )
-    layout.check(model)
-    model = model.with_notes(*tokenizer_files.notes_of(model.vocabulary))
+    expected = layout.expected_shapes(model)
+    if (folder / HPARAMS_FILE).is_file():
+        origin += f", by its {HPARAMS_FILE},"
+    tensors = parameter_names.take(
+        variables, expected, parameter_names.ORIGINAL, origin
+    )
+    vocabulary = tokenizer_files.load_if_there(folder, model.encoder)
+    notes = tokenizer_files.notes_of(vocabulary)
     num_slots = len(checkpoint.first_moments) + len(checkpoint.second_moments)
     if num_slots:
-        model = model.with_notes(f"left out {num_slots} optimizer slots")
-    return model
+        notes += (f"left out {num_slots} optimizer slots",)
+    return dataclasses.replace(
+        model,
+        tensors=tensors,
+        vocabulary=vocabulary,
+        step=checkpoint.global_step or 0,
+    ).with_notes(*notes)
 
 
-def _parts(variables: portable.Tensors) -> list[str]:
-    return sorted({name.split("/")[0] for name in variables})
+def _name_task(
+    variables: parameter_names.Arrays, origin: str
+) -> tuple[parameter_names.Arrays, portable.PortableTask | None]:
+    """Returns the variables, the head under our name of its task, and that."""
+    head = portable.take_part(variables, portable.TASK_HEADS)
+    scopes = sorted({name.split("/")[1] for name in head})
+    if not scopes:
+        return variables, None
+    if len(scopes) > 1:
+        raise errors.ModelError(
+            f"{origin} was trained on {len(scopes)} tasks: "
+            f"{', '.join(scopes)}. Models of one task can be converted; "
+            "fine-tune on one of them."
+        )
+    name = parameter_names.TASK_ALIASES.get(scopes[0], scopes[0])
+    if name not in _TASK_KINDS:
+        raise errors.ModelError(
+            f"{origin} holds the head of a task {scopes[0]!r}, which the "
+            f"original does not have. Known: {', '.join(sorted(_TASK_KINDS))}."
+        )
+    task = _known_task(name)
+    scope = f"{portable.TASK_HEADS}/{scopes[0]}"
+    others = {n: v for n, v in variables.items() if n not in head}
+    return others | portable.rename_part(head, scope, task.head), task
 
 
-def _shapes_there(variables: portable.Tensors) -> layout.Shapes:
-    return {
-        name: value.shape
-        for name, value in variables.items()
-        if name.startswith(f"{portable.TASK_HEADS}/")
-    }
+def _known_task(name: str) -> portable.PortableTask:
+    kind = _TASK_KINDS[name]
+    if kind == "regression":
+        return portable.PortableTask(name, kind, value_range=_VALUE_RANGE)
+    return portable.PortableTask(name, kind)
 
 
 def _read_sizes(
-    tensors: foreign.ForeignTensors, hparams_file: pathlib.Path
+    variables: parameter_names.Arrays, hparams_file: pathlib.Path, origin: str
 ) -> portable.PortableModel:
-    """A model without tensors: sizes and tying."""
-    parts = _parts(tensors.tensors)
-    encoder = layout.infer_sizes(
-        portable.MAIN, tensors.shape_of, origin=tensors.origin
-    )
-    generator, tying = None, "embeddings"
-    proposing = [
-        p for p in (portable.GENERATOR, *layout.TOWER_PARTS) if p in parts
-    ]
-    if proposing:
-        name = proposing[0]
-        is_own = tensors.has_part(f"{name}/embeddings/word_embeddings")
-        tying = "none" if is_own else "embeddings"
-        generator = layout.infer_sizes(
-            name,
-            tensors.shape_of,
-            "" if is_own else portable.MAIN,
-            origin=tensors.origin,
-        )
-    elif {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD} <= set(parts):
-        generator, tying = encoder, "all"
+    """Returns a model of these tensors: sizes, tying and objective."""
     model = portable.PortableModel(
-        {}, encoder, generator, tying, origin=tensors.origin
+        variables, config.EncoderConfig(), origin=origin
     )
+    encoders = [
+        part
+        for part in (portable.GENERATOR, *portable.TOWER_PARTS)
+        if part in model.parts
+    ]
+    heads = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
+    has_generator = bool(encoders) or heads <= set(model.parts)
     if hparams_file.is_file():
-        is_finetuned = portable.TASK_HEADS in parts
-        return _read_hparams(hparams_file, model, is_finetuned)
-    return model.with_notes(
+        return _read_hparams(hparams_file, model, has_generator)
+    encoder = _infer_sizes(variables, portable.MAIN, portable.MAIN, origin)
+    generator, tying = encoder if has_generator else None, "embeddings"
+    if encoders:
+        is_own = f"{encoders[0]}/embeddings/word_embeddings" in variables
+        tying = "none" if is_own else "embeddings"
+        owner = encoders[0] if is_own else portable.MAIN
+        generator = _infer_sizes(variables, encoders[0], owner, origin)
+    elif has_generator:
+        tying = "all"
+    return dataclasses.replace(
+        model, encoder=encoder, generator=generator, tying=tying
+    ).with_notes(
         f"took {encoder.num_attention_heads} attention heads, one for every "
         f"64 of {encoder.hidden_size}, for want of {HPARAMS_FILE}"
     )
 
 
 def _read_hparams(
-    path: pathlib.Path, model: portable.PortableModel, is_finetuned: bool
+    path: pathlib.Path, model: portable.PortableModel, has_generator: bool
 ) -> portable.PortableModel:
-    """The model as its hyperparameters say, which must fit the tensors."""
     hparams = schema.read_object(path, errors.ModelError)
     try:
         settings = original_hparams.from_original_hparams(hparams)
+        generator = settings.generator.encoder_config(settings.encoder)
     except errors.ConfigError as error:
         raise errors.ModelError(f"{path}: {error}") from error
-    layout.require_sizes(model.encoder, _told(settings.encoder), str(path))
-    generator = model.generator
-    if generator is not None:
-        tying = settings.generator.weight_tying
-        if tying != model.tying:
-            raise errors.ModelError(
-                f"{path} does not describe the tensors beside it: generator "
-                f"and main encoder share {tying!r} there, {model.tying!r} by "
-                "the tensors. Are both of the same model?"
-            )
-        stated = settings.generator.encoder_config(settings.encoder)
-        layout.require_sizes(generator, _told(stated), f"{path}, generator")
-        generator = stated
+    model = dataclasses.replace(
+        model, encoder=settings.encoder, objective=settings.objective.name
+    )
+    if not has_generator:
+        return model
     return dataclasses.replace(
-        model,
-        encoder=settings.encoder,
-        generator=generator,
-        objective="" if is_finetuned else settings.objective.name,
+        model, generator=generator, tying=settings.generator.weight_tying
     )
 
 
-def _told(sizes: config.EncoderConfig) -> dict[str, Any]:
-    """The sizes that tensors tell."""
-    fields = dataclasses.asdict(sizes)
-    return {name: fields[name] for name in fields if name not in _UNTOLD}
+def _infer_sizes(
+    variables: parameter_names.Arrays, name: str, owner: str, origin: str
+) -> config.EncoderConfig:
+    """Reads the sizes of an encoder off its tensors.
 
-
-def _name_task(
-    tensors: dict[str, np.ndarray], origin: str
-) -> tuple[dict[str, np.ndarray], portable.PortableTask | None]:
-    """The head under our name of its task, and what is known of it."""
-    scopes = {
-        path.split("/")[1]
-        for path in tensors
-        if path.startswith(f"{portable.TASK_HEADS}/")
+    Args:
+        variables: of the checkpoint.
+        name: first part of the encoder's paths.
+        owner: first part of the paths of its embeddings.
+        origin: where the tensors are from, for the message.
+    """
+    tables, blocks = f"{owner}/embeddings", f"{name}/encoder/layer_"
+    places = {
+        "vocab_size": (f"{tables}/word_embeddings", 0),
+        "embedding_size": (f"{tables}/word_embeddings", 1),
+        "max_position_embeddings": (f"{tables}/position_embeddings", 0),
+        "type_vocab_size": (f"{tables}/token_type_embeddings", 0),
+        "hidden_size": (f"{blocks}0/attention/output/dense/kernel", 1),
+        "intermediate_size": (f"{blocks}0/intermediate/dense/kernel", 1),
     }
-    if not scopes:
-        return tensors, None
-    if len(scopes) > 1:
-        raise errors.ModelError(
-            f"{origin} was trained on {len(scopes)} tasks: "
-            f"{', '.join(sorted(scopes)):.400}. Models of one task can be "
-            "converted; fine-tune on one of them."
-        )
-    (scope,) = scopes
-    name = parameter_names.TASK_ALIASES.get(scope, scope)
-    if name not in _TASK_KINDS:
-        raise errors.ModelError(
-            f"{origin} holds the head of a task {scope!r:.80}, which the "
-            f"original does not have. Known: {', '.join(sorted(_TASK_KINDS))}."
-        )
-    head = f"{portable.TASK_HEADS}/"
-    others = {p: v for p, v in tensors.items() if not p.startswith(head)}
-    renamed = portable.rename_part(tensors, head + scope, head + name)
-    return others | renamed, _known_task(name)
-
-
-def _known_task(name: str) -> portable.PortableTask:
-    task = portable.PortableTask(name, _TASK_KINDS[name])
-    if task.kind == "regression":
-        task = dataclasses.replace(task, value_range=_VALUE_RANGE)
-    return task
+    for path, _ in places.values():
+        shape = variables[path].shape if path in variables else None
+        if shape is None or len(shape) != 2:
+            raise errors.ModelError(
+                f"Expected in {origin} a matrix {path}, to read the model's "
+                f"sizes off. Received: {shape or 'none of that name'}. Is this "
+                "a checkpoint of ELECTRA, and whole?"
+            )
+    sizes = {
+        size: variables[path].shape[axis]
+        for size, (path, axis) in places.items()
+    }
+    layers = {p.split("/")[2] for p in variables if p.startswith(blocks)}
+    heads = max(1, sizes["hidden_size"] // _HEAD_WIDTH)
+    return config.EncoderConfig(
+        **sizes, num_hidden_layers=len(layers), num_attention_heads=heads
+    )
 
 
 def write(
@@ -244,7 +324,6 @@ def write(
     Raises:
         ModelError: for parts or sizes that the original cannot have.
     """
-    tensors = dict(model.tensors)
     unknown = [part for part in model.parts if part not in _WRITABLE]
     if unknown:
         raise errors.ModelError(
@@ -252,16 +331,13 @@ def write(
             f"{', '.join(unknown)} of {model.origin}. Leave them out with "
             f"--drop={unknown[0]}."
         )
-    if model.task is not None:
-        tensors = _original_task_names(tensors, model.task)
+    tensors = _original_task_names(model.tensors, model.task)
     _write_hparams(model, folder / HPARAMS_FILE)
-    variables = parameter_names.split_all(
-        tensors, parameter_names.ORIGINAL_RULES
-    )
+    variables = parameter_names.ORIGINAL.split_all(tensors)
     names = sorted(variables)
     tf.raw_ops.SaveV2(
         prefix=str(folder / _CHECKPOINT),
-        tensor_names=[*names, tf1.STEP_NAME],
+        tensor_names=[*names, _STEP],
         shape_and_slices=[""] * (len(names) + 1),
         tensors=[*(variables[n] for n in names), np.int64(model.step)],
     )
@@ -276,8 +352,10 @@ def write(
 
 
 def _original_task_names(
-    tensors: dict[str, np.ndarray], task: portable.PortableTask
-) -> dict[str, np.ndarray]:
+    tensors: portable.Tensors, task: portable.PortableTask | None
+) -> portable.Tensors:
+    if task is None:
+        return tensors
     if task.name not in _TASK_KINDS or (
         dataclasses.replace(task, labels=()) != _known_task(task.name)
     ):
@@ -288,18 +366,20 @@ def _original_task_names(
             f"--drop={portable.TASK_HEADS}."
         )
     ours = {name: alias for alias, name in parameter_names.TASK_ALIASES.items()}
-    head = f"{portable.TASK_HEADS}/"
-    others = {p: v for p, v in tensors.items() if not p.startswith(head)}
-    return others | portable.rename_part(
-        tensors, head + task.name, head + ours.get(task.name, task.name)
-    )
+    scope = f"{portable.TASK_HEADS}/{ours.get(task.name, task.name)}"
+    head = portable.take_part(tensors, task.head)
+    others = {path: v for path, v in tensors.items() if path not in head}
+    return others | portable.rename_part(head, task.head, scope)
 
 
 def _write_hparams(model: portable.PortableModel, path: pathlib.Path) -> None:
-    """Hyperparameters with which the original builds this model."""
+    """Writes hyperparameters with which the original builds this model."""
     sizes = dataclasses.asdict(model.encoder)
     sizes["initializer_range"] = model.encoder.initializer_stddev
-    hparams: dict[str, Any] = {name: sizes.pop(name) for name in _RESOLVED}
+    # The original fills these in from the rest.
+    hparams: dict[str, Any] = {
+        name: sizes.pop(name) for name in ("vocab_size", "embedding_size")
+    }
     hparams["model_hparam_overrides"] = sizes
     hparams["max_seq_length"] = min(
         _ROW_LENGTH, model.encoder.max_position_embeddings
@@ -312,23 +392,16 @@ def _write_hparams(model: portable.PortableModel, path: pathlib.Path) -> None:
             portable.REPLACED_TOKEN_HEAD in model.parts and not is_energy
         )
     if model.generator is not None:
-        hparams |= {
-            "untied_generator": model.tying != "all",
-            "untied_generator_embeddings": model.tying == "none",
-            "two_tower_generator": layout.TOWER_PARTS[0] in model.parts,
-        }
-    if model.generator is not None and model.tying != "all":
-        width, depth = layout.generator_fractions(
-            model.encoder, model.generator
-        )
-        hparams |= {"generator_hidden_size": width, "generator_layers": depth}
-    text = json.dumps(hparams, indent=2) + "\n"
-    path.write_text(text, "utf-8")
-    derived = original_hparams.from_original_hparams(hparams)
-    if model.generator is not None:
-        layout.require_sizes(
-            derived.generator.encoder_config(derived.encoder),
-            dataclasses.asdict(model.generator),
-            f"{model.origin}: the original derives its generator's sizes "
-            "(heads 64 wide, inner layers four times as wide), which",
-        )
+        generator = layout.generator_settings(model)
+        names = ["untied_generator", "untied_generator_embeddings",
+                 "two_tower_generator"]  # fmt: skip
+        if generator.untied_generator:
+            names += ["generator_hidden_size", "generator_layers"]
+        hparams |= {name: getattr(generator, name) for name in names}
+    layout.require_generator(
+        model,
+        original_hparams.from_original_hparams(hparams),
+        "The original derives its generator's sizes: heads 64 wide, inner "
+        "layers four times as wide as the others",
+    )
+    path.write_text(schema.to_json(hparams), "utf-8")

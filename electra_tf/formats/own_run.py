@@ -8,7 +8,6 @@ such, in half the space.
 
 import dataclasses
 import pathlib
-from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -20,7 +19,6 @@ from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import averaging
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
 
@@ -29,14 +27,14 @@ _ROW_LENGTH = 128
 
 
 def is_folder(path: pathlib.Path) -> bool:
-    """Whether a folder holds a run."""
+    """Returns whether a folder holds a run."""
     return (path / "config.json").is_file() and bool(
         checkpoints.all_checkpoints(path)
     )
 
 
 def is_trial(path: pathlib.Path) -> bool:
-    """Whether a folder is that of a fine-tuned trial."""
+    """Returns whether a folder is that of a fine-tuned trial."""
     try:
         content = schema.read_object(path / "config.json")
     except (OSError, ValueError):
@@ -47,7 +45,7 @@ def is_trial(path: pathlib.Path) -> bool:
 def read(
     path: pathlib.Path, which: str = "latest", use_average: bool = False
 ) -> portable.PortableModel:
-    """A run's weights; its optimizer is left out.
+    """Reads a run's weights; its optimizer is left out.
 
     Args:
         path: the run's folder.
@@ -56,30 +54,28 @@ def read(
 
     Raises:
         FileNotFoundError: if there is no such checkpoint or no vocabulary.
-        ModelError: if there is no run.
-        ModelError: if the checkpoint is damaged.
-        ModelError: if it lacks tensors.
+        ModelError: if there is no run, or if the checkpoint is damaged or
+            lacks tensors.
     """
     settings = model_dir_lib.load_settings(path)
-    if use_average:
-        averaging.require_kept(settings.training.ema_decay)
     vocabulary = vocabulary_lib.Vocabulary.load(path)
     checkpoint = checkpoints.find(path, which)
     tensors = checkpoints.load_tensors(
         checkpoint, "average" if use_average else "model"
     )
     encoder = resolve_vocab_size(settings.encoder, vocabulary, path)
-    parts = {name.split("/")[0] for name in tensors}
     model = portable.PortableModel(
         tensors,
         encoder,
-        _generator_sizes(settings.generator, encoder, parts),
-        settings.generator.weight_tying,
-        vocabulary,
+        tying=settings.generator.weight_tying,
+        vocabulary=vocabulary,
         objective=settings.objective.name,
         step=checkpoints.step_of(checkpoint),
         origin=f"run {checkpoint}",
     )
+    if _has_generator(model):
+        generator = settings.generator.encoder_config(encoder)
+        model = dataclasses.replace(model, generator=generator)
     _check_known_parts(model)
     return model
 
@@ -89,7 +85,7 @@ def resolve_vocab_size(
     vocabulary: vocabulary_lib.Vocabulary,
     folder: pathlib.Path,
 ) -> config.EncoderConfig:
-    """The sizes of an encoder with that of its vocabulary.
+    """Returns the sizes of an encoder with that of its vocabulary.
 
     Args:
         encoder: as the folder's config gives it.
@@ -109,6 +105,14 @@ def resolve_vocab_size(
         ) from error
 
 
+def _has_generator(model: portable.PortableModel) -> bool:
+    parts = set(model.parts)
+    if parts & {portable.GENERATOR, *portable.TOWER_PARTS}:
+        return True
+    heads = {portable.MASKED_LM_HEAD, portable.REPLACED_TOKEN_HEAD}
+    return model.tying == "all" and heads <= parts
+
+
 def _check_known_parts(model: portable.PortableModel) -> None:
     """An objective of a user's own may have parts that nobody else knows."""
     known = {
@@ -116,30 +120,12 @@ def _check_known_parts(model: portable.PortableModel) -> None:
         for part in model.parts
         if layout.part_shapes(part, model.encoder, model.generator, model.tying)
     }
-    layout.check(
-        dataclasses.replace(
-            model,
-            tensors={
-                path: value
-                for path, value in model.tensors.items()
-                if path.split("/")[0] in known
-            },
-        )
-    )
-
-
-def _generator_sizes(
-    settings: config.GeneratorConfig,
-    encoder: config.EncoderConfig,
-    parts: set[str],
-) -> config.EncoderConfig | None:
-    has_encoder = parts & {portable.GENERATOR, *layout.TOWER_PARTS}
-    shares_all = settings.weight_tying == "all" and (
-        {portable.MASKED_LM_HEAD, portable.REPLACED_TOKEN_HEAD} <= parts
-    )
-    if has_encoder or shares_all:
-        return settings.encoder_config(encoder)
-    return None
+    tensors = {
+        path: value
+        for path, value in model.tensors.items()
+        if portable.part_of(path) in known
+    }
+    layout.check(dataclasses.replace(model, tensors=tensors))
 
 
 def write(
@@ -164,46 +150,37 @@ def write(
             f"{model.origin}. Give it with --vocab_file."
         )
     settings = build_settings(model)
-    if model.generator is not None:
-        layout.require_sizes(
-            settings.generator.encoder_config(settings.encoder),
-            vars(model.generator),
-            f"{model.origin}, whose generator differs in more than width, "
-            "depth, heads and inner width from the discriminator, and so",
-        )
+    layout.require_generator(
+        model,
+        settings,
+        "A config's generator differs from the discriminator in no more than "
+        "width, depth, heads and inner width",
+    )
     model_dir_lib.claim(folder, settings, model.vocabulary)
-    state: dict[str, Any] = {
+    state = {
         "position": {"epoch": 0, "batch": 0},
         "seed": settings.training.seed,
         "dataset": {"converted from": model.origin},
         "best_loss": None,
         "best_step": None,
     }
-    checkpoints.save(
-        folder,
-        model.step,
-        {f"model/{path}": value for path, value in _pack(model).items()},
-        state,
-        keep=1,
-    )
+    tensors = {f"model/{path}": v for path, v in _pack(model.tensors).items()}
+    checkpoints.save(folder, model.step, tensors, state, keep=1)
     return model
 
 
-def _pack(model: portable.PortableModel) -> portable.Tensors:
-    """The tensors, as bfloat16 if that changes no bit of any."""
-    packed = {
-        path: value.astype(ml_dtypes.bfloat16)
-        for path, value in model.tensors.items()
-    }
+def _pack(tensors: portable.Tensors) -> portable.Tensors:
+    """Returns the tensors as bfloat16 if that changes no bit of any."""
+    packed = {p: v.astype(ml_dtypes.bfloat16) for p, v in tensors.items()}
     is_exact = all(
         packed[path].astype(np.float32).tobytes() == value.tobytes()
-        for path, value in model.tensors.items()
+        for path, value in tensors.items()
     )
-    return packed if is_exact else model.tensors
+    return packed if is_exact else tensors
 
 
 def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
-    """The config of a run that would have made a model.
+    """Returns the config of a run that would have made a model.
 
     Args:
         model: pre-trained.
@@ -223,7 +200,7 @@ def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
     try:
         return config.ExperimentConfig(
             encoder=model.encoder,
-            generator=_generator_config(model),
+            generator=layout.generator_settings(model),
             objective=config.ObjectiveConfig(name=objective),
             data=config.DataConfig(max_seq_length=length),
         )
@@ -231,21 +208,3 @@ def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
         raise errors.ModelError(
             f"{model.origin} has sizes that there cannot be here: {error}"
         ) from error
-
-
-def _generator_config(
-    model: portable.PortableModel,
-) -> config.GeneratorConfig:
-    if model.generator is None:
-        return config.GeneratorConfig()
-    if model.tying == "all":
-        return config.GeneratorConfig(untied_generator=False)
-    width, depth = layout.generator_fractions(model.encoder, model.generator)
-    return config.GeneratorConfig(
-        generator_hidden_size=width,
-        generator_layers=depth,
-        num_attention_heads=model.generator.num_attention_heads,
-        intermediate_size=model.generator.intermediate_size,
-        untied_generator_embeddings=model.tying == "none",
-        two_tower_generator=layout.TOWER_PARTS[0] in model.parts,
-    )

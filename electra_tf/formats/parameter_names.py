@@ -1,177 +1,142 @@
 """Names of the same parameter here and elsewhere, as tables.
 
-A rule reads: a variable of ours whose path matches the pattern consists of
-these foreign tensors, joined along the last axis in this order. Most rules
-name a single tensor and change nothing; those of PyTorch's linear layers
-transpose it. `split` and `join` go both ways, for weights as for gradients and
-optimizer moments.
+A table goes both ways: `split` makes foreign tensors of one variable, `join`
+makes the variable of foreign tensors, for weights as for gradients and
+optimizer moments. `take` does it for a whole model and refuses what is
+missing, left over or no weight.
 """
 
+import dataclasses
 import re
+from collections.abc import Iterable
 from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from electra_tf.formats import layout
 
-class NameRule(NamedTuple):
-    """How variables of one kind are called elsewhere.
+Arrays = dict[str, np.ndarray]
+Tensors = Mapping[str, np.ndarray]
+
+# Others, as those of a quantized model, are no weights.
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+# One product here, three in all other projects.
+_FUSED, _APART = "/self/qkv/", ("/self/query/", "/self/key/", "/self/value/")
+
+
+@dataclasses.dataclass(frozen=True)
+class NameTable:
+    """How another project calls and stores our parameters.
 
     Attributes:
-        pattern: regular expression for the whole of our path.
-        names: the foreign names, templates over the pattern's groups.
-        is_transposed: whether a matrix is `[out, in]` there.
+        replacements: regular expressions and what replaces their matches in
+            our path, one after the other.
+        has_transposed_kernels: whether kernels are `[out, in]` there.
     """
 
-    pattern: str
-    names: tuple[str, ...]
-    is_transposed: bool = False
+    replacements: tuple[tuple[str, str], ...] = ()
+    has_transposed_kernels: bool = False
+
+    def with_names(self, *replacements: tuple[str, str]) -> "NameTable":
+        """Returns a table that makes these replacements first."""
+        return dataclasses.replace(
+            self, replacements=replacements + self.replacements
+        )
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Returns the foreign tensors of one variable.
+
+        >>> ORIGINAL.names("electra/embeddings/word_embeddings")
+        ('electra/embeddings/word_embeddings',)
+        """
+        parts = _APART if _FUSED in path else (_FUSED,)
+        names = [path.replace(_FUSED, part) for part in parts]
+        for pattern, replacement in self.replacements:
+            names = [re.sub(pattern, replacement, name) for name in names]
+        return tuple(names)
+
+    def split(self, path: str, value: np.ndarray) -> Arrays:
+        """Returns the foreign tensors of one variable's value."""
+        names = self.names(path)
+        parts = np.split(np.asarray(value), len(names), axis=-1)
+        return {
+            name: self._turn(path, part)
+            for name, part in zip(names, parts, strict=True)
+        }
+
+    def split_all(self, tensors: Tensors) -> Arrays:
+        """Returns the foreign tensors of a model, each in its own memory."""
+        return {
+            name: np.ascontiguousarray(part)
+            for path, value in tensors.items()
+            for name, part in self.split(path, value).items()
+        }
+
+    def join(self, path: str, tensors: Tensors) -> np.ndarray:
+        """Returns the variable's value, made of foreign tensors."""
+        parts = [self._turn(path, tensors[name]) for name in self.names(path)]
+        return np.concatenate(parts, axis=-1)
+
+    def shapes(self, path: str, shape: tuple[int, ...]) -> layout.Shapes:
+        """Returns the shapes of the foreign tensors of one variable."""
+        names = self.names(path)
+        part = (*shape[:-1], shape[-1] // len(names))
+        is_turned = self.has_transposed_kernels and path.endswith("/kernel")
+        return dict.fromkeys(names, part[::-1] if is_turned else part)
+
+    def _turn(self, path: str, value: np.ndarray) -> np.ndarray:
+        is_turned = self.has_transposed_kernels and path.endswith("/kernel")
+        return value.T if is_turned else value
 
 
-# The first rule that matches a path holds.
-ORIGINAL_RULES: tuple[NameRule, ...] = (
-    # One product for query, key and value here, three there.
-    NameRule(
-        r"(.+/attention/self/)qkv/(kernel|bias)",
-        (r"\1query/\2", r"\1key/\2", r"\1value/\2"),
-    ),
-    NameRule(r"((?:electra|generator(?:_ltr|_rtl)?)/.+)", (r"\1",)),
-    NameRule(r"((?:discriminator|generator|cloze)_predictions/.+)", (r"\1",)),
-    NameRule(r"(task_specific/.+)", (r"\1",)),
-)
-"""Our paths and the names in the original's TF1 checkpoints."""
+ORIGINAL = NameTable()
+"""The original's TF1 checkpoints, whose names ours are."""
 
-
-def linear_rules(pattern: str, *names: str) -> list[NameRule]:
-    """Rules for a linear layer of PyTorch, or for several that are one here.
-
-    Args:
-        pattern: regular expression for our path of the layer.
-        names: of the layers there.
-    """
-    return [
-        NameRule(
-            f"{pattern}/kernel", tuple(f"{n}.weight" for n in names), True
+HUGGING_FACE = NameTable(
+    (
+        ("^generator_predictions/output_bias$", "generator_lm_head/bias"),
+        (
+            "^discriminator_predictions/dense_1/",
+            "discriminator_predictions/dense_prediction/",
         ),
-        NameRule(f"{pattern}/bias", tuple(f"{n}.bias" for n in names)),
-    ]
-
-
-def _norm(pattern: str, name: str) -> list[NameRule]:
-    return [
-        NameRule(f"{pattern}/gamma", (f"{name}.weight",)),
-        NameRule(f"{pattern}/beta", (f"{name}.bias",)),
-    ]
-
-
-_BLOCK, _TORCH_BLOCK = (
-    r"electra/encoder/layer_(\d+)",
-    r"electra.encoder.layer.\1",
+        ("_embeddings$", "_embeddings/weight"),
+        ("/(kernel|gamma)$", "/weight"),
+        ("/beta$", "/bias"),
+        ("/layer_", "/layer/"),
+        ("/", "."),
+    ),
+    has_transposed_kernels=True,
 )
-
-HUGGING_FACE_RULES: tuple[NameRule, ...] = (
-    NameRule(
-        r"electra/embeddings/(word|position|token_type)_embeddings",
-        (r"electra.embeddings.\1_embeddings.weight",),
-    ),
-    *_norm("electra/embeddings/LayerNorm", "electra.embeddings.LayerNorm"),
-    *linear_rules("electra/embeddings_project", "electra.embeddings_project"),
-    *linear_rules(
-        f"{_BLOCK}/attention/self/qkv",
-        *(
-            f"{_TORCH_BLOCK}.attention.self.{n}"
-            for n in ("query", "key", "value")
-        ),
-    ),
-    *linear_rules(
-        f"{_BLOCK}/attention/output/dense",
-        f"{_TORCH_BLOCK}.attention.output.dense",
-    ),
-    *_norm(
-        f"{_BLOCK}/attention/output/LayerNorm",
-        f"{_TORCH_BLOCK}.attention.output.LayerNorm",
-    ),
-    *linear_rules(
-        f"{_BLOCK}/intermediate/dense", f"{_TORCH_BLOCK}.intermediate.dense"
-    ),
-    *linear_rules(f"{_BLOCK}/output/dense", f"{_TORCH_BLOCK}.output.dense"),
-    *_norm(f"{_BLOCK}/output/LayerNorm", f"{_TORCH_BLOCK}.output.LayerNorm"),
-    *linear_rules(
-        "discriminator_predictions/dense", "discriminator_predictions.dense"
-    ),
-    *linear_rules(
-        "discriminator_predictions/dense_1",
-        "discriminator_predictions.dense_prediction",
-    ),
-    *linear_rules("generator_predictions/dense", "generator_predictions.dense"),
-    *_norm(
-        "generator_predictions/LayerNorm", "generator_predictions.LayerNorm"
-    ),
-    NameRule("generator_predictions/output_bias", ("generator_lm_head.bias",)),
-)
-"""Paths of one tower, its encoder called `electra`, and the names there.
+"""Models of one encoder, which is called `electra`.
 
 Heads of fine-tuning are in `hugging_face_heads`: there it is not always one
 tensor for one.
 """
 
-_HUB_BLOCK = r"transformer_layer_\1"
-
-KERAS_HUB_RULES: tuple[NameRule, ...] = (
-    NameRule(
-        "electra/embeddings/word_embeddings", ("token_embedding/embeddings",)
-    ),
-    NameRule(
-        "electra/embeddings/position_embeddings",
-        ("position_embedding/embeddings",),
-    ),
-    NameRule(
-        "electra/embeddings/token_type_embeddings",
-        ("segment_embedding/embeddings",),
-    ),
-    NameRule(
-        "electra/embeddings/LayerNorm/(gamma|beta)",
-        (r"embeddings_layer_norm/\1",),
-    ),
-    NameRule(
-        "electra/embeddings_project/(kernel|bias)",
-        (r"embeddings_projection/\1",),
-    ),
-    NameRule(
-        f"{_BLOCK}/attention/self/qkv/(kernel|bias)",
-        tuple(
-            rf"{_HUB_BLOCK}/self_attention_layer/{name}/\2"
-            for name in ("query", "key", "value")
+KERAS_HUB = NameTable(
+    (
+        ("^electra/embeddings/word_", "token_embedding/"),
+        ("^electra/embeddings/position_", "position_embedding/"),
+        ("^electra/embeddings/token_type_", "segment_embedding/"),
+        ("^electra/embeddings/LayerNorm/", "embeddings_layer_norm/"),
+        ("^electra/embeddings_project/", "embeddings_projection/"),
+        ("^electra/encoder/layer_", "transformer_layer_"),
+        ("/attention/self/", "/self_attention_layer/"),
+        ("/attention/output/LayerNorm/", "/self_attention_layer_norm/"),
+        (
+            "/attention/output/dense/",
+            "/self_attention_layer/attention_output/",
         ),
-    ),
-    NameRule(
-        f"{_BLOCK}/attention/output/dense/(kernel|bias)",
-        (rf"{_HUB_BLOCK}/self_attention_layer/attention_output/\2",),
-    ),
-    NameRule(
-        f"{_BLOCK}/attention/output/LayerNorm/(gamma|beta)",
-        (rf"{_HUB_BLOCK}/self_attention_layer_norm/\2",),
-    ),
-    NameRule(
-        f"{_BLOCK}/intermediate/dense/(kernel|bias)",
-        (rf"{_HUB_BLOCK}/feedforward_intermediate_dense/\2",),
-    ),
-    NameRule(
-        f"{_BLOCK}/output/dense/(kernel|bias)",
-        (rf"{_HUB_BLOCK}/feedforward_output_dense/\2",),
-    ),
-    NameRule(
-        f"{_BLOCK}/output/LayerNorm/(gamma|beta)",
-        (rf"{_HUB_BLOCK}/feedforward_layer_norm/\2",),
-    ),
+        ("/intermediate/dense/", "/feedforward_intermediate_dense/"),
+        ("/output/dense/", "/feedforward_output_dense/"),
+        ("/output/LayerNorm/", "/feedforward_layer_norm/"),
+    )
 )
-"""Paths of an encoder called `electra`, and those of an `ElectraBackbone`.
+"""The variables of an `ElectraBackbone`.
 
 Its attention kernels have an axis for the heads; `keras_hub_preset` flattens
 them.
 """
-
 
 TASK_ALIASES: Mapping[str, str] = {
     "sst": "sst2",
@@ -183,107 +148,73 @@ TASK_ALIASES: Mapping[str, str] = {
 """Tasks that the original calls otherwise, also in its variables' names."""
 
 
-def foreign_names(
-    path: str, rules: Sequence[NameRule] = ORIGINAL_RULES
-) -> tuple[str, ...]:
-    """The foreign tensors that make up one variable of ours.
+def take(
+    tensors: Tensors,
+    expected: layout.Shapes,
+    table: NameTable,
+    origin: str,
+    may_be_unused: str = "",
+) -> Arrays:
+    """Turns the tensors of a file into a model's, as float32.
 
     Args:
-        path: `variable.path`.
-        rules: the table.
+        tensors: foreign name to array.
+        expected: our path to shape.
+        table: how our paths are called there.
+        origin: where the tensors are from, for the message.
+        may_be_unused: regular expression of foreign names that may be left
+            over.
 
     Raises:
-        ValueError: if no rule matches.
-
-    >>> foreign_names("electra/embeddings/word_embeddings")
-    ('electra/embeddings/word_embeddings',)
+        ModelError: lists what is missing, left over, of another shape, or no
+            finite floating point number.
     """
-    return _find(path, rules)[0]
+    taken: Arrays = {}
+    problems: list[str] = []
+    unused = {n for n in tensors if not re.fullmatch(may_be_unused, n)}
+    for path, shape in expected.items():
+        parts = table.shapes(path, shape)
+        unused -= parts.keys()
+        found = _find_problems(tensors, parts)
+        problems += found
+        if found:
+            continue
+        taken[path] = np.ascontiguousarray(
+            table.join(path, tensors), np.float32
+        )
+        if not np.isfinite(taken[path]).all():
+            problems.append(f"{', '.join(parts)} holds NaN or infinity")
+    problems += [f"{n} {tensors[n].shape} is not used" for n in sorted(unused)]
+    layout.require_none(problems, origin)
+    return taken
 
 
-def _find(path: str, rules: Sequence[NameRule]) -> tuple[tuple[str, ...], bool]:
-    """The foreign names, and whether they are transposed."""
-    for rule in rules:
-        match = re.fullmatch(rule.pattern, path)
-        if match:
-            names = tuple(match.expand(name) for name in rule.names)
-            return names, rule.is_transposed
-    raise ValueError(
-        "Expected a variable that the table of parameter names covers. "
-        f"Received: {path!r}. Add a rule for it to "
-        "electra_tf/formats/parameter_names.py."
-    )
+def _find_problems(tensors: Tensors, parts: layout.Shapes) -> list[str]:
+    """Lists what keeps foreign tensors from being joined to a variable."""
+    there = {name: tensors[name] for name in parts if name in tensors}
+    problems = [f"{name} is missing" for name in parts if name not in there]
+    problems += dtype_problems({n: str(v.dtype) for n, v in there.items()})
+    return problems + [
+        f"{name} {value.shape} should be {parts[name]}"
+        for name, value in there.items()
+        if value.shape != parts[name]
+    ]
 
 
-def joined_shape(
-    path: str,
-    shape: tuple[int, ...],
-    rules: Sequence[NameRule] = ORIGINAL_RULES,
-) -> tuple[int, ...]:
-    """The shape that `join` gives.
+def dtype_problems(kinds: Mapping[str, str]) -> list[str]:
+    """Lists tensors that hold no floating point numbers.
 
     Args:
-        path: `variable.path`.
-        shape: of each of its foreign tensors; has an axis at least.
-        rules: the table.
+        kinds: name of a tensor to that of its dtype.
     """
-    names, is_transposed = _find(path, rules)
-    *rows, columns = shape[::-1] if is_transposed else shape
-    return (*rows, columns * len(names))
+    return [
+        f"{name} holds {kind}"
+        for name, kind in kinds.items()
+        if kind not in _FLOATS
+    ]
 
 
-def join(
-    path: str,
-    tensors: Mapping[str, np.ndarray],
-    rules: Sequence[NameRule] = ORIGINAL_RULES,
-) -> np.ndarray:
-    """Our variable's value, made of foreign tensors.
-
-    Args:
-        path: `variable.path`.
-        tensors: foreign name to array; holds at least the needed ones.
-        rules: the table.
-    """
-    names, is_transposed = _find(path, rules)
-    parts = [np.asarray(tensors[name]) for name in names]
-    if is_transposed:
-        parts = [part.T for part in parts]
-    return np.concatenate(parts, axis=-1)
-
-
-def split(
-    path: str,
-    value: np.ndarray,
-    rules: Sequence[NameRule] = ORIGINAL_RULES,
-) -> dict[str, np.ndarray]:
-    """The foreign tensors of one variable's value, gradient or moment.
-
-    Args:
-        path: `variable.path`.
-        value: array of the variable's shape.
-        rules: the table.
-
-    Returns:
-        Foreign name to array.
-    """
-    names, is_transposed = _find(path, rules)
-    parts = np.split(np.asarray(value), len(names), axis=-1)
-    if is_transposed:
-        parts = [part.T for part in parts]
-    return dict(zip(names, parts, strict=True))
-
-
-def split_all(
-    tensors: Mapping[str, np.ndarray], rules: Sequence[NameRule]
-) -> dict[str, np.ndarray]:
-    """The foreign tensors of many variables, each in a memory of its own.
-
-    Args:
-        tensors: our path to array.
-        rules: the table.
-    """
-    return {
-        name: np.ascontiguousarray(part)
-        for path, value in tensors.items()
-        for name, part in split(path, value, rules).items()
-    }
+def precision_notes(kinds: Iterable[str]) -> list[str]:
+    """Returns notes on dtypes that were converted to float32."""
+    low = sorted(set(kinds) & set(_FLOATS) - {"float32"})
+    return [f"{kind} weights became float32" for kind in low]

@@ -1,32 +1,35 @@
 """A model outside of any framework: named arrays, sizes, vocabulary.
 
-Every reader makes a `PortableModel`, every writer takes one, so that n formats
+Every reader makes a `PortableModel` and every writer takes one, so n formats
 need n readers and n writers. Its tensors have our names (`variable.path`) and
 layouts; the first part of a name says which part of the model it belongs to.
 """
 
 import dataclasses
-import math
+import pathlib
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
+from typing import TypeVar
 
 import ml_dtypes
 import numpy as np
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.text import vocabulary as vocabulary_lib
 
 Tensors = Mapping[str, np.ndarray]
+_T = TypeVar("_T")
 
 MAIN = "electra"
 GENERATOR = "generator"
+TOWER_PARTS = ("generator_ltr", "generator_rtl")
+"""The encoders of a two-tower generator."""
 REPLACED_TOKEN_HEAD = "discriminator_predictions"
 MASKED_LM_HEAD = "generator_predictions"
 TASK_HEADS = "task_specific"
-LARGEST_STEP = 2**63 - 1
-"""Updates that a checkpoint can count."""
+_EMBEDDINGS = f"{MAIN}/embeddings"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +55,11 @@ class PortableTask:
     value_range: tuple[float, float] = (0.0, 1.0)
     has_pairs: bool = False
 
+    @property
+    def head(self) -> str:
+        """Returns the beginning of the paths of its head."""
+        return f"{TASK_HEADS}/{self.name}"
+
 
 @dataclasses.dataclass(frozen=True)
 class PortableModel:
@@ -68,7 +76,7 @@ class PortableModel:
         objective: that it was trained with, one of `pretraining.objectives`;
             empty where the files do not say.
         step: updates made, 0 where they do not say.
-        origin: one line, where it was read.
+        origin: one line that says where it was read.
         notes: what was left out or changed in reading, one line each.
     """
 
@@ -85,16 +93,53 @@ class PortableModel:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """First parts of the tensors' names, sorted: what the model has."""
-        return tuple(sorted({path.split("/")[0] for path in self.tensors}))
+        """Returns the first parts of the tensors' names, sorted."""
+        return tuple(sorted(set(map(part_of, self.tensors))))
 
     def with_notes(self, *notes: str) -> "PortableModel":
-        """The same model, with more to tell."""
+        """Returns the same model with more notes."""
         return dataclasses.replace(self, notes=self.notes + notes)
 
 
+def part_of(path: str) -> str:
+    """Returns the part of the model that a path belongs to."""
+    return path.split("/")[0]
+
+
+def rename_part(tensors: Tensors, old: str, new: str) -> dict[str, np.ndarray]:
+    """Returns the tensors below `old/`, with `new` in its place."""
+    return {
+        new + path.removeprefix(old): value
+        for path, value in tensors.items()
+        if path.startswith(f"{old}/")
+    }
+
+
+def take_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
+    """Returns the tensors below `part/`."""
+    return rename_part(tensors, part, part)
+
+
+def build_known(
+    kind: type[_T], stated: Mapping[str, Any], file: pathlib.Path
+) -> _T:
+    """Builds what is known of another project's JSON file.
+
+    Args:
+        kind: made by `schema.frozen`; other fields of the file are ignored.
+        stated: the file's content.
+        file: for the message.
+
+    Raises:
+        ModelError: for values that `kind` does not allow.
+    """
+    names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    known = {name: stated[name] for name in stated if name in names}
+    return schema.build(kind, known, str(file), errors.ModelError)
+
+
 def round_weights(model: PortableModel) -> PortableModel:
-    """The model with weights that bfloat16 holds exactly, still float32.
+    """Rounds weights to numbers that bfloat16 holds; they stay float32.
 
     They are rounded to nearest, ties to even: by 1/256 of their size at most.
     """
@@ -108,67 +153,113 @@ def round_weights(model: PortableModel) -> PortableModel:
 
 
 def describe(model: PortableModel) -> list[str]:
-    """What a model has, for people: a line for each part, then the notes."""
+    """Lists for people what a model has: a line for each part, then notes."""
     lines = [model.origin]
-    for part in model.parts:
-        tensors = take_part(model.tensors, part)
+    for part in (*model.parts, ""):
+        tensors = take_part(model.tensors, part) if part else model.tensors
         size = sum(value.size for value in tensors.values())
         lines.append(f"  {part:<26} {len(tensors):>4} tensors {size:>12,}")
-    total = sum(value.size for value in model.tensors.values())
-    lines.append(f"  {'':<26} {len(model.tensors):>4} tensors {total:>12,}")
     return lines + [f"  note: {note}" for note in model.notes]
 
 
-def rename_part(tensors: Tensors, old: str, new: str) -> dict[str, np.ndarray]:
-    """The tensors whose names begin with `old`, with `new` in its place."""
+def split(model: PortableModel) -> dict[str, PortableModel]:
+    """Splits a discriminator and its generator into two models.
+
+    Each gets the embeddings that they share, because Hugging Face knows one
+    encoder at a time.
+
+    Returns:
+        The models `discriminator` and `generator`, a masked LM; for a model of
+        one encoder, that alone under `.`.
+    """
+    if model.generator is None:
+        return {".": model}
+    encoder = rename_part(
+        model.tensors, MAIN if model.tying == "all" else GENERATOR, MAIN
+    )
+    if model.tying == "embeddings":
+        encoder |= take_part(model.tensors, _EMBEDDINGS)
+    others = {
+        path: value
+        for path, value in model.tensors.items()
+        if part_of(path) not in (GENERATOR, MASKED_LM_HEAD)
+    }
+    alone = dataclasses.replace(model, generator=None, tying="embeddings")
     return {
-        new + path.removeprefix(old): value
-        for path, value in tensors.items()
-        if path.startswith(f"{old}/")
+        "discriminator": dataclasses.replace(alone, tensors=others),
+        "generator": dataclasses.replace(
+            alone,
+            tensors=encoder | take_part(model.tensors, MASKED_LM_HEAD),
+            encoder=model.generator,
+        ),
     }
 
 
-def take_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
-    """The tensors whose names begin with a part."""
-    return rename_part(tensors, part, part)
+def join(main: PortableModel, generator: PortableModel) -> PortableModel:
+    """Joins a discriminator and its generator, the reverse of `split`.
 
-
-def require_labels(labels: Sequence[Any], source: str) -> None:
-    """Raises `ModelError` unless labels are different texts of one line.
+    Weights that are equal in both become shared ones.
 
     Args:
-        labels: in the order of the outputs.
-        source: where they are from, for the message.
-    """
-    seen: set[str] = set()
-    for number, label in enumerate(labels):
-        is_line = isinstance(label, str) and label.splitlines() == [label]
-        if not is_line or not label.strip() or label in seen:
-            raise errors.ModelError(
-                f"{source} must give every output a name of one line, and no "
-                f"two the same. Received: {label!r:.80} for output {number}. "
-                "Rename it."
-            )
-        seen.add(label)
-
-
-def read_value_range(value: Any, source: str) -> tuple[float, float]:
-    """Two increasing numbers as floats.
-
-    Args:
-        value: as JSON gives it.
-        source: where it is from, for the message.
+        main: the discriminator.
+        generator: a masked LM, whose encoder is its main one.
 
     Raises:
-        ModelError: if it is anything else.
+        ModelError: if they are not a discriminator alone and a masked LM
+            alone, if vocabularies differ, or if the generator has embeddings
+            of its own that are not of its own width.
     """
-    if (
-        not isinstance(value, list)
-        or [type(end) in (int, float) for end in value] != [True, True]
-        or not (value[0] < value[1] and math.isfinite(value[1] - value[0]))
-    ):
+    # More would come along unseen, or be overwritten.
+    for model, head in ((main, REPLACED_TOKEN_HEAD),
+                        (generator, MASKED_LM_HEAD)):  # fmt: skip
+        if model.parts != tuple(sorted((head, MAIN))):
+            raise errors.ModelError(
+                "A discriminator is joined with its generator, each with its "
+                f"own head alone, here {head}. Received: {model.origin} with "
+                f"{', '.join(model.parts)}. Leave other parts out."
+            )
+    if main.vocabulary != generator.vocabulary:
         raise errors.ModelError(
-            f"{source} must be a list of two numbers, the first below the "
-            f"second. Received: {value!r:.80}."
+            "Both models must have one vocabulary and tokenizer settings. "
+            f"Received: different ones in {main.origin} and "
+            f"{generator.origin}."
         )
-    return float(value[0]), float(value[1])
+    tying = _find_tying(main, generator)
+    own = rename_part(generator.tensors, MAIN, GENERATOR)
+    if tying == "all":
+        own = {}
+    elif tying == "embeddings":
+        own = {p: v for p, v in own.items() if "/embeddings/" not in p}
+    head_tensors = take_part(generator.tensors, MASKED_LM_HEAD)
+    return dataclasses.replace(
+        main,
+        tensors={**main.tensors, **own, **head_tensors},
+        generator=generator.encoder,
+        tying=tying,
+        step=max(main.step, generator.step),
+        origin=f"{main.origin} and {generator.origin}",
+        notes=tuple(dict.fromkeys(main.notes + generator.notes)),
+    )
+
+
+def _find_tying(main: PortableModel, generator: PortableModel) -> str:
+    if main.encoder == generator.encoder and _share(main, generator, MAIN):
+        return "all"
+    if _share(main, generator, _EMBEDDINGS):
+        return "embeddings"
+    sizes = generator.encoder
+    if sizes.embedding_size != sizes.hidden_size:
+        raise errors.ModelError(
+            "A generator with embeddings of its own must have them of its own "
+            f"width. Received: {generator.origin}, embedding_size="
+            f"{sizes.embedding_size}, hidden_size={sizes.hidden_size}, and "
+            f"other embeddings than {main.origin}. Convert the two one by one."
+        )
+    return "none"
+
+
+def _share(one: PortableModel, other: PortableModel, part: str) -> bool:
+    mine, theirs = (take_part(model.tensors, part) for model in (one, other))
+    return mine.keys() == theirs.keys() and all(
+        np.array_equal(mine[path], theirs[path]) for path in mine
+    )

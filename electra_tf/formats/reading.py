@@ -1,8 +1,11 @@
-"""Models of any format, told by what lies in their folder."""
+"""Models of any format, told by what lies in their folder, and their layers."""
 
 import pathlib
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
+
+import keras
 
 from electra_tf import errors
 from electra_tf import installed
@@ -11,14 +14,12 @@ from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import original_model
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
+from electra_tf.modeling import layers
+from electra_tf.modeling import towers
+from electra_tf.training import checkpoints
 
-TF1, OURS, HUGGING_FACE, KERAS_HUB = (
-    "tf1",
-    "electra_tf",
-    "huggingface",
-    "keras_hub",
-)
-FORMATS = (TF1, OURS, HUGGING_FACE, KERAS_HUB)
+FORMATS = ("tf1", "electra_tf", "huggingface", "keras_hub")
+TF1, OURS, HUGGING_FACE, KERAS_HUB = FORMATS
 
 Read = Callable[[pathlib.Path], portable.PortableModel]
 Write = Callable[[portable.PortableModel, pathlib.Path], portable.PortableModel]
@@ -38,17 +39,20 @@ WRITERS: Mapping[str, Write] = {
 
 
 def detect(path: str | pathlib.Path) -> str:
-    """The format of what lies at a path, one of `FORMATS`.
+    """Finds out the format of what lies at a path.
 
     Args:
         path: a folder, or the prefix of a TF1 checkpoint.
+
+    Returns:
+        One of `FORMATS`.
 
     Raises:
         FileNotFoundError: if there is nothing.
         ModelError: if it is none of them.
     """
     path = pathlib.Path(path)
-    if pathlib.Path(f"{path}.index").is_file():
+    if (path.parent / f"{path.name}.index").is_file():
         return TF1
     if not path.is_dir():
         raise FileNotFoundError(
@@ -82,7 +86,7 @@ def detect(path: str | pathlib.Path) -> str:
 def read(
     path: str | pathlib.Path, format_name: str = ""
 ) -> portable.PortableModel:
-    """A model of any format.
+    """Reads a model of any format.
 
     Args:
         path: a folder, the prefix of a TF1 checkpoint, or the name of a model
@@ -106,3 +110,65 @@ def require_format(format_name: str) -> None:
         raise ValueError(
             f"Formats are {', '.join(FORMATS)}. Received: {format_name!r}."
         )
+
+
+def build_towers(
+    model: portable.PortableModel, precision: str = "float32"
+) -> towers.Towers:
+    """Builds the towers of a pre-trained model, with their weights.
+
+    Args:
+        model: a discriminator, a masked language model, or both.
+        precision: of the products, one of `config.PRECISIONS`.
+
+    Returns:
+        `main` is a `Discriminator`, or a `MaskedLMGenerator` where there is
+        none; `generator` is None for a model of one tower. What they share in
+        the model they share here.
+
+    Raises:
+        ModelError: if the model has neither head.
+    """
+    dtype = layers.dtype_policy(precision)
+    if portable.REPLACED_TOKEN_HEAD in model.parts:
+        main = towers.build_discriminator(model.encoder, dtype)
+    elif portable.MASKED_LM_HEAD in model.parts:
+        main = towers.build_masked_lm(
+            model.encoder, portable.MASKED_LM_HEAD, dtype
+        )
+    else:
+        raise errors.ModelError(
+            "A tower needs a head, for replaced or for masked tokens. "
+            f"Received: {model.origin} with {', '.join(model.parts)} alone."
+        )
+    generator, variables = None, list(main.variables)
+    if model.generator is not None:
+        generator = towers.build_sized_generator(
+            model.generator,
+            main.encoder,
+            model.tying,
+            is_two_tower=portable.TOWER_PARTS[0] in model.parts,
+            dtype=dtype,
+        )
+        variables += generator.variables
+    assign(variables, model)
+    return towers.Towers(generator, main)
+
+
+def assign(
+    variables: Iterable[keras.Variable], model: portable.PortableModel
+) -> None:
+    """Puts the weights of a model into variables of its sizes.
+
+    Args:
+        variables: of the layers, some twice if they are shared.
+        model: its tensors that no variable is called like are left out.
+
+    Raises:
+        ModelError: if a weight is missing or has another shape.
+    """
+    named = {variable.path: variable for variable in variables}
+    values = {p: v for p, v in model.tensors.items() if p in named}
+    checkpoints.require_equal_layout(model.origin, values, named)
+    for path, variable in named.items():
+        variable.assign(values[path])

@@ -9,12 +9,12 @@ Where the same fact stands in several files, these must agree.
 """
 
 import dataclasses
-import json
 import pathlib
-from collections.abc import Collection
+from collections.abc import Iterable
 from collections.abc import Mapping
-from collections.abc import Sequence
+from typing import Annotated
 from typing import Any
+from typing import Literal
 
 import tokenizers
 from absl import logging
@@ -27,26 +27,17 @@ from tokenizers import processors
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.formats import portable
 from electra_tf.text import vocabulary as vocabulary_lib
 
 TOKENIZER_FILE = "tokenizer.json"
 _ADDED_TOKENS_FILE = "added_tokens.json"
-# What Hugging Face's slow tokenizer has, whatever the original had.
-_DEFAULT_WORD_LENGTH = 100
 # Keys that tell our settings file from Hugging Face's.
 _OUR_KEYS = {
     f.name for f in dataclasses.fields(vocabulary_lib.TokenizerSettings)
 }
-_SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
-# Tokenizers that split words as ours does, and what they may be set to.
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
             "ElectraTokenizerFast", "PreTrainedTokenizerFast")  # fmt: skip
-_PLAIN_SETTINGS: Mapping[str, Any] = {
-    "do_basic_tokenize": True,
-    "never_split": None,
-    "word_tokenizer_type": "basic",
-    "subword_tokenizer_type": "wordpiece",
-}
 _NO_TOKEN = "[no_token_"
 _SPECIAL_NAMES = {
     "pad_token": "[PAD]",
@@ -56,13 +47,29 @@ _SPECIAL_NAMES = {
     "mask_token": "[MASK]",
 }
 
-Json = Mapping[str, Any]
+
+@schema.frozen
+class _Stated:
+    """What Hugging Face's `tokenizer_config.json` may say.
+
+    Other values belong to tokenizers that split words otherwise. None stands
+    for the default; of `strip_accents` that is the value of `do_lower_case`.
+    """
+
+    tokenizer_class: Annotated[str, schema.one_of(*_CLASSES)] | None = None
+    do_lower_case: bool = True
+    strip_accents: bool | None = None
+    tokenize_chinese_chars: Literal[True] = True
+    do_basic_tokenize: Literal[True] = True
+    never_split: tuple[()] | None = None
+    word_tokenizer_type: Literal["basic"] | None = None
+    subword_tokenizer_type: Literal["wordpiece"] | None = None
 
 
 def load_if_there(
     folder: pathlib.Path, encoder: config.EncoderConfig
 ) -> vocabulary_lib.Vocabulary | None:
-    """The vocabulary in a folder, with a token for every row of the table.
+    """Loads the vocabulary in a folder, a token for every row of the table.
 
     Args:
         folder: of a model of any format.
@@ -94,7 +101,7 @@ def load_if_there(
 
 
 def _read_object(path: pathlib.Path) -> dict[str, Any]:
-    """The object in a JSON file; empty if there is no file."""
+    """Returns the object in a JSON file; an empty one if there is no file."""
     if not path.is_file():
         return {}
     return schema.read_object(path, errors.ModelError)
@@ -105,7 +112,7 @@ def fit_rows(
     encoder: config.EncoderConfig,
     source: pathlib.Path,
 ) -> vocabulary_lib.Vocabulary:
-    """The vocabulary with a token for every row of the model's table.
+    """Gives every row of the model's table a token.
 
     Rows without a token (tables are sometimes padded to round numbers) get
     names that no text contains.
@@ -127,12 +134,6 @@ def fit_rows(
         )
     if not num_missing:
         return vocabulary
-    logging.warning(
-        "%s: the last %d rows of the token table have no token; they are "
-        "called [no_token_0] and so on.",
-        source,
-        num_missing,
-    )
     names = tuple(f"{_NO_TOKEN}{number}]" for number in range(num_missing))
     return vocabulary_lib.Vocabulary(
         vocabulary.tokens + names, vocabulary.settings
@@ -140,7 +141,7 @@ def fit_rows(
 
 
 def notes_of(vocabulary: vocabulary_lib.Vocabulary | None) -> tuple[str, ...]:
-    """Notes on the vocabulary that `load_if_there` found, one line each."""
+    """Returns notes on what `load_if_there` found, one line each."""
     if vocabulary is None:
         return (
             f"found no vocabulary, {vocabulary_lib.VOCABULARY_FILE} or "
@@ -153,14 +154,14 @@ def notes_of(vocabulary: vocabulary_lib.Vocabulary | None) -> tuple[str, ...]:
 
 
 def is_no_token(token: str) -> bool:
-    """Whether `fit_rows` made up a token's name."""
+    """Returns whether `fit_rows` made up a token's name."""
     return token.startswith(_NO_TOKEN)
 
 
 def are_alike(
     one: vocabulary_lib.Vocabulary, other: vocabulary_lib.Vocabulary | None
 ) -> bool:
-    """Whether two vocabularies make the same ids of every text."""
+    """Returns whether two vocabularies make the same ids of every text."""
     return (
         other is not None
         and one.tokens == other.tokens
@@ -171,7 +172,7 @@ def are_alike(
 def effective(
     settings: vocabulary_lib.TokenizerSettings,
 ) -> vocabulary_lib.TokenizerSettings:
-    """Settings that are equal where they do the same.
+    """Makes settings equal that do the same.
 
     Without lower-casing no accent is stripped, whatever the settings say.
     """
@@ -181,7 +182,7 @@ def effective(
 
 
 def _read_tokenizer(folder: pathlib.Path) -> tokenizers.Tokenizer:
-    """The tokenizer in `tokenizer.json`, if it splits words as ours does."""
+    """Reads `tokenizer.json`, if it splits words as ours does."""
     path = folder / TOKENIZER_FILE
     content = schema.read_object(path, errors.ModelError)
     try:
@@ -192,25 +193,17 @@ def _read_tokenizer(folder: pathlib.Path) -> tokenizers.Tokenizer:
             f"{path} must describe a tokenizer. Received: {error}. Take the "
             "file again from where it comes from."
         ) from error
-    stages = {
-        "WordPiece model": (found.model, models.WordPiece),
-        "BertNormalizer": (found.normalizer, normalizers.BertNormalizer),
-        "BertPreTokenizer": (
-            found.pre_tokenizer,
-            pre_tokenizers.BertPreTokenizer,
-        ),
-    }
-    for name, (stage, kind) in stages.items():
-        if not isinstance(stage, kind):
+    prefix = getattr(found.model, "continuing_subword_prefix", None)
+    for name, stage, is_same in (
+        ("WordPiece model with ##", found.model, prefix == "##"),
+        ("BertNormalizer", found.normalizer, True),
+        ("BertPreTokenizer", found.pre_tokenizer, True),
+    ):
+        if type(stage).__name__ != name.split()[0] or not is_same:
             raise errors.ModelError(
                 f"{path} must have a {name}. Received: {stage!r:.80}, which "
                 "this tokenizer does not follow."
             )
-    if found.model.continuing_subword_prefix != "##":
-        raise errors.ModelError(
-            f"{path} must have a WordPiece model with ##. Received: "
-            f"{found.model.continuing_subword_prefix!r:.80}."
-        )
     ids = found.get_vocab()
     # It numbers added tokens anew, whatever the file says.
     is_kept = all(
@@ -228,7 +221,7 @@ def _read_tokenizer(folder: pathlib.Path) -> tokenizers.Tokenizer:
 def _read_tokens(
     folder: pathlib.Path, described: tokenizers.Tokenizer | None
 ) -> tuple[str, ...]:
-    """All tokens of a folder in the order of their ids."""
+    """Returns all tokens of a folder in the order of their ids."""
     file = folder / vocabulary_lib.VOCABULARY_FILE
     if described is None:
         listed = vocabulary_lib.read_tokens(file)
@@ -249,9 +242,9 @@ def _read_tokens(
 
 
 def _read_added_tokens(
-    folder: pathlib.Path, listed: Sequence[str]
+    folder: pathlib.Path, listed: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Tokens that follow those of vocab.txt, in the order of their ids."""
+    """Returns tokens that follow those of vocab.txt, in order."""
     places = _read_object(folder / _ADDED_TOKENS_FILE)
     known = {token: place for place, token in enumerate(listed)}
     new = {t: place for t, place in places.items() if known.get(t) != place}
@@ -268,7 +261,7 @@ def _read_added_tokens(
     return tuple(sorted(new, key=new.__getitem__))
 
 
-def _warn_of_added(tokens: Collection[str], folder: pathlib.Path) -> None:
+def _warn_of_added(tokens: Iterable[str], folder: pathlib.Path) -> None:
     others = [t for t in tokens if t not in vocabulary_lib.SPECIAL_TOKENS]
     if others:
         logging.warning(
@@ -283,85 +276,45 @@ def _warn_of_added(tokens: Collection[str], folder: pathlib.Path) -> None:
 
 def _read_settings(
     folder: pathlib.Path,
-    stated: Json,
+    stated: Mapping[str, Any],
     described: tokenizers.Tokenizer | None,
 ) -> vocabulary_lib.TokenizerSettings:
-    """Settings out of both files, which must agree.
+    """Reads the settings off both files, which must agree.
 
     Which of them Hugging Face follows depends on the tokenizer's class.
     """
-    _require_plain(stated, folder / vocabulary_lib.SETTINGS_FILE)
-    normalizer = described and described.normalizer
-    found: dict[str, bool | None] = {
-        name: stated[name] for name in _SWITCHES if name in stated
-    }
-    if normalizer:
-        other = {
-            "do_lower_case": normalizer.lowercase,
-            "strip_accents": normalizer.strip_accents,
-            "tokenize_chinese_chars": normalizer.handle_chinese_chars,
-        }
-        for name in _SWITCHES:
-            if {found.get(name), other[name]} >= {True, False}:
-                raise errors.ModelError(
-                    f"{folder}: {vocabulary_lib.SETTINGS_FILE} and "
-                    f"{TOKENIZER_FILE} must agree. Received: {name}="
-                    f"{found[name]} and {other[name]}. Remove the wrong file."
-                )
-        found |= other
-    cleans = not normalizer or normalizer.clean_text
-    if not found.get("tokenize_chinese_chars", True) or not cleans:
-        raise errors.ModelError(
-            f"{folder}: the tokenizer must split ideographs and clean text, "
-            "as the original's does. Received: tokenize_chinese_chars="
-            f"{found.get('tokenize_chinese_chars')}, clean_text={cleans}."
-        )
-    lowers, strips = found.get("do_lower_case"), found.get("strip_accents")
-    if strips and lowers is False:
+    file = folder / vocabulary_lib.SETTINGS_FILE
+    known = portable.build_known(_Stated, stated, file)
+    lowers, strips = known.do_lower_case, known.strip_accents
+    # What Hugging Face's slow tokenizer has, whatever the original had.
+    length = 100
+    if described is not None:
+        normalizer = described.normalizer
+        other = normalizer.lowercase, normalizer.strip_accents
+        if not normalizer.handle_chinese_chars or not normalizer.clean_text:
+            raise errors.ModelError(
+                f"{folder / TOKENIZER_FILE} must split ideographs and clean "
+                "text, as the original does. Received: one that does not."
+            )
+        if {strips, other[1]} == {True, False} or (
+            "do_lower_case" in stated and lowers != other[0]
+        ):
+            raise errors.ModelError(
+                f"{file} and {TOKENIZER_FILE} must agree. Received: "
+                f"do_lower_case={lowers} and {other[0]}, strip_accents="
+                f"{strips} and {other[1]}. Remove the wrong file."
+            )
+        lowers, strips = other
+        length = described.model.max_input_chars_per_word
+    if strips and not lowers:
         raise errors.ModelError(
             f"{folder}: accents can only be stripped when lower-casing, as in "
             "the original. Received: strip_accents=true, do_lower_case=false."
         )
+    # Without lower-casing, strip_accents has no effect.
     return vocabulary_lib.TokenizerSettings(
-        do_lower_case=lowers is not False,
-        # None means "as with lower-casing"; without that it has no effect.
-        strip_accents=strips is not False or lowers is False,
-        max_word_length=described.model.max_input_chars_per_word
-        if described
-        else _DEFAULT_WORD_LENGTH,
+        lowers, strips is not False or not lowers, length
     )
-
-
-def _require_plain(stated: Json, path: pathlib.Path) -> None:
-    """Raises `ModelError` for settings of a tokenizer unlike the original's.
-
-    Args:
-        stated: content of Hugging Face's `tokenizer_config.json`.
-        path: of that file, for messages.
-    """
-    for name in (*_SWITCHES, "do_basic_tokenize"):
-        value = stated.get(name, True)
-        # Null means "as with lower-casing" there.
-        is_unsaid = name == "strip_accents" and value is None
-        if not isinstance(value, bool) and not is_unsaid:
-            raise errors.ModelError(
-                f"{path}: {name} must be true or false. Received: "
-                f"{value!r:.80}. Correct it, as the model was trained."
-            )
-    wrong = {
-        name: stated[name]
-        for name, value in _PLAIN_SETTINGS.items()
-        if stated.get(name) not in (None, [], value)
-    }
-    kind = stated.get("tokenizer_class")
-    if kind and kind not in _CLASSES:
-        wrong["tokenizer_class"] = kind
-    if wrong:
-        raise errors.ModelError(
-            f"{path} must be of a tokenizer that splits words as the "
-            f"original's. Received: {wrong!s:.200}. Such text has to be split "
-            "beforehand; this tokenizer cannot do it."
-        )
 
 
 def write_hugging_face(
@@ -387,16 +340,16 @@ def write_hugging_face(
         **_SPECIAL_NAMES,
     }
     tokenizer = _build_tokenizer(vocabulary, strips)
-    tokenizer.save(str(folder / TOKENIZER_FILE))
-    lines = "".join(f"{token}\n" for token in vocabulary.tokens)
-    # Bytes, because the ids are line numbers, whatever the system's line end.
-    (folder / vocabulary_lib.VOCABULARY_FILE).write_bytes(lines.encode("utf-8"))
-    for name, content in {
-        vocabulary_lib.SETTINGS_FILE: stated,
-        "special_tokens_map.json": _SPECIAL_NAMES,
+    for name, text in {
+        TOKENIZER_FILE: tokenizer.to_str(pretty=True),
+        vocabulary_lib.VOCABULARY_FILE: "".join(
+            f"{token}\n" for token in vocabulary.tokens
+        ),
+        vocabulary_lib.SETTINGS_FILE: schema.to_json(stated),
+        "special_tokens_map.json": schema.to_json(_SPECIAL_NAMES),
     }.items():
-        text = json.dumps(content, indent=2) + "\n"
-        (folder / name).write_text(text, "utf-8")
+        # Bytes, because line numbers are ids whatever the system's line end.
+        (folder / name).write_bytes(text.encode("utf-8"))
 
 
 def _build_tokenizer(
@@ -419,8 +372,7 @@ def _build_tokenizer(
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    special: Sequence[str] = vocabulary_lib.SPECIAL_TOKENS
-    tokenizer.add_special_tokens(list(special))
+    tokenizer.add_special_tokens(list(vocabulary_lib.SPECIAL_TOKENS))
     tokenizer.post_processor = processors.BertProcessing(
         ("[SEP]", vocabulary.sep_id), ("[CLS]", vocabulary.cls_id)
     )

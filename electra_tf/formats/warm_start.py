@@ -11,11 +11,14 @@ another number of rows:
   old one, in any order; rows of new tokens keep their fresh values.
 """
 
+import collections
 import dataclasses
 import pathlib
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,7 +29,9 @@ from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
 
+_T = TypeVar("_T")
 _POSITION_TABLE = "position_embeddings"
 # Tables and vectors with a row for each token.
 _TOKEN_TABLES = ("word_embeddings", "output_bias")
@@ -72,74 +77,63 @@ def warm_start(path: str | pathlib.Path, target: Target) -> str:
     """
     model = reading.read(path)
     rows = _token_rows(model, target.vocabulary)
-    _require_encoder(model, target)
-    parts = {name.split("/")[0] for name in target.variables}
-    shared = parts & set(model.parts)
-    if shared & {portable.GENERATOR, *layout.TOWER_PARTS}:
-        _require_generator(model, target)
-    wanted = {
-        name: variable
-        for name, variable in target.variables.items()
-        if name.split("/")[0] in shared
-    }
-    there = {
-        name: value
-        for name, value in model.tensors.items()
-        if name.split("/")[0] in shared
-    }
-    values, notes = dict(there), []
-    for name in sorted(wanted.keys() & there):
-        fresh = np.asarray(wanted[name])
-        values[name] = _fit(name, there[name], fresh, rows)
-        if len(values[name]) != len(there[name]):
-            notes.append(
-                f"{name}: {len(there[name])} rows became {len(values[name])}"
-            )
-    problems = layout.shape_problems(
-        {name: value.shape for name, value in values.items()},
-        {name: tuple(variable.shape) for name, variable in wanted.items()},
-    )
+    shared = set(model.parts) & set(map(portable.part_of, target.variables))
     if portable.MAIN not in shared:
-        problems.append(f"neither has {portable.MAIN}")
-    layout.require_none(problems, f"{model.origin}, for this config,")
+        raise errors.ModelError(
+            f"A run starts from the main encoder of {model.origin}. Received: "
+            f"a run without one ({portable.MAIN})."
+        )
+    _require_sizes(model, target, shared)
+    wanted = _take_parts(target.variables, shared)
+    values = _take_parts(model.tensors, shared)
+    notes = []
+    for name in sorted(wanted.keys() & values):
+        saved = values[name]
+        values[name] = _fit(name, saved, np.asarray(wanted[name]), rows)
+        if len(values[name]) != len(saved):
+            notes.append(
+                f"{name}: {len(saved)} rows became {len(values[name])}"
+            )
+    checkpoints.require_equal_layout(model.origin, values, wanted)
     for name, variable in wanted.items():
         variable.assign(values[name])
-    return _report(model, target, shared, notes)
-
-
-def _report(
-    model: portable.PortableModel,
-    target: Target,
-    shared: set[str],
-    notes: list[str],
-) -> str:
-    restored = sum(n.split("/")[0] in shared for n in target.variables)
     counted = (
-        f"restored {restored} of {len(target.variables)} variables from "
+        f"restored {len(wanted)} of {len(target.variables)} variables from "
         f"{model.origin}"
     )
-    parts = {name.split("/")[0] for name in target.variables}
-    fresh = [
-        f"{part} ({_count(target.variables, part)} variables) stays fresh"
-        for part in sorted(parts - shared)
-    ]
-    unused = [
-        f"its {part} ({_count(model.tensors, part)} tensors) is not used"
-        for part in sorted(set(model.parts) - shared)
-    ]
-    return "; ".join([counted, *notes, *fresh, *unused, *model.notes])
+    notes += _leftovers(model, target, shared)
+    return "; ".join([counted, *notes, *model.notes])
 
 
-def _count(named: Mapping[str, Any], part: str) -> int:
-    return sum(name.split("/")[0] == part for name in named)
+def _take_parts(named: Mapping[str, _T], parts: set[str]) -> dict[str, _T]:
+    return {n: v for n, v in named.items() if portable.part_of(n) in parts}
+
+
+def _leftovers(
+    model: portable.PortableModel, target: Target, shared: set[str]
+) -> list[str]:
+    """Says which parts stay fresh and which are not used."""
+    fresh, unused = (
+        sorted(
+            item
+            for item in collections.Counter(map(portable.part_of, n)).items()
+            if item[0] not in shared
+        )
+        for n in (target.variables, model.tensors)
+    )
+    return [
+        *(f"{part} ({n} variables) stays fresh" for part, n in fresh),
+        *(f"its {part} ({n} tensors) is not used" for part, n in unused),
+    ]
 
 
 def _token_rows(
     model: portable.PortableModel, vocabulary: vocabulary_lib.Vocabulary
 ) -> np.ndarray:
-    """Where each token of the model stands in the new vocabulary, `[V]`.
+    """Returns where each token of the model stands in the new vocabulary.
 
-    Rows that no token belongs to are `_NOWHERE`.
+    Returns:
+        `[V]`; rows that no token belongs to are `_NOWHERE`.
     """
     own = model.vocabulary
     if own is None:
@@ -173,29 +167,19 @@ def _token_rows(
     return np.array([places.get(token, _NOWHERE) for token in own.tokens])
 
 
-def _require_encoder(model: portable.PortableModel, target: Target) -> None:
-    """Raises `ModelError` with flags that give the main encoder's sizes."""
+def _require_sizes(
+    model: portable.PortableModel, target: Target, shared: set[str]
+) -> None:
+    """Raises `ModelError` with flags that give the model's sizes."""
     wrong = _different_sizes(model.encoder, target.encoder)
-    sizes = dataclasses.asdict(model.encoder)
-    flags = [f"--config.encoder.{name}={sizes[name]}" for name in wrong]
-    _refuse_sizes(model, "encoder", wrong, flags)
-
-
-def _require_generator(model: portable.PortableModel, target: Target) -> None:
-    """The same for the generator's, which a config gives as fractions."""
-    generator = model.generator
-    if generator is None:
-        return
-    wrong = _different_sizes(generator, target.generator)
-    width, depth = layout.generator_fractions(model.encoder, generator)
-    values = {
-        "generator_hidden_size": width,
-        "generator_layers": depth,
-        "num_attention_heads": generator.num_attention_heads,
-        "intermediate_size": generator.intermediate_size,
-    }
-    flags = [f"--config.generator.{name}={values[name]}" for name in values]
-    _refuse_sizes(model, "generator", wrong, flags)
+    _refuse_sizes(model, "encoder", wrong, model.encoder, wrong)
+    if model.generator and shared & {portable.GENERATOR, *portable.TOWER_PARTS}:
+        # A config gives them as fractions.
+        wrong = _different_sizes(model.generator, target.generator)
+        names = ("generator_hidden_size", "generator_layers",
+                 "num_attention_heads", "intermediate_size")  # fmt: skip
+        settings = layout.generator_settings(model)
+        _refuse_sizes(model, "generator", wrong, settings, names)
 
 
 def _different_sizes(
@@ -211,13 +195,18 @@ def _different_sizes(
 
 def _refuse_sizes(
     model: portable.PortableModel,
-    tower: str,
+    section: str,
     wrong: Mapping[str, str],
-    flags: list[str],
+    settings: config.EncoderConfig | config.GeneratorConfig,
+    names: Iterable[str],
 ) -> None:
     if wrong:
+        flags = (
+            f"--config.{section}.{name}={getattr(settings, name)}"
+            for name in names
+        )
         raise errors.ModelError(
-            f"The config's {tower} must have the sizes of {model.origin}. "
+            f"The config's {section} must have the sizes of {model.origin}. "
             f"Received: {'; '.join(wrong.values())}. Set {' '.join(flags)}"
         )
 
@@ -225,7 +214,7 @@ def _refuse_sizes(
 def _fit(
     name: str, saved: np.ndarray, fresh: np.ndarray, rows: np.ndarray
 ) -> np.ndarray:
-    """The saved rows in their places among the fresh ones."""
+    """Returns the saved rows in their places among the fresh ones."""
     if saved.shape[1:] != fresh.shape[1:]:
         return saved
     if name.endswith(_POSITION_TABLE):

@@ -1,8 +1,7 @@
-"""The masks of a run: which rule, drawn anew for every batch.
+"""The masks of a run, drawn anew for every batch.
 
-`masking.py` and `word_masking.py` say how positions are chosen from given
-random numbers; here the config chooses the rule, and the numbers come from
-`randomness.py`, named by (run seed, purpose, step, stream).
+The config chooses one of the rules in `masking.py` and `word_masking.py`; the
+random numbers are named by (run seed, purpose, step, stream).
 """
 
 import tensorflow as tf
@@ -19,13 +18,8 @@ Tensors = dict[str, tf.Tensor]
 class DynamicMasking:
     """Masks batches as a config says; equal places give equal masks.
 
-    Args:
-        settings: how many positions, which, how shown.
-        vocabulary: gives special ids and continuation pieces.
-        run_seed: seed of the run.
-
-    Attributes:
-        special_ids: ids that are never chosen: [CLS], [SEP] and [MASK].
+    The vocabulary gives special ids, which are never chosen, and continuation
+    pieces.
     """
 
     def __init__(
@@ -48,7 +42,7 @@ class DynamicMasking:
             )
 
     def num_slots(self, length: int) -> int:
-        """Slots of a row of `length` tokens, P."""
+        """Slots of a row of `length` tokens."""
         return masking.max_predictions_per_seq(self.settings.mask_prob, length)
 
     def seeds(

@@ -1,27 +1,16 @@
 """Which tokens the generator must fill: choice, [MASK], gather and scatter.
 
 Dynamic masking as in the original's `pretrain/pretrain_helpers.py` (paper,
-section 3.1), in three steps that `mask_inputs` puts one after the other:
+section 3.1); `mask_inputs` does all of it. One deliberate departure: positions
+are drawn without replacement. The original draws with replacement, so that
+one position can fill several slots and its sampled tokens are then averaged
+to an id that nobody sampled; `draw_positions_with_replacement` and the
+averaging in `scatter_update` do the same for comparison.
 
-    candidates   `eligible_positions`: neither padding nor special tokens
-    choice       `num_predictions` of them, by `draw_positions`
-    [MASK]       `apply_masks`: 85 % of the chosen; the others keep their
-                 token, or some show a random one (BERT: 80, 10 and 10 %)
-
-One deliberate departure: positions are drawn without replacement. The original
-draws with replacement, so that one position can fill several slots and its
-sampled tokens are then averaged to an id that nobody sampled;
-`draw_positions_with_replacement` and the averaging in `scatter_update` do the
-same for comparison.
-
-Another way of choosing is another function with the signature of
-`draw_positions`; the rest stays. `word_masking.py` has one for whole words.
-
-Rows are flat here: B counts the rows of all streams on a replica. Shapes: B
-rows, S tokens, P slots of a row, D features. A slot that a short row does not
-need has weight 0, position 0 and id 0; position 0 holds [CLS] and is never
-chosen nor written. All functions have static shapes and compile under XLA.
-Randomness is an argument everywhere (see `randomness.py`).
+Shapes: B rows of all streams on a replica, S tokens, P slots of a row. A slot
+that a short row does not need has weight 0, position 0 and id 0; position 0
+holds [CLS] and is never chosen nor written. All functions have static shapes
+and compile under XLA. Randomness is an argument everywhere.
 """
 
 from collections.abc import Callable
@@ -31,8 +20,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-# Eligible positions, numbers to choose, uniform numbers and P; to positions
-# and weights.
+# What `draw_positions` takes and gives; `word_masking.py` has another.
 DrawFn = Callable[
     [tf.Tensor, tf.Tensor, tf.Tensor, int], tuple[tf.Tensor, tf.Tensor]
 ]
@@ -54,12 +42,7 @@ class MaskedInputs(NamedTuple):
 def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
     """Slots of a row, P: `int((mask_prob + 0.005) * max_seq_length)`.
 
-    Args:
-        mask_prob: fraction of the tokens to choose, 0-1.
-        max_seq_length: tokens of a row, S.
-
-    Returns:
-        Slots; 19 for 0.15 of 128 tokens, 79 for 0.15 of 512.
+    That is 19 for 0.15 of 128 tokens, and 79 for 0.15 of 512.
 
     Raises:
         ValueError: if rows are so short that there would be none.
@@ -86,8 +69,7 @@ def num_predictions(
         max_predictions: slots of a row, P.
 
     Returns:
-        `[B]` int32. The product is float32 and rounds half to even, as in the
-        original. An empty row also gets 1; it has no candidate to fill it.
+        `[B]` int32. The product rounds half to even, as in the original.
     """
     wanted = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
     bounded = tf.minimum(max_predictions, tf.cast(wanted, tf.int32))
@@ -97,16 +79,13 @@ def num_predictions(
 def eligible_positions(
     input_ids: tf.Tensor, input_mask: tf.Tensor, special_ids: Sequence[int]
 ) -> tf.Tensor:
-    """Marks the positions that may be chosen.
+    """Marks the positions that may be chosen, `[B, S]` bool.
 
     Args:
         input_ids: `[B, S]` int32.
         input_mask: `[B, S]` int32, 1 at tokens and 0 at padding.
         special_ids: ids never to choose: those of [CLS], [SEP] and [MASK]. The
             original lets [UNK] be chosen.
-
-    Returns:
-        `[B, S]` bool.
     """
     eligible = tf.cast(input_mask, tf.bool)
     for special_id in special_ids:
@@ -123,8 +102,7 @@ def draw_positions(
     """Chooses positions uniformly without replacement.
 
     Every position gets a random key and the largest keys win, which makes all
-    subsets and all orders equally likely. Two equal keys among S draws of 23
-    bits are rare, and either order of them is as good as the other.
+    subsets and all orders equally likely.
 
     Args:
         eligible: `[B, S]` bool.
@@ -207,21 +185,8 @@ def apply_masks(
         eligible: `[B, S]` bool, the positions that could have been chosen.
         random_prob: fraction of the chosen tokens to show a random one, 0-1;
             0.1 in BERT, 0 in the original.
-        random_ids: `[B, P]` int32 from `random_tokens`; None if `random_prob`
-            is 0.
-
-    Returns:
-        The masked rows.
-
-    Raises:
-        ValueError: if just one of `random_prob` and `random_ids` is given.
+        random_ids: `[B, P]` int32 from `random_tokens`, for `random_prob`.
     """
-    if (random_prob > 0) != (random_ids is not None):
-        raise ValueError(
-            "`random_ids` must be given if `random_prob` is above 0, and only "
-            f"then. Received: random_prob={random_prob}, random_ids="
-            f"{random_ids}. Draw them with `random_tokens`."
-        )
     original_ids = inputs["input_ids"]
     is_masked = replace_uniform < replace_prob
     is_replaced = is_masked
@@ -249,10 +214,9 @@ def random_tokens(
 ) -> tf.Tensor:
     """Random entries of the vocabulary, for the slots that show one.
 
-    All entries but the special ones are equally likely, to within one of the
-    2**23 values of a uniform number. BERT draws special tokens too (5 of 30522
-    entries); we do not, since [MASK] is what the slot was not to show and a
-    [SEP] or [PAD] inside a sentence says nothing about words.
+    All entries but the special ones are equally likely. BERT draws special
+    tokens too; we do not, since a [SEP] inside a sentence says nothing about
+    words.
 
     Args:
         uniform: `[B, P]` float32 in `[0, 1)`.
@@ -261,18 +225,9 @@ def random_tokens(
 
     Returns:
         `[B, P]` int32.
-
-    Raises:
-        ValueError: if a special id is outside the vocabulary, or none is left.
     """
     excluded = sorted(set(special_ids))
     num_left = vocab_size - len(excluded)
-    if num_left < 1 or not set(excluded) <= set(range(vocab_size)):
-        raise ValueError(
-            "`special_ids` must be a part of the vocabulary. Received: "
-            f"special_ids={excluded}, vocab_size={vocab_size}. Take both from "
-            "one vocabulary."
-        )
     # The product may round up to the number of entries itself.
     ranks = tf.cast(uniform * num_left, tf.int32)
     token_ids = tf.minimum(ranks, num_left - 1)
@@ -294,7 +249,7 @@ def mask_inputs(
     random_prob: float = 0.0,
     random_ids: tf.Tensor | None = None,
 ) -> MaskedInputs:
-    """Chooses positions of every row and masks them.
+    """Chooses positions of every row and masks them; see `apply_masks`.
 
     Args:
         inputs: `input_ids`, `input_mask`, `segment_ids`, each `[B, S]` int32.
@@ -307,9 +262,6 @@ def mask_inputs(
         draw_fn: `draw_positions` or a function with its signature.
         random_prob: fraction of the chosen tokens to show a random one, 0-1.
         random_ids: `[B, P]` int32, those tokens; None if `random_prob` is 0.
-
-    Returns:
-        The masked rows; P is `replace_uniform.shape[1]`.
     """
     num_slots = replace_uniform.shape[1]
     input_ids, input_mask = inputs["input_ids"], inputs["input_mask"]
@@ -331,15 +283,9 @@ def mask_inputs(
 
 
 def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Picks the vectors of the chosen positions.
+    """Picks the vectors at `[B, P]` positions of `[B, S, D]`: `[B, P, D]`.
 
-    Args:
-        sequence: `[B, S, D]`, any dtype.
-        positions: `[B, P]` int32.
-
-    Returns:
-        `[B, P, D]`. Unused slots get the vector of position 0; weights, not
-        values, say what counts.
+    Unused slots get the vector of position 0.
     """
     return tf.gather(sequence, positions, batch_dims=1)
 
@@ -353,8 +299,7 @@ def scatter_update(
     """Writes ids to the chosen positions.
 
     A position that several slots name receives the mean of their ids, rounded
-    down, as in the original. That is harmless for [MASK] and for original ids,
-    and never happens to positions from `draw_positions`.
+    down, as in the original. It never happens to those of `draw_positions`.
 
     Args:
         sequence: `[B, S]` int32.

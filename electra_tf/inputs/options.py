@@ -11,14 +11,9 @@ PREFETCHED_ELEMENTS = 4
 def with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The same dataset, run as this package wants it.
 
-    Autotuning is off: its thread sleeps for up to a minute, and TensorFlow
-    2.20 sometimes fails to wake it when an iterator is deleted (3 of 36 times
-    in an experiment). The deletion, for example after an evaluation, then
-    blocks the program until the thread wakes by itself.
-
-    Args:
-        dataset: any dataset; its steps must name their own parallelism, for
-            example `PARALLEL_CALLS`.
+    Autotuning is off, so steps must name their own parallelism: its thread
+    sleeps for up to a minute, and TensorFlow 2.20 sometimes fails to wake it
+    when an iterator is deleted, which then blocks the program.
     """
     options = tf.data.Options()
     options.deterministic = True
@@ -33,18 +28,12 @@ def with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
 def input_options(
     strategy: tf.distribute.Strategy,
 ) -> tf.distribute.InputOptions | None:
-    """How a strategy should take its elements; None is its own way.
+    """The second argument of `strategy.distribute_datasets_from_function`.
 
     The iterators that a strategy adds to bring elements to its devices tune
     themselves whatever the dataset says, and so can block when they are
     deleted. `MirroredStrategy` can do without them: every replica then gets a
     dataset of its own, with an input context of its own.
-
-    Args:
-        strategy: who receives the elements.
-
-    Returns:
-        The second argument of `strategy.distribute_datasets_from_function`.
     """
     if not isinstance(strategy, tf.distribute.MirroredStrategy):
         return None

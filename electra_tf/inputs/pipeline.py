@@ -3,15 +3,8 @@
 Training: every canonical stream (`streams.py`) is a small dataset that reads
 its shards in the background, one shuffled block ahead. The streams of a worker
 are interleaved one batch share at a time, parsed together, and cut into one
-element per local replica. Use it through
-
-    strategy.distribute_datasets_from_function(
-        lambda context: build_training_dataset(split, order, position, context),
-        options.input_options(strategy),
-    )
-
-Evaluation: the examples of the held-out split in the order of the shards, the
-last batch filled up with empty rows, in elements of the same shape.
+element per local replica. Evaluation: the held-out examples in the order of
+the shards, the last batch filled up with empty rows.
 
 An element is a dict of `input_ids`, `input_mask`, `segment_ids`, int32
 `[C/R, B/C, S]` (streams first, all static), and `stream_ids`, int64 `[C/R]`,
@@ -40,17 +33,11 @@ Element = dict[str, tf.Tensor]
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The shards of one split, checked and ready to be read.
+    """The shards of one split, checked and ready to be read."""
 
-    Attributes:
-        paths: shard files, in the manifest's order.
-        shard_sizes: examples in each of them.
-        max_seq_length: tokens of a row, S.
-    """
-
-    paths: tuple[str, ...]
-    shard_sizes: tuple[int, ...]
-    max_seq_length: int
+    paths: tuple[str, ...]  # in the manifest's order
+    shard_sizes: tuple[int, ...]  # examples in each of them
+    max_seq_length: int  # tokens of a row, S
 
     @property
     def num_examples(self) -> int:
@@ -63,15 +50,7 @@ def open_split(
     vocabulary: Vocabulary,
     max_seq_length: int,
 ) -> Split:
-    """Checks a split's manifest and files before any graph is built.
-
-    Args:
-        folder: the folder that holds `manifest.json` and the shards.
-        vocabulary: the vocabulary of the model.
-        max_seq_length: the row length of the model, S.
-
-    Returns:
-        The split.
+    """Opens the folder with a split's `manifest.json` and shards.
 
     Raises:
         DataError: if there is no manifest, if the records were made with
@@ -106,25 +85,8 @@ def build_training_dataset(
     Returns:
         Elements as in the module docstring. A worker with L local replicas
         gets L consecutive elements for every global batch.
-
-    Raises:
-        ValueError: if replicas and streams, split and order or position and
-            order do not fit each other.
     """
     position = position or streams.Position()
-    if order.shard_sizes != split.shard_sizes:
-        raise ValueError(
-            "`order` must be made for the shards of `split`. Received: "
-            f"{len(order.shard_sizes)} shards with {order.num_examples} "
-            f"examples, and a split of {len(split.paths)} shards with "
-            f"{split.num_examples}. Pass shard_sizes=split.shard_sizes."
-        )
-    if position.batch >= order.batches_per_epoch:
-        raise ValueError(
-            "A position must lie within its epoch. Received: batch "
-            f"{position.batch} of {order.batches_per_epoch}. The dataset or "
-            "the batch size has changed since the position was saved."
-        )
     share = _Share.of(context, order.num_streams)
     rows = _read_streams(split, order, position, share)
     parsed = rows.map(
@@ -154,19 +116,7 @@ def build_evaluation_dataset(
         num_streams: canonical streams, C.
         global_batch_size: rows of a global batch, B, a multiple of C.
         context: which worker this is; None is one worker with one replica.
-
-    Returns:
-        A finite dataset of elements as in the module docstring.
-
-    Raises:
-        ValueError: if replicas, streams and batch do not fit each other.
     """
-    if global_batch_size % num_streams:
-        raise ValueError(
-            "`num_streams` must divide the global batch. Received: "
-            f"num_streams={num_streams}, "
-            f"global_batch_size={global_batch_size}. Change one."
-        )
     share = _Share.of(context, num_streams)
     rows_per_stream = global_batch_size // num_streams
     first_row = share.first_stream * rows_per_stream

@@ -5,20 +5,10 @@ There is no random state to save or to lose. A number is named by
     (run seed, purpose, step, stream)                    masks and samples
     (run seed, purpose, step, replica, micro-batch)      dropout
 
-and a counter-based generator turns the name into bits. Three consequences:
-
-* A resumed run draws what the uninterrupted one would have drawn.
-* Masks and generator samples follow their rows. A row belongs to a stream of
-  the input order (`streams.py`), and neither the number of replicas nor that
-  of micro-batches changes which stream that is, so a run that moves from one
-  device to four trains on the same corrupted text.
-* Dropout follows the device: its noise need not survive a move, so the layers
-  are free to draw it in whatever shape is cheapest. Equal seeds on equally
-  many replicas still give equal bits.
-
-A name becomes the two 64-bit words of a stateless seed: (`run_seed * 16 +
-purpose`, counter). Purposes separate the uses, the counter the places, and
-both maps are one-to-one, so that no two uses ever share a draw.
+and a counter-based generator turns the name into bits. So a resumed run draws
+what the uninterrupted one would have drawn; masks and samples follow their
+rows (`streams.py`) to any number of devices; and no two uses share a draw.
+Dropout's noise follows the device.
 
 The generator is Philox everywhere and floats are made from its bits here,
 because TensorFlow's own conversion differs between XLA and the rest: the same
@@ -27,7 +17,6 @@ name gives the same float on CPU, GPU and TPU, compiled or not.
 
 import math
 
-import numpy as np
 import tensorflow as tf
 
 # What a draw is for. New uses take new numbers; a changed number changes runs.
@@ -57,24 +46,11 @@ _ONE = 0x3F800000
 
 
 def purpose_key(run_seed: int, purpose: int) -> int:
-    """The first word of every seed that serves one purpose in one run.
-
-    Args:
-        run_seed: seed of the run, 0 to 2**59 - 1.
-        purpose: one of this module's constants, 0 to 15.
-
-    Raises:
-        ValueError: if one of them is out of range and would collide.
-    """
+    """The first word of every seed that serves one purpose in one run."""
     if not 0 <= run_seed < _MAX_SEED:
         raise ValueError(
             f"`run_seed` must be 0 to {_MAX_SEED - 1}, so that seed and "
             f"purpose fit in 64 bits. Received: {run_seed}. Use a smaller seed."
-        )
-    if not 0 <= purpose < _NUM_PURPOSES:
-        raise ValueError(
-            f"`purpose` must be 0 to {_NUM_PURPOSES - 1}. Received: {purpose}. "
-            "Use a constant of `electra_tf.inputs.randomness`."
         )
     return run_seed * _NUM_PURPOSES + purpose
 
@@ -109,9 +85,8 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     Philox makes four words from every value of a 128-bit counter. The step is
     its high half. In the low half a stream gets the values from `stream *
     groups` on, where `groups` is what its shape needs, so consecutive streams
-    are one contiguous draw: one call, and yet each stream's numbers are its
-    own. (A call per stream would give XLA 48 copies of Philox to compile for
-    16 streams, ten seconds of it.)
+    are one contiguous draw. (A call per stream takes XLA ten seconds to
+    compile for 16 streams.)
 
     Args:
         seeds: `[n, 2]` int64 with a static n, as `stream_seeds` gives them for
@@ -122,12 +97,7 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     Returns:
         `[n * shape[0], *shape[1:]]` float32 in `[0, 1)`, multiples of 2**-23,
         stream after stream.
-
-    Raises:
-        ValueError: if the number of streams is not known when tracing, or if
-            they can be seen not to be consecutive.
     """
-    _check_consecutive(seeds)
     num_streams, size = seeds.shape[0], math.prod(shape)
     groups = -(-size // _WORDS_PER_COUNT)
     step, first_stream = seeds[0, 1] // MAX_STREAMS, seeds[0, 1] % MAX_STREAMS
@@ -146,22 +116,6 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     return tf.reshape(numbers[:, :size], [rows, *shape[1:]])
 
 
-def _check_consecutive(seeds: tf.Tensor) -> None:
-    if seeds.shape[0] is None:
-        raise ValueError(
-            "`seeds` must have a static number of streams. Received: shape "
-            f"{seeds.shape}. Take `stream_ids` from a dataset of "
-            "`electra_tf.inputs.pipeline`."
-        )
-    # Inside a traced step the values are unknown and the pipeline vouches.
-    values = tf.get_static_value(seeds)
-    if values is not None and (np.diff(values[:, 1]) != 1).any():
-        raise ValueError(
-            "`seeds` must be those of consecutive streams. Received counters "
-            f"{values[:, 1].tolist()}. Draw for each run of streams alone."
-        )
-
-
 def dropout_seed(
     run_seed: int,
     step: tf.Tensor | int,
@@ -170,19 +124,12 @@ def dropout_seed(
     micro_batch: tf.Tensor | int,
     num_micro_batches: int,
 ) -> tf.Tensor:
-    """The seed of one micro-batch's dropout on one replica.
-
-    Args:
-        run_seed: seed of the run.
-        step: scalar integer, the step from 0.
-        replica: scalar integer, the replica from 0.
-        num_replicas: replicas in sync, R.
-        micro_batch: scalar integer, the micro-batch from 0.
-        num_micro_batches: micro-batches of a step, M.
+    """The seed of one micro-batch's dropout on one replica, all from 0.
 
     Returns:
-        `[2]` int64 with counter `((step * R + replica) * M + micro_batch) *
-        1024`. A layer adds `[0, site]`, site below 1024, to get its own.
+        `[2]` int64 with counter `((step * num_replicas + replica) *
+        num_micro_batches + micro_batch) * 1024`. A layer adds `[0, site]`,
+        site below 1024, to get its own.
     """
     place = tf.cast(step, tf.int64) * num_replicas + tf.cast(replica, tf.int64)
     place = place * num_micro_batches + tf.cast(micro_batch, tf.int64)
@@ -194,8 +141,7 @@ def dropout_bits(size: int | tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Random words of one dropout site, the same bits anywhere.
 
     The seed's counter is the high half of Philox's, so sites never overlap.
-    (`tf.random.stateless_uniform` would give as good bits for fifty graph
-    nodes a site instead of six, and a model has a hundred sites.)
+    (`tf.random.stateless_uniform` takes fifty graph nodes instead of six.)
 
     Args:
         size: words wanted; a scalar tensor where it is not known.

@@ -1,10 +1,8 @@
 """Which record of which shard is damaged, said in one sentence.
 
 TensorFlow reports a broken record as `corrupted record at 348`: a byte offset
-without a file, from the middle of a training step. `explain_shard_errors`
-stands around whatever consumes a dataset of `pipeline.py`. Only when such an
-error arrives does it read the shards once more, to name file and record. A file
-of another size than the manifest says is found by `check_files` at the start.
+without a file, from the middle of a training step. When such an error arrives,
+the shards are read once more, to name file and record.
 """
 
 import contextlib
@@ -38,12 +36,9 @@ class DamagedShardError(errors.DataError):
 def explain_shard_errors(split: "Split") -> Iterator[None]:
     """Turns TensorFlow's errors about broken records into one clear error.
 
-    Args:
-        split: the split whose dataset is consumed inside the block.
-
     Raises:
-        DamagedShardError: instead of an error that a broken record caused.
-            Errors from elsewhere pass unchanged.
+        DamagedShardError: instead of an error that a broken record of the
+            split caused. Errors from elsewhere pass unchanged.
     """
     try:
         yield
@@ -58,10 +53,6 @@ def explain_shard_errors(split: "Split") -> Iterator[None]:
 
 def check_files(folder: pathlib.Path, manifest: Manifest) -> None:
     """Checks that every shard is there and has the size it was written with.
-
-    Args:
-        folder: the split's folder.
-        manifest: its manifest.
 
     Raises:
         DamagedShardError: naming the first file that is missing or that has
@@ -88,9 +79,6 @@ def find_damage(split: "Split") -> str | None:
     """A sentence about the first damaged shard; None if all can be read.
 
     Reads every shard up to the damage, some hundred thousand records a second.
-
-    Args:
-        split: the split to read.
     """
     for path, expected in zip(split.paths, split.shard_sizes, strict=True):
         damage = _find_damage_in(path, expected, split.max_seq_length)

@@ -8,103 +8,50 @@ integers. In every epoch anew:
 2. The ring of N examples is cut into C equal ranges of `n = N // C`, one for
    each canonical stream. The rest, fewer than C examples, sits out.
 3. A stream reads its range in blocks of `shuffle_block` examples and permutes
-   each block. All streams together so shuffle over `C * shuffle_block`
-   examples, and take as much memory.
+   each block.
 4. Global batch k holds the next `B / C` examples of every stream, rows of one
    stream side by side. An epoch has `n // (B / C)` batches; what a stream has
    beyond that sits out.
-
-The dropped examples and the neighbourhoods differ from epoch to epoch, even
-with a single shard, because the ring is opened elsewhere.
 
 Replica r of R owns streams `r * C / R` to `(r + 1) * C / R - 1`, so the global
 batches are the same for every R that divides C. Jumping to a position loads
 one block per stream and drops the part that was consumed.
 """
 
-import dataclasses
-from collections.abc import Mapping
-
 import tensorflow as tf
 
+from electra_tf.config import schema
 from electra_tf.inputs import randomness
 
 # How an iteration says that a shard ends too early, for `shard_errors.py`.
 MISSING_RECORDS = "A shard holds fewer records than its manifest says."
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class Position:
     """A place between two global batches, all that a checkpoint must hold."""
 
-    epoch: int = 0  # from 0
-    batch: int = 0  # batches of this epoch already consumed
-
-    def __post_init__(self) -> None:
-        """Raises `ValueError` for negative or fractional coordinates."""
-        for name, value in self.to_json().items():
-            if not isinstance(value, int) or value < 0:
-                raise ValueError(
-                    f"`{name}` of a position must be an integer of at least "
-                    f"0. Received: {value!r}. Take positions from `advance`."
-                )
+    epoch: schema.Count = 0  # from 0
+    batch: schema.Count = 0  # batches of this epoch already consumed
 
     def advance(self, num_batches: int, batches_per_epoch: int) -> "Position":
-        """The position after some more global batches.
-
-        Args:
-            num_batches: batches consumed since this position.
-            batches_per_epoch: `StreamOrder.batches_per_epoch`.
-        """
+        """The position after some more global batches."""
         epochs, batch = divmod(self.batch + num_batches, batches_per_epoch)
         return Position(self.epoch + epochs, batch)
 
-    def to_json(self) -> dict[str, int]:
-        """The coordinates as a mapping that JSON can hold."""
-        return dataclasses.asdict(self)
 
-    @classmethod
-    def from_json(cls, coordinates: Mapping[str, int]) -> "Position":
-        """Reads what `to_json` gave.
-
-        Raises:
-            ValueError: if a coordinate is absent, unknown or negative.
-        """
-        if set(coordinates) != {"epoch", "batch"}:
-            raise ValueError(
-                "An input position has the fields epoch and batch. Received: "
-                f"{sorted(coordinates)}. The checkpoint is of another format."
-            )
-        return cls(**coordinates)
-
-
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class StreamOrder:
-    """Which example comes when, for one dataset, seed and batch size.
+    """Which example comes when, for one dataset, seed and batch size."""
 
-    Attributes:
-        shard_sizes: examples in each shard, in the manifest's order.
-        num_streams: canonical streams, C.
-        global_batch_size: rows of a global batch, B, a multiple of C.
-        seed: seed of the run.
-        shuffle_block: examples that a stream shuffles together.
-    """
-
-    shard_sizes: tuple[int, ...]
-    num_streams: int
-    global_batch_size: int
-    seed: int
-    shuffle_block: int
+    shard_sizes: tuple[int, ...]  # examples, in the manifest's order
+    num_streams: schema.Positive  # canonical streams, C
+    global_batch_size: schema.Positive  # rows, B, a multiple of C
+    seed: int  # of the run
+    shuffle_block: schema.Positive  # examples that a stream shuffles together
 
     def __post_init__(self) -> None:
         """Raises `ValueError` if the streams cannot fill a global batch."""
-        for name in ("num_streams", "global_batch_size", "shuffle_block"):
-            if getattr(self, name) < 1:
-                raise ValueError(
-                    f"`{name}` must be at least 1. Received: "
-                    f"{getattr(self, name)}."
-                )
-        randomness.purpose_key(self.seed, randomness.DATA_ORDER)
         if self.global_batch_size % self.num_streams:
             raise ValueError(
                 "`num_streams` must divide the global batch. Received: "
@@ -154,11 +101,6 @@ class StreamOrder:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Runs of records that make up a stream's range, from a block on.
 
-        Args:
-            epoch: scalar int64.
-            stream: scalar int64, the canonical stream.
-            first_block: scalar int64, blocks of the range to leave out.
-
         Returns:
             `[k]` int64 each, in reading order: index of the shard, its first
             record to read, and how many.
@@ -186,9 +128,13 @@ class StreamOrder:
         )
         sizes = tf.gather(tf.constant(self.shard_sizes, tf.int64), shards)
         opening = tf.random.stateless_uniform(
-            [1], self._seed(epoch, 1), 0, tf.maximum(sizes[0], 1), tf.int64,
+            [1],
+            self._seed(epoch, 1),
+            0,
+            tf.maximum(sizes[0], 1),
+            tf.int64,
             alg="philox",
-        )  # fmt: skip
+        )
         starts = tf.concat([opening, tf.zeros_like(sizes)], axis=0)
         counts = tf.concat([sizes[:1] - opening, sizes[1:], opening], axis=0)
         return tf.concat([shards, shards[:1]], axis=0), starts, counts
@@ -205,9 +151,8 @@ class StreamOrder:
 
         Args:
             records: `[m]`, the block as read.
-            epoch: scalar int64.
-            stream: scalar int64.
-            block: scalar int64, the block of the stream's range from 0.
+            epoch, stream, block: scalar int64; blocks of the stream's range
+                count from 0.
             first_example: scalar int64, examples of the range that were
                 consumed before.
 

@@ -1,9 +1,8 @@
 """Whole-word masking: all pieces of a word are chosen together, or none.
 
 A word is a maximal run of eligible positions of which all but the first hold
-a continuation piece (`##...`). The rule is that of BERT's whole-word models
-(`create_pretraining_data.py` of google-research/bert, flag
-`do_whole_word_mask`):
+a continuation piece (`##...`). The rule is BERT's
+(`create_pretraining_data.py`, flag `do_whole_word_mask`):
 
     1.  n = `masking.num_predictions`, the number of *positions*, is that of
         ordinary masking.
@@ -11,19 +10,9 @@ a continuation piece (`##...`). The rule is that of BERT's whole-word models
     3.  A word with more pieces than positions are left of n is skipped; the
         next ones are still tried.
 
-So no word is split, never more than n positions are chosen, and fewer only if
-no further word fits. A word of more than n pieces is never chosen; and as the
-last positions go to what fits, short words are chosen a little more often than
-long ones. fairseq's `mask_whole_words` instead draws a share of the *words*, so
-that the number of positions varies, for which fixed slots have no room.
-
-Two departures from BERT's code. A continuation piece behind [CLS] or [SEP],
-where a segment begins in the middle of a word, begins a word of its own; BERT
-joins it to the last word before the special token. And special tokens end a
-word, whatever follows.
-
-[MASK] or random tokens are decided piece by piece (`masking.apply_masks`), as
-in BERT.
+As the last positions go to what fits, short words are chosen a little more
+often than long ones. One departure: a continuation piece behind [CLS] or [SEP]
+begins a word of its own; BERT joins it to the last word before that token.
 """
 
 from collections.abc import Sequence
@@ -38,10 +27,7 @@ _CONTINUATION_PREFIX = "##"
 
 
 def continuation_table(tokens: Sequence[str]) -> np.ndarray:
-    """Which entries of a vocabulary continue a word, `[V]` bool.
-
-    Args:
-        tokens: the tokens in the order of their ids, `vocabulary.tokens`.
+    """Which entries of `vocabulary.tokens` continue a word, `[V]` bool.
 
     Raises:
         ValueError: if no token does, so that words cannot be told.
@@ -113,7 +99,7 @@ def whole_word_draw_fn(starts_word: tf.Tensor) -> masking.DrawFn:
 
 
 def _word_sizes(starts_word: tf.Tensor, eligible: tf.Tensor) -> tf.Tensor:
-    """The pieces of the word that starts at a position, else 0: `[B, S]`."""
+    """Pieces of the word that starts at a position, else 0: `[B, S]`."""
     numbers = tf.cumsum(tf.cast(starts_word, tf.int32), axis=1) - 1
     # Positions before the first word have number -1 and are not eligible.
     numbers = tf.maximum(numbers, 0)
@@ -127,18 +113,13 @@ def _word_sizes(starts_word: tf.Tensor, eligible: tf.Tensor) -> tf.Tensor:
 def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
     """Keeps the sizes of the words that the rule takes, sets others to 0.
 
-    The rule goes word by word, but only a word that does not fit makes it
-    differ from a running total. So each round takes words up to the first
-    misfit, then drops all that are larger than what is left: nothing that
-    does not fit now fits later. Misfits get smaller from round to round, and
-    a handful of rounds does for text; S rounds of one word each would not.
+    Each round takes words up to the first that does not fit, then drops all
+    that are larger than what is left: they will not fit later. A handful of
+    rounds does for text; S rounds of one word each would be slow.
 
     Args:
         sizes: `[B, R]` int32, pieces by rank, 0 where there is no word.
         num: `[B]` int32, positions to choose.
-
-    Returns:
-        `[B, R]` int32.
     """
 
     def fitting(sizes: tf.Tensor, left: tf.Tensor) -> tf.Tensor:
@@ -170,13 +151,8 @@ def _fill_slots(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Lays the pieces of the chosen words out in slots.
 
-    Args:
-        first_positions: `[B, R]` int32, where the word of a rank starts.
-        sizes: `[B, R]` int32, its pieces, 0 if it is not chosen.
-        max_predictions: slots of a row, P.
-
-    Returns:
-        Positions `[B, P]` int32 and weights `[B, P]` float32.
+    `[B, R]` first positions and sizes by rank become `[B, P]` positions and
+    weights.
     """
     ends = tf.cumsum(sizes, axis=1)
     slots = tf.zeros_like(ends[:, :1]) + tf.range(max_predictions)

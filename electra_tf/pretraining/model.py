@@ -28,7 +28,6 @@ from electra_tf.pretraining import objective as objective_lib
 from electra_tf.pretraining import sampling
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import averaging
-from electra_tf.training import loss_scaling
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
@@ -357,7 +356,7 @@ def build_pretraining_model(
         name="electra_pretraining",
     )
     if training.precision == "float16":
-        model.loss_scale = loss_scaling.LossScale()
+        model.loss_scale = step_lib.LossScale()
     if training.ema_decay:
         model.weight_average = averaging.WeightAverage(
             model.trainable_variables, training.ema_decay

@@ -4,6 +4,7 @@ import keras
 
 from electra_tf import config
 from electra_tf.training import optimizers
+from electra_tf.training import parameter_rules
 from electra_tf.training import schedules
 
 
@@ -37,7 +38,7 @@ def build_optimizer(
         beta_1=options.beta_1,
         beta_2=options.beta_2,
         epsilon=options.epsilon,
-        exclude_from_weight_decay=optimizers.NO_DECAY_PATTERNS,
+        exclude_from_weight_decay=parameter_rules.NO_DECAY_PATTERNS,
         # Keras would number it, and its variables in checkpoints with it.
         name=options.name,
     )

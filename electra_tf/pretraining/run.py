@@ -8,6 +8,7 @@ draws. Where the weights come from, first match wins:
 3. random numbers from `training.seed`.
 """
 
+import dataclasses
 import json
 import pathlib
 import time
@@ -29,16 +30,13 @@ from electra_tf.pretraining import compute
 from electra_tf.pretraining import dataset as dataset_lib
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import optimizer
+from electra_tf.processes import stopping
 from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
-from electra_tf.training import curves
 from electra_tf.training import distribution
-from electra_tf.training import loop as loop_lib
 from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import reporting
-from electra_tf.training import stopping
-from electra_tf.training import throughput
 from electra_tf.training import training_run
 
 
@@ -136,7 +134,7 @@ class _Run(training_run.TrainingRun):
 
     def _train(self, stop: stopping.StopRequest) -> bool:
         training = self.settings.training
-        self._peak = training.peak_flops or throughput.peak_flops(
+        self._peak = training.peak_flops or distribution.peak_flops(
             self.device, training.precision
         )
         with shard_errors.explain_shard_errors(self.dataset.train):
@@ -171,7 +169,7 @@ class _Run(training_run.TrainingRun):
                 "run; or train on this one in a new model_dir with "
                 f"--config.training.init_from={self.folder}."
             )
-        self.start_position = streams.Position.from_json(state["position"])
+        self.start_position = streams.Position(**state["position"])
         self.best_loss = state["best_loss"]
 
     def state(self, step: int) -> dict[str, Any]:
@@ -179,7 +177,7 @@ class _Run(training_run.TrainingRun):
             step - self.start_step, self.order.batches_per_epoch
         )
         return {
-            "position": position.to_json(),
+            "position": dataclasses.asdict(position),
             "dataset": self.dataset.identity,
             "best_loss": self.best_loss,
         }
@@ -189,7 +187,7 @@ class _Run(training_run.TrainingRun):
             self.dataset.train, self.order, self.start_position, context
         )
 
-    def evaluate(self, step: int) -> loop_lib.Evaluation:
+    def evaluate(self, step: int) -> training_run.Evaluation:
         split = self.dataset.held_out
         if split is None:
             raise ValueError("There is no held-out split to evaluate on.")
@@ -225,7 +223,7 @@ class _Run(training_run.TrainingRun):
                 # Once is enough.
                 self.may_warn = False
                 self.report.say(warning)
-        return loop_lib.Evaluation(metrics, is_best)
+        return training_run.Evaluation(metrics, is_best)
 
     def _token_counts(self, split: str) -> np.ndarray:
         folder = pathlib.Path(self.settings.data.dataset_dir)
@@ -293,7 +291,7 @@ class _Run(training_run.TrainingRun):
         try:
             with atomic.replacing_file(path) as partial:
                 partial.write_text(text, "utf-8")
-            picture = curves.draw_training_curves(self.folder)
+            picture = reporting.draw_training_curves(self.folder)
         except OSError as error:
             raise OSError(
                 f"Step {self.loop.step} is done and saved, but {path} or the "

@@ -24,7 +24,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
-from typing import Protocol
+
+from electra_tf.processes import stopping
 
 Report = Callable[..., None]
 Handler = Callable[[Any, Report], Any]
@@ -41,20 +42,8 @@ class WorkerError(ChildProcessError):
     """A process that died or failed: which, how, and at what."""
 
 
-class Stop(Protocol):
-    """Whether a signal asked to stop, as of `training.stopping`."""
-
-    signal_name: str
-
-
 class Outcome(NamedTuple):
-    """How a task ended.
-
-    Attributes:
-        task: what was to be done.
-        result: what the handler returned; None if it failed.
-        error: why it failed; None if it did not.
-    """
+    """How a task ended: what the handler returned, or why it failed."""
 
     task: Any
     result: Any = None
@@ -73,8 +62,8 @@ class _Worker:
 class ProcessPool:
     """Runs tasks in processes, or in the calling one if one is enough.
 
-    Everything that crosses the border between processes must be picklable. A
-    pool is a context manager; leaving it ends its processes.
+    Leaving its `with` block ends the processes. Tasks, reports and results
+    must be picklable.
 
     Args:
         start: called once per process without arguments; returns the handler,
@@ -144,7 +133,7 @@ class ProcessPool:
         on_report: Report = lambda *content: None,
         on_start: Callable[[Any], None] = lambda task: None,
         on_wait: Callable[[list[Any]], None] = lambda tasks: None,
-        stop: Stop | None = None,
+        stop: stopping.StopRequest | None = None,
     ) -> Iterator[Outcome]:
         """Yields how each task ended, as they do; a failure ends no other.
 
@@ -180,9 +169,7 @@ class ProcessPool:
             )
             for worker in busy:
                 if worker.connection in ready:
-                    outcome = self._receive(worker, on_report)
-                    if outcome is not None:
-                        yield outcome
+                    yield from self._receive(worker, on_report)
             on_wait([worker.task for worker in self._busy()])
 
     def _busy(self) -> list[_Worker]:
@@ -210,25 +197,21 @@ class ProcessPool:
         with contextlib.suppress(OSError):
             worker.connection.send(task)
 
-    def _receive(self, worker: _Worker, on_report: Report) -> Outcome | None:
-        """How a task ended, or None for a report."""
+    def _receive(self, worker: _Worker, on_report: Report) -> Iterator[Outcome]:
+        """Passes a report on, or yields how the task ended."""
         task = worker.task
         try:
             kind, content = worker.connection.recv()
         except (EOFError, OSError):
-            outcome = Outcome(task, error=self._retire(worker))
-        else:
-            if kind == "report":
-                on_report(*content)
-                return None
-            worker.task = None
-            if kind == "error":
-                outcome = Outcome(task, error=content)
-            else:
-                outcome = Outcome(task, content)
-            if kind == "error" or self._log_file is not None:
-                self._retire(worker)
-        return outcome
+            yield Outcome(task, error=self._retire(worker))
+            return
+        if kind == "report":
+            on_report(*content)
+            return
+        worker.task = None
+        if kind == "error" or self._log_file is not None:
+            self._retire(worker)
+        yield Outcome(task, **{kind: content})
 
     def _retire(self, worker: _Worker) -> WorkerError:
         """Waits for the end of a process; returns how it ended, in words."""
@@ -280,7 +263,7 @@ def _serve(
                 task = connection.recv()
             except EOFError:
                 return
-            connection.send(("done", handler(task, report)))
+            connection.send(("result", handler(task, report)))
     except (BrokenPipeError, ConnectionResetError):
         return
     except BaseException as error:

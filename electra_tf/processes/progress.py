@@ -1,12 +1,36 @@
-"""How far something has come: a bar in a terminal, a line in a log."""
+"""How far something has come: a bar in a terminal, lines in a log."""
 
-import sys
 import time
 from typing import Any
 from typing import Self
 
 import rich.console
 import rich.progress
+
+
+class TimeLeft:
+    """Estimates how long work will still take, from its pace so far.
+
+    The pace counts from the first estimate on, because the time before it
+    goes into starting processes or tracing.
+
+    Args:
+        total: amount of work, in any unit.
+    """
+
+    def __init__(self, total: float) -> None:
+        self._total = total
+        self._first: tuple[float, float] | None = None
+
+    def estimate(self, done: float) -> float | None:
+        """Seconds left after some work; None before there is a pace."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first = done, now
+        first, start = self._first
+        if done == first:
+            return None
+        return (now - start) / (done - first) * (self._total - done)
 
 
 class ProgressBar:
@@ -26,28 +50,24 @@ class ProgressBar:
         self._title = title
         self._log_seconds = log_seconds
         self._console = rich.console.Console(stderr=is_error)
-        self._bar: rich.progress.Progress | None = None
-        self._bar_task: Any = None
+        self._bar = rich.progress.Progress(
+            rich.progress.TextColumn("{task.description}"),
+            rich.progress.BarColumn(),
+            rich.progress.TaskProgressColumn(),
+            rich.progress.TextColumn("{task.fields[status]}", markup=False),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task(title, total=1, status="")
         self._last_line = time.monotonic()
         self._unsaid = ""
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._bar = rich.progress.Progress(
-                rich.progress.TextColumn("{task.description}"),
-                rich.progress.BarColumn(),
-                rich.progress.TaskProgressColumn(),
-                rich.progress.TextColumn("{task.fields[status]}", markup=False),
-                console=self._console,
-            )
-            self._bar.start()
-            self._bar_task = self._bar.add_task(self._title, total=1, status="")
+        self._bar.start()
         return self
 
     def __exit__(self, *unused_error: Any) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        self._bar.stop()
 
     def show(self, share: float, status: str) -> None:
         """Brings the bar up to date.
@@ -56,8 +76,8 @@ class ProgressBar:
             share: of the work, from 0 to 1.
             status: what else there is to tell.
         """
-        if self._bar is not None:
-            self._bar.update(self._bar_task, completed=share, status=status)
+        if not self._bar.disable:
+            self._bar.update(self._task, completed=share, status=status)
             return
         self._unsaid = f"{self._title}: {100 * share:.0f} %, {status}"
         if time.monotonic() - self._last_line > self._log_seconds:
@@ -66,20 +86,13 @@ class ProgressBar:
 
     def say(self, text: str) -> None:
         """Prints a line that stays."""
-        if self._bar is not None:
-            self._console.print(
-                text, markup=False, highlight=False, soft_wrap=True
-            )
-        else:
-            file = sys.stderr if self._console.stderr else sys.stdout
-            print(text, file=file, flush=True)
+        self._console.print(
+            text, markup=False, highlight=False, emoji=False, soft_wrap=True
+        )
 
 
 class WorkProgress(ProgressBar):
     """Shows how much work is done, at what rate, and the time left.
-
-    Rates count from the first report on, so that they do not depend on how
-    long processes take to start.
 
     Args:
         title: what is being done.
@@ -94,6 +107,7 @@ class WorkProgress(ProgressBar):
         self._done = 0.0
         self._count = 0
         self._begin: float | None = None
+        self._time_left = TimeLeft(self._total)
 
     def __exit__(self, error_type: Any, *unused_error: Any) -> None:
         if error_type is None and self._unsaid:
@@ -108,11 +122,10 @@ class WorkProgress(ProgressBar):
             self._begin = self._last_line = now
         self._done = min(self._done + done, self._total)
         self._count += count
-        seconds = now - self._begin
-        rate = self._count / max(seconds, 1e-6)
+        rate = self._count / max(now - self._begin, 1e-6)
+        left = self._time_left.estimate(self._done)
         status = f"{self._count:,} {self._unit}, {rate:,.0f}/s"
-        if 0 < self._done < self._total:
-            left = seconds * (self._total / self._done - 1)
+        if left:
             status += f", {format_time(left)} left"
         self.show(self._done / self._total, status)
 

@@ -20,14 +20,10 @@ _LONGEST_BEGINNING = 128
 
 @contextlib.contextmanager
 def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """Gives a path to write to, which becomes `path` if the block succeeds.
+    """Yields a path to write to, which becomes `path` if the block succeeds.
 
-    Args:
-      path: the final name; an existing file is replaced in one instant.
-
-    Yields:
-      A free name in the same folder. If the block raises, for example because
-      the disk is full, what it wrote there is deleted.
+    An existing file is replaced in one instant. If the block raises, for
+    example because the disk is full, what it wrote is deleted.
     """
     path = pathlib.Path(path)
     partial = _partial_name(path)
@@ -43,30 +39,28 @@ def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """Gives an empty folder, which becomes `path` if the block succeeds.
+    """Yields an empty folder, which becomes `path` if the block succeeds.
 
-    Should another process have created `path` in the meantime, that one stays:
-    both are taken to hold the same.
-
-    Args:
-      path: the final name; folders above it are made.
-
-    Yields:
-      A free name in the same folder. If the block raises, it is deleted, and
-      so are the folders above it that were made for it.
+    If another process has created `path` in the meantime, that one stays: both
+    are taken to hold the same. If the block raises, the folder is deleted, and
+    so are the folders above it that were made for it.
 
     Raises:
-      OSError: if there can be no such folder; names the path.
+        OSError: if there can be no such folder; names the path.
     """
     path = pathlib.Path(path)
     partial = _partial_name(path)
-    made: list[pathlib.Path] = []
+    missing = [folder for folder in path.parents if not folder.is_dir()]
     try:
-        with _naming_folder(path):
-            for folder in reversed(path.parents):
-                if not folder.is_dir() and _make_or_find(folder):
-                    made.append(folder)
-            partial.mkdir()
+        try:
+            partial.mkdir(parents=True)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise OSError(
+                f"{str(path)!r} must be a path at which a folder can be made. "
+                f"Received: {reason}. Give another, or repair the folders "
+                "above it."
+            ) from error
         yield partial
         try:
             os.rename(partial, path)
@@ -76,35 +70,11 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
             shutil.rmtree(partial)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
-        for folder in reversed(made):
+        for folder in missing:
             # What others have put something into stays.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):
                 folder.rmdir()
         raise
-
-
-@contextlib.contextmanager
-def _naming_folder(path: pathlib.Path) -> Iterator[None]:
-    """Errors name the final path, not the hidden one beside it."""
-    try:
-        yield
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise OSError(
-            f"{str(path)!r} must be a path at which a folder can be made. "
-            f"Received: {reason}. Give another, or repair the folders above it."
-        ) from error
-
-
-def _make_or_find(folder: pathlib.Path) -> bool:
-    """Whether it was made here, and not by another process meanwhile."""
-    try:
-        folder.mkdir()
-    except FileExistsError as error:
-        if not folder.is_dir():
-            raise NotADirectoryError(f"{folder} is no folder") from error
-        return False
-    return True
 
 
 def remove_partial(folder: str | os.PathLike) -> None:
@@ -117,6 +87,6 @@ def remove_partial(folder: str | os.PathLike) -> None:
 
 
 def _partial_name(path: pathlib.Path) -> pathlib.Path:
-    """Returns an unused hidden name beside the path, not too long a one."""
+    """An unused hidden name beside the path, not too long a one."""
     name = os.fsencode(path.name)[:_LONGEST_BEGINNING].decode("utf-8", "ignore")
     return path.parent / f".{name}{PARTIAL_MARK}{uuid.uuid4().hex}"

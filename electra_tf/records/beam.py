@@ -6,6 +6,7 @@ where all workers see them under the same path (a shared or mounted file
 system). The dataset has the same bytes as one built locally.
 """
 
+import contextlib
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -15,43 +16,36 @@ import apache_beam
 from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from electra_tf.processes.pool import Handler
-from electra_tf.processes.pool import Report
-from electra_tf.processes.pool import WorkerError
+from electra_tf.processes import pool
 
 _NAMESPACE = "electra_tf"
 
 
-class BeamPool:
+class BeamPool(contextlib.AbstractContextManager):
     """Does what `pool.ProcessPool` does, by one pipeline per list of tasks.
 
     Args:
-      start: called once in every Beam worker; returns the handler.
-      options: command line of the runner, for example
-        `["--runner=FlinkRunner", "--flink_master=host:8081"]`.
+        start: called once in every Beam worker; returns the handler.
+        options: command line of the runner, for example
+            `["--runner=FlinkRunner", "--flink_master=host:8081"]`.
     """
 
-    def __init__(self, start: Callable[[], Handler], options: Sequence[str]):
+    def __init__(
+        self, start: Callable[[], pool.Handler], options: Sequence[str]
+    ):
         self._start = start
         self._options = list(options)
-
-    def __enter__(self) -> "BeamPool":
-        return self
 
     def __exit__(self, *unused_error: Any) -> None:
         pass
 
     def run(
-        self, tasks: Sequence[Any], on_report: Report
+        self, tasks: Sequence[Any], on_report: pool.Report
     ) -> Iterator[tuple[Any, None]]:
         """Yields every task when all are done; results are not kept.
 
-        Args:
-          tasks: what to do; a task that the runner repeats does no harm.
-          on_report: called once, with the sums of what was reported.
-
-        Raises:
-          WorkerError: if the pipeline fails.
+        `on_report` gets the sums of what was reported at the end. A task that
+        the runner repeats does no harm.
         """
         on_report(0, 0)
         pipeline = apache_beam.Pipeline(options=PipelineOptions(self._options))
@@ -65,7 +59,7 @@ class BeamPool:
             result = pipeline.run()
             result.wait_until_finish()
         except Exception as error:
-            raise WorkerError(
+            raise pool.WorkerError(
                 f"The Beam pipeline failed: {error}. Run again with --resume "
                 "to go on."
             ) from error
@@ -77,24 +71,20 @@ class BeamPool:
 
 
 class _DoTask(apache_beam.DoFn):
-    """Calls the handler for each task."""
+    """Calls the handler for each task; reports go to Beam's counters."""
 
-    def __init__(self, start: Callable[[], Handler]):
+    def __init__(self, start: Callable[[], pool.Handler]):
         self._start = start
-        self._handler: Handler | None = None
 
     def setup(self) -> None:
-        """Starts the handler once per worker."""
+        """Starts the handler, once per worker."""
         self._handler = self._start()
 
     def process(self, task: Any) -> None:
-        """Does one task; what it reports goes to Beam's counters."""
-        work = Metrics.counter(_NAMESPACE, "work")
-        count = Metrics.counter(_NAMESPACE, "count")
+        """Does one task."""
+        self._handler(task, _count)
 
-        def report(done: float, number: int) -> None:
-            work.inc(int(done))
-            count.inc(number)
 
-        if self._handler is not None:
-            self._handler(task, report)
+def _count(work: float, count: int) -> None:
+    Metrics.counter(_NAMESPACE, "work").inc(int(work))
+    Metrics.counter(_NAMESPACE, "count").inc(count)

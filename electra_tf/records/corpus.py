@@ -1,31 +1,29 @@
 """Corpus names to sources, work units and documents.
 
 A corpus is named by a file, a folder (searched recursively), `tfds:NAME` or
-`python_docs`. A source is a file or a part of a large one; it can be read
-alone, by any process, and always gives the same documents.
+`python_docs`. A source is a file or a part of a large one; any process can read
+it alone, and it always gives the same documents.
 """
 
 import dataclasses
 import hashlib
+import itertools
 import json
-import os
 import pathlib
+import re
 from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import IO
 from typing import Any
 
 from electra_tf import errors
 from electra_tf.records import python_docs
-from electra_tf.records import tfds_reader
-from electra_tf.records.readers import FORMATS
-from electra_tf.records.readers import Document
-from electra_tf.records.readers import FileReader
-from electra_tf.records.readers import ReadingOptions
-from electra_tf.records.readers import detect_format
-from electra_tf.records.readers import is_compressed
-from electra_tf.records.readers import is_document_start
+from electra_tf.records import readers
 
 PYTHON_DOCS = "python_docs"
+TFDS_PREFIX = "tfds:"
+_TFDS_SPLIT = "train"
+_TFDS_VERSION = re.compile(r"\d+\.[\d*]+\.[\d*]+")
 _OPENWEBTEXT_FOLDER = "openwebtext"
 # Text usually takes four times the space of its compressed form.
 _COMPRESSION_RATIO = 4
@@ -39,11 +37,11 @@ class Source:
     """A file, a range of its bytes, or a range of a TFDS data set.
 
     Attributes:
-      name: what errors and counts call it; relative to the corpus.
-      path: the file's path, or the full `tfds:` name.
-      num_bytes: size on the disk; of TFDS an estimate.
-      begin: first byte or TFDS example.
-      end: byte or example after the last one; None for the end.
+        name: what counts by file call it; relative to the corpus.
+        path: the file's path, or the full `tfds:` name.
+        num_bytes: size on the disk; of TFDS an estimate.
+        begin: first byte or TFDS example.
+        end: byte or example after the last one; None for the end.
     """
 
     name: str
@@ -53,10 +51,15 @@ class Source:
     end: int | None = None
 
     @property
+    def is_tfds(self) -> bool:
+        """Whether it belongs to a TensorFlow Datasets data set."""
+        return self.path.startswith(TFDS_PREFIX)
+
+    @property
     def num_text_bytes(self) -> int:
         """The estimated size of the text inside."""
-        ratio = _COMPRESSION_RATIO if is_compressed(self.path) else 1
-        return self.num_bytes * ratio
+        is_compressed = readers.is_compressed(pathlib.Path(self.path))
+        return self.num_bytes * (_COMPRESSION_RATIO if is_compressed else 1)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,18 +67,18 @@ class Corpus:
     """Sources in order, how to read them, and where they come from.
 
     Attributes:
-      name: the names it was opened by, without folders.
-      sources: what to read; never empty.
-      options: how files become documents.
-      provenance: versions and origins that the corpus itself states.
+        name: the names it was opened by, without folders.
+        sources: what to read; never empty.
+        options: how files become documents.
+        provenance: versions and origins that the corpus itself states.
     """
 
     name: str
     sources: tuple[Source, ...]
-    options: ReadingOptions
+    options: readers.ReadingOptions
     provenance: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def documents(self) -> Iterator[Document]:
+    def documents(self) -> Iterator[readers.Document]:
         """Yields all documents in order."""
         for source in self.sources:
             yield from open_source(source, self.options)
@@ -86,10 +89,8 @@ class Corpus:
         return sum(source.num_text_bytes for source in self.sources)
 
     def describe(self) -> dict[str, Any]:
-        """Returns what a manifest says about the corpus, as plain JSON.
-
-        `fingerprint` covers names and sizes of the files, not their content.
-        """
+        """Returns what a manifest says about the corpus, as plain JSON."""
+        # The fingerprint covers names and sizes of the files alone.
         listing = json.dumps(
             [[source.name, source.num_bytes] for source in self.sources]
         )
@@ -99,102 +100,126 @@ class Corpus:
             "num_bytes": sum(source.num_bytes for source in self.sources),
             "fingerprint": hashlib.sha256(listing.encode()).hexdigest(),
             "provenance": self.provenance,
-            **self.options._asdict(),
+            **dataclasses.asdict(self.options),
         }
+
+
+class TfdsReader:
+    """The documents of a range of TFDS examples, which are one document each.
+
+    Attributes:
+        invalid_utf8: byte sequences replaced so far.
+        num_bytes: bytes of text read so far.
+    """
+
+    def __init__(self, reference: str, begin: int = 0, end: int | None = None):
+        self._reference = reference
+        self._range = f"{_TFDS_SPLIT}[{begin}:{'' if end is None else end}]"
+        self.invalid_utf8 = 0
+        self.num_bytes = 0
+
+    def __iter__(self) -> Iterator[readers.Document]:
+        """Yields the examples in the order in which they are stored."""
+        dataset_name, field = parse_tfds_name(self._reference)
+        tfds = _import_tfds()
+        builder = tfds.builder(dataset_name)
+        if field not in builder.info.features:
+            raise errors.DataError(
+                f"{dataset_name} has no field {field!r}; it has "
+                f"{sorted(builder.info.features)}. Name it as "
+                f"{TFDS_PREFIX}{dataset_name}:FIELD."
+            )
+        # One file after the other: the order must not depend on timing.
+        in_order = tfds.ReadConfig(interleave_cycle_length=1)
+        dataset = builder.as_dataset(
+            split=self._range, shuffle_files=False, read_config=in_order
+        )
+        for example in dataset.as_numpy_iterator():
+            self.num_bytes += len(example[field])
+            text, num_replaced = readers.decode_leniently(example[field])
+            self.invalid_utf8 += num_replaced
+            lines = readers.text_lines(text)
+            if lines:
+                yield readers.Document(lines)
 
 
 def open_corpus(
     names: str | Sequence[str],
-    file_format: str = "auto",
-    blanks_separate_docs: bool = True,
-    text_field: str = "text",
+    options: readers.ReadingOptions | None = None,
 ) -> Corpus:
-    """Returns the corpus of the given names, one after the other.
+    """Finds the sources of the given names, one after the other.
 
     Args:
-      names: each one a file or folder of text (.txt or any other name; JSON
-        lines as .jsonl; tar archives; all of them also as .gz, .xz, .bz2),
-        `tfds:NAME[:FIELD]`, or `python_docs`, the documentation that comes
-        with the Python installation.
-      file_format: "auto", or one of `readers.FORMATS` for every file.
-      blanks_separate_docs: in plain text, whether a blank line ends a
-        document; otherwise every file is one document.
-      text_field: the member of JSON objects that holds the text.
+        names: each one a file or folder of text (.txt or any other name; JSON
+            lines as .jsonl; tar archives; all of them also as .gz, .xz, .bz2),
+            `tfds:NAME[:FIELD]`, or `python_docs`, the documentation that comes
+            with the Python installation.
+        options: how to read files.
 
     Raises:
-      DataError: if a name leads nowhere or there is nothing to read.
+        DataError: if a name leads nowhere or there is nothing to read.
     """
-    if file_format not in ("auto", *FORMATS):
-        raise errors.DataError(
-            f"The corpus format must be auto, {', '.join(FORMATS)}. "
-            f"Received: {file_format!r}."
-        )
     names = [names] if isinstance(names, str) else list(names)
     sources: list[Source] = []
+    short_names: list[str] = []
     provenance: dict[str, Any] = {}
     for name in names:
-        if name.startswith(tfds_reader.PREFIX):
+        if name.startswith(TFDS_PREFIX):
             found, origin = _tfds_sources(name)
+            short_names.append(name)
         else:
             found, origin = _file_sources(name)
+            short_names.append(pathlib.Path(name).resolve().name)
         sources += found
-        provenance.update(origin)
+        provenance |= origin
     if not sum(source.num_bytes for source in sources):
         raise errors.DataError(
             f"The corpus {', '.join(names)} is empty: {len(sources)} files, "
             "0 bytes. Name a file or folder with text."
         )
-    short_names = [_short_name(name) for name in names]
-    options = ReadingOptions(file_format, blanks_separate_docs, text_field)
-    return Corpus("+".join(short_names), tuple(sources), options, provenance)
+    return Corpus(
+        "+".join(short_names),
+        tuple(sources),
+        options or readers.ReadingOptions(),
+        provenance,
+    )
 
 
 def open_source(
-    source: Source, options: ReadingOptions
-) -> FileReader | tfds_reader.TfdsReader:
-    """Returns the reader of one source; iterate over it for the documents."""
-    if source.path.startswith(tfds_reader.PREFIX):
-        return tfds_reader.TfdsReader(
-            source.path, source.name, source.begin, source.end
-        )
-    return FileReader(
-        source.path, source.name, options, source.begin, source.end
-    )
+    source: Source, options: readers.ReadingOptions
+) -> readers.FileReader | TfdsReader:
+    """Opens one source; iterate over the result for its documents."""
+    if source.is_tfds:
+        return TfdsReader(source.path, source.begin, source.end)
+    return readers.FileReader(source.path, options, source.begin, source.end)
 
 
 def plan_units(
     corpus: Corpus, unit_bytes: int | None = None
 ) -> list[tuple[Source, ...]]:
-    """Returns the corpus as units of work of about equal size, in order.
+    """Divides a corpus into units of work of about equal size, in order.
 
     Large plain files are cut between documents, small ones are gathered. The
-    plan depends on the corpus alone, never on the number of processes.
-
-    Args:
-      corpus: what to divide.
-      unit_bytes: text per unit; None for 1/256 of the corpus, but at least
-        1 MiB and at most 64 MiB.
+    units depend on the corpus alone, never on the number of processes. A unit
+    has 1/256 of the corpus, but at least 1 MiB and at most 64 MiB of text.
     """
     if unit_bytes is None:
         share = corpus.num_text_bytes // _UNITS_PER_CORPUS
         unit_bytes = min(max(share, _MIN_UNIT_BYTES), _MAX_UNIT_BYTES)
-    units: list[tuple[Source, ...]] = []
-    unit: list[Source] = []
+    units: list[list[Source]] = []
     size = 0
     for source in corpus.sources:
         for part in _split_source(source, corpus.options, unit_bytes):
-            if unit and size + part.num_text_bytes > unit_bytes:
-                units.append(tuple(unit))
-                unit, size = [], 0
-            unit.append(part)
+            if not units or size + part.num_text_bytes > unit_bytes:
+                units.append([])
+                size = 0
+            units[-1].append(part)
             size += part.num_text_bytes
-    if unit:
-        units.append(tuple(unit))
-    return units
+    return list(map(tuple, units))
 
 
 def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
-    """Returns the files of a corpus on the disk, sorted, and their origin."""
+    """The files of a corpus on the disk, sorted, and their origin."""
     root = pathlib.Path(python_docs.prepare() if name == PYTHON_DOCS else name)
     root = root.expanduser().absolute()
     if root.is_file():
@@ -202,68 +227,69 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     if not root.is_dir():
         raise errors.DataError(
             f"No corpus at {name}. Name a file or folder with text, "
-            f"{tfds_reader.PREFIX}NAME, or {PYTHON_DOCS}."
+            f"{TFDS_PREFIX}NAME, or {PYTHON_DOCS}."
         )
     if (root / _OPENWEBTEXT_FOLDER).is_dir():
         root = root / _OPENWEBTEXT_FOLDER
-    sources = []
-    for folder, subfolders, files in os.walk(root):
-        subfolders[:] = [name for name in subfolders if name[0] != "."]
-        for file in files:
-            path = pathlib.Path(folder, file)
-            relative = path.relative_to(root).as_posix()
-            if file[0] != "." and relative != python_docs.PROVENANCE_FILE:
-                sources.append(Source(relative, str(path), path.stat().st_size))
-    provenance = {}
-    if (root / python_docs.PROVENANCE_FILE).is_file():
-        provenance = json.loads(
-            (root / python_docs.PROVENANCE_FILE).read_text("utf-8")
-        )
-    return sorted(sources, key=lambda source: source.name), provenance
+    paths = {
+        path.relative_to(root).as_posix(): path
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+    origin = paths.pop(python_docs.PROVENANCE_FILE, None)
+    sources = [
+        Source(name, str(path), path.stat().st_size)
+        for name, path in sorted(paths.items())
+        if not any(part.startswith(".") for part in name.split("/"))
+    ]
+    return sources, json.loads(origin.read_text("utf-8")) if origin else {}
 
 
 def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
-    """Returns ranges of a TFDS data set of about one unit each."""
-    dataset = tfds_reader.describe(name)
-    num_ranges = max(1, min(1024, dataset.num_bytes // _MIN_UNIT_BYTES))
-    num_ranges = min(num_ranges, max(1, dataset.num_examples))
+    """Ranges of a TFDS data set of about one unit each, and its version."""
+    dataset_name, _ = parse_tfds_name(name)
+    tfds = _import_tfds()
+    try:
+        builder = tfds.builder(dataset_name)
+        builder.download_and_prepare()
+        split = builder.info.splits[_TFDS_SPLIT]
+    except (KeyError, ValueError, OSError) as error:
+        # Its messages list all data sets that exist.
+        lines = str(error).splitlines() or [repr(error)]
+        hints = [line for line in lines[1:] if line.startswith("Did you mean")]
+        raise errors.DataError(
+            f"TensorFlow Datasets cannot give {dataset_name}, split "
+            f"{_TFDS_SPLIT}: {' '.join([lines[0], *hints])}"
+        ) from error
+    num_bytes = max(1, split.num_bytes)
+    num_ranges = max(1, min(1024, num_bytes // _MIN_UNIT_BYTES))
+    num_ranges = min(num_ranges, max(1, split.num_examples))
     bounds = [
-        index * dataset.num_examples // num_ranges
+        index * split.num_examples // num_ranges
         for index in range(num_ranges + 1)
     ]
+    size = num_bytes // num_ranges
     sources = [
-        Source(
-            f"{dataset.name}[{begin}:{end}]",
-            name,
-            dataset.num_bytes // num_ranges,
-            begin,
-            end,
-        )
-        for begin, end in zip(bounds[:-1], bounds[1:], strict=True)
+        Source(f"{dataset_name}[{begin}:{end}]", name, size, begin, end)
+        for begin, end in itertools.pairwise(bounds)
     ]
-    return sources, {dataset.name: dataset.version}
+    return sources, {dataset_name: builder.info.full_name}
 
 
 def _split_source(
-    source: Source, options: ReadingOptions, unit_bytes: int
+    source: Source, options: readers.ReadingOptions, unit_bytes: int
 ) -> list[Source]:
-    """Returns parts of a large file, each of whole documents."""
-    is_whole = (
-        source.path.startswith(tfds_reader.PREFIX)
-        or source.num_bytes < 2 * unit_bytes
-        or is_compressed(source.path)
-    )
-    if is_whole:
+    """Cuts a large file into parts, each of whole documents."""
+    path = pathlib.Path(source.path)
+    is_small = source.num_bytes < 2 * unit_bytes
+    if is_small or source.is_tfds or readers.is_compressed(path):
         return [source]
-    file_format = options.format
-    if file_format == "auto":
-        file_format = detect_format(source.path)
-    if file_format == "archive" or (
-        file_format == "text" and not options.blanks_separate_docs
-    ):
+    file_format = readers.find_format(path, options)
+    is_one_document = file_format == "text" and not options.blanks_separate_docs
+    if file_format == "archive" or is_one_document:
         return [source]
     bounds = [0]
-    with open(source.path, "rb") as stream:
+    with path.open("rb") as stream:
         while bounds[-1] + unit_bytes < source.num_bytes:
             bound = _next_document(stream, bounds[-1] + unit_bytes, file_format)
             if bound is None:
@@ -272,12 +298,14 @@ def _split_source(
     bounds.append(source.num_bytes)
     return [
         dataclasses.replace(source, num_bytes=end - begin, begin=begin, end=end)
-        for begin, end in zip(bounds[:-1], bounds[1:], strict=True)
+        for begin, end in itertools.pairwise(bounds)
     ]
 
 
-def _next_document(stream: Any, position: int, file_format: str) -> int | None:
-    """Returns where the next document begins at or after a byte position."""
+def _next_document(
+    stream: IO[bytes], position: int, file_format: str
+) -> int | None:
+    """Where the next document begins at or after a byte position."""
     stream.seek(position - 1)
     stream.readline()
     while True:
@@ -285,12 +313,35 @@ def _next_document(stream: Any, position: int, file_format: str) -> int | None:
         line = stream.readline()
         if not line:
             return None
-        if is_document_start(line, file_format):
+        if readers.is_document_start(line, file_format):
             return bound
 
 
-def _short_name(name: str) -> str:
-    """Returns a name that says the same on every machine."""
-    if name.startswith(tfds_reader.PREFIX):
-        return name
-    return pathlib.Path(name).resolve().name
+def parse_tfds_name(reference: str) -> tuple[str, str]:
+    """Splits a reference into data set (with config, version) and text field.
+
+    Example:
+        >>> parse_tfds_name("tfds:wikipedia/20230601.en:1.0.0:title")
+        ('wikipedia/20230601.en:1.0.0', 'title')
+    """
+    name, *rest = reference.removeprefix(TFDS_PREFIX).split(":")
+    if rest and _TFDS_VERSION.fullmatch(rest[0]):
+        name += ":" + rest.pop(0)
+    if not name or len(rest) > 1:
+        raise errors.DataError(
+            f"Expected {TFDS_PREFIX}NAME[:VERSION][:FIELD]. "
+            f"Received: {reference}."
+        )
+    return name, rest[0] if rest else "text"
+
+
+def _import_tfds() -> Any:
+    try:
+        import tensorflow_datasets as tfds
+    except ImportError as error:
+        raise errors.DataError(
+            f"Corpora named {TFDS_PREFIX}... need TensorFlow Datasets, which "
+            f"is not installed ({error}). Install it: pip install "
+            "'electra-tf[tfds]'."
+        ) from error
+    return tfds

@@ -1,10 +1,9 @@
 """Documents of token ids to ELECTRA's one- and two-segment examples.
 
 The rules, and the order in which random numbers are drawn, are those of the
-original's `build_pretraining_dataset.py` (class `ExampleBuilder`), so that an
-equally seeded generator gives equal examples and ends in an equal state. The
-work goes by token counts: a line is a pair of offsets, and ids are copied once
-per example.
+original's class `ExampleBuilder`, so an equally seeded generator gives equal
+examples and ends in an equal state. A line is a pair of offsets; ids are copied
+once per example.
 """
 
 import random
@@ -28,10 +27,10 @@ class Examples(NamedTuple):
     """Segment pairs without special tokens, stored end to end.
 
     Attributes:
-      token_ids: `[num_tokens]` int32; per example its first segment, then its
-        second.
-      first_lengths: `[num_examples]` int32, tokens of each first segment.
-      second_lengths: `[num_examples]` int32; 0 where there is no second one.
+        token_ids: `[num_tokens]` int32; per example its first segment, then
+            its second.
+        first_lengths: `[num_examples]` int32, tokens of each first segment.
+        second_lengths: `[num_examples]` int32; 0 where there is no second one.
     """
 
     token_ids: np.ndarray
@@ -42,15 +41,15 @@ class Examples(NamedTuple):
 class ExampleBuilder:
     """Collects lines until they reach a target length, then makes an example.
 
-    Lines are added by document; the end of a document always ends the example
-    under construction. Everything that a later example needs from an earlier
-    one is the generator's state and the current target length, both kept here.
+    The end of a document always ends the example under construction. A later
+    example depends on earlier ones by the generator's state and the current
+    target length alone.
 
     Args:
-      max_seq_length: tokens per example, [CLS] and [SEP]s included; at least 5.
-      rng: source of random numbers: a `random.Random` or the module `random`.
-      keep_overflow: whether the tokens that the original cuts off begin the
-        next example of the same document. False reproduces the original.
+        max_seq_length: tokens per example, [CLS] and [SEP]s included.
+        rng: source of random numbers.
+        keep_overflow: whether the tokens that the original cuts off begin the
+            next example of the same document. False reproduces the original.
     """
 
     def __init__(
@@ -59,11 +58,6 @@ class ExampleBuilder:
         rng: random.Random,
         keep_overflow: bool = False,
     ):
-        if max_seq_length < MIN_TARGET_LENGTH:
-            raise ValueError(
-                f"max_seq_length must be at least {MIN_TARGET_LENGTH}. "
-                f"Received: {max_seq_length}."
-            )
         self._max_seq_length = max_seq_length
         self._rng = rng
         self._keep_overflow = keep_overflow
@@ -77,26 +71,16 @@ class ExampleBuilder:
         self._first_lengths: list[int] = []
         self._second_lengths: list[int] = []
 
-    def add_document(
-        self, token_ids: np.ndarray, line_lengths: Iterable[int]
-    ) -> None:
-        """Adds one whole document; see `add_lines`."""
-        self.add_lines(token_ids, line_lengths)
-        self.end_document()
-
     def add_lines(
         self, token_ids: np.ndarray, line_lengths: Iterable[int]
     ) -> None:
         """Adds lines to the document under construction.
 
-        Lines without tokens may be left out: they change neither the examples
-        nor the random numbers.
-
         Args:
-          token_ids: `[num_tokens]` int32, the lines' ids end to end. Not
-            copied: leave it unchanged until the document's end.
-          line_lengths: tokens of each line, as plain integers; they add up to
-            num_tokens.
+            token_ids: `[num_tokens]` int32, the lines' ids end to end. Not
+                copied: leave it unchanged until `take` is called.
+            line_lengths: tokens of each line, as plain integers; they add up to
+                num_tokens. Lines without tokens change nothing.
         """
         if self._lines:
             token_ids = self._prepend_pending(token_ids)
@@ -125,11 +109,8 @@ class ExampleBuilder:
 
     def take(self) -> Examples:
         """Returns the examples finished since the last call, in order."""
-        token_ids = np.zeros([0], np.int32)
-        if self._pieces:
-            token_ids = np.concatenate(self._pieces)
         examples = Examples(
-            token_ids,
+            np.concatenate([np.zeros([0], np.int32), *self._pieces]),
             np.array(self._first_lengths, np.int32),
             np.array(self._second_lengths, np.int32),
         )
@@ -137,7 +118,7 @@ class ExampleBuilder:
         return examples
 
     def _prepend_pending(self, token_ids: np.ndarray) -> np.ndarray:
-        """Returns the unfinished lines' ids, then the new ones."""
+        """The unfinished lines' ids, then the new ones."""
         pending = [self._token_ids[begin:end] for begin, end in self._lines]
         ends = np.cumsum([len(line) for line in pending]).tolist()
         self._lines = list(zip([0, *ends], ends, strict=False))
@@ -146,8 +127,8 @@ class ExampleBuilder:
     def _make_example(self) -> None:
         """Turns the pending lines into one example and draws the next target.
 
-        The cut is at the maximum length, not at the target: a short target
-        only makes the lines stop early.
+        The cut is at the maximum length; a short target only makes the lines
+        stop early.
         """
         first, second, num_first = self._split_lines()
         num_second = self._num_pending - num_first
@@ -179,7 +160,7 @@ class ExampleBuilder:
             self._target_length = self._max_seq_length
 
     def _split_lines(self) -> tuple[list[_Span], list[_Span], int]:
-        """Returns the two segments as spans, and the length of the first.
+        """The two segments as spans, and the length of the first.
 
         A line joins the first segment if that is empty, if it fits strictly
         below the first segment's target, or half of the time if it is the one
@@ -232,9 +213,6 @@ def select_examples(examples: Examples, indices: np.ndarray) -> Examples:
 
 def join_examples(parts: Sequence[Examples]) -> Examples:
     """Returns the examples of all parts, one part after the other."""
-    if not parts:
-        empty = np.zeros([0], np.int32)
-        return Examples(empty, empty, empty)
     return Examples(
         *(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     )
@@ -247,20 +225,14 @@ def build_features(
     sep_id: int,
     pad_id: int = 0,
 ) -> dict[str, np.ndarray]:
-    """Returns the padded rows of the examples, special tokens added.
+    """Lays out n examples as padded rows of `max_seq_length` (S) tokens.
 
     A row is `[CLS] first [SEP]`, then `second [SEP]` if there is a second
-    segment, then padding.
-
-    Args:
-      examples: n examples, none longer than the maximum allows.
-      max_seq_length: the row length S.
-      cls_id: id of [CLS].
-      sep_id: id of [SEP].
-      pad_id: id of [PAD]; the original writes 0 whatever the vocabulary says.
+    segment, then padding. (The original writes 0 for [PAD] whatever the
+    vocabulary says.)
 
     Returns:
-      `input_ids`, `input_mask`, `segment_ids`, each `[n, S]` int32.
+        `input_ids`, `input_mask`, `segment_ids`, each `[n, S]` int32.
     """
     first_lengths = examples.first_lengths[:, np.newaxis]
     second_lengths = examples.second_lengths[:, np.newaxis]

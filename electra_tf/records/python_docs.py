@@ -3,26 +3,25 @@
 Several megabytes of technical English that are on every machine where this
 package runs: the language reference inside `pydoc_data`, the docstrings of the
 standard library and those of the packages that the project depends on. Sources
-are parsed, never imported. The result depends only on the installed versions,
-which are recorded with it.
+are parsed, never imported. The result depends on the installed versions alone.
 """
 
 import ast
-import contextlib
 import gc
 import hashlib
 import importlib.metadata
 import importlib.util
+import inspect
 import json
 import os
 import pathlib
 import platform
+import re
 import sysconfig
 from collections.abc import Iterator
 
 from electra_tf import errors
-from electra_tf.records.atomic import creating_folder
-from electra_tf.records.docstring_text import prose_paragraphs
+from electra_tf.records import atomic
 
 # Import name and distribution name; packages that are absent are left out.
 _PACKAGES = (
@@ -37,10 +36,39 @@ _SKIPPED_FOLDERS = frozenset(
     {"__pycache__", "idlelib", "lib2to3", "site-packages", "test", "tests"}
 )
 PROVENANCE_FILE = "provenance.json"
-_VERSION = (
-    1  # of the rules below and in `docstring_text.py`; part of the provenance
-)
+_VERSION = 1  # of the rules in this file; part of the provenance
 _MIN_DOCUMENT_CHARACTERS = 400
+
+_MIN_WORDS = 6
+_MIN_SHARE_OF_PLAIN_WORDS = 0.75
+_FENCE = "```"
+_BULLET = re.compile(r"(?:[*+-]|\(?\d{1,2}[.)])\s+")
+_UNDERLINE = re.compile(r"[-=~^*+#\"'`|:. ]{3,}")
+# `x : array_like` (numpy), `x: The input.` (Google), `:param x: The input.`
+_NUMPY_ENTRY = re.compile(r"\*{0,2}[\w`][\w.,`* ]* : ")
+_LABEL = re.compile(
+    r"(?::\w+[^:]*:|[*`'\"]{0,3}\w[\w.*`'\"]*(?: \([^)]*\))?:)\s+"
+)
+_HEADING = re.compile(r"(?:#+ .*|(?:\w+ ){0,2}\w+:)")
+# Characters that must occur for the pattern to match, pattern, replacement.
+_MARKUP = (
+    ("://", re.compile(r"https?://\S*[^\s.,;:)>\]]"), ""),  # addresses
+    ("](", re.compile(r"!?\[([^\]\[]+)\]\([^)]*\)"), r"\1"),  # links
+    (":`", re.compile(r":[\w:.-]+:`~?([^`<]*?)(?: <[^>]*>)?`"), r"\1"),  # roles
+    ("`", re.compile(r"`+([^`]*?)(?: <[^>]*>)?`+_*"), r"\1"),  # code
+    ("]_", re.compile(r"(?:\s*\[\w+\]_)+"), ""),  # footnotes
+    ("*", re.compile(r"(\*{1,2})(\S(?:[^*]*\S)?)\1(?!\w)"), r"\2"),  # emphasis
+    ("<", re.compile(r"<\s*>"), ""),  # what an address leaves behind
+)
+_PLAIN_WORD = re.compile(
+    r"[\"'“‘(]*(?:[A-Za-z]+(?:['’/-][A-Za-z]+)*|\d+)[\"'”’)]*[.,;:!?]*[\"'”)]*"
+)
+_SENTENCE = re.compile(r"[\"'“(]?[A-Z].*[.!?:][\"'”)]*")
+_FUNCTION_WORD = re.compile(
+    r"(?<!\S)(?:a|an|and|are|as|be|by|for|from|if|in|is|it|not|of|on|or|that|the"
+    r"|this|to|was|when|which|with|you)(?!\S)",
+    re.IGNORECASE,
+)
 
 
 def default_folder() -> pathlib.Path:
@@ -64,68 +92,70 @@ def installed_versions() -> dict[str, str]:
     return versions
 
 
+def _distribution_version(distribution: str) -> str:
+    """A distribution's version; some have variants of their name."""
+    for name in (distribution, f"{distribution}-cpu", f"{distribution}-tpu"):
+        try:
+            return importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "unknown"
+
+
 def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
     """Returns a folder that holds the corpus; harvests it if need be.
 
     Args:
-      folder: where to put it; None for `default_folder()`.
+        folder: where to put it; None for `default_folder()`.
 
     Returns:
-      The folder: one text file per package, blank lines between documents,
-      and `provenance.json` with versions and counts.
+        The folder: one text file per package, blank lines between documents,
+        and `provenance.json` with versions and counts.
 
     Raises:
-      DataError: if the folder holds something else.
+        DataError: if the folder holds something else.
     """
     folder = pathlib.Path(folder) if folder else default_folder()
     versions = installed_versions()
-    if folder.exists():
-        provenance = folder / PROVENANCE_FILE
-        found = {}
-        if provenance.is_file():
-            found = json.loads(provenance.read_text("utf-8")).get("versions")
-        if found != versions:
-            raise errors.DataError(
-                f"{folder} exists and holds no corpus of these versions. "
-                f"Expected: {versions}. Received: {found or 'other files'}. "
-                "Delete it or name another folder."
-            )
+    if not folder.exists():
+        with atomic.creating_folder(folder) as partial:
+            _write_corpus(partial, versions)
         return folder
-    with creating_folder(folder) as partial, _without_garbage_collection():
-        _write_corpus(partial, versions)
+    provenance = folder / PROVENANCE_FILE
+    found = {}
+    if provenance.is_file():
+        found = json.loads(provenance.read_text("utf-8")).get("versions")
+    if found != versions:
+        raise errors.DataError(
+            f"{folder} exists and holds no corpus of these versions. "
+            f"Expected: {versions}. Received: {found or 'other files'}. "
+            "Delete it or name another folder."
+        )
     return folder
-
-
-@contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Keeps Python from searching the syntax trees for cycles meanwhile.
-
-    They have none, and the search takes a quarter of the time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _write_corpus(folder: pathlib.Path, versions: dict[str, str]) -> None:
     """Writes one text file per package, and the provenance."""
     seen: set[bytes] = set()
     counts = {}
-    for name, root in _roots():
-        documents = ["\n".join(lines) for lines in _documents(root, seen)]
-        text = "\n\n".join(documents) + "\n"
-        (folder / f"{name}.txt").write_text(text, "utf-8")
-        counts[f"{name}.txt"] = {
-            "documents": len(documents),
-            "characters": len(text),
-        }
+    # Syntax trees have no cycles; looking for some takes a quarter of the time.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        for name, root in _roots():
+            documents = ["\n".join(lines) for lines in _documents(root, seen)]
+            text = "\n\n".join(documents) + "\n"
+            (folder / f"{name}.txt").write_text(text, "utf-8")
+            counts[f"{name}.txt"] = {
+                "documents": len(documents),
+                "characters": len(text),
+            }
+    finally:
+        if was_enabled:
+            gc.enable()
+    provenance = {"versions": versions, "files": counts}
     (folder / PROVENANCE_FILE).write_text(
-        json.dumps({"versions": versions, "files": counts}, indent=1) + "\n",
-        "utf-8",
+        json.dumps(provenance, indent=1) + "\n", "utf-8"
     )
 
 
@@ -141,9 +171,7 @@ def _roots() -> Iterator[tuple[str, pathlib.Path]]:
 def _documents(root: pathlib.Path, seen: set[bytes]) -> Iterator[list[str]]:
     """Yields one document per module: paragraphs that were not seen before.
 
-    Args:
-      root: the package's folder.
-      seen: digests of all earlier paragraphs; extended.
+    Adds the digests of its paragraphs to `seen`.
     """
     for path in _source_files(root):
         try:
@@ -153,9 +181,8 @@ def _documents(root: pathlib.Path, seen: set[bytes]) -> Iterator[list[str]]:
         lines = []
         for docstring in _docstrings(tree, path.name == "topics.py"):
             for paragraph in prose_paragraphs(docstring):
-                key = hashlib.blake2b(
-                    paragraph.lower().encode(), digest_size=12
-                ).digest()
+                text = paragraph.lower().encode()
+                key = hashlib.blake2b(text, digest_size=12).digest()
                 if key not in seen:
                     seen.add(key)
                     lines.append(paragraph)
@@ -164,12 +191,10 @@ def _documents(root: pathlib.Path, seen: set[bytes]) -> Iterator[list[str]]:
 
 
 def _source_files(root: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the Python files below a folder, tests left out, sorted."""
+    """The Python files below a folder, tests left out, sorted."""
     paths = []
     for folder, subfolders, files in os.walk(root):
-        subfolders[:] = [
-            name for name in subfolders if name not in _SKIPPED_FOLDERS
-        ]
+        subfolders[:] = set(subfolders) - _SKIPPED_FOLDERS
         paths += [
             pathlib.Path(folder, file) for file in files if file[-3:] == ".py"
         ]
@@ -179,10 +204,8 @@ def _source_files(root: pathlib.Path) -> list[pathlib.Path]:
 def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
     """Yields the docstrings of a module, in the order of the source.
 
-    Args:
-      tree: the parsed module.
-      is_pydoc: whether all long texts count: `pydoc_data.topics` is one
-        dictionary of them.
+    All texts count if `is_pydoc`: `pydoc_data.topics` is one dictionary of
+    them. Functions inside functions are seldom documented: not searched.
     """
     if is_pydoc:
         for node in ast.walk(tree):
@@ -199,16 +222,95 @@ def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
             docstring = ast.get_docstring(node, clean=False)
             if docstring:
                 yield docstring
-        # Functions inside functions are seldom documented: not searched.
         if isinstance(node, ast.Module | ast.ClassDef | ast.If | ast.Try):
             pending.extend(reversed(node.body))
 
 
-def _distribution_version(distribution: str) -> str:
-    """Returns a distribution's version; some have variants of their name."""
-    for name in (distribution, f"{distribution}-cpu", f"{distribution}-tpu"):
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+def prose_paragraphs(text: str) -> list[str]:
+    """Extracts the paragraphs of a docstring that read as English sentences.
+
+    Doctests, fenced and indented code, tables, headings, parameter names and
+    types, addresses and markup go; each paragraph becomes one line.
+
+    Args:
+        text: a docstring in reStructuredText, Markdown, numpy or Google style,
+            or a topic of `pydoc`.
+    """
+    paragraphs = map(_strip_markup, _raw_paragraphs(inspect.cleandoc(text)))
+    return [paragraph for paragraph in paragraphs if _is_prose(paragraph)]
+
+
+def _raw_paragraphs(text: str) -> Iterator[str]:
+    """Yields runs of lines that belong together, joined by blanks."""
+    current: list[str] = []
+    last_indent = 0
+    is_code = is_doctest = False
+    for line in text.split("\n"):
+        content = line.strip()
+        indent = len(line) - len(line.lstrip())
+        if content.startswith(_FENCE):
+            is_code = not is_code
+            content = ""
+        elif is_code:
             continue
-    return "unknown"
+        is_doctest = bool(content) and (
+            is_doctest or content.startswith((">>>", "In ["))
+        )
+        if not content or is_doctest:
+            yield " ".join(current)
+            current = []
+            continue
+        if _UNDERLINE.fullmatch(content):
+            current = current[:-1]  # the line above was a heading
+            continue
+        is_new, content = _strip_labels(content)
+        # Where the indentation shrinks a new entry begins; where it grows
+        # below a single short line, that line was a name or a type.
+        if current and (is_new or indent < last_indent):
+            yield " ".join(current)
+            current = []
+        elif len(current) == 1 and indent > last_indent and _is_name(current):
+            current = []
+        if content:
+            current.append(content)
+        last_indent = indent
+    yield " ".join(current)
+
+
+def _strip_labels(content: str) -> tuple[bool, str]:
+    """Whether a line begins a new entry, and what it says there."""
+    if content.startswith("..") or _HEADING.fullmatch(content):
+        return True, ""
+    if _NUMPY_ENTRY.match(content):
+        return True, ""
+    bullet = _BULLET.match(content)
+    if bullet:
+        content = content[bullet.end() :]
+    label = _LABEL.match(content)
+    if label:
+        content = content[label.end() :]
+    return bool(bullet or label), content
+
+
+def _is_name(lines: list[str]) -> bool:
+    """Whether a single line is a name or type, not a sentence."""
+    return len(lines[0].split()) < 4 and not lines[0].endswith(".")
+
+
+def _strip_markup(text: str) -> str:
+    for required, pattern, replacement in _MARKUP:
+        if required in text:
+            text = pattern.sub(replacement, text)
+    text = " ".join(text.split())
+    return text[:1].upper() + text[1:]
+
+
+def _is_prose(text: str) -> bool:
+    """Whether the text is made of English sentences."""
+    words = text.split()
+    if len(words) < _MIN_WORDS or not _SENTENCE.fullmatch(text):
+        return False
+    num_plain = sum(map(bool, map(_PLAIN_WORD.fullmatch, words)))
+    if num_plain < _MIN_SHARE_OF_PLAIN_WORDS * len(words):
+        return False
+    return _FUNCTION_WORD.search(text) is not None

@@ -10,7 +10,7 @@ import contextlib
 import gzip
 import json
 import lzma
-import os
+import pathlib
 import re
 import tarfile
 import zlib
@@ -18,12 +18,19 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import IO
 from typing import Any
+from typing import Literal
 from typing import NamedTuple
 
 from electra_tf import errors
+from electra_tf.config import schema
 
-FORMATS = ("text", "jsonl", "wiki", "archive")
-_COMPRESSED_SUFFIXES = (".gz", ".xz", ".bz2")
+Format = Literal["auto", "text", "jsonl", "wiki", "archive"]
+
+_OPENERS: dict[str, Any] = {
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+    ".bz2": bz2.open,
+}
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _DECOMPRESSION_ERRORS = (
     EOFError,
@@ -49,28 +56,27 @@ class Document(NamedTuple):
     """Text that belongs together.
 
     Attributes:
-      source: name of the file it comes from.
-      lines: stripped, non-empty lines.
-      is_continued: whether the next item goes on with the same document; very
-        long documents come in several pieces.
+        lines: stripped, non-empty lines.
+        is_continued: whether the next item goes on with the same document;
+            very long documents come in several pieces.
     """
 
-    source: str
     lines: list[str]
     is_continued: bool = False
 
 
-class ReadingOptions(NamedTuple):
+@schema.frozen
+class ReadingOptions:
     """How files become documents.
 
     Attributes:
-      format: one of `FORMATS`, or "auto": by file name and first bytes.
-      blanks_separate_docs: in plain text, whether a blank line ends the
-        document; otherwise a file is one document.
-      text_field: the member of each JSON object that holds the text.
+        format: of every file; "auto" goes by file name and first bytes.
+        blanks_separate_docs: in plain text, whether a blank line ends the
+            document; otherwise a file is one document.
+        text_field: the member of each JSON object that holds the text.
     """
 
-    format: str = "auto"
+    format: Format = "auto"
     blanks_separate_docs: bool = True
     text_field: str = "text"
 
@@ -79,27 +85,24 @@ class FileReader:
     """The documents of one file, or of a range of its bytes.
 
     Args:
-      path: the file.
-      name: what errors and counts call it.
-      options: how to read it.
-      begin: first byte of the range; a document must begin there.
-      end: byte after the range; None for the end of the file.
+        path: the file.
+        options: how to read it.
+        begin: first byte of the range; a document must begin there.
+        end: byte after the range; None for the end of the file.
 
     Attributes:
-      invalid_utf8: byte sequences replaced so far.
-      num_bytes: bytes read so far, as they are on the disk.
+        invalid_utf8: byte sequences replaced so far.
+        num_bytes: bytes read so far, as they are on the disk.
     """
 
     def __init__(
         self,
         path: str,
-        name: str,
         options: ReadingOptions,
         begin: int = 0,
         end: int | None = None,
     ):
-        self._path = path
-        self._name = name
+        self._path = pathlib.Path(path)
         self._options = options
         self._begin = begin
         self._end = end
@@ -107,40 +110,16 @@ class FileReader:
         self.num_bytes = 0
 
     def __iter__(self) -> Iterator[Document]:
-        """Yields the documents in the file's order.
-
-        Raises:
-          DataError: for a file that is no text, is cut off, or holds
-            something else than its format says.
-        """
-        with _damage_named(self._path), open(self._path, "rb") as raw:
+        """Yields the documents; raises DataError for a damaged file."""
+        with _damage_named(self._path), self._path.open("rb") as raw:
             raw.seek(self._begin)
-            yield from self._documents(self._line_blocks(raw))
+            yield from _gather_documents(self._line_blocks(raw))
             self.num_bytes = raw.tell() - self._begin
-
-    def _documents(self, blocks: Iterable[list[str]]) -> Iterator[Document]:
-        """Gathers lines up to each `_END_OF_DOCUMENT`."""
-        lines: list[str] = []
-        is_continued = False
-        for block in blocks:
-            for line in block:
-                if line:
-                    lines.append(line)
-                elif lines or is_continued:
-                    yield Document(self._name, lines)
-                    lines, is_continued = [], False
-            if sum(map(len, lines)) > _BLOCK_BYTES:
-                yield Document(self._name, lines, is_continued=True)
-                lines, is_continued = [], True
-        if lines or is_continued:
-            yield Document(self._name, lines)
 
     def _line_blocks(self, raw: IO[bytes]) -> Iterator[list[str]]:
         """Yields lists of stripped lines and document ends."""
-        file_format = self._options.format
-        if file_format == "auto":
-            file_format = detect_format(self._path)
-        stream = _decompressed(raw, self._path)
+        file_format = find_format(self._path, self._options)
+        stream = _decompress(raw, self._path)
         if file_format == "archive":
             yield from self._archive_members(stream, raw)
             return
@@ -169,31 +148,26 @@ class FileReader:
             if remaining is not None:
                 size = min(size, remaining)
                 remaining -= size
-            block = stream.read(size) if size else b""
+            block = stream.read(size)
             self.num_bytes = raw.tell() - self._begin
             if not block:
                 break
             head, line_feed, tail = block.rpartition(b"\n")
             if line_feed:
-                yield self._decode(rest + head, self._path)
+                yield self._decode(rest + head, str(self._path))
                 rest = tail
             else:
                 rest += tail
         if rest:
-            yield self._decode(rest, self._path)
+            yield self._decode(rest, str(self._path))
 
     def _decode(self, data: bytes, place: str) -> str:
-        """Returns the text; counts what had to be replaced.
-
-        Raises:
-          DataError: if more than a tenth of it is unreadable.
-        """
+        """Decodes text, counts what was replaced, refuses binary files."""
         num_replaced = 0
         try:
             text = data.decode()
         except UnicodeDecodeError:
-            text = data.decode(errors="replace")
-            num_replaced = text.count("\ufffd") - data.count(b"\xef\xbf\xbd")
+            text, num_replaced = decode_leniently(data)
             self.invalid_utf8 += num_replaced
         num_control = len(data) - len(data.translate(None, _CONTROL_BYTES))
         num_unreadable = num_replaced + num_control
@@ -207,7 +181,7 @@ class FileReader:
         return text.removeprefix("\ufeff")
 
     def _json_lines(self, lines: list[str], line_number: int) -> list[str]:
-        """Returns the texts' lines of one JSON object per line."""
+        """The texts' lines of one JSON object per line."""
         result: list[str] = []
         for number, line in enumerate(lines, line_number):
             if not line:
@@ -215,7 +189,7 @@ class FileReader:
             place = f"{self._path}, line {number}"
             if self._begin:
                 place += f" after byte {self._begin}"
-            text = json_text(line, self._options.text_field, place)
+            text = _json_text(line, self._options.text_field, place)
             text, num_replaced = _SURROGATE.subn("\ufffd", text)
             self.invalid_utf8 += num_replaced
             result += text_lines(text)
@@ -225,33 +199,27 @@ class FileReader:
     def _archive_members(
         self, stream: IO[bytes], raw: IO[bytes]
     ) -> Iterator[list[str]]:
-        """Yields each regular file of a tar archive as one document.
-
-        Blank lines separate nothing here, as in the original's
-        `build_openwebtext_pretraining_dataset.py`.
-        """
+        """Yields each file of an archive as one document, as the original."""
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
                 content = archive.extractfile(member)
-                if content is None:
-                    continue
-                place = f"{self._path}, member {member.name}"
-                text = self._decode(content.read(), place)
-                self.num_bytes = raw.tell()
-                yield [*text_lines(text), _END_OF_DOCUMENT]
+                if content is not None:
+                    place = f"{self._path}, member {member.name}"
+                    text = self._decode(content.read(), place)
+                    self.num_bytes = raw.tell()
+                    yield [*text_lines(text), _END_OF_DOCUMENT]
 
 
-def detect_format(path: str) -> str:
-    """Returns which of `FORMATS` a file has, by its name and first bytes.
-
-    A tar archive may lack the suffix: the parts of OpenWebText are called
-    `urlsf_subset00-1_data.xz`.
-    """
-    stem, suffix = os.path.splitext(path.lower())
-    if suffix in _COMPRESSED_SUFFIXES:
-        suffix = os.path.splitext(stem)[1]
-    with _damage_named(path), open(path, "rb") as raw:
-        head = _decompressed(raw, path).read(512)
+def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
+    """Returns the format of a file, by its name and first bytes if "auto"."""
+    if options.format != "auto":
+        return options.format
+    suffix = path.suffix.lower()
+    if is_compressed(path):
+        suffix = path.with_suffix("").suffix.lower()
+    with _damage_named(path), path.open("rb") as raw:
+        head = _decompress(raw, path).read(512)
+    # The archives of OpenWebText are called `urlsf_subset00-1_data.xz`.
     if suffix == ".tar" or head[_TAR_MAGIC] == b"ustar":
         return "archive"
     if suffix in _JSON_SUFFIXES:
@@ -261,41 +229,16 @@ def detect_format(path: str) -> str:
     return "text"
 
 
-def is_compressed(path: str) -> bool:
-    """Returns whether the file name promises a compressed file."""
-    return path.lower().endswith(_COMPRESSED_SUFFIXES)
+def is_compressed(path: pathlib.Path) -> bool:
+    """Whether the file name promises a compressed file."""
+    return path.suffix.lower() in _OPENERS
 
 
 def is_document_start(line: bytes, file_format: str) -> bool:
-    """Returns whether a file may be cut before this line."""
+    """Whether a file may be cut before this line."""
     if file_format == "wiki":
         return line.startswith(_WIKI_START.encode())
     return file_format == "jsonl" or not line.strip()
-
-
-def json_text(line: str, field: str, place: str) -> str:
-    """Returns the text of one JSON object.
-
-    Raises:
-      DataError: names the place and what was found there instead.
-    """
-    try:
-        value: Any = json.loads(line)
-    except ValueError as error:
-        raise errors.DataError(
-            f"{place}: expected one JSON object. Received: {line[:40]!r} "
-            f"({error}). For plain text choose the format `text`."
-        ) from error
-    if not isinstance(value, dict):
-        raise errors.DataError(
-            f"{place}: expected one JSON object. Received: {line[:40]!r}."
-        )
-    if not isinstance(value.get(field), str):
-        raise errors.DataError(
-            f"{place}: expected a text in the member {field!r}. Received the "
-            f"members {sorted(value)}. Name the right one as text field."
-        )
-    return value[field]
 
 
 def text_lines(text: str) -> list[str]:
@@ -304,8 +247,61 @@ def text_lines(text: str) -> list[str]:
     return list(filter(None, lines))
 
 
+def decode_leniently(data: bytes) -> tuple[str, int]:
+    """Returns the text, and how many byte sequences became U+FFFD in it."""
+    text = data.decode(errors="replace")
+    return text, text.count("\ufffd") - data.count("\ufffd".encode())
+
+
+def _gather_documents(blocks: Iterable[list[str]]) -> Iterator[Document]:
+    """Collects lines up to each `_END_OF_DOCUMENT`."""
+    lines: list[str] = []
+    is_continued = False
+    for block in blocks:
+        for line in block:
+            if line:
+                lines.append(line)
+            elif lines or is_continued:
+                yield Document(lines)
+                lines, is_continued = [], False
+        if sum(map(len, lines)) > _BLOCK_BYTES:
+            yield Document(lines, is_continued=True)
+            lines, is_continued = [], True
+    if lines or is_continued:
+        yield Document(lines)
+
+
+def _json_text(line: str, field: str, place: str) -> str:
+    try:
+        value: Any = json.loads(line)
+        if not isinstance(value, dict):
+            raise ValueError("this is another value")
+    except ValueError as error:
+        raise errors.DataError(
+            f"{place}: expected one JSON object. Received: {line[:40]!r} "
+            f"({error}). For plain text choose the format `text`."
+        ) from error
+    if not isinstance(value.get(field), str):
+        raise errors.DataError(
+            f"{place}: expected a text in the member {field!r}. Received the "
+            f"members {sorted(value)}. Name the right one as text field."
+        )
+    return value[field]
+
+
+def _wiki_lines(lines: list[str]) -> list[str]:
+    """The lines inside WikiExtractor's `<doc>` elements."""
+    result = []
+    for line in lines:
+        if line == _WIKI_END or line.startswith(_WIKI_START):
+            result.append(_END_OF_DOCUMENT)
+        elif line:
+            result.append(line)
+    return result
+
+
 @contextlib.contextmanager
-def _damage_named(path: str) -> Iterator[None]:
+def _damage_named(path: pathlib.Path) -> Iterator[None]:
     """Turns the many errors of decompression into one that names the file."""
     try:
         yield
@@ -319,24 +315,6 @@ def _damage_named(path: str) -> Iterator[None]:
         ) from error
 
 
-def _wiki_lines(lines: list[str]) -> list[str]:
-    """Returns the lines inside WikiExtractor's `<doc>` elements."""
-    result = []
-    for line in lines:
-        if line == _WIKI_END or line.startswith(_WIKI_START):
-            result.append(_END_OF_DOCUMENT)
-        elif line:
-            result.append(line)
-    return result
-
-
-def _decompressed(raw: IO[bytes], path: str) -> IO[bytes]:
-    """Returns a stream of the file's content."""
-    suffix = os.path.splitext(path.lower())[1]
-    if suffix == ".gz":
-        return gzip.open(raw)  # type: ignore[return-value]
-    if suffix == ".xz":
-        return lzma.open(raw)
-    if suffix == ".bz2":
-        return bz2.open(raw)
-    return raw
+def _decompress(raw: IO[bytes], path: pathlib.Path) -> IO[bytes]:
+    opener = _OPENERS.get(path.suffix.lower())
+    return opener(raw) if opener else raw

@@ -24,20 +24,12 @@ FEATURE_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 
 def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
-    """Returns the records of many examples.
+    """Serialises n examples as `tf.train.Example` messages.
 
     Args:
-      features: for each of `FEATURE_NAMES` an `[n, S]` array; ids from 0 to
-        2**31 - 1, masks and segments 0 or 1.
-
-    Returns:
-      n serialised `tf.train.Example` messages.
-
-    Raises:
-      ValueError: if the features are not exactly the expected ones, of one
-        shape and in range.
+        features: for each of `FEATURE_NAMES` an `[n, S]` array of integers;
+            ids from 0 to 2**31 - 1, masks and segments 0 or 1.
     """
-    _check_features(features)
     flat_ids, ends = _pack_ids(features["input_ids"])
     num_rows, num_columns = features["input_ids"].shape
     # Masks and segments take one byte per value, so the second part of all
@@ -65,15 +57,15 @@ def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
 def parse_examples(
     serialized: "tf.Tensor", max_seq_length: int
 ) -> dict[str, "tf.Tensor"]:
-    """Returns the features of a batch of records; runs inside tf.data.
+    """Parses a batch of records; runs inside tf.data.
 
     Args:
-      serialized: `[n]` strings, each one record.
-      max_seq_length: the length S that every feature must have; TensorFlow
-        raises InvalidArgumentError for a record of another length.
+        serialized: `[n]` strings, each one record.
+        max_seq_length: the length S that every feature must have; TensorFlow
+            raises InvalidArgumentError for a record of another length.
 
     Returns:
-      For each of `FEATURE_NAMES` an `[n, S]` int32 tensor.
+        For each of `FEATURE_NAMES` an `[n, S]` int32 tensor.
     """
     import tensorflow as tf
 
@@ -85,37 +77,11 @@ def parse_examples(
     return {name: tf.cast(features[name], tf.int32) for name in FEATURE_NAMES}
 
 
-def _check_features(features: Mapping[str, np.ndarray]) -> None:
-    """Raises unless the features fit `serialize_examples`."""
-    if sorted(features) != list(FEATURE_NAMES):
-        raise ValueError(
-            f"A record holds {list(FEATURE_NAMES)}. "
-            f"Received: {sorted(features)}."
-        )
-    shapes = {name: features[name].shape for name in FEATURE_NAMES}
-    if len(set(shapes.values())) > 1 or len(shapes["input_ids"]) != 2:
-        raise ValueError(
-            "All features must have one shape [examples, max_seq_length]. "
-            f"Received: {shapes}."
-        )
-    for name in FEATURE_NAMES:
-        values = features[name]
-        largest = 2**31 - 1 if name == "input_ids" else 1
-        if values.size and not 0 <= values.min() <= values.max() <= largest:
-            raise ValueError(
-                f"Values of {name} must be from 0 to {largest}. Received: "
-                f"{int(values.min())} to {int(values.max())}."
-            )
-
-
 def _pack_ids(values: np.ndarray) -> tuple[bytes, list[int]]:
-    """Returns the varints of all rows end to end, and where each row ends.
+    """The varints of all rows end to end, and where each row ends.
 
     A varint has seven bits per byte, the lowest first; the top bit says that
-    another byte follows.
-
-    Args:
-      values: `[n, S]` integers from 0 to 2**31 - 1.
+    another byte follows. `values` are `[n, S]` integers from 0 to 2**31 - 1.
     """
     if not values.size:
         return b"", [0] * len(values)
@@ -136,27 +102,18 @@ def _pack_ids(values: np.ndarray) -> tuple[bytes, list[int]]:
 
 @functools.lru_cache(maxsize=65536)
 def _record_header(ids_size: int, tail_size: int) -> bytes:
-    """Returns the bytes before the packed ids of a record.
-
-    Args:
-      ids_size: bytes of the packed ids.
-      tail_size: bytes of the features after them.
-    """
+    """The bytes before the packed ids of a record."""
     header = _feature_header(FEATURE_NAMES[0], ids_size)
     total = len(header) + ids_size + tail_size
     return b"\x0a" + _varint(total) + header
 
 
 def _feature_header(name: str, packed_size: int) -> bytes:
-    """Returns the bytes before a feature's packed values.
+    """The bytes before a feature's packed values.
 
     The messages nest as Example { features(1): Features { feature(1): map
     entry { key(1), value(2): Feature { int64_list(3): Int64List {
     value(1) } } } } }; every level is a tag byte, a size and the content.
-
-    Args:
-      name: the feature's name.
-      packed_size: bytes of its values.
     """
     header = b""
     for tag in (b"\x0a", b"\x1a", b"\x12"):
@@ -167,7 +124,6 @@ def _feature_header(name: str, packed_size: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Returns one non-negative integer as a varint."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

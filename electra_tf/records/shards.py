@@ -1,26 +1,55 @@
-"""Parts to TFRecord shards."""
+"""Work units to parts, and parts to TFRecord shards.
 
+A part holds the examples of one work unit, listed by the shard that they will
+go to, so that a shard is a few contiguous reads. Example k of the whole corpus
+goes to shard k modulo their number. Which k a part begins with is known only
+when all earlier parts are done, so a part groups its examples by their number
+inside the part, modulo the number of shards.
+"""
+
+import collections
 import dataclasses
+import functools
 import hashlib
-import json
+import itertools
 import pathlib
-from collections.abc import Sequence
+import random
+import zlib
+from collections.abc import Callable
+from collections.abc import Iterator
 
 import numpy as np
 
-from electra_tf.processes.pool import Report
-from electra_tf.records.atomic import replacing_file
+from electra_tf import errors
+from electra_tf.config import schema
+from electra_tf.processes import pool
+from electra_tf.records import atomic
+from electra_tf.records import corpus as corpus_lib
+from electra_tf.records import examples as examples_lib
+from electra_tf.records import manifest as manifest_lib
+from electra_tf.records import readers
 from electra_tf.records.examples import Examples
-from electra_tf.records.examples import build_features
-from electra_tf.records.examples import join_examples
-from electra_tf.records.examples import select_examples
-from electra_tf.records.manifest import Shard
-from electra_tf.records.manifest import file_sha256
-from electra_tf.records.parts import load_shard_examples
 from electra_tf.records.plan import BuildPlan
 from electra_tf.records.schema import serialize_examples
+from electra_tf.text.vocabulary import Vocabulary
 
+# Text tokenized at once: enough to make the call's own cost vanish.
+_BATCH_CHARACTERS = 1 << 19
 _EXAMPLES_AT_ONCE = 1024
+_REPORT_FILE = "report.json"
+
+Tokenize = Callable[[list[str]], tuple[np.ndarray, list[int]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class PartTask:
+    """The order to build one part."""
+
+    index: int
+    first_file: str
+
+    def __str__(self) -> str:
+        return f"work unit {self.index} (from {self.first_file})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +57,10 @@ class ShardTask:
     """The order to write one shard.
 
     Attributes:
-      split: `train` or `validation`.
-      index: number of the shard.
-      residues: for each part, which of its examples belong to the shard: those
-        with this number modulo the number of shards.
+        split: `train` or `validation`.
+        index: number of the shard.
+        residues: for each part, which of its examples belong to the shard:
+            those with this number modulo the number of shards.
     """
 
     split: str
@@ -42,87 +71,318 @@ class ShardTask:
         return f"{self.split} shard {self.index}"
 
 
-def shard_name(index: int, num_shards: int) -> str:
-    """Returns the file name of a shard.
+@schema.frozen
+class PartReport:
+    """The counts of one part.
 
-    Example:
-      >>> shard_name(3, 12)
-      'pretrain_data.tfrecord-00003-of-00012'
+    Attributes:
+        num_examples: by split.
+        num_documents: by split.
+        num_corpus_tokens: by split, before any overflow is dropped.
+        invalid_utf8: byte sequences replaced, by file.
     """
-    return f"pretrain_data.tfrecord-{index:05d}-of-{num_shards:05d}"
+
+    num_examples: dict[str, int]
+    num_documents: dict[str, int]
+    num_corpus_tokens: dict[str, int]
+    invalid_utf8: dict[str, int]
 
 
-def shard_path(plan: BuildPlan, split: str, index: int) -> pathlib.Path:
-    """Returns the final path of a shard."""
-    name = shard_name(index, plan.num_shards[split])
-    return pathlib.Path(plan.output_folder, split, name)
+def load_report(plan: BuildPlan, index: int) -> PartReport:
+    """Loads the counts of a finished part."""
+    path = plan.part_folder(index) / _REPORT_FILE
+    return schema.read(PartReport, path, errors.DataError)
 
 
-def find_shard(plan: BuildPlan, split: str, index: int) -> Shard | None:
-    """Returns what is known of a finished shard; None if it is to be written.
+def build_part(
+    plan: BuildPlan,
+    task: PartTask,
+    tokenize: Tokenize,
+    report: pool.Report,
+) -> None:
+    """Builds one part and puts it in its folder.
 
-    A file counts as finished if this build noted it down and its size still
-    is the same.
+    `report` is called with the bytes of the corpus and the tokens done since
+    the last call.
     """
-    note = _note_path(plan, split, index)
-    path = shard_path(plan, split, index)
+    report(0, 0)
+    sources = list(plan.units[task.index])
+    collectors = _start_collectors(plan, task.index, sources)
+    opened = [
+        corpus_lib.open_source(source, plan.corpus.options)
+        for source in sources
+    ]
+    split, num_bytes, is_continued = manifest_lib.TRAIN, 0, False
+    for batch in _batches(itertools.chain.from_iterable(opened)):
+        token_ids, all_lengths = tokenize(
+            [line for document in batch for line in document.lines]
+        )
+        begin = first_line = 0
+        for document in batch:
+            if not is_continued:
+                split = _choose_split(plan, document)
+            is_continued = document.is_continued
+            last_line = first_line + len(document.lines)
+            lengths = all_lengths[first_line:last_line]
+            end = begin + sum(lengths)
+            collectors[split].add(token_ids[begin:end], lengths, is_continued)
+            begin, first_line = end, last_line
+        num_done = sum(reader.num_bytes for reader in opened)
+        report(num_done - num_bytes, len(token_ids))
+        num_bytes = num_done
+    invalid_utf8: collections.Counter[str] = collections.Counter()
+    for source, reader in zip(sources, opened, strict=True):
+        invalid_utf8[source.name] += reader.invalid_utf8
+    _save_part(plan, task.index, collectors, +invalid_utf8)
+
+
+class _Collector:
+    """Builds and keeps the examples of one split of one part."""
+
+    def __init__(self, plan: BuildPlan, rng: random.Random):
+        self.builder = examples_lib.ExampleBuilder(
+            plan.settings.max_seq_length, rng, plan.settings.keep_overflow
+        )
+        self.num_documents = 0
+        self.num_tokens = 0
+
+    def add(
+        self, token_ids: np.ndarray, lengths: list[int], is_continued: bool
+    ) -> None:
+        """Adds a document, or a piece of one."""
+        self.num_tokens += len(token_ids)
+        self.builder.add_lines(token_ids, lengths)
+        if not is_continued:
+            self.num_documents += 1
+            self.builder.end_document()
+
+
+def _start_collectors(
+    plan: BuildPlan, index: int, sources: list[corpus_lib.Source]
+) -> dict[str, _Collector]:
+    """A collector for each split; in the original's order, shuffles sources.
+
+    There the generator that shuffles the files goes on to build the examples.
+    """
+    seed = plan.settings.seed
+    rngs = {
+        split: random.Random(f"{seed} {split} {index}")
+        for split in plan.num_shards
+    }
+    if plan.settings.original_order:
+        rngs[manifest_lib.TRAIN] = random.Random(seed)
+        rngs[manifest_lib.TRAIN].shuffle(sources)
+    return {split: _Collector(plan, rng) for split, rng in rngs.items()}
+
+
+def _batches(
+    documents: Iterator[readers.Document],
+) -> Iterator[list[readers.Document]]:
+    """Yields documents in batches that are worth a call of the tokenizer."""
+    batch: list[readers.Document] = []
+    num_characters = 0
+    for document in documents:
+        batch.append(document)
+        num_characters += sum(map(len, document.lines))
+        if num_characters >= _BATCH_CHARACTERS:
+            yield batch
+            batch, num_characters = [], 0
+    if batch:
+        yield batch
+
+
+def _choose_split(plan: BuildPlan, document: readers.Document) -> str:
+    """The split of a document, by a checksum of its text.
+
+    Equal documents always fall on the same side, wherever they stand.
+    """
+    fraction = plan.settings.validation_fraction
+    if not fraction:
+        return manifest_lib.TRAIN
+    start = zlib.crc32(str(plan.settings.seed).encode())
+    checksum = zlib.crc32("\n".join(document.lines).encode(), start)
+    is_held_out = checksum / 2**32 < fraction
+    return manifest_lib.VALIDATION if is_held_out else manifest_lib.TRAIN
+
+
+def _save_part(
+    plan: BuildPlan,
+    index: int,
+    collectors: dict[str, _Collector],
+    invalid_utf8: dict[str, int],
+) -> None:
+    """Writes a part's folder, which appears when it is complete."""
+    with atomic.creating_folder(plan.part_folder(index)) as folder:
+        num_examples = {
+            split: _save_examples(plan, folder, split, collector.builder.take())
+            for split, collector in collectors.items()
+        }
+        report = PartReport(
+            num_examples,
+            {split: each.num_documents for split, each in collectors.items()},
+            {split: each.num_tokens for split, each in collectors.items()},
+            dict(invalid_utf8),
+        )
+        (folder / _REPORT_FILE).write_text(schema.to_json(report), "utf-8")
+
+
+def _save_examples(
+    plan: BuildPlan, folder: pathlib.Path, split: str, examples: Examples
+) -> int:
+    """Writes examples, listed by their number modulo the shards; counts them.
+
+    The files are plain arrays: a shard reads many small pieces of them.
+    """
+    num_shards = plan.num_shards[split]
+    residues = np.arange(len(examples.first_lengths)) % num_shards
+    order = np.argsort(residues, kind="stable")
+    examples = examples_lib.select_examples(examples, order)
+    lengths = np.stack(examples[1:], axis=1)
+    example_ends = np.cumsum(np.bincount(residues, minlength=num_shards))
+    token_ends = np.cumsum(np.append(0, lengths.sum(axis=1)))
+    offsets = np.zeros([num_shards + 1, 2], np.int64)
+    offsets[1:, 0] = example_ends
+    offsets[1:, 1] = token_ends[example_ends]
+    counts = np.bincount(examples.token_ids, minlength=plan.vocabulary.size)
+    examples.token_ids.astype(_token_type(plan)).tofile(
+        folder / f"{split}.tokens"
+    )
+    lengths.tofile(folder / f"{split}.lengths")
+    offsets.tofile(folder / f"{split}.offsets")
+    counts.astype(np.int64).tofile(folder / f"{split}.counts")
+    return len(residues)
+
+
+def load_shard_examples(
+    plan: BuildPlan, index: int, split: str, residue: int
+) -> Examples:
+    """Loads a part's examples whose number there is `residue` modulo n."""
+    folder = plan.part_folder(index)
+    offsets = np.fromfile(
+        folder / f"{split}.offsets", np.int64, count=4, offset=16 * residue
+    )
+    first, first_token, last, last_token = offsets.tolist()
+    lengths = np.fromfile(
+        folder / f"{split}.lengths",
+        np.int32,
+        count=2 * (last - first),
+        offset=8 * first,
+    ).reshape([-1, 2])
+    token_type = _token_type(plan)
+    token_ids = np.fromfile(
+        folder / f"{split}.tokens",
+        token_type,
+        count=last_token - first_token,
+        offset=token_type.itemsize * first_token,
+    )
+    return Examples(token_ids.astype(np.int32), lengths[:, 0], lengths[:, 1])
+
+
+def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
+    """Loads how often each id occurs in all parts: `[vocabulary]` int64."""
+    total = np.zeros([plan.vocabulary.size], np.int64)
+    for index in range(len(plan.units)):
+        total += np.fromfile(
+            plan.part_folder(index) / f"{split}.counts", np.int64
+        )
+    return total
+
+
+def _token_type(plan: BuildPlan) -> np.dtype:
+    """The smallest type that all ids fit."""
+    return np.dtype(np.uint16 if plan.vocabulary.size <= 1 << 16 else np.int32)
+
+
+@functools.lru_cache(maxsize=1)
+def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
+    """Returns the function that turns lines into ids.
+
+    It returns the ids end to end, `[num_tokens]` int32, and the number of
+    tokens of each line.
+    """
+    import tensorflow as tf
+
+    from electra_tf.text.tokenizer import Tokenizer
+
+    tokenizer = Tokenizer(vocabulary)
+
+    def tokenize(lines: list[str]) -> tuple[np.ndarray, list[int]]:
+        ragged = tokenizer.tokenize(tf.constant(lines, tf.string))
+        return ragged.values.numpy(), ragged.row_lengths().numpy().tolist()
+
+    return tokenize
+
+
+def find_shard(
+    plan: BuildPlan, split: str, index: int
+) -> manifest_lib.Shard | None:
+    """Returns what this build noted down of a shard; None if it is to do.
+
+    A file of another size is to be written again, too.
+    """
+    note = plan.note_path(split, index)
+    path = plan.shard_path(split, index)
     if not note.is_file() or not path.is_file():
         return None
-    shard = Shard(**json.loads(note.read_text("utf-8")))
+    shard = schema.read(manifest_lib.Shard, note, errors.DataError)
     return shard if path.stat().st_size == shard.num_bytes else None
 
 
-def write_shard(plan: BuildPlan, task: ShardTask, report: Report) -> Shard:
-    """Writes one shard; it appears under its name when it is complete.
+def note_shard(
+    plan: BuildPlan, split: str, index: int, shard: manifest_lib.Shard
+) -> None:
+    """Notes down a finished shard, so that it is not written again."""
+    with atomic.replacing_file(plan.note_path(split, index)) as partial:
+        partial.write_text(schema.to_json(shard), "utf-8")
 
-    Its examples come from all parts and are shuffled, except in the original's
-    order.
 
-    Args:
-      plan: the plan of the whole dataset; all parts must be finished.
-      task: which shard.
-      report: called with the examples written, as work and as count.
+def write_shard(
+    plan: BuildPlan, task: ShardTask, report: pool.Report
+) -> manifest_lib.Shard:
+    """Writes one shard from all parts; it appears when it is complete.
+
+    Its examples are shuffled, except in the original's order. `report` is
+    called with the examples written, as work and as count.
     """
     import tensorflow as tf
 
     report(0, 0)
-    examples = join_examples(
-        [
-            load_shard_examples(plan, index, task.split, residue)
-            for index, residue in enumerate(task.residues)
-        ]
-    )
+    parts = [
+        load_shard_examples(plan, index, task.split, residue)
+        for index, residue in enumerate(task.residues)
+    ]
+    examples = examples_lib.join_examples(parts)
     order = _shuffled(plan, task, len(examples.first_lengths))
-    path = shard_path(plan, task.split, task.index)
+    path = plan.shard_path(task.split, task.index)
     path.parent.mkdir(exist_ok=True)
     num_tokens = 0
-    with replacing_file(path) as partial:
+    with atomic.replacing_file(path) as partial:
         with tf.io.TFRecordWriter(str(partial)) as writer:
             for begin in range(0, len(order), _EXAMPLES_AT_ONCE):
                 chosen = order[begin : begin + _EXAMPLES_AT_ONCE]
-                rows = _rows(plan, select_examples(examples, chosen))
+                rows = _build_rows(plan, examples, chosen)
                 for record in serialize_examples(rows):
                     writer.write(record)
                 num_tokens += int(rows["input_mask"].sum())
                 report(len(chosen), len(chosen))
-        shard = Shard(
+        shard = manifest_lib.Shard(
             name=path.name,
             num_examples=len(order),
             num_tokens=num_tokens,
             num_bytes=partial.stat().st_size,
-            sha256=file_sha256(partial),
+            sha256=manifest_lib.file_sha256(partial),
         )
-    _note_shard(plan, task.split, task.index, shard)
+    note_shard(plan, task.split, task.index, shard)
     return shard
 
 
 def _shuffled(
     plan: BuildPlan, task: ShardTask, num_examples: int
 ) -> np.ndarray:
-    """Returns the order of a shard's examples: `[num_examples]` int64."""
+    """The order of a shard's examples: `[num_examples]` int64."""
     order = np.arange(num_examples)
-    if not plan.original_order:
-        name = f"{plan.seed} {task.split} {task.index}"
+    if not plan.settings.original_order:
+        name = f"{plan.settings.seed} {task.split} {task.index}"
         digest = hashlib.sha256(name.encode()).digest()
         # The one generator of numpy whose numbers are promised to stay.
         rng = np.random.RandomState(np.frombuffer(digest, np.uint32))
@@ -130,32 +390,15 @@ def _shuffled(
     return order
 
 
-def note_shards(plan: BuildPlan, split: str, written: Sequence[Shard]) -> None:
-    """Notes down the shards of a dataset that was completed before."""
-    for index, shard in enumerate(written):
-        _note_shard(plan, split, index, shard)
-
-
-def _note_shard(plan: BuildPlan, split: str, index: int, shard: Shard) -> None:
-    """Notes down a finished shard, so that it is not written again."""
-    with replacing_file(_note_path(plan, split, index)) as partial:
-        partial.write_text(json.dumps(dataclasses.asdict(shard)), "utf-8")
-
-
-def _rows(plan: BuildPlan, examples: Examples) -> dict[str, np.ndarray]:
-    """Returns the padded features of the examples."""
+def _build_rows(
+    plan: BuildPlan, examples: Examples, chosen: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The padded features of the chosen examples."""
     vocabulary = plan.vocabulary
-    return build_features(
-        examples,
-        plan.max_seq_length,
+    return examples_lib.build_features(
+        examples_lib.select_examples(examples, chosen),
+        plan.settings.max_seq_length,
         vocabulary.cls_id,
         vocabulary.sep_id,
         vocabulary.pad_id,
-    )
-
-
-def _note_path(plan: BuildPlan, split: str, index: int) -> pathlib.Path:
-    """Returns where a finished shard is noted down."""
-    return pathlib.Path(
-        plan.build_folder, "shards", f"{split}-{index:05d}.json"
     )

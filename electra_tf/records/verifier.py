@@ -1,44 +1,33 @@
 """Reads a whole dataset back and compares it with its manifests."""
 
-import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Iterator
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from electra_tf import errors
-from electra_tf.processes.pool import Handler
-from electra_tf.processes.pool import ProcessPool
-from electra_tf.processes.pool import Report
-from electra_tf.processes.pool import limit_threads
-from electra_tf.processes.progress import WorkProgress
-from electra_tf.records.manifest import MANIFEST_FILE
-from electra_tf.records.manifest import Manifest
-from electra_tf.records.manifest import Shard
-from electra_tf.records.manifest import describe_vocabulary
-from electra_tf.records.manifest import file_sha256
-from electra_tf.records.manifest import load_index
-from electra_tf.records.manifest import load_token_counts
+from electra_tf.processes import pool as pool_lib
+from electra_tf.processes import progress
+from electra_tf.records import manifest as manifest_lib
 from electra_tf.records.schema import parse_examples
 from electra_tf.text.vocabulary import Vocabulary
 
 _EXAMPLES_AT_ONCE = 1024
 
 
-@dataclasses.dataclass(frozen=True)
-class _ShardCheck:
+class _ShardCheck(NamedTuple):
     """The order to read one shard back."""
 
     split: str
-    path: str
-    shard: Shard
+    path: pathlib.Path
+    shard: manifest_lib.Shard
     max_seq_length: int
 
     def __str__(self) -> str:
-        return self.path
+        return str(self.path)
 
 
 def verify_dataset(
@@ -48,34 +37,32 @@ def verify_dataset(
 
     Checked are size, checksum and number of records of every shard, the
     length and form of every example, that ids exist, the token counts, that
-    shards are balanced, and that the vocabulary is the one recorded.
-
-    Args:
-      folder: the dataset folder.
-      num_processes: shards read at the same time.
-
-    Returns:
-      The number of examples of each split.
+    shards are balanced, and that the vocabulary is the one recorded. Returns
+    the number of examples of each split.
 
     Raises:
-      DataError: lists everything that is wrong, with the shards' names.
+        DataError: lists everything that is wrong, with the shards' names.
     """
     folder = pathlib.Path(folder)
-    index = load_index(folder)
+    index = manifest_lib.load_index(folder)
     vocabulary = Vocabulary.load(folder)
     manifests = {
-        split: Manifest.load(folder / split) for split in index["splits"]
+        split: manifest_lib.Manifest.load(folder / split)
+        for split in index["splits"]
     }
     problems = []
     for split, manifest in manifests.items():
         problems += _check_manifest(folder / split, manifest, vocabulary)
-        path = folder / split / MANIFEST_FILE
-        if file_sha256(path) != index["splits"][split]["manifest_sha256"]:
+        path = folder / split / manifest_lib.MANIFEST_FILE
+        if (
+            manifest_lib.file_sha256(path)
+            != index["splits"][split]["manifest_sha256"]
+        ):
             problems.append(f"{path} was changed after the build")
-    found, counts = _read_shards(folder, manifests, vocabulary, num_processes)
+    found, counts = _check_shards(folder, manifests, vocabulary, num_processes)
     problems += found
     for split in manifests:
-        recorded = load_token_counts(folder / split)
+        recorded = manifest_lib.load_token_counts(folder / split)
         if not problems and not np.array_equal(recorded, counts[split]):
             problems.append(f"{folder / split}: the token counts differ")
     if problems:
@@ -86,19 +73,43 @@ def verify_dataset(
     return {split: each.num_examples for split, each in manifests.items()}
 
 
-def _read_shards(
+def _check_manifest(
     folder: pathlib.Path,
-    manifests: Mapping[str, Manifest],
+    manifest: manifest_lib.Manifest,
+    vocabulary: Vocabulary,
+) -> list[str]:
+    """What is wrong with a manifest by itself."""
+    problems = []
+    if manifest.vocabulary != manifest_lib.describe_vocabulary(vocabulary):
+        problems.append(
+            f"{folder.parent}: the vocabulary is not the recorded one "
+            f"(sha256 {vocabulary.sha256}, recorded "
+            f"{manifest.vocabulary['sha256']})"
+        )
+    sizes = [shard.num_examples for shard in manifest.shards]
+    if sum(sizes) != manifest.num_examples:
+        problems.append(
+            f"{folder}: shards hold {sum(sizes)} examples, the manifest says "
+            f"{manifest.num_examples}"
+        )
+    if max(sizes) - min(sizes) > 1:
+        problems.append(
+            f"{folder}: shards are not balanced, they hold {min(sizes)} to "
+            f"{max(sizes)} examples"
+        )
+    return problems
+
+
+def _check_shards(
+    folder: pathlib.Path,
+    manifests: Mapping[str, manifest_lib.Manifest],
     vocabulary: Vocabulary,
     num_processes: int,
 ) -> tuple[list[str], dict[str, np.ndarray]]:
-    """Returns what is wrong with the shards, and each split's token counts."""
+    """What is wrong with the shards, and each split's token counts."""
     tasks = [
         _ShardCheck(
-            split,
-            str(folder / split / shard.name),
-            shard,
-            manifest.max_seq_length,
+            split, folder / split / shard.name, shard, manifest.max_seq_length
         )
         for split, manifest in manifests.items()
         for shard in manifest.shards
@@ -109,51 +120,30 @@ def _read_shards(
     }
     total = sum(manifest.num_examples for manifest in manifests.values())
     start = functools.partial(_start_check, vocabulary)
-    pool = ProcessPool(start, num_processes)
-    with WorkProgress("Verifying", total, "examples") as line, pool:
-        for task, (found, token_counts) in pool.run(tasks, line.advance):
-            problems += found
-            counts[task.split] += token_counts
+    pool = pool_lib.ProcessPool(start, num_processes)
+    with progress.WorkProgress("Verifying", total, "examples") as line, pool:
+        for task, found in pool.run(tasks, line.advance):
+            problems += found[0]
+            counts[task.split] += found[1]
     return problems, counts
 
 
-def _start_check(vocabulary: Vocabulary) -> Handler:
+def _start_check(vocabulary: Vocabulary) -> pool_lib.Handler:
     """Returns the function that checks a shard in a worker process."""
-    limit_threads()
+    pool_lib.limit_threads()
     return functools.partial(_check_shard, vocabulary)
 
 
-def _check_manifest(
-    folder: pathlib.Path, manifest: Manifest, vocabulary: Vocabulary
-) -> list[str]:
-    """Returns what is wrong with a manifest by itself."""
-    problems = []
-    if manifest.vocabulary != describe_vocabulary(vocabulary):
-        problems.append(
-            f"{folder.parent}: the vocabulary is not the recorded one "
-            f"(sha256 {vocabulary.sha256}, recorded "
-            f"{manifest.vocabulary['sha256']})"
-        )
-    sizes = [shard.num_examples for shard in manifest.shards]
-    if sum(sizes) != manifest.num_examples:
-        problems.append(f"{folder}: shards hold {sum(sizes)} examples, the "
-                        f"manifest says {manifest.num_examples}")  # fmt: skip
-    if max(sizes) - min(sizes) > 1:
-        problems.append(
-            f"{folder}: shards are not balanced, they hold {min(sizes)} to "
-            f"{max(sizes)} examples"
-        )
-    return problems
-
-
 def _check_shard(
-    vocabulary: Vocabulary, task: _ShardCheck, report: Report
+    vocabulary: Vocabulary, task: _ShardCheck, report: pool_lib.Report
 ) -> tuple[list[str], np.ndarray]:
-    """Returns what is wrong with one shard, and its token counts."""
+    """What is wrong with one shard, and its token counts."""
+    import tensorflow as tf
+
     report(0, 0)
-    path, shard = pathlib.Path(task.path), task.shard
+    counts = np.zeros([vocabulary.size], np.int64)
+    path, shard = task.path, task.shard
     if not path.is_file():
-        counts = np.zeros([vocabulary.size], np.int64)
         return [f"{path} is missing"], counts
     problems = []
     num_bytes = path.stat().st_size
@@ -163,66 +153,43 @@ def _check_shard(
             f"{path} is {kind}: {num_bytes} bytes, the manifest says "
             f"{shard.num_bytes}"
         )
-    elif file_sha256(path) != shard.sha256:
+    elif manifest_lib.file_sha256(path) != shard.sha256:
         problems.append(f"{path} was changed: its sha256 is not the recorded")
-    problem, counts = _check_records(vocabulary, task, report)
-    return problems + ([f"{path}{problem}"] if problem else []), counts
-
-
-def _check_records(
-    vocabulary: Vocabulary, task: _ShardCheck, report: Report
-) -> tuple[str | None, np.ndarray]:
-    """Returns the first thing wrong with the records, and token counts."""
-    import tensorflow as tf
-
-    counts = np.zeros([vocabulary.size], np.int64)
     num_examples = num_tokens = 0
+    records = tf.data.TFRecordDataset(str(path)).batch(_EXAMPLES_AT_ONCE)
+    batches = records.map(lambda r: parse_examples(r, task.max_seq_length))
     try:
-        batches = _read_batches(task.path, task.max_seq_length)
-        for features in batches:
-            problem = _check_examples(features, vocabulary)
+        for features in batches.as_numpy_iterator():
             num_rows = len(features["input_ids"])
+            problem = _check_examples(features, vocabulary)
             if problem:
-                place = (
-                    f"records {num_examples} to {num_examples + num_rows - 1}"
+                last = num_examples + num_rows - 1
+                problems.append(
+                    f"{path}, records {num_examples} to {last}: {problem}"
                 )
-                return f", {place}: {problem}", counts
+                return problems, counts
             counts += _count_tokens(features, vocabulary)
             num_examples += num_rows
             num_tokens += int(features["input_mask"].sum())
             report(num_rows, num_rows)
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        message = str(error.message)[:200]
-        return (
-            f": reading fails after {num_examples} records: {message}",
-            counts,
+        problems.append(
+            f"{path}: reading fails after {num_examples} records: "
+            f"{str(error.message)[:200]}"
         )
-    shard = task.shard
+        return problems, counts
     if (num_examples, num_tokens) != (shard.num_examples, shard.num_tokens):
-        return (
-            f" holds {num_examples} examples, {num_tokens} tokens; the "
+        problems.append(
+            f"{path} holds {num_examples} examples, {num_tokens} tokens; the "
             f"manifest says {shard.num_examples} and {shard.num_tokens}"
-        ), counts
-    return None, counts
-
-
-def _read_batches(
-    path: str, max_seq_length: int
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the features of a shard, batch by batch."""
-    import tensorflow as tf
-
-    dataset = tf.data.TFRecordDataset(path).batch(_EXAMPLES_AT_ONCE)
-    dataset = dataset.map(
-        lambda records: parse_examples(records, max_seq_length)
-    )
-    yield from dataset.as_numpy_iterator()
+        )
+    return problems, counts
 
 
 def _check_examples(
     features: dict[str, np.ndarray], vocabulary: Vocabulary
 ) -> str | None:
-    """Returns what is wrong with the form of some example, if anything."""
+    """What is wrong with the form of some example, if anything."""
     input_ids = features["input_ids"]
     input_mask = features["input_mask"]
     if input_ids.min() < 0 or input_ids.max() >= vocabulary.size:
@@ -234,25 +201,30 @@ def _check_examples(
     lengths = input_mask.sum(axis=1, keepdims=True)
     is_real = columns < lengths
     last_ids = np.take_along_axis(input_ids, np.maximum(lengths, 1) - 1, axis=1)
-    if not np.array_equal(input_mask, is_real):
-        return "an input_mask is not ones followed by zeros"
-    if (input_ids[:, 0] != vocabulary.cls_id).any():
-        return "an example does not begin with [CLS]"
-    if (last_ids != vocabulary.sep_id).any():
-        return "an example does not end with [SEP]"
-    if (input_ids[~is_real] != vocabulary.pad_id).any():
-        return "an id is not [PAD] where input_mask is 0"
     num_second = features["segment_ids"].sum(axis=1, keepdims=True)
     is_second = is_real & (columns >= lengths - num_second)
-    if not np.array_equal(features["segment_ids"], is_second):
-        return "segment_ids are not zeros, then ones up to the padding"
-    return None
+    rules = {
+        "an input_mask is not ones followed by zeros": input_mask == is_real,
+        "an example does not begin with [CLS]": (
+            input_ids[:, 0] == vocabulary.cls_id
+        ),
+        "an example does not end with [SEP]": last_ids == vocabulary.sep_id,
+        "an id is not [PAD] where input_mask is 0": (
+            input_ids[~is_real] == vocabulary.pad_id
+        ),
+        "segment_ids are not zeros, then ones up to the padding": (
+            features["segment_ids"] == is_second
+        ),
+    }
+    return next(
+        (name for name, holds in rules.items() if not holds.all()), None
+    )
 
 
 def _count_tokens(
     features: dict[str, np.ndarray], vocabulary: Vocabulary
 ) -> np.ndarray:
-    """Returns how often each id of the text occurs: `[vocabulary]` int64."""
+    """How often each id of the text occurs: `[vocabulary]` int64."""
     is_real = features["input_mask"] > 0
     counts = np.bincount(
         features["input_ids"][is_real], minlength=vocabulary.size

@@ -8,39 +8,30 @@ complete. The bytes depend on the corpus, the settings and the seed, not on the
 number of processes, nor on whether the build was interrupted.
 """
 
+import collections
+import contextlib
+import fcntl
 import functools
+import json
 import pathlib
+import shutil
+from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from electra_tf import errors
-from electra_tf.processes.pool import Handler
-from electra_tf.processes.pool import ProcessPool
-from electra_tf.processes.pool import Report
-from electra_tf.processes.pool import WorkerError
-from electra_tf.processes.pool import limit_threads
-from electra_tf.processes.progress import WorkProgress
-from electra_tf.records import build_folder
-from electra_tf.records import parts
+from electra_tf.processes import pool as pool_lib
+from electra_tf.processes import progress
+from electra_tf.records import atomic
+from electra_tf.records import manifest as manifest_lib
+from electra_tf.records import plan as plan_lib
 from electra_tf.records import shards
-from electra_tf.records.atomic import replacing_file
-from electra_tf.records.corpus import open_corpus
-from electra_tf.records.manifest import SPLITS
-from electra_tf.records.manifest import TOKEN_COUNTS_FILE
-from electra_tf.records.manifest import VALIDATION
-from electra_tf.records.manifest import Manifest
-from electra_tf.records.manifest import Shard
-from electra_tf.records.manifest import save_index
-from electra_tf.records.parts import PartReport
-from electra_tf.records.parts import PartTask
-from electra_tf.records.plan import BuildPlan
-from electra_tf.records.plan import BuildSettings
-from electra_tf.records.plan import build_plan
-from electra_tf.records.plan import build_record
-from electra_tf.records.shards import ShardTask
-from electra_tf.text.vocabulary import Vocabulary
+
+_RECORD_FILE = "build.json"
+_LOCK_FILE = "lock"
 
 
 class StorageError(OSError):
@@ -48,46 +39,38 @@ class StorageError(OSError):
 
 
 def build_dataset(
-    settings: BuildSettings,
+    settings: plan_lib.BuildSettings,
     num_processes: int = 1,
     resume: bool = False,
     beam_options: Sequence[str] | None = None,
-) -> dict[str, Manifest]:
+) -> dict[str, manifest_lib.Manifest]:
     """Builds a dataset folder, or completes one.
 
     Args:
-      settings: what to build.
-      num_processes: processes that share the work; changes no byte.
-      resume: whether to go on with an interrupted build, or to restore shards
-        that were deleted. Only what is missing is done again.
-      beam_options: command line of an Apache Beam runner that takes the place
-        of local processes, see `records.beam`.
+        settings: what to build.
+        num_processes: processes that share the work; changes no byte.
+        resume: whether to go on with an interrupted build, or to restore shards
+            that were deleted. Only what is missing is done again.
+        beam_options: command line of an Apache Beam runner that takes the place
+            of local processes, see `records.beam`.
 
     Returns:
-      The manifest of each split.
+        The manifest of each split.
 
     Raises:
-      DataError: if the corpus is missing, empty, binary or damaged.
-      DataError: if the output folder holds something else, or the corpus
-        is too small for the settings.
-      StorageError: if a file cannot be read or written.
-      WorkerError: if a worker process dies.
+        DataError: if the corpus is missing, empty, binary, damaged or too
+            small, or if the output folder holds something else.
+        StorageError: if a file cannot be read or written.
+        WorkerError: if a worker process dies.
     """
-    output = pathlib.Path(settings.output_dir).absolute()
-    _check_output(output, settings.corpus)
-    vocabulary = Vocabulary.load(settings.vocabulary)
-    corpus = open_corpus(
-        settings.corpus,
-        settings.corpus_format,
-        settings.blanks_separate_docs,
-        settings.text_field,
-    )
-    record = build_record(settings, corpus, vocabulary)
-    with build_folder.claim_folder(output, record, resume) as folder:
-        plan = build_plan(settings, corpus, vocabulary, folder)
+    plan = plan_lib.build_plan(settings)
+    output = plan.output_folder
+    record = plan.record()
+    with claim_folder(output, record, resume):
         old = _finished_manifests(output)
-        for manifest in old.values():
-            shards.note_shards(plan, manifest.split, manifest.shards)
+        for split, manifest in old.items():
+            for index, shard in enumerate(manifest.shards):
+                shards.note_shard(plan, split, index, shard)
         if not old or _missing_shards(plan):
             with _open_pool(plan, num_processes, beam_options) as pool:
                 reports = _make_parts(plan, pool)
@@ -96,92 +79,143 @@ def build_dataset(
             _check_same(plan, old, written)
             for split in plan.num_shards:
                 _save_split(plan, split, record, reports, written[split])
-            vocabulary.save(output)
-            save_index(output, record)
-    build_folder.release_folder(output)
+            plan.vocabulary.save(output)
+            manifest_lib.save_index(output, record)
+    _release_folder(output)
     return _finished_manifests(output)
 
 
-def _check_output(output: pathlib.Path, corpus: Sequence[str]) -> None:
-    """Raises if the dataset would become part of its own corpus."""
-    for name in corpus:
-        if output.resolve().is_relative_to(pathlib.Path(name).resolve()):
+@contextlib.contextmanager
+def claim_folder(
+    output: pathlib.Path, record: Mapping[str, Any], resume: bool
+) -> Iterator[None]:
+    """Makes the folder for unfinished work, for one build at a time.
+
+    If the block fails, what it has done stays for a later `resume`; except
+    after a ValueError, since a build from wrong input cannot be completed.
+
+    Raises:
+        DataError: if the folder holds something else than `record` says, is in
+            use, or holds it already and `resume` is False.
+    """
+    _check_folder(output, record, resume)
+    build_folder = output / plan_lib.BUILD_FOLDER
+    parts_folder = build_folder / "parts"
+    for folder in (parts_folder, build_folder / "shards"):
+        folder.mkdir(parents=True, exist_ok=True)
+    with (build_folder / _LOCK_FILE).open("w") as lock:
+        _lock(lock, output)
+        splits = [output / split for split in manifest_lib.SPLITS]
+        for folder in (output, build_folder, *build_folder.iterdir(), *splits):
+            atomic.remove_partial(folder)
+        with atomic.replacing_file(build_folder / _RECORD_FILE) as partial:
+            partial.write_text(json.dumps(record), "utf-8")
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, ValueError) or not any(parts_folder.iterdir()):
+                _release_folder(output)
+            raise
+
+
+def _check_folder(
+    output: pathlib.Path, record: Mapping[str, Any], resume: bool
+) -> None:
+    """Raises unless the folder is free, or may be resumed."""
+    if output.exists() and not output.is_dir():
+        raise errors.DataError(f"{output} is a file. Name a folder.")
+    build_file = output / plan_lib.BUILD_FOLDER / _RECORD_FILE
+    if (output / manifest_lib.MANIFEST_FILE).is_file():
+        found, state = manifest_lib.load_index(output)["build"], "a dataset"
+    elif build_file.is_file():
+        found = json.loads(build_file.read_text("utf-8"))
+        state = "an unfinished dataset"
+    else:
+        names = sorted(path.name for path in output.glob("*"))
+        if names not in ([], [plan_lib.BUILD_FOLDER]):
             raise errors.DataError(
-                f"The output folder {output} lies inside the corpus {name}, "
-                "whose text it would become. Name a folder elsewhere."
+                f"{output} holds other files: {names[:5]}. Name a new folder, "
+                "or empty this one yourself."
             )
+        return
+    differences = manifest_lib.find_differences(found, record)
+    if differences:
+        raise errors.DataError(
+            f"{output} holds {state} built otherwise. "
+            + "; ".join(differences)
+            + ". Name another folder, or delete this one."
+        )
+    if not resume:
+        raise errors.DataError(
+            f"{output} holds {state} with these settings. Use --resume to "
+            "complete it, name another folder, or delete this one."
+        )
+
+
+def _lock(lock: Any, output: pathlib.Path) -> None:
+    """Takes the folder's lock, which ends with this process."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise errors.DataError(
+            f"Another process is building in {output}. Wait for it, or end it "
+            "and run again with --resume."
+        ) from error
+
+
+def _release_folder(output: pathlib.Path) -> None:
+    """Removes the folder for unfinished work, and what is empty without it."""
+    shutil.rmtree(output / plan_lib.BUILD_FOLDER)
+    for folder in (*(output / split for split in manifest_lib.SPLITS), output):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _finished_manifests(
+    output: pathlib.Path,
+) -> dict[str, manifest_lib.Manifest]:
+    """The manifests of a dataset that was completed once."""
+    if not (output / manifest_lib.MANIFEST_FILE).is_file():
+        return {}
+    return {
+        split: manifest_lib.Manifest.load(output / split)
+        for split in manifest_lib.SPLITS
+        if (output / split).is_dir()
+    }
 
 
 def _open_pool(
-    plan: BuildPlan, num_processes: int, beam_options: Sequence[str] | None
+    plan: plan_lib.BuildPlan,
+    num_processes: int,
+    beam_options: Sequence[str] | None,
 ) -> Any:
-    """Returns what runs the tasks: a `ProcessPool`, or one like it on Beam."""
+    """What runs the tasks: a `ProcessPool`, or one like it on Beam."""
     start = functools.partial(_start_worker, plan)
     if beam_options is None:
-        return ProcessPool(start, num_processes)
+        return pool_lib.ProcessPool(start, num_processes)
     try:
         from electra_tf.records.beam import BeamPool
     except ImportError as error:
-        raise WorkerError(
+        raise pool_lib.WorkerError(
             f"Beam options need Apache Beam, which cannot be imported "
             f"({error}). Install it: pip install 'electra-tf[beam]'."
         ) from error
     return BeamPool(start, beam_options)
 
 
-def _make_parts(plan: BuildPlan, pool: Any) -> list[PartReport]:
-    """Makes the parts that are missing; returns the counts of all parts."""
-    tasks = [
-        PartTask(index, unit[0].name)
-        for index, unit in enumerate(plan.units)
-        if not parts.part_folder(plan, index).is_dir()
-    ]
-    num_bytes = sum(
-        source.num_bytes for task in tasks for source in plan.units[task.index]
-    )
-    if tasks:
-        with WorkProgress("Tokenizing", num_bytes, "tokens") as line:
-            for _ in pool.run(tasks, line.advance):
-                pass
-    return [parts.load_report(plan, index) for index in range(len(plan.units))]
-
-
-def _make_shards(
-    plan: BuildPlan, pool: Any, reports: list[PartReport]
-) -> dict[str, list[Shard]]:
-    """Makes the shards that are missing; returns all, by split, in order."""
-    missing = _missing_shards(plan)
-    residues = _residues(plan, reports)
-    tasks = [
-        ShardTask(split, index, residues[split][index])
-        for split, index in missing
-    ]
-    total = sum(sum(report.num_examples.values()) for report in reports)
-    total = total * len(missing) // sum(plan.num_shards.values())
-    if tasks:
-        with WorkProgress("Writing", total, "examples") as line:
-            for _ in pool.run(tasks, line.advance):
-                pass
-    written = {}
-    for split, num_shards in plan.num_shards.items():
-        found = [
-            shards.find_shard(plan, split, index) for index in range(num_shards)
-        ]
-        written[split] = [shard for shard in found if shard is not None]
-    return written
-
-
-def _start_worker(plan: BuildPlan) -> Handler:
+def _start_worker(plan: plan_lib.BuildPlan) -> pool_lib.Handler:
     """Returns the function that does a task in a worker process."""
-    limit_threads()
+    pool_lib.limit_threads()
 
-    def handle(task: PartTask | ShardTask, report: Report) -> None:
+    def handle(
+        task: shards.PartTask | shards.ShardTask, report: pool_lib.Report
+    ) -> None:
         import tensorflow as tf
 
         try:
-            if isinstance(task, PartTask):
-                tokenize = parts.load_tokenizer(plan.vocabulary)
-                parts.build_part(plan, task, tokenize, report)
+            if isinstance(task, shards.PartTask):
+                tokenize = shards.load_tokenizer(plan.vocabulary)
+                shards.build_part(plan, task, tokenize, report)
             else:
                 shards.write_shard(plan, task, report)
         except (OSError, tf.errors.OpError) as error:
@@ -194,26 +228,53 @@ def _start_worker(plan: BuildPlan) -> Handler:
     return handle
 
 
-def _check_counts(plan: BuildPlan, reports: list[PartReport]) -> None:
-    """Raises unless every shard gets an example."""
-    for split, num_shards in plan.num_shards.items():
-        num_documents = sum(each.num_documents[split] for each in reports)
-        num_examples = sum(each.num_examples[split] for each in reports)
-        if split == VALIDATION and not num_documents:
-            raise errors.DataError(
-                "No document fell into the validation split. Raise "
-                f"validation_fraction (now {plan.validation_fraction}), or "
-                "set it to 0 and name held-out data yourself."
-            )
-        if num_examples < num_shards:
-            raise errors.DataError(
-                f"The corpus gives {num_examples} {split} examples for "
-                f"{num_shards} shards. Lower num_out_files, or use more text."
-            )
+def _make_parts(plan: plan_lib.BuildPlan, pool: Any) -> list[shards.PartReport]:
+    """Makes the parts that are missing; returns the counts of all parts."""
+    tasks = [
+        shards.PartTask(index, unit[0].name)
+        for index, unit in enumerate(plan.units)
+        if not plan.part_folder(index).is_dir()
+    ]
+    num_bytes = sum(
+        source.num_bytes for task in tasks for source in plan.units[task.index]
+    )
+    _run_tasks(pool, tasks, "Tokenizing", num_bytes, "tokens")
+    return [shards.load_report(plan, i) for i in range(len(plan.units))]
 
 
-def _missing_shards(plan: BuildPlan) -> list[tuple[str, int]]:
-    """Returns split and number of the shards that are not finished."""
+def _make_shards(
+    plan: plan_lib.BuildPlan, pool: Any, reports: list[shards.PartReport]
+) -> dict[str, list[manifest_lib.Shard]]:
+    """Makes the shards that are missing; returns all, by split, in order."""
+    tasks = []
+    for split, index in _missing_shards(plan):
+        # Example k of the corpus goes to shard k modulo n. With f examples
+        # before it, a part gives shard s its examples number s - f modulo n.
+        sizes = [report.num_examples[split] for report in reports]
+        firsts = np.cumsum([0, *sizes[:-1]])
+        residues = (index - firsts) % plan.num_shards[split]
+        tasks.append(shards.ShardTask(split, index, tuple(residues.tolist())))
+    total = sum(sum(report.num_examples.values()) for report in reports)
+    total = total * len(tasks) // sum(plan.num_shards.values())
+    _run_tasks(pool, tasks, "Writing", total, "examples")
+    found = {
+        split: [shards.find_shard(plan, split, i) for i in range(num_shards)]
+        for split, num_shards in plan.num_shards.items()
+    }
+    return {split: list(filter(None, each)) for split, each in found.items()}
+
+
+def _run_tasks(
+    pool: Any, tasks: Sequence[Any], title: str, total: int, unit: str
+) -> None:
+    if tasks:
+        with progress.WorkProgress(title, total, unit) as line:
+            for _ in pool.run(tasks, line.advance):
+                pass
+
+
+def _missing_shards(plan: plan_lib.BuildPlan) -> list[tuple[str, int]]:
+    """Split and number of the shards that are not finished."""
     return [
         (split, index)
         for split, num_shards in plan.num_shards.items()
@@ -222,45 +283,37 @@ def _missing_shards(plan: BuildPlan) -> list[tuple[str, int]]:
     ]
 
 
-def _residues(
-    plan: BuildPlan, reports: list[PartReport]
-) -> dict[str, list[tuple[int, ...]]]:
-    """Returns, by split and shard, what each part gives to the shard.
-
-    Example k of the corpus goes to shard k modulo n. With f examples before
-    it, a part gives shard s its examples number s - f modulo n.
-    """
-    residues = {}
+def _check_counts(
+    plan: plan_lib.BuildPlan, reports: list[shards.PartReport]
+) -> None:
+    """Raises unless every shard gets an example."""
     for split, num_shards in plan.num_shards.items():
-        sizes = [report.num_examples[split] for report in reports]
-        firsts = np.cumsum([0, *sizes[:-1]]).tolist()
-        residues[split] = [
-            tuple((index - first) % num_shards for first in firsts)
-            for index in range(num_shards)
-        ]
-    return residues
-
-
-def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
-    """Returns the manifests of a dataset that was completed once."""
-    if not build_folder.is_finished(output):
-        return {}
-    return {
-        split: Manifest.load(output / split)
-        for split in SPLITS
-        if (output / split).is_dir()
-    }
+        num_documents = sum(each.num_documents[split] for each in reports)
+        num_examples = sum(each.num_examples[split] for each in reports)
+        if split == manifest_lib.VALIDATION and not num_documents:
+            raise errors.DataError(
+                "No document fell into the validation split. Raise "
+                "validation_fraction (now "
+                f"{plan.settings.validation_fraction}), or set it to 0 and "
+                "name held-out data yourself."
+            )
+        if num_examples < num_shards:
+            raise errors.DataError(
+                f"The corpus gives {num_examples} {split} examples for "
+                f"{num_shards} shards. Lower num_out_files, or use more text."
+            )
 
 
 def _check_same(
-    plan: BuildPlan, old: dict[str, Manifest], written: dict[str, list[Shard]]
+    plan: plan_lib.BuildPlan,
+    old: dict[str, manifest_lib.Manifest],
+    written: dict[str, list[manifest_lib.Shard]],
 ) -> None:
     """Removes a restored shard that is not what it was, and raises."""
     for split, manifest in old.items():
         for before, after in zip(manifest.shards, written[split], strict=True):
             if before != after:
-                folder = pathlib.Path(plan.output_folder, split)
-                (folder / after.name).unlink()
+                (plan.output_folder / split / after.name).unlink()
                 raise errors.DataError(
                     f"The restored {split} shard {before.name} differs from "
                     "the one in the manifest: the corpus's content has "
@@ -269,25 +322,26 @@ def _check_same(
 
 
 def _save_split(
-    plan: BuildPlan,
+    plan: plan_lib.BuildPlan,
     split: str,
     record: dict[str, Any],
-    reports: list[PartReport],
-    written: list[Shard],
+    reports: list[shards.PartReport],
+    written: list[manifest_lib.Shard],
 ) -> None:
     """Writes the token counts and the manifest of one split."""
-    folder = pathlib.Path(plan.output_folder, split)
-    counts = parts.load_token_counts(plan, split)
+    folder = plan.output_folder / split
+    counts = shards.load_token_counts(plan, split)
     with (
-        replacing_file(folder / TOKEN_COUNTS_FILE) as partial,
-        open(partial, "wb") as stream,
+        atomic.replacing_file(
+            folder / manifest_lib.TOKEN_COUNTS_FILE
+        ) as partial,
+        partial.open("wb") as stream,
     ):
         np.save(stream, counts)
-    invalid_utf8: dict[str, int] = {}
+    invalid_utf8: collections.Counter[str] = collections.Counter()
     for report in reports:
-        for name, count in report.invalid_utf8.items():
-            invalid_utf8[name] = invalid_utf8.get(name, 0) + count
-    Manifest(
+        invalid_utf8.update(report.invalid_utf8)
+    manifest_lib.Manifest(
         split=split,
         **record,
         num_documents=sum(each.num_documents[split] for each in reports),
@@ -297,6 +351,6 @@ def _save_split(
         num_examples=sum(shard.num_examples for shard in written),
         num_tokens=sum(shard.num_tokens for shard in written),
         shards=tuple(written),
-        token_counts=TOKEN_COUNTS_FILE,
-        invalid_utf8=invalid_utf8,
+        token_counts=manifest_lib.TOKEN_COUNTS_FILE,
+        invalid_utf8=dict(invalid_utf8),
     ).save(folder)

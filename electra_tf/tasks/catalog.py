@@ -1,35 +1,36 @@
 """All tasks, by name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from collections.abc import Mapping
 
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 from electra_tf.formats import parameter_names
-from electra_tf.tasks import own
-from electra_tf.tasks import tables
 from electra_tf.tasks import task as task_lib
-from electra_tf.tasks.sentences import glue_source
-from electra_tf.tasks.sentences import text_task
+from electra_tf.tasks.question_answering import sources as qa_sources
+from electra_tf.tasks.question_answering import task as qa
+from electra_tf.tasks.sentences import glue
+from electra_tf.tasks.sentences import own
+from electra_tf.tasks.sentences import task as sentence_task
+from electra_tf.tasks.tagging import task as tagging
 
 ALIASES = parameter_names.TASK_ALIASES
 """The original's names of tasks to ours."""
 
-_QUESTION_ANSWERING = (
-    "squad1",
-    "squad2",
-    "newsqa",
-    "naturalqs",
-    "triviaqa",
-    "searchqa",
-)
-_TAGGING = ("chunking",)
-TASK_NAMES = (*glue_source.NAMES, *_QUESTION_ANSWERING, *_TAGGING, own.NAME)
+Settings = finetuning_config.FinetuningConfig
+
+_OWN_KINDS: Mapping[str, Callable[[Settings], task_lib.Task]] = {
+    "classification": own.build_task,
+    "regression": own.build_task,
+    "tagging": tagging.build_own_task,
+    "qa": qa.build_own_task,
+}
+TASK_NAMES = (*glue.NAMES, *qa_sources.SOURCES, tagging.CHUNKING, own.NAME)
 """What `task.names` may list."""
 
 
-def build_task(
-    name: str, settings: finetuning_config.FinetuningConfig
-) -> task_lib.Task:
-    """The task of a name; nothing is read yet but labels of one's own task.
+def build_task(name: str, settings: Settings) -> task_lib.Task:
+    """Builds the task of a name; reads nothing but the labels of own data.
 
     Args:
         name: one of `TASK_NAMES` or `ALIASES`.
@@ -39,33 +40,25 @@ def build_task(
         ValueError: for a name that there is not.
     """
     known = ALIASES.get(name, name)
-    # Imported here, so that a task needs nothing that others need.
-    if known in glue_source.NAMES:
-        return glue_source.build_task(known, settings)
-    if known in _QUESTION_ANSWERING:
-        from electra_tf.tasks.question_answering import task as qa
-
+    if known in glue.NAMES:
+        return glue.build_task(known, settings)
+    if known in qa_sources.SOURCES:
         return qa.build_task(known, settings)
-    if known in _TAGGING:
-        from electra_tf.tasks.tagging import task as tagging
-
-        return tagging.build_task(known, settings)
+    if known == tagging.CHUNKING:
+        return tagging.build_chunking(settings)
     if known == own.NAME:
-        return own.build_task(settings)
+        task = _OWN_KINDS[settings.own.kind](settings)
+        # It is scored if it has labels.
+        task.test_splits = tuple(s for s in task.splits if s == "test")
+        return task
     raise ValueError(
-        f"`task.names` must list some of {', '.join(TASK_NAMES)}, or be glue "
-        f"alone. Received: {name!r}."
-        f"{tables.nearest(name, (*TASK_NAMES, *ALIASES))}"
+        "`task.names` must list tasks between commas, or be glue alone. "
+        f"Received: {name!r}. {schema.suggest(name, TASK_NAMES)}"
     )
 
 
-def build_tasks(
-    settings: finetuning_config.FinetuningConfig,
-) -> list[task_lib.Task]:
-    """All tasks that a config names, in its order.
-
-    Args:
-        settings: of the fine-tuning.
+def build_tasks(settings: Settings) -> list[task_lib.Task]:
+    """Builds all tasks that a config names, in its order.
 
     Raises:
         ValueError: for a name that there is not, none at all, or two that are
@@ -80,16 +73,11 @@ def build_tasks(
             f"{f', which are {names}' if names else ''}. Set "
             "--config.task.names."
         )
-    if settings.task.hidden_layer:
-        _add_hidden_layers(tasks)
-    return tasks
-
-
-def _add_hidden_layers(tasks: Sequence[task_lib.Task]) -> None:
-    for task in tasks:
-        if not isinstance(task, text_task.TextTask):
+    for task in tasks if settings.task.hidden_layer else ():
+        if not isinstance(task, sentence_task.TextTask):
             raise ValueError(
                 "`task.hidden_layer` is for classification and regression. "
                 f"Received: it with the task {task.name!r}. Leave it out."
             )
         task.has_hidden_layer = True
+    return tasks

@@ -1,9 +1,9 @@
-"""Rows of tokens: how they are laid out, padded and kept.
+"""Rows of tokens: how texts are split, windowed, laid out, padded and kept.
 
-`join` and `pad` are TensorFlow: a training calls them with a whole split, an
-exported model holds them in its graph. `Rows` is what a training keeps of a
-split, unpadded, in NumPy. An example becomes one row, or several where it is
-longer than a row (`windows`).
+An example becomes one row, or several overlapping windows where it is longer
+than a row. The functions are TensorFlow: a training calls them with a whole
+split, an exported model holds them in its graph. `Rows` is what a training
+keeps of a split, unpadded, in NumPy.
 """
 
 import dataclasses
@@ -15,36 +15,153 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+QUESTION_BLANKS = " \t\r\n\u202f"
+"""The characters at which the original splits the contexts of questions into
+words. Other blanks, for example U+00A0, are inside words."""
+ALL_BLANKS = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
+"""The characters at which Python's `str.split` splits."""
+
+# Bytes that a blank may take in UTF-8.
+_BLANK_SIZES = (1, 2, 3)
+
+
+class Words(NamedTuple):
+    """The words of N texts, `[N, (words)]`."""
+
+    words: tf.RaggedTensor  # string
+    starts: tf.RaggedTensor  # int64, the byte of the text at which each begins
+    ends: tf.RaggedTensor  # int64, the byte after it
+
+
+def split_words(texts: tf.Tensor, blanks: str) -> Words:
+    """Splits texts into words.
+
+    Args:
+        texts: `[N]` string, UTF-8.
+        blanks: characters that separate words.
+    """
+    plain = texts
+    for size in _BLANK_SIZES:
+        own = "".join(b for b in blanks if len(b.encode()) == size)
+        if own:
+            # As many bytes as before, so that places stay what they are.
+            plain = tf.strings.regex_replace(plain, f"[{own}]", " " * size)
+    parts = tf.strings.split(plain, " ")
+    sizes = tf.cast(tf.strings.length(parts.values), tf.int64)
+    begins = tf.concat([tf.zeros([1], tf.int64), tf.cumsum(sizes + 1)], 0)
+    starts = begins[:-1] - tf.gather(
+        tf.gather(begins, parts.row_starts()), parts.value_rowids()
+    )
+    # Between two blanks in a row stands an empty part.
+    kept = tf.where(sizes > 0)[:, 0]
+    splits = tf.searchsorted(kept, parts.row_splits, out_type=tf.int64)
+    return Words(
+        *(
+            tf.RaggedTensor.from_row_splits(
+                tf.gather(values, kept), splits, validate=False
+            )
+            for values in (parts.values, starts, starts + sizes)
+        )
+    )
+
+
+class Windows(NamedTuple):
+    """R windows of N texts; all int64."""
+
+    texts: tf.Tensor  # `[R]`, the text that each window is of
+    numbers: tf.Tensor  # `[R]`, its number among the windows of that text
+    starts: tf.Tensor  # `[R]`, the text's piece that it begins with
+    lengths: tf.Tensor  # `[R]`, pieces in it
+    # `[N + 1]`; text i has the windows from `splits[i]` up to `splits[i + 1]`
+    splits: tf.Tensor
+    rooms: tf.Tensor  # `[N]`, most pieces of a window
+    strides: tf.Tensor  # `[N]`, pieces from one window to the next
+    totals: tf.Tensor  # `[N]`, pieces of the text
+
+    @property
+    def counts(self) -> tf.Tensor:
+        """How many windows each text has, `[N]`."""
+        return self.splits[1:] - self.splits[:-1]
+
+
+def split_windows(
+    totals: tf.Tensor, rooms: tf.Tensor, strides: tf.Tensor, least: int = 1
+) -> Windows:
+    """Splits texts into windows (the original's `finetune/qa/qa_tasks.py`).
+
+    Args:
+        totals: `[N]` int64, pieces of the texts.
+        rooms: `[N]` int64, most pieces of a window, at least 1.
+        strides: `[N]` int64, from one window to the next, 1 to the room.
+        least: windows of a text without pieces, 0 or 1.
+    """
+    # One, and as many more as it takes to get to the end.
+    counts = tf.where(totals > rooms, 1 - (rooms - totals) // strides, 1)
+    counts = tf.where(totals > 0, counts, least)
+    splits = tf.concat([tf.zeros([1], tf.int64), tf.cumsum(counts)], 0)
+    texts = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
+    numbers = tf.range(tf.size(texts, tf.int64)) - tf.gather(splits, texts)
+    starts = numbers * tf.gather(strides, texts)
+    lengths = tf.minimum(
+        tf.gather(rooms, texts), tf.gather(totals, texts) - starts
+    )
+    return Windows(
+        texts, numbers, starts, lengths, splits, rooms, strides, totals
+    )
+
+
+def find_best_window(
+    windows: Windows, texts: tf.Tensor, pieces: tf.Tensor
+) -> tf.Tensor:
+    """Finds the window in which a piece has most context.
+
+    That is the smaller of what is left and right of the piece, plus a
+    hundredth of the window's length; the first of equals wins.
+
+    Args:
+        windows: of N texts.
+        texts: integer, numbers of texts; its shape broadcasts to the pieces'.
+        pieces: `[...]` int64, pieces of these texts.
+
+    Returns:
+        `[...]` int64, the number of the window among those of its text.
+    """
+    rooms = tf.gather(windows.rooms, texts)[..., tf.newaxis]
+    strides = tf.gather(windows.strides, texts)[..., tf.newaxis]
+    totals = tf.gather(windows.totals, texts)[..., tf.newaxis]
+    counts = tf.gather(windows.counts, texts)[..., tf.newaxis]
+    pieces = pieces[..., tf.newaxis]
+    first = tf.maximum(-((rooms - 1 - pieces) // strides), 0)
+    # No piece is in more windows than these.
+    most = tf.reduce_max(-(-windows.rooms // windows.strides)) + 1
+    numbers = first + tf.range(tf.maximum(most, 1))
+    begins = numbers * strides
+    lengths = tf.minimum(rooms, totals - begins)
+    context = tf.minimum(pieces - begins, begins + lengths - 1 - pieces)
+    # In this order and precision: equals must stay equal.
+    scores = tf.cast(context, tf.float64) + 0.01 * tf.cast(lengths, tf.float64)
+    is_window = (numbers < counts) & (begins <= pieces)
+    scores = tf.where(is_window, scores, tf.float64.min)
+    best = tf.reduce_max(scores, axis=-1, keepdims=True)
+    winners = tf.where(scores == best, numbers, tf.int64.max)
+    return tf.reduce_min(winners, axis=-1)
+
 
 class Part(NamedTuple):
-    """A slice of a flat tensor for each of R rows.
+    """A slice of a flat tensor for each of R rows."""
 
-    Attributes:
-        values: `[total]` int32.
-        starts: `[R]` int64, where each row's slice begins in `values`.
-        counts: `[R]` int64, how long it is.
-    """
-
-    values: tf.Tensor
-    starts: tf.Tensor
-    counts: tf.Tensor
+    values: tf.Tensor  # `[total]` int32
+    starts: tf.Tensor  # `[R]` int64, where each row's slice begins in `values`
+    counts: tf.Tensor  # `[R]` int64, how long it is
 
 
 def token(token_id: int, counts: tf.Tensor) -> Part:
-    """The same token in each of R rows.
-
-    Args:
-        token_id: the token.
-        counts: `[R]` int64, 1 for rows that have it and 0 for others.
-    """
+    """Returns one token for each of R rows whose `counts` is 1, not 0."""
     return Part(tf.constant([token_id]), tf.zeros_like(counts), counts)
 
 
 def join(parts: Sequence[Part]) -> tf.RaggedTensor:
-    """Lays out rows: each row is its slices of all parts, one after another.
-
-    Args:
-        parts: for the same R rows.
+    """Lays out R rows: each has its slices of all parts, one after another.
 
     Returns:
         `[R, (tokens)]` int32.
@@ -96,19 +213,15 @@ def pad(
 
 @dataclasses.dataclass(frozen=True)
 class Ragged:
-    """N lists of numbers in NumPy, flat.
+    """N lists of numbers in NumPy, flat."""
 
-    Attributes:
-        values: `[total]`, int32 or float32.
-        splits: `[N + 1]` int64; list i is `values[splits[i]:splits[i + 1]]`.
-    """
-
-    values: np.ndarray
+    values: np.ndarray  # `[total]`, int32 or float32
+    # `[N + 1]` int64; list i is `values[splits[i]:splits[i + 1]]`
     splits: np.ndarray
 
     @classmethod
     def of(cls, lists: Sequence[Any], dtype: Any = np.int32) -> "Ragged":
-        """Builds one from lists or arrays of numbers, one for each row."""
+        """Copies lists or arrays of numbers, one for each row."""
         counts = [len(row) for row in lists]
         splits = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         values = np.zeros(splits[-1], dtype)
@@ -140,26 +253,21 @@ class Ragged:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """N rows of one task.
+    """N rows of one task."""
 
-    Attributes:
-        ids: `[N, (tokens)]` int32, [CLS] and [SEP] included.
-        segment_starts: `[N]` int32, where segment 1 begins: tokens before it
-            have segment id 0. The row's length where there is none.
-        examples: `[N]` int32, the index of the example that a row is of; never
-            descending.
-        columns: name to `[N]` int32 or float32: labels and the like, as the
-            task's head declares them (`TaskHead.columns`).
-        ragged: name to `[N, (k)]` int32 or float32; padded with 0 in a batch.
-        details: what the task needs to read answers off the outputs; the model
-            does not see it.
-    """
-
-    ids: Ragged
+    ids: Ragged  # `[N, (tokens)]` int32, [CLS] and [SEP] included
+    # `[N]` int32, where segment 1 begins: tokens before it have segment id 0.
+    # The row's length where there is none.
     segment_starts: np.ndarray
+    # `[N]` int32, the index of the example that a row is of; never descending
     examples: np.ndarray
+    # Name to `[N]` int32 or float32: labels and the like, as the task's head
+    # declares them (`TaskHead.columns`)
     columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    # Name to `[N, (k)]` int32 or float32; padded with 0 in a batch
     ragged: Mapping[str, Ragged] = dataclasses.field(default_factory=dict)
+    # What the task needs to read answers off the outputs; the model does not
+    # see it
     details: Any = None
 
     @property

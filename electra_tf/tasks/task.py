@@ -2,15 +2,17 @@
 
 A task reads its files, turns examples into rows, builds its head, reads
 predictions off the head's outputs, scores them and writes them. Adding one is
-an entry in a table (`glue.py`) or a class with these methods.
+an entry in a table (`sentences/glue.py`) or a class with these methods.
 """
 
 import abc
 import pathlib
+from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
 from electra_tf.modeling import task_heads
@@ -24,9 +26,18 @@ Arrays with a padded axis (`TaskHead.padded_outputs`) are cut to the row's own
 tokens or words.
 """
 
+Readers = Mapping[str, Callable[[], Sequence[Any]]]
+"""Split to the function that reads its examples."""
+
 
 class Task(abc.ABC):
     """A downstream task.
+
+    Args:
+        name: of the catalog.
+        readers: a function for each split that there is; it may raise
+            `FileNotFoundError`, and `DataError` for the first line that is
+            not as expected.
 
     Attributes:
         name: of the catalog; variable scope of the head.
@@ -58,26 +69,35 @@ class Task(abc.ABC):
     test_splits: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
-    def use_labels(self, labels: Sequence[str]) -> None:
-        """Takes the labels of a trained model instead of those of the files.
+    def __init__(self, name: str, readers: Readers) -> None:
+        self.name = name
+        self._readers = dict(readers)
+        self.splits = tuple(readers)
+        self.dev_splits = tuple(s for s in readers if s.startswith("dev"))
 
-        Args:
-            labels: as `labels` gave them when the model was built.
-        """
+    def use_labels(self, labels: Sequence[str]) -> None:
+        """Takes the labels of a trained model instead of those of the files."""
         self.labels = tuple(labels)
 
     def describe_export(self) -> dict[str, Any]:
         """What an export tells of the task beside its labels, for JSON."""
         return {}
 
-    @abc.abstractmethod
     def read(self, split: str) -> Sequence[Any]:
-        """The examples of a split, in the order of the file.
+        """Reads the examples of a split, in the order of the file.
 
         Raises:
+            ValueError: if there is no such split.
             FileNotFoundError: if the file is not there.
             DataError: for the first line that is not as expected.
         """
+        if split not in self._readers:
+            raise ValueError(
+                f"The task {self.name} has the splits "
+                f"{', '.join(self.splits) or '(none)'}. Received: {split!r}. "
+                f"For your own data, set --config.own.{split}_file."
+            )
+        return self._readers[split]()
 
     def has_labels(self, examples: Sequence[Any]) -> bool:
         """Whether examples of a test split can be scored."""
@@ -92,7 +112,7 @@ class Task(abc.ABC):
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
-        """Rows of examples.
+        """Makes the rows of examples.
 
         Args:
             examples: as `read` gives them.
@@ -107,13 +127,13 @@ class Task(abc.ABC):
     def build_head(
         self, hidden_size: int, seed: int, dtype: Any = None
     ) -> task_heads.TaskHead:
-        """The task's head, built, with weights drawn from `seed`."""
+        """Builds the task's head, with weights drawn from `seed`."""
 
     @abc.abstractmethod
     def decode(
         self, examples: Sequence[Any], rows: rows_lib.Rows, outputs: Outputs
     ) -> Any:
-        """The predictions for examples, in the task's own form.
+        """Reads the predictions for examples, in the task's own form.
 
         Args:
             examples: as `read` gives them.
@@ -123,7 +143,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def score(self, examples: Sequence[Any], predictions: Any) -> dict:
-        """Metric name to number: official metrics, shares in percent.
+        """Computes the official metrics, shares in percent.
 
         Raises:
             ValueError: if the examples have no labels.
@@ -143,12 +163,15 @@ class Task(abc.ABC):
     ) -> list[pathlib.Path]:
         """Writes predictions in the task's official form.
 
-        Args:
-            folder: exists.
-            split: what the examples are of.
-            examples: as `read` gives them.
-            predictions: as `decode` gives them.
-
         Returns:
             The files written, complete or not at all.
         """
+
+
+def build_in_scope(
+    head: task_heads.TaskHead, hidden_size: int
+) -> task_heads.TaskHead:
+    """Builds a head under the name that checkpoints have for it."""
+    with keras.name_scope("task_specific"):
+        head.build((None, None, hidden_size))
+    return head

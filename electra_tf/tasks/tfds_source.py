@@ -1,4 +1,4 @@
-"""Examples of a TensorFlow Datasets data set (extra `tfds`)."""
+"""Reads data sets of TensorFlow Datasets (extra `tfds`)."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ import numpy as np
 from electra_tf import errors
 
 DATA_DIR = "tfds"
-"""What `task.data_dir` says to read from there."""
+"""The value of `task.data_dir` that means to read from there."""
 
 
 def read(name: str, split: str) -> list[dict[str, Any]]:
-    """The examples of a split, in the order in which they are stored.
+    """Reads the examples of a split, in the order in which they are stored.
 
     Nothing is downloaded: the data set must have been prepared before.
 
@@ -42,15 +42,7 @@ def read(name: str, split: str) -> list[dict[str, Any]]:
 
 
 def open_builder(name: str, split: str) -> Any:
-    """The builder of a data set that can be read.
-
-    Args:
-        name: of the data set, as for `read`.
-        split: one that it must have.
-
-    Raises:
-        DataError: as `read`.
-    """
+    """Returns the builder of a data set that can be read; raises as `read`."""
     tfds = _import_tfds()
     try:
         builder = tfds.builder(name)
@@ -84,24 +76,13 @@ def _plain(value: Any, feature: Any) -> Any:
         value = value.to_list()
     if isinstance(value, list) or np.ndim(value) > 0:
         return [_plain(item, inner) for item in value]
-    if isinstance(value, bytes):
-        return _decode(value)
     if isinstance(value, np.generic | np.ndarray):
         value = value.item()
-        value = _decode(value) if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        return value.decode()
     if hasattr(inner, "int2str"):
         return inner.int2str(value) if value >= 0 else None
     return value
-
-
-def _decode(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise errors.DataError(
-            f"Expected UTF-8 in a data set of TensorFlow Datasets. Received: "
-            f"{value[:60]!r}."
-        ) from error
 
 
 def _import_tfds() -> Any:

@@ -1,18 +1,17 @@
 """One integer per code point that says how the tokenizer treats it.
 
-The rules are those of the original's `model/tokenization.py`; they depend on
-the tokenizer's settings, so a table is made for each combination of them.
+The rules are those of the original's `model/tokenization.py`. They depend on
+the tokenizer's settings, so each combination of settings has its own table.
 """
 
-import dataclasses
 import functools
 import re
+from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.text.unicode_tables import NUM_CODE_POINTS
+from electra_tf.text import unicode_tables
 from electra_tf.text.unicode_tables import CodePoints
-from electra_tf.text.unicode_tables import load_character_properties
 from electra_tf.text.vocabulary import TokenizerSettings
 
 # Bits of a table entry. The combining class takes bits 8 to 15, the number of
@@ -46,18 +45,17 @@ _IDEOGRAPH_BLOCKS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class CharacterTable:
+class CharacterTable(NamedTuple):
     """How each code point is treated, in pages that equal blocks share.
 
     Attributes:
-      pages: `[0x1100]` int32, where the page of a code point begins in
-        `entries`, by the code point's upper bits (`code >> 8`).
-      entries: int32 bits as named above, by page start plus `code & 255`.
-      change_starts: `[num_changes + 1]` int32, where the replacement with this
-        number begins in `change_values`; number 0 is unused.
-      change_lengths: `[num_changes + 1]` int32, 1 for number 0.
-      change_values: int32 code points.
+        pages: `[0x1100]` int32, where the page of a code point begins in
+            `entries`, by the code point's upper bits (`code >> 8`).
+        entries: int32 bits as named above, by page start plus `code & 255`.
+        change_starts: int32, where the replacement with this number begins in
+            `change_values`; number 0 is unused.
+        change_lengths: int32, 1 for number 0.
+        change_values: int32 code points.
     """
 
     pages: np.ndarray
@@ -68,12 +66,12 @@ class CharacterTable:
 
 
 def build_character_table(settings: TokenizerSettings) -> CharacterTable:
-    """Returns the table for the given casing mode."""
-    properties = load_character_properties()
-    changes = compute_changes(settings)
+    """Builds the table for the given casing and accents."""
+    properties = unicode_tables.load_character_properties()
     entries = compute_flags().copy()
     entries |= properties.combining_class.astype(np.int32) << CLASS_SHIFT
     starts, lengths, values = [0], [1], [0]
+    changes = compute_changes(settings)
     for number, (code, images) in enumerate(changes.items(), start=1):
         entries[code] |= number << CHANGE_SHIFT
         starts.append(len(values))
@@ -95,72 +93,68 @@ def build_character_table(settings: TokenizerSettings) -> CharacterTable:
 
 @functools.lru_cache(maxsize=1)
 def compute_flags() -> np.ndarray:
-    """Returns `[0x110000]` int32 flags, the same in every casing mode.
+    """Computes `[0x110000]` int32 flags, which no setting changes.
 
-    Control, format, private-use and unassigned characters (C*) vanish without
+    Control, format, private-use and unassigned characters vanish without
     separating words, except tab, line feed and carriage return.
     """
-    properties = load_character_properties()
-    categories = properties.categories
-    flags = np.zeros(NUM_CODE_POINTS, np.int32)
-    dropped = categories["C"].copy()
+    properties = unicode_tables.load_character_properties()
+    dropped = properties.other.copy()
     dropped[_REPLACEMENT_CHARACTER] = True
-    blank = categories["Zs"] | categories["Zl"] | categories["Zp"]
-    for code in map(ord, "\t\n\r"):
-        dropped[code] = False
-        blank[code] = True
-    ideograph = np.zeros(NUM_CODE_POINTS, bool)
+    blank = properties.space | properties.line_separator
+    for character in "\t\n\r":
+        dropped[ord(character)] = False
+        blank[ord(character)] = True
+    ideograph = np.zeros_like(dropped)
     for first, last in _IDEOGRAPH_BLOCKS:
         ideograph[first : last + 1] = True
-    punctuation = categories["P"].copy()
+    punctuation = properties.punctuation.copy()
     for code in range(0x21, 0x7F):
         punctuation[code] |= not chr(code).isalnum()
+    flags = np.zeros(unicode_tables.NUM_CODE_POINTS, np.int32)
     flags[dropped] |= DROPPED
     flags[blank] |= BLANK
     flags[ideograph & ~dropped] |= IDEOGRAPH
-    flags[categories["Mn"]] |= MARK
+    flags[properties.nonspacing_mark] |= MARK
     flags[punctuation] |= PUNCTUATION
-    flags[properties.is_cased] |= CASED
-    flags[properties.is_case_ignorable] |= CASE_IGNORABLE
+    flags[properties.cased] |= CASED
+    flags[properties.case_ignorable] |= CASE_IGNORABLE
     flags.flags.writeable = False
     return flags
 
 
 def compute_changes(settings: TokenizerSettings) -> dict[int, CodePoints]:
-    """Returns what lower-casing and decomposition make of single characters.
+    """Maps characters to what lower-casing and decomposition make of them.
 
-    Marks are still there, since canonical reordering looks at them; the final
+    The images still hold marks, which canonical reordering looks at. The final
     sigma depends on its neighbours and is not covered.
     """
-    properties = load_character_properties()
+    properties = unicode_tables.load_character_properties()
     if not settings.do_lower_case:
         return {}
     if not settings.strip_accents:
-        return dict(properties.lower)
-    changes = {}
-    for code in sorted(properties.lower.keys() | properties.decomposition):
-        changes[code] = properties.decompose(
-            properties.lower.get(code, (code,))
-        )
-    return changes
+        return properties.lower
+    return {
+        code: properties.decompose(properties.lower.get(code, (code,)))
+        for code in sorted(properties.lower.keys() | properties.decomposition)
+    }
 
 
 def simple_text_pattern(settings: TokenizerSettings) -> str:
-    """Returns an RE2 pattern of texts that library operations treat exactly.
+    """Builds an RE2 pattern of texts that library operations treat exactly.
 
-    It matches texts of characters for which TensorFlow's and
-    tensorflow-text's own operations (NFD, removal of marks, ASCII
-    lower-casing, splitting) do what the rules say, whatever Unicode version
-    is built into them: nothing to drop, no capital that needs Unicode
-    lower-casing (that operation of TensorFlow follows the locale of the
-    process: Turkish has another lower-case I), no sigma, no spacing mark that
-    could be reordered.
+    For characters of these texts the operations of TensorFlow and
+    tensorflow-text (NFD, removal of marks, ASCII lower-casing, splitting) do
+    what the rules say, whatever Unicode version is built into them. The texts
+    hold nothing to drop, no capital that needs Unicode lower-casing (which
+    follows the locale of the process in TensorFlow: Turkish has another
+    lower-case I), no sigma, no spacing mark that could be reordered.
     """
-    properties = load_character_properties()
+    properties = unicode_tables.load_character_properties()
     flags = compute_flags()
-    is_simple = properties.is_stable & (flags & DROPPED == 0)
+    is_simple = properties.stable & (flags & DROPPED == 0)
     is_simple[[ord("\t"), ord("\n"), ord("\r")]] = True
-    is_simple &= ~properties.categories["Zl"] & ~properties.categories["Zp"]
+    is_simple &= ~properties.line_separator
     if settings.do_lower_case:
         is_simple[CAPITAL_SIGMA] = False
     if settings.do_lower_case and settings.strip_accents:
@@ -177,16 +171,16 @@ def simple_text_pattern(settings: TokenizerSettings) -> str:
 
 
 def long_run_pattern(settings: TokenizerSettings) -> str:
-    """Returns an RE2 pattern of texts with a word of too many bytes.
+    """Builds an RE2 pattern of texts that may hold a word of too many bytes.
 
-    It may match more than that: `max_word_length` bytes are at least a quarter
-    as many characters, and a run of those is what it looks for.
+    `max_word_length` bytes are at least a quarter as many characters; the
+    pattern looks for a run of those.
     """
     if settings.max_word_length < _MAX_UTF8_BYTES:
         return "(?s).*"  # a single character may already be too much
-    properties = load_character_properties()
+    properties = unicode_tables.load_character_properties()
     breaks = compute_flags() & (BLANK | IDEOGRAPH | PUNCTUATION) != 0
-    breaks &= properties.is_stable | (np.arange(NUM_CODE_POINTS) < 128)
+    breaks &= properties.stable | (np.arange(len(breaks)) < 128)
     length = settings.max_word_length // _MAX_UTF8_BYTES + 1
     run = min(length, _MAX_REPETITION)
     return f"(?s).*[^{_character_class(breaks)}]{{{run}}}.*"
@@ -203,10 +197,9 @@ def _lower_ascii(codes: CodePoints) -> CodePoints:
 
 
 def _character_class(members: np.ndarray) -> str:
-    """Returns the inside of a bracket expression that holds the members."""
+    """The inside of a bracket expression that holds the members."""
     edges = np.flatnonzero(np.diff(members, prepend=False, append=False))
-    ranges = edges.reshape(-1, 2)
     return "".join(
         f"{re.escape(chr(first))}-{re.escape(chr(end - 1))}"
-        for first, end in ranges.tolist()
+        for first, end in edges.reshape(-1, 2).tolist()
     )

@@ -2,10 +2,8 @@
 
 Clean the text, set ideographs apart, split at blanks; then in every word:
 lower-case, decompose (NFD), drop marks, split at punctuation (the original's
-`BasicTokenizer`). The tables behind it are those of Unicode 14.
-
-Only plain TensorFlow operations on flat arrays of characters are used, so the
-same code runs in a tf.data pipeline and inside a SavedModel.
+`BasicTokenizer`, with the tables of Unicode 14). Plain TensorFlow operations on
+flat arrays of characters run in tf.data and inside a SavedModel.
 """
 
 from typing import NamedTuple
@@ -13,9 +11,6 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from electra_tf.text import character_table
-from electra_tf.text.character_table import CAPITAL_SIGMA
-from electra_tf.text.character_table import FINAL_SIGMA
-from electra_tf.text.character_table import build_character_table
 from electra_tf.text.vocabulary import TokenizerSettings
 
 
@@ -23,13 +18,13 @@ class Words(NamedTuple):
     """The words of N texts, flat.
 
     Attributes:
-      words: `[W]` string, normalised.
-      text_splits: `[N + 1]` int64; text i has the words from `text_splits[i]`
-        up to `text_splits[i + 1]`.
-      starts: `[W]` int32, byte offset of the word in its text as given.
-      ends: `[W]` int32, byte offset of the first byte after the word, marks
-        that were stripped from its end included.
-      num_characters: `[W]` int32, length of the normalised word.
+        words: `[W]` string, normalised.
+        text_splits: `[N + 1]` int64; text i has the words from
+            `text_splits[i]` up to `text_splits[i + 1]`.
+        starts: `[W]` int32, byte offset of the word in its text as given.
+        ends: `[W]` int32, byte offset of the first byte after the word and
+            after the marks that were stripped from its end.
+        num_characters: `[W]` int32, length of the normalised word.
     """
 
     words: tf.Tensor
@@ -40,7 +35,7 @@ class Words(NamedTuple):
 
 
 class _Decoded(NamedTuple):
-    """All characters of N texts as they came, flat, `[C]` int32 unless said."""
+    """All characters of N texts, flat, `[C]` int32 unless said otherwise."""
 
     codes: tf.Tensor
     attributes: tf.Tensor
@@ -50,7 +45,7 @@ class _Decoded(NamedTuple):
 
 
 class _Characters(NamedTuple):
-    """Characters under way, flat, `[T]` int32 each."""
+    """Characters that are being normalised, flat, `[T]` int32 each."""
 
     codes: tf.Tensor
     attributes: tf.Tensor
@@ -59,36 +54,27 @@ class _Characters(NamedTuple):
 
 
 class Normalizer(tf.Module):
-    """Splits texts into normalised words as the original does."""
+    """Splits texts into normalised words as the original does.
+
+    Args:
+        settings: casing and accents.
+        splits_ideographs: whether each ideograph is a word of its own.
+    """
 
     def __init__(
         self, settings: TokenizerSettings, splits_ideographs: bool = True
     ) -> None:
-        """Builds the tables.
-
-        Args:
-          settings: casing and accents.
-          splits_ideographs: whether each ideograph is a word of its own.
-        """
         super().__init__(name="normalizer")
         self._is_folding = settings.do_lower_case
         self._is_stripping = settings.do_lower_case and settings.strip_accents
-        table = build_character_table(settings)
-        self._pages = tf.constant(table.pages)
-        entries = table.entries
+        table = character_table.build_character_table(settings)
         if not splits_ideographs:
-            entries = entries & ~character_table.IDEOGRAPH
-        self._entries = tf.constant(entries)
-        self._change_starts = tf.constant(table.change_starts)
-        self._change_lengths = tf.constant(table.change_lengths)
-        self._change_values = tf.constant(table.change_values)
+            entries = table.entries & ~character_table.IDEOGRAPH
+            table = table._replace(entries=entries)
+        self._table = character_table.CharacterTable(*map(tf.constant, table))
 
     def split(self, texts: tf.Tensor) -> Words:
-        """Returns the words of the texts.
-
-        Args:
-          texts: `[N]` string, UTF-8; invalid bytes are dropped.
-        """
+        """Splits `[N]` UTF-8 strings into words; drops invalid bytes."""
         decoded = self._decode(texts)
         characters = _keep_visible(decoded)
         if self._is_folding:
@@ -101,14 +87,13 @@ class Normalizer(tf.Module):
         return _gather_words(decoded, characters, last_sources)
 
     def _look_up(self, codes: tf.Tensor) -> tf.Tensor:
-        """Returns the table entries of the code points."""
-        pages = tf.gather(self._pages, tf.bitwise.right_shift(codes, 8))
+        pages = tf.gather(self._table.pages, tf.bitwise.right_shift(codes, 8))
         return tf.gather(
-            self._entries, pages + tf.bitwise.bitwise_and(codes, 255)
+            self._table.entries, pages + tf.bitwise.bitwise_and(codes, 255)
         )
 
     def _decode(self, texts: tf.Tensor) -> _Decoded:
-        """Returns all characters, numbered by blank-separated word."""
+        """Decodes all characters and numbers the blank-separated words."""
         ragged_codes, ragged_starts = tf.strings.unicode_decode_with_offsets(
             texts, "UTF-8", errors="replace"
         )
@@ -132,20 +117,20 @@ class Normalizer(tf.Module):
         changes = tf.bitwise.right_shift(
             characters.attributes, character_table.CHANGE_SHIFT
         )
-        lengths = tf.gather(self._change_lengths, changes)
+        lengths = tf.gather(self._table.change_lengths, changes)
         ends = tf.cumsum(lengths)
         firsts = ends - lengths
         num_images = tf.reduce_sum(lengths)
         owners = _count_up_to(firsts, num_images)
         # Where the images of each character begin in the table, less where
         # they go, so that adding the new position gives the place to read.
-        shifts = tf.gather(self._change_starts, changes) - firsts
+        shifts = tf.gather(self._table.change_starts, changes) - firsts
         images = tf.gather(
-            self._change_values,
+            self._table.change_values,
             tf.range(num_images) + tf.gather(shifts, owners),
         )
         kept = tf.where(changes == 0, characters.codes, -1)
-        kept = tf.where(is_final_sigma, FINAL_SIGMA, kept)
+        kept = tf.where(is_final_sigma, character_table.FINAL_SIGMA, kept)
         kept = tf.gather(kept, owners)
         codes = tf.where(kept < 0, images, kept)
         return _Characters(
@@ -161,14 +146,14 @@ def _has(attributes: tf.Tensor, flag: int) -> tf.Tensor:
 
 
 def _changes(values: tf.Tensor) -> tf.Tensor:
-    """Returns where a value differs from the one before it, and the first."""
+    """Where a value differs from the one before it; true for the first."""
     return tf.concat(
         [tf.ones_like(values[:1], tf.bool), values[1:] != values[:-1]], axis=0
     )
 
 
 def _shift(flags: tf.Tensor) -> tf.Tensor:
-    """Returns for each position the flag of the position before it."""
+    """The flag of the position before each position."""
     return tf.concat([tf.zeros_like(flags[:1]), flags[:-1]], axis=0)
 
 
@@ -183,10 +168,10 @@ def mark_positions(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def _count_up_to(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Returns `[size]` int32: how many positions after the first were passed.
+    """Counts how many positions after the first were passed, `[size]` int32.
 
-    This is `tf.repeat` of 0, 1, 2, ... for increasing positions from 0 on,
-    without the padded matrix which that operation makes.
+    It equals `tf.repeat` of 0, 1, 2, ... for increasing positions from 0 on,
+    but makes no padded matrix.
     """
     is_marked = mark_positions(positions, size)
     return tf.cumsum(tf.cast(is_marked, tf.int32)) - 1
@@ -207,12 +192,12 @@ def _keep_visible(decoded: _Decoded) -> _Characters:
 
 
 def _find_final_sigmas(characters: _Characters) -> tf.Tensor:
-    """Returns where a capital sigma ends its word, `[T]` bool.
+    """Finds where a capital sigma ends its word, `[T]` bool.
 
-    As in `str.lower()`: looking through case-ignorable characters, the one
+    As in `str.lower()`: without case-ignorable characters, the character
     before it in the word is cased, and the one after it is not or is absent.
     """
-    is_sigma = characters.codes == CAPITAL_SIGMA
+    is_sigma = characters.codes == character_table.CAPITAL_SIGMA
 
     def examine_neighbours() -> tf.Tensor:
         is_seen = ~_has(characters.attributes, character_table.CASE_IGNORABLE)
@@ -264,8 +249,8 @@ def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
     """Drops nonspacing marks (Mn).
 
     Returns:
-      The characters left, and for each the largest source among it and the
-      marks behind it, which its word still covers in the text.
+        The characters left, and for each the largest source among it and the
+        marks behind it, which its word still covers in the text.
     """
     is_kept = ~_has(characters.attributes, character_table.MARK)
     kept = tf.where(is_kept)[:, 0]
@@ -316,7 +301,7 @@ def _gather_words(
 
 
 def _num_bytes(codes: tf.Tensor) -> tf.Tensor:
-    """Returns how many bytes UTF-8 takes for each code point, `[W]` int32."""
+    """How many bytes UTF-8 takes for each code point, `[W]` int32."""
     return 1 + sum(
         tf.cast(codes >= limit, tf.int32) for limit in (0x80, 0x800, 0x10000)
     )

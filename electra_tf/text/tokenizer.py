@@ -1,28 +1,17 @@
 """Text to WordPiece ids, as operations of the graph.
 
 The ids are those of the original's `FullTokenizer`, on every text. Most texts
-take a fast path through tensorflow-text's own operations; the few that hold
-characters for which those operations depend on a Unicode version, a locale or
-the neighbours go through `normalization.Normalizer`, which spells the rules
-out. Which path a text takes never shows in the result.
+take a fast path through tensorflow-text's own operations. Texts with characters
+for which those depend on a Unicode version, a locale or the neighbours go
+through `normalization.Normalizer`; the result is the same on both paths.
 """
-
-from collections.abc import Callable
 
 import tensorflow as tf
 import tensorflow_text
 
 from electra_tf import errors
-from electra_tf.text.character_table import BLANK
-from electra_tf.text.character_table import DROPPED
-from electra_tf.text.character_table import IDEOGRAPH
-from electra_tf.text.character_table import PUNCTUATION
-from electra_tf.text.character_table import compute_flags
-from electra_tf.text.character_table import long_run_pattern
-from electra_tf.text.character_table import simple_text_pattern
-from electra_tf.text.normalization import Normalizer
-from electra_tf.text.normalization import Words
-from electra_tf.text.normalization import mark_positions
+from electra_tf.text import character_table
+from electra_tf.text import normalization
 from electra_tf.text.vocabulary import Vocabulary
 
 _UNKNOWN_TOKEN = "[UNK]"
@@ -35,34 +24,28 @@ _TEXTS = tf.TensorSpec([None], tf.string, name="texts")
 
 
 class Tokenizer(tf.Module):
-    """Texts to ids, in Python, tf.data, tf.function or a SavedModel.
+    """Turns texts into ids, in Python, tf.data, tf.function or a SavedModel.
 
-    A SavedModel that holds it needs nothing but `import tensorflow_text` in
-    the process that loads it.
+    The process that loads such a SavedModel must `import tensorflow_text`.
 
     Attributes:
-      vocabulary: tokens and settings it was built from.
+        vocabulary: tokens and settings it was built from.
+
+    Raises:
+        DataError: for a token that is too long to be matched.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """Compiles the vocabulary.
-
-        Args:
-          vocabulary: tokens with their settings.
-
-        Raises:
-          DataError: for a token that is too long to be matched.
-        """
         super().__init__(name="tokenizer")
         self.vocabulary = vocabulary
         settings = vocabulary.settings
         self._is_folding = settings.do_lower_case
         self._is_stripping = settings.do_lower_case and settings.strip_accents
-        self._simple_pattern = simple_text_pattern(settings)
-        self._long_run_pattern = long_run_pattern(settings)
-        self._normalizer = Normalizer(settings)
+        self._simple_pattern = character_table.simple_text_pattern(settings)
+        self._long_run_pattern = character_table.long_run_pattern(settings)
+        self._normalizer = normalization.Normalizer(settings)
         self._sentence_pieces = _build_pieces(
-            _matchable_tokens(vocabulary, IDEOGRAPH),
+            _matchable_tokens(vocabulary, character_table.IDEOGRAPH),
             max_bytes=settings.max_word_length,
             is_split=False,
         )
@@ -73,49 +56,40 @@ class Tokenizer(tf.Module):
         )
         # Made here rather than by decorators, whose functions forget their
         # object: `dataset.map(Tokenizer(vocabulary).tokenize)` must work.
-        self._traced_ids = _trace(self._compute_ids)
-        self._traced_offsets = _trace(self._compute_offsets)
+        self._traced_ids, self._traced_offsets = (
+            tf.function(function, [_TEXTS], autograph=False)
+            for function in (self._compute_ids, self._compute_offsets)
+        )
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Returns the ids of the texts, without special tokens.
 
         Args:
-          texts: `[N]` string, UTF-8; invalid bytes are dropped. `[CLS]` and
-            the like in a text are ordinary text.
+            texts: `[N]` string, UTF-8; invalid bytes are dropped. `[CLS]` and
+                the like in a text are ordinary text.
 
         Returns:
-          `[N, (pieces)]` int32.
+            `[N, (pieces)]` int32.
         """
         return self._traced_ids(texts)
 
     def tokenize_with_offsets(
         self, texts: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Returns ids, and where in the text each one's word stands.
+        """Returns ids, and where in the text the word of each id stands.
 
-        A word is what is left after splitting at blanks, punctuation and
-        ideographs; all its pieces have the same offsets. Several times slower
-        than `tokenize`.
-
-        Args:
-          texts: as in `tokenize`.
+        Blanks, punctuation and ideographs separate words; all pieces of a word
+        have the same offsets. Several times slower than `tokenize`.
 
         Returns:
-          Three ragged tensors `[N, (pieces)]` int32: the ids, equal to those
-          of `tokenize`; the byte offset in the given text of the first byte
-          of the piece's word; and of the byte after its last one.
+            Three ragged tensors `[N, (pieces)]` int32: the ids, equal to those
+            of `tokenize`; the byte offset in the given text of the first byte
+            of the piece's word; and of the byte after its last one.
         """
         return self._traced_offsets(texts)
 
-    def tokenize_words(self, words: Words) -> tf.RaggedTensor:
-        """Returns the ids of texts that were normalised before.
-
-        Args:
-          words: of N texts; they may hold ideographs among other letters.
-
-        Returns:
-          `[N, (pieces)]` int32.
-        """
+    def tokenize_words(self, words: normalization.Words) -> tf.RaggedTensor:
+        """Returns the ids of N texts that were split: `[N, (pieces)]` int32."""
         return _by_text(self._match(words), words)
 
     def _compute_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -147,7 +121,7 @@ class Tokenizer(tf.Module):
     def _replace_rows(
         self, fast: tf.RaggedTensor, texts: tf.Tensor, is_left: tf.Tensor
     ) -> tf.RaggedTensor:
-        """Returns the ids with the rows that are left computed exactly."""
+        """Replaces the ids of the texts that are left by exact ones."""
         exact = self.tokenize_words(
             self._normalizer.split(tf.boolean_mask(texts, is_left))
         )
@@ -156,7 +130,6 @@ class Tokenizer(tf.Module):
         return tf.gather(tf.concat([fast, exact], axis=0), order)
 
     def _normalize_simple(self, texts: tf.Tensor) -> tf.Tensor:
-        """Lower-cases and strips texts that match the simple pattern."""
         if self._is_stripping:
             texts = tensorflow_text.normalize_utf8(texts, "NFD")
             texts = tf.strings.regex_replace(texts, r"\p{Mn}+", "")
@@ -167,20 +140,16 @@ class Tokenizer(tf.Module):
     def _may_hold_long_words(
         self, texts: tf.Tensor, pieces: tf.RaggedTensor
     ) -> tf.Tensor:
-        """Returns where a word may have been taken for too long, `[N]` bool.
-
-        The fast path counts bytes: a word of more than `max_word_length` bytes
-        is [UNK] there, even if it has few enough characters.
-        """
+        """Where the fast path, which counts bytes, may find a word too long."""
         unknown = tf.where(pieces.values == self.vocabulary.unk_id)[:, 0]
         rows = tf.searchsorted(pieces.row_splits, unknown, side="right") - 1
-        has_unknown = mark_positions(rows, tf.size(texts))
+        has_unknown = normalization.mark_positions(rows, tf.size(texts))
         return tf.strings.regex_full_match(
             tf.where(has_unknown, texts, ""), self._long_run_pattern
         )
 
-    def _match(self, words: Words) -> tf.RaggedTensor:
-        """Returns the pieces of each word, `[W, (pieces)]` int32."""
+    def _match(self, words: normalization.Words) -> tf.RaggedTensor:
+        """The pieces of each word, `[W, (pieces)]` int32."""
         is_too_long = (
             words.num_characters > self.vocabulary.settings.max_word_length
         )
@@ -189,23 +158,12 @@ class Tokenizer(tf.Module):
         )
 
 
-def _trace(function: Callable) -> Callable:
-    return tf.function(function, input_signature=[_TEXTS], autograph=False)
-
-
 def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
-    """Returns the tokens, with harmless names for those that never match.
+    """The tokens, with harmless names for those that never match.
 
-    tensorflow-text goes wrong on some of them: after `a b` it takes the word
-    `aa` for unknown.
-
-    Args:
-      vocabulary: gives the tokens.
-      breaks: flags of characters that are words of their own, besides
-        punctuation.
-
-    Raises:
-      DataError: for a token that is longer than the library can match.
+    tensorflow-text goes wrong on some of those: after `a b` it takes the word
+    `aa` for unknown. `breaks` has the flags of characters that are words of
+    their own, besides punctuation.
     """
     max_length = vocabulary.settings.max_word_length
     tokens = []
@@ -226,24 +184,20 @@ def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
 
 
 def _occurs_in_words(token: str, content: str, breaks: int) -> bool:
-    """Returns whether a word can hold the token.
-
-    No word is empty or holds a blank or a dropped character; punctuation and
-    characters of `breaks` are words of their own.
-    """
+    """Whether a word can hold the token."""
     if content.isascii() and content.isalnum():
         return True
-    unfit = DROPPED | BLANK
+    unfit = character_table.DROPPED | character_table.BLANK
     if len(token) > 1:
-        unfit |= PUNCTUATION | breaks
-    flags = compute_flags()
+        unfit |= character_table.PUNCTUATION | breaks
+    flags = character_table.compute_flags()
     return bool(content) and not any(flags[ord(c)] & unfit for c in content)
 
 
 def _build_pieces(
     tokens: list[str], max_bytes: int, is_split: bool
 ) -> tensorflow_text.FastWordpieceTokenizer:
-    """Returns the matcher for whole texts or for words already split."""
+    """Builds the matcher for whole texts or for words already split."""
     return tensorflow_text.FastWordpieceTokenizer(
         vocab=tokens,
         suffix_indicator=_CONTINUATION_PREFIX,
@@ -254,7 +208,9 @@ def _build_pieces(
     )
 
 
-def _by_text(pieces: tf.RaggedTensor, words: Words) -> tf.RaggedTensor:
+def _by_text(
+    pieces: tf.RaggedTensor, words: normalization.Words
+) -> tf.RaggedTensor:
     """Joins the pieces of the words of each text."""
     return tf.RaggedTensor.from_row_splits(
         pieces.values,

@@ -1,46 +1,55 @@
 """Character properties of Unicode 14 as arrays over all code points.
 
-The numbers come from `unicode_14.txt`, so that ids do not change with the
-version of Python, TensorFlow or its Unicode library.
+The original tokenizer asks Python's `unicodedata`, whose answers change with
+the version of Python. Ids must not, so `unicode_14.npz` holds the answers of
+Python 3.11. To write the file again, with that version:
+
+    python -m electra_tf.text.unicode_tables
 """
 
-import dataclasses
 import functools
 import pathlib
+import sys
+import unicodedata
+from typing import NamedTuple
 
 import numpy as np
 
+UNICODE_VERSION = "14.0.0"
 NUM_CODE_POINTS = 0x110000
-_HANGUL_FIRST = 0xAC00
-_HANGUL_END = 0xD7A4
-_PATH = pathlib.Path(__file__).with_name("unicode_14.txt")
+_PATH = pathlib.Path(__file__).with_name("unicode_14.npz")
 
 CodePoints = tuple[int, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class CharacterProperties:
-    """Properties by code point.
+class CharacterProperties(NamedTuple):
+    """Properties by code point; arrays are `[0x110000]` bool unless said.
 
     Attributes:
-      categories: general category ("C", "Zs", "Zl", "Zp", "Mn", "P") to a bool
-        array `[0x110000]`; "C" and "P" stand for all that begin so.
-      combining_class: `[0x110000]` uint8, the canonical combining class.
-      is_cased: `[0x110000]` bool, makes a sigma after it final.
-      is_case_ignorable: `[0x110000]` bool, looked through when the letters
-        around a sigma are examined.
-      is_stable: `[0x110000]` bool, unchanged since Unicode 3.2, so that every
-        Unicode library in use agrees with these tables.
-      lower: code points that `str.lower()` changes, to their images.
-      decomposition: code points that NFD changes, to their full canonical
-        decompositions.
+        other: general category C*: control, format, private, unassigned.
+        space: category Zs.
+        line_separator: categories Zl and Zp.
+        nonspacing_mark: category Mn.
+        punctuation: categories P*.
+        cased: makes a sigma after it final.
+        case_ignorable: is skipped when the letters around a sigma are examined.
+        stable: has the same category and decomposition since Unicode 3.2, so
+            that every Unicode library agrees with these tables.
+        combining_class: uint8, the canonical combining class.
+        lower: code points that `str.lower()` changes, with their images.
+        decomposition: code points that NFD changes, with their full canonical
+            decompositions.
     """
 
-    categories: dict[str, np.ndarray]
+    other: np.ndarray
+    space: np.ndarray
+    line_separator: np.ndarray
+    nonspacing_mark: np.ndarray
+    punctuation: np.ndarray
+    cased: np.ndarray
+    case_ignorable: np.ndarray
+    stable: np.ndarray
     combining_class: np.ndarray
-    is_cased: np.ndarray
-    is_case_ignorable: np.ndarray
-    is_stable: np.ndarray
     lower: dict[int, CodePoints]
     decomposition: dict[int, CodePoints]
 
@@ -55,64 +64,85 @@ class CharacterProperties:
 
 @functools.lru_cache(maxsize=1)
 def load_character_properties() -> CharacterProperties:
-    """Returns the tables of `unicode_14.txt`; they are read only once."""
-    entries: dict[str, list[str]] = {}
-    for line in _PATH.read_text(encoding="ascii").splitlines():
-        if not line.startswith("#"):
-            key, _, row = line.partition(":")
-            entries.setdefault(key, []).extend(row.split())
-    combining_class = np.zeros(NUM_CODE_POINTS, np.uint8)
-    categories = {}
-    for key, values in entries.items():
-        name, _, value = key.partition(" ")
-        if name == "combining":
-            combining_class[_members(values)] = int(value)
-        elif name == "category":
-            categories[value] = _members(values)
+    """Reads `unicode_14.npz`, once per process."""
+    with np.load(_PATH) as file:
+        arrays = dict(file)
+    lower = _parse_images(arrays.pop("lower"))
+    decomposition = _parse_images(arrays.pop("decomposition"))
     return CharacterProperties(
-        categories=categories,
-        combining_class=combining_class,
-        is_cased=_members(entries["case cased"]),
-        is_case_ignorable=_members(entries["case ignorable"]),
-        is_stable=_members(entries["stable"]),
-        lower=_images(entries["lower"]),
-        decomposition=_images(entries["nfd"]) | _hangul_decomposition(),
+        **arrays, lower=lower, decomposition=decomposition
     )
 
 
-def _parse_range(entry: str) -> tuple[int, int]:
-    """Returns the first code point and the one after the last."""
-    first, _, last = entry.partition("-")
-    return int(first, 16), int(last or first, 16) + 1
+def _parse_images(pairs: np.ndarray) -> dict[int, CodePoints]:
+    return {
+        ord(character): tuple(map(ord, images))
+        for character, images in pairs.tolist()
+    }
 
 
-def _members(entries: list[str]) -> np.ndarray:
-    members = np.zeros(NUM_CODE_POINTS, bool)
-    for entry in entries:
-        first, end = _parse_range(entry)
-        members[first:end] = True
-    return members
+def compute_tables() -> dict[str, np.ndarray]:
+    """Computes the arrays of `unicode_14.npz`.
+
+    Raises:
+        RuntimeError: if this Python's tables are not those of Unicode 14.
+    """
+    if unicodedata.unidata_version != UNICODE_VERSION:
+        raise RuntimeError(
+            f"The tables must come from Unicode {UNICODE_VERSION}, but "
+            f"Python {sys.version.split()[0]} has "
+            f"{unicodedata.unidata_version}. Run this with Python 3.11."
+        )
+    characters = list(map(chr, range(NUM_CODE_POINTS)))
+    names = np.array([unicodedata.category(c) for c in characters])
+    # `str.lower` skips ignorable characters, then asks whether the character
+    # before the sigma is cased; Python offers no other way to ask.
+    cased = np.array([_ends_in_final_sigma(c) for c in characters])
+    follows_cased = np.array(
+        [_ends_in_final_sigma(f"A{c}") for c in characters]
+    )
+    return {
+        "other": np.char.startswith(names, "C"),
+        "space": names == "Zs",
+        "line_separator": (names == "Zl") | (names == "Zp"),
+        "nonspacing_mark": names == "Mn",
+        "punctuation": np.char.startswith(names, "P"),
+        "cased": cased,
+        "case_ignorable": follows_cased & ~cased,
+        "stable": np.array([_is_stable(c) for c in characters]),
+        "combining_class": np.array(
+            [unicodedata.combining(c) for c in characters], np.uint8
+        ),
+        "lower": np.array(
+            [(c, c.lower()) for c in characters if c.lower() != c]
+        ),
+        "decomposition": np.array(
+            [(c, _decompose(c)) for c in characters if _decompose(c) != c]
+        ),
+    }
 
 
-def _images(entries: list[str]) -> dict[int, CodePoints]:
-    """Returns the mapping written as `first-last>image` or `code>a+b`."""
-    images: dict[int, CodePoints] = {}
-    for entry in entries:
-        source, _, target = entry.partition(">")
-        first, end = _parse_range(source)
-        image, *rest = (int(part, 16) for part in target.split("+"))
-        for code in range(first, end):
-            images[code] = (image + code - first, *rest)
-    return images
+def _ends_in_final_sigma(text: str) -> bool:
+    return (text + "\u03a3").lower().endswith("\u03c2")
 
 
-def _hangul_decomposition() -> dict[int, CodePoints]:
-    """Returns NFD of the Hangul syllables (Unicode standard, section 3.12)."""
-    images: dict[int, CodePoints] = {}
-    for code in range(_HANGUL_FIRST, _HANGUL_END):
-        initial, rest = divmod(code - _HANGUL_FIRST, 21 * 28)
-        medial, final = divmod(rest, 28)
-        images[code] = (0x1100 + initial, 0x1161 + medial)
-        if final:
-            images[code] += (0x11A7 + final,)
-    return images
+def _decompose(character: str) -> str:
+    return unicodedata.normalize("NFD", character)
+
+
+def _is_stable(character: str) -> bool:
+    """Whether any Unicode library of any age treats the character alike."""
+    old = unicodedata.ucd_3_2_0
+    decomposed = _decompose(character)
+    return (
+        not unicodedata.category(character).startswith("C")
+        and decomposed == old.normalize("NFD", character)
+        and all(
+            unicodedata.category(part) == old.category(part)
+            for part in {character, *decomposed}
+        )
+    )
+
+
+if __name__ == "__main__":
+    np.savez_compressed(_PATH, **compute_tables())  # type: ignore[arg-type]

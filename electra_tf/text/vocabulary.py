@@ -8,13 +8,12 @@ with the tokens because ids mean nothing without them.
 import dataclasses
 import functools
 import hashlib
-import json
 import os
 import pathlib
-from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated
 
+import pydantic
 from absl import logging
 
 from electra_tf import errors
@@ -30,55 +29,28 @@ _LONGEST_WORD = 10_000
 _NUM_SHOWN = 5
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class TokenizerSettings:
     """How text becomes words, before the vocabulary is asked.
 
     Attributes:
-      do_lower_case: whether words are lower-cased.
-      strip_accents: whether accents are removed; as in the original, only
-        when lower-casing.
-      max_word_length: words of more characters than this become [UNK].
+        do_lower_case: whether words are lower-cased.
+        strip_accents: whether accents are removed; as in the original, only
+            when lower-casing.
+        max_word_length: words of more characters than this become [UNK].
     """
 
     do_lower_case: bool = True
     strip_accents: bool = True
-    max_word_length: int = 200
+    max_word_length: Annotated[int, pydantic.Field(ge=1, le=_LONGEST_WORD)] = (
+        200
+    )
 
-    def __post_init__(self) -> None:
-        for name in ("do_lower_case", "strip_accents"):
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise errors.DataError(
-                    f"`{name}` must be true or false. Received: {value!r}."
-                )
-        length = self.max_word_length
-        is_integer = isinstance(length, int) and not isinstance(length, bool)
-        if not is_integer or not 1 <= length <= _LONGEST_WORD:
-            raise errors.DataError(
-                "`max_word_length` must be a whole number of characters, at "
-                f"least 1 and at most {_LONGEST_WORD}. Received: "
-                f"{length!r:.80}. The original has 200."
-            )
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "TokenizerSettings":
-        """Returns settings read from JSON; absent keys take the defaults.
-
-        Raises:
-          DataError: for an unknown key or a value of the wrong kind.
-        """
-        known = [field.name for field in dataclasses.fields(cls)]
-        unknown = sorted(values.keys() - set(known))
-        if unknown:
-            raise errors.DataError(
-                f"Unknown tokenizer settings {unknown}; known are {known}. "
-                "Remove them, since they would have no effect. If the file is "
-                "Hugging Face's, convert the model with "
-                "scripts/convert_checkpoint.py --to=electra_tf and take the "
-                "vocabulary from there."
-            )
-        return cls(**values)
+def _special_id(token: str) -> property:
+    return property(
+        lambda vocabulary: vocabulary.id_of(token), doc=f"The id of {token}."
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,16 +58,22 @@ class Vocabulary:
     """Tokens in the order of their ids, with the tokenizer's settings.
 
     Attributes:
-      tokens: the tokens; continuations of a word begin with `##`.
-      settings: how text is split before the tokens are matched.
+        tokens: the tokens; continuations of a word begin with `##`.
+        settings: how text is split before the tokens are matched.
 
     Raises:
-      DataError: if a special token is missing, or a token is empty,
-        occurs twice, holds a line end or is no text in UTF-8.
+        DataError: if a special token is missing, or a token is empty, occurs
+            twice, holds a line end or is no text in UTF-8.
     """
 
     tokens: tuple[str, ...] = dataclasses.field(repr=False)
     settings: TokenizerSettings = TokenizerSettings()
+
+    pad_id = _special_id("[PAD]")
+    unk_id = _special_id("[UNK]")
+    cls_id = _special_id("[CLS]")
+    sep_id = _special_id("[SEP]")
+    mask_id = _special_id("[MASK]")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokens", tuple(self.tokens))
@@ -103,16 +81,14 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Returns the vocabulary of a folder, or of a file in it.
+        """Loads the vocabulary of a folder, or of a file of tokens.
 
-        Args:
-          path: the folder with `vocab.txt`, or the file of tokens itself.
-            `tokenizer_config.json` beside it is optional.
+        `tokenizer_config.json` beside the tokens is optional.
 
         Raises:
-          FileNotFoundError: if there is no such file.
-          DataError: if the tokens or settings cannot be used; the
-            message names the file and the lines.
+            FileNotFoundError: if there is no such file.
+            DataError: if the tokens or settings cannot be used; names the file
+                and the lines.
         """
         path = pathlib.Path(path)
         if path.is_dir():
@@ -135,27 +111,24 @@ class Vocabulary:
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `vocab.txt` and `tokenizer_config.json` into the folder.
 
-        Files of the same content stay as they are.
-
         Raises:
-          FileExistsError: if the folder holds another vocabulary.
+            FileExistsError: if the folder holds another vocabulary.
         """
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        settings = json.dumps(dataclasses.asdict(self.settings), indent=2)
         contents = {
-            SETTINGS_FILE: f"{settings}\n".encode(),
-            VOCABULARY_FILE: self._file_bytes(),
+            folder / SETTINGS_FILE: schema.to_json(self.settings).encode(),
+            folder / VOCABULARY_FILE: self._file_bytes(),
         }
-        for name, content in contents.items():
-            if _holds_other(folder / name, content):
+        for path, content in contents.items():
+            if path.exists() and path.read_bytes() != content:
                 raise FileExistsError(
-                    f"{folder / name} exists and differs from what would be "
-                    "written. Choose another folder, or remove it yourself: "
-                    "records and models made with it would no longer fit."
+                    f"{path} exists and differs from what would be written. "
+                    "Choose another folder, or remove it yourself: records "
+                    "and models made with it would no longer fit."
                 )
-        for name, content in contents.items():
-            _write_then_rename(folder / name, content)
+        for path, content in contents.items():
+            _write_then_rename(path, content)
 
     @property
     def size(self) -> int:
@@ -163,34 +136,9 @@ class Vocabulary:
         return len(self.tokens)
 
     @property
-    def pad_id(self) -> int:
-        """The id of `[PAD]`."""
-        return self.id_of("[PAD]")
-
-    @property
-    def unk_id(self) -> int:
-        """The id of `[UNK]`."""
-        return self.id_of("[UNK]")
-
-    @property
-    def cls_id(self) -> int:
-        """The id of `[CLS]`."""
-        return self.id_of("[CLS]")
-
-    @property
-    def sep_id(self) -> int:
-        """The id of `[SEP]`."""
-        return self.id_of("[SEP]")
-
-    @property
-    def mask_id(self) -> int:
-        """The id of `[MASK]`."""
-        return self.id_of("[MASK]")
-
-    @property
     def special_ids(self) -> tuple[int, ...]:
         """The ids of `SPECIAL_TOKENS`, in their order."""
-        return tuple(self.id_of(token) for token in SPECIAL_TOKENS)
+        return tuple(map(self.id_of, SPECIAL_TOKENS))
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -201,7 +149,7 @@ class Vocabulary:
         """Returns the token's id.
 
         Raises:
-          DataError: if the vocabulary lacks the token.
+            DataError: if the vocabulary lacks the token.
         """
         try:
             return self._ids[token]
@@ -234,7 +182,8 @@ def _check_tokens(tokens: Sequence[str]) -> None:
                 f"The token of line {line} holds a line end: {token!r}. "
                 "Write all lines with the same line end."
             )
-        if not _is_utf8(token):
+        # JSON can spell halves of characters, which no encoding can.
+        if token.encode("utf-8", "ignore").decode("utf-8") != token:
             raise errors.DataError(
                 f"The token of line {line} is no text in UTF-8: {token!r:.80}. "
                 "Take the file again from where it comes from."
@@ -243,10 +192,12 @@ def _check_tokens(tokens: Sequence[str]) -> None:
         if first != line:
             repeated.append(f"{token!r} on lines {first} and {line}")
     if repeated:
+        more = len(repeated) - _NUM_SHOWN
+        shown = "; ".join(repeated[:_NUM_SHOWN])
         raise errors.DataError(
-            f"Tokens must be unique, but {len(repeated)} occur again: "
-            f"{_shorten(repeated)}. Replace the later ones by unused names "
-            "such as [unused0], so that no id shifts."
+            f"Tokens must be unique, but {len(repeated)} occur again: {shown}"
+            f"{f'; and {more} more' if more > 0 else ''}. Replace the later "
+            "ones by unused names such as [unused0], so that no id shifts."
         )
     missing = [token for token in SPECIAL_TOKENS if token not in first_lines]
     if missing:
@@ -258,29 +209,11 @@ def _check_tokens(tokens: Sequence[str]) -> None:
         )
 
 
-def _is_utf8(token: str) -> bool:
-    """Whether a token has no lone surrogate, as JSON can spell it."""
-    try:
-        token.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _shorten(items: Sequence[str]) -> str:
-    more = len(items) - _NUM_SHOWN
-    shown = "; ".join(items[:_NUM_SHOWN])
-    return f"{shown}; and {more} more" if more > 0 else shown
-
-
 def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
-    """Returns the lines; a byte order mark and CR LF line ends are fine.
-
-    Args:
-      path: the file of tokens.
+    """Reads the lines; a byte order mark and CR LF line ends are fine.
 
     Raises:
-      DataError: for a line that is not UTF-8; names the file.
+        DataError: for a line that is not UTF-8; names the file.
     """
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     if not lines[-1]:
@@ -300,25 +233,30 @@ def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
 
 
 def _read_settings(path: pathlib.Path) -> TokenizerSettings:
-    """Returns the settings file's content, or defaults if there is none."""
+    """The settings file's content, or defaults if there is none."""
     if not path.exists():
         return TokenizerSettings()
     values = schema.read_object(path, errors.DataError)
     try:
-        return TokenizerSettings.from_dict(values)
+        return schema.build(
+            TokenizerSettings, values, str(path), errors.DataError
+        )
     except errors.DataError as error:
-        raise errors.DataError(f"{path}: {error}") from error
+        raise errors.DataError(
+            f"{error} If the file is Hugging Face's, convert the model with "
+            "scripts/convert_checkpoint.py --to=electra_tf and take the "
+            "vocabulary from there."
+        ) from error
 
 
 def _warn_of_capitals(vocabulary: Vocabulary, path: pathlib.Path) -> None:
     """Warns when lower-casing makes many tokens unreachable."""
-    if not vocabulary.settings.do_lower_case:
-        return
     num_capital = sum(
         token.lower() != token and not token.startswith("[")
         for token in vocabulary.tokens
     )
-    if num_capital > _CASED_SHARE * vocabulary.size:
+    is_cased = num_capital > _CASED_SHARE * vocabulary.size
+    if vocabulary.settings.do_lower_case and is_cased:
         logging.warning(
             "%s: %d of %d tokens hold capitals and can never match, since "
             "do_lower_case is true. If the vocabulary is a cased one, write "
@@ -328,10 +266,6 @@ def _warn_of_capitals(vocabulary: Vocabulary, path: pathlib.Path) -> None:
             vocabulary.size,
             SETTINGS_FILE,
         )
-
-
-def _holds_other(path: pathlib.Path, content: bytes) -> bool:
-    return path.exists() and path.read_bytes() != content
 
 
 def _write_then_rename(path: pathlib.Path, content: bytes) -> None:

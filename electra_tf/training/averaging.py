@@ -5,29 +5,23 @@ from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.training import replica_variables
-
-
-def require_kept(ema_decay: float) -> None:
-    """Raises `ValueError` if a run kept no average of its weights.
-
-    Args:
-        ema_decay: of the run's config.
-    """
-    if ema_decay == 0:
-        raise ValueError(
-            "Averaged weights must have been kept while training. Received: a "
-            "run with training.ema_decay=0. Take its plain weights, or train "
-            "with --config.training.ema_decay=0.9999."
-        )
+from electra_tf.training import replica_optimizer
 
 
 class WeightAverage(tf.Module):
-    """A second set of weights that follows the first slowly.
+    """An exponential moving average of the weights.
+
+    After update n, from 1, with decay d:
+
+        average += (1 - min(d, (1 + n) / (10 + n))) * (weight - average)
+
+    The smaller decay of early updates, as in
+    `tf.train.ExponentialMovingAverage`, keeps the first random weights from
+    weighing in for `1 / (1 - d)` updates.
 
     Args:
         variables: what is averaged; build inside the strategy's scope.
-        decay: share of the average that a step keeps, 0-1.
+        decay: largest share of the average that an update keeps, 0-1.
     """
 
     def __init__(self, variables: Sequence[Any], decay: float) -> None:
@@ -39,12 +33,19 @@ class WeightAverage(tf.Module):
             for variable in self.sources
         ]
 
-    def update(self) -> None:
-        """`average += (1 - decay) * (weight - average)`, on each replica."""
+    def update(self, num_updates: tf.Tensor) -> None:
+        """Follows the weights, on each replica for itself.
+
+        Args:
+            num_updates: scalar integer n, the present update included.
+        """
+        count = tf.cast(num_updates, tf.float32)
+        decay = tf.minimum(self.decay, (1.0 + count) / (10.0 + count))
         for source, average in zip(self.sources, self.averages, strict=True):
             weight = tf.convert_to_tensor(source.value)
-            change = (1.0 - self.decay) * (weight - average)
-            replica_variables.assign_add(average, change)
+            replica_optimizer.assign_add(
+                average, (1.0 - decay) * (weight - average)
+            )
 
     def by_path(self) -> dict[str, tf.Variable]:
         """The averages by the path of the variable they follow."""

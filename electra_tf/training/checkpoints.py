@@ -4,13 +4,11 @@
         variables.index, variables.data-00000-of-00001
         state.json
 
-`variables` is a TensorFlow checkpoint of flat names, readable with
-`tf.train.load_checkpoint`: `model/<path>`, `optimizer/<path>`, and so on. Each
-tensor carries a checksum that is verified when it is read. `state.json` holds
-what is not a tensor: step, input position, best score; and a checksum of its
-own. A checkpoint is written to a hidden folder, flushed to disk and renamed;
-an old one is renamed to a hidden folder before it is removed. So a kill at any
-instant leaves a checkpoint whole or not there, never half of one.
+`variables` is a TensorFlow checkpoint of flat names: `model/<path>`,
+`optimizer/<path>`, and so on. `state.json` holds what is not a tensor: step,
+input position, best score. Both carry checksums. A checkpoint is written to a
+hidden folder, flushed to disk and renamed; an old one is hidden before it is
+removed. So a kill at any instant leaves a checkpoint whole or not there.
 """
 
 import hashlib
@@ -22,7 +20,6 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-import keras
 import ml_dtypes
 import numpy as np
 import tensorflow as tf
@@ -88,11 +85,7 @@ def best(model_dir: pathlib.Path) -> pathlib.Path | None:
 
 
 def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
-    """The folder of the checkpoint that `which` means.
-
-    Args:
-        model_dir: the run's folder.
-        which: `latest`, `best` (lowest held-out loss), or a folder.
+    """The checkpoint that is `latest`, `best` or in a folder.
 
     Raises:
         FileNotFoundError: if there is none.
@@ -142,7 +135,7 @@ def save(
 
     Raises:
         ModelError: if there is one of this step already, or if the disk
-            is full or refuses; earlier checkpoints are left as they were.
+            is full; earlier checkpoints are left as they were.
     """
     final = model_dir / _FOLDER / folder_name(step)
     if final.exists():
@@ -180,13 +173,10 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text("utf-8"))
         state, version = content["state"], content["format"]
-        is_whole = content["sha256"] == _checksum(state)
-    except (
-        OSError, ValueError, LookupError, TypeError, RecursionError
-    ) as error:  # fmt: skip
+        if content["sha256"] != _checksum(state):
+            raise ValueError("state.json has changed")
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise _damaged(checkpoint, error) from error
-    if not is_whole:
-        raise _damaged(checkpoint, ValueError("state.json has changed"))
     if version != _FORMAT:
         raise errors.ModelError(
             f"{path} is of checkpoint format {version}, expected {_FORMAT}. It "
@@ -202,12 +192,23 @@ def load_tensors(
 
     Those that are stored as bfloat16 become float32.
 
+    Args:
+        checkpoint: a folder that `save` wrote.
+        prefix: `model` for the weights, `average` for their moving average.
+
     Raises:
-        ModelError: if the files are missing, truncated or damaged.
+        ModelError: if the files are missing, truncated or damaged, or if the
+            run kept no average.
     """
     # Also of one whose state nobody needs here: it was saved as a whole.
     load_state(checkpoint)
     tensors = _read(checkpoint, f"{prefix}/")
+    if prefix == "average" and not tensors:
+        raise errors.ModelError(
+            "Averaged weights must have been kept while training. Received: "
+            f"{checkpoint} of a run with training.ema_decay=0. Take its plain "
+            "weights, or train with --config.training.ema_decay=0.9999."
+        )
     return {
         name.removeprefix(f"{prefix}/"): value.astype(np.float32)
         if value.dtype == ml_dtypes.bfloat16
@@ -218,10 +219,6 @@ def load_tensors(
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
     """Sets variables from a checkpoint that must hold exactly these.
-
-    Args:
-        checkpoint: a folder that `save` wrote.
-        variables: tensor name to variable, as they were saved.
 
     Raises:
         ModelError: if names or shapes differ (lists them), or if the
@@ -236,15 +233,11 @@ def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
 def load_weights(
     checkpoint: pathlib.Path, variables: Variables, prefix: str = "model"
 ) -> None:
-    """Sets variables from those of a checkpoint; others there are left out.
-
-    Args:
-        checkpoint: a folder that `save` wrote.
-        variables: `variable.path` to variable; each must be there.
-        prefix: `model` for the weights, `average` for their moving average.
+    """Sets variables, by path, from the tensors of `load_tensors`.
 
     Raises:
-        ModelError: if one is missing or has another shape.
+        ModelError: if one is missing there or has another shape; tensors
+            without a variable are left out.
     """
     saved = load_tensors(checkpoint, prefix)
     wanted = {name: saved[name] for name in saved if name in variables}
@@ -254,7 +247,7 @@ def load_weights(
 
 
 def _read(checkpoint: pathlib.Path, beginning: str) -> dict[str, np.ndarray]:
-    """Tensors whose names begin so; their checksums are verified."""
+    """Tensors whose names begin so; TensorFlow verifies their checksums."""
     try:
         reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
         names = sorted(reader.get_variable_to_shape_map())
@@ -269,7 +262,7 @@ def _write(
     folder: pathlib.Path, variables: Variables, state: Mapping[str, Any]
 ) -> None:
     names = sorted(variables)
-    tensors = [_value(variables[name]) for name in names]
+    tensors = [tf.convert_to_tensor(variables[name]) for name in names]
     tf.raw_ops.SaveV2(
         prefix=str(folder / _PREFIX),
         tensor_names=names,
@@ -286,11 +279,6 @@ def _write(
 def _checksum(state: Mapping[str, Any]) -> str:
     text = json.dumps(state, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _value(variable: Any) -> tf.Tensor:
-    value = variable.value if isinstance(variable, keras.Variable) else variable
-    return tf.convert_to_tensor(value)
 
 
 def _flush(path: pathlib.Path) -> None:
@@ -321,17 +309,12 @@ def require_equal_layout(
 ) -> None:
     """Raises `ModelError` unless names and shapes agree, listing which.
 
-    Args:
-        checkpoint: the folder or another name of it, for the message.
-        saved: tensor name to value.
-        variables: variable name to variable.
+    `checkpoint` is the folder, or a name for it in the message.
     """
-    problems = [
-        f"missing {name}" for name in sorted(set(variables) - set(saved))
-    ]
-    problems += [
-        f"unknown {name}" for name in sorted(set(saved) - set(variables))
-    ]
+    missing = sorted(set(variables) - set(saved))
+    unknown = sorted(set(saved) - set(variables))
+    problems = [f"missing {name}" for name in missing]
+    problems += [f"unknown {name}" for name in unknown]
     problems += [
         f"{name} is {saved[name].shape}, "
         f"expected {tuple(variables[name].shape)}"

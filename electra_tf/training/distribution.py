@@ -1,4 +1,4 @@
-"""Which devices train together, chosen by one setting, and how they agree."""
+"""Which devices train together, how they agree, and how fast they could be."""
 
 import contextlib
 import functools
@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import time
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
@@ -27,6 +28,23 @@ _LOST = (
     tf.errors.UnavailableError,
 )
 _CAUSE = re.compile("Collective ops is aborted by: (.*)")
+# Dense matrix products per second of one device, from the vendors' data
+# sheets: name (as the driver gives it) to (16-bit, 32-bit as TensorFlow runs
+# it, TF32 where the device has it).
+_PEAKS = {
+    "H200": (989e12, 494e12),
+    "GH200": (989e12, 494e12),
+    "H100 PCIe": (756e12, 378e12),
+    "H100": (989e12, 494e12),
+    "A100": (312e12, 156e12),
+    "L40S": (362e12, 183e12),
+    "L4": (121e12, 60e12),
+    "A10": (125e12, 62e12),
+    "A10G": (70e12, 35e12),
+    "V100": (125e12, 15.7e12),
+    "T4": (65e12, 8.1e12),
+}
+_MEASURED_SIZE = 768
 
 
 def configure_process(settings: Settings) -> None:
@@ -88,7 +106,6 @@ def _mirrored_strategy(
 
 
 def _check_cluster(text: str) -> None:
-    """Raises `ValueError` unless TF_CONFIG names workers and this one."""
     try:
         described = json.loads(text or "{}")
         kind, index = described["task"]["type"], described["task"]["index"]
@@ -142,11 +159,8 @@ def distribute_endless(
     """A dataset for all workers that is known to have no end.
 
     Where there may be an end, several workers ask each other before every
-    batch whether one is left, and its shape is no longer static.
-
-    Args:
-        strategy: who receives the elements.
-        build_fn: a worker's context to its dataset; one that ends begins anew.
+    batch whether one is left, and its shape is no longer static. So what
+    `build_fn` makes of a worker's context begins anew when it ends.
     """
     return strategy.distribute_datasets_from_function(
         lambda context: build_fn(context).repeat(),
@@ -158,10 +172,6 @@ def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
     """The mean of a host's number over all hosts; itself where there is one.
 
     Every host must call it at the same point.
-
-    Args:
-        strategy: the run's strategy.
-        value: this host's number, exact in float64.
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return value
@@ -185,15 +195,7 @@ def _mean_fn(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], Any]:
 
 
 def require_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
-    """Checks that all hosts found the same checkpoint.
-
-    Args:
-        strategy: the run's strategy.
-        step: that of the checkpoint that this host found, 0 for none.
-
-    Raises:
-        ValueError: on a host that found another step than the others.
-    """
+    """Raises `ValueError` unless all hosts found the checkpoint of `step`."""
     mean = mean_over_workers(strategy, step)
     if mean != step:
         raise ValueError(
@@ -205,10 +207,7 @@ def require_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
 
 @contextlib.contextmanager
 def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns TensorFlow's many errors about a lost host into one sentence.
-
-    Args:
-        strategy: the run's strategy; the block trains with it.
+    """Turns TensorFlow's many errors about a lost host into one.
 
     Raises:
         ConnectionError: if another host does not answer any more.
@@ -232,11 +231,7 @@ def compiles_with_xla(settings: Settings) -> bool:
     """Whether the step is compiled by XLA: by default on GPUs alone.
 
     A compiled step on a CPU is several times slower than an ordinary one. TPUs
-    compile everything anyway.
-
-    Raises:
-        ConfigError: if it cannot: a compiled step of several replicas needs
-            GPUs, whose collectives XLA knows.
+    compile everything anyway. XLA knows the collectives of GPUs alone.
     """
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
     if settings.jit_compile == "auto":
@@ -260,3 +255,32 @@ def device_description(strategy: tf.distribute.Strategy) -> str:
         return f"{count} x {details.get('device_name', 'GPU')}"
     kind = "TPU" if isinstance(strategy, tf.distribute.TPUStrategy) else "CPU"
     return f"{count} x {kind}"
+
+
+def peak_flops(device: str, precision: str) -> float:
+    """Matrix-product operations per second of one device.
+
+    Args:
+        device: as `device_description` gives it.
+        precision: `float32`, `bfloat16` or `float16`.
+
+    Returns:
+        The data sheet's figure for known accelerators, a short measurement
+        for CPUs, 0 for what is unknown.
+    """
+    for name, (half, single) in _PEAKS.items():
+        if re.search(rf"\b{name}\b", device):
+            return single if precision == "float32" else half
+    return _measure_cpu(precision) if "CPU" in device else 0.0
+
+
+def _measure_cpu(precision: str) -> float:
+    """The best of a few products, about a tenth of a second."""
+    size = _MEASURED_SIZE
+    matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
+    best = float("inf")
+    for _ in range(6):
+        start = time.perf_counter()
+        tf.matmul(matrix, matrix).numpy()
+        best = min(best, time.perf_counter() - start)
+    return 2.0 * size**3 / best

@@ -2,7 +2,6 @@
 
 A step returns counts and sums; they are added over micro-batches, replicas and
 steps, and become accuracies, precision, recall and AUC once, on the host.
-Means of means, which depend on how a batch was cut, cannot occur.
 """
 
 from collections.abc import Mapping
@@ -75,15 +74,9 @@ def _histogram(bins: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 def summarize_detection(
     statistics: Mapping[str, np.ndarray],
 ) -> dict[str, float]:
-    """Detection scores over all tokens that counted.
+    """Scores, each 0-1, from the vectors of `DETECTION_SIZES`, added up.
 
-    Args:
-        statistics: at least the vectors of `DETECTION_SIZES`, added up.
-
-    Returns:
-        `disc_accuracy`, `majority_share`, `disc_precision`, `disc_recall`,
-        `disc_auc` and `replaced_fraction`, each 0-1. The second is the
-        accuracy of giving all tokens the commoner label.
+    `majority_share` is the accuracy of giving all tokens the commoner label.
     """
     total = statistics["detected_tokens"]
     correct_fake = statistics["correct_fake"]
@@ -104,9 +97,8 @@ def compute_auc(positives: np.ndarray, negatives: np.ndarray) -> float:
     """Area under the ROC curve, by trapezoids over histogram bins.
 
     Args:
-        positives: `[k]` weights of positive cases by predicted probability,
-            lowest bin first.
-        negatives: `[k]` the same for negative cases.
+        positives, negatives: `[k]` weights of the cases by predicted
+            probability, lowest bin first.
 
     Returns:
         0-1; 0.5 where one of the classes is empty.

@@ -42,14 +42,9 @@ def check(
 ) -> None:
     """Checks that the folder is free or already this run's; writes nothing.
 
-    Args:
-        model_dir: the folder; it may be absent.
-        settings: the run's config.
-        vocabulary: that of the dataset.
-
     Raises:
-        ModelError: if the folder holds a run with other settings or
-            another vocabulary (names the differences), or no run but files.
+        ModelError: if the folder holds a run with other settings or another
+            vocabulary (names the differences), or no run but files.
     """
     if (model_dir / "config.json").exists():
         _require_same_run(model_dir, settings)
@@ -69,18 +64,16 @@ def claim(
     settings: config.ExperimentConfig,
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> None:
-    """Makes the folder this run's: its settings and vocabulary stand there.
+    """Writes settings and vocabulary to a folder that `check` let pass.
 
-    To be called when nothing else can be wrong: a run that failed before may
-    then be started again with other settings.
-
-    Args:
-        model_dir: a folder that `check` let pass; made if absent.
-        settings: the run's config.
-        vocabulary: that of the dataset.
+    Call it when nothing else can be wrong: a run that failed before may then
+    be started again with other settings.
     """
-    if not (model_dir / "config.json").exists():
-        _write_settings(model_dir, settings)
+    path = model_dir / "config.json"
+    if not path.exists():
+        model_dir.mkdir(parents=True, exist_ok=True)
+        with atomic.replacing_file(path) as partial:
+            partial.write_text(config.to_json(settings), "utf-8")
     atomic.remove_partial(model_dir)
     vocabulary.save(model_dir)
 
@@ -101,14 +94,6 @@ def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
     return config.load_json(path)
 
 
-def _write_settings(
-    model_dir: pathlib.Path, settings: config.ExperimentConfig
-) -> None:
-    model_dir.mkdir(parents=True, exist_ok=True)
-    with atomic.replacing_file(model_dir / "config.json") as partial:
-        partial.write_text(config.to_json(settings), "utf-8")
-
-
 def _require_same_run(
     model_dir: pathlib.Path, settings: config.ExperimentConfig
 ) -> None:
@@ -127,12 +112,7 @@ def _require_same_run(
 def require_same_vocabulary(
     model_dir: pathlib.Path, vocabulary: vocabulary_lib.Vocabulary
 ) -> None:
-    """Raises `ModelError` unless a run was trained with this vocabulary.
-
-    Args:
-        model_dir: the run's folder.
-        vocabulary: that of the dataset.
-    """
+    """Raises `ModelError` unless a run was trained with this vocabulary."""
     own = vocabulary_lib.Vocabulary.load(model_dir)
     if own.sha256 != vocabulary.sha256:
         different = f"sha256 {own.sha256[:12]}", vocabulary.sha256[:12]
@@ -150,12 +130,7 @@ def require_same_vocabulary(
 def differences(
     old: Any, new: Any, safe_to_change: frozenset[str] = SAFE_TO_CHANGE
 ) -> dict[str, tuple[Any, Any]]:
-    """Fields that differ and may not: `section.field` to (old, new).
-
-    Args:
-        old, new: configs of the same class.
-        safe_to_change: fields that may differ.
-    """
+    """Fields that differ and may not: `section.field` to (old, new)."""
     before, after = dataclasses.asdict(old), dataclasses.asdict(new)
     return {
         f"{section}.{key}": (before[section][key], after[section][key])

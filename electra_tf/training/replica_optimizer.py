@@ -1,12 +1,11 @@
 """A Keras optimizer whose update never leaves the replica.
 
-`compile` and `fit` take these optimizers like any other. Our own training
-step calls `apply_in_replica_context` instead: Keras' own path changes to the
+`compile` and `fit` take it like any other. Our own training step calls
+`apply_in_replica_context` instead: Keras' own path changes to the
 cross-replica context (`merge_call`), and that is impossible inside a loop or
-a condition under `tf.distribute`. Updates are therefore raw ops on variable
-handles; plain `assign` on a mirrored variable would raise there.
-
-The formulas are in `optimizers.py`.
+a condition under `tf.distribute`. For the same reason variables are written
+with raw operations: `assign` of a mirrored variable would raise there. All
+replicas write the same, as each computes it from reduced gradients.
 """
 
 import abc
@@ -18,15 +17,11 @@ from typing import TypeAlias
 import keras
 import tensorflow as tf
 
-from electra_tf.training import replica_variables
-from electra_tf.training.parameter_rules import ALL_ONE
-from electra_tf.training.parameter_rules import Rule
-from electra_tf.training.parameter_rules import format_parameter_table
-from electra_tf.training.parameter_rules import resolve_rules
-from electra_tf.training.parameter_rules import weight_decay_rules
+from electra_tf.training import parameter_rules
 
 Schedule: TypeAlias = keras.optimizers.schedules.LearningRateSchedule
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
+Rules: TypeAlias = Sequence[parameter_rules.Rule]
 
 # What the Keras base class could do and this one does not. The constructor
 # does not take them; one that is set afterwards is refused at the next update.
@@ -41,19 +36,43 @@ _UNSUPPORTED_KERAS_FEATURES = (
 )
 
 
-class Scalars(NamedTuple):
-    """What all variables share in one update; made once, all float32.
+def handle(variable: Any) -> tf.Tensor:
+    """The resource of this replica's copy of a TensorFlow or Keras variable."""
+    if isinstance(variable, keras.Variable):
+        variable = variable.value
+    return variable.handle
 
-    Attributes:
-        rate: learning rate, before multipliers.
-        adam_rate: the rate as the fused operation takes it.
-        decay: weight decay, before multipliers.
-        beta_1: decay of the first moment.
-        beta_2: decay of the second moment.
-        beta_1_power: `beta_1` to the number of this update, from 1; 0 for
-            no bias correction.
-        beta_2_power: the same of `beta_2`.
-        epsilon: added to the root of the second moment.
+
+def read(variable: Any) -> tf.Tensor:
+    """The value of this replica's copy of a variable."""
+    return tf.raw_ops.ReadVariableOp(
+        resource=handle(variable), dtype=variable.dtype
+    )
+
+
+def assign(variable: Any, value: tf.Tensor) -> None:
+    """Sets this replica's copy to `value`, cast to the variable's dtype."""
+    value = tf.cast(value, variable.dtype)
+    tf.raw_ops.AssignVariableOp(resource=handle(variable), value=value)
+
+
+def assign_add(variable: Any, value: tf.Tensor | int) -> None:
+    """Adds `value` to this replica's copy."""
+    value = tf.cast(value, variable.dtype)
+    tf.raw_ops.AssignAddVariableOp(resource=handle(variable), value=value)
+
+
+def assign_sub(variable: Any, value: tf.Tensor) -> None:
+    """Subtracts `value` from this replica's copy."""
+    value = tf.cast(value, variable.dtype)
+    tf.raw_ops.AssignSubVariableOp(resource=handle(variable), value=value)
+
+
+class Scalars(NamedTuple):
+    """What all variables share in one update: float32 scalars.
+
+    `adam_rate` is the rate as the fused operation takes it. The powers are of
+    the number of this update, from 1; 0 means no bias correction.
     """
 
     rate: tf.Tensor
@@ -67,39 +86,63 @@ class Scalars(NamedTuple):
 
 
 class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
-    """Moments, and rate and decay by variable; subclasses add the formula."""
+    """Two moments, a rate and a decay for each variable, all float32.
 
-    _takes_decay_schedule = False
+    For gradient g, with both moments 0 at first:
+
+        m = beta_1 * m + (1 - beta_1) * g
+        v = beta_2 * v + (1 - beta_2) * g ** 2
+
+    Subclasses add the update of the variable w. Clipping is the training
+    step's task (`clip_by_global_norm`).
+
+    Args:
+        learning_rate: number or schedule; update t, from 0, uses rate(t).
+        weight_decay: number or schedule.
+        beta_1: decay of the first moment, in [0, 1).
+        beta_2: decay of the second moment, in [0, 1).
+        epsilon: added to the root of the second moment.
+        exclude_from_weight_decay: regular expressions, searched anywhere in
+            `variable.path`, of variables that are not decayed.
+        learning_rate_multipliers: rules (see `parameter_rules`) for a factor
+            on each variable's rate. None: 1 for all.
+        weight_decay_multipliers: the same for each variable's decay. Both
+            together replace `tfa.optimizers.MultiOptimizer`.
+        name: of the optimizer.
+
+    Raises:
+        ValueError: if a number is out of its range.
+    """
 
     def __init__(
         self,
-        learning_rate: float | Schedule,
-        weight_decay: float | Schedule,
-        betas: tuple[float, float],
-        epsilon: float,
-        exclude_from_weight_decay: Sequence[str] | None,
-        learning_rate_multipliers: Sequence[Rule] | None,
-        weight_decay_multipliers: Sequence[Rule] | None,
-        name: str | None,
+        learning_rate: float | Schedule = 0.001,
+        *,
+        weight_decay: float | Schedule = 0.0,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        exclude_from_weight_decay: Sequence[str] | None = None,
+        learning_rate_multipliers: Rules | None = None,
+        weight_decay_multipliers: Rules | None = None,
+        name: str | None = None,
     ) -> None:
         super().__init__(learning_rate=learning_rate, name=name)
-        if not all(0.0 <= beta < 1.0 for beta in betas):
+        if not (0 <= beta_1 < 1 and 0 <= beta_2 < 1 and epsilon > 0):
             raise ValueError(
-                "`beta_1` and `beta_2` must be in [0, 1). "
-                f"Received: {betas[0]}, {betas[1]}."
+                "`beta_1` and `beta_2` must be in [0, 1), `epsilon` above 0. "
+                f"Received: {beta_1}, {beta_2}, {epsilon}."
             )
-        if not epsilon > 0:
-            raise ValueError(f"`epsilon` must be above 0. Received: {epsilon}.")
-        if not _is_decay(weight_decay, self._takes_decay_schedule):
+        is_schedule = callable(weight_decay)
+        if weight_decay is None or not (is_schedule or weight_decay >= 0):
             raise ValueError(
-                "`weight_decay` must be a number of at least 0"
-                + (" or a schedule" if self._takes_decay_schedule else "")
-                + f". Received: {weight_decay}."
+                "`weight_decay` must be a number of at least 0 or a schedule. "
+                f"Received: {weight_decay}."
             )
         # Not called `weight_decay`: under `fit` the Keras base class would
         # apply an attribute of that name a second time.
         self.decay = weight_decay
-        self.beta_1, self.beta_2 = betas
+        self.beta_1, self.beta_2 = beta_1, beta_2
         self.epsilon = epsilon
         self.decay_exclusions = tuple(exclude_from_weight_decay or ())
         self.rate_rules = _as_rules(learning_rate_multipliers)
@@ -123,14 +166,12 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         for variable in variables:
             self._check_variable(variable)
         paths = [variable.path for variable in variables]
-        self.rate_multipliers = tuple(
-            resolve_rules(self.rate_rules, paths, "learning rate")
+        self.rate_multipliers = parameter_rules.resolve_rules(
+            self.rate_rules, paths, "learning rate"
         )
-        decay_rules = weight_decay_rules(
-            self.decay_exclusions, self.decay_rules
-        )
-        self.decay_multipliers = tuple(
-            resolve_rules(decay_rules, paths, "weight decay")
+        exclusions = tuple((p, 0.0) for p in self.decay_exclusions)
+        self.decay_multipliers = parameter_rules.resolve_rules(
+            exclusions + self.decay_rules, paths, "weight decay"
         )
         super().build(list(variables))
         self.first_moments, self.second_moments = self.add_optimizer_variables(
@@ -166,20 +207,13 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         for gradient, variable in zip(gradients, chosen, strict=True):
             index = self._get_variable_index(variable)
             self._update(gradient, index, variable, scalars)
-        replica_variables.assign_add(self._iterations, 1)
+        assign_add(self._iterations, 1)
         return scalars.rate
 
     def update_step(
         self, gradient: Gradient, variable: Any, learning_rate: Any
     ) -> None:
-        """Updates one variable; Keras' own loop calls this.
-
-        Args:
-            gradient: of the variable's shape.
-            variable: one of those given to `build`, or its component on the
-                current replica.
-            learning_rate: scalar, before multipliers.
-        """
+        """Updates one variable; Keras' own loop calls this."""
         index = self._get_variable_index(variable)
         scalars = self._scalars(_as_scalar(learning_rate))
         self._update(gradient, index, variable, scalars)
@@ -194,20 +228,16 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
             f"`variable.path`. Received: {var_list=}, {var_names=}."
         )
 
-    def parameter_table(self) -> str:
-        """A plain-text table of every variable's factors, for the log."""
-        return format_parameter_table(
-            [variable.path for variable in self._trainable_variables],
-            self._table_columns(),
-        )
-
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain serializable values."""
         base = super().get_config()
+        decay = self.decay
+        if callable(decay):
+            decay = keras.saving.serialize_keras_object(decay)
         return {
             "name": base["name"],
             "learning_rate": base["learning_rate"],
-            "weight_decay": self.decay,
+            "weight_decay": decay,
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
@@ -215,6 +245,18 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
             "learning_rate_multipliers": [list(r) for r in self.rate_rules],
             "weight_decay_multipliers": [list(r) for r in self.decay_rules],
         }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "ReplicaOptimizer":
+        """The optimizer that `get_config` described."""
+        config = dict(config)
+        if isinstance(config["weight_decay"], dict):
+            config["weight_decay"] = keras.saving.deserialize_keras_object(
+                config["weight_decay"], custom_objects=custom_objects
+            )
+        return super().from_config(config, custom_objects=custom_objects)
 
     def _moment_gains(self) -> tuple[float, float]:
         """Factors from the stored moments to those of the formula."""
@@ -244,7 +286,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
     def _apply_adam(
         self,
-        gradient: tf.Tensor,
+        gradient: Gradient,
         index: int,
         variable: Any,
         rate: tf.Tensor,
@@ -255,34 +297,22 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         It takes `1 - beta` of the float32 beta, as tensorflow-addons does.
         """
         tf.raw_ops.ResourceApplyAdam(
-            var=replica_variables.handle(variable),
-            m=replica_variables.handle(self.first_moments[index]),
-            v=replica_variables.handle(self.second_moments[index]),
+            var=handle(variable),
+            m=handle(self.first_moments[index]),
+            v=handle(self.second_moments[index]),
             beta1_power=scalars.beta_1_power,
             beta2_power=scalars.beta_2_power,
             lr=rate,
             beta1=scalars.beta_1,
             beta2=scalars.beta_2,
             epsilon=scalars.epsilon,
-            grad=gradient,
+            grad=densify(gradient),
         )
 
     def _is_decayed(self, index: int) -> bool:
         return self.decay_multipliers[index] != 0.0 and self.decay != 0.0
 
-    def _table_columns(self) -> dict[str, Sequence[object]]:
-        return {
-            "shape": [tuple(v.shape) for v in self._trainable_variables],
-            "rate x": self.rate_multipliers,
-            "decay x": self.decay_multipliers,
-        }
-
     def _check_variable(self, variable: keras.Variable) -> None:
-        if not isinstance(variable, keras.Variable):
-            raise ValueError(
-                "Expected Keras variables, whose `path` the rules read. "
-                f"Received: {variable!r}."
-            )
         if variable.dtype != "float32":
             raise ValueError(
                 f"Expected float32 variables. Received: {variable.path} of "
@@ -329,13 +359,6 @@ def densify(gradient: Gradient) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
 
 
-def read(variable: Any) -> tf.Tensor:
-    """The value of this replica's copy of a variable."""
-    return tf.raw_ops.ReadVariableOp(
-        resource=replica_variables.handle(variable), dtype=variable.dtype
-    )
-
-
 def scale(value: tf.Tensor, multiplier: float) -> tf.Tensor:
     """The product; the value itself for 1, an operation less."""
     return value if multiplier == 1.0 else value * multiplier
@@ -347,15 +370,9 @@ def _as_scalar(value: Any) -> tf.Tensor:
     return tf.cast(value, tf.float32)
 
 
-def _as_rules(rules: Sequence[Rule] | None) -> tuple[Rule, ...]:
-    given = ALL_ONE if rules is None else rules
+def _as_rules(rules: Rules | None) -> tuple[parameter_rules.Rule, ...]:
+    given = parameter_rules.ALL_ONE if rules is None else rules
     return tuple((pattern, value) for pattern, value in given)
-
-
-def _is_decay(weight_decay: Any, may_be_schedule: bool) -> bool:
-    if callable(weight_decay):
-        return may_be_schedule
-    return isinstance(weight_decay, int | float) and weight_decay >= 0
 
 
 def _is_distributed(variable: keras.Variable) -> bool:

@@ -1,4 +1,4 @@
-"""What a run tells: console lines, JSON lines, TensorBoard.
+"""What a run tells: a table, JSON lines, TensorBoard, and a picture.
 
 `metrics.jsonl` holds one object a line: `step`, `split` (`train` or
 `validation`) and the metrics. Times stand under `timing`, apart from what is
@@ -9,26 +9,148 @@ equals that of one that was not.
 import contextlib
 import json
 import pathlib
-import time
+import shutil
+import sys
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.processes import progress
 from electra_tf.records import atomic
-from electra_tf.training import console
+
+_LINES_PER_HEADING = 20
+_LABELS = {"train": "train", "validation": "valid"}
+
+
+class Column(NamedTuple):
+    """One metric of the printed table."""
+
+    name: str
+    label: str
+    width: int  # of the widest usual number
+    style: str  # of the number, as in an f-string
+    rank: int  # from 1, the most important
+    factor: float = 1.0  # the number is multiplied by it
+
+
+# In the order in which they are printed.
+COLUMNS = (
+    Column("loss", "loss", 7, ".3f", 1),
+    Column("score", "score", 6, ".2f", 2),
+    Column("mlm_loss", "mlm", 6, ".3f", 3),
+    Column("mlm_masked_loss", "maskloss", 8, ".3f", 7),
+    Column("mlm_accuracy", "mlmacc", 6, ".3f", 5),
+    Column("mlm_kept_accuracy", "kept", 5, ".3f", 15),
+    Column("restored_accuracy", "restored", 8, ".3f", 5),
+    Column("all_loss", "all", 6, ".3f", 3),
+    Column("gen_loss", "gen", 6, ".3f", 3),
+    Column("masked_loss", "maskloss", 8, ".3f", 7),
+    Column("masked_accuracy", "masked", 6, ".3f", 5),
+    Column("kept_accuracy", "kept", 5, ".3f", 15),
+    Column("sampled_accuracy", "sampled", 7, ".3f", 11),
+    Column("disc_loss", "disc", 6, ".4f", 4),
+    Column("disc_accuracy", "acc", 5, ".3f", 9),
+    Column("majority_share", "major", 5, ".3f", 9),
+    Column("disc_precision", "prec", 5, ".3f", 13),
+    Column("disc_recall", "rec", 5, ".3f", 14),
+    Column("disc_auc", "auc", 5, ".3f", 6),
+    Column("replaced_fraction", "fake", 5, ".3f", 12),
+    Column("generator_entropy", "entropy", 7, ".3f", 10),
+    Column("reward", "reward", 6, ".3f", 10),
+    Column("gradient_norm", "grad", 7, ".2f", 7),
+    Column("learning_rate", "lr", 8, ".2e", 8),
+    Column("loss_scale", "scale", 7, ".0f", 16),
+    Column("skipped_steps", "skipped", 7, ".0f", 15),
+    Column("tokens_per_second", "tok/s", 9, ",.0f", 2),
+    Column("rows_per_second", "rows/s", 7, ",.1f", 2),
+    Column("share_of_peak", "% peak", 6, ".1f", 10, 100.0),
+)
+
+
+class Table:
+    """Formats a run's metrics as lines of equal columns.
+
+              step/total      left    loss    gen masked   disc   auc    grad
+        train 1000/9000    2:13:05  37.174  3.919  0.029 0.6651 0.508   39.62
+        valid 1000/9000    2:13:05  36.902  3.871  0.031 0.6592 0.513
+
+    The heading comes again every so many lines.
+
+    Args:
+        total_steps: last step, for the width of the first column.
+        names: metrics that the run reports; others get no column.
+        num_characters: room in a line; columns that it has no room for are
+            left out, the least important first. None takes all.
+    """
+
+    def __init__(
+        self,
+        total_steps: int,
+        names: set[str],
+        num_characters: int | None = None,
+    ) -> None:
+        self.names = frozenset(names)
+        self._total = str(total_steps)
+        self._num_lines = 0
+        known = [column for column in COLUMNS if column.name in names]
+        # Split, step/total, time left.
+        used = 6 + 2 * len(self._total) + 1 + 10
+        kept = set()
+        for column in sorted(known, key=lambda column: column.rank):
+            used += column.width + 1
+            if num_characters is not None and used > num_characters:
+                break
+            kept.add(column)
+        self._columns = [column for column in known if column in kept]
+
+    def heading(self) -> str:
+        """The line of labels."""
+        step = "step/total".rjust(2 * len(self._total) + 7)
+        labels = "".join(f" {c.label:>{c.width}}" for c in self._columns)
+        return f"{step} {'left':>9}{labels}"
+
+    def lines(
+        self,
+        split: str,
+        step: int,
+        seconds_left: float | None,
+        metrics: Mapping[str, float],
+    ) -> list[str]:
+        """The line of some metrics; before it the heading where it is due.
+
+        A column without a metric stays blank.
+        """
+        numbers = "".join(
+            _format(c, metrics.get(c.name)) for c in self._columns
+        )
+        line = (
+            f"{_LABELS[split]} {step:>{len(self._total)}}/{self._total} "
+            f"{progress.format_time(seconds_left):>9}{numbers}"
+        ).rstrip()
+        is_due = self._num_lines % _LINES_PER_HEADING == 0
+        self._num_lines += 1
+        return [self.heading(), line] if is_due else [line]
+
+
+def _format(column: Column, number: float | None) -> str:
+    if number is None:
+        return " " * (column.width + 1)
+    text = f"{column.factor * number:{column.style}}"
+    if len(text) > column.width:
+        text = f"{column.factor * number:.1e}"
+    return f" {text:>{column.width}}"
 
 
 class RunReport:
-    """Writes a run's metrics; on other than the chief it writes nothing.
-
-    Close it, or use it as a context manager: a run that fails has then still
-    told everything.
+    """Writes a run's metrics; leaving its `with` block flushes them.
 
     Args:
-        model_dir: the run's folder; None writes to no file.
+        model_dir: the run's folder; None, on other than the chief, writes and
+            prints nothing.
         first_step: step that the run starts from. Lines of later steps, which
             a killed run left, are removed: they will be made again.
         total_steps: last step, for progress.
@@ -41,14 +163,14 @@ class RunReport:
         model_dir: pathlib.Path | None,
         first_step: int,
         total_steps: int,
-        late_names: Sequence[str] = ("tokens_per_second", "share_of_peak"),
+        late_names: Sequence[str] = (),
     ) -> None:
         self._total_steps = total_steps
         self._late_names = tuple(late_names)
-        self._progress = _Progress(total_steps)
+        self._time_left = progress.TimeLeft(total_steps)
         self._path: pathlib.Path | None = None
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        self._table: console.Table | None = None
+        self._table: Table | None = None
         if model_dir is not None:
             self._path = model_dir / "metrics.jsonl"
             drop_lines_after(self._path, first_step)
@@ -63,7 +185,8 @@ class RunReport:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.close()
+        for writer in self._writers.values():
+            writer.close()
 
     def write(
         self,
@@ -89,56 +212,36 @@ class RunReport:
         line: dict[str, Any] = {"step": step, "split": split, **metrics}
         if timing:
             line["timing"] = dict(timing)
-        _append(self._path, json.dumps(line, allow_nan=False) + "\n")
+        text = json.dumps(line, allow_nan=False) + "\n"
+        with (
+            _naming_file(self._path),
+            self._path.open("a", encoding="utf-8") as file,
+        ):
+            file.write(text)
+        values = {**metrics, **timing}
         with self._writers[split].as_default():
-            for name, value in {**metrics, **timing}.items():
+            for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
-        self._print(split, step, {**metrics, **timing})
+        self._print(split, step, values)
 
     def say(self, text: str) -> None:
         """Prints a line of text, on the chief alone."""
         if self._path is not None:
             print(text, flush=True)
 
-    def close(self) -> None:
-        """Flushes what is buffered."""
-        for writer in self._writers.values():
-            writer.close()
-
     def _print(
         self, split: str, step: int, values: Mapping[str, float]
     ) -> None:
-        names = console.names_with_column({*values, *self._late_names})
+        reported = {*values, *self._late_names}
+        names = {c.name for c in COLUMNS if c.name in reported}
         # A later phase of training may report more, under a new heading.
         if self._table is None or not names <= self._table.names:
-            self._table = console.Table(
-                self._total_steps, names, console.terminal_width()
-            )
-        left = self._progress.seconds_left(step)
+            is_terminal = sys.stdout.isatty()
+            width = shutil.get_terminal_size().columns if is_terminal else None
+            self._table = Table(self._total_steps, names, width)
+        left = self._time_left.estimate(step)
         for line in self._table.lines(split, step, left, values):
             self.say(line)
-
-
-class _Progress:
-    """How long a run will still take, from the time it took so far.
-
-    Times are taken from the first report on, because the time before it went
-    into tracing.
-    """
-
-    def __init__(self, total_steps: int) -> None:
-        self._total_steps = total_steps
-        self._first: tuple[int, float] | None = None
-
-    def seconds_left(self, step: int) -> float | None:
-        now = time.monotonic()
-        if self._first is None:
-            self._first = step, now
-        first_step, start = self._first
-        if step == first_step:
-            return None
-        per_step = (now - start) / (step - first_step)
-        return per_step * (self._total_steps - step)
 
 
 @contextlib.contextmanager
@@ -154,18 +257,8 @@ def _naming_file(path: pathlib.Path) -> Iterator[None]:
         ) from error
 
 
-def _append(path: pathlib.Path, text: str) -> None:
-    with _naming_file(path), path.open("a", encoding="utf-8") as file:
-        file.write(text)
-
-
 def drop_lines_after(path: pathlib.Path, step: int) -> None:
-    """Removes lines of steps after `step`, and a line that a kill cut short.
-
-    Args:
-        path: a `metrics.jsonl`; one that does not exist is left so.
-        step: last step to keep.
-    """
+    """Removes lines of later steps, and a line that a kill cut short."""
     if not path.exists():
         return
     kept = [
@@ -191,3 +284,104 @@ def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
         except ValueError:
             break
     return lines
+
+
+# One panel each: title and metrics. What a run does not report is left out.
+_PANELS = (
+    ("masked-LM loss", ("mlm_loss", "all_loss")),
+    ("masked-LM loss at [MASK]", ("mlm_masked_loss",)),
+    ("masked-LM accuracy at [MASK]", ("mlm_accuracy",)),
+    ("restored share of wrong samples", ("restored_accuracy",)),
+    ("generator loss", ("gen_loss",)),
+    ("generator loss at [MASK]", ("masked_loss",)),
+    ("discriminator loss", ("disc_loss",)),
+    ("generator accuracy at [MASK]", ("masked_accuracy", "sampled_accuracy")),
+    ("discriminator", ("disc_auc", "disc_precision", "disc_recall")),
+    ("replaced fraction", ("replaced_fraction",)),
+    ("generator entropy, nats", ("generator_entropy",)),
+    ("reward", ("reward",)),
+    ("learning rate", ("learning_rate",)),
+)
+# What the metric is without any learning; drawn as a line across.
+_BASELINES = {
+    "mlm_masked_loss": "unigram_entropy",
+    "mlm_accuracy": "unigram_accuracy",
+    "masked_loss": "unigram_entropy",
+    "masked_accuracy": "unigram_accuracy",
+}
+_PANELS_PER_ROW = 3
+_STYLES = {"train": "-", "validation": "o--"}
+
+
+def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
+    """Draws `training_curves.png` from a run's `metrics.jsonl`.
+
+    Returns:
+        The picture's path, or None where there are no metrics yet.
+    """
+    lines = read_lines(model_dir / "metrics.jsonl")
+    if not lines:
+        return None
+    # Imported here: it takes a second that a run's start need not wait for.
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    reported = {name for line in lines for name in line}
+    panels = [panel for panel in _PANELS if reported.intersection(panel[1])]
+    num_rows = max(1, -(-len(panels) // _PANELS_PER_ROW))
+    figure, axes = pyplot.subplots(
+        num_rows,
+        _PANELS_PER_ROW,
+        figsize=(13, 1.2 + 3.5 * num_rows),
+        sharex=True,
+        squeeze=False,
+    )
+    for axis, (title, names) in zip(axes.flat, panels, strict=False):
+        _draw_panel(axis, title, names, lines)
+        axis.set_xlabel("step")
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    figure.suptitle(f"Training curves, {lines[-1]['step']} steps")
+    figure.tight_layout()
+    path = model_dir / "training_curves.png"
+    with atomic.replacing_file(path) as partial:
+        figure.savefig(partial, dpi=110, format="png")
+    pyplot.close(figure)
+    return path
+
+
+def _draw_panel(
+    axis: Any, title: str, names: Sequence[str], lines: list[dict[str, Any]]
+) -> None:
+    for color, name in enumerate(names):
+        for split, style in _STYLES.items():
+            points = [
+                (line["step"], line[name])
+                for line in lines
+                if line["split"] == split and name in line
+            ]
+            if points:
+                label = "held-out" if split == "validation" else "training"
+                if len(names) > 1:
+                    short = name.removeprefix("disc_").removesuffix("_accuracy")
+                    label = f"{short}, {label}"
+                axis.plot(
+                    *zip(*points, strict=True),
+                    style,
+                    color=f"C{color}",
+                    alpha=1.0 if split == "validation" else 0.7,
+                    markersize=4,
+                    label=label,
+                )
+        baseline = _BASELINES.get(name, "")
+        for value in {line.get(baseline) for line in lines}:
+            if value is not None:
+                axis.axhline(
+                    value, linestyle="--", color="gray", label="unigram"
+                )
+    axis.set_title(title)
+    axis.grid(alpha=0.3)
+    if axis.get_lines():
+        axis.legend(fontsize=8)

@@ -49,41 +49,26 @@ class PolynomialDecayTimesWarmup(
         power: float = 1.0,
     ) -> None:
         super().__init__()
-        _require(
-            "learning_rate",
-            learning_rate,
-            "finite and at least 0",
-            math.isfinite(learning_rate) and learning_rate >= 0,
-        )
-        _require("num_steps", num_steps, "at least 1", num_steps >= 1)
-        _require(
-            "num_warmup_steps",
-            num_warmup_steps,
-            "at least 0",
-            num_warmup_steps >= 0,
-        )
-        _require(
-            "warmup_proportion",
-            warmup_proportion,
-            "in [0, 1]",
-            0 <= warmup_proportion <= 1,
-        )
-        _require("power", power, "above 0", power > 0)
         self.learning_rate = learning_rate
         self.num_steps = num_steps
         self.num_warmup_steps = num_warmup_steps
         self.warmup_proportion = warmup_proportion
         self.power = power
+        if not (
+            0 <= learning_rate < math.inf
+            and num_steps >= 1
+            and num_warmup_steps >= 0
+            and 0 <= warmup_proportion <= 1
+            and power > 0
+        ):
+            raise ValueError(
+                "`learning_rate` and `num_warmup_steps` must be at least 0, "
+                "`num_steps` at least 1, `warmup_proportion` in [0, 1] and "
+                f"`power` above 0. Received: {self.get_config()}."
+            )
 
     def __call__(self, step: Any) -> tf.Tensor:
-        """The rate of update `step`.
-
-        Args:
-            step: number of updates made so far; any scalar number.
-
-        Returns:
-            Scalar float32.
-        """
+        """The rate of update `step`, any scalar number; scalar float32."""
         step = tf.cast(step, tf.float32)
         # Subtracting whole numbers before the division keeps the last rates
         # exact to float32, where `1 - step / num_steps` would cancel.
@@ -117,9 +102,6 @@ class Restarted(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         schedules: in their order.
         starts: step at which each begins, ascending, the first 0.
-
-    Raises:
-        ValueError: if the numbers of both differ or the starts do not ascend.
     """
 
     def __init__(
@@ -128,15 +110,6 @@ class Restarted(keras.optimizers.schedules.LearningRateSchedule):
         starts: Sequence[int],
     ) -> None:
         super().__init__()
-        ascends = list(starts) == sorted(set(starts)) and list(starts[:1]) == [
-            0
-        ]
-        _require(
-            "starts",
-            starts,
-            f"{len(schedules)} ascending steps from 0",
-            ascends and len(starts) == len(schedules),
-        )
         self.schedules = tuple(schedules)
         self.starts = tuple(starts)
 
@@ -176,7 +149,10 @@ class LinearSchedule:
     """
 
     def __init__(self, first: float, last: float, num_steps: int) -> None:
-        _require("num_steps", num_steps, "at least 1", num_steps >= 1)
+        if num_steps < 1:
+            raise ValueError(
+                f"`num_steps` must be at least 1. Received: {num_steps}."
+            )
         self.first = first
         self.last = last
         self.num_steps = num_steps
@@ -190,16 +166,5 @@ class LinearSchedule:
 def constant_or_linear(
     first: float, last: float, num_steps: int
 ) -> float | LinearSchedule:
-    """The schedule between two values, or the first one if there are no steps.
-
-    Args:
-        first: value at step 0.
-        last: value from `num_steps` on.
-        num_steps: length of the way; 0 stays at `first`.
-    """
+    """A `LinearSchedule`, or the first value where there are no steps."""
     return LinearSchedule(first, last, num_steps) if num_steps else first
-
-
-def _require(name: str, value: Any, expected: str, is_valid: bool) -> None:
-    if not is_valid:
-        raise ValueError(f"`{name}` must be {expected}. Received: {value}.")

@@ -1,16 +1,10 @@
 """The one training step, shared by every model and both loops.
 
-A step sees the part of a global batch that its replica owns and does, in this
-order: prepare the batch (masks), sum the loss weights over all replicas, run
-forward and backward for each micro-batch, sum gradients over all replicas,
-clip, update. Losses are divided once, by the weight of the whole global
-batch, before the backward pass; the gradients then only ever add up, so that
-neither replicas nor micro-batches change the result beyond rounding. A model
-that is trained supplies `prepare`, `loss_weights` and `compute_losses`;
-nothing here knows of ELECTRA.
-
-Our own loop (`training.loop`) calls `training_step` under `strategy.run`; a
-Keras user's `fit` reaches it through `train_step`.
+Losses are divided once, by the weight of the whole global batch, before the
+backward pass; the gradients then only ever add up, so that neither replicas
+nor micro-batches change the result beyond rounding. Our own loop
+(`training_run.py`) calls `training_step` under `strategy.run`; a Keras user's
+`fit` reaches it through `train_step`. Nothing here knows of ELECTRA.
 """
 
 import abc
@@ -26,10 +20,8 @@ import tensorflow as tf
 from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
 from electra_tf.training import averaging
-from electra_tf.training import loss_scaling
 from electra_tf.training import optimizers
 from electra_tf.training import replica_optimizer
-from electra_tf.training import replica_variables
 
 Tensors = dict[str, tf.Tensor]
 
@@ -38,16 +30,51 @@ _WEIGHT_EPSILON = 1e-6
 
 
 class LossSums(NamedTuple):
-    """What a model computes for one micro-batch.
+    """What a model computes for one micro-batch."""
 
-    Attributes:
-        losses: name to scalar float32 sum, not yet divided.
-        statistics: name to `[k]` float32 counts and sums, k as the model's
-            `statistic_sizes` says; they may be added over anything.
+    losses: Tensors  # name to scalar float32 sum, not yet divided
+    # Name to `[k]` float32 counts and sums, k as `statistic_sizes` says; they
+    # may be added over anything.
+    statistics: Tensors
+
+
+class LossScale(tf.Module):
+    """Dynamic loss scaling for float16, where small gradients vanish.
+
+    The loss is multiplied before the backward pass and the gradients are
+    divided after it. A step whose gradients are not finite is skipped and
+    halves the factor; `growth_steps` good ones in a row double it.
     """
 
-    losses: Tensors
-    statistics: Tensors
+    def __init__(
+        self, initial: float = 2.0**15, growth_steps: int = 2000
+    ) -> None:
+        super().__init__(name="loss_scale")
+        self.growth_steps = growth_steps
+        self.value = tf.Variable(initial, trainable=False, name="value")
+        self.num_good_steps = tf.Variable(
+            0, trainable=False, dtype=tf.int32, name="num_good_steps"
+        )
+
+    def update(self, is_finite: tf.Tensor) -> None:
+        """Adapts the factor after a step; chosen by `tf.where`, no branch.
+
+        Args:
+            is_finite: scalar bool, whether the step's gradients were finite.
+        """
+        good = tf.where(is_finite, self.num_good_steps + 1, 0)
+        grows = good >= self.growth_steps
+        value = tf.convert_to_tensor(self.value)
+        smaller = tf.maximum(value / 2.0, 1.0)
+        larger = tf.where(grows, value * 2.0, value)
+        replica_optimizer.assign(
+            self.value, tf.where(is_finite, larger, smaller)
+        )
+        replica_optimizer.assign(self.num_good_steps, tf.where(grows, 0, good))
+
+    def by_name(self) -> dict[str, tf.Variable]:
+        """What a checkpoint holds of it."""
+        return {"value": self.value, "num_good_steps": self.num_good_steps}
 
 
 class TrainableModel(keras.Model, abc.ABC):
@@ -74,7 +101,7 @@ class TrainableModel(keras.Model, abc.ABC):
         self.num_micro_batches = num_micro_batches
         self.clip_norm = clip_norm
         self.means_per_replica = means_per_replica
-        self.loss_scale: loss_scaling.LossScale | None = None
+        self.loss_scale: LossScale | None = None
         self.weight_average: averaging.WeightAverage | None = None
 
     @property
@@ -83,11 +110,7 @@ class TrainableModel(keras.Model, abc.ABC):
         """Loss name to its factor in the total loss."""
 
     def loss_factors(self, step: tf.Tensor) -> Mapping[str, Any]:
-        """The coefficients at a step, where they follow a schedule.
-
-        Args:
-            step: scalar int64, updates made so far.
-        """
+        """The coefficients at a step (scalar int64), if they change."""
         del step
         return self.loss_coefficients
 
@@ -104,11 +127,8 @@ class TrainableModel(keras.Model, abc.ABC):
     def enter_phase(self, phase: int, is_beginning: bool) -> None:
         """Called before the first step of a phase, and after a resume.
 
-        The step is traced anew afterwards.
-
-        Args:
-            phase: index into `phase_starts`.
-            is_beginning: whether no step of the phase has been taken.
+        The step is traced anew afterwards. `phase` counts from 0;
+        `is_beginning` says whether no step of it has been taken.
         """
 
     @property
@@ -154,15 +174,15 @@ class TrainableModel(keras.Model, abc.ABC):
         """Metrics from statistics that were added up, on the host."""
 
     def training_step(self, features: Tensors) -> Tensors:
-        """One update. To be called in a replica context.
+        """Makes one update. To be called in a replica context.
 
         Args:
             features: this replica's part of the global batch, `[n, k, S]`
                 tensors (n streams, k rows of each) and `stream_ids` `[n]`.
 
         Returns:
-            The statistics of the global batch, equal on all replicas, with
-            `num_steps`, `gradient_norm` and `num_skipped_steps` added.
+            The statistics of the global batch, equal on all replicas, and
+            `num_steps`, `gradient_norm` and `num_skipped_steps`.
         """
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
         prepared = self.prepare(features, step, is_training=True)
@@ -184,10 +204,7 @@ class TrainableModel(keras.Model, abc.ABC):
     def evaluation_step(self, features: Tensors, batch: tf.Tensor) -> Tensors:
         """Statistics of one held-out batch. In a replica context.
 
-        Args:
-            features: as for `training_step`.
-            batch: scalar int64, index of the batch; its masks are always the
-                same.
+        Masks depend on the batch's index (scalar int64) alone.
         """
         prepared = self.prepare(features, batch, is_training=False)
         return _all_reduce(self.compute_losses(prepared, None).statistics)
@@ -201,11 +218,7 @@ class TrainableModel(keras.Model, abc.ABC):
         self.optimizer.build(self.trainable_variables)
 
     def train_step(self, data: Tensors) -> Tensors:
-        """What Keras' `fit` calls, with features of shape `[B, S]`.
-
-        Raises:
-            ValueError: if training has phases, of which `fit` does not know.
-        """
+        """What Keras' `fit` calls, with features of shape `[B, S]`."""
         if len(self.phase_starts) > 1:
             raise ValueError(
                 "Keras' `fit` can train what has one phase. Received phases "
@@ -321,16 +334,14 @@ class TrainableModel(keras.Model, abc.ABC):
             return tf.constant(True)
         is_finite = tf.math.is_finite(norm)
 
-        def update() -> tf.Tensor:
+        def update() -> int:
             self._update(gradients)
-            return tf.constant(0)
+            return 0
 
-        def skip() -> tf.Tensor:
+        def skip() -> int:
             # The batch is used up: schedule, masks and order go on.
-            replica_variables.assign_add(
-                self.optimizer.iterations, tf.constant(1)
-            )
-            return tf.constant(0)
+            replica_optimizer.assign_add(self.optimizer.iterations, 1)
+            return 0
 
         # No collective runs inside the branches, so replicas may take them.
         tf.cond(is_finite, update, skip)
@@ -351,7 +362,8 @@ class TrainableModel(keras.Model, abc.ABC):
                 list(self.trained_variables),
             )
         if self.weight_average is not None:
-            self.weight_average.update()
+            num_updates = replica_optimizer.read(self.optimizer.iterations)
+            self.weight_average.update(num_updates)
 
 
 def weighted_mean(total: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
@@ -360,16 +372,9 @@ def weighted_mean(total: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
 
 
 def as_one_stream(features: Tensors) -> Tensors:
-    """Makes `[B, S]` features the one stream of this replica.
+    """Makes `[B, S]` features the one stream of this replica, `[1, B, S]`.
 
-    Args:
-        features: name to `[B, S]` tensor, B and S static.
-
-    Returns:
-        Name to `[1, B, S]`, and `stream_ids` `[1]`, the replica's number.
-
-    Raises:
-        ValueError: if a size is not known when tracing.
+    `stream_ids` `[1]` is the replica's number. B and S must be static.
     """
     for name, value in features.items():
         if None in value.shape:

@@ -1,22 +1,213 @@
-"""What every training does around its loop: restore, tell, save, end.
+"""A training from its checkpoint to its last step.
 
-Pre-training and a trial of fine-tuning fill in the rest.
+`TrainingLoop` is the compiled part: many steps on the devices in one call.
+`TrainingRun` is what the host does around it: restore; then, between two
+calls and in this order, check that the losses are finite, log, evaluate, save,
+stop if asked to. A checkpoint comes last, so that whatever a run has told
+about its step is on disk by then. Nothing here knows of ELECTRA.
 """
 
 import abc
+import bisect
+import contextlib
 import pathlib
+import time
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
+from typing import NamedTuple
 
+import keras
+import numpy as np
 import tensorflow as tf
 
+from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
-from electra_tf.training import intervals as intervals_lib
-from electra_tf.training import loop as loop_lib
+from electra_tf.training import replica_optimizer
 from electra_tf.training import reporting
 from electra_tf.training import step as step_lib
-from electra_tf.training import stopping
+
+# Longest stay in the compiled loop: who sends SIGTERM often waits 30 seconds
+# before SIGKILL, and a checkpoint must be written in them.
+_MAX_LOOP_SECONDS = 10.0
+# A float16 run that skips this many steps in a row has diverged.
+_MAX_SKIPPED_STEPS = 50
+_STEP_STATISTICS = {"num_steps": 1, "gradient_norm": 1, "num_skipped_steps": 1}
+
+
+class NonFiniteLossError(ArithmeticError):
+    """The loss stopped being a number; the last good checkpoint is kept."""
+
+    def __init__(self, where: str, names: Iterable[str]) -> None:
+        super().__init__(
+            f"Not a finite number {where}: {', '.join(names)}. Nothing was "
+            "saved since, the last checkpoint is good. Start again from it "
+            "with a lower learning rate or a longer warm-up (in a new "
+            "model_dir), or in float32 or bfloat16."
+        )
+
+
+def require_finite(values: Mapping[str, Any], where: str) -> None:
+    """Raises `NonFiniteLossError` unless all named values are finite."""
+    broken = [n for n, v in values.items() if not np.isfinite(v).all()]
+    if broken:
+        raise NonFiniteLossError(where, broken)
+
+
+class Statistics:
+    """Added-up statistics on the devices, read and cleared by the host.
+
+    Args:
+        sizes: statistic name to the length of its vector.
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = dict(sorted(sizes.items()))
+        self.total = tf.Variable(
+            tf.zeros([sum(self.sizes.values())]), trainable=False
+        )
+
+    def add(self, statistics: step_lib.Tensors) -> None:
+        """Adds one step's vectors, on each replica for itself."""
+        flat = tf.concat([statistics[name] for name in self.sizes], 0)
+        replica_optimizer.assign_add(self.total, flat)
+
+    def read(self) -> dict[str, np.ndarray]:
+        """The sums so far, by name."""
+        ends = np.cumsum(list(self.sizes.values()))[:-1]
+        total = tf.convert_to_tensor(self.total).numpy()
+        parts = np.split(total, ends)
+        return dict(zip(self.sizes, parts, strict=True))
+
+    def clear(self) -> None:
+        """Starts anew from zero."""
+        self.total.assign(tf.zeros_like(self.total))
+
+
+class Evaluation(NamedTuple):
+    """What an evaluation found."""
+
+    metrics: Mapping[str, float]
+    is_best: bool  # a checkpoint of this step is wanted: none was better
+    ends_training: bool = False  # no further step is wanted
+
+
+class TrainingLoop:
+    """Runs a model's training step on a strategy's devices.
+
+    Args:
+        strategy: where; the model was built in its scope.
+        model: what, with its optimizer built.
+        jit_compile: whether XLA compiles the step of a replica.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: step_lib.TrainableModel,
+        jit_compile: bool,
+    ) -> None:
+        self.strategy = strategy
+        self.model = model
+        with strategy.scope():
+            sizes = dict(model.statistic_sizes)
+            self.statistics = Statistics(sizes | _STEP_STATISTICS)
+            self.held_out = Statistics(sizes)
+        self._compile_fn = _compiler(jit_compile)
+        self._trace_anew()
+        self.phase: int | None = None
+
+    def _trace_anew(self) -> None:
+        """Forgets what was traced; the next calls trace the model as it is."""
+        self.run_steps = tf.function(self._run_steps, autograph=False)
+        self.evaluate_batch = tf.function(
+            self._evaluate_batch, autograph=False, reduce_retracing=True
+        )
+        self._training_step = self._compile_fn(self.model.training_step)
+        self._evaluation_step = self._compile_fn(self.model.evaluation_step)
+
+    def enter_phase(self, step: int) -> bool:
+        """Makes ready for the phase of a step; returns whether it is new."""
+        starts = self.model.phase_starts
+        phase = bisect.bisect_right(starts, step) - 1
+        if phase == self.phase:
+            return False
+        self.model.enter_phase(phase, is_beginning=step == starts[phase])
+        if self.phase is not None:
+            self._trace_anew()
+        self.phase = phase
+        return True
+
+    def _run_steps(self, iterator: Any, num_steps: tf.Tensor) -> None:
+        def replica_step(features: step_lib.Tensors) -> None:
+            self.statistics.add(self._training_step(features))
+
+        def body(done: tf.Tensor) -> tf.Tensor:
+            self.strategy.run(replica_step, args=(next(iterator),))
+            return done + 1
+
+        tf.while_loop(
+            lambda done: done < num_steps,
+            body,
+            [tf.constant(0)],
+            parallel_iterations=1,
+        )
+
+    def _evaluate_batch(self, features: Any, batch: tf.Tensor) -> None:
+        def replica_step(features: step_lib.Tensors) -> None:
+            self.held_out.add(self._evaluation_step(features, batch))
+
+        self.strategy.run(replica_step, args=(features,))
+
+    def evaluate(self, dataset: Any, num_batches: int) -> dict[str, float]:
+        """Metrics of the first `num_batches` of a distributed dataset."""
+        self.held_out.clear()
+        iterator = iter(dataset)
+        for batch in range(num_batches):
+            index = tf.constant(batch, tf.int64)
+            self.evaluate_batch(next(iterator), index)
+        return self.model.summarize(self.held_out.read())
+
+    @property
+    def step(self) -> int:
+        """Updates made so far."""
+        return int(self.model.optimizer.iterations.numpy())
+
+    def learning_rate(self, step: int) -> float:
+        """The rate of the update after `step` others."""
+        rate = self.model.optimizer._learning_rate
+        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
+            rate = rate(tf.constant(step))
+        return float(tf.convert_to_tensor(rate))
+
+    def variables(self) -> dict[str, Any]:
+        """Everything that a checkpoint holds, by name."""
+        model = self.model
+        groups: dict[str, dict[str, Any]] = {
+            "model": {v.path: v for v in model.trainable_variables},
+            "optimizer": {v.path: v for v in model.optimizer.variables},
+            "statistics": {"total": self.statistics.total},
+        }
+        if model.weight_average is not None:
+            groups["average"] = model.weight_average.by_path()
+        if model.loss_scale is not None:
+            groups["loss_scale"] = model.loss_scale.by_name()
+        return {
+            f"{group}/{name}": variable
+            for group, variables in groups.items()
+            for name, variable in variables.items()
+        }
+
+
+def _compiler(jit_compile: bool) -> Callable[[Any], Any]:
+    if not jit_compile:
+        return lambda function: function
+    return lambda function: tf.function(
+        function, jit_compile=True, autograph=False
+    )
 
 
 class TrainingRun(abc.ABC):
@@ -57,21 +248,17 @@ class TrainingRun(abc.ABC):
         self.num_steps = num_steps
         self.is_chief = distribution.is_chief(strategy)
         self.device = distribution.device_description(strategy)
-        self.loop = loop_lib.TrainingLoop(
+        self.loop = TrainingLoop(
             strategy, model, distribution.compiles_with_xla(settings)
         )
         self.start_step = 0
         self.best_step: int | None = None
         self.is_finished = False
         self._training = settings
-        self._intervals = intervals_lib.Intervals(
-            total=num_steps,
-            steps_per_loop=settings.steps_per_loop,
-            log=settings.log_steps,
-            evaluate=settings.eval_steps if evaluates else 0,
-            save=settings.save_checkpoints_steps,
-            stops=model.phase_starts,
-        )
+        self._eval_steps = settings.eval_steps if evaluates else 0
+        self._clock = _Clock()
+        # Steps skipped in a row before the present period of the log.
+        self._num_skipped_before = 0
 
     def run(self, stop: stopping.StopRequest) -> bool:
         """Trains from the newest checkpoint to the last step.
@@ -117,9 +304,7 @@ class TrainingRun(abc.ABC):
             self.strategy, self.build_dataset
         )
         try:
-            return self.loop.run(
-                iter(dataset), self._intervals, self, self.report, stop
-            )
+            return self._take_steps(iter(dataset), stop)
         except tf.errors.ResourceExhaustedError as error:
             number = self._training.num_micro_batches
             raise MemoryError(
@@ -129,6 +314,111 @@ class TrainingRun(abc.ABC):
                 f"{2 * number}: the result is that of the whole batch, with "
                 "other dropout bits."
             ) from error
+
+    def _take_steps(self, iterator: Any, stop: stopping.StopRequest) -> bool:
+        """Trains; False if `stop` asked to end before. All is saved then."""
+        step = self.loop.step
+        while step < self.num_steps:
+            step = self._advance(iterator, step)
+            found = Evaluation({}, is_best=False)
+            if self._is_due(step, self._eval_steps):
+                found = self._evaluate(step)
+            is_stopping = self._is_stopping(stop)
+            is_due = self._is_due(step, self._training.save_checkpoints_steps)
+            if is_due or found.is_best or found.ends_training or is_stopping:
+                self.save(step)
+            if found.ends_training:
+                return True
+            if is_stopping and step < self.num_steps:
+                self.report.say(
+                    f"Stopped by {stop.signal_name or 'another worker'} after "
+                    f"step {step}; saved. The same command goes on from there."
+                )
+                return False
+        return True
+
+    def _advance(self, iterator: Any, first: int) -> int:
+        """Calls the compiled loop once and logs; returns the step reached."""
+        if self.loop.enter_phase(first):
+            self._clock.expect_tracing()
+        count = self._num_next_steps(first)
+        step = first + count
+        with self._clock.measure(count):
+            self.loop.run_steps(iterator, tf.constant(count))
+            statistics = self.loop.statistics.read()
+        require_finite(statistics, f"between steps {first + 1} and {step}")
+        num_skipped = self._num_skipped_in_a_row(statistics)
+        if num_skipped >= _MAX_SKIPPED_STEPS:
+            raise NonFiniteLossError(
+                f"in the {num_skipped} steps up to {step}",
+                ["the gradient of every step"],
+            )
+        is_due = self._is_due(step, self._training.log_steps)
+        if is_due or step in self.model.phase_starts:
+            self._log(step, statistics)
+        return step
+
+    def _is_due(self, step: int, every: int) -> bool:
+        """Whether what happens `every` so many steps (0: never) happens now."""
+        return every > 0 and (step % every == 0 or step == self.num_steps)
+
+    def _num_next_steps(self, step: int) -> int:
+        """Steps from `step` until the host must act again."""
+        training = self._training
+        until = [training.steps_per_loop, self.num_steps - step]
+        for every in (
+            training.log_steps,
+            self._eval_steps,
+            training.save_checkpoints_steps,
+        ):
+            if every > 0:
+                until.append(every - step % every)
+        until += [s - step for s in self.model.phase_starts if s > step]
+        # After these, a request to stop is still answered in time.
+        seconds = distribution.mean_over_workers(
+            self.strategy, self._clock.seconds_per_step
+        )
+        until.append(max(1, int(_MAX_LOOP_SECONDS / max(seconds, 1e-6))))
+        return min(until)
+
+    def _is_stopping(self, stop: stopping.StopRequest) -> bool:
+        """Whether any worker was asked to stop: all must leave together."""
+        asked = 1.0 if stop.signal_name else 0.0
+        return distribution.mean_over_workers(self.strategy, asked) > 0
+
+    def _num_skipped_in_a_row(
+        self, statistics: Mapping[str, np.ndarray]
+    ) -> int:
+        """Skipped steps if no step since the last log was taken, else 0."""
+        num_skipped = int(statistics["num_skipped_steps"][0])
+        if num_skipped < int(statistics["num_steps"][0]):
+            return 0
+        return self._num_skipped_before + num_skipped
+
+    def _evaluate(self, step: int) -> Evaluation:
+        """Reports what held-out data say, and returns it."""
+        found = self.evaluate(step)
+        require_finite(found.metrics, f"on held-out data at step {step}")
+        metrics = {**found.metrics, **self.cost(step)}
+        self.report.write("validation", step, metrics)
+        return found
+
+    def _log(self, step: int, statistics: Mapping[str, np.ndarray]) -> None:
+        num_skipped = int(statistics["num_skipped_steps"][0])
+        num_taken = max(1, int(statistics["num_steps"][0]) - num_skipped)
+        metrics = self.model.summarize(statistics) | {
+            "learning_rate": self.loop.learning_rate(step - 1),
+            "gradient_norm": float(statistics["gradient_norm"][0]) / num_taken,
+        }
+        metrics |= self.cost(step)
+        if self.model.loss_scale is not None:
+            metrics["skipped_steps"] = num_skipped
+            metrics["loss_scale"] = float(self.model.loss_scale.value.numpy())
+        seconds, timed_steps = self._clock.lap()
+        timing = self.timing(seconds, timed_steps) if timed_steps else {}
+        self.report.write("train", step, metrics, timing)
+        self._num_skipped_before = self._num_skipped_in_a_row(statistics)
+        self.loop.statistics.clear()
 
     def save(self, step: int) -> None:
         """Writes the checkpoint of a step."""
@@ -164,7 +454,7 @@ class TrainingRun(abc.ABC):
         """The endless batches of one input pipeline, from `start_step` on."""
 
     @abc.abstractmethod
-    def evaluate(self, step: int) -> loop_lib.Evaluation:
+    def evaluate(self, step: int) -> Evaluation:
         """What held-out data say at a step."""
 
     @abc.abstractmethod
@@ -175,3 +465,38 @@ class TrainingRun(abc.ABC):
         """What the training has cost until a step."""
         del step
         return {}
+
+
+class _Clock:
+    """Seconds and steps of training since the last log.
+
+    Evaluating and saving do not count, nor does the first call of the
+    compiled loop, which is traced and compiled.
+    """
+
+    def __init__(self) -> None:
+        self._is_traced = False
+        # Until it is known, one step at a time.
+        self.seconds_per_step = _MAX_LOOP_SECONDS
+        self._seconds = 0.0
+        self._steps = 0
+
+    @contextlib.contextmanager
+    def measure(self, num_steps: int) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        if self._is_traced:
+            seconds = time.monotonic() - start
+            self._seconds += seconds
+            self._steps += num_steps
+            self.seconds_per_step = seconds / num_steps
+        self._is_traced = True
+
+    def expect_tracing(self) -> None:
+        """The next call will trace and compile again."""
+        self._is_traced = False
+
+    def lap(self) -> tuple[float, int]:
+        lap = self._seconds, self._steps
+        self._seconds, self._steps = 0.0, 0
+        return lap

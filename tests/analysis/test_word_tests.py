@@ -13,8 +13,8 @@ from electra_tf import electra as electra_lib
 from electra_tf import errors
 from electra_tf.analysis import word_tests
 from electra_tf.formats import hugging_face
-from electra_tf.formats import model_pairs
 from electra_tf.formats import own_run
+from electra_tf.formats import portable
 from tests import tiny_electra
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -156,7 +156,7 @@ def test_sentences_that_the_model_would_cut_are_left_out(electra):
 
 def test_a_model_of_one_tower_takes_one_test(electra, tmp_path):
     tiny_electra.write_run(tmp_path / "run")
-    parts = model_pairs.split(own_run.read(tmp_path / "run"))
+    parts = portable.split(own_run.read(tmp_path / "run"))
     for name, model in parts.items():
         (tmp_path / name).mkdir()
         hugging_face.write(model, tmp_path / name)

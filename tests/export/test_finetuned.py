@@ -6,10 +6,11 @@ import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.export import saved_model
-from electra_tf.tasks.question_answering import contexts as contexts_lib
-from electra_tf.tasks.question_answering import final_text
+from electra_tf.tasks.question_answering import answers
+from electra_tf.tasks.question_answering import questions as questions_lib
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.sentences.text_task import Example
+from electra_tf.tasks.question_answering import spans as spans_lib
+from electra_tf.tasks.sentences.task import Example
 from electra_tf.tasks.tagging import conll
 from electra_tf.text import tokenizer as tokenizer_lib
 from tests.export import conftest
@@ -351,7 +352,7 @@ def test_windows_must_have_room_for_a_context(tiny_trial):
 
 def test_spans_end_inside_words_where_their_pieces_do():
     tokenizer = tokenizer_lib.Tokenizer(finetuned_tiny.VOCABULARY)
-    finder = contexts_lib.SpanFinder(tokenizer)
+    finder = spans_lib.SpanFinder(tokenizer)
     cases = [
         ("Smithson's", 0, 0, "Smith"),
         ("Smithson's", 1, 3, "son's"),
@@ -366,7 +367,7 @@ def test_spans_end_inside_words_where_their_pieces_do():
     contexts = tf.constant([case[0] for case in cases])
     places = finder.find(
         contexts,
-        contexts_lib.build(tokenizer, contexts),
+        questions_lib.build_contexts(tokenizer, contexts),
         tf.constant([case[1] for case in cases], tf.int64),
         tf.constant([case[2] for case in cases], tf.int64),
         tf.ones([len(cases)], tf.bool),
@@ -375,7 +376,7 @@ def test_spans_end_inside_words_where_their_pieces_do():
         start, end = places.starts[number], places.ends[number]
         assert context[start:end] == expected
         assert places.texts[number].numpy().decode() == expected
-    assert final_text.project("smith", "smithson ' s", "Smithson's") == (0, 5)
+    assert answers.project("smith", "smithson ' s", "Smithson's") == (0, 5)
 
 
 def write_own(folder, labels=(), **own):

@@ -15,10 +15,10 @@ from electra_tf.finetuning.trials import session as session_lib
 from electra_tf.finetuning.trials import trial as trial_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import task_heads
+from electra_tf.processes import stopping
 from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
-from electra_tf.training import stopping
 
 
 class Sentence(NamedTuple):

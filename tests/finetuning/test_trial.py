@@ -9,9 +9,9 @@ import pytest
 from electra_tf import errors
 from electra_tf.finetuning.trials import session as session_lib
 from electra_tf.finetuning.trials import trial as trial_lib
+from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
-from electra_tf.training import stopping
 from tests.finetuning import little_task
 
 

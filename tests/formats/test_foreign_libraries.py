@@ -18,10 +18,10 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.finetuning import encoders
-from electra_tf.formats import assembly
 from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import portable
+from electra_tf.formats import reading
 from electra_tf.modeling import layers
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -101,7 +101,7 @@ def _our_outputs(model, inputs):
         return _head_outputs(model, states.numpy())
     if model.parts == ("electra",):
         return {"last_hidden_state": states}
-    tower = assembly.build_towers(model).main
+    tower = reading.build_towers(model).main
     if portable.REPLACED_TOKEN_HEAD in model.parts:
         return {"logits": tower.head(states)}
     table = tower.encoder.embeddings.word_embeddings

@@ -99,7 +99,7 @@ def test_a_weight_of_another_shape_or_no_number_is_refused(preset):
         del file[name]
         file[name] = value[:5]
     presets.refuses(
-        preset, "does not describe.* numbers by the config. Received: "
+        preset, "does not describe.*,... numbers by the config. Received: "
     )
 
 
@@ -127,7 +127,7 @@ def test_weights_cut_off_are_refused(preset):
         path.write_bytes(whole[:length])
         presets.refuses(preset, "cut off or damaged")
     path.unlink()
-    presets.refuses(preset, "KerasHub loads")
+    presets.refuses(preset, "numbers by the config. Received: 0.*whole")
 
 
 @pytest.mark.parametrize(
@@ -146,13 +146,13 @@ def test_a_config_of_other_sizes_is_refused(preset, field, value):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("num_layers", 100_000, "num_hidden_layers` must be 1 to 85"),
-        ("num_layers", 0, "num_hidden_layers` must be 1 to 85"),
+        ("num_layers", 100_000, "num_hidden_layers` must be at"),
+        ("num_layers", 0, "num_hidden_layers` must be at"),
         ("num_heads", "2", "num_attention_heads` must be"),
         ("hidden_dim", 16.0, "hidden_size` must be"),
         ("hidden_dim", None, "hidden_size` must be"),
         ("embedding_dim", True, "embedding_size` must be"),
-        ("dropout", 2, "hidden_dropout_prob` must be 0 to 0.99"),
+        ("dropout", 2, "hidden_dropout_prob` must be at most"),
         # More memory than there is.
         ("vocab_size", 10**9, "numbers by the config. Received: "),
     ],
@@ -178,22 +178,18 @@ def test_fewer_layers_than_weights_are_refused(preset):
     content = json.loads((preset / "config.json").read_text())
     sizes = content["config"] | {"num_layers": 1}
     presets.change(preset, "config.json", config=sizes)
-    presets.refuses(
-        preset, "does not describe.*: 25 by the config. Received: 41"
-    )
+    presets.refuses(preset, "does not describe.* by the config. Received: ")
 
 
 def test_another_file_of_weights_that_is_damaged_is_named(preset):
     (preset / "other.h5").write_text("no")
-    presets.refuses(preset, "other.h5 must be an HDF5 file")
+    presets.refuses(preset, "cut off or damaged")
 
 
 def test_one_weight_more_is_refused(preset):
     with h5py.File(preset / "model.weights.h5", "a") as file:
         file["layers/extra/vars/0"] = np.zeros([2])
-    presets.refuses(
-        preset, "does not describe.*: 41 by the config. Received: 42"
-    )
+    presets.refuses(preset, "does not describe.* by the config. Received: ")
 
 
 def test_another_number_of_heads_is_refused(preset):
@@ -287,18 +283,18 @@ def test_a_vocabulary_that_cannot_be_is_named(preset):
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    "options",
     [
-        (None, "must have `config`"),
-        ({"lowercase": "no"}, "must have `config`"),
-        ({"lowercase": True, "strip_accents": 1}, "must have `config`"),
-        ({"split": False}, "which this one does not follow"),
-        ({"strip_accents": True}, "which this one does not follow"),
+        {"lowercase": "no"},
+        {"lowercase": True, "strip_accents": 1},
+        {"split": False},
+        {"suffix_indicator": "@@"},
+        {"strip_accents": True},
     ],
 )
-def test_another_tokenizer_is_refused(preset, config, message):
-    presets.change(preset, "tokenizer.json", config=config)
-    presets.refuses(preset, f"tokenizer.json.*{message}")
+def test_another_tokenizer_is_refused(preset, options):
+    presets.change(preset, "tokenizer.json", config=options)
+    presets.refuses(preset, rf"tokenizer.json: `{max(options)}` must ")
 
 
 def test_tokens_without_a_tokenizer_are_refused(preset):

@@ -164,7 +164,7 @@ def test_a_config_of_other_sizes_is_refused(tmp_path):
     content = json.loads(file.read_text())
     content["encoder"]["intermediate_size"] = 32
     file.write_text(json.dumps(content))
-    with pytest.raises(errors.ModelError, match=r"\(16, 24\), expected \(1"):
+    with pytest.raises(errors.ModelError, match=r"\(16, 24\), not \(16, 32"):
         own_run.read(tmp_path)
     content["encoder"]["vocab_size"] = 99
     file.write_text(json.dumps(content))

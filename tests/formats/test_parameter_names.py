@@ -1,60 +1,143 @@
-"""The table of our parameter names and the original's."""
+"""Tables of names go both ways; foreign tensors are taken whole or refused."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from electra_tf import errors
+from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
+from tests.formats import tiny_models
 
-QKV = "electra/encoder/layer_1/attention/self/qkv"
+_BLOCK = "electra/encoder/layer_0/attention/self"
+_QKV = f"{_BLOCK}/qkv/kernel"
+_NAMES = [f"{_BLOCK}/{name}/kernel" for name in ("query", "key", "value")]
+_TABLES = {
+    "original": parameter_names.ORIGINAL,
+    "hugging_face": parameter_names.HUGGING_FACE,
+    "keras_hub": parameter_names.KERAS_HUB,
+}
 
 
-def test_the_fused_kernel_is_query_key_value_side_by_side():
-    value = np.arange(12.0).reshape(2, 6)
-    parts = parameter_names.split(f"{QKV}/kernel", value)
-    prefix = "electra/encoder/layer_1/attention/self"
-    assert list(parts) == [
-        f"{prefix}/query/kernel",
-        f"{prefix}/key/kernel",
-        f"{prefix}/value/kernel",
-    ]
-    np.testing.assert_array_equal(
-        parts[f"{prefix}/key/kernel"], [[2, 3], [8, 9]]
+def _take(tensors, shape=(2, 6)):
+    return parameter_names.take(
+        tensors, {_QKV: shape}, parameter_names.ORIGINAL, "file"
     )
 
 
-@pytest.mark.parametrize(
-    "path",
-    [f"{QKV}/bias", "generator/embeddings_project/kernel",
-     "generator_predictions/output_bias"],
-)  # fmt: skip
-def test_join_undoes_split(path):
-    value = np.random.default_rng(0).normal(size=[6])
-    parts = parameter_names.split(path, value)
-    np.testing.assert_array_equal(parameter_names.join(path, parts), value)
+@pytest.fixture
+def tensors():
+    return {name: np.ones([2, 2], np.float32) for name in _NAMES}
+
+
+@pytest.mark.parametrize("table", _TABLES.values(), ids=_TABLES)
+def test_taking_undoes_splitting(table):
+    tensors = tiny_models.build("encoder").tensors
+    foreign = table.split_all(tensors)
+    # Three for each fused kernel and bias, in two layers.
+    assert len(foreign) == len(tensors) + 2 * 2 * 2
+    expected = layout.encoder_shapes("electra", tiny_models.ENCODER)
+    found = parameter_names.take(foreign, expected, table, "file")
+    tiny_models.require_tensors(found, tensors)
+    for name in foreign:
+        rest = {n: v for n, v in foreign.items() if n != name}
+        with pytest.raises(errors.ModelError, match=f"{name} is missing"):
+            parameter_names.take(rest, expected, table, "file")
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_the_fused_kernel_is_query_key_value_side_by_side(is_turned):
+    table = parameter_names.NameTable(has_transposed_kernels=is_turned)
+    value = np.arange(12.0).reshape(2, 6)
+    parts = table.split(_QKV, value)
+    assert list(parts) == _NAMES
+    key = np.array([[2, 3], [8, 9]])
+    np.testing.assert_array_equal(parts[_NAMES[1]], key.T if is_turned else key)
+    np.testing.assert_array_equal(table.join(_QKV, parts), value)
+    shapes = table.shapes(_QKV, (4, 6))
+    assert shapes == dict.fromkeys(_NAMES, (2, 4) if is_turned else (4, 2))
 
 
 @pytest.mark.parametrize(
-    "rules",
-    [parameter_names.ORIGINAL_RULES, parameter_names.HUGGING_FACE_RULES],
+    ("kind", "ours", "theirs"),
+    [
+        ("original", "generator/a/kernel", "generator/a/kernel"),
+        (
+            "hugging_face",
+            "discriminator_predictions/dense_1/kernel",
+            "discriminator_predictions.dense_prediction.weight",
+        ),
+        (
+            "hugging_face",
+            "generator_predictions/output_bias",
+            "generator_lm_head.bias",
+        ),
+        (
+            "hugging_face",
+            "electra/encoder/layer_11/output/LayerNorm/beta",
+            "electra.encoder.layer.11.output.LayerNorm.bias",
+        ),
+        (
+            "keras_hub",
+            "electra/encoder/layer_11/output/LayerNorm/beta",
+            "transformer_layer_11/feedforward_layer_norm/beta",
+        ),
+        (
+            "keras_hub",
+            "electra/embeddings/token_type_embeddings",
+            "segment_embedding/embeddings",
+        ),
+    ],
 )
-@pytest.mark.parametrize(
-    "path", [f"{QKV}/kernel", f"{QKV}/bias", "electra/embeddings_project/bias"]
-)
-def test_the_joined_shape_is_that_of_what_is_joined(path, rules):
-    shape = (2, 6) if path.endswith("kernel") else (6,)
-    parts = parameter_names.split(path, np.zeros(shape), rules)
-    found = {
-        parameter_names.joined_shape(path, part.shape, rules)
-        for part in parts.values()
-    }
-    assert found == {shape}
+def test_names_are_those_of_the_other_project(kind, ours, theirs):
+    assert _TABLES[kind].names(ours) == (theirs,)
 
 
-def test_other_names_stay_as_they_are():
-    path = "discriminator_predictions/dense_1/kernel"
-    assert parameter_names.foreign_names(path) == (path,)
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, object, "S3"])
+def test_no_part_of_a_fused_tensor_is_of_another_type(tensors, name, dtype):
+    """Joined, its numbers would become floating point ones."""
+    tensors[name] = np.ones([2, 2]).astype(dtype)
+    kind = tensors[name].dtype
+    with pytest.raises(errors.ModelError, match=rf"{name} holds {kind}"):
+        _take(tensors)
 
 
-def test_a_variable_outside_the_table_is_refused():
-    with pytest.raises(ValueError, match="'pooler/kernel'"):
-        parameter_names.foreign_names("pooler/kernel")
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_parts_of_other_precisions_are_joined(tensors, dtype):
+    tensors[_NAMES[1]] = np.full([2, 2], 0.5, dtype)
+    (found,) = _take(tensors).values()
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, [[1, 1, 0.5, 0.5, 1, 1]] * 2)
+
+
+@pytest.mark.parametrize("value", [np.float32(1), np.ones(4), np.ones([2, 3])])
+def test_parts_of_another_shape_are_refused(tensors, value):
+    tensors[_NAMES[2]] = np.asarray(value)
+    shown = str(np.shape(value)).replace("(", r"\(").replace(")", r"\)")
+    message = rf"{_NAMES[2]} {shown} should be \(2, 2\)"
+    with pytest.raises(errors.ModelError, match=message):
+        _take(tensors)
+
+
+def test_what_is_left_over_is_refused_unless_it_is_named(tensors):
+    tensors["more"] = np.ones([3])
+    with pytest.raises(errors.ModelError, match=r"more \(3,\) is not used"):
+        _take(tensors)
+    found = parameter_names.take(
+        tensors, {_QKV: (2, 6)}, parameter_names.ORIGINAL, "file", "mo.e"
+    )
+    assert found.keys() == {_QKV}
+
+
+def test_numbers_that_are_none_are_refused(tensors):
+    tensors[_NAMES[0]][1, 1] = np.nan
+    with pytest.raises(errors.ModelError, match="file.*query/kernel.* NaN"):
+        _take(tensors)
+
+
+def test_a_long_list_of_problems_is_cut_off():
+    expected = {f"weight_{number}": (1,) for number in range(30)}
+    with pytest.raises(errors.ModelError, match="30 problems") as error:
+        parameter_names.take({}, expected, parameter_names.ORIGINAL, "file")
+    assert str(error.value).count("is missing") == 20

@@ -1,7 +1,9 @@
-"""Files of tensors give their tensors, or nothing and the reason."""
+"""Files of tensors give all of them, or nothing and the reason."""
 
 import json
+import pickle
 import struct
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 import safetensors.numpy
 
 from electra_tf import errors
-from electra_tf.formats import tensor_files
+from electra_tf.formats import hugging_face
 from tests.formats import tiny_models
 
 TENSORS = {
@@ -24,13 +26,17 @@ def _write_safetensors(folder, tensors=None, name="model.safetensors"):
     return path
 
 
+def _read(path):
+    return hugging_face.read_tensors(path.parent)[0]
+
+
 @pytest.mark.parametrize(
     "dtype", [np.float16, np.float64, np.int64, ml_dtypes.bfloat16]
 )
 def test_safetensors_come_back_to_the_bit(tmp_path, dtype):
     tensors = {name: value.astype(dtype) for name, value in TENSORS.items()}
     _write_safetensors(tmp_path, tensors)
-    found, path = tensor_files.read_folder(tmp_path)
+    found, path = hugging_face.read_tensors(tmp_path)
     tiny_models.require_tensors(found, tensors)
     assert path == tmp_path / "model.safetensors"
 
@@ -40,7 +46,7 @@ def test_safetensors_that_are_cut_off_are_refused(tmp_path, length):
     path = _write_safetensors(tmp_path)
     path.write_bytes(path.read_bytes()[:length])
     with pytest.raises(errors.ModelError, match="model.safetensors must"):
-        tensor_files.read_folder(tmp_path)
+        hugging_face.read_tensors(tmp_path)
 
 
 def test_any_bit_of_the_header_counts(tmp_path):
@@ -52,7 +58,7 @@ def test_any_bit_of_the_header_counts(tmp_path):
         damaged[place] ^= 0x10
         path.write_bytes(damaged)
         try:
-            found = tensor_files.read_safetensors(path)
+            found = _read(path)
         except errors.ModelError:
             continue
         # A changed name is found out by who looks for it, a blank says nothing.
@@ -77,18 +83,17 @@ def _write_index(folder, content):
 
 def test_parts_are_put_together(tmp_path):
     _write_index(tmp_path, {"weight_map": _write_parts(tmp_path)})
-    tiny_models.require_tensors(tensor_files.read_folder(tmp_path)[0], TENSORS)
+    tiny_models.require_tensors(hugging_face.read_tensors(tmp_path)[0], TENSORS)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"b": "part-3.safetensors"}, "part-3.safetensors, which are not"),
+        ({"b": "part-3.safetensors"}, "part-3.safetensors, which is not"),
         ({"c": "part-1.safetensors"}, "others in part-1.safetensors: c"),
         ({"b": "part-1.safetensors"}, "others in part-1.safetensors: b"),
         ({"b": "../part-2.safetensors"}, "name files beside it"),
         ({"b": ["part-2.safetensors"]}, "an index of safetensors files"),
-        ({"b": 5}, "an index of safetensors files"),
     ],
 )
 def test_an_index_that_does_not_fit_its_parts_is_refused(
@@ -99,19 +104,19 @@ def test_an_index_that_does_not_fit_its_parts_is_refused(
     _write_safetensors(tmp_path, name="part-2.safetensors")
     _write_index(folder, {"weight_map": _write_parts(folder) | changes})
     with pytest.raises(errors.ModelError, match=message):
-        tensor_files.read_folder(folder)
+        hugging_face.read_tensors(folder)
 
 
 @pytest.mark.parametrize("content", [[], {}, {"weight_map": 5}, "x"])
 def test_an_index_that_is_none_is_refused(tmp_path, content):
     _write_index(tmp_path, content)
     with pytest.raises(errors.ModelError, match=r"index\.json must"):
-        tensor_files.read_folder(tmp_path)
+        hugging_face.read_tensors(tmp_path)
 
 
 def test_a_folder_without_tensors_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin"):
-        tensor_files.read_folder(tmp_path)
+        hugging_face.read_tensors(tmp_path)
 
 
 @pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E8M0", "F4"])
@@ -124,4 +129,114 @@ def test_types_that_numpy_lacks_are_refused_with_the_file(tmp_path, dtype):
     data = len(header).to_bytes(8, "little") + header + bytes(size)
     path.write_bytes(data)
     with pytest.raises(errors.ModelError, match=r"model\.safetensors must"):
-        tensor_files.read_safetensors(path)
+        _read(path)
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip(
+        "torch", reason="pytorch_model.bin needs the extra `torch`"
+    )
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "pytorch_model.bin"
+
+
+def test_a_torch_file_gives_its_tensors(torch, path):
+    tensor = torch.tensor(TENSORS["a"])
+    content = {
+        "a": tensor,
+        "parameter": torch.nn.Parameter(tensor),
+        "transposed": tensor.T,
+        "row": tensor[1],
+        "half": tensor.half(),
+        "brain": tensor.bfloat16().T,
+        "position_ids": torch.tensor([[0, 1]]),
+    }
+    torch.save(content, path)
+    found, file = hugging_face.read_tensors(path.parent)
+    assert file == path
+    tiny_models.require_tensors(
+        found,
+        {
+            "a": TENSORS["a"],
+            "parameter": TENSORS["a"],
+            "transposed": TENSORS["a"].T,
+            "row": TENSORS["a"][1],
+            "half": TENSORS["a"].astype(np.float16),
+            "brain": TENSORS["a"].T.astype(ml_dtypes.bfloat16),
+            "position_ids": np.array([[0, 1]]),
+        },
+    )
+
+
+def test_a_file_of_the_old_layout_gives_its_tensors(torch, path):
+    content = {"a": torch.tensor(TENSORS["a"])}
+    torch.save(content, path, _use_new_zipfile_serialization=False)
+    tiny_models.require_tensors(_read(path), {"a": TENSORS["a"]})
+
+
+def test_a_state_dict_of_a_module_is_read(torch, path):
+    torch.save(torch.nn.Linear(2, 3).state_dict(), path)
+    found = _read(path)
+    assert {n: v.shape for n, v in found.items()} == {
+        "weight": (3, 2),
+        "bias": (3,),
+    }
+
+
+class _Command:
+    """Unpickled, it would run a program."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return sys.modules["os"].system, (f"touch {self.mark}",)
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+def test_a_file_that_would_run_a_program_is_refused(torch, path, is_plain):
+    mark = path.with_name("was_run")
+    content = {"a": torch.tensor(TENSORS["a"]), "b": _Command(mark)}
+    if is_plain:
+        path.write_bytes(pickle.dumps(content["b"], protocol=2))
+    else:
+        torch.save(content, path)
+    with pytest.raises(errors.ModelError, match=r"pytorch_model\.bin must"):
+        _read(path)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("content", [[1], None, 5, {"a": "b"}, {"a": [1]}])
+def test_what_is_no_dict_of_tensors_is_refused(torch, path, content):
+    torch.save(content, path)
+    with pytest.raises(errors.ModelError, match="a dict of tensors"):
+        _read(path)
+
+
+def test_a_torch_file_cut_off_anywhere_is_refused(torch, path):
+    torch.save({"a": torch.tensor(TENSORS["a"])}, path)
+    whole = path.read_bytes()
+    for length in range(0, len(whole), 97):
+        path.write_bytes(whole[:length])
+        with pytest.raises(errors.ModelError, match="Download it again"):
+            _read(path)
+
+
+def test_a_changed_byte_of_a_tensor_is_found(torch, path):
+    torch.save({"a": torch.tensor(TENSORS["a"])}, path)
+    whole = path.read_bytes()
+    place = whole.index(TENSORS["a"].tobytes()) + 5
+    path.write_bytes(whole[:place] + b"\x77" + whole[place + 1 :])
+    with pytest.raises(errors.ModelError, match="checksum of .*/data/0"):
+        _read(path)
+
+
+def test_without_pytorch_the_extra_is_named(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    path.write_bytes(b"PK")
+    with pytest.raises(ImportError, match=r"electra-tf\[torch\].*safetensors"):
+        hugging_face.read_tensors(path.parent)

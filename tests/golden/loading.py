@@ -7,6 +7,8 @@ import zlib
 
 import numpy as np
 
+from electra_tf.formats import original_model
+from electra_tf.formats import parameter_names
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
@@ -34,6 +36,19 @@ def read_arrays(path):
             f"Expected an .npz file of arrays: {path}. Received a damaged "
             "file, or one of another format."
         ) from error
+
+
+def assign_checkpoint(variables, path):
+    """Puts the weights of a checkpoint of the original into our variables."""
+    found = original_model.read_checkpoint(path)
+    values = parameter_names.take(
+        found.variables,
+        {variable.path: tuple(variable.shape) for variable in variables},
+        parameter_names.ORIGINAL,
+        found.path,
+    )
+    for variable in variables:
+        variable.assign(values[variable.path])
 
 
 def with_prefix(arrays, prefix):

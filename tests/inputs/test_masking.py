@@ -118,56 +118,11 @@ def test_a_row_masked_as_in_bert_looks_like_this():
     np.testing.assert_array_equal(masked.original_ids, inputs["input_ids"])
 
 
-@pytest.mark.parametrize(
-    ("random_prob", "random_ids"), [(0.1, None), (0.0, [[7, 7, 7]])]
-)
-def test_random_tokens_and_their_share_belong_together(random_prob, random_ids):
-    inputs = _inputs([[CLS, 11, 12, SEP]])
-    with pytest.raises(ValueError, match="`random_ids` must be given if"):
-        masking.mask_inputs(
-            inputs,
-            tf.zeros([1, 4]),
-            tf.zeros([1, 3]),
-            special_ids=SPECIAL,
-            mask_id=MASK,
-            mask_prob=0.5,
-            random_prob=random_prob,
-            random_ids=random_ids,
-        )
-
-
 def test_random_tokens_skip_the_special_ids():
     # Left of 0..7 are 0, 2, 3, 6, 7, each with a fifth of the interval.
     uniform = tf.constant([[0.0, 0.19, 0.2, 0.4, 0.6, 0.79, 0.8, 1 - 2**-23]])
     random_ids = masking.random_tokens(uniform, 8, special_ids=(5, 1, 4))
     np.testing.assert_array_equal(random_ids, [[0, 0, 2, 3, 6, 6, 7, 7]])
-
-
-@pytest.mark.parametrize("special_ids", [(0, 8), (-1,), range(8)])
-def test_random_tokens_refuse_special_ids_of_another_vocabulary(special_ids):
-    with pytest.raises(ValueError, match="must be a part of the vocabulary"):
-        masking.random_tokens(tf.zeros([1, 1]), 8, special_ids)
-
-
-def test_without_random_tokens_the_graph_is_the_shorter_one():
-    def run(random_prob, random_ids):
-        inputs = _inputs([[CLS, 11, 12, SEP]])
-        return masking.mask_inputs(
-            inputs, tf.zeros([1, 4]), tf.zeros([1, 3]), special_ids=SPECIAL,
-            mask_id=MASK, mask_prob=0.5, random_prob=random_prob,
-            random_ids=random_ids,
-        )  # fmt: skip
-
-    plain = tf.function(run).get_concrete_function(0.0, None)
-    types = [op.type for op in plain.graph.get_operations()]
-    assert not [kind for kind in types if "Random" in kind]
-    # One comparison decides on [MASK], and nothing is selected from two ids.
-    bert = tf.function(run).get_concrete_function(
-        0.1, tf.ones([1, 3], tf.int32)
-    )
-    more = [op.type for op in bert.graph.get_operations()]
-    assert more.count("Less") == types.count("Less") + 1
-    assert more.count("SelectV2") == types.count("SelectV2") + 1
 
 
 def test_scatter_writes_where_weights_allow_and_never_to_position_zero():

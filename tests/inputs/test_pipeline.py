@@ -169,17 +169,6 @@ def test_a_resumed_run_may_have_other_replicas(make_split):
     np.testing.assert_array_equal(resumed, uncut[9:])
 
 
-def test_neighbours_in_the_corpus_are_spread_over_the_block(make_split):
-    split = make_split((400,))
-    order = _order(split, num_streams=1, batch=1, shuffle_block=200)
-    numbers = _training_batches(split, order, 400).ravel()
-    for block in np.split(numbers, 2):
-        steps = np.abs(np.diff(block))
-        # The median distance of two uniform draws from 200 is 58. One block
-        # may hold the seam of the ring, hence the distance around it.
-        assert np.median(np.minimum(steps, 400 - steps)) > 40
-
-
 def test_jumping_late_into_a_large_epoch_takes_seconds(make_split):
     split = make_split((60_000,) * 3 + (20_000,))
     order = _order(split, num_streams=16, batch=1024, shuffle_block=1024)
@@ -289,11 +278,6 @@ def test_evaluation_fills_up_with_rows_that_weigh_nothing(make_split):
         assert not elements[1][name].numpy().any()
 
 
-def test_evaluation_needs_a_batch_that_the_streams_divide(make_split):
-    with pytest.raises(ValueError, match="global_batch_size=10"):
-        pipeline.build_evaluation_dataset(make_split((3,)), 4, 10)
-
-
 @pytest.mark.parametrize(("num_replicas", "num_workers"), [(3, 1), (2, 4)])
 def test_replicas_that_cannot_share_the_streams_are_refused(
     make_split, num_replicas, num_workers
@@ -302,18 +286,3 @@ def test_replicas_that_cannot_share_the_streams_are_refused(
     context = tf.distribute.InputContext(num_workers, 0, num_replicas)
     with pytest.raises(ValueError, match=f"{num_replicas} replicas on"):
         pipeline.build_training_dataset(split, _order(split), None, context)
-
-
-def test_a_position_behind_the_epoch_is_refused(make_split):
-    split = make_split(SIZES)
-    with pytest.raises(ValueError, match="batch 12 of 12"):
-        pipeline.build_training_dataset(
-            split, _order(split), streams.Position(0, 12)
-        )
-
-
-def test_an_order_for_other_shards_is_refused(make_split):
-    split = make_split(SIZES)
-    order = streams.StreamOrder((103,), 4, 8, 3, 6)
-    with pytest.raises(ValueError, match="Pass shard_sizes=split.shard_sizes"):
-        pipeline.build_training_dataset(split, order)

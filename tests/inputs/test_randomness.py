@@ -156,23 +156,3 @@ def test_steps_beyond_32_bits_keep_their_own_seeds():
 def test_a_seed_out_of_range_is_refused(run_seed):
     with pytest.raises(ValueError, match=f"Received: {run_seed}"):
         randomness.purpose_key(run_seed, 0)
-
-
-def test_an_unknown_purpose_is_refused():
-    with pytest.raises(ValueError, match="`purpose` must be 0 to 15"):
-        randomness.purpose_key(0, 16)
-
-
-def test_an_unknown_number_of_streams_is_refused():
-    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.int64)])
-    def draw(seeds):
-        return randomness.uniform_by_stream(seeds, (1,))
-
-    with pytest.raises(ValueError, match="static number of streams"):
-        draw(tf.zeros([2, 2], tf.int64))
-
-
-def test_streams_with_gaps_are_refused():
-    seeds = tf.constant([[5, 6], [5, 8]], tf.int64)
-    with pytest.raises(ValueError, match=r"counters \[6, 8\]"):
-        randomness.uniform_by_stream(seeds, (1,))

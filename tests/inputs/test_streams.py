@@ -1,7 +1,5 @@
 """Tests of positions and of the order of examples."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -44,26 +42,8 @@ def test_a_position_advances_over_the_ends_of_epochs():
     assert position.advance(2, 5) == streams.Position(3, 0)
     assert position.advance(13, 5) == streams.Position(5, 1)
     assert position.advance(6, 5).advance(7, 5) == position.advance(13, 5)
-
-
-def test_a_position_survives_json():
-    position = streams.Position(2, 3)
-    text = json.dumps(position.to_json())
-    assert text == '{"epoch": 2, "batch": 3}'
-    assert streams.Position.from_json(json.loads(text)) == position
-
-
-@pytest.mark.parametrize(
-    ("coordinates", "message"),
-    [
-        ({"epoch": 1}, "Received: \\['epoch'\\]"),
-        ({"epoch": 1, "batch": -1}, "Received: -1"),
-        ({"epoch": 1, "batch": 0.5}, "Received: 0.5"),
-    ],
-)
-def test_a_position_that_cannot_be_is_refused(coordinates, message):
-    with pytest.raises(ValueError, match=message):
-        streams.Position.from_json(coordinates)
+    with pytest.raises(ValueError, match="batch"):
+        streams.Position(batch=-1)
 
 
 def test_sizes_follow_from_examples_streams_and_batch():
@@ -81,9 +61,8 @@ def test_sizes_follow_from_examples_streams_and_batch():
         ({"global_batch_size": 5}, "num_streams=2, global_batch_size=5"),
         ({"global_batch_size": 28}, "27 examples for global_batch_size=28"),
         ({"shard_sizes": ()}, "0 examples"),
-        ({"num_streams": 0}, "`num_streams` must be at least 1"),
-        ({"shuffle_block": 0}, "`shuffle_block` must be at least 1"),
-        ({"seed": -1}, "`run_seed` must be"),
+        ({"num_streams": 0}, "num_streams"),
+        ({"shuffle_block": 0}, "shuffle_block"),
     ],
 )
 def test_an_order_that_cannot_fill_a_batch_is_refused(changes, message):

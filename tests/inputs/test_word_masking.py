@@ -1,11 +1,7 @@
-"""Whole-word masking: worked examples, the rule in Python, statistics."""
-
-import collections
-import itertools
+"""Whole-word masking: worked examples, and the rule in Python."""
 
 import numpy as np
 import pytest
-import scipy.stats
 import tensorflow as tf
 
 from electra_tf.inputs import masking
@@ -17,8 +13,6 @@ PAD, UNK, CLS, SEP, MASK = 0, 1, 2, 3, 4
 SPECIAL = (CLS, SEP, MASK)
 FIRST_CONTINUATION = 50
 IS_CONTINUATION = np.arange(100) >= FIRST_CONTINUATION
-# Pieces of an English word and how often it has so many.
-WORD_LENGTHS = ((1, 2, 3, 4, 5), (0.8, 0.12, 0.05, 0.02, 0.01))
 
 
 def _uniform(seed, shape):
@@ -188,73 +182,6 @@ def test_single_pieces_are_drawn_as_by_the_plain_function():
     )
     for ours, theirs in zip(words, plain, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-def test_words_of_equal_length_are_equally_likely():
-    # Four words of one piece, three of two, one of three; five positions.
-    row = [CLS, 11, 12, 61, 13, 14, 62, 15, 16, 63, 64, SEP, 17, 18, 65, SEP]
-    count = 20_000
-    positions, weights = _draw(
-        np.tile(row, [count, 1]),
-        np.full([count], 5, np.int32),
-        _uniform(6, (count, len(row))),
-        5,
-    )
-    chosen = positions.numpy()[weights.numpy() > 0]
-    counts = np.bincount(chosen, minlength=len(row))
-    by_length = collections.defaultdict(list)
-    for word in _words(row):
-        by_length[len(word)].append(counts[word[0]])
-        assert (counts[word] == counts[word[0]]).all()
-    assert [len(by_length[length]) for length in (1, 2, 3)] == [4, 3, 1]
-    for length in (1, 2):
-        # Each count is binomial. That words get in each other's way makes the
-        # counts depend on each other, for which `_spread` corrects.
-        own = np.array(by_length[length])
-        rate = own.mean() / count
-        statistic = ((own - own.mean()) ** 2).sum() / (
-            count * rate * (1 - rate) * _spread(row, length, rate)
-        )
-        assert scipy.stats.chi2.sf(statistic, len(own) - 1) > 1e-3
-    shares = [np.mean(by_length[length]) / count for length in (1, 2, 3)]
-    assert shares[0] > shares[1] > shares[2]
-
-
-def _spread(row, length, rate):
-    """1 - the correlation of two words of one length, by enumeration."""
-    words = [tuple(word) for word in _words(row)]
-    pair = [word for word in words if len(word) == length][:2]
-    both = total = 0
-    for order in itertools.permutations(words):
-        keys = {word[0]: -rank for rank, word in enumerate(order)}
-        chosen = set(_choose_slowly(row, 5, keys))
-        both += all(word[0] in chosen for word in pair)
-        total += 1
-    return 1 - (both / total - rate**2) / (rate * (1 - rate))
-
-
-def _rows_of_words(rng, num_rows, length):
-    rows = np.full([num_rows, length], SEP)
-    rows[:, 0] = CLS
-    for row in rows:
-        position = 1
-        while position < length - 1:
-            size = min(rng.choice(*[WORD_LENGTHS[0]], p=WORD_LENGTHS[1]),
-                       length - 1 - position)  # fmt: skip
-            row[position] = 10
-            row[position + 1 : position + size] = 60
-            position += size
-    return rows
-
-
-def test_the_masked_share_is_that_asked_for_on_words_of_usual_length():
-    rows = _rows_of_words(np.random.default_rng(7), 256, 128)
-    num = masking.num_predictions(tf.fill([256], 128), 0.15, 19)
-    _, weights = _draw(rows, num, _uniform(8, (256, 128)), 19)
-    filled = weights.numpy().sum(1)
-    assert filled.mean() / 128 == pytest.approx(0.15, abs=0.002)
-    # One position at most is left where a single-piece word is at hand.
-    assert (filled == 19).all()
 
 
 def test_whole_word_masking_compiles_and_gives_the_eager_result():

@@ -8,7 +8,7 @@ import pytest
 
 from electra_tf.pretraining import baselines
 from electra_tf.pretraining import run
-from electra_tf.training import curves
+from electra_tf.training import reporting
 from tests import tiny_run
 
 _ENTROPY = {"unigram_entropy": 6.0}
@@ -75,7 +75,7 @@ def test_a_run_warns_once_and_notes_the_baselines(
 ):
     monkeypatch.setattr(baselines, "PLATEAU_TOKENS", 1)
     monkeypatch.setattr(baselines, "PLATEAU_MARGIN", margin)
-    monkeypatch.setattr(curves, "draw_training_curves", lambda _: None)
+    monkeypatch.setattr(reporting, "draw_training_curves", lambda _: None)
     dataset = tiny_run.write_dataset(tmp_path / "dataset")
     settings = tiny_run.replace(
         tiny_run.build_settings(

@@ -7,7 +7,6 @@ from tensorflow.python.framework import config as tf_config
 
 from electra_tf.pretraining import run
 from electra_tf.training import checkpoints
-from electra_tf.training import curves
 from electra_tf.training import reporting
 from tests import tiny
 from tests import tiny_run
@@ -97,7 +96,7 @@ def test_two_replicas_are_one(name, two_devices):
 
 def _require_kill_is_unnoticed(settings, folder, monkeypatch, step):
     whole, cut = folder / "whole", folder / "cut"
-    monkeypatch.setattr(curves, "draw_training_curves", lambda _: None)
+    monkeypatch.setattr(reporting, "draw_training_curves", lambda _: None)
     assert run.pretrain(settings, whole)
     with monkeypatch.context() as patch:
         _kill_after_log(patch, step)
@@ -168,7 +167,7 @@ def test_a_kill_before_the_switch_of_stages_is_unnoticed(
 def test_the_best_checkpoint_is_that_of_the_last_stage(
     dataset, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(curves, "draw_training_curves", lambda _: None)
+    monkeypatch.setattr(reporting, "draw_training_curves", lambda _: None)
     settings = tiny.with_objective(
         tiny_run.build_settings(
             dataset,

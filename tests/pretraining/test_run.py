@@ -17,10 +17,9 @@ from electra_tf import errors
 from electra_tf.pretraining import run
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
-from electra_tf.training import curves
-from electra_tf.training import loss_scaling
 from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import reporting
+from electra_tf.training import step as step_lib
 from tests import tiny
 from tests import tiny_run
 
@@ -41,7 +40,7 @@ def dataset(tmp_path_factory):
 def _draw_nothing(request, monkeypatch):
     """Pictures cost as much as training; one test draws its own."""
     if "whole" not in request.fixturenames:
-        monkeypatch.setattr(curves, "draw_training_curves", lambda _: None)
+        monkeypatch.setattr(reporting, "draw_training_curves", lambda _: None)
 
 
 class _Killed(BaseException):
@@ -108,7 +107,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
 ):
     settings, cut = _whole_settings(dataset), tmp_path / "cut"
     with monkeypatch.context() as patch:
-        patch.setattr(curves, "draw_training_curves", lambda _: None)
+        patch.setattr(reporting, "draw_training_curves", lambda _: None)
         _at_write(patch, "validation", 6, _terminate)
         assert not run.pretrain(settings, cut)
     # Between two logs and two saves.
@@ -122,7 +121,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
 def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
     # The loss scale doubles after 4 good steps, so its count matters.
     defaults = (2.0**15, 4)
-    scale = loss_scaling.LossScale
+    scale = step_lib.LossScale
     monkeypatch.setattr(scale.__init__, "__defaults__", defaults)
     settings = tiny_run.replace(
         tiny_run.build_settings(
@@ -165,7 +164,7 @@ def moved(dataset, tmp_path_factory):
     settings = tiny_run.build_settings(dataset, dropout=False, **common)
     both = tiny_run.replace(settings, training={"strategy": "mirrored"})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(curves, "draw_training_curves", lambda _: None)
+        patch.setattr(reporting, "draw_training_curves", lambda _: None)
         assert run.pretrain(settings, folder / "one")
         with pytest.MonkeyPatch.context() as inner:
             _at_write(inner, "validation", 4, _terminate)
@@ -447,7 +446,7 @@ def test_a_disk_that_is_full_at_the_very_end_loses_nothing(
     def fail(model_dir):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(curves, "draw_training_curves", fail)
+    monkeypatch.setattr(reporting, "draw_training_curves", fail)
     message = _refused(_whole_settings(dataset), whole[0], OSError)
     assert "Step 16 is done and saved" in message
     assert "No space left" in message

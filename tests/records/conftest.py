@@ -9,8 +9,8 @@ from electra_tf.records import plan
 from electra_tf.records import writer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import Vocabulary
+from tests.records import dataset_folders
 from tests.records.dataset_folders import LETTERS
-from tests.records.dataset_folders import write_corpus
 
 
 @pytest.fixture(scope="session")
@@ -22,23 +22,23 @@ def vocabulary_folder(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
+@pytest.fixture
+def vocabulary(vocabulary_folder) -> Vocabulary:
+    return Vocabulary.load(vocabulary_folder)
+
+
 @pytest.fixture(scope="session")
 def corpus_folder(tmp_path_factory) -> pathlib.Path:
     """Six files with ten documents each; not to be changed."""
-    return write_corpus(tmp_path_factory.mktemp("text") / "corpus")
+    folder = tmp_path_factory.mktemp("text") / "corpus"
+    return dataset_folders.write_corpus(folder)
 
 
 @pytest.fixture
 def settings(corpus_folder, vocabulary_folder, tmp_path) -> plan.BuildSettings:
     """Settings that give four shards and one for validation."""
-    return plan.BuildSettings(
-        corpus=(str(corpus_folder),),
-        vocabulary=str(vocabulary_folder),
-        output_dir=str(tmp_path / "dataset"),
-        max_seq_length=32,
-        num_out_files=4,
-        validation_fraction=0.2,
-        seed=5,
+    return dataset_folders.build_settings(
+        corpus_folder, vocabulary_folder, tmp_path / "dataset"
     )
 
 
@@ -49,20 +49,12 @@ def finished_dataset(
     """What `settings` build; not to be changed."""
     folder = tmp_path_factory.mktemp("finished") / "dataset"
     writer.build_dataset(
-        plan.BuildSettings(
-            corpus=(str(corpus_folder),),
-            vocabulary=str(vocabulary_folder),
-            output_dir=str(folder),
-            max_seq_length=32,
-            num_out_files=4,
-            validation_fraction=0.2,
-            seed=5,
-        )
+        dataset_folders.build_settings(corpus_folder, vocabulary_folder, folder)
     )
     return folder
 
 
 @pytest.fixture
 def dataset(finished_dataset, tmp_path) -> pathlib.Path:
-    """A finished dataset folder of one's own, where `settings` put it."""
+    """A finished dataset folder that may be changed, where `settings` say."""
     return shutil.copytree(finished_dataset, tmp_path / "dataset")

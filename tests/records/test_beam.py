@@ -1,5 +1,6 @@
 """The builder on Beam's local runner; needs the extra `beam`."""
 
+import dataclasses
 import pathlib
 
 import pytest
@@ -23,10 +24,9 @@ def test_dataset_has_the_same_bytes_as_one_built_locally(
 
 
 def test_failing_task_is_named(settings, tmp_path):
-    (tmp_path / "text").mkdir()
-    (tmp_path / "text" / "bad.txt").write_bytes(bytes(range(256)) * 20)
-    settings = settings.__class__(
-        (str(tmp_path / "text"),), settings.vocabulary, settings.output_dir
+    (tmp_path / "bad.txt").write_bytes(bytes(range(256)) * 20)
+    settings = dataclasses.replace(
+        settings, corpus=(str(tmp_path / "bad.txt"),)
     )
     with pytest.raises(
         (WorkerError, errors.DataError), match="bad.txt is no UTF-8"

@@ -1,13 +1,16 @@
 """Corpus names to sources and work units."""
 
+import sys
+import types
+
 import pytest
 
 from electra_tf import errors
-from electra_tf.records import corpus as corpus_module
+from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import python_docs
 from electra_tf.records.corpus import open_corpus
-from electra_tf.records.corpus import open_source
 from electra_tf.records.corpus import plan_units
+from electra_tf.records.readers import ReadingOptions
 
 
 def all_documents(corpus):
@@ -15,13 +18,13 @@ def all_documents(corpus):
 
 
 def documents_of_units(corpus, unit_bytes):
-    """Returns the documents read unit by unit, and the number of units."""
+    """The documents read unit by unit, and the number of units."""
     units = plan_units(corpus, unit_bytes)
     lines = [
         document.lines
         for unit in units
         for source in unit
-        for document in open_source(source, corpus.options)
+        for document in corpus_lib.open_source(source, corpus.options)
     ]
     return lines, len(units)
 
@@ -32,11 +35,8 @@ def test_folder_is_searched_recursively_in_sorted_order(tmp_path):
         path.parent.mkdir(exist_ok=True)
         path.write_text(name)
     corpus = open_corpus(str(tmp_path))
-    assert [source.name for source in corpus.sources] == [
-        "a/z.txt",
-        "b.txt",
-        "c",
-    ]
+    names = [source.name for source in corpus.sources]
+    assert names == ["a/z.txt", "b.txt", "c"]
     assert all_documents(corpus) == [["a/z.txt"], ["b.txt"], ["c"]]
 
 
@@ -65,17 +65,12 @@ def test_missing_and_empty_corpora_are_refused(tmp_path):
     (tmp_path / "a.txt").write_text("")
     with pytest.raises(errors.DataError, match="is empty: 1 files, 0 bytes"):
         open_corpus(str(tmp_path))
-    with pytest.raises(errors.DataError, match="auto, text.* Received: 'xml'"):
-        open_corpus(str(tmp_path), "xml")
 
 
 def test_python_docs_is_prepared_and_states_its_versions(tmp_path, monkeypatch):
-    def prepare():
-        (tmp_path / "text.txt").write_text("one\n")
-        (tmp_path / "provenance.json").write_text('{"versions": {"x": "1"}}')
-        return tmp_path
-
-    monkeypatch.setattr(python_docs, "prepare", prepare)
+    (tmp_path / "text.txt").write_text("one\n")
+    (tmp_path / "provenance.json").write_text('{"versions": {"x": "1"}}')
+    monkeypatch.setattr(python_docs, "prepare", lambda: tmp_path)
     corpus = open_corpus("python_docs")
     assert corpus.describe()["provenance"] == {"versions": {"x": "1"}}
     assert [source.name for source in corpus.sources] == ["text.txt"]
@@ -117,8 +112,8 @@ def test_large_structured_files_are_cut_between_documents(
 
 def test_files_that_are_one_document_are_not_cut(tmp_path):
     (tmp_path / "a.txt").write_text("line\n\n" * 100)
-    corpus = open_corpus(str(tmp_path), blanks_separate_docs=False)
-    assert len(plan_units(corpus, 10)) == 1
+    options = ReadingOptions(blanks_separate_docs=False)
+    assert len(plan_units(open_corpus(str(tmp_path), options), 10)) == 1
 
 
 def test_small_files_share_a_unit(tmp_path):
@@ -139,5 +134,84 @@ def test_description_is_the_same_wherever_the_corpus_lies(tmp_path):
     assert descriptions[0]["name"] == "corpus"
 
 
-def test_units_grow_with_the_corpus():
-    assert corpus_module._MIN_UNIT_BYTES < corpus_module._MAX_UNIT_BYTES
+TEXTS = [f"text {index}\n\nmore".encode() for index in range(10)]
+
+
+class FakeBuilder:
+    """The few members of a TFDS builder that are used."""
+
+    def __init__(self, name):
+        if name == "unknown":
+            raise ValueError("Not found\n - ab\n - cd\nDid you mean ab?")
+        split = types.SimpleNamespace(num_examples=10, num_bytes=4 << 20)
+        self.info = types.SimpleNamespace(
+            features={"text": None, "title": None},
+            full_name=f"{name}/1.0.0",
+            splits={"train": split},
+        )
+        self.download_and_prepare = lambda: None
+
+    def as_dataset(self, split, shuffle_files, read_config):
+        assert not shuffle_files
+        assert read_config == {"interleave_cycle_length": 1}
+        begin, end = split.removeprefix("train[").removesuffix("]").split(":")
+        texts = TEXTS[int(begin) : int(end)]
+        examples = [{"text": text, "title": text[:4]} for text in texts]
+        return types.SimpleNamespace(as_numpy_iterator=lambda: iter(examples))
+
+
+@pytest.fixture
+def fake_tfds(monkeypatch):
+    module = types.ModuleType("tensorflow_datasets")
+    module.builder = FakeBuilder
+    module.ReadConfig = dict
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)
+
+
+def test_tfds_examples_are_documents_in_order(fake_tfds):
+    corpus = open_corpus("tfds:books")
+    expected = [[f"text {index}", "more"] for index in range(10)]
+    assert all_documents(corpus) == expected
+    assert len(corpus.sources) == 4
+    assert corpus.provenance == {"books": "books/1.0.0"}
+
+
+def test_tfds_field_is_chosen_and_checked(fake_tfds):
+    assert all_documents(open_corpus("tfds:books:title"))[0] == ["text"]
+    with pytest.raises(
+        errors.DataError, match="no field 'body'; it has .*'title'"
+    ):
+        all_documents(open_corpus("tfds:books:body"))
+
+
+def test_unknown_tfds_data_set_is_one_clear_error(fake_tfds):
+    with pytest.raises(
+        errors.DataError,
+        match=r"cannot give unknown, split train: Not found Did you mean ab\?$",
+    ):
+        open_corpus("tfds:unknown")
+
+
+def test_missing_tfds_is_named_with_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(errors.DataError, match=r"electra-tf\[tfds\]"):
+        open_corpus("tfds:books")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("tfds:books", ("books", "text")),
+        ("tfds:wiki/2023.en:1.0.0", ("wiki/2023.en:1.0.0", "text")),
+        ("tfds:wiki/2023.en:1.*.*:title", ("wiki/2023.en:1.*.*", "title")),
+        ("tfds:books:body", ("books", "body")),
+    ],
+)
+def test_tfds_names_are_parsed(name, expected):
+    assert corpus_lib.parse_tfds_name(name) == expected
+
+
+@pytest.mark.parametrize("name", ["tfds:", "tfds:a:b:c"])
+def test_bad_tfds_names_are_refused(name):
+    with pytest.raises(errors.DataError, match="Expected tfds:NAME"):
+        corpus_lib.parse_tfds_name(name)

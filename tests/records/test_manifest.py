@@ -10,17 +10,11 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.records.manifest import Manifest
-from electra_tf.records.manifest import describe_vocabulary
 from electra_tf.records.manifest import load_index
 from electra_tf.records.manifest import load_token_counts
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
-
-
-@pytest.fixture
-def vocabulary(vocabulary_folder):
-    return Vocabulary.load(vocabulary_folder)
 
 
 def test_manifest_is_the_same_after_a_round_trip(dataset, tmp_path):
@@ -31,17 +25,15 @@ def test_manifest_is_the_same_after_a_round_trip(dataset, tmp_path):
 
 
 def test_matching_reader_is_accepted(dataset, vocabulary):
-    manifest = Manifest.load(dataset / "train")
-    manifest.check(vocabulary=vocabulary, max_seq_length=32)
-    manifest.check()
+    Manifest.load(dataset / "train").check(vocabulary, 32)
 
 
-def test_other_length_is_named_with_both_values(dataset):
+def test_other_length_is_named_with_both_values(dataset, vocabulary):
     with pytest.raises(
         errors.DataError,
         match="max_seq_length: the dataset has 32, expected was 128",
     ):
-        Manifest.load(dataset / "train").check(max_seq_length=128)
+        Manifest.load(dataset / "train").check(vocabulary, 128)
 
 
 def test_other_vocabulary_is_named_with_both_values(dataset, vocabulary):
@@ -52,7 +44,7 @@ def test_other_vocabulary_is_named_with_both_values(dataset, vocabulary):
         f"{vocabulary.size}, expected was 6"
     )
     with pytest.raises(errors.DataError, match=message):
-        Manifest.load(dataset / "train").check(vocabulary=other)
+        Manifest.load(dataset / "train").check(other, 32)
 
 
 def test_other_casing_is_named(dataset, vocabulary):
@@ -62,7 +54,7 @@ def test_other_casing_is_named(dataset, vocabulary):
         errors.DataError,
         match="tokenizer do_lower_case: the dataset has True, expected was F",
     ):
-        Manifest.load(dataset / "train").check(vocabulary=other)
+        Manifest.load(dataset / "train").check(other, 32)
 
 
 def test_missing_manifest_says_what_to_do(tmp_path):
@@ -85,9 +77,12 @@ def test_whole_dataset_and_split_are_told_apart(dataset):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda content: content.update(format_version=9), "manifest format 9"),
-        (lambda content: content.update(extra=1), r"unknown \['extra'\]"),
-        (lambda content: content.pop("seed"), r"missing \['seed'\]"),
+        (
+            lambda content: content.update(format_version=9),
+            "`format_version` must be 1. Received: 9",
+        ),
+        (lambda content: content.update(extra=1), "Unknown .* 'extra'"),
+        (lambda content: content.pop("seed"), "`seed` is missing"),
     ],
 )
 def test_foreign_manifests_are_refused(dataset, change, message):
@@ -97,29 +92,9 @@ def test_foreign_manifests_are_refused(dataset, change, message):
     path.write_text(json.dumps(content))
     with pytest.raises(errors.DataError, match=message):
         Manifest.load(dataset / "train")
-
-
-def test_manifest_that_is_no_json_is_refused(dataset):
-    (dataset / "train" / "manifest.json").write_text("{")
-    with pytest.raises(errors.DataError, match="no JSON file"):
+    path.write_text("{")
+    with pytest.raises(errors.DataError, match="must hold a JSON object"):
         Manifest.load(dataset / "train")
-
-
-def test_vocabulary_is_described_by_hash_size_and_special_ids(vocabulary):
-    description = describe_vocabulary(vocabulary)
-    assert description["special_ids"] == [0, 1, 2, 3, 4]
-    assert description["size"] == 5 + 26 + 26 + 2
-
-
-def test_token_counts_add_up(dataset, vocabulary):
-    manifest = Manifest.load(dataset / "train")
-    counts = load_token_counts(dataset / "train")
-    assert counts.shape == (vocabulary.size,)
-    assert counts.dtype == np.int64
-    assert counts[[vocabulary.cls_id, vocabulary.sep_id, 0]].sum() == 0
-    num_special = manifest.num_tokens - counts.sum()
-    assert 2 * manifest.num_examples <= num_special
-    assert num_special <= 3 * manifest.num_examples
 
 
 def test_token_counts_are_those_of_the_written_records(dataset, vocabulary):

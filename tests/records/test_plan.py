@@ -4,19 +4,10 @@ import dataclasses
 
 import pytest
 
-from electra_tf.records.corpus import Corpus
-from electra_tf.records.corpus import Source
+from electra_tf import errors
+from electra_tf.config import schema
+from electra_tf.records import plan
 from electra_tf.records.plan import BuildSettings
-from electra_tf.records.plan import build_record
-from electra_tf.records.readers import ReadingOptions
-from electra_tf.text.vocabulary import Vocabulary
-
-
-def num_shards(settings, vocabulary_folder, num_bytes):
-    """Returns the planned shards for a corpus of that size."""
-    corpus = Corpus("x", (Source("x", "x", num_bytes),), ReadingOptions())
-    vocabulary = Vocabulary.load(vocabulary_folder)
-    return build_record(settings, corpus, vocabulary)["builder"]["num_shards"]
 
 
 @pytest.mark.parametrize(
@@ -29,31 +20,39 @@ def num_shards(settings, vocabulary_folder, num_bytes):
         (1 << 40, {"train": 1000, "validation": 200}),
     ],
 )
-def test_number_of_shards_grows_with_the_corpus(
-    settings, vocabulary_folder, num_bytes, expected
-):
+def test_number_of_shards_grows_with_the_corpus(settings, num_bytes, expected):
     settings = dataclasses.replace(settings, num_out_files=0)
-    assert num_shards(settings, vocabulary_folder, num_bytes) == expected
+    assert plan._choose_num_shards(settings, num_bytes) == expected
 
 
-def test_number_of_shards_is_taken_as_given(settings, vocabulary_folder):
+def test_number_of_shards_is_taken_as_given(settings):
     settings = dataclasses.replace(settings, num_out_files=12)
     expected = {"train": 12, "validation": 2}
-    assert num_shards(settings, vocabulary_folder, 10) == expected
+    assert plan.build_plan(settings).num_shards == expected
     settings = dataclasses.replace(settings, validation_fraction=0.0)
-    assert num_shards(settings, vocabulary_folder, 10) == {"train": 12}
+    assert plan.build_plan(settings).num_shards == {"train": 12}
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"max_seq_length": 4}, "max_seq_length must be from 5 to 65536"),
-        ({"num_out_files": -1}, "num_out_files must be from 0 .* Received: -1"),
-        ({"seed": -1}, "seed must be from 0"),
-        ({"validation_fraction": 1.0}, "from 0 to below 1. Received: 1.0"),
+        ({"max_seq_length": 4}, "`max_seq_length` must be .* equal to 5"),
+        ({"num_out_files": -1}, "`num_out_files` must be .* Received: -1"),
+        ({"seed": -1}, "`seed` must be greater than or equal to 0"),
+        ({"validation_fraction": 1.0}, "must be less than 1. Received: 1.0"),
+        ({"corpus_format": "xml"}, "'auto', 'text', .* Received: 'xml'"),
         ({"original_order": True}, "set validation_fraction to 0"),
     ],
 )
 def test_impossible_settings_are_refused(change, message):
+    values = {"corpus": ["x"], "vocabulary": "v", "output_dir": "o"} | change
     with pytest.raises(ValueError, match=message):
-        BuildSettings(("x",), "v", "o", **change)
+        schema.build(BuildSettings, values)
+
+
+def test_output_inside_the_corpus_is_refused(settings, tmp_path):
+    settings = dataclasses.replace(
+        settings, corpus=(str(tmp_path),), output_dir=str(tmp_path / "x/out")
+    )
+    with pytest.raises(errors.DataError, match="lies inside the corpus"):
+        plan.build_plan(settings)

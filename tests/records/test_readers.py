@@ -18,7 +18,7 @@ from electra_tf.records.readers import ReadingOptions
 
 def read(path, **options):
     """Returns the lines of each document of a file."""
-    reader = FileReader(str(path), "name", ReadingOptions(**options))
+    reader = FileReader(str(path), ReadingOptions(**options))
     return [document.lines for document in reader]
 
 
@@ -28,25 +28,27 @@ def write(path, content):
     return path
 
 
-def test_blank_lines_end_documents_and_lines_are_stripped(tmp_path):
-    path = write(tmp_path / "a.txt", "\n  one \r\ntwo\n\n \t\u3000\nthree")
-    assert read(path) == [["one", "two"], ["three"]]
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [
+        ("\n  one \r\ntwo\n\n \t\u3000\nthree", [["one", "two"], ["three"]]),
+        # Line feeds alone end lines; U+001C counts as white space.
+        (
+            "a\rb\u2028c\x0bd\x85e\n\x1c\nf\n",
+            [["a\rb\u2028c\x0bd\x85e"], ["f"]],
+        ),
+        ("\ufeffone\n", [["one"]]),
+    ],
+)
+def test_blank_lines_end_documents_and_lines_are_stripped(
+    tmp_path, text, documents
+):
+    assert read(write(tmp_path / "a.txt", text)) == documents
 
 
 def test_without_separating_blanks_a_file_is_one_document(tmp_path):
     path = write(tmp_path / "a.txt", "one\n\ntwo\n")
     assert read(path, blanks_separate_docs=False) == [["one", "two"]]
-
-
-def test_only_line_feeds_end_lines(tmp_path):
-    path = write(tmp_path / "a.txt", "a\rb\u2028c\x0bd\x85e\n\x1c\nf\n")
-    # U+001C alone counts as white space, so its line is blank.
-    assert read(path) == [["a\rb\u2028c\x0bd\x85e"], ["f"]]
-
-
-def test_byte_order_mark_is_dropped(tmp_path):
-    path = write(tmp_path / "a.txt", "\ufeffone\n")
-    assert read(path) == [["one"]]
 
 
 @pytest.mark.parametrize(
@@ -97,8 +99,8 @@ def test_bad_json_is_named_by_line(tmp_path, line, message):
 
 def test_half_characters_of_json_are_replaced_and_counted(tmp_path):
     path = write(tmp_path / "a.jsonl", '{"text": "bad \\ud800 end"}')
-    reader = FileReader(str(path), "a", ReadingOptions())
-    assert list(reader) == [Document("a", ["bad \ufffd end"])]
+    reader = FileReader(str(path), ReadingOptions())
+    assert list(reader) == [Document(["bad \ufffd end"])]
     assert reader.invalid_utf8 == 1
 
 
@@ -141,7 +143,7 @@ def test_invalid_utf8_is_replaced_and_counted(tmp_path):
     path = tmp_path / "a.txt"
     good = "a genuine replacement character: \ufffd".encode()
     path.write_bytes(good + b" and 100 characters " * 5 + b"\xff \xe9t\xe9\n")
-    reader = FileReader(str(path), "a", ReadingOptions())
+    reader = FileReader(str(path), ReadingOptions())
     (document,) = reader
     assert document.lines[0].endswith("\ufffd \ufffdt\ufffd")
     assert reader.invalid_utf8 == 3
@@ -174,11 +176,11 @@ def test_long_documents_come_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "_BLOCK_BYTES", 64)
     lines = [f"line number {index}" for index in range(50)]
     path = write(tmp_path / "a.txt", "\n".join(lines) + "\n\nlast\n")
-    documents = list(FileReader(str(path), "a", ReadingOptions()))
+    documents = list(FileReader(str(path), ReadingOptions()))
     pieces = [document for document in documents if document.is_continued]
     assert len(pieces) > 5
     assert sum([document.lines for document in documents[:-1]], []) == lines
-    assert documents[-1] == Document("a", ["last"], False)
+    assert documents[-1] == Document(["last"], False)
     # The end of the long document is stated even if no line is left for it.
     assert not documents[-2].is_continued
 
@@ -187,13 +189,13 @@ def test_lines_longer_than_a_block_stay_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "_BLOCK_BYTES", 8)
     lines = ["x" * 100, "é" * 30, "short"]
     path = write(tmp_path / "a.txt", "\n".join(lines))
-    pieces = FileReader(str(path), "a", ReadingOptions())
+    pieces = FileReader(str(path), ReadingOptions())
     assert sum([document.lines for document in pieces], []) == lines
 
 
 def test_range_of_bytes_is_read_alone(tmp_path):
     path = write(tmp_path / "a.txt", "one\n\ntwo\n\nthree\n")
-    reader = FileReader(str(path), "a", ReadingOptions(), begin=4, end=10)
+    reader = FileReader(str(path), ReadingOptions(), begin=4, end=10)
     assert [document.lines for document in reader] == [["two"]]
     assert reader.num_bytes == 6
 
@@ -201,6 +203,6 @@ def test_range_of_bytes_is_read_alone(tmp_path):
 def test_progress_is_in_bytes_of_the_file(tmp_path):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"one\n" * 1000))
-    reader = FileReader(str(path), "a", ReadingOptions())
+    reader = FileReader(str(path), ReadingOptions())
     list(reader)
     assert reader.num_bytes == path.stat().st_size

@@ -16,17 +16,17 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.processes.pool import WorkerError
-from electra_tf.records import parts
-from electra_tf.records import plan
+from electra_tf.records import corpus as corpus_lib
+from electra_tf.records import plan as plan_lib
 from electra_tf.records import readers
 from electra_tf.records import shards
 from electra_tf.records import writer
-from electra_tf.records.corpus import open_corpus
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import load_index
-from electra_tf.records.plan import BuildSettings
 from electra_tf.records.schema import parse_examples
+from electra_tf.records.writer import claim_folder
 from tests.full_disk import largest_file
+from tests.records import dataset_folders
 from tests.records.dataset_folders import folder_bytes
 from tests.records.dataset_folders import write_corpus
 
@@ -35,38 +35,38 @@ SCRIPT = (
     / "scripts"
     / "build_pretraining_dataset.py"
 )
+LOST = "train/pretrain_data.tfrecord-00002-of-00004"
 
 
 def read_split(folder, max_seq_length=32):
-    """Returns the features of all shards, one after the other."""
+    """The features of all shards, one after the other."""
     manifest = Manifest.load(folder)
     paths = [str(folder / shard.name) for shard in manifest.shards]
     records = list(tf.data.TFRecordDataset(paths).as_numpy_iterator())
     return parse_examples(tf.constant(records), max_seq_length)
 
 
-def script_command(settings, *flags):
-    """Returns the command line that builds the same as the settings."""
-    return [
-        sys.executable,
-        str(SCRIPT),
-        f"--corpus={settings.corpus[0]}",
-        f"--vocab_file={settings.vocabulary}",
-        f"--output_dir={settings.output_dir}",
-        f"--max_seq_length={settings.max_seq_length}",
-        f"--num_out_files={settings.num_out_files}",
-        f"--validation_fraction={settings.validation_fraction}",
-        f"--seed={settings.seed}",
-        *flags,
-    ]
+def build(settings, **changes):
+    """Builds with changed settings; returns the folder and the manifests."""
+    settings = dataclasses.replace(settings, **changes)
+    manifests = writer.build_dataset(settings)
+    return pathlib.Path(settings.output_dir), manifests
+
+
+def write_text(folder, **texts):
+    """Writes files; returns what `BuildSettings.corpus` calls them."""
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / f"{name}.txt").write_text(text)
+    return (str(folder),)
 
 
 @pytest.fixture
 def many_units(monkeypatch):
     """Cuts the corpus into units of about one file each."""
-    plan_units = plan.plan_units
+    plan_units = corpus_lib.plan_units
     monkeypatch.setattr(
-        plan, "plan_units", lambda corpus: plan_units(corpus, unit_bytes=1500)
+        corpus_lib, "plan_units", lambda corpus: plan_units(corpus, 1500)
     )
 
 
@@ -96,17 +96,13 @@ def test_dataset_carries_its_vocabulary(dataset, vocabulary_folder):
 
 def test_documents_fall_on_one_side(settings, tmp_path):
     # Every word of document i is the letter i, so tokens tell documents.
-    letters = "abcdefghijklmnopqrstuvwxyz"
+    letters = dataset_folders.LETTERS
     text = "\n\n".join(f"{letter} " * 60 for letter in letters)
-    (tmp_path / "text").mkdir()
-    (tmp_path / "text" / "a.txt").write_text(text)
-    settings = dataclasses.replace(
-        settings, corpus=(str(tmp_path / "text"),), num_out_files=2
-    )
-    manifests = writer.build_dataset(settings)
+    corpus = write_text(tmp_path / "text", a=text)
+    folder, manifests = build(settings, corpus=corpus, num_out_files=2)
     sides = {}
     for split in manifests:
-        ids = read_split(pathlib.Path(settings.output_dir, split))["input_ids"]
+        ids = read_split(folder / split)["input_ids"]
         sides[split] = set(np.unique(ids)) - set(range(5))
     assert len(sides["train"]) + len(sides["validation"]) == 26
     assert not sides["train"] & sides["validation"]
@@ -114,72 +110,53 @@ def test_documents_fall_on_one_side(settings, tmp_path):
 
 
 def test_seed_decides_the_examples_and_the_split(
-    settings, dataset, tmp_path, many_units
+    settings, tmp_path, many_units
 ):
-    same = dataclasses.replace(settings, output_dir=str(tmp_path / "same"))
-    other = dataclasses.replace(
-        settings, output_dir=str(tmp_path / "other"), seed=6
-    )
-    writer.build_dataset(same)
-    writer.build_dataset(other)
-    again = dataclasses.replace(settings, output_dir=str(tmp_path / "again"))
-    writer.build_dataset(again)
-    assert folder_bytes(tmp_path / "same") == folder_bytes(tmp_path / "again")
-    first = Manifest.load(tmp_path / "same" / "train").shards
-    assert first != Manifest.load(tmp_path / "other" / "train").shards
+    one, first = build(settings, output_dir=str(tmp_path / "one"))
+    same, _ = build(settings, output_dir=str(tmp_path / "same"))
+    _, other = build(settings, output_dir=str(tmp_path / "other"), seed=6)
+    assert folder_bytes(one) == folder_bytes(same)
+    assert first["train"].shards != other["train"].shards
 
 
 def test_every_shard_mixes_the_whole_corpus(settings, tmp_path, many_units):
-    letters = "abcdefgh"
-    (tmp_path / "text").mkdir()
-    for letter in letters:
-        text = "\n\n".join([f"{letter} " * 29] * 40)
-        (tmp_path / "text" / f"{letter}.txt").write_text(text)
-    settings = dataclasses.replace(
-        settings, corpus=(str(tmp_path / "text"),), validation_fraction=0.0
-    )
-    writer.build_dataset(settings)
-    folder = pathlib.Path(settings.output_dir, "train")
-    ids = read_split(folder)["input_ids"].numpy()[:, 1]
+    texts = {c: "\n\n".join([f"{c} " * 29] * 40) for c in "abcdefgh"}
+    corpus = write_text(tmp_path / "text", **texts)
+    folder, _ = build(settings, corpus=corpus, validation_fraction=0.0)
+    ids = read_split(folder / "train")["input_ids"].numpy()[:, 1]
     for shard in np.split(ids, 4):
         assert set(collections.Counter(shard).values()) == {10}
         assert len(np.flatnonzero(np.diff(shard))) > 20, "not shuffled"
 
 
 def test_shards_of_many_units_are_balanced(settings, many_units):
-    for split, manifest in writer.build_dataset(settings).items():
+    for split, manifest in build(settings)[1].items():
         sizes = [shard.num_examples for shard in manifest.shards]
         assert max(sizes) - min(sizes) <= 1, split
 
 
-def test_overflow_is_kept_on_request(settings, tmp_path):
-    manifests = writer.build_dataset(
-        dataclasses.replace(settings, keep_overflow=True)
-    )
+def test_overflow_is_kept_on_request(settings):
+    folder, manifests = build(settings, keep_overflow=True)
     for split, manifest in manifests.items():
-        counts = np.load(
-            pathlib.Path(settings.output_dir, split, manifest.token_counts)
-        )
+        counts = np.load(folder / split / manifest.token_counts)
         assert counts.sum() == manifest.num_corpus_tokens
 
 
 def test_original_order_reproduces_the_original(oracles, tmp_path):
     folder = oracles / "examples"
     run = json.loads((folder / "info.json").read_text())["runs"]["script_order"]
-    writer.build_dataset(
-        BuildSettings(
-            corpus=(str(folder / "corpus"),),
-            vocabulary=str(oracles / "tokenization" / "vocab.txt"),
-            output_dir=str(tmp_path / "dataset"),
-            max_seq_length=run["max_seq_length"],
-            num_out_files=12,
-            validation_fraction=0.0,
-            seed=run["seed"],
-            original_order=True,
-        )
+    settings = plan_lib.BuildSettings(
+        corpus=(str(folder / "corpus"),),
+        vocabulary=str(oracles / "tokenization" / "vocab.txt"),
+        output_dir=str(tmp_path / "dataset"),
+        max_seq_length=run["max_seq_length"],
+        num_out_files=12,
+        validation_fraction=0.0,
+        seed=run["seed"],
+        original_order=True,
     )
+    found = read_split(build(settings)[0] / "train", 128)
     expected = np.load(folder / "script_order.npz")
-    found = read_split(tmp_path / "dataset" / "train", 128)
     order = np.concatenate(
         [np.arange(run["n_examples"])[index::12] for index in range(12)]
     )
@@ -194,78 +171,63 @@ class Interruption(BaseException):
 def test_resume_redoes_only_what_is_missing(
     settings, tmp_path, monkeypatch, many_units
 ):
-    one_go = dataclasses.replace(settings, output_dir=str(tmp_path / "one_go"))
-    writer.build_dataset(one_go)
+    one_go, _ = build(settings, output_dir=str(tmp_path / "one_go"))
     done = []
 
-    def watch(module, name, limit):
-        function = getattr(module, name)
-
+    def watch(function):
         def call(plan, task, *rest):
-            if len(done) >= limit:
+            if len(done) == limit:
                 raise Interruption
             done.append(str(task))
             return function(plan, task, *rest)
 
-        monkeypatch.setattr(module, name, call)
-        return function
+        monkeypatch.setattr(shards, function.__name__, call)
 
+    watch(shards.build_part)
+    watch(shards.write_shard)
+    num_parts = len(plan_lib.build_plan(settings).units)
     # Interrupted in the parts, then in the shards, then left to finish.
-    build_part = watch(parts, "build_part", 3)
+    limit = 3
     with pytest.raises(Interruption):
         writer.build_dataset(settings)
     with pytest.raises(errors.DataError, match="unfinished .* Use --resume"):
         writer.build_dataset(settings)
-    monkeypatch.setattr(parts, "build_part", build_part)
-    num_parts = len(plan.plan_units(open_corpus(settings.corpus)))
-    watch(parts, "build_part", num_parts)
-    write_shard = watch(shards, "write_shard", num_parts + 2)
+    limit = num_parts + 2
     with pytest.raises(Interruption):
         writer.build_dataset(settings, resume=True)
-    monkeypatch.setattr(shards, "write_shard", write_shard)
-    watch(shards, "write_shard", 99)
+    limit = None
     writer.build_dataset(settings, resume=True)
     assert len(done) == len(set(done)) == num_parts + 5
     found = folder_bytes(pathlib.Path(settings.output_dir))
-    assert found == folder_bytes(tmp_path / "one_go")
+    assert found == folder_bytes(one_go)
 
 
-def test_resume_restores_deleted_shards_only(settings, dataset):
+def test_resume_restores_deleted_shards_only(settings, dataset, monkeypatch):
     before = folder_bytes(dataset)
-    lost = dataset / "train" / "pretrain_data.tfrecord-00002-of-00004"
+    (dataset / LOST).unlink()
     kept = dataset / "train" / "pretrain_data.tfrecord-00001-of-00004"
-    lost.unlink()
     time_kept = kept.stat().st_mtime_ns
     writer.build_dataset(settings, resume=True)
     assert folder_bytes(dataset) == before
     assert kept.stat().st_mtime_ns == time_kept
-
-
-def test_resume_of_a_complete_dataset_does_nothing(
-    settings, dataset, monkeypatch
-):
-    before = folder_bytes(dataset)
-    monkeypatch.delattr(parts, "build_part")
-    assert set(writer.build_dataset(settings, resume=True)) == {
-        "train",
-        "validation",
-    }
+    # Nothing is left to do.
+    monkeypatch.delattr(shards, "build_part")
+    manifests = writer.build_dataset(settings, resume=True)
+    assert set(manifests) == {"train", "validation"}
     assert folder_bytes(dataset) == before
 
 
 def test_shard_of_a_changed_corpus_is_not_restored(settings, dataset, tmp_path):
     changed = write_corpus(tmp_path / "corpus")
     path = changed / "part_0.txt"
-    text = path.read_text()
-    path.write_text(text[::-1])
-    lost = dataset / "train" / "pretrain_data.tfrecord-00002-of-00004"
-    lost.unlink()
+    path.write_text(path.read_text()[::-1])
+    (dataset / LOST).unlink()
     settings = dataclasses.replace(settings, corpus=(str(changed),))
     with pytest.raises(
         errors.DataError, match="00002-of-00004 differs from the"
     ):
         writer.build_dataset(settings, resume=True)
-    assert not lost.exists()
+    assert not (dataset / LOST).exists()
 
 
 def test_other_datasets_are_not_overwritten(settings, dataset):
@@ -278,26 +240,26 @@ def test_other_datasets_are_not_overwritten(settings, dataset):
     for resume in (False, True):
         with pytest.raises(
             errors.DataError,
-            match="max_seq_length is 32 there, 64 now; seed is 5 there, 8 now",
+            match="max_seq_length: the dataset has 32, expected was 64; seed: ",
         ):
             writer.build_dataset(other, resume=resume)
     assert folder_bytes(dataset) == before
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("name", "content", "message"),
     [
-        (bytes(range(256)) * 9, "bad.txt is no UTF-8 text"),
-        (b'{"text": ', "bad.jsonl, line 1: expected one JSON object"),
+        ("bad.txt", bytes(range(256)) * 9, "bad.txt is no UTF-8 text"),
+        ("bad.jsonl", b'{"text": ', "bad.jsonl, line 1: expected one JSON"),
     ],
 )
-def test_bad_corpora_leave_nothing_behind(settings, tmp_path, content, message):
+def test_bad_corpora_leave_nothing_behind(
+    settings, tmp_path, name, content, message
+):
     folder = write_corpus(tmp_path / "bad")
-    name = "bad.jsonl" if content[:1] == b"{" else "bad.txt"
     (folder / name).write_bytes(content)
-    settings = dataclasses.replace(settings, corpus=(str(folder),))
     with pytest.raises(errors.DataError, match=message):
-        writer.build_dataset(settings)
+        build(settings, corpus=(str(folder),))
     assert not pathlib.Path(settings.output_dir).exists()
 
 
@@ -305,8 +267,7 @@ def test_invalid_utf8_is_counted_by_file(settings, tmp_path):
     folder = write_corpus(tmp_path / "bad")
     with open(folder / "part_3.txt", "ab") as stream:
         stream.write(b"\n\n" + b"some more text " * 40 + b"caf\xe9 \xff\n")
-    settings = dataclasses.replace(settings, corpus=(str(folder),))
-    manifests = writer.build_dataset(settings)
+    _, manifests = build(settings, corpus=(str(folder),))
     assert manifests["train"].invalid_utf8 == {"part_3.txt": 2}
 
 
@@ -316,45 +277,34 @@ def test_documents_in_pieces_give_the_same_bytes(
     settings = dataclasses.replace(
         settings, blanks_separate_docs=False, validation_fraction=0.0
     )
-    writer.build_dataset(settings)
+    whole, _ = build(settings)
     monkeypatch.setattr(readers, "_BLOCK_BYTES", 200)
-    pieces = dataclasses.replace(settings, output_dir=str(tmp_path / "pieces"))
-    manifest = writer.build_dataset(pieces)["train"]
-    assert manifest.num_documents == 6
-    expected = folder_bytes(pathlib.Path(settings.output_dir))
-    assert folder_bytes(tmp_path / "pieces") == expected
+    pieces, manifests = build(settings, output_dir=str(tmp_path / "pieces"))
+    assert manifests["train"].num_documents == 6
+    assert folder_bytes(pieces) == folder_bytes(whole)
 
 
-def test_too_small_corpora_are_named(settings, tmp_path):
-    (tmp_path / "text").mkdir()
-    (tmp_path / "text" / "a.txt").write_text("a few words\n")
-    settings = dataclasses.replace(
-        settings,
-        corpus=(str(tmp_path / "text"),),
-        validation_fraction=1e-9,
-        num_out_files=1,
-    )
-    with pytest.raises(
-        errors.DataError, match="No document fell into the valid"
-    ):
-        writer.build_dataset(settings)
-    settings = dataclasses.replace(
-        settings, validation_fraction=0.0, num_out_files=4
-    )
-    with pytest.raises(errors.DataError, match="1 train examples for 4 shards"):
-        writer.build_dataset(settings)
+@pytest.mark.parametrize(
+    ("text", "fraction", "message"),
+    [
+        ("a few words\n", 1e-9, "No document fell into the valid"),
+        ("a few words\n", 0.0, "1 train examples for 4 shards"),
+        ("\n \n\n", 0.0, "gives 0 train examples"),
+    ],
+)
+def test_too_small_corpora_are_named(
+    settings, tmp_path, text, fraction, message
+):
+    corpus = write_text(tmp_path / "text", a=text)
+    num_shards = 1 if fraction else 4
+    with pytest.raises(errors.DataError, match=message):
+        build(
+            settings,
+            corpus=corpus,
+            validation_fraction=fraction,
+            num_out_files=num_shards,
+        )
     assert not pathlib.Path(settings.output_dir).exists()
-
-
-def test_text_without_any_token_is_named(settings, tmp_path):
-    (tmp_path / "blank.txt").write_text("\n \n\n")
-    settings = dataclasses.replace(
-        settings,
-        corpus=(str(tmp_path / "blank.txt"),),
-        validation_fraction=0.0,
-    )
-    with pytest.raises(errors.DataError, match="gives 0 train examples"):
-        writer.build_dataset(settings)
 
 
 def test_full_disk_leaves_nothing_half_written(settings, many_units):
@@ -371,10 +321,114 @@ def test_full_disk_leaves_nothing_half_written(settings, many_units):
     assert load_index(output)["splits"]["train"]["num_shards"] == 4
 
 
+def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    with pytest.raises(WorkerError, match=r"electra-tf\[beam\]"):
+        writer.build_dataset(settings, beam_options=["--runner=DirectRunner"])
+    assert not pathlib.Path(settings.output_dir).exists()
+
+
+RECORD = {"seed": 5, "builder": {"num_shards": {"train": 4}}}
+
+
+def claim(folder, record=RECORD, resume=False):
+    """Claims a folder and releases it at once."""
+    with claim_folder(folder, record, resume):
+        pass
+
+
+def leave_unfinished(folder, error=KeyboardInterrupt):
+    """Leaves a folder as an ended build does, with one part done."""
+    with pytest.raises(error), claim_folder(folder, RECORD, resume=False):
+        (folder / ".build" / "parts" / "000000").mkdir()
+        raise error
+
+
+def test_half_written_files_are_removed_on_resuming(tmp_path):
+    leave_unfinished(tmp_path / "x")
+    for name in ("train/.shard.partial-1", ".build/parts/.0.partial-1"):
+        partial = tmp_path / "x" / name
+        partial.parent.mkdir(exist_ok=True)
+        partial.write_text("half")
+        with claim_folder(tmp_path / "x", RECORD, resume=True):
+            assert not partial.exists()
+            assert (tmp_path / "x" / ".build" / "parts" / "000000").is_dir()
+
+
+def test_other_settings_are_named_with_both_values(tmp_path):
+    leave_unfinished(tmp_path / "x")
+    other = {"seed": 6, "builder": {"num_shards": {"train": 8}}}
+    message = (
+        "builder num_shards train: the dataset has 4, expected was 8; seed: "
+        "the dataset has 5, expected was 6"
+    )
+    for resume in (False, True):
+        with pytest.raises(errors.DataError, match=message):
+            claim(tmp_path / "x", other, resume=resume)
+
+
+def test_wrong_input_and_early_interruption_leave_nothing(tmp_path):
+    leave_unfinished(tmp_path / "x", ValueError)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        claim_folder(tmp_path / "x", RECORD, resume=False),
+    ):
+        raise KeyboardInterrupt
+    assert not (tmp_path / "x").exists()
+
+
+def test_foreign_folders_and_files_are_not_touched(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    for resume in (False, True):
+        with pytest.raises(errors.DataError, match=r"files: \['thesis.tex'\]"):
+            claim(tmp_path, resume=resume)
+        with pytest.raises(errors.DataError, match="is a file. Name a folder"):
+            claim(tmp_path / "thesis.tex", resume=resume)
+    assert folder_bytes(tmp_path) == {"thesis.tex": b"x"}
+
+
+def test_two_builds_in_one_folder_are_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with (
+        claim_folder(tmp_path / "empty", RECORD, resume=False),
+        pytest.raises(errors.DataError, match="Another process is building"),
+    ):
+        claim(tmp_path / "empty", resume=True)
+
+
+def script_command(settings, *flags):
+    """The command line that builds the same as the settings."""
+    return [
+        sys.executable,
+        str(SCRIPT),
+        f"--corpus={settings.corpus[0]}",
+        f"--vocab_file={settings.vocabulary}",
+        f"--output_dir={settings.output_dir}",
+        f"--max_seq_length={settings.max_seq_length}",
+        f"--num_out_files={settings.num_out_files}",
+        f"--validation_fraction={settings.validation_fraction}",
+        f"--seed={settings.seed}",
+        "--num_processes=2",
+        *flags,
+    ]
+
+
+def worker_of(pid):
+    """The last started child that is a worker."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+        for child in reversed(path.read_text().split()):
+            command = pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
+            if b"spawn_main" in command:
+                return int(child)
+        time.sleep(0.05)
+    raise TimeoutError("no worker was started")
+
+
 @pytest.mark.slow
 def test_number_of_processes_changes_no_byte(settings, finished_dataset):
-    command = script_command(settings, "--num_processes=3")
-    subprocess.run(command, check=True)
+    subprocess.run(script_command(settings, "--num_processes=3"), check=True)
     found = folder_bytes(pathlib.Path(settings.output_dir))
     assert found == folder_bytes(finished_dataset)
 
@@ -387,41 +441,31 @@ def test_killed_worker_is_a_clear_error_and_resume_completes(
     for path in corpus.iterdir():
         path.write_text(path.read_text() * 60)
     settings = dataclasses.replace(settings, corpus=(str(corpus),))
-    one_go = dataclasses.replace(settings, output_dir=str(tmp_path / "one_go"))
-    subprocess.run(script_command(one_go, "--num_processes=2"), check=True)
-
+    one_go, _ = build(settings, output_dir=str(tmp_path / "one_go"))
     output = pathlib.Path(settings.output_dir)
     process = subprocess.Popen(
-        script_command(settings, "--num_processes=2"),
-        stderr=subprocess.PIPE,
-        text=True,
+        script_command(settings), stderr=subprocess.PIPE, text=True
     )
     finished = output / ".build" / "parts"
     while not list(finished.glob("0*")):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
     os.kill(worker_of(process.pid), signal.SIGKILL)
-    _, errors = process.communicate()
+    _, message = process.communicate()
     assert process.returncode == 1
-    assert "was killed by SIGKILL while at work unit" in errors
-    assert "Traceback" not in errors
+    assert "was killed by SIGKILL while at work unit" in message
+    assert "Traceback" not in message
     assert not (output / "manifest.json").exists()
-    times = {path: path.stat().st_mtime_ns for path in finished.glob("0*")}
-    assert times
-    subprocess.run(
-        script_command(settings, "--num_processes=2", "--resume"), check=True
-    )
-    assert folder_bytes(output) == folder_bytes(tmp_path / "one_go")
+    assert list(finished.glob("0*"))
+    subprocess.run(script_command(settings, "--resume"), check=True)
+    assert folder_bytes(output) == folder_bytes(one_go)
 
 
 @pytest.mark.slow
-def test_killed_parent_takes_its_workers_along(settings, tmp_path):
-    process = subprocess.Popen(script_command(settings, "--num_processes=2"))
-    output = pathlib.Path(settings.output_dir)
-    while not (output / ".build").exists():
-        time.sleep(0.01)
-    time.sleep(1)
+def test_killed_parent_takes_its_workers_along(settings):
+    process = subprocess.Popen(script_command(settings))
     worker = worker_of(process.pid)
+    time.sleep(1)
     process.kill()
     process.wait()
     deadline = time.monotonic() + 60
@@ -431,49 +475,18 @@ def test_killed_parent_takes_its_workers_along(settings, tmp_path):
     subprocess.run(script_command(settings, "--resume"), check=True)
 
 
-def worker_of(pid):
-    """Returns the last started child that is a worker."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        path = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
-        for child in reversed(path.read_text().split()):
-            command = pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
-            if b"spawn_main" in command:
-                return int(child)
-        time.sleep(0.05)
-    raise TimeoutError("no worker was started")
-
-
-def test_output_inside_the_corpus_is_refused(settings, tmp_path):
-    corpus = write_corpus(tmp_path / "corpus")
-    settings = dataclasses.replace(
-        settings, corpus=(str(corpus),), output_dir=str(corpus / "x" / "out")
-    )
-    with pytest.raises(errors.DataError, match="lies inside the corpus"):
-        writer.build_dataset(settings)
-
-
-def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
-    monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(WorkerError, match=r"electra-tf\[beam\]"):
-        writer.build_dataset(settings, beam_options=["--runner=DirectRunner"])
-    assert not pathlib.Path(settings.output_dir).exists()
-
-
-def test_worker_error_is_no_input_error():
-    assert not issubclass(WorkerError, ValueError)
-
-
 @pytest.mark.slow
 def test_script_verifies_with_its_exit_code(dataset):
-    command = [sys.executable, str(SCRIPT), f"--output_dir={dataset}"]
-    intact = subprocess.run([*command, "--verify", "--num_processes=2"])
-    assert intact.returncode == 0
-    shard = dataset / "train" / "pretrain_data.tfrecord-00003-of-00004"
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        f"--output_dir={dataset}",
+        "--verify",
+    ]
+    assert subprocess.run([*command, "--num_processes=2"]).returncode == 0
+    shard = dataset / LOST
     shard.write_bytes(shard.read_bytes()[:-1])
-    damaged = subprocess.run(
-        [*command, "--verify"], capture_output=True, text=True
-    )
+    damaged = subprocess.run(command, capture_output=True, text=True)
     assert damaged.returncode == 1
     assert f"{shard} is truncated" in damaged.stderr
     assert "Traceback" not in damaged.stderr

@@ -1,5 +1,7 @@
-"""Files are found by folder and name; their lines are what ends at LF."""
+"""Files are found by folder and name; tables are read, or named by line."""
 
+import csv
+import json
 import logging
 
 import pytest
@@ -8,9 +10,9 @@ from electra_tf import errors
 from electra_tf.tasks import files
 
 
-def _write(path, data=b"x\n"):
+def _write(path, data="x\n"):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
     return path
 
 
@@ -56,7 +58,7 @@ def test_a_missing_file_says_what_was_expected_where(tmp_path):
     _write(tmp_path / "1/2/3/CoLA" / "train.tsv")
     with pytest.raises(FileNotFoundError) as error:
         _find(tmp_path)
-    for part in (str(tmp_path), "CoLA/ or cola/train.tsv", "no folder of that"):
+    for part in (str(tmp_path), "CoLA/ or cola/train.tsv", "none there"):
         assert part in str(error.value)
     (tmp_path / "CoLA").mkdir()
     with pytest.raises(FileNotFoundError, match="CoLA without it"):
@@ -67,7 +69,7 @@ def test_a_missing_file_says_what_was_expected_where(tmp_path):
 
 def test_only_line_feeds_end_lines(tmp_path):
     text = "\ufeffa\u2028b\x85\r\n\ufeffc\rd\n\ne"
-    path = _write(tmp_path / "x.tsv", text.encode())
+    path = _write(tmp_path / "x.tsv", text)
     assert list(files.read_lines(path)) == [
         (1, "a\u2028b\x85"),
         (2, "\ufeffc\rd"),
@@ -84,7 +86,112 @@ def test_text_in_another_encoding_is_refused_by_line(tmp_path):
 
 def test_another_number_than_published_is_noticed(tmp_path, caplog):
     with caplog.at_level(logging.WARNING, logger="absl"):
-        files.require_count(tmp_path, 8_551, 8_551)
+        files.warn_of_count(tmp_path, 8_551, 8_551)
         assert caplog.text == ""
-        files.require_count(tmp_path, 8_550, 8_551)
+        files.warn_of_count(tmp_path, 8_550, 8_551)
     assert "8550 examples, the official file 8551" in caplog.text
+
+
+def _read(path, columns=("text", "label"), file_format="auto", optional=()):
+    return files.read_table(path, file_format, columns, optional)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", 'label,other,text\r\n1,x,"a, ""b"""\r\n0,,c\r\n'),
+        ("a.TSV", 'label\tother\ttext\n1\tx\ta, "b"\n0\t\tc'),
+        ("a.jsonl", '{"text": "a, \\"b\\"", "label": "1"}\n'
+         '{"label": "0", "text": "c", "other": 5}\n\n'),
+    ],
+)  # fmt: skip
+def test_all_formats_give_the_named_columns_of_every_row(tmp_path, name, text):
+    records = _read(_write(tmp_path / name, text))
+    assert [r.values for r in records] == [
+        {"text": 'a, "b"', "label": "1"},
+        {"text": "c", "label": "0"},
+    ]
+    assert [r.line for r in records] == ([1, 2] if "json" in name else [2, 3])
+
+
+def test_a_quoted_field_may_hold_lines_and_rows_know_where_they_begin(tmp_path):
+    path = _write(tmp_path / "a.csv", 'text,label\n"a\nb\n\nc",1\n\nd,0\n')
+    records = _read(path)
+    assert [r.values["text"] for r in records] == ["a\nb\n\nc", "d"]
+    assert [r.line for r in records] == [2, 7]
+
+
+def test_a_quotation_mark_in_tsv_is_text(tmp_path):
+    path = _write(tmp_path / "a.tsv", 'text\tlabel\n"a\t1\nb" ""\t0\n')
+    assert [r.values["text"] for r in _read(path)] == ['"a', 'b" ""']
+
+
+def test_fields_longer_than_pythons_limit_are_read(tmp_path):
+    csv.field_size_limit(131_072)
+    path = _write(tmp_path / "a.csv", f"text,label\n{'x' * 200_000},1\n")
+    assert len(_read(path)[0].values["text"]) == 200_000
+    assert csv.field_size_limit() == 131_072
+
+
+def test_the_format_may_be_named_instead(tmp_path):
+    path = _write(tmp_path / "a.txt", "text\tlabel\na\t1\n")
+    assert _read(path, file_format="tsv")[0].values == {
+        "text": "a",
+        "label": "1",
+    }
+    with pytest.raises(errors.DataError, match=r"ends with one of \.csv"):
+        _read(path)
+    expected = "formats csv, tsv, jsonl.*'conll'"
+    with pytest.raises(errors.DataError, match=expected):
+        _read(path, file_format="conll")
+
+
+def test_columns_that_may_be_missing_are_read_where_they_are(tmp_path):
+    rows = [{"text": "a", "id": "q1"}, {"text": "b"}]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    path = _write(tmp_path / "a.jsonl", lines)
+    assert [r.values for r in _read(path, ["text"], optional=["id"])] == rows
+    path = _write(tmp_path / "a.csv", "text\na\n")
+    assert _read(path, ["text"], optional=["id"])[0].values == {"text": "a"}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.csv", "", "first line with the columns text, label"),
+        ("a.tsv", "\n\n", "first line with the columns"),
+        ("a.jsonl", "", "expected rows of text, label. Received: none"),
+        ("a.csv", "text,label\n", "expected rows of text, label"),
+        ("a.csv", "text,label\na,1\nb\n", "line 3: expected 2 .*instead of 1"),
+        ("a.tsv", "text\tlabel\na\t1\t\n", "line 2: .* instead of 3"),
+        ("a.tsv", "text\tlabel\na\t1\n\nb\t0\n", "line 3: .*instead of 1"),
+        ("a.csv", 'text,label\na,1\n"b,0\nc,1\n', "line 3: expected f.*"
+         "unexpected end of data, line 4"),
+        ("a.csv", 'text,label\n"b"x,0\n', "line 2: expected fields"),
+        ("a.csv", "Text,lable\na,1\n", "line 1: .*column 'text' instead of 0.*"
+         "mean 'Text'.*Known: Text, lable"),
+        ("a.csv", "text,text,label\na,b,1\n", "column 'text' instead of 2"),
+        ("a.csv", "text;label\na;1\n", "column 'text'.*text;label"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n',
+         "line 2: expected one column 'label'"),
+        ("a.jsonl", '{"text": "a", "label": 1\n', "line 1: expected a JSON"),
+        ("a.jsonl", '["a", 1]\n', "line 1: expected a JSON object, one on"),
+        ("a.jsonl", '{"text": "a", "label": 1}\n\n{"text": "b"}\n', "line 2"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_with_file_and_line(
+    tmp_path, name, text, expected
+):
+    path = _write(tmp_path / name, text)
+    with pytest.raises(errors.DataError, match=expected) as error:
+        _read(path)
+    assert str(path) in str(error.value)
+
+
+def test_invalid_utf8_and_missing_files_are_refused(tmp_path):
+    path = tmp_path / "a.csv"
+    with pytest.raises(FileNotFoundError, match="csv file at"):
+        _read(path)
+    path.write_bytes(b"text,label\ncaf\xe9,1\n")
+    with pytest.raises(errors.DataError, match="line 2: expected UTF-8"):
+        _read(path)

@@ -4,31 +4,27 @@ A second, independent reading of the rules on top of Python's `unicodedata`,
 to fuzz the graph against. It needs Python 3.11, whose tables are Unicode 14.
 """
 
+import itertools
 import unicodedata
 from collections.abc import Iterator
 
 from electra_tf.text.vocabulary import Vocabulary
 
-IDEOGRAPHS = (
-    range(0x4E00, 0xA000),
-    range(0x3400, 0x4DC0),
-    range(0x20000, 0x2A6E0),
-    range(0x2A700, 0x2B740),
-    range(0x2B740, 0x2B820),
-    range(0x2B820, 0x2CEB0),
-    range(0xF900, 0xFB00),
-    range(0x2F800, 0x2FA20),
-)
+IDEOGRAPHS = [
+    (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF), (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+]  # fmt: skip
 
 
-def reference_ids(text: str | bytes, vocabulary: Vocabulary) -> list[int]:
-    """Returns the ids of one text."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", errors="replace")
-    numbers = {token: i for i, token in enumerate(vocabulary.tokens)}
+def tokenize(
+    text: bytes, numbers: dict[str, int], vocabulary: Vocabulary
+) -> list[int]:
+    """The ids of one text; `numbers` are the ids by token."""
+    decoded = text.decode("utf-8", errors="replace")
     return [
         numbers[piece]
-        for word in split_words(text, vocabulary)
+        for word in split_words(decoded, vocabulary)
         for piece in split_pieces(word, numbers, vocabulary)
     ]
 
@@ -57,24 +53,18 @@ def clean(character: str) -> str:
         return " "
     if category.startswith("C") or character == "\ufffd":
         return ""
-    if any(ord(character) in block for block in IDEOGRAPHS):
+    if any(first <= ord(character) <= last for first, last in IDEOGRAPHS):
         return f" {character} "
     return character
 
 
 def split_punctuation(word: str) -> Iterator[str]:
     """Yields runs without punctuation and single punctuation characters."""
-    run = ""
-    for character in word:
-        if is_punctuation(character):
-            if run:
-                yield run
-            yield character
-            run = ""
+    for is_mark, run in itertools.groupby(word, is_punctuation):
+        if is_mark:
+            yield from run
         else:
-            run += character
-    if run:
-        yield run
+            yield "".join(run)
 
 
 def is_punctuation(character: str) -> bool:

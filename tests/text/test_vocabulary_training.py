@@ -103,13 +103,13 @@ def test_rare_characters_are_left_out():
     [
         ({"texts": [], "size": 500}, "corpus holds no words"),
         ({"texts": ["", " \n", "\x00"], "size": 500}, "no words"),
-        ({"size": 4}, "at least 5.*Received: 4"),
+        ({"size": 4}, "`size` must be.*equal to 5. Received: 4"),
         ({"size": 50}, "Size 50 is too small.*68 characters.*take 109"),
         ({"size": 5000}, "only 1.. tokens.*at least 2 times.*for were 5000"),
-        ({"size": 500, "num_unused": -1}, "`num_unused`.*-1 and 2"),
-        ({"size": 500, "min_frequency": 0}, "`min_frequency`.*0 and 0"),
-        ({"size": 500, "character_coverage": 0.0}, "above 0.*0.0"),
-        ({"size": 500, "character_coverage": 1.5}, "at most 1.*1.5"),
+        ({"size": 500, "num_unused": -1}, "`num_unused`.*Received: -1"),
+        ({"size": 500, "min_frequency": 0}, "`min_frequency`.*Received: 0"),
+        ({"size": 500, "character_coverage": 0.0}, "greater than 0.*0.0"),
+        ({"size": 500, "character_coverage": 1.5}, "equal to 1.*1.5"),
     ],
 )
 def test_what_cannot_be_learned_is_said(arguments, message):

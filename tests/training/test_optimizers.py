@@ -9,7 +9,6 @@ from electra_tf.training.optimizers import LAMB
 from electra_tf.training.optimizers import AdamWeightDecay
 from electra_tf.training.optimizers import AddonsAdamW
 from electra_tf.training.optimizers import clip_by_global_norm
-from electra_tf.training.schedules import PolynomialDecayTimesWarmup
 
 
 def variables_named(**values):
@@ -40,7 +39,7 @@ def test_the_first_adam_update_by_hand():
 
 def test_bias_and_layer_norm_are_not_decayed_but_embeddings_are():
     with keras.name_scope("LayerNorm"):
-        gamma = keras.Variable(np.ones(2, np.float32), name="gamma")
+        (gamma,) = variables_named(gamma=[1.0, 1.0])
     variables = [
         *variables_named(word_embeddings=[[2.0]], output_bias=[2.0]),
         gamma,
@@ -149,28 +148,16 @@ def test_a_clip_norm_of_zero_lets_every_gradient_through():
     np.testing.assert_array_equal(gradients[0], [30.0, 40.0])
 
 
-def test_a_negative_clip_norm_is_refused():
-    with pytest.raises(ValueError, match="`clip_norm` must be at least 0"):
-        clip_by_global_norm([tf.ones([1])], -1.0)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"beta_1": 1.0}, "must be in"),
-        ({"beta_2": -0.1}, "must be in"),
-        ({"epsilon": 0.0}, "`epsilon` must be above 0"),
+        ({"beta_1": 1.0}, "`beta_1` and `beta_2` must be in"),
+        ({"beta_2": -0.1}, "`beta_1` and `beta_2` must be in"),
+        ({"epsilon": 0.0}, "`epsilon` above 0"),
         ({"weight_decay": -0.1}, "`weight_decay` must be"),
         ({"weight_decay": None}, "`weight_decay` must be"),
     ],
 )
-@pytest.mark.parametrize("kind", [AdamWeightDecay, AddonsAdamW, LAMB])
-def test_numbers_out_of_range_are_refused(kind, options, message):
+def test_numbers_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        kind(0.1, **options)
-
-
-@pytest.mark.parametrize("kind", [AdamWeightDecay, LAMB])
-def test_only_the_addons_decay_takes_a_schedule(kind):
-    with pytest.raises(ValueError, match="`weight_decay` must be a number"):
-        kind(0.1, weight_decay=PolynomialDecayTimesWarmup(0.1, 9))
+        AdamWeightDecay(0.1, **options)

@@ -31,24 +31,6 @@ def test_malformed_rules_are_refused(rule, message):
         parameter_rules.resolve_rules([rule], ["a"], "rate")
 
 
-@pytest.mark.parametrize(
-    ("path", "multiplier"),
-    [
-        ("electra/embeddings/word_embeddings", 1.0),
-        ("electra/encoder/layer_0/attention/self/query/kernel", 1.0),
-        ("electra/encoder/layer_0/attention/self/query/bias", 0.0),
-        ("electra/embeddings/LayerNorm/gamma", 0.0),
-        ("electra/encoder/layer_norm/scale", 0.0),
-        ("generator_predictions/output_bias", 0.0),
-        ("bias_correction/kernel", 0.0),
-    ],
-)
-def test_decay_skips_names_that_contain_an_excluded_word(path, multiplier):
-    rules = parameter_rules.weight_decay_rules()
-    resolved = parameter_rules.resolve_rules(rules, [path], "weight decay")
-    assert resolved == [multiplier]
-
-
 def resolve_layerwise(paths, **options):
     rules = parameter_rules.layerwise_learning_rate_rules(**options)
     return parameter_rules.resolve_rules(rules, paths, "learning rate")
@@ -88,34 +70,3 @@ def test_a_variable_without_a_layer_is_an_error():
         resolve_layerwise(
             ["encoder/layer_12/kernel"], layer_decay=0.8, num_layers=12
         )
-
-
-def test_keys_of_other_models_can_be_given():
-    values = resolve_layerwise(
-        ["tower/token/table", "tower/block.1/kernel", "head/kernel"],
-        layer_decay=0.5,
-        num_layers=2,
-        embedding_keys=("token/",),
-        layer_key="block.{layer}/",
-        task_key="head/",
-    )
-    assert values == [0.5**4, 0.5**2, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("layer_decay", "num_layers"), [(0.0, 12), (1.1, 12), (0.8, 0)]
-)
-def test_layerwise_settings_out_of_range_are_refused(layer_decay, num_layers):
-    with pytest.raises(ValueError, match="must be"):
-        parameter_rules.layerwise_learning_rate_rules(layer_decay, num_layers)
-
-
-def test_the_table_has_one_aligned_line_per_variable():
-    table = parameter_rules.format_parameter_table(
-        ["dense/kernel", "bias"], {"shape": [(2, 3), (3,)], "rate": [1.0, 0.8]}
-    )
-    assert table.split("\n") == [
-        "variable       shape  rate",
-        "dense/kernel  (2, 3)     1",
-        "bias            (3,)   0.8",
-    ]

@@ -51,6 +51,7 @@ def train_in_replica(optimizer, variables, num_steps, **function_options):
     update = tf.function(optimizer.apply_in_replica_context, **function_options)
     for step in range(num_steps):
         update(gradients_of(step))
+    assert update.experimental_get_tracing_count() == 1
     return values_of(variables)
 
 
@@ -86,15 +87,6 @@ def test_graph_and_xla_give_the_eager_numbers(build_optimizer, jit_compile):
     optimizer.build(variables)
     values = train_in_replica(optimizer, variables, 5, jit_compile=jit_compile)
     assert_close(values, reference_values(build_optimizer, 5))
-
-
-def test_the_second_step_does_not_retrace(build_optimizer):
-    variables, optimizer = small_model_variables(), build_optimizer()
-    optimizer.build(variables)
-    update = tf.function(optimizer.apply_in_replica_context)
-    for step in range(3):
-        update(gradients_of(step))
-    assert update.experimental_get_tracing_count() == 1
 
 
 def test_replicas_stay_equal_inside_a_loop_and_a_condition(
@@ -170,14 +162,6 @@ def test_mixed_precision_keeps_float32_variables_and_moments(policy):
     assert np.any(before[0] != model.get_weights()[0])
 
 
-def test_the_state_is_two_moments_per_variable_and_the_step(build_optimizer):
-    variables, optimizer = small_model_variables(), build_optimizer()
-    optimizer.build(variables)
-    paths = [variable.path for variable in optimizer.variables]
-    assert len(paths) == 1 + 2 * len(variables)
-    assert sum(path.endswith("kernel_adam_v") for path in paths) == 1
-
-
 def test_training_goes_on_bit_for_bit_from_a_checkpoint(
     build_optimizer, tmp_path
 ):
@@ -243,51 +227,28 @@ def test_a_saved_keras_model_brings_its_optimizer_back(
     )
 
 
-def test_the_table_names_every_factor():
-    variables = variables_named(kernel=[[1.0]], bias=[1.0])
-    optimizer = LAMB(
-        0.1,
-        exclude_from_weight_decay=["bias"],
-        learning_rate_multipliers=[(".*", 0.5)],
-    )
-    optimizer.build(variables)
-    assert [line.split() for line in optimizer.parameter_table().split("\n")][
-        1:
-    ] == [
-        ["kernel", "(1,", "1)", "0.5", "1", "True"],
-        ["bias", "(1,)", "0.5", "0", "False"],
-    ]
-
-
 @pytest.mark.parametrize(
-    "option",
-    [
-        "clipnorm",
-        "global_clipnorm",
-        "use_ema",
-        "loss_scale_factor",
-        "gradient_accumulation_steps",
-    ],
+    "option", ["clipnorm", "use_ema", "gradient_accumulation_steps"]
 )
-def test_keras_extras_are_never_accepted_and_ignored(build_optimizer, option):
+def test_keras_extras_are_never_accepted_and_ignored(option):
     with pytest.raises(TypeError, match=option):
-        type(build_optimizer())(**{"learning_rate": 0.1, option: 1})
-    variables, optimizer = small_model_variables(), build_optimizer()
-    optimizer.build(variables)
+        AdamWeightDecay(**{"learning_rate": 0.1, option: 1})
+    optimizer = AdamWeightDecay(0.1)
+    optimizer.build(small_model_variables())
     setattr(optimizer, option, 1)
     with pytest.raises(ValueError, match=option):
         optimizer.apply_in_replica_context(gradients_of(0))
 
 
-def test_keras_exclusion_by_short_name_is_refused(build_optimizer):
+def test_keras_exclusion_by_short_name_is_refused():
     with pytest.raises(ValueError, match="constructor's argument"):
-        build_optimizer().exclude_from_weight_decay(var_names=["bias"])
+        AdamWeightDecay(0.1).exclude_from_weight_decay(var_names=["bias"])
 
 
-def test_variables_must_be_float32(build_optimizer):
+def test_variables_must_be_float32():
     half = keras.Variable(np.ones(2), dtype="bfloat16", name="kernel")
     with pytest.raises(ValueError, match="kernel of bfloat16.*mixed"):
-        build_optimizer().build([half])
+        AdamWeightDecay(0.1).build([half])
 
 
 def test_a_variable_without_a_rate_rule_is_refused():
@@ -296,17 +257,15 @@ def test_a_variable_without_a_rate_rule_is_refused():
         optimizer.build(small_model_variables())
 
 
-def test_an_optimizer_made_outside_the_scope_is_refused(
-    build_optimizer, two_devices
-):
+def test_an_optimizer_made_outside_the_scope_is_refused(two_devices):
     with two_devices.scope():
         variables = small_model_variables()
     with pytest.raises(ValueError, match="strategy.scope"):
-        build_optimizer().build(variables)
+        AdamWeightDecay(0.1).build(variables)
 
 
-def test_each_variable_needs_a_gradient(build_optimizer):
-    optimizer = build_optimizer()
+def test_each_variable_needs_a_gradient():
+    optimizer = AdamWeightDecay(0.1)
     with pytest.raises(ValueError, match="no variables yet"):
         optimizer.apply_in_replica_context([])
     optimizer.build(small_model_variables())
@@ -317,10 +276,10 @@ def test_each_variable_needs_a_gradient(build_optimizer):
         optimizer.apply_in_replica_context(gradients_of(0)[:2])
 
 
-def test_constraints_are_refused_in_our_own_loop(build_optimizer):
+def test_constraints_are_refused_in_our_own_loop():
     layer = keras.layers.Dense(1, kernel_constraint="non_neg")
     layer.build([None, 2])
-    optimizer = build_optimizer()
+    optimizer = AdamWeightDecay(0.1)
     optimizer.build(layer.trainable_variables)
     with pytest.raises(ValueError, match="kernel"):
         optimizer.apply_in_replica_context([tf.ones([2, 1]), tf.ones([1])])

@@ -3,9 +3,12 @@
 import json
 import re
 
+import matplotlib.image
 import pytest
 import tensorflow as tf
+from matplotlib import pyplot
 
+from electra_tf.processes import progress
 from electra_tf.training import reporting
 from tests import full_disk
 
@@ -83,8 +86,8 @@ def test_the_console_shows_a_table_with_the_time_left(
     tmp_path, capsys, monkeypatch
 ):
     times = iter([100.0, 130.0])
-    monkeypatch.setattr(reporting.time, "monotonic", lambda: next(times))
-    with reporting.RunReport(tmp_path, 0, 100) as report:
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(times))
+    with reporting.RunReport(tmp_path, 0, 100, ["share_of_peak"]) as report:
         report.write("train", 10, METRICS, TIMING)
         report.write("train", 20, METRICS, TIMING)
     lines = capsys.readouterr().out.splitlines()
@@ -139,3 +142,148 @@ def test_a_full_disk_names_the_file_and_the_remedy(tmp_path):
     assert [json.loads(t)["step"] for t in path.read_text().splitlines()] == [
         *(5, 10, 10)
     ]
+
+
+TRAIN = {
+    "loss": 37.1739,
+    "gen_loss": 9.91,
+    "masked_accuracy": 0.029,
+    "sampled_accuracy": 0.0,
+    "disc_loss": 0.6652,
+    "disc_accuracy": 0.6277,
+    "disc_precision": 0.1538,
+    "disc_recall": 1.0,
+    "disc_auc": 0.5082,
+    "replaced_fraction": 0.1489,
+    "gradient_norm": 39.622,
+    "learning_rate": 5e-4,
+    "tokens_per_second": 123456.7,
+    "share_of_peak": 0.4561,
+    "seconds_per_step": 0.5,
+}
+HELD_OUT = {
+    name: TRAIN[name] for name in ("loss", "gen_loss", "disc_loss", "disc_auc")
+}
+
+
+def _print(num_characters, total_steps=1_000_000, num_lines=1):
+    table = reporting.Table(total_steps, set(TRAIN), num_characters)
+    lines = table.lines("train", 100, None, TRAIN)
+    lines += table.lines("validation", 100, 90_061, HELD_OUT)
+    for step in range(3, num_lines + 1):
+        lines += table.lines("train", 100 * step, 3_725, TRAIN)
+    return lines
+
+
+def test_a_worked_example():
+    heading, train, held_out = _print(None, 1_000)
+    assert heading == (
+        "     step/total      left    loss    gen masked sampled   disc   acc"
+        "  prec   rec   auc  fake    grad       lr     tok/s % peak"
+    )
+    assert train == (
+        "train  100/1000         -  37.174  9.910  0.029   0.000 0.6652 0.628"
+        " 0.154 1.000 0.508 0.149   39.62 5.00e-04   123,457   45.6"
+    )
+    assert held_out == (
+        "valid  100/1000  1d 01:01  37.174  9.910                0.6652      "
+        "             0.508"
+    )
+
+
+@pytest.mark.parametrize("num_characters", [80, 100, 120, 160])
+def test_every_line_fits_and_the_columns_stand_below_each_other(
+    num_characters,
+):
+    heading, *lines = _print(num_characters)
+    assert max(len(line) for line in [heading, *lines]) == len(heading)
+    assert len(heading) <= num_characters
+    for label in re.finditer(r"% peak|\S+", heading):
+        begin, end = label.span()
+        for line in lines:
+            assert line[end : end + 1].strip() == "", "runs over the column"
+            if label[0] in ("loss", "gen", "disc"):
+                assert line[begin:end].strip(), "no number below the label"
+
+
+def test_a_narrow_terminal_keeps_what_matters_most():
+    heading = _print(80)[0].split()
+    for label in ("step/total", "left", "loss", "gen", "disc", "tok/s", "auc"):
+        assert label in heading
+    assert "prec" not in heading
+    assert "prec" in _print(160)[0]
+
+
+def test_the_heading_comes_again():
+    lines = _print(None, num_lines=45)
+    assert [i for i, line in enumerate(lines) if "left" in line] == [0, 21, 42]
+
+
+def test_a_number_too_large_for_its_column_stays_inside():
+    table = reporting.Table(1000, {"loss", "gradient_norm"})
+    heading, line = table.lines(
+        "train", 5, 1.0, {"loss": 123456.789, "gradient_norm": 3e9}
+    )
+    assert len(heading) == len(line)
+    assert line.endswith(" 1.2e+05 3.0e+09")
+
+
+def test_metrics_that_a_run_does_not_have_get_no_column():
+    assert "gen" not in reporting.Table(10, {"loss", "disc_loss"}).heading()
+
+
+def _lines(num_steps=30):
+    train = {"gen_loss": 3.0, "disc_loss": 0.5, "learning_rate": 1e-4}
+    for step in range(1, num_steps + 1):
+        factor = 1 / step
+        values = {name: factor * value for name, value in train.items()}
+        yield {"step": step, "split": "train", **values}
+        if step % 10 == 0:
+            yield {"step": step, "split": "validation", "gen_loss": 3 * factor}
+
+
+def test_a_run_without_metrics_has_no_picture(tmp_path):
+    assert reporting.draw_training_curves(tmp_path) is None
+    assert not (tmp_path / "training_curves.png").exists()
+
+
+def test_the_picture_has_lines_and_leaves_nothing_half_written(tmp_path):
+    text = "".join(json.dumps(line) + "\n" for line in _lines())
+    (tmp_path / "metrics.jsonl").write_text(text)
+    path = reporting.draw_training_curves(tmp_path)
+    pixels = matplotlib.image.imread(path)
+    assert pixels.shape[0] > 500
+    assert pixels.shape[1] > 1000
+    # The first of matplotlib's colours: neither white, black nor gray.
+    colored = abs(pixels[..., 0] - pixels[..., 2]) > 0.3
+    assert colored.sum() > 500
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "metrics.jsonl",
+        "training_curves.png",
+    ]
+
+
+def test_a_panel_shows_both_splits_with_their_steps(tmp_path):
+    axis = pyplot.figure().subplots()
+    reporting._draw_panel(axis, "loss", ("gen_loss",), list(_lines()))
+    training, held_out = axis.get_lines()
+    assert training.get_label() == "training"
+    assert list(training.get_xdata()) == list(range(1, 31))
+    assert held_out.get_label() == "held-out"
+    assert list(held_out.get_xdata()) == [10, 20, 30]
+    assert held_out.get_ydata()[0] == pytest.approx(0.3)
+    pyplot.close("all")
+
+
+def test_a_line_across_is_what_the_corpus_gives_away():
+    axis = pyplot.figure().subplots()
+    lines = [
+        {"step": s, "split": "validation", "masked_loss": 7.0 - s}
+        | {"unigram_entropy": 6.5}
+        for s in (1, 2)
+    ]
+    reporting._draw_panel(axis, "at [MASK]", ("masked_loss",), lines)
+    _, baseline = axis.get_lines()
+    assert baseline.get_label() == "unigram"
+    assert list(baseline.get_ydata()) == [6.5, 6.5]
+    pyplot.close("all")

@@ -1,5 +1,7 @@
 """The learning rate of every update."""
 
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -79,9 +81,8 @@ def test_it_survives_serialization():
         {"power": 0.0},
     ],
 )
-def test_values_out_of_range_are_refused_by_name(wrong):
-    (name,) = wrong
-    with pytest.raises(ValueError, match=f"`{name}` must be"):
+def test_values_out_of_range_are_refused(wrong):
+    with pytest.raises(ValueError, match=re.escape(str(wrong)[1:-1])):
         PolynomialDecayTimesWarmup(
             **{"learning_rate": 0.1, "num_steps": 10, **wrong}
         )
@@ -121,13 +122,6 @@ def test_a_restarted_schedule_survives_serialization():
     copy = keras.saving.deserialize_keras_object(config)
     for step in (0, 3, 4, 6, 20):
         assert float(copy(step)) == float(schedule(step))
-
-
-@pytest.mark.parametrize("starts", [[0], [1, 4], [0, 0], [4, 0], [0, 4, 8]])
-def test_starts_that_do_not_ascend_from_0_are_refused(starts):
-    parts = [PolynomialDecayTimesWarmup(1.0, 4)] * 2
-    with pytest.raises(ValueError, match="`starts` must be 2 ascending"):
-        Restarted(parts, starts)
 
 
 @pytest.mark.parametrize("step", [4, tf.constant(4), tf.constant(4, tf.int64)])

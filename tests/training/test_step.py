@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.pretraining import run
+from electra_tf.training import averaging
 from electra_tf.training import step as step_lib
 from tests import tiny
 
@@ -160,16 +161,32 @@ def test_the_whole_step_compiles_under_xla():
     assert compiled.experimental_get_tracing_count() == 1
 
 
-def test_the_moving_average_follows_the_weights():
-    settings = tiny.build_settings(ema_decay=0.5)
+def test_the_moving_average_is_a_worked_example():
+    weight = tf.keras.Variable([0.0], name="kernel")
+    average = averaging.WeightAverage([weight], decay=0.25)
+    weight.assign([1.0])
+    found = []
+    for n in (1, 2, 3, 1000):
+        average.update(tf.constant(n))
+        found.append(float(average.by_path()["kernel"][0]))
+    # It keeps 2/11 of 0, then 3/12 and 0.25 (less than 4/13) of the rest.
+    left = np.cumprod([2 / 11, 0.25, 0.25, 0.25])
+    np.testing.assert_allclose(found, 1 - left, rtol=1e-6)
+    weight.assign([5.0])
+    average.reset()
+    assert average.by_path()["kernel"].numpy() == [5.0]
+
+
+def test_a_step_updates_the_moving_average():
+    settings = tiny.build_settings(ema_decay=0.9)
     tf.keras.utils.set_random_seed(3)
     model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
     features = tiny.deal(tiny.build_features())
     expected = [v.numpy() for v in model.trainable_variables]
-    for _ in range(3):
+    for kept in (2 / 11, 3 / 12):
         model.training_step(features)
         expected = [
-            0.5 * average + 0.5 * v.numpy()
+            kept * average + (1 - kept) * v.numpy()
             for average, v in zip(
                 expected, model.trainable_variables, strict=True
             )

@@ -15,9 +15,7 @@ from electra_tf.export.models import exported_module
 from electra_tf.export.models import length_buckets
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
-from electra_tf.tasks import blanks
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.question_answering import contexts as contexts_lib
 from electra_tf.tasks.question_answering import questions as questions_lib
 from electra_tf.tasks.question_answering import spans as spans_lib
 from electra_tf.tasks.sentences import packing
@@ -190,7 +188,7 @@ class TaggingModule(FinetunedModule):
     def answer_text(self, **inputs: tf.Tensor) -> Tensors:
         """Words with tags, for `texts`."""
         with tf.device("/CPU:0"):
-            found = blanks.split(inputs["texts"], blanks.ALL_BLANKS)
+            found = rows_lib.split_words(inputs["texts"], rows_lib.ALL_BLANKS)
         rows = self._builder.build(found.words)
         first_of_row = tf.zeros([rows.ids.nrows()], tf.int64)
         padded = rows_lib.pad(rows.ids, first_of_row, pad_id=self._pad_id)
@@ -279,14 +277,14 @@ class AnsweringModule(FinetunedModule):
                 f"{longest} pieces, so more than {taken} tokens. Received: "
                 f"{self.max_length}. Give a larger --max_length."
             )
-        self._finder = contexts_lib.SpanFinder(self.tokenizer)
+        self._finder = spans_lib.SpanFinder(self.tokenizer)
 
     def answer_text(self, **inputs: tf.Tensor) -> Tensors:
         """Answers, for `questions` and `contexts`."""
         questions, texts = exported_module.check_pairs(
             questions=inputs["questions"], contexts=inputs["contexts"]
         )
-        contexts = contexts_lib.build(self.tokenizer, texts)
+        contexts = questions_lib.build_contexts(self.tokenizer, texts)
         asked = self.tokenizer.tokenize(questions)
         rows = questions_lib.lay_out(
             self.tokenizer.vocabulary,

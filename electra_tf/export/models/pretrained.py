@@ -23,7 +23,6 @@ from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import objective as objective_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import averaging
 from electra_tf.training import checkpoints
 
 _FEATURES = ("features_text", "features_ids")
@@ -280,8 +279,6 @@ def load_network(
         ValueError: if the run kept no average, or if vocabulary or checkpoint
             do not fit the config.
     """
-    if use_average:
-        averaging.require_kept(settings.training.ema_decay)
     settings = model_lib.resolve(settings, vocabulary.size)
     objective = objective_lib.build_objective(settings)
     # The CPU always has room, an accelerator may be in use.

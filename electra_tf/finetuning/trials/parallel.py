@@ -11,7 +11,7 @@ import pathlib
 from electra_tf.finetuning.trials import results
 from electra_tf.finetuning.trials import session as session_lib
 from electra_tf.processes import pool as pool_lib
-from electra_tf.training import stopping
+from electra_tf.processes import stopping
 
 
 def list_gpus() -> list[str]:

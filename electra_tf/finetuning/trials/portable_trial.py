@@ -17,11 +17,10 @@ from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.tasks import catalog
-from electra_tf.tasks import own
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences import regression
-from electra_tf.tasks.sentences import text_task
+from electra_tf.tasks.sentences import own
+from electra_tf.tasks.sentences import task as sentence_task
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -113,7 +112,7 @@ def _describe(
     labels: tuple[str, ...],
 ) -> portable.PortableTask:
     has_hidden_layer = (
-        isinstance(task, text_task.TextTask) and task.has_hidden_layer
+        isinstance(task, sentence_task.TextTask) and task.has_hidden_layer
     )
     described = portable.PortableTask(
         task.name,
@@ -122,7 +121,7 @@ def _describe(
         has_hidden_layer,
         has_pairs=task.name == own.NAME and task.has_pairs,
     )
-    if isinstance(task, regression.RegressionTask):
+    if isinstance(task, sentence_task.RegressionTask):
         value_range = float(task.min_value), float(task.max_value)
         described = dataclasses.replace(described, value_range=value_range)
     return described

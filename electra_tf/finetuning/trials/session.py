@@ -11,9 +11,9 @@ from electra_tf.finetuning import encoders
 from electra_tf.finetuning import prepared as prepared_lib
 from electra_tf.finetuning.trials import trial as trial_lib
 from electra_tf.finetuning.trials import trial_dir as trial_dir_lib
+from electra_tf.processes import stopping
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
-from electra_tf.training import stopping
 
 ACTIONS = ("train", "eval", "predict")
 

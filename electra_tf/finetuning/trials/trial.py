@@ -32,10 +32,9 @@ from electra_tf.finetuning import optimizer as optimizer_lib
 from electra_tf.finetuning import predictor as predictor_lib
 from electra_tf.finetuning import prepared as prepared_lib
 from electra_tf.finetuning.trials import trial_dir as trial_dir_lib
+from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
-from electra_tf.training import loop as loop_lib
-from electra_tf.training import stopping
 from electra_tf.training import training_run
 
 
@@ -249,7 +248,7 @@ class _Training(training_run.TrainingRun):
             static_length if is_tpu else 0,
         )
 
-    def evaluate(self, step: int) -> loop_lib.Evaluation:
+    def evaluate(self, step: int) -> training_run.Evaluation:
         found = self.trial.evaluate()
         metrics = {
             f"{name}/{split}/{key}": number
@@ -267,7 +266,7 @@ class _Training(training_run.TrainingRun):
         patience = self.settings.early_stopping_patience
         waited = (step - (self.best_step or 0)) / self.settings.eval_steps
         self.is_finished = bool(patience) and waited >= patience
-        return loop_lib.Evaluation(
+        return training_run.Evaluation(
             {"score": decisive, **metrics},
             is_best and bool(patience),
             self.is_finished,

@@ -1,5 +1,5 @@
 """Extractive question answering: readers, rows, answers, scores.
 
-Read `task` first, then `records` (files), `contexts` (words and pieces),
-`questions` (rows), `labels`, `spans` (candidates) and `answers`.
+Read `task` first, then `records` and `sources` (files), `questions` (rows),
+`spans` (candidates), `answers` (texts) and `squad_scores`.
 """

@@ -2,7 +2,10 @@
 
 A question's candidates are spans of all its windows. The best of them with
 different texts are its n-best list (the original's `finetune/qa/qa_metrics.py`
-gives the same ones).
+gives the same ones). A model answers in normalised pieces: `steve smith` in
+`Steve Smith's`. The text of an answer is the part of the context that they
+stand for, `Steve Smith`, found by counting characters without blanks in both
+(`get_final_text` of the original, and of BERT before).
 """
 
 import dataclasses
@@ -15,40 +18,37 @@ import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.question_answering import final_text
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import spans
+from electra_tf.text import normalization
+from electra_tf.text import vocabulary as vocabulary_lib
 
 NO_ANSWER_FOUND = "empty"
 """The text where no candidate is a span of the document (the original's)."""
 
 # The only entry where there is none.
-_NONE = {"text": NO_ANSWER_FOUND, "probability": 1.0, "start_logit": 0.0,
-         "end_logit": 0.0, "start": None, "end": None}  # fmt: skip
+_NONE = (NO_ANSWER_FOUND, 0.0, 0.0, None, None)
 # The null odds of a document without a single piece (the original's).
 _NO_WINDOW = 1_000_000.0
 
 Outputs = Mapping[str, Sequence[np.ndarray]]
 Settings = finetuning_config.QuestionAnsweringConfig
+Entry = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """What is predicted for questions.
+    """What is predicted for questions."""
 
-    Attributes:
-        texts: id to the best answer, in the document's own text. Where
-            questions may be unanswerable too: the null odds say whether it is
-            to be believed.
-        nbest: id to the best answers in order: `text`, `probability` among
-            them, `start_logit`, `end_logit`, and `start` and `end`, the
-            characters of the context where it begins and ends, or None.
-        null_odds: id to a number that is high where there is no answer; empty
-            where every question has one.
-    """
-
+    # Id to the best answer, in the document's own text. Where questions may be
+    # unanswerable too: the null odds say whether it is to be believed.
     texts: dict[str, str]
-    nbest: dict[str, list[dict[str, Any]]]
+    # Id to the best answers in order: `text`, `probability` among them,
+    # `start_logit`, `end_logit`, and `start` and `end`, the characters of the
+    # context where it begins and ends, or None
+    nbest: dict[str, list[Entry]]
+    # Id to a number that is high where there is no answer; empty where every
+    # question has one
     null_odds: dict[str, float]
 
 
@@ -58,7 +58,7 @@ def decode(
     settings: Settings,
     has_unanswerable: bool,
 ) -> Predictions:
-    """The predictions for the questions of some rows.
+    """Reads the predictions for the questions of some rows.
 
     Args:
         rows: as `questions.build_rows` makes them to predict from.
@@ -87,12 +87,10 @@ def _pad(arrays: Sequence[np.ndarray]) -> np.ndarray:
     arrays = [np.asarray(array) for array in arrays]
     shape = np.max([array.shape for array in arrays] or [()], axis=0)
     dtype = arrays[0].dtype if arrays else np.float32
-    is_score = np.issubdtype(dtype, np.floating)
-    filler = np.finfo(np.float32).min if is_score else 0
-    padded = np.full(
-        (len(arrays), *np.asarray(shape, int)), filler,
-        np.float32 if is_score else dtype,
-    )  # fmt: skip
+    filler: Any = 0
+    if np.issubdtype(dtype, np.floating):
+        dtype, filler = np.float32, np.finfo(np.float32).min
+    padded = np.full((len(arrays), *np.asarray(shape, int)), filler, dtype)
     for row, array in enumerate(arrays):
         inside = (slice(row, row + 1), *map(slice, array.shape))
         padded[inside] = array
@@ -180,32 +178,28 @@ class _Candidates:
 
 def _list_best(
     number: int, candidates: Any, texts: "_SpanTexts", n_best_size: int
-) -> list[dict[str, Any]]:
+) -> list[Entry]:
     """The best candidates of a question with different texts."""
-    entries: list[dict[str, Any]] = []
-    seen: set[str] = set()
+    found: dict[str, tuple] = {}
     for first, last, start_score, end_score in candidates:
-        if len(entries) == n_best_size:
+        if len(found) == n_best_size:
             break
-        text, start, end = texts.find(number, first, last)
-        if text not in seen:
-            seen.add(text)
-            entries.append(
-                {
-                    "text": text,
-                    "probability": 1.0,
-                    "start_logit": start_score,
-                    "end_logit": end_score,
-                    "start": start,
-                    "end": end,
-                }
-            )
-    if not entries:
-        entries = [dict(_NONE)]
-    scores = np.array(
-        [entry["start_logit"] + entry["end_logit"] for entry in entries],
-        np.float32,
-    )
+        text, *place = texts.find(number, first, last)
+        found.setdefault(text, (text, start_score, end_score, *place))
+    entries = [
+        {
+            "text": text,
+            "probability": 1.0,
+            "start_logit": start_score,
+            "end_logit": end_score,
+            "start": start,
+            "end": end,
+        }
+        for text, start_score, end_score, start, end in found.values()
+        or [_NONE]
+    ]
+    logits = [entry["start_logit"] + entry["end_logit"] for entry in entries]
+    scores = np.array(logits, np.float32)
     weights = np.exp(scores - scores.max())
     for entry, share in zip(entries, weights / weights.sum(), strict=True):
         entry["probability"] = float(share)
@@ -222,9 +216,7 @@ class _SpanTexts:
             word.decode(errors="surrogatepass")
             for word in contexts.distinct.numpy()
         ]
-        self._normalized = final_text.normalize(
-            self._words, chunk.vocabulary.settings
-        )
+        self._normalized = normalize(self._words, chunk.vocabulary.settings)
         self._index = contexts.index.numpy()
         self._word_starts = contexts.starts.values.numpy()
         self._pieces = contexts.pieces.values.numpy()
@@ -254,7 +246,7 @@ class _SpanTexts:
         self, context: str, first: int, last: int
     ) -> tuple[str, int, int]:
         pieces = self._pieces[first : last + 1]
-        predicted = final_text.join_pieces([self._tokens[p] for p in pieces])
+        predicted = join_pieces([self._tokens[p] for p in pieces])
         begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
         index = self._index[begin:end]
         words = [self._words[word] for word in index]
@@ -262,10 +254,8 @@ class _SpanTexts:
         normalized = " ".join(
             self._normalized[word] for word in index if self._normalized[word]
         )
-        start, stop = final_text.project(predicted, normalized, original) or (
-            0,
-            len(original),
-        )
+        whole = 0, len(original)
+        start, stop = project(predicted, normalized, original) or whole
         data = context.encode(errors="surrogatepass")
         # For every character of the joined words its place in the context,
         # where words may be further apart than the one blank.
@@ -274,3 +264,56 @@ class _SpanTexts:
             first = len(data[:byte].decode(errors="surrogatepass"))
             places += range(first, first + len(word) + 1)
         return original[start:stop], places[start], places[stop - 1] + 1
+
+
+def join_pieces(tokens: Sequence[str]) -> str:
+    """Joins word pieces to a text, words apart.
+
+    >>> join_pieces(["smith", "##son", "'", "s"])
+    "smithson ' s"
+    """
+    text = " ".join(tokens).replace(" ##", "").replace("##", "")
+    return " ".join(text.split())
+
+
+def project(
+    predicted: str, normalized: str, original: str
+) -> tuple[int, int] | None:
+    """Finds where in the original text a prediction stands.
+
+    Args:
+        predicted: normalised words with single blanks.
+        normalized: the original text, normalised likewise.
+        original: words with blanks between them.
+
+    Returns:
+        Its first character and the one after its last; None if the texts do
+        not line up.
+
+    >>> project("steve smith", "steve smith ' s", "Steve Smith's")
+    (0, 11)
+    """
+    first = normalized.find(predicted)
+    last = first + len(predicted) - 1
+    if first < 0 or not predicted:
+        return None
+    if " " in (normalized[first], normalized[last]):
+        return None
+    places = [i for i, char in enumerate(original) if char != " "]
+    if len(places) != len(normalized) - normalized.count(" "):
+        return None
+    start = places[first - normalized.count(" ", 0, first)]
+    return start, places[last - normalized.count(" ", 0, last)] + 1
+
+
+def normalize(
+    texts: Sequence[str], settings: vocabulary_lib.TokenizerSettings
+) -> list[str]:
+    """Returns texts as normalised words with single blanks."""
+    words = normalization.Normalizer(settings).split(questions.encode(texts))
+    decoded = [word.decode() for word in words.words.numpy()]
+    splits = words.text_splits.numpy()
+    return [
+        " ".join(decoded[start:end])
+        for start, end in zip(splits, splits[1:], strict=False)
+    ]

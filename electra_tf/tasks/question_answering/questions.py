@@ -2,23 +2,21 @@
 
     [CLS] question [SEP] part of the context [SEP]
 
-A context that is too long is read through several windows (`windows`); every
-window is a row. In training a window without the whole answer has [CLS] for
-its answer (`labels`); in prediction an answer counts only in the window in
-which its first piece has most context.
+A context that is too long is read through several windows; every window is a
+row. In training a window without the whole answer has [CLS] for its answer; in
+prediction an answer counts only in the window in which its first piece has
+most context (the original's `finetune/qa/qa_tasks.py`).
 """
 
-from collections.abc import Iterator
+import bisect
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks import windows as windows_lib
-from electra_tf.tasks.question_answering import contexts as contexts_lib
-from electra_tf.tasks.question_answering import labels
 from electra_tf.tasks.question_answering import records
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -26,41 +24,69 @@ from electra_tf.text import vocabulary as vocabulary_lib
 NUM_SPECIAL = 3
 """[CLS] and two [SEP]."""
 
+COLUMNS = ("start_position", "end_position", "is_impossible")
+"""Of the rows, as the head reads them."""
+
 # Questions that are made into rows at once: bounds the memory of the rest.
 _CHUNK = 4_096
+# Strings live there; a GPU would only add copies.
+_DEVICE = "/CPU:0"
+
+
+class Contexts(NamedTuple):
+    """C contexts with W words, of which D are distinct."""
+
+    distinct: tf.Tensor  # `[D]` string, the words, each once
+    index: tf.Tensor  # `[W]` int64, which of them each word of the contexts is
+    # `[C, (words)]` int64, the byte at which each word begins
+    starts: tf.RaggedTensor
+    # `[W, (pieces)]` int32, ids of each word; it may have none
+    pieces: tf.RaggedTensor
+
+    @property
+    def ids(self) -> tf.RaggedTensor:
+        """The pieces of the contexts, `[C, (pieces)]` int32."""
+        return tf.RaggedTensor.from_row_splits(
+            self.pieces.values,
+            tf.gather(self.pieces.row_splits, self.starts.row_splits),
+            validate=False,
+        )
 
 
 class QuestionRows(NamedTuple):
-    """R rows of N questions.
+    """R rows of N questions."""
 
-    Attributes:
-        ids: `[R, (tokens)]` int32.
-        shifts: `[R]` int64, tokens before the context's first; segment 1
-            begins with it.
-        windows: which part of its question's context each row has.
-    """
-
-    ids: tf.RaggedTensor
+    ids: tf.RaggedTensor  # `[R, (tokens)]` int32
+    # `[R]` int64, tokens before the context's first; segment 1 begins with it
     shifts: tf.Tensor
-    windows: windows_lib.Windows
+    # Which part of its question's context each row has
+    windows: rows_lib.Windows
 
 
 class Chunk(NamedTuple):
-    """Some questions of a split, and what their answers are read off.
+    """Some questions of a split, and what their answers are read off."""
 
-    Attributes:
-        examples: the questions.
-        contexts: their distinct contexts.
-        context_of_example: `[N]` int64.
-        rows: of these questions.
-        vocabulary: of the pieces.
+    examples: Sequence[records.Example]  # the questions
+    contexts: Contexts  # their distinct contexts
+    context_of_example: np.ndarray  # `[N]` int64
+    rows: QuestionRows  # of these questions
+    vocabulary: vocabulary_lib.Vocabulary  # of the pieces
+
+
+def build_contexts(
+    tokenizer: tokenizer_lib.Tokenizer, contexts: tf.Tensor
+) -> Contexts:
+    """Splits contexts, `[C]` string in UTF-8, into words and pieces.
+
+    Contexts repeat their words, so each distinct word is tokenized once. A
+    word's pieces do not depend on the words beside it, because the tokenizer
+    splits at all of these blanks.
     """
-
-    examples: Sequence[records.Example]
-    contexts: contexts_lib.Contexts
-    context_of_example: np.ndarray
-    rows: QuestionRows
-    vocabulary: vocabulary_lib.Vocabulary
+    with tf.device(_DEVICE):
+        words = rows_lib.split_words(contexts, rows_lib.QUESTION_BLANKS)
+        distinct, index = tf.unique(words.words.values, tf.int64)
+        pieces = tf.gather(tokenizer.tokenize(distinct), index)
+        return Contexts(distinct, index, words.starts, pieces)
 
 
 def lay_out(
@@ -89,7 +115,7 @@ def lay_out(
     """
     kept = tf.minimum(questions.row_lengths(), max_query_length)
     rooms = max_length - NUM_SPECIAL - kept
-    windows = windows_lib.split(
+    windows = rows_lib.split_windows(
         tf.gather(contexts.row_lengths(), context_of_question),
         rooms,
         tf.minimum(rooms, doc_stride),
@@ -135,8 +161,8 @@ def build_rows(
         max_query_length: most pieces of a question; more are cut off.
         doc_stride: pieces from one window to the next, or a window's length if
             that is less.
-        is_training: whether `labels.COLUMNS` tell the answers, and no answers
-            will be read; otherwise they are zeros.
+        is_training: whether `COLUMNS` tell the answers, and no answers will be
+            read; otherwise they are zeros.
 
     Returns:
         Rows; unless to be learned from, with `Chunk`s as details.
@@ -147,39 +173,30 @@ def build_rows(
     """
     chunks = []
     owners, starts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    columns = {name: [np.zeros(0, np.int32)] for name in labels.COLUMNS}
-    lengths = max_seq_length, max_query_length, doc_stride
-    for begin, part in split_chunks(examples):
-        chunk = _build_chunk(part, tokenizer, *lengths)
-        chunks.append(chunk)
-        windows = chunk.rows.windows
-        owners.append(begin + windows.texts.numpy().astype(np.int32))
-        starts.append(chunk.rows.shifts.numpy().astype(np.int32))
-        found = labels.find(
-            part if is_training else [],
-            chunk.contexts,
-            chunk.context_of_example,
-            windows,
-            chunk.rows.shifts.numpy(),
+    columns = [np.zeros((0, len(COLUMNS)), np.int32)]
+    for begin in range(0, len(examples), _CHUNK):
+        chunk = _build_chunk(
+            examples[begin : begin + _CHUNK],
             tokenizer,
+            max_seq_length,
+            max_query_length,
+            doc_stride,
         )
-        for name, column in found.items():
-            columns[name].append(column)
+        chunks.append(chunk)
+        owners.append(begin + chunk.rows.windows.texts.numpy())
+        starts.append(chunk.rows.shifts.numpy())
+        if is_training:
+            columns.append(_label_windows(chunk, tokenizer))
+        else:
+            columns.append(np.zeros((len(starts[-1]), len(COLUMNS)), np.int32))
+    table = np.concatenate(columns).astype(np.int32)
     return rows_lib.Rows(
         ids=rows_lib.Ragged.join([chunk.rows.ids for chunk in chunks]),
-        segment_starts=np.concatenate(starts),
-        examples=np.concatenate(owners),
-        columns={name: np.concatenate(c) for name, c in columns.items()},
+        segment_starts=np.concatenate(starts).astype(np.int32),
+        examples=np.concatenate(owners).astype(np.int32),
+        columns=dict(zip(COLUMNS, table.T, strict=True)),
         details=None if is_training else chunks,
     )
-
-
-def split_chunks(
-    examples: Sequence[records.Example],
-) -> Iterator[tuple[int, Sequence[records.Example]]]:
-    """Some questions after the other, with the number of their first."""
-    for begin in range(0, len(examples), _CHUNK):
-        yield begin, examples[begin : begin + _CHUNK]
 
 
 def _build_chunk(
@@ -195,7 +212,7 @@ def _build_chunk(
     context_of_example = np.array(
         [numbers.setdefault(e.context, len(numbers)) for e in examples]
     )
-    contexts = contexts_lib.build(tokenizer, encode(list(numbers)))
+    contexts = build_contexts(tokenizer, encode(list(numbers)))
     rows = lay_out(
         tokenizer.vocabulary,
         questions,
@@ -212,7 +229,7 @@ def _build_chunk(
 
 
 def encode(texts: Sequence[str]) -> tf.Tensor:
-    """Texts as bytes: TensorFlow takes no lone surrogates, as JSON has."""
+    """Encodes texts: TensorFlow takes no lone surrogates, which JSON has."""
     data = [text.encode(errors="surrogatepass") for text in texts]
     return tf.constant(data, tf.string)
 
@@ -233,3 +250,107 @@ def _require_room(
             f"[CLS] and [SEP]. Received: {max_seq_length}. Raise it, or lower "
             "`qa.max_query_length`."
         )
+
+
+def _label_windows(
+    chunk: Chunk, tokenizer: tokenizer_lib.Tokenizer
+) -> np.ndarray:
+    """`COLUMNS` of R rows, `[R, 3]`; 0, [CLS], where there is no answer."""
+    windows = chunk.rows.windows
+    questions, starts = windows.texts.numpy(), windows.starts.numpy()
+    ends, shifts = starts + windows.lengths.numpy(), chunk.rows.shifts.numpy()
+    spans = find_answer_pieces(
+        chunk.examples, chunk.contexts, chunk.context_of_example, tokenizer
+    )
+    first, last = spans[questions].T
+    is_impossible = np.array([e.is_impossible for e in chunk.examples])
+    # It stays false where another window has the answer.
+    is_impossible = is_impossible[questions]
+    is_inside = ~is_impossible & (first >= starts) & (last < ends)
+    return np.stack(
+        [
+            np.where(is_inside, first + shifts - starts, 0),
+            np.where(is_inside, last + shifts - starts, 0),
+            is_impossible,
+        ],
+        axis=1,
+    )
+
+
+def find_answer_pieces(
+    examples: Sequence[records.Example],
+    contexts: Contexts,
+    context_of_example: np.ndarray,
+    tokenizer: tokenizer_lib.Tokenizer,
+) -> np.ndarray:
+    """Finds the first and last piece of every answer in its context.
+
+    An answer is first the pieces of all words that it touches: `(1895-1943).`
+    for `1895`. Of these it is the first run of pieces that equals the answer's
+    own, if there is one; `Japan` stays `Japanese`.
+
+    Args:
+        examples: N questions.
+        contexts: their distinct contexts.
+        context_of_example: `[N]` integer.
+        tokenizer: of the answers.
+
+    Returns:
+        `[N, 2]` int64, 0 for unanswerable questions. The last piece is before
+        the first if the answer's words have no pieces.
+
+    Raises:
+        DataError: for the first answer that is not in its context.
+    """
+    answers = [e.answer.text if e.answer else "" for e in examples]
+    wanted = tokenizer.tokenize(encode(answers)).to_list()
+    # Lists: single numbers of arrays are slow.
+    word_starts = contexts.starts.values.numpy().tolist()
+    word_splits = contexts.starts.row_splits.numpy().tolist()
+    first_pieces = contexts.pieces.row_splits.numpy().tolist()
+    pieces = contexts.pieces.values.numpy().tolist()
+    spans = np.zeros([len(examples), 2], np.int64)
+    for number, example in enumerate(examples):
+        if example.is_impossible:
+            continue
+        context = context_of_example[number]
+        words = word_splits[context], word_splits[context + 1]
+        first, last = (
+            first_pieces[bisect.bisect_left(word_starts, byte, *words)]
+            for byte in _locate(example)
+        )
+        run = _find_run(pieces[first:last], wanted[number])
+        if run is not None:
+            first += run
+            last = first + len(wanted[number])
+        begin = first_pieces[words[0]]
+        spans[number] = first - begin, last - 1 - begin
+    return spans
+
+
+def _locate(example: records.Example) -> tuple[int, int]:
+    """The bytes of the context from which on its answer's words stand."""
+    place = records.find_answer(example)
+    if place is None:
+        raise files.unexpected(
+            f"Question {example.id!r}",
+            "an answer that is in the context at the place given",
+            example.answer,
+            "Leave such questions out of training.",
+        )
+    if example.context.isascii():
+        return place
+    begin, end = (
+        len(example.context[:character].encode(errors="surrogatepass"))
+        for character in place
+    )
+    return begin, end
+
+
+def _find_run(pieces: list[int], wanted: list[int]) -> int | None:
+    """Where in some pieces others stand first; None if they do not."""
+    count = len(wanted)
+    for place in range(len(pieces) - count + 1 if count else 0):
+        if pieces[place : place + count] == wanted:
+            return place
+    return None

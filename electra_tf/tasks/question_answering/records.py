@@ -16,9 +16,8 @@ from typing import Any
 
 from absl import logging
 
-from electra_tf import errors
-from electra_tf.tasks import blanks
 from electra_tf.tasks import files
+from electra_tf.tasks.rows import QUESTION_BLANKS
 
 # Ids that a warning shows.
 _NUM_SHOWN = 10
@@ -28,48 +27,36 @@ _KINDS = {
     list: "a list",
     bool: "true or false",
 }
-_ANY_BLANKS = re.compile(f"[{blanks.QUESTION_BLANKS}]+")
+_ANY_BLANKS = re.compile(f"[{QUESTION_BLANKS}]+")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer in its document.
+    """An answer in its document."""
 
-    Attributes:
-        text: as annotated.
-        start: the character of the context at which it is said to begin.
-    """
-
-    text: str
-    start: int
+    text: str  # as annotated
+    start: int  # the character of the context at which it is said to begin
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Example:
-    """One question about one document.
+    """One question about one document."""
 
-    Attributes:
-        id: of the question, as the file has it; predictions carry it.
-        question: its text.
-        context: the document's text; one object for all its questions.
-        golds: texts of the answers that evaluation accepts, none if the
-            question is unanswerable; None if that is not known.
-        answer: the answer to learn, None without one.
-        is_impossible: whether the question is said to be unanswerable.
-    """
-
-    id: str
-    question: str
-    context: str
+    id: str  # of the question, as the file has it; predictions carry it
+    question: str  # its text
+    context: str  # the document's text; one object for all its questions
+    # Texts of the answers that evaluation accepts, none if the question is
+    # unanswerable; None if that is not known
     golds: tuple[str, ...] | None = None
-    answer: Answer | None = None
+    answer: Answer | None = None  # the answer to learn, None without one
+    # Whether the question is said to be unanswerable
     is_impossible: bool = False
 
 
 def read_squad(
     path: pathlib.Path, needs_is_impossible: bool = False
 ) -> list[Example]:
-    """The questions of a SQuAD file, in its order.
+    """Reads the questions of a SQuAD file, in its order.
 
     Args:
         path: JSON of SQuAD 1.1 or 2.0.
@@ -85,25 +72,22 @@ def read_squad(
     examples = []
     for a, article in enumerate(_get(content, "data", list, str(path)), 1):
         place = f"{path}, article {a}"
-        for p, paragraph in enumerate(
-            _get(article, "paragraphs", list, place), 1
-        ):
+        paragraphs = _get(article, "paragraphs", list, place)
+        for p, paragraph in enumerate(paragraphs, 1):
             here = f"{place}, paragraph {p}"
             context = _get(paragraph, "context", str, here)
             for q, record in enumerate(_get(paragraph, "qas", list, here), 1):
+                place_of_question = f"{here}, question {q}"
+                if needs_is_impossible:
+                    _get(record, "is_impossible", bool, place_of_question)
                 examples.append(
-                    _squad_example(
-                        record,
-                        context,
-                        f"{here}, question {q}",
-                        needs_is_impossible,
-                    )
+                    _squad_example(record, context, place_of_question)
                 )
-    return _checked(examples, path)
+    return check(examples, path)
 
 
 def read_mrqa(path: pathlib.Path) -> list[Example]:
-    """The questions of an MRQA file, in its order.
+    """Reads the questions of an MRQA file, in its order.
 
     Args:
         path: JSON lines, plain, or compressed if the name ends with `.gz`.
@@ -125,11 +109,11 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
             examples.append(
                 _mrqa_example(question, context, f"{place}, question {q}")
             )
-    return _checked(examples, path)
+    return check(examples, path)
 
 
 def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
-    """Questions of a TensorFlow Datasets data set of SQuAD's form.
+    """Converts the records of a TensorFlow Datasets data set of SQuAD's form.
 
     Args:
         records: as `tfds_source.read` gives them.
@@ -153,11 +137,30 @@ def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
                 bool(record.get("is_impossible", False)),
             )
         )
-    return _checked(examples, name)
+    return check(examples, name)
+
+
+def check(examples: list[Example], source: object) -> list[Example]:
+    """Returns the examples, if there are any and their ids are different.
+
+    Predictions go by the ids.
+
+    Raises:
+        DataError: names the first id that occurs twice.
+    """
+    seen: dict[str, int] = {}
+    for number, example in enumerate(examples, 1):
+        if example.id in seen:
+            place = f"{source}, questions {seen[example.id]} and {number}"
+            raise files.unexpected(place, "different ids", example.id)
+        seen[example.id] = number
+    if not examples:
+        raise files.unexpected(source, "questions")
+    return examples
 
 
 def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
-    """The examples that can be learned from, with one warning of the others.
+    """Returns the examples to learn from, with one warning of the others.
 
     Left out are, as in the original, those whose answer is not where it is
     said to be (`find_answer`): about one in 1,500 of SQuAD.
@@ -172,7 +175,6 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
     """
     missing = find_unanswered(examples, source)
     if missing:
-        shown = ", ".join(missing[:_NUM_SHOWN])
         rest = len(missing) - _NUM_SHOWN
         logging.warning(
             "%s: %d of %d questions are left out of training, because the "
@@ -181,7 +183,7 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
             source,
             len(missing),
             len(examples),
-            shown,
+            ", ".join(missing[:_NUM_SHOWN]),
             f" and {rest} more" if rest > 0 else "",
         )
     left_out = set(missing)
@@ -189,19 +191,20 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
 
 
 def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
-    """Ids of those whose answer is not in the context at the place given.
+    """Lists the ids whose answer is not in the context at the place given.
 
     Raises:
         DataError: as for `keep_answered`.
     """
     for example in examples:
         if example.answer is None and not example.is_impossible:
-            raise errors.DataError(
-                f"{source}, question {example.id!r}: expected an answer, "
-                "or `is_impossible`. Received: neither. Name a file with "
-                "answers; unanswerable questions are those of squad2 and "
-                "own."
+            place = f"{source}, question {example.id!r}"
+            remedy = (
+                "Name a file with answers; unanswerable questions are those of "
+                "squad2 and own."
             )
+            expected = "an answer, or `is_impossible`"
+            raise files.unexpected(place, expected, None, remedy)
     return [
         example.id
         for example in examples
@@ -210,7 +213,7 @@ def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
 
 
 def find_answer(example: Example) -> tuple[int, int] | None:
-    """The characters of the words that an answer lies in.
+    """Finds the characters of the words that an answer lies in.
 
     An offset may be wrong: what counts is that the answer, in lower case and
     with single blanks, is in the words that cover the characters said.
@@ -230,9 +233,9 @@ def find_answer(example: Example) -> tuple[int, int] | None:
     end = min(
         found if (found := context.find(blank, last_begin + 1)) >= 0
         else len(context)
-        for blank in blanks.QUESTION_BLANKS
+        for blank in QUESTION_BLANKS
     )  # fmt: skip
-    if begin < 0 and not context[end:].strip(blanks.QUESTION_BLANKS):
+    if begin < 0 and not context[end:].strip(QUESTION_BLANKS):
         # Before the only word, which is meant, as in the original.
         begin = last_begin
     if begin < 0:
@@ -248,56 +251,27 @@ def _find_word(context: str, place: int) -> int:
 
     -1 if there is none.
     """
-    end = len(context[: place + 1].rstrip(blanks.QUESTION_BLANKS))
+    end = len(context[: place + 1].rstrip(QUESTION_BLANKS))
     if not end:
         return -1
-    parted_at = blanks.QUESTION_BLANKS
+    parted_at = QUESTION_BLANKS
     return 1 + max(context.rfind(blank, 0, end) for blank in parted_at)
 
 
-def require_unique(examples: Sequence[Example], source: object) -> None:
-    """Raises if an id occurs twice, for predictions go by it.
-
-    Raises:
-        DataError: names the first such id.
-    """
-    seen: dict[str, int] = {}
-    for number, example in enumerate(examples, 1):
-        if example.id in seen:
-            raise errors.DataError(
-                f"{source}: expected every question to have an id of its own. "
-                f"Received {example.id!r} for questions {seen[example.id]} "
-                f"and {number} of the file. Rename one."
-            )
-        seen[example.id] = number
-
-
-def _checked(examples: list[Example], source: object) -> list[Example]:
-    if not examples:
-        raise errors.DataError(f"{source}: expected questions. Received: none.")
-    require_unique(examples, source)
-    return examples
-
-
-def _squad_example(
-    record: Any, context: str, place: str, needs_is_impossible: bool
-) -> Example:
+def _squad_example(record: Any, context: str, place: str) -> Example:
     identity = _get(record, "id", str, place)
     place = f"{place} ({identity})"
     question = _get(record, "question", str, place)
-    is_impossible = False
-    if needs_is_impossible or "is_impossible" in record:
-        is_impossible = _get(record, "is_impossible", bool, place)
-    if "answers" not in record and "is_impossible" not in record:
+    has_flag = "is_impossible" in record
+    is_impossible = has_flag and _get(record, "is_impossible", bool, place)
+    if "answers" not in record and not has_flag:
         return Example(identity, question, context)
-    answers = [
-        Answer(
-            _get(answer, "text", str, f"{place}, answer {number}"),
-            _get(answer, "answer_start", int, f"{place}, answer {number}"),
-        )
-        for number, answer in enumerate(_get(record, "answers", list, place), 1)
-    ]
-    if not answers and "is_impossible" not in record:
+    answers = []
+    for number, answer in enumerate(_get(record, "answers", list, place), 1):
+        here = f"{place}, answer {number}"
+        text = _get(answer, "text", str, here)
+        answers.append(Answer(text, _get(answer, "answer_start", int, here)))
+    if not answers and not has_flag:
         # The test files of 2.0 have empty lists.
         return Example(identity, question, context)
     return Example(
@@ -322,16 +296,14 @@ def _mrqa_example(record: Any, context: str, place: str) -> Example:
     if record.get("detected_answers"):
         # Of the first answer the first place.
         detected = _get(record, "detected_answers", list, place)[0]
-        text = _get(detected, "text", str, f"{place}, detected_answers")
-        spans = _get(detected, "char_spans", list, f"{place}, detected_answers")
+        here = f"{place}, detected_answers"
+        spans = _get(detected, "char_spans", list, here)
         try:
-            start = _require(spans[0][0], int, "char_spans", place)
+            start = _require(spans[0][0], int, "char_spans", here)
         except (IndexError, TypeError, KeyError) as error:
-            raise errors.DataError(
-                f"{place}: expected `char_spans` to begin with a pair of "
-                f"characters, first and last. Received: {spans!r}."
-            ) from error
-        answer = Answer(text, start)
+            expected = "`char_spans` to begin with a pair of characters"
+            raise files.unexpected(here, expected, spans) from error
+        answer = Answer(_get(detected, "text", str, here), start)
     return Example(identity, question, context, golds, answer)
 
 
@@ -339,47 +311,27 @@ def _parse_json(path: pathlib.Path) -> Any:
     try:
         return json.loads("\n".join(line for _, line in files.read_lines(path)))
     except json.JSONDecodeError as error:
-        raise errors.DataError(
-            f"{path}, line {error.lineno}, character {error.colno}: expected "
-            f"JSON of SQuAD's form. Received: {error.msg}. Take the official "
-            "file."
+        place = f"{path}, line {error.lineno}, character {error.colno}"
+        raise files.unexpected(
+            place, "JSON of SQuAD's form", error, "Take the official file."
         ) from error
 
 
 def _get(record: Any, key: str, kind: type, place: str) -> Any:
-    """A value of a JSON object, which must be there and of a kind.
-
-    Args:
-        record: the object, as parsed.
-        key: of the value.
-        kind: a key of `_KINDS`.
-        place: file and record, for errors.
-
-    Raises:
-        DataError: if it is not.
-    """
+    """A value of a JSON object, which must be there and of a kind."""
     if not isinstance(record, dict):
-        raise errors.DataError(
-            f"{place}: expected an object with {key!r}. Received: "
-            f"{str(record)[:60]!r}."
-        )
+        expected = f"an object with {key!r}"
+        raise files.unexpected(place, expected, record)
     if key not in record:
-        raise errors.DataError(
-            f"{place}: expected the key {key!r}. Received only: "
-            f"{', '.join(map(repr, record)) or 'none'}."
-        )
+        raise files.unexpected(place, f"the key {key!r}", list(record))
     return _require(record[key], kind, key, place)
 
 
 def _require(value: Any, kind: type, key: str, place: str) -> Any:
-    """The value itself, if it is of a kind; as `_get`."""
+    """The value itself, if it is of a kind of `_KINDS`."""
     # In JSON true is no number.
-    is_kind = isinstance(value, kind) and not (
-        kind is int and isinstance(value, bool)
-    )
-    if not is_kind:
-        raise errors.DataError(
-            f"{place}: expected {key!r} to be {_KINDS[kind]}. Received: "
-            f"{str(value)[:60]!r}."
-        )
+    is_truth = isinstance(value, bool)
+    if not isinstance(value, kind) or (is_truth and kind is not bool):
+        expected = f"{key!r} to be {_KINDS[kind]}"
+        raise files.unexpected(place, expected, value)
     return value

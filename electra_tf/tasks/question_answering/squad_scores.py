@@ -3,7 +3,7 @@
 An answer is compared after lower-casing it and dropping punctuation, articles
 and superfluous blanks, with the gold answer that it is most like. The rules
 are those of the evaluation scripts of SQuAD 1.1, SQuAD 2.0 and MRQA 2019; they
-differ in what becomes of empty answers and of missing ones.
+differ in how they treat empty answers and missing ones. Scores are in percent.
 """
 
 import collections
@@ -19,11 +19,13 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _NUM_SHOWN = 5
 
 Golds = Mapping[str, Sequence[str]]
+"""Id to the texts of the right answers; none for unanswerable questions."""
 Texts = Mapping[str, str]
+"""Id to the predicted text."""
 
 
 class RawScores(NamedTuple):
-    """Scores of single questions, by id, before any threshold."""
+    """Scores of single questions, 0 to 1, by id, before any threshold."""
 
     exact: dict[str, float]
     f1: dict[str, float]
@@ -31,7 +33,7 @@ class RawScores(NamedTuple):
 
 @functools.lru_cache(maxsize=65_536)
 def normalize_answer(text: str) -> str:
-    """What is compared of an answer.
+    """Reduces an answer to what is compared.
 
     >>> normalize_answer("The  cat's.")
     'cats'
@@ -41,168 +43,43 @@ def normalize_answer(text: str) -> str:
 
 
 def compute_raw_scores(golds: Golds, predictions: Texts) -> RawScores:
-    """Scores of all questions that have a prediction, by SQuAD 2.0's rules.
+    """Scores all questions that have a prediction, by SQuAD 2.0's rules.
 
-    Args:
-        golds: id to the texts of the answers that are right; none of an
-            unanswerable question, whose right answer is the empty text.
-        predictions: id to text.
+    The right answer of an unanswerable question is the empty text.
     """
-    exact: dict[str, float] = {}
-    f1: dict[str, float] = {}
-    for identity, answers in golds.items():
+    raw = RawScores({}, {})
+    for identity in golds:
         if identity not in predictions:
             continue
-        right = [a for a in answers if normalize_answer(a)] or [""]
+        right = [a for a in golds[identity] if normalize_answer(a)] or [""]
         text = predictions[identity]
-        exact[identity] = max(_is_exact(text, answer) for answer in right)
-        f1[identity] = max(_f1_or_empty(text, answer) for answer in right)
-    return RawScores(exact, f1)
+        raw.exact[identity] = max(_is_exact(text, answer) for answer in right)
+        raw.f1[identity] = max(_f1_or_empty(text, answer) for answer in right)
+    return raw
 
 
 def compute_squad1_scores(golds: Golds, predictions: Texts) -> dict[str, float]:
-    """`exact_match` and `f1` in percent; a missing prediction counts 0.
-
-    Args:
-        golds: id to the texts of the answers that are right.
-        predictions: id to text.
+    """Computes `exact_match` and `f1`; a missing prediction counts 0.
 
     Raises:
         ValueError: for a question without answers, or none at all.
     """
-    return _mean_scores(golds, predictions, is_skipping=False)
+    return compute_mrqa_scores(golds, predictions, skip_missing=False)
 
 
 def compute_mrqa_scores(
     golds: Golds, predictions: Texts, skip_missing: bool = True
 ) -> dict[str, float]:
-    """`exact_match` and `f1` in percent.
+    """Computes `exact_match` and `f1`.
 
     Args:
-        golds: id to the texts of the answers that are right.
-        predictions: id to text.
+        golds, predictions: by id.
         skip_missing: whether questions without a prediction are left out, as
             in the original; they count 0 otherwise.
 
     Raises:
         ValueError: for a question without answers, or none that is scored.
     """
-    return _mean_scores(golds, predictions, skip_missing)
-
-
-def compute_squad2_scores(
-    golds: Golds,
-    predictions: Texts,
-    null_odds: Mapping[str, float],
-    threshold: float,
-) -> dict[str, float]:
-    """All keys of the official script of SQuAD 2.0.
-
-    `exact`, `f1` and `total` over all questions, and over those with
-    (`HasAns_`) and without (`NoAns_`) answers, if there are any; `best_exact`
-    and `best_f1` with the thresholds (`best_exact_thresh`, `best_f1_thresh`)
-    at which they are reached. Percent, but for counts and thresholds.
-
-    Args:
-        golds: id to the texts of the answers that are right, none for
-            unanswerable questions.
-        predictions: id to text.
-        null_odds: id to a number that is high where there is no answer.
-        threshold: above it the answer counts as empty.
-
-    Raises:
-        ValueError: if a question has no prediction or null odds.
-    """
-    _require_all(golds, "prediction", predictions)
-    _require_all(golds, "null odds", null_odds)
-    raw = compute_raw_scores(golds, predictions)
-    has_answer = {identity: bool(golds[identity]) for identity in golds}
-    exact, f1 = (
-        _apply_threshold(scores, null_odds, has_answer, threshold)
-        for scores in raw
-    )
-    results = _group_scores(exact, f1, has_answer)
-    for name, scores in (("exact", raw.exact), ("f1", raw.f1)):
-        best, best_threshold = find_best_threshold(
-            predictions, scores, null_odds, has_answer
-        )
-        results[f"best_{name}"] = best
-        results[f"best_{name}_thresh"] = best_threshold
-    return results
-
-
-def find_best_threshold(
-    predictions: Texts,
-    scores: Mapping[str, float],
-    null_odds: Mapping[str, float],
-    has_answer: Mapping[str, bool],
-) -> tuple[float, float]:
-    """The best mean score that a threshold on the null odds reaches.
-
-    Tried are 0 with all answers empty, then every question's null odds.
-
-    Args:
-        predictions: id to text.
-        scores: id to score without a threshold.
-        null_odds: id to a number that is high where there is no answer.
-        has_answer: id to whether the question has an answer.
-
-    Returns:
-        The score in percent, and the lowest threshold that reaches it.
-    """
-    current = float(sum(not has for has in has_answer.values()))
-    best, best_threshold = current, 0.0
-    for identity in sorted(null_odds, key=null_odds.__getitem__):
-        if identity not in scores:
-            continue
-        if has_answer[identity]:
-            current += scores[identity]
-        elif predictions[identity]:
-            current -= 1
-        if current > best:
-            best, best_threshold = current, null_odds[identity]
-    return 100.0 * best / len(scores), best_threshold
-
-
-def apply_null_threshold(
-    predictions: Texts, null_odds: Mapping[str, float], threshold: float
-) -> dict[str, str]:
-    """Predictions with the empty text where null odds exceed the threshold."""
-    return {
-        identity: "" if null_odds[identity] > threshold else text
-        for identity, text in predictions.items()
-    }
-
-
-def _group_scores(
-    exact: Mapping[str, float],
-    f1: Mapping[str, float],
-    has_answer: Mapping[str, bool],
-) -> dict[str, float]:
-    """Means over all questions, and those with and without answers."""
-    results: dict[str, float] = {}
-    for prefix, wanted in (("", None), ("HasAns_", True), ("NoAns_", False)):
-        chosen = [i for i, has in has_answer.items() if wanted in (None, has)]
-        if chosen:
-            results[f"{prefix}exact"] = _percent(exact, chosen)
-            results[f"{prefix}f1"] = _percent(f1, chosen)
-            results[f"{prefix}total"] = len(chosen)
-    return results
-
-
-def _require_all(golds: Golds, name: str, given: Mapping[str, object]) -> None:
-    missing = [identity for identity in golds if identity not in given]
-    if missing or not golds:
-        raise ValueError(
-            f"Every question needs a {name}. Received none for "
-            f"{len(missing)} of {len(golds)} questions, for example "
-            f"{missing[:_NUM_SHOWN]}."
-        )
-
-
-def _mean_scores(
-    golds: Golds, predictions: Texts, is_skipping: bool
-) -> dict[str, float]:
     exact, f1 = 0.0, 0.0
     total = 0
     for identity, answers in golds.items():
@@ -213,7 +90,7 @@ def _mean_scores(
             )
         text = predictions.get(identity)
         if text is None:
-            total += not is_skipping
+            total += not skip_missing
             continue
         total += 1
         exact += max(_is_exact(text, answer) for answer in answers)
@@ -227,6 +104,98 @@ def _mean_scores(
     return {"exact_match": 100.0 * exact / total, "f1": 100.0 * f1 / total}
 
 
+def compute_squad2_scores(
+    golds: Golds,
+    predictions: Texts,
+    null_odds: Mapping[str, float],
+    threshold: float,
+) -> dict[str, float]:
+    """Computes all scores of the official script of SQuAD 2.0.
+
+    They are `exact`, `f1` and `total` over all questions, and over those with
+    (`HasAns_`) and without (`NoAns_`) answers, if there are any; `best_exact`
+    and `best_f1` with the thresholds (`best_exact_thresh`, `best_f1_thresh`)
+    at which they are reached.
+
+    Args:
+        golds, predictions: by id.
+        null_odds: id to a number that is high where there is no answer.
+        threshold: above it the answer counts as empty.
+
+    Raises:
+        ValueError: if a question has no prediction or null odds.
+    """
+    _require_all(golds, "prediction", predictions)
+    _require_all(golds, "null odds", null_odds)
+    raw = compute_raw_scores(golds, predictions)
+    groups = {
+        "": list(golds),
+        "HasAns_": [identity for identity in golds if golds[identity]],
+        "NoAns_": [identity for identity in golds if not golds[identity]],
+    }
+    results: dict[str, float] = {}
+    for prefix, chosen in groups.items():
+        for name, scores in raw._asdict().items() if chosen else ():
+            total = sum(
+                not golds[i] if null_odds[i] > threshold else scores[i]
+                for i in chosen
+            )
+            results[f"{prefix}{name}"] = 100.0 * total / len(chosen)
+            results[f"{prefix}total"] = len(chosen)
+    for name, scores in raw._asdict().items():
+        best, best_threshold = _find_best_threshold(
+            golds, predictions, scores, null_odds
+        )
+        results[f"best_{name}"] = best
+        results[f"best_{name}_thresh"] = best_threshold
+    return results
+
+
+def _find_best_threshold(
+    golds: Golds,
+    predictions: Texts,
+    scores: Mapping[str, float],
+    null_odds: Mapping[str, float],
+) -> tuple[float, float]:
+    """The best mean score that a threshold on the null odds reaches.
+
+    Tried are 0 with all answers empty, then every question's null odds; the
+    lowest threshold that reaches the best score counts.
+    """
+    current = float(sum(not answers for answers in golds.values()))
+    best, best_threshold = current, 0.0
+    for identity in sorted(null_odds, key=null_odds.__getitem__):
+        if identity not in scores:
+            continue
+        if golds[identity]:
+            current += scores[identity]
+        elif predictions[identity]:
+            current -= 1
+        if current > best:
+            best, best_threshold = current, null_odds[identity]
+    return 100.0 * best / len(scores), best_threshold
+
+
+def apply_null_threshold(
+    predictions: Texts, null_odds: Mapping[str, float], threshold: float
+) -> dict[str, str]:
+    """Empties the predictions whose null odds exceed the threshold."""
+    return {
+        identity: "" if null_odds[identity] > threshold else text
+        for identity, text in predictions.items()
+    }
+
+
+def _require_all(golds: Golds, name: str, given: Mapping[str, object]) -> None:
+    missing = [identity for identity in golds if identity not in given]
+    if missing or not golds:
+        raise ValueError(
+            f"Every question needs a {name}. Received none for "
+            f"{len(missing)} of {len(golds)} questions, for example "
+            f"{missing[:_NUM_SHOWN]}."
+        )
+
+
 def _is_exact(text: str, answer: str) -> float:
     return float(normalize_answer(text) == normalize_answer(answer))
 
@@ -236,7 +205,7 @@ def _f1(text: str, answer: str) -> float:
     ours = normalize_answer(text).split()
     theirs = normalize_answer(answer).split()
     common = collections.Counter(ours) & collections.Counter(theirs)
-    num_same = sum(common.values())
+    num_same = common.total()
     if num_same == 0:
         return 0.0
     precision = num_same / len(ours)
@@ -250,23 +219,3 @@ def _f1_or_empty(text: str, answer: str) -> float:
     if not ours or not theirs:
         return float(ours == theirs)
     return _f1(text, answer)
-
-
-def _apply_threshold(
-    scores: Mapping[str, float],
-    null_odds: Mapping[str, float],
-    has_answer: Mapping[str, bool],
-    threshold: float,
-) -> dict[str, float]:
-    return {
-        identity: (
-            float(not has_answer[identity])
-            if null_odds[identity] > threshold
-            else score
-        )
-        for identity, score in scores.items()
-    }
-
-
-def _percent(scores: Mapping[str, float], chosen: Sequence[str]) -> float:
-    return 100.0 * sum(scores[identity] for identity in chosen) / len(chosen)

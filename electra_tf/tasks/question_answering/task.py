@@ -3,31 +3,26 @@
 import functools
 import json
 import pathlib
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
-import keras
-
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.modeling import question_answering_head
+from electra_tf.modeling import task_heads
 from electra_tf.records import atomic
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks import task
+from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import answers
-from electra_tf.tasks.question_answering import own_records
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import sources
 from electra_tf.tasks.question_answering import squad_scores
 from electra_tf.text import tokenizer as tokenizer_lib
 
-OWN = "own"
-
-ReadFn = Callable[[str], list[records.Example]]
+_OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
 
 
-class QuestionAnsweringTask(task.Task):
+class QuestionAnsweringTask(task_lib.Task):
     """Questions whose answers are spans of a document.
 
     What decides is F1. Where questions may be unanswerable it is `best_f1`, at
@@ -37,11 +32,10 @@ class QuestionAnsweringTask(task.Task):
 
     Args:
         name: of the catalog.
-        read_fn: split to its examples.
+        readers: split to the function that reads its `records.Example`s.
         settings: windows, head and decoding.
         form: whose scores are computed, `sources.SQUAD1`, `SQUAD2` or `MRQA`;
             of `SQUAD2` questions may be unanswerable.
-        splits: those there are.
     """
 
     kind = "qa"
@@ -51,43 +45,24 @@ class QuestionAnsweringTask(task.Task):
     def __init__(
         self,
         name: str,
-        read_fn: ReadFn,
+        readers: task_lib.Readers,
         settings: finetuning_config.QuestionAnsweringConfig,
         form: str,
-        splits: Sequence[str] = sources.SPLITS,
     ) -> None:
-        self.name = name
+        super().__init__(name, readers)
         self.settings = settings
         self.form = form
         self.has_unanswerable = form == sources.SQUAD2
         self.metric = "best_f1" if self.has_unanswerable else "f1"
-        self.splits = tuple(splits)
-        self.dev_splits = tuple(s for s in self.splits if s == "dev")
-        self._read_fn = read_fn
 
     def describe_export(self) -> dict[str, Any]:
-        """Windows and decoding, as it was trained."""
-        names = (
-            "max_query_length", "doc_stride", "max_answer_length",
-            "qa_na_threshold",
-        )  # fmt: skip
-        return {name: getattr(self.settings, name) for name in names}
-
-    def read(self, split: str) -> list[records.Example]:
-        """The questions of a split.
-
-        Raises:
-            FileNotFoundError: if the file is not there.
-            DataError: for a record that is not as expected.
-            ValueError: if there is no such split.
-        """
-        if split not in self.splits:
-            raise ValueError(
-                f"Task {self.name} has the splits "
-                f"{', '.join(self.splits) or '(none)'}. Received: {split!r}. "
-                f"For your own data, set --config.own.{split}_file."
-            )
-        return self._read_fn(split)
+        """Returns the windows and the decoding, as it was trained."""
+        return {
+            "max_query_length": self.settings.max_query_length,
+            "doc_stride": self.settings.doc_stride,
+            "max_answer_length": self.settings.max_answer_length,
+            "qa_na_threshold": self.settings.qa_na_threshold,
+        }
 
     def build_rows(
         self,
@@ -96,7 +71,7 @@ class QuestionAnsweringTask(task.Task):
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
-        """The windows of questions (`questions.build_rows`)."""
+        """Makes the windows of questions (`questions.build_rows`)."""
         return questions.build_rows(
             examples,
             tokenizer,
@@ -108,32 +83,30 @@ class QuestionAnsweringTask(task.Task):
 
     def build_head(
         self, hidden_size: int, seed: int, dtype: Any = None
-    ) -> question_answering_head.QuestionAnsweringHead:
-        """The head, with weights drawn from `seed`."""
-        settings = self.settings
-        with keras.name_scope("task_specific"):
-            head = question_answering_head.QuestionAnsweringHead(
-                seed,
-                joint_prediction=settings.joint_prediction,
-                beam_size=settings.beam_size,
-                answerable_classifier=settings.answerable_classifier,
-                answerable_uses_start_logits=(
-                    settings.answerable_uses_start_logits
-                ),
-                answerable_weight=settings.answerable_weight,
-                name=self.name,
-                dtype=dtype,
-            )
-            head.build((None, None, hidden_size))
-        return head
+    ) -> task_heads.TaskHead:
+        """Builds the head, with weights drawn from `seed`."""
+        names = (
+            "joint_prediction",
+            "beam_size",
+            "answerable_classifier",
+            "answerable_uses_start_logits",
+            "answerable_weight",
+        )
+        head = question_answering_head.QuestionAnsweringHead(
+            seed,
+            **{name: getattr(self.settings, name) for name in names},
+            name=self.name,
+            dtype=dtype,
+        )
+        return task_lib.build_in_scope(head, hidden_size)
 
     def decode(
         self,
         examples: Sequence[records.Example],
         rows: rows_lib.Rows,
-        outputs: task.Outputs,
+        outputs: task_lib.Outputs,
     ) -> answers.Predictions:
-        """Answers, n-best lists, and null odds of `SQUAD2`."""
+        """Reads answers, n-best lists, and null odds of `SQUAD2`."""
         del examples
         return answers.decode(
             rows, outputs, self.settings, self.has_unanswerable
@@ -144,11 +117,7 @@ class QuestionAnsweringTask(task.Task):
         examples: Sequence[records.Example],
         predictions: answers.Predictions,
     ) -> dict[str, float]:
-        """The official scores (`squad_scores`).
-
-        Raises:
-            ValueError: if an example has no gold answers.
-        """
+        """Computes the official scores (`squad_scores`)."""
         golds = _require_golds(examples)
         if self.has_unanswerable:
             return squad_scores.compute_squad2_scores(
@@ -229,57 +198,36 @@ class QuestionAnsweringTask(task.Task):
 def build_task(
     name: str, settings: finetuning_config.FinetuningConfig
 ) -> QuestionAnsweringTask:
-    """A published task.
-
-    Args:
-        name: a key of `sources.SOURCES`.
-        settings: `task.data_dir` and `qa` are read.
-
-    Raises:
-        ValueError: for another name.
-    """
-    if name not in sources.SOURCES:
-        raise ValueError(
-            f"Question answering has the tasks {', '.join(sources.SOURCES)}. "
-            f"Received: {name!r}."
-        )
+    """Builds a published task, a key of `sources.SOURCES`."""
     source = sources.SOURCES[name]
-    return QuestionAnsweringTask(
-        name,
-        functools.partial(source.read, settings.task.data_dir),
-        settings.qa,
-        source.form,
-    )
+    readers = {
+        split: functools.partial(source.read, settings.task.data_dir, split)
+        for split in sources.SPLITS
+    }
+    return QuestionAnsweringTask(name, readers, settings.qa, source.form)
 
 
 def build_own_task(
     settings: finetuning_config.FinetuningConfig,
 ) -> QuestionAnsweringTask:
-    """The user's own questions; some may be unanswerable.
-
-    Args:
-        settings: `own` and `qa` are read.
+    """Builds the task of a user's own questions; some may be unanswerable.
 
     Raises:
         ValueError: for a metric of another kind of task.
     """
     own = settings.own
-    named = own.files
-
-    def read(split: str) -> list[records.Example]:
-        return own_records.read_own(pathlib.Path(named[split]), own, split)
-
-    own_task = QuestionAnsweringTask(
-        OWN, read, settings.qa, sources.SQUAD2, tuple(named)
-    )
-    metrics = ("best_f1", "best_exact", "f1", "exact")
-    if own.metric and own.metric not in metrics:
+    readers = {
+        split: functools.partial(sources.read_own, own, split)
+        for split in own.files
+    }
+    task = QuestionAnsweringTask("own", readers, settings.qa, sources.SQUAD2)
+    if own.metric and own.metric not in _OWN_METRICS:
         raise ValueError(
             "`own.metric` of question answering must be one of "
-            f"{', '.join(metrics)}. Received: {own.metric!r}."
+            f"{', '.join(_OWN_METRICS)}. Received: {own.metric!r}."
         )
-    own_task.metric = own.metric or own_task.metric
-    return own_task
+    task.metric = own.metric or task.metric
+    return task
 
 
 def _require_golds(

@@ -22,16 +22,11 @@ _CHUNK = 16_384
 
 
 class PackedTexts(NamedTuple):
-    """Rows of N texts or pairs.
+    """Rows of N texts or pairs."""
 
-    Attributes:
-        ids: `[N, (tokens)]` int32.
-        segment_starts: `[N]` int64, where segment 1 begins.
-        num_truncated: `[N]` int64, pieces of the texts that did not fit.
-    """
-
-    ids: tf.RaggedTensor
-    segment_starts: tf.Tensor
+    ids: tf.RaggedTensor  # `[N, (tokens)]` int32
+    segment_starts: tf.Tensor  # `[N]` int64, where segment 1 begins
+    # `[N]` int64, pieces of the texts that did not fit
     num_truncated: tf.Tensor
 
 
@@ -41,9 +36,7 @@ def pack_texts(
     pairs: tf.Tensor | None,
     max_length: int,
 ) -> PackedTexts:
-    """Makes a row of each text, or of each pair of texts.
-
-    A second text without pieces counts as none.
+    """Makes a row of each text or pair; a second text without pieces is none.
 
     Args:
         tokenizer: holds the vocabulary.
@@ -74,10 +67,10 @@ def pack_texts(
 def cut_pairs(
     first: tf.Tensor, second: tf.Tensor, max_length: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """How many pieces are kept of each text, two `[N]` int64 tensors.
+    """Computes how many pieces are kept of each text, two `[N]` int64 tensors.
 
-    In closed form what this comes to: while a row is too long, the longer
-    text loses its last piece, the second where both are equally long.
+    It is the closed form of this rule: while a row is too long, the longer
+    text loses its last piece, the second one where both are equally long.
 
     Args:
         first: `[N]` int64, pieces of the first texts.
@@ -101,15 +94,10 @@ def pack(
 ) -> tuple[rows_lib.Ragged, np.ndarray]:
     """Makes the rows of a whole split.
 
-    Args:
-        texts: N first texts.
-        pairs: N second texts, None for none.
-        tokenizer: holds the vocabulary.
-        max_length: most tokens of a row, special tokens included.
+    Arguments are those of `pack_texts`, in Python; a pair may be None.
 
     Returns:
-        Ids `[N, (tokens)]` and where segment 1 begins, `[N]` int32, as in
-        `rows.Rows`.
+        Ids `[N, (tokens)]` and where segment 1 begins, `[N]` int32.
 
     Raises:
         ValueError: if a row cannot hold one piece of each text.

@@ -1,4 +1,4 @@
-"""The metrics of classification and regression.
+"""The metrics of classification and regression, and a confusion matrix.
 
 All are in percent but the mean squared error. The original's F1 counts gold
 positives among the predicted ones alone, so that its recall and F1 equal its
@@ -6,32 +6,41 @@ precision; here both are what their names say.
 """
 
 import math
+import pathlib
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.stats
 from sklearn import metrics
 
+from electra_tf.records import atomic
+
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
-# The class that F1 and precision are about, where there are two.
+# The class that F1 is about, where there are two.
 _POSITIVE = 1
+# With more classes than this the numbers of a confusion matrix would be too
+# small to read, with more than that their names too.
+_MAX_NUMBERED = 15
+_MAX_NAMED = 60
+_MAX_LABEL = 24
 
 
 def compute_accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """The share of predictions that are right, in percent."""
-    return 100 * float(np.mean(labels == predictions))
+    """Returns the share of predictions that are right, in percent."""
+    return 100 * float(metrics.accuracy_score(labels, predictions))
 
 
 def compute_mcc(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Matthews correlation, in percent; 0 if all predictions are equal."""
+    """Returns Matthews correlation, in percent; 0 for equal predictions."""
     return 100 * float(metrics.matthews_corrcoef(labels, predictions))
 
 
 def compute_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """F1 of class 1 of two, in percent; 0 if there is no true positive."""
+    """Returns F1 of class 1 of two, in percent; 0 without a true positive."""
     return 100 * float(
         metrics.f1_score(
             labels == _POSITIVE, predictions == _POSITIVE, zero_division=0
@@ -40,7 +49,7 @@ def compute_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def compute_macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """The mean over classes of their F1, in percent.
+    """Returns the mean over classes of their F1, in percent.
 
     Classes that are neither among the labels nor predicted do not count.
     """
@@ -50,17 +59,17 @@ def compute_macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def compute_pearson(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Pearson's correlation, in percent; 0 where one side is constant."""
+    """Returns Pearson's correlation, in percent; 0 if a side is constant."""
     return _correlate(scipy.stats.pearsonr, targets, predictions)
 
 
 def compute_spearman(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Spearman's rank correlation, in percent; 0 where a side is constant."""
+    """Returns Spearman's correlation, in percent; 0 if a side is constant."""
     return _correlate(scipy.stats.spearmanr, targets, predictions)
 
 
 def compute_mse(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """The mean squared error, in the unit of the targets, squared."""
+    """Returns the mean squared error, in the unit of the targets, squared."""
     difference = targets.astype(np.float64) - predictions.astype(np.float64)
     return float(np.mean(np.square(difference)))
 
@@ -90,13 +99,7 @@ def compute_scores(
     labels: np.ndarray,
     predictions: np.ndarray,
 ) -> dict[str, float]:
-    """Several metrics of the same predictions.
-
-    Args:
-        known: `CLASSIFICATION_METRICS` or `REGRESSION_METRICS`.
-        names: which of them, in order.
-        labels: `[N]`, what is right.
-        predictions: `[N]`.
+    """Computes several of the `known` metrics of the same predictions.
 
     Raises:
         ValueError: if there is nothing to score.
@@ -116,9 +119,75 @@ def _correlate(
         # Undefined; a model that says the same of everything explains nothing.
         return 0.0
     # float64: the deviations of close numbers cancel in float32.
-    coefficient = float(
-        function(
-            np.asarray(targets, np.float64), np.asarray(predictions, np.float64)
-        )[0]
+    coefficient = function(
+        np.asarray(targets, np.float64), np.asarray(predictions, np.float64)
+    )[0]
+    return 0.0 if math.isnan(coefficient) else 100 * float(coefficient)
+
+
+def draw_confusion(
+    path: pathlib.Path,
+    labels: np.ndarray,
+    predictions: np.ndarray,
+    names: Sequence[str],
+    title: str,
+) -> None:
+    """Draws which class was taken for which; each row's shares are colours.
+
+    Args:
+        path: of the PNG file, which appears complete or not at all.
+        labels: `[N]` integer.
+        predictions: `[N]` integer.
+        names: of the classes.
+        title: of the picture, before the numbers of examples and right ones.
+    """
+    # Imported here: it takes a second that a run's start need not wait for.
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    counts = metrics.confusion_matrix(
+        labels, predictions, labels=range(len(names))
     )
-    return 0.0 if math.isnan(coefficient) else 100 * coefficient
+    totals = counts.sum(1)
+    shares = counts / np.maximum(totals, 1)[:, np.newaxis]
+    shown = [_shorten(name) for name in names]
+    is_numbered = len(names) <= _MAX_NUMBERED
+    cell = 0.62 if is_numbered else 0.22
+    side = 2.6 + cell * min(len(names), _MAX_NAMED)
+    figure, axis = pyplot.subplots(
+        figsize=(side + 1.8, side + 0.6), layout="constrained"
+    )
+    picture = metrics.ConfusionMatrixDisplay(shares, display_labels=shown)
+    picture.plot(
+        ax=axis,
+        cmap="Blues",
+        include_values=is_numbered,
+        xticks_rotation=40 if max(map(len, shown)) > 6 else "horizontal",
+        im_kw={"vmin": 0, "vmax": 1},
+        text_kw={"fontsize": 9 if len(names) <= 6 else 7},
+    )
+    for place in np.ndindex(counts.shape) if is_numbered else ():
+        text = f"{counts[place]:,}\n{shares[place]:.0%}"
+        picture.text_[place].set_text(text)
+    picture.im_.colorbar.set_label("share of the row")
+    rows = [f"{s} ({n:,})" for s, n in zip(shown, totals, strict=True)]
+    axis.set_yticklabels(rows)
+    axis.tick_params(labelsize=10 if is_numbered else 6)
+    if len(names) > _MAX_NAMED:
+        axis.set(xticks=[], yticks=[])
+    axis.set(xlabel="predicted", ylabel="right label (its examples)")
+    share = counts.trace() / len(labels)
+    title = f"{title}: {len(labels):,} examples, {share:.1%} right"
+    axis.set_title(title, fontsize=11)
+    with atomic.replacing_file(path) as partial:
+        # The layout does not see how wide the names beside square cells are.
+        figure.savefig(partial, dpi=120, format="png", bbox_inches="tight")
+    pyplot.close(figure)
+
+
+def _shorten(name: str) -> str:
+    # matplotlib sets what stands between dollar signs as mathematics.
+    name = name.replace("$", r"\$")
+    return name if len(name) <= _MAX_LABEL else f"{name[: _MAX_LABEL - 1]}…"

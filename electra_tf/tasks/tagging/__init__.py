@@ -1,5 +1,5 @@
-"""One tag for every word: readers, rows, scores.
+"""Tasks with one tag for every word.
 
-Read `task` first, then `conll` (files), `spans` (what tags mean), `words`
-(rows) and `scores`.
+Read `task` first, then `conll` (files), `spans` (meaning of tags, scores) and
+`words` (rows).
 """

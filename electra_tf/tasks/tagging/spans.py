@@ -1,15 +1,24 @@
-"""What the tags of a sentence say: spans of words, each of a kind.
+"""The spans of words that tags mark, and how well predicted tags score.
 
 A tag is `O`, for a word in no span, or a place, a hyphen and a kind: `B-NP`
 begins a noun phrase, `I-NP` continues it, `E-NP` ends it, `S-NP` is one of a
 single word. Files use various encodings of the same spans; models are trained
 on `BIOES`.
+
+Scores are in percent. A word without a prediction (None), one that was cut off
+its row, counts as outside every span, and as wrong for the accuracy. So scores
+with rows of different lengths compare. (The original leaves such words out,
+the spans that they belong to included.)
 """
 
+import warnings
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from seqeval import metrics as seqeval_metrics
+from seqeval import scheme as seqeval_scheme
 
 OUTSIDE = "O"
 TRAINING_ENCODING = "BIOES"
@@ -18,19 +27,16 @@ ENCODINGS = ("BIO", "BIEO", TRAINING_ENCODING)
 
 _PLACES = "BIES"
 
+Tags = Sequence[str]
+PredictedTags = Sequence[str | None]
+
 
 class Span(NamedTuple):
-    """Neighbouring words that belong together.
+    """Neighbouring words that belong together."""
 
-    Attributes:
-        start: index of the first word.
-        end: index of the last word.
-        kind: what they are.
-    """
-
-    start: int
-    end: int
-    kind: str
+    start: int  # index of the first word
+    end: int  # index of the last word
+    kind: str  # what they are
 
 
 def is_span_tag(tag: str) -> bool:
@@ -40,24 +46,18 @@ def is_span_tag(tag: str) -> bool:
     )
 
 
-def kind_of(tag: str) -> str:
-    """The kind that a tag other than `O` names; it may hold hyphens."""
-    return tag.partition("-")[2]
+def mark_spans(tags: Collection[str]) -> bool:
+    """Whether tags look like those of spans: `O` and others like `B-NP`."""
+    return set(tags) - {OUTSIDE} != set() and all(map(is_span_tag, tags))
 
 
 def find_spans(tags: Sequence[str]) -> list[Span]:
-    """The spans of a sentence, by the original's lenient rule.
+    """Finds the spans of a sentence, by the original's lenient rule.
 
     A span begins at `B`, at `S` and after `O`, and goes on up to the next one
     or the next `O`. So every encoding is read alike, `I` may begin a span, and
     tags of several kinds in a row without a beginning are one span, of its
     last word's kind.
-
-    Args:
-        tags: one for every word, see `is_span_tag`.
-
-    Returns:
-        The spans from left to right.
 
     Example:
         >>> find_spans(["B-NP", "E-NP", "O", "I-VP"])
@@ -68,39 +68,31 @@ def find_spans(tags: Sequence[str]) -> list[Span]:
     for index, tag in enumerate(tags):
         begins = tag[0] in "BS" or last == OUTSIDE
         if last != OUTSIDE and (tag == OUTSIDE or begins):
-            spans.append(Span(start, index - 1, kind_of(last)))
+            spans.append(Span(start, index - 1, _kind_of(last)))
         if begins:
             start = index
         last = tag
     if last != OUTSIDE:
-        spans.append(Span(start, len(tags) - 1, kind_of(last)))
+        spans.append(Span(start, len(tags) - 1, _kind_of(last)))
     return spans
+
+
+def _kind_of(tag: str) -> str:
+    """The kind that a tag other than `O` names; it may hold hyphens."""
+    return tag.partition("-")[2]
 
 
 def encode_spans(
     spans: Iterable[Span], num_words: int, encoding: str
 ) -> list[str]:
-    """The tags of a sentence with these spans.
+    """Makes the tags of a sentence with these spans, in one of `ENCODINGS`.
 
     A span of one word is `S` in `BIOES`, `B` in the others.
-
-    Args:
-        spans: those of the sentence, without overlap.
-        num_words: of the sentence.
-        encoding: one of `ENCODINGS`.
-
-    Raises:
-        ValueError: for another encoding.
 
     Example:
         >>> encode_spans([Span(0, 1, "NP"), Span(3, 3, "VP")], 4, "BIOES")
         ['B-NP', 'E-NP', 'O', 'S-VP']
     """
-    if encoding not in ENCODINGS:
-        raise ValueError(
-            f"`encoding` must be one of {', '.join(ENCODINGS)}. Received: "
-            f"{encoding!r}."
-        )
     tags = [OUTSIDE] * num_words
     for start, end, kind in spans:
         tags[start : end + 1] = [f"I-{kind}"] * (end + 1 - start)
@@ -113,34 +105,19 @@ def encode_spans(
 
 
 def reencode(tags: Sequence[str], encoding: str) -> list[str]:
-    """The same spans in another encoding.
-
-    Args:
-        tags: those of a sentence, in any encoding.
-        encoding: one of `ENCODINGS`.
-    """
+    """Expresses the spans of a sentence in another encoding."""
     return encode_spans(find_spans(tags), len(tags), encoding)
 
 
 def encode_tags(tags: Sequence[str], has_spans: bool) -> Sequence[str]:
-    """The tags of a sentence as they are learned.
-
-    Args:
-        tags: as in the file.
-        has_spans: whether they mark
-    """
+    """Returns the tags of a sentence as they are learned."""
     return reencode(tags, TRAINING_ENCODING) if has_spans else tags
 
 
 def list_classes(
     tags: Iterable[Sequence[str]], has_spans: bool
 ) -> tuple[str, ...]:
-    """What occurs, as it is learned; sorted, as in the original.
-
-    Args:
-        tags: those of every sentence, as in the file.
-        has_spans: whether they mark
-    """
+    """Lists the tags to learn that occur; sorted, as in the original."""
     return tuple(
         sorted({tag for row in tags for tag in encode_tags(row, has_spans)})
     )
@@ -149,29 +126,93 @@ def list_classes(
 def classes_of_labels(
     labels: Sequence[str], has_spans: bool
 ) -> tuple[str, ...]:
-    """What may occur if a user lists the tags.
+    """Lists the tags to learn where a user lists those that may occur.
 
-    Args:
-        labels: tags as in the file.
-        has_spans: whether they mark spans; then each kind in them has all its
-            places, and `O` is added.
+    Of spans each kind has all its places, and `O` is added.
     """
     if not has_spans:
         return tuple(labels)
-    kinds = {kind_of(tag) for tag in labels} - {""}
-    tags = {f"{place}-{kind}" for kind in kinds for place in "BIES"}
+    kinds = {_kind_of(tag) for tag in labels} - {""}
+    tags = {f"{place}-{kind}" for kind in kinds for place in _PLACES}
     return tuple(sorted(tags | {OUTSIDE}))
 
 
-def mark_spans(tags: Collection[str]) -> bool:
-    """Whether tags look like those of spans: `O` and others like `B-NP`."""
-    return set(tags) - {OUTSIDE} != set() and all(map(is_span_tag, tags))
-
-
 def find_encoding(tags: Iterable[str]) -> str:
-    """`BIOES` for tags of spans of which some begin with `E` or `S`, or `BIO`.
-
-    Args:
-        tags: all that occur.
-    """
+    """Returns `BIOES` if a tag of spans begins with `E` or `S`, or `BIO`."""
     return "BIOES" if any(tag[0] in "ES" for tag in tags) else "BIO"
+
+
+def compute_span_scores(
+    gold: Sequence[Tags], predicted: Sequence[PredictedTags]
+) -> dict[str, float]:
+    """Computes precision, recall and F1 of whole spans, as in the original.
+
+    A span is right if start, end and kind are. Both sides may have any
+    encoding. All scores are 0 if no span is right.
+    """
+    num_right = num_predicted = num_gold = 0
+    for tags, answers in zip(gold, _without_gaps(predicted), strict=True):
+        right, found = set(find_spans(tags)), set(find_spans(answers))
+        num_right += len(right & found)
+        num_gold += len(right)
+        num_predicted += len(found)
+    if not num_right:
+        return {"precision": 0.0, "recall": 0.0, "f1": 0.0}
+    precision = 100 * num_right / num_predicted
+    recall = 100 * num_right / num_gold
+    f1 = 2 * precision * recall / (precision + recall)
+    return {"precision": precision, "recall": recall, "f1": f1}
+
+
+def compute_accuracy(
+    gold: Sequence[Tags], predicted: Sequence[PredictedTags]
+) -> float:
+    """Computes the share of words with the right tag.
+
+    Raises:
+        ValueError: if there is no word.
+    """
+    is_right = [
+        tag == answer
+        for tags, answers in zip(gold, predicted, strict=True)
+        for tag, answer in zip(tags, answers, strict=True)
+    ]
+    if not is_right:
+        raise ValueError("Accuracy needs at least one word. Received: none.")
+    return 100 * sum(is_right) / len(is_right)
+
+
+def compute_seqeval_scores(
+    gold: Sequence[Tags], predicted: Sequence[PredictedTags]
+) -> dict[str, float]:
+    """Computes F1 of whole spans as the package seqeval counts them.
+
+    Where the tags are well-formed they all agree with `compute_span_scores`;
+    they differ in how they read, say, `I-VP` after `B-NP`.
+
+    Returns:
+        `seqeval_f1`, which reads tags like the script `conlleval`, and
+        `seqeval_strict_f1`, which counts predicted spans only if their tags
+        are well-formed `BIOES`.
+    """
+    answers = _without_gaps(predicted)
+    encoded = [reencode(tags, "BIOES") for tags in gold]
+    with warnings.catch_warnings():
+        # It warns where there are no spans and says 0, as it should.
+        warnings.simplefilter("ignore")
+        lenient = seqeval_metrics.f1_score(
+            [list(tags) for tags in gold], answers
+        )
+        strict = seqeval_metrics.f1_score(
+            encoded, answers, mode="strict", scheme=seqeval_scheme.IOBES
+        )
+    return {
+        "seqeval_f1": 100 * float(lenient),
+        "seqeval_strict_f1": 100 * float(strict),
+    }
+
+
+def _without_gaps(predicted: Sequence[PredictedTags]) -> list[list[str]]:
+    return [
+        [OUTSIDE if tag is None else tag for tag in tags] for tags in predicted
+    ]

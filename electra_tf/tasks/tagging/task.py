@@ -7,12 +7,9 @@ Spans are learned in the encoding `BIOES`, whatever the file's is.
 
 import functools
 import pathlib
-from collections.abc import Iterable
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 from absl import logging
 
@@ -20,107 +17,82 @@ from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.tagging import conll
-from electra_tf.tasks.tagging import scores
-from electra_tf.tasks.tagging import sources
 from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging import words as words_lib
-from electra_tf.tasks.task import Outputs
-from electra_tf.tasks.task import Task
 from electra_tf.text import tokenizer as tokenizer_lib
 
-NO_PREDICTION = "_"
-"""Written where a word was cut off, if its tag is none of spans."""
+CHUNKING = "chunking"
+"""The name of the published task, CoNLL-2000."""
+
+# Written where a word was cut off, if its tag is none of spans.
+_NO_PREDICTION = "_"
 
 Predictions = list[list[str | None]]
 """A tag for each word of each example; None for words without a position."""
 
 
-class TaggingTask(Task):
+class TaggingTask(task_lib.Task):
     """A tag for every word.
 
     Args:
         name: of the catalog.
-        readers: split to what reads its file; called once at most.
+        readers: split to the function that reads its `conll.Sentence`s.
         has_spans: whether tags mark spans.
         labels: tags that may occur, in any encoding; empty for those of the
             training file. In the second case tags that only other files have
             are never predicted, and count as errors.
         cuts_early: see `words.WordRowBuilder`.
-
-    Attributes:
-        has_spans: as given.
     """
 
     kind = "tagging"
     max_seq_length = 256
-    num_train_epochs = 3.0
 
     def __init__(
         self,
         name: str,
-        readers: Mapping[str, sources.Reader],
+        readers: task_lib.Readers,
         has_spans: bool,
         labels: Sequence[str] = (),
         cuts_early: bool = False,
     ) -> None:
-        self.name = name
+        super().__init__(name, readers)
         self.has_spans = has_spans
         self.metric = "f1" if has_spans else "accuracy"
-        self.splits = tuple(readers)
-        self.dev_splits = tuple(s for s in readers if s == "dev")
-        self._readers = {
-            split: functools.cache(read) for split, read in readers.items()
-        }
-        self._labels = tuple(labels)
         self.cuts_early = cuts_early
+        self._listed = tuple(labels)
 
     @functools.cached_property
-    def classes(self) -> tuple[str, ...]:
-        """Tags as they are learned and predicted, by their index.
-
-        Raises:
-            ValueError: if there are neither labels nor training data.
-        """
-        if self._labels:
-            return spans.classes_of_labels(self._labels, self.has_spans)
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Tags as they are learned and predicted, by their index."""
+        if self._listed:
+            return spans.classes_of_labels(self._listed, self.has_spans)
         tags = (row.tags or () for row in self.read("train"))
         return spans.list_classes(tags, self.has_spans)
 
-    @property
-    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The classes."""
-        return self.classes
-
     def use_labels(self, labels: Sequence[str]) -> None:
-        """See `Task.use_labels`; tags beyond them count as errors."""
-        self.__dict__["classes"] = tuple(labels)
-        self._labels = ()
+        """Takes the labels of a model; tags beyond them count as errors."""
+        self.__dict__["labels"] = tuple(labels)
+        self._listed = ()
 
     def describe_export(self) -> dict[str, bool]:
-        """How long sentences are treated."""
+        """Says how long sentences are treated."""
         return {"cuts_early": self.cuts_early}
 
-    def read(self, split: str) -> list[conll.Sentence]:
-        """As `Task.read`; tags are as in the file."""
-        if split not in self._readers:
-            raise ValueError(
-                f"Expected one of {self.name}'s splits "
-                f"{', '.join(self.splits)}. Received: {split!r}. Name its "
-                "file."
-            )
-        path, sentences = self._readers[split]()
+    def read(self, split: str) -> Sequence[conll.Sentence]:
+        """Reads sentences, as `Task.read`; tags are as in the file."""
+        sentences = super().read(split)
         found = {tag for row in sentences for tag in row.tags or ()}
-        wrong = {
-            tag: expected for tag in found if (expected := self._reject(tag))
-        }
+        wrong = {tag: why for tag in found if (why := self._reject(tag))}
         for sentence in sentences if wrong else ():
             for index, tag in enumerate(sentence.tags or ()):
                 if tag in wrong:
                     raise errors.DataError(
-                        f"{path}, sentence of line {sentence.line}, word "
-                        f"{index + 1} ({sentence.words[index]!r}): expected "
-                        f"{wrong[tag]}. Received: {tag!r}. Repair the file."
+                        f"{sentence.place}: expected the tag of word "
+                        f"{index + 1} of the sentence "
+                        f"({sentence.words[index]!r}) to be {wrong[tag]}. "
+                        f"Received: {tag!r}. Repair the file."
                     )
         return sentences
 
@@ -128,12 +100,12 @@ class TaggingTask(Task):
         """What a tag should be, or nothing if it is that."""
         if self.has_spans and not spans.is_span_tag(tag):
             return "O, or a tag that begins with B-, I-, E- or S-"
-        if not self._labels:
+        if not self._listed:
             return ""
         learned = spans.encode_tags([tag], self.has_spans)[0]
-        if learned in self.classes:
+        if learned in self.labels:
             return ""
-        return f"one of the labels {', '.join(self._labels)}"
+        return f"one of the labels {', '.join(self._listed)}"
 
     def build_rows(
         self,
@@ -142,7 +114,7 @@ class TaggingTask(Task):
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
-        """The rows of sentences; see `Task.build_rows` and `words`."""
+        """Makes the rows of sentences; see `words`."""
         del is_training
         aligned = words_lib.align(
             [example.words for example in examples],
@@ -180,7 +152,7 @@ class TaggingTask(Task):
         self, examples: Sequence[conll.Sentence], aligned: words_lib.Alignment
     ) -> np.ndarray:
         """The class of each word that is looked at, or -1; `[total]` int32."""
-        numbers = {tag: number for number, tag in enumerate(self.classes)}
+        numbers = {tag: number for number, tag in enumerate(self.labels)}
         flat: list[int] = []
         for example in examples:
             if example.tags is None:
@@ -196,22 +168,20 @@ class TaggingTask(Task):
 
     def build_head(
         self, hidden_size: int, seed: int, dtype: Any = None
-    ) -> task_heads.TaggingHead:
-        """See `Task.build_head`."""
+    ) -> task_heads.TaskHead:
+        """Builds the head, with weights drawn from `seed`."""
         head = task_heads.TaggingHead(
-            len(self.classes), seed, name=self.name, dtype=dtype
+            len(self.labels), seed, name=self.name, dtype=dtype
         )
-        with keras.name_scope("task_specific"):
-            head.build((None, None, hidden_size))
-        return head
+        return task_lib.build_in_scope(head, hidden_size)
 
     def decode(
         self,
         examples: Sequence[conll.Sentence],
         rows: rows_lib.Rows,
-        outputs: Outputs,
+        outputs: task_lib.Outputs,
     ) -> Predictions:
-        """The likeliest tag of each word; see `Task.decode`."""
+        """Returns the likeliest tag of each word."""
         predictions: Predictions = [
             [None] * len(example.words) for example in examples
         ]
@@ -221,38 +191,35 @@ class TaggingTask(Task):
             for word, number in zip(
                 rows.details[row].tolist(), best, strict=True
             ):
-                tags[word] = self.classes[number]
+                tags[word] = self.labels[number]
         return predictions
 
     def score(
         self, examples: Sequence[conll.Sentence], predictions: Predictions
     ) -> dict[str, float]:
-        """Of spans, `f1` and its relatives; and `accuracy` over words."""
-        tags = []
-        for example in examples:
-            if example.tags is None:
-                raise ValueError(
-                    f"{self.name}: scores need sentences with tags. Received: "
-                    f"one without, of line {example.line}. Name a file with "
-                    "tags, or predict only."
-                )
-            tags.append(example.tags)
+        """Computes scores of spans, if tags mark them, and of words."""
+        if not self.has_labels(examples):
+            raise ValueError(
+                f"{self.name}: scores need sentences with tags. Received: some "
+                "without. Name a file with tags, or predict only."
+            )
+        tags = [example.tags or () for example in examples]
         gold = [spans.encode_tags(row, self.has_spans) for row in tags]
-        unknown = sorted({tag for row in gold for tag in row}.difference(
-            self.classes
-        ))  # fmt: skip
+        unknown = {tag for row in gold for tag in row} - set(self.labels)
         if unknown:
             logging.warning(
                 "%s: the training data lack the tags %s; words that have them "
-                "count as wrong.", self.name, ", ".join(unknown),
-            )  # fmt: skip
-        accuracy = {"accuracy": scores.compute_accuracy(gold, predictions)}
+                "count as wrong.",
+                self.name,
+                ", ".join(sorted(unknown)),
+            )
+        accuracy = {"accuracy": spans.compute_accuracy(gold, predictions)}
         if not self.has_spans:
             return accuracy
         return (
-            scores.compute_span_scores(gold, predictions)
+            spans.compute_span_scores(gold, predictions)
             | accuracy
-            | scores.compute_seqeval_scores(tags, predictions)
+            | spans.compute_seqeval_scores(tags, predictions)
         )
 
     def has_labels(self, examples: Sequence[conll.Sentence]) -> bool:
@@ -274,72 +241,50 @@ class TaggingTask(Task):
         examples: Sequence[conll.Sentence],
         predictions: Predictions,
     ) -> list[pathlib.Path]:
-        """`<name>_<split>.conll`: word, right tag if known, predicted tag.
+        """Writes words, right tags if known and predicted tags as columns.
 
-        Columns are parted by tabs, sentences by blank lines, which is what the
-        script `conlleval -d '\\t'` reads. Spans are in the file's encoding,
-        `BIO` or `BIOES`.
+        `<name>_<split>.conll` has tabs between columns and blank lines between
+        sentences, which is what the script `conlleval -d '\\t'` reads. Spans
+        are in the file's encoding, `BIO` or `BIOES`.
         """
         path = folder / f"{self.name}_{split}.conll"
-        conll.write_columns(
-            path,
-            (
-                self._columns(example, tags)
-                for example, tags in zip(examples, predictions, strict=True)
-            ),
+        columns = (
+            [e.words, *([e.tags] if e.tags else []), self._for_file(tags)]
+            for e, tags in zip(examples, predictions, strict=True)
         )
+        conll.write_columns(path, columns)
         return [path]
-
-    def _columns(
-        self, example: conll.Sentence, predicted: Sequence[str | None]
-    ) -> list[Sequence[str]]:
-        """Words, right tags if known, predicted tags in the file's encoding."""
-        known = [] if example.tags is None else [example.tags]
-        return [example.words, *known, self._for_file(predicted)]
 
     def _for_file(self, tags: Sequence[str | None]) -> Sequence[str]:
         if not self.has_spans:
-            return [NO_PREDICTION if tag is None else tag for tag in tags]
+            return [_NO_PREDICTION if tag is None else tag for tag in tags]
         filled = [spans.OUTSIDE if tag is None else tag for tag in tags]
         return spans.reencode(filled, self._file_encoding)
 
     @functools.cached_property
     def _file_encoding(self) -> str:
-        tags: Iterable[str] = self._labels
-        if "train" in self._readers:
-            tags = (t for row in self.read("train") for t in row.tags or ())
-        return spans.find_encoding(tags)
+        if "train" not in self.splits:
+            return spans.find_encoding(self._listed)
+        rows = self.read("train")
+        return spans.find_encoding(t for row in rows for t in row.tags or ())
 
 
-def build_task(
-    name: str, settings: finetuning_config.FinetuningConfig
+def build_chunking(
+    settings: finetuning_config.FinetuningConfig,
 ) -> TaggingTask:
-    """The task of this name.
+    """Builds the task of CoNLL-2000.
 
     Rows are those of the original, whose way of cutting long sentences early
     they share; at 256 tokens no sentence of CoNLL-2000 is cut.
-
-    Args:
-        name: of the catalog; `chunking`, CoNLL-2000, is the only one here.
-        settings: of the run.
-
-    Raises:
-        ValueError: for another name.
-        DataError: if no folder is named.
     """
-    if name != "chunking":
-        raise ValueError(
-            f"The only named tagging task is chunking. Received: {name!r}. "
-            "Any other file is a task called own of the kind tagging."
-        )
-    readers = sources.chunking_readers(settings.task.data_dir)
-    return TaggingTask(name, readers, has_spans=True, cuts_early=True)
+    readers = conll.chunking_readers(settings.task.data_dir)
+    return TaggingTask(CHUNKING, readers, has_spans=True, cuts_early=True)
 
 
 def build_own_task(
     settings: finetuning_config.FinetuningConfig,
 ) -> TaggingTask:
-    """The user's own tagging data, as section `own` describes them.
+    """Builds the task of a user's own data, as section `own` describes them.
 
     Tags mark spans if all are `O` or begin with `B-`, `I-`, `E-` or `S-`, and
     not all are `O`; `own.metric` overrules that: `f1` for spans, `accuracy`
@@ -361,21 +306,16 @@ def build_own_task(
             "`own.metric` must be f1, of spans, or accuracy, of words, or "
             f"empty. Received: {own.metric!r}."
         )
-    readers = {
-        split: functools.cache(read)
-        for split, read in sources.own_readers(own).items()
-    }
     names = (name.strip() for name in own.labels.split(","))
     labels = tuple(dict.fromkeys(name for name in names if name))
-    tags = set(labels)
-    if not labels and not own.metric and "train" in readers:
-        sentences = readers["train"]().sentences
-        tags = {tag for row in sentences for tag in row.tags or ()}
-    elif not labels and "train" not in readers:
+    if not labels and not own.train_file:
         raise ValueError(
             "Tagging needs to know its tags. Received: no training file and "
             "no labels. Give --config.own.train_file or --config.own.labels."
         )
+    readers, tags = conll.own_readers(own), set(labels)
+    if not labels and not own.metric:
+        tags = {tag for row in readers["train"]() for tag in row.tags or ()}
     has_spans = own.metric == "f1" or (
         not own.metric and spans.mark_spans(tags)
     )

@@ -21,7 +21,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks import windows as windows_lib
 from electra_tf.text import normalization
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -37,39 +36,30 @@ class WordRows(NamedTuple):
     """R rows of N sentences.
 
     The words of all rows, one after another, are those of all sentences.
-
-    Attributes:
-        ids: `[R, (tokens)]` int32, [CLS] and [SEP] included.
-        positions: `[R, (words)]` int32, where in its row each word is looked
-            at; 0 for words that are not.
-        row_splits: `[N + 1]` int64, where the rows of each sentence begin.
-        num_tokens: `[N]` int64, pieces of the sentence that are in its rows,
-            and [CLS] and [SEP].
-        num_truncated: `[N]` int64, pieces that are in no row.
     """
 
-    ids: tf.RaggedTensor
+    ids: tf.RaggedTensor  # `[R, (tokens)]` int32, [CLS] and [SEP] included
+    # `[R, (words)]` int32, where in its row each word is looked at; 0 for words
+    # that are not
     positions: tf.RaggedTensor
+    # `[N + 1]` int64, where the rows of each sentence begin
     row_splits: tf.Tensor
+    # `[N]` int64, pieces of the sentence that are in its rows, and [CLS] and
+    # [SEP]
     num_tokens: tf.Tensor
-    num_truncated: tf.Tensor
+    num_truncated: tf.Tensor  # `[N]` int64, pieces that are in no row
 
 
 class Alignment(NamedTuple):
-    """R rows of a split, as a training keeps them.
+    """R rows of a split, as a training keeps them."""
 
-    Attributes:
-        ids: `[R, (tokens)]` int32, [CLS] and [SEP] included.
-        positions: `[R, (words)]` int32, where in the row the words are looked
-            at that can be tagged.
-        words: `[R, (words)]` int32, which words of the sentence they are.
-        sentences: `[R]` int32, which sentence each row is of.
-    """
-
-    ids: rows_lib.Ragged
+    ids: rows_lib.Ragged  # `[R, (tokens)]` int32, [CLS] and [SEP] included
+    # `[R, (words)]` int32, where in the row the words are looked at that can be
+    # tagged
     positions: rows_lib.Ragged
+    # `[R, (words)]` int32, which words of the sentence they are
     words: rows_lib.Ragged
-    sentences: np.ndarray
+    sentences: np.ndarray  # `[R]` int32, which sentence each row is of
 
 
 class WordRowBuilder(tf.Module):
@@ -107,11 +97,7 @@ class WordRowBuilder(tf.Module):
         )
 
     def build(self, words: tf.RaggedTensor) -> WordRows:
-        """Makes the rows of sentences.
-
-        Args:
-            words: `[N, (words)]` string.
-        """
+        """Makes the rows of sentences, `[N, (words)]` string."""
         with tf.device(_DEVICE):
             # Texts repeat their words.
             distinct, index = tf.unique(words.values, tf.int64)
@@ -128,10 +114,7 @@ class WordRowBuilder(tf.Module):
             return lay_out(words, pieces, splits, before, is_special)
 
     def split(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Splits words into pieces.
-
-        Args:
-            words: `[W]` string.
+        """Splits words, `[W]` string, into pieces.
 
         Returns:
             `[W, (pieces)]` int32, none for words of control characters alone;
@@ -164,17 +147,17 @@ class WordRowBuilder(tf.Module):
         before: tf.Tensor,
         is_special: tf.Tensor,
     ) -> WordRows:
-        """Several rows of a long sentence; arguments as for `_cut`."""
+        """Makes several rows of a long sentence; arguments as of `_cut`."""
         totals = splits[1:] - splits[:-1]
         rooms = tf.fill(
             tf.shape(totals), tf.cast(self.max_length - _NUM_SPECIAL, tf.int64)
         )
         # Half a row and more: later words are never in earlier rows.
-        windows = windows_lib.split(totals, rooms, (rooms + 1) // 2)
+        windows = rows_lib.split_windows(totals, rooms, (rooms + 1) // 2)
         sentences = words.value_rowids()
         # A word after the last piece stands with it.
         pieces_of_words = tf.minimum(before, tf.gather(totals, sentences) - 1)
-        numbers = windows_lib.find_best(
+        numbers = rows_lib.find_best_window(
             windows, sentences, tf.maximum(pieces_of_words, 0)
         )
         rows = tf.gather(windows.splits, sentences) + numbers
@@ -206,7 +189,7 @@ class WordRowBuilder(tf.Module):
         before: tf.Tensor,
         is_special: tf.Tensor,
     ) -> WordRows:
-        """One row of each sentence.
+        """Makes one row of each sentence.
 
         Args:
             words: `[N, (words)]` string.
@@ -263,14 +246,7 @@ def align(
     max_seq_length: int,
     cuts_early: bool = True,
 ) -> Alignment:
-    """Makes the rows of a whole split.
-
-    Args:
-        sentences: their words.
-        tokenizer: holds the vocabulary.
-        max_seq_length: most tokens of a row.
-        cuts_early: see `WordRowBuilder`.
-    """
+    """Makes the rows of a whole split; arguments as of `WordRowBuilder`."""
     builder = WordRowBuilder(tokenizer, max_seq_length, cuts_early)
     ids, positions, words = [], [], []
     owners = [np.zeros(0, np.int32)]

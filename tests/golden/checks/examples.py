@@ -59,7 +59,7 @@ def _build_run(folder, run):
     options = readers.ReadingOptions("text", run["blanks_separate_docs"])
     for name in run["file_order"]:
         path = str(folder / "corpus" / name)
-        for document in readers.FileReader(path, name, options):
+        for document in readers.FileReader(path, options):
             ids = tokenizer.tokenize(tf.constant(document.lines, tf.string))
             builder.add_lines(ids.values.numpy(), ids.row_lengths().numpy())
             if not document.is_continued:

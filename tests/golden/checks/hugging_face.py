@@ -16,12 +16,10 @@ import tensorflow as tf
 
 from electra_tf.export import conversion
 from electra_tf.finetuning import encoders
-from electra_tf.formats import assembly
 from electra_tf.formats import hugging_face
 from electra_tf.formats import hugging_face_heads
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.formats import tensor_files
 from electra_tf.modeling import generators
 from electra_tf.modeling import task_heads
 from electra_tf.modeling.question_answering_head import QuestionAnsweringHead
@@ -50,9 +48,9 @@ def _find_obstacle(folder):
     """Why a folder cannot be checked, or nothing."""
     if not (folder / hugging_face.CONFIG_FILE).is_file():
         return f"no {hugging_face.CONFIG_FILE}"
-    is_pickled = (folder / tensor_files.TORCH_FILE).is_file()
+    is_pickled = (folder / hugging_face.TORCH_FILE).is_file()
     if is_pickled and importlib.util.find_spec("torch") is None:
-        return f"{tensor_files.TORCH_FILE} needs the extra `torch`"
+        return f"{hugging_face.TORCH_FILE} needs the extra `torch`"
     return ""
 
 
@@ -88,7 +86,7 @@ def _build_model(model):
         encoder = encoders.build_encoder(model.encoder)
         _assign(encoder, model.tensors)
         return lambda inputs: _states(encoder(*_tokens(inputs)))
-    main = assembly.build_towers(model).main
+    main = reading.build_towers(model).main
 
     def compute(inputs):
         output = main.encoder(*_tokens(inputs))

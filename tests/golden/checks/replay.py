@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from electra_tf.config import original_hparams
 from electra_tf.formats import parameter_names
-from electra_tf.formats import tf1
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.modeling import encoder
@@ -99,7 +98,7 @@ class Replay:
         """Gives the model its first weights and a fresh optimizer."""
         self.samples = None
         variables = self.model.trainable_variables
-        tf1.assign_variables(variables, tf1.read_checkpoint(self.folder))
+        loading.assign_checkpoint(variables, self.folder)
         self.model.optimizer = optimizer.build_optimizer(self.settings)
         self.model.optimizer.build(variables)
 
@@ -197,7 +196,7 @@ def split_all(model, values):
     return {
         name: part
         for variable, value in zip(variables, values, strict=True)
-        for name, part in parameter_names.split(
+        for name, part in parameter_names.ORIGINAL.split(
             variable.path, np.asarray(value)
         ).items()
     }

@@ -9,7 +9,7 @@ rest of the trajectory elsewhere. What we would have sampled is checked apart.
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.formats import tf1
+from electra_tf.formats import original_model
 from electra_tf.pretraining import losses
 from electra_tf.training import step as step_lib
 from tests.golden import comparison
@@ -207,7 +207,10 @@ def _compare_sums(title, weights, expected, movement):
 
 def _compare_checkpoint(line, model, weights, folder, movement):
     """Every weight, both moments and the step of the final checkpoint."""
-    checkpoint, optimizer = tf1.read_checkpoint(folder), model.optimizer
+    checkpoint, optimizer = (
+        original_model.read_checkpoint(folder),
+        model.optimizer,
+    )
     line.measure = lambda ours, theirs: (
         comparison.absolute_error(ours, theirs) / movement
     )

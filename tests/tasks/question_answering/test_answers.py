@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.tasks import windows as windows_lib
+from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions
+from electra_tf.text import vocabulary as vocabulary_lib
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import example_of
 
@@ -117,7 +118,9 @@ def test_an_answer_counts_where_it_has_most_context(tokenizer):
     assert rows.num_rows > 2
     piece = 9
     inside = np.flatnonzero((starts <= piece) & (piece < starts + lengths))
-    best = windows_lib.find_best(windows, [0], tf.constant([piece], tf.int64))
+    best = rows_lib.find_best_window(
+        windows, [0], tf.constant([piece], tf.int64)
+    )
     assert len(inside) > 1
     settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
     for row in inside:
@@ -207,3 +210,61 @@ def test_every_text_is_what_stands_at_its_offsets(tokenizer):
         for entry in found.nbest[example.id]:
             there = example.context[entry["start"] : entry["end"]]
             assert re.sub("[ \t\r\n]+", " ", there) == entry["text"]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "text"),
+    [
+        (["steve", "smith", "##son", "'", "s"], "steve smithson ' s"),
+        (["##son", "a"], "son a"),
+        (["a", "#", "#", "b"], "a # # b"),
+        ([], ""),
+    ],
+)
+def test_pieces_become_words(tokens, text):
+    assert answers.join_pieces(tokens) == text
+
+
+@pytest.mark.parametrize(
+    ("predicted", "original", "expected"),
+    [
+        ("steve smith", "Steve Smith's", "Steve Smith"),
+        ("1895", "(1895-1943).", "1895"),
+        ("1895 - 1943", "(1895-1943).", "1895-1943"),
+        ("uber alles", "\u00dcber  alles!", "\u00dcber  alles"),
+        # The first occurrence counts, also inside a word.
+        ("ssi", "Mississippi ssi", "ssi"),
+        ("a b", "x A B", "A B"),
+    ],
+)
+def test_a_prediction_is_cut_out_of_the_original(predicted, original, expected):
+    (normalized,) = answers.normalize(
+        [original], vocabulary_lib.TokenizerSettings()
+    )
+    start, end = answers.project(predicted, normalized, original)
+    assert original[start:end] == expected
+
+
+@pytest.mark.parametrize(
+    ("predicted", "normalized", "original"),
+    [
+        # Not there; of another length; nothing; cut at a blank.
+        ("cat", "a dog", "a dog"),
+        ("istanbul", "istanbul", "\u0130\u0307stanbul"),
+        ("", "a", "A"),
+        ("a ", "a b", "A B"),
+        (" b", "a b", "A B"),
+        ("x", "", ""),
+    ],
+)
+def test_what_does_not_line_up_has_no_place(predicted, normalized, original):
+    assert answers.project(predicted, normalized, original) is None
+
+
+def test_texts_are_normalised_by_the_settings_of_the_tokenizer():
+    texts = ["Caf\u00e9,  X", "", "a-\u6e2fb", "\u200b"] * 2
+    lower = vocabulary_lib.TokenizerSettings()
+    cased = vocabulary_lib.TokenizerSettings(do_lower_case=False)
+    expected = ["cafe , x", "", "a - \u6e2f b", ""] * 2
+    assert answers.normalize(texts, lower) == expected
+    assert answers.normalize(texts, cased)[0] == "Caf\u00e9 , X"

@@ -1,14 +1,16 @@
-"""Windows of long documents, against loops that spell the rules out."""
+"""Contexts as pieces, their windows as rows, and the answers to learn."""
 
 import numpy as np
 import pytest
 
 from electra_tf import errors
 from electra_tf.tasks.question_answering import questions
+from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import VOCABULARY
 from tests.tasks.question_answering.conftest import example_of
 
 CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
+CONTEXTS = (CONTEXT, "", "mats", "\u200b  cats\u200b (18)", "a\ud800b mat")
 LONG = "the cat sat on the mat . " * 9
 
 
@@ -161,3 +163,105 @@ def test_learning_needs_answers_that_are_there(tokenizer):
     example = example_of("cat", LONG, start=9, name="q9")
     with pytest.raises(errors.DataError, match="Question 'q9'"):
         _build([example], tokenizer, training=True)
+
+
+def test_pieces_are_those_of_the_whole_text(tokenizer):
+    data = questions.encode(CONTEXTS)
+    found = questions.build_contexts(tokenizer, data)
+    assert found.ids.to_list() == tokenizer.tokenize(data).to_list()
+
+
+def test_every_piece_knows_its_word(tokenizer):
+    found = questions.build_contexts(tokenizer, questions.encode(CONTEXTS))
+    distinct = found.distinct.numpy()
+    assert len(set(distinct)) == len(distinct)
+    words = [
+        distinct[number].decode(errors="replace") for number in found.index
+    ]
+    assert len(words) == found.pieces.nrows()
+    for word, pieces in zip(words, found.pieces.to_list(), strict=True):
+        for piece in pieces:
+            token = VOCABULARY.tokens[piece].removeprefix("##")
+            assert token in word.lower() or token == "[UNK]"
+
+
+def test_words_without_pieces_point_at_the_next_word(tokenizer):
+    texts = questions.encode(["cat \u200b mat", "the"])
+    found = questions.build_contexts(tokenizer, texts)
+    np.testing.assert_array_equal(found.pieces.row_splits, [0, 1, 1, 2, 3])
+    np.testing.assert_array_equal(found.ids.row_splits, [0, 2, 3])
+
+
+def _spans(examples, tokenizer):
+    """Contexts, which one each example has, and first and last pieces."""
+    texts = list(dict.fromkeys(example.context for example in examples))
+    found = questions.build_contexts(tokenizer, questions.encode(texts))
+    numbers = np.array([texts.index(example.context) for example in examples])
+    return (
+        found,
+        numbers,
+        questions.find_answer_pieces(examples, found, numbers, tokenizer),
+    )
+
+
+def _find(examples, tokenizer):
+    found, numbers, spans = _spans(examples, tokenizer)
+    pieces = found.ids.to_list()
+    return [
+        (
+            int(start),
+            " ".join(
+                VOCABULARY.tokens[piece]
+                for piece in pieces[number][start : end + 1]
+            ),
+        )
+        for (start, end), number in zip(spans, numbers, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "expected"),
+    [
+        ("the old cat", "old", (1, "old")),
+        # Narrower than its word, where pieces allow it.
+        ("(1895-18) cat", "1895", (1, "18 ##95")),
+        ("the japanese cat", "japan", (1, "japan")),
+        ("the cats", "at", (1, "cat ##s")),
+        # The first of several, if the words hold several.
+        ("18-18-18", "18", (0, "18")),
+        ("the 18-1895", "1895", (3, "18 ##95")),
+        # Over several words, up to the last one of the document.
+        ("on the mats.", "the mats.", (1, "the mat ##s .")),
+        # What has no pieces of its own is all of its words.
+        ("the \u200bold\u200b cat", "\u200b", (1, "old")),
+    ],
+)
+def test_an_answer_is_the_first_run_that_equals_it(
+    tokenizer, context, answer, expected
+):
+    assert _find([example_of(answer, context)], tokenizer) == [expected]
+
+
+def test_many_answers_at_once_are_those_of_each_alone(tokenizer):
+    examples = [
+        example_of("1895", "(1895-18) cat"),
+        example_of(None, "the mat"),
+        example_of("mats", "the mats. mats"),
+        example_of("mats", "the mats. mats", start=10),
+        example_of("japan", "old japanese"),
+    ]
+    together = _find(examples, tokenizer)
+    alone = [_find([example], tokenizer)[0] for example in examples]
+    assert together == alone
+    assert together[2][0] != together[3][0]
+
+
+def test_a_word_without_pieces_ends_before_it_begins(tokenizer):
+    example = example_of("\u200b", "the \u200b cat")
+    _, _, spans = _spans([example], tokenizer)
+    assert spans.tolist() == [[1, 0]]
+
+
+def test_an_answer_in_front_of_the_only_word_is_that_word(tokenizer):
+    examples = [example_of("mat", "mat"), example_of("ca", " cats", start=0)]
+    assert _find(examples, tokenizer)[1] == (0, "cat ##s")

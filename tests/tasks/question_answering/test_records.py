@@ -6,7 +6,7 @@ import json
 import pytest
 
 from electra_tf import errors
-from electra_tf.tasks import blanks
+from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import records
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import example_of
@@ -99,7 +99,7 @@ def test_tfds_records_are_the_same_examples():
     [
         ("", "line 1, character 1: expected JSON"),
         ('{\n"data": [}', "line 2, character 10: expected JSON"),
-        ({}, "expected the key 'data'. Received only: none"),
+        ({}, "expected the key 'data'"),
         ({"data": []}, "expected questions"),
         ({"data": [3]}, "article 1: expected an object with 'paragraphs'"),
         ({"data": [{}]}, "article 1: expected the key 'paragraphs'"),
@@ -111,7 +111,7 @@ def test_tfds_records_are_the_same_examples():
             squad_file([{"question": "a"}]),
             "paragraph 1, question 1: expected the key 'id'",
         ),
-        (squad_file([squad_question(id=7)]), "'id' to be a string.*'7'"),
+        (squad_file([squad_question(id=7)]), "'id' to be a string.*: 7"),
         (squad_file([squad_question(question=None)]), r"question 1 \(q1\)"),
         (
             squad_file([squad_question(is_impossible="no")]),
@@ -135,7 +135,7 @@ def test_tfds_records_are_the_same_examples():
         ),
         (
             squad_file([squad_question(), squad_question()]),
-            "'q1' for questions 1 and 2",
+            "questions 1 and 2: expected different ids.*'q1'",
         ),
     ],
 )
@@ -175,7 +175,7 @@ def test_training_on_2_0_needs_to_know_what_is_unanswerable(write):
         (
             '{"context": "a", "qas": [{"qid": "c", "question": "b",'
             ' "detected_answers": [{"text": "a", "char_spans": []}]}]}\n',
-            r"\(c\): expected `char_spans` to begin with a pair",
+            r"\(c\), detected_answers: expected `char_spans` to begin",
         ),
     ],
 )
@@ -208,12 +208,6 @@ def test_questions_without_their_answer_are_left_out_with_one_warning(caplog):
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.startswith("train.json: 2 of 4 questions")
     assert message.endswith("bad 1, bad 2.")
-
-
-def test_nothing_is_said_if_all_answers_are_there(caplog):
-    with caplog.at_level("WARNING"):
-        assert len(records.keep_answered([example_of()], "x")) == 1
-    assert not caplog.records
 
 
 def test_a_question_without_answer_cannot_be_learned():
@@ -257,6 +251,6 @@ def test_an_answer_is_in_the_words_that_cover_it(
     place = records.find_answer(example_of(answer, context, start))
     words = None
     if place is not None:
-        assert (context[: place[0]] or " ")[-1] in blanks.QUESTION_BLANKS
+        assert (context[: place[0]] or " ")[-1] in rows_lib.QUESTION_BLANKS
         words = tuple(len(context[:end].split()) for end in place)
     assert words == expected

@@ -1,11 +1,216 @@
-"""The table of GLUE says what is published."""
+"""The table of GLUE says what is published; files are read, or refused."""
+
+import logging
 
 import pytest
 
+from electra_tf import errors
+from electra_tf.tasks import tfds_source
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import scores
-from electra_tf.tasks.sentences import submissions
+from electra_tf.tasks.sentences.task import Example
+from tests.tasks.conftest import settings_of
 
+MNLI_HEADER = "\t".join(f"c{i}" for i in range(10))
+FILES = {
+    ("cola", "train"): (
+        "CoLA/train.tsv",
+        'gj04\t1\t\tThe "car honked.\nad03\t0\t*\tWhat all you get?',
+        [Example(0, 'The "car honked.', None, "1"),
+         Example(1, "What all you get?", None, "0")],
+    ),
+    ("cola", "test"): (
+        "CoLA/test.tsv",
+        "index\tsentence\n0\tBill whistled.\n",
+        [Example(0, "Bill whistled.")],
+    ),
+    ("sst2", "dev"): (
+        "sst/dev.tsv",
+        "sentence\tlabel\nhide secretions \t0\n",
+        [Example(0, "hide secretions ", None, "0")],
+    ),
+    ("sst2", "test"): (
+        "SST-2/test.tsv",
+        "index\tsentence\n0\tuneasy .\n",
+        [Example(0, "uneasy .")],
+    ),
+    ("mrpc", "train"): (
+        "MRPC/train.tsv",
+        "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"
+        "1\t5\t6\tHe said\tShe said\r\n",
+        [Example(0, "He said", "She said", "1")],
+    ),
+    ("stsb", "dev"): (
+        "sts/dev.tsv",
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1"
+        "\tsentence2\tscore\n0\tg\tf\t2012\t0\ts\ts\tA plane.\tA jet.\t3.750\n",
+        [Example(0, "A plane.", "A jet.", 3.75)],
+    ),
+    ("qqp", "test"): (
+        "QQP/test.tsv",
+        "id\tquestion1\tquestion2\n0\t\tWhy?\n1\tHow?\tWho?\n",
+        [Example(0, "", "Why?"), Example(1, "How?", "Who?")],
+    ),
+    ("mnli", "dev_mismatched"): (
+        "MNLI/dev_mismatched.tsv",
+        f"{MNLI_HEADER}\tlabel1\tlabel2\tgold_label\n"
+        "0\t1\t1\tg\tx\tx\tx\tx\tIt rains.\tIt is wet.\tneutral\tneutral"
+        "\tentailment\n",
+        [Example(0, "It rains.", "It is wet.", "entailment")],
+    ),
+    ("mnli", "test_matched"): (
+        "mnli/test_matched.tsv",
+        f"{MNLI_HEADER.replace('c0', 'index')}\n"
+        "0\t1\t1\tg\tx\tx\tx\tx\tIt rains.\tIt is wet.\n",
+        [Example(0, "It rains.", "It is wet.")],
+    ),
+    ("mnli", "ax"): (
+        "diagnostic/diagnostic.tsv",
+        "index\tsentence1\tsentence2\n0\tThe cat sat.\tThe cat did not.\n",
+        [Example(0, "The cat sat.", "The cat did not.")],
+    ),
+    ("qnli", "train"): (
+        "QNLI/train.tsv",
+        "index\tquestion\tsentence\tlabel\n7\tWho?\tHe.\tnot_entailment\n",
+        [Example(0, "Who?", "He.", "not_entailment")],
+    ),
+}  # fmt: skip
+
+
+def _write(folder, place, text):
+    path = folder / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    return path
+
+
+def _task(name, folder):
+    return glue.build_task(name, settings_of(data_dir=str(folder)))
+
+
+@pytest.mark.parametrize("key", FILES, ids="-".join)
+def test_official_layouts_are_read(tmp_path, key):
+    place, text, expected = FILES[key]
+    _write(tmp_path / "glue_data", place, text)
+    assert _task(key[0], tmp_path).read(key[1]) == expected
+
+
+def test_the_diagnostic_set_may_lie_beside_mnli_as_the_original_wants(tmp_path):
+    _write(tmp_path, "mnli/diagnostic.tsv", FILES["mnli", "ax"][1])
+    assert len(_task("mnli", tmp_path).read("ax")) == 1
+    _write(tmp_path / "other", "AX/AX.tsv", FILES["mnli", "ax"][1])
+    assert len(_task("ax", tmp_path / "other").read("ax")) == 1
+
+
+def test_ax_is_mnli_with_the_diagnostic_set_instead_of_the_test_sets():
+    task = _task("ax", "")
+    assert task.name == "mnli"
+    assert task.splits == ("train", "dev_matched", "dev_mismatched", "ax")
+    assert task.dev_splits == ("dev_matched", "dev_mismatched")
+
+
+QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+
+
+def test_broken_lines_of_qqp_are_left_out_with_their_numbers(tmp_path, caplog):
+    text = f"{QQP}0\t1\t2\ta\tb\t1\n1\t1\t2\ta\n\n2\t1\t2\tc\td\t0\n"
+    _write(tmp_path, "QQP/train.tsv", text)
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        examples = _task("qqp", tmp_path).read("train")
+    assert examples == [Example(0, "a", "b", "1"), Example(3, "c", "d", "0")]
+    assert "left out 2 lines" in caplog.text
+    assert "lines 3, 4." in caplog.text
+    assert "2 examples, the official file 363846" in caplog.text
+
+
+def test_either_release_of_qqp_is_the_official_one(tmp_path, caplog):
+    _write(tmp_path, "QQP/dev.tsv", QQP + "0\t1\t2\ta\tb\t1\n" * 40_430)
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        _task("qqp", tmp_path).read("dev")
+    assert caplog.text == ""
+    assert glue.TASKS["qqp"].splits["train"].counts == (363_846, 363_849)
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "text", "expected"),
+    [
+        ("cola", "CoLA", "a\t1\t\tx\nb\t1\tx\n", "line 2: expected 4 .*of 3"),
+        ("cola", "CoLA", "a\t1\t\tx\n\nb\t1\t\tx\n", "line 2: .*instead of 1"),
+        ("cola", "CoLA", "a\t1\t\tx\ty\n", "line 1: .*instead of 5"),
+        ("cola", "CoLA", "a\t2\t\tx\n", "line 1: .* 0, 1. Received: '2'"),
+        ("cola", "CoLA", "", "expected examples of CoLA. Received: none"),
+        ("sst2", "SST-2", "x\t1\ny\t0\n", r"line 1: expected the names.*x\\t1"),
+        ("sst2", "SST-2", "", "line 1: expected the names"),
+        ("sst2", "SST-2", "sentence\tlabel\n", "expected examples of SST-2"),
+        ("sst2", "SST-2", "s\tl\nx\t1\ny\tone\n", "line 3: .*'one'"),
+        ("stsb", "STS-B", "a\tb\ts\nx\ty\t5.1\n", "line 2: expected a score"),
+        ("stsb", "STS-B", "a\tb\ts\nx\ty\tnan\n", "line 2: expected a score"),
+        ("rte", "RTE", "index\ta\tb\n0\tx\ty\n", "at least 4 between tabs"),
+        ("qqp", "QQP", QQP + "0\t1\t2\ta\tb\tx\n", "line 2: .*'x'"),
+    ],
+)  # fmt: skip
+def test_a_malformed_line_is_one_error(tmp_path, name, place, text, expected):
+    path = _write(tmp_path, f"{place}/train.tsv", text)
+    with pytest.raises(errors.DataError, match=expected) as error:
+        _task(name, tmp_path).read("train")
+    assert str(path) in str(error.value)
+
+
+def test_an_unlabelled_file_without_header_is_refused(tmp_path):
+    _write(tmp_path, "RTE/test.tsv", "0\tx\ty\n1\tx\ty\n")
+    with pytest.raises(errors.DataError, match="line 1: expected the names"):
+        _task("rte", tmp_path).read("test")
+
+
+def test_a_folder_must_be_named_only_to_read():
+    task = _task("rte", "")
+    with pytest.raises(errors.DataError, match="--config.task.data_dir"):
+        task.read("train")
+
+
+def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
+    calls = []
+    rows = [
+        {"idx": 4, "question1": "c", "question2": "d", "label": "duplicate"},
+        {"idx": 1, "question1": "a", "question2": "b",
+         "label": "not_duplicate"},
+    ]  # fmt: skip
+
+    def read(name, split):
+        calls.append((name, split))
+        return rows
+
+    monkeypatch.setattr(tfds_source, "read", read)
+    task = _task("qqp", "tfds")
+    assert task.read("train") == [
+        Example(1, "a", "b", "0"),
+        Example(4, "c", "d", "1"),
+    ]
+    assert [e.label for e in task.read("test")] == [None, None]
+    assert calls == [("glue/qqp", "train"), ("glue/qqp", "test")]
+
+
+def test_tensorflow_datasets_has_scores_and_single_sentences(monkeypatch):
+    rows = [{"idx": 0, "sentence1": "a", "sentence2": "b", "label": 2.5,
+             "sentence": "c"}]  # fmt: skip
+    monkeypatch.setattr(tfds_source, "read", lambda name, split: rows)
+    examples = _task("stsb", "tfds").read("dev")
+    assert examples == [Example(0, "a", "b", 2.5)]
+    assert _task("cola", "tfds").read("test") == [Example(0, "c")]
+
+
+def test_pairs_are_doubled_unless_the_config_says_otherwise():
+    assert _task("mrpc", "").is_unordered
+    assert _task("stsb", "").is_unordered
+    assert not _task("qqp", "").is_unordered
+    settings = settings_of(double_unordered=False)
+    assert not glue.build_task("mrpc", settings).is_unordered
+
+
+SUBMISSIONS = {
+    "CoLA.tsv", "SST-2.tsv", "MRPC.tsv", "STS-B.tsv", "QQP.tsv", "MNLI-m.tsv",
+    "MNLI-mm.tsv", "QNLI.tsv", "RTE.tsv", "WNLI.tsv", "AX.tsv",
+}  # fmt: skip
 # Of the GLUE paper's Table 1 and the task's files: train, dev, test.
 COUNTS = {
     "cola": (8_551, 1_043, 1_063),
@@ -34,8 +239,14 @@ def test_there_are_nine_tasks_and_a_submission_for_each_unlabelled_split():
         for split, file in task.splits.items()
         if file.columns.label is None
     }
-    assert unlabelled == set(submissions.GLUE_FILES)
-    assert len(set(submissions.GLUE_FILES.values())) == 11
+    files = {
+        (task.name, split): file.submission
+        for task in glue.TASKS.values()
+        for split, file in task.splits.items()
+        if file.submission
+    }
+    assert unlabelled == set(files)
+    assert set(files.values()) == SUBMISSIONS
 
 
 def test_rte_and_sts_train_longer_and_scores_are_the_officials():

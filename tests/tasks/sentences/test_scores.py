@@ -85,3 +85,13 @@ def test_nothing_to_score_is_refused(counts):
         scores.compute_scores(
             scores.CLASSIFICATION_METRICS, ["accuracy"], labels, predictions
         )
+
+
+@pytest.mark.parametrize("num_classes", [2, 40, 70])
+def test_a_picture_is_drawn_whatever_the_labels(tmp_path, num_classes):
+    names = [f"$x_{i} {'long ' * (i % 9)}" for i in range(num_classes)]
+    labels = np.arange(num_classes).repeat(2)
+    path = tmp_path / "a.png"
+    scores.draw_confusion(path, labels, labels[::-1], names, "100 %, $")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,14 +1,19 @@
-"""Rows of sentences, against the original's rules, one word at a time."""
+"""Rows of sentences and pieces of words, against rules spelt out one by one."""
 
+import functools
 import random
+import unicodedata
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from electra_tf.tasks.tagging import words
+from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
+from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
+from tests.text import reference_tokenizer
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "a", "##b", "c", "."))
 TOKENIZER = Tokenizer(VOCABULARY)
@@ -24,7 +29,7 @@ PIECES = {
 
 
 def _align(sentence, length):
-    found = words.align([sentence], TOKENIZER, length, cuts_early=True)
+    found = words_lib.align([sentence], TOKENIZER, length, cuts_early=True)
     tokens = [VOCABULARY.tokens[i] for i in found.ids[0]]
     return tokens, found.positions[0].tolist(), found.words[0].tolist()
 
@@ -78,7 +83,7 @@ def test_long_sentences_are_cut_early_down_to_a_lone_end():
 
 
 def test_a_long_sentence_becomes_rows_that_overlap():
-    found = words.align([["abb"] * 5], TOKENIZER, 9, cuts_early=False)
+    found = words_lib.align([["abb"] * 5], TOKENIZER, 9, cuts_early=False)
     assert found.sentences.tolist() == [0, 0, 0]
     assert [len(row) for row in (found.ids[i] for i in range(3))] == [9, 9, 9]
     # Pieces 0 to 6, 4 to 10 and 8 to 14; a word is where it has most context.
@@ -105,7 +110,7 @@ def _random_sentences():
 
 def test_random_sentences_are_cut_as_the_rules_say():
     sentences, length = _random_sentences(), 16
-    found = words.align(sentences, TOKENIZER, length, cuts_early=True)
+    found = words_lib.align(sentences, TOKENIZER, length, cuts_early=True)
     for row, sentence in enumerate(sentences):
         tokens = [VOCABULARY.tokens[i] for i in found.ids[row]]
         ours = tokens, found.positions[row].tolist(), found.words[row].tolist()
@@ -117,7 +122,7 @@ def test_random_sentences_are_cut_as_the_rules_say():
 @pytest.mark.parametrize("length", [5, 8, 16])
 def test_every_word_of_a_long_sentence_is_looked_at_once(length):
     sentences = _random_sentences()
-    found = words.align(sentences, TOKENIZER, length, cuts_early=False)
+    found = words_lib.align(sentences, TOKENIZER, length, cuts_early=False)
     seen = [[] for _ in sentences]
     for row, number in enumerate(found.sentences):
         sentence = sentences[number]
@@ -137,9 +142,9 @@ def test_every_word_of_a_long_sentence_is_looked_at_once(length):
 
 def test_sentences_are_made_into_rows_in_chunks_as_at_once(monkeypatch):
     sentences = _random_sentences()[:20]
-    at_once = words.align(sentences, TOKENIZER, 8, cuts_early=False)
-    monkeypatch.setattr(words, "_CHUNK", 7)
-    in_chunks = words.align(sentences, TOKENIZER, 8, cuts_early=False)
+    at_once = words_lib.align(sentences, TOKENIZER, 8, cuts_early=False)
+    monkeypatch.setattr(words_lib, "_CHUNK", 7)
+    in_chunks = words_lib.align(sentences, TOKENIZER, 8, cuts_early=False)
     assert at_once.sentences.tolist() == in_chunks.sentences.tolist()
     for ours, theirs in zip(at_once[:3], in_chunks[:3], strict=True):
         assert ours.values.tolist() == theirs.values.tolist()
@@ -147,6 +152,103 @@ def test_sentences_are_made_into_rows_in_chunks_as_at_once(monkeypatch):
 
 
 def test_there_may_be_no_sentences():
-    found = words.align([], TOKENIZER, 8)
+    found = words_lib.align([], TOKENIZER, 8)
     assert found.sentences.shape == (0,)
     assert len(found.ids) == len(found.words) == 0
+
+
+PIECE_TOKENS = (
+    *SPECIAL_TOKENS,
+    *("a", "##a", "b", "##b", "ab", "##ab", "e", "##e", ".", "[", "]"),
+    *("東", "京", "##東", "##京", "東京", "豈", "##豈", "c", "##l", "##s"),
+    *("σ", "##σ", "ς", "##ς", "É", "##É", "é", "##é"),
+)
+SETTINGS = (
+    TokenizerSettings(max_word_length=6),
+    TokenizerSettings(strip_accents=False),
+    TokenizerSettings(do_lower_case=False),
+)
+
+
+@functools.cache
+def _tokenizer_of(settings):
+    return Tokenizer(Vocabulary(PIECE_TOKENS, settings))
+
+
+def _split_words(words, settings=SETTINGS[0]):
+    builder = words_lib.WordRowBuilder(
+        _tokenizer_of(settings), 8, cuts_early=False
+    )
+    data = [word.encode(errors="surrogatepass") for word in words]
+    pieces, is_special = builder.split(tf.constant(data, tf.string))
+    named = [[PIECE_TOKENS[i] for i in row] for row in pieces.to_list()]
+    return named, is_special.numpy().tolist()
+
+
+def _expect_pieces(word, settings):
+    """The rules without the one that sets ideographs apart."""
+    vocabulary = Vocabulary(PIECE_TOKENS, settings)
+    numbers = {token: i for i, token in enumerate(PIECE_TOKENS)}
+    return [
+        piece
+        for part in reference_tokenizer.split_words(word, vocabulary)
+        for piece in reference_tokenizer.split_pieces(part, numbers, vocabulary)
+    ]
+
+
+def test_ideographs_are_letters_like_any_other():
+    pieces, _ = _split_words(
+        ["a東京", "東京", "東.京", "東 京", "東\u00ad京", "x東"]
+    )
+    assert pieces == [
+        ["a", "##東", "##京"],
+        ["東京"],
+        ["東", ".", "京"],
+        ["東", "京"],
+        ["東京"],
+        ["[UNK]"],
+    ]
+
+
+def test_special_tokens_stand_for_themselves():
+    words = ["[CLS]", "[SEP]", "[CLS\u200b]", "[MASK]", "[cls]", "a[CLS]"]
+    pieces, is_special = _split_words(words)
+    assert is_special == [True, True, True, False, False, False]
+    assert pieces[:3] == [["[CLS]"], ["[SEP]"], ["[CLS]"]]
+    assert pieces[4] == ["[", "c", "##l", "##s", "]"]
+
+
+def test_words_of_control_characters_have_no_pieces():
+    assert _split_words(["\u200b", "\u00ad", ""]) == ([[], [], []], [False] * 3)
+
+
+def test_long_words_are_unknown():
+    pieces, _ = _split_words(["ab" * 3, "ab" * 3 + "a", "東" * 6, "東" * 7])
+    assert pieces == [
+        ["ab", "##ab", "##ab"], ["[UNK]"], ["東", *["##東"] * 5], ["[UNK]"],
+    ]  # fmt: skip
+
+
+def test_lone_surrogates_vanish():
+    assert _split_words(["a\ud800b", "東\ud800京"])[0] == [["ab"], ["東京"]]
+
+
+def test_no_words_have_no_pieces():
+    assert _split_words([]) == ([], [])
+
+
+@pytest.mark.skipif(
+    unicodedata.unidata_version != "14.0.0", reason="other Unicode tables"
+)
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_random_words_have_the_pieces_of_the_rules(settings, monkeypatch):
+    monkeypatch.setattr(reference_tokenizer, "IDEOGRAPHS", ())
+    rng = random.Random(4)
+    characters = "aabBAéÉe\u0301\u0323.[]東東京京\uf900ΣΣσ \u00a0\u00ad\u200b"
+    words = [
+        "".join(rng.choices(characters, k=rng.randrange(1, 9)))
+        for _ in range(600)
+    ]
+    pieces, _ = _split_words(words, settings)
+    for word, ours in zip(words, pieces, strict=True):
+        assert ours == _expect_pieces(word, settings), repr(word)

@@ -13,9 +13,8 @@ from electra_tf.modeling.task_heads import RegressionHead
 from electra_tf.tasks import catalog
 from electra_tf.tasks import files
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences import glue_source
 from electra_tf.tasks.sentences import scores
-from electra_tf.tasks.sentences.text_task import add_swapped
+from electra_tf.tasks.sentences.task import add_swapped
 from tests.golden import comparison
 from tests.golden import loading
 from tests.golden.checks.finetuning.heads import build_head
@@ -61,22 +60,22 @@ def _check_split(folder, name, split):
     """Examples and left-out lines of a split, and its rows, padded."""
     content = loading.read_json(folder / "examples.json")
     expected = content["tasks"][name]["splits"][split]
-    task, found = _read(folder, name, split)
+    task, (examples, bad_lines) = _read(folder, name, split)
     tokenizer, length = (
         loading.load_tokenizer(folder),
         content["max_seq_length"],
     )
     rows = task.build_rows(
-        found.examples, tokenizer, length, is_training=split == "train"
+        examples, tokenizer, length, is_training=split == "train"
     )
-    examples, order = found.examples, np.arange(rows.num_rows)
+    order = np.arange(rows.num_rows)
     if rows.num_rows > len(examples):
         # Of both orders of a pair, the original has all swapped ones last.
         order = np.concatenate([order[::2], order[1::2]])
         both = add_swapped(examples)
         examples = [both[place] for place in order]
     line = Line(f"{name} {split}")
-    line.add("bad lines", abs(len(found.bad_lines) - expected["n_bad_lines"]))
+    line.add("bad lines", abs(len(bad_lines) - expected["n_bad_lines"]))
     _compare_examples(line, task, examples, expected)
     (labels,) = rows.columns.values()
     ours = pad(rows, length) | {"labels": labels}
@@ -105,8 +104,8 @@ def _read(folder, name, split):
     path = files.find_file(
         folder / "tsv", spec.folders, file.file_names, f"{name} {split}"
     )
-    task = glue_source.build_task(known, FinetuningConfig())
-    return task, glue_source.read_file(spec, file.columns, path)
+    task = glue.build_task(known, FinetuningConfig())
+    return task, glue.read_file(spec, file.columns, path)
 
 
 def _compare_examples(line, task, examples, expected):

@@ -19,7 +19,6 @@ from electra_tf.config.finetuning import FinetuningOptimizerConfig
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning.model import FinetuningModel
 from electra_tf.finetuning.optimizer import build_optimizer
-from electra_tf.formats import tf1
 from electra_tf.modeling import task_heads
 from electra_tf.training import optimizers
 from electra_tf.training.replica_optimizer import ReplicaOptimizer
@@ -166,8 +165,7 @@ def _load(folder):
     }
     encoder = encoders.build_encoder(EncoderConfig(**fields))
     model = FinetuningModel(encoder, heads)
-    checkpoint = tf1.read_checkpoint(folder / "model.ckpt")
-    tf1.assign_variables(model.trainable_variables, checkpoint)
+    loading.assign_checkpoint(model.trainable_variables, folder / "model.ckpt")
     names = ("learning_rate", "layerwise_lr_decay", "warmup_proportion")
     options = FinetuningOptimizerConfig(
         **{name: given[name] for name in names if name in given},

@@ -12,9 +12,8 @@ import tensorflow as tf
 
 from electra_tf.config.finetuning import QuestionAnsweringConfig
 from electra_tf.modeling.question_answering_head import QuestionAnsweringHead
-from electra_tf.tasks import blanks
+from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
-from electra_tf.tasks.question_answering import final_text
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import sources
@@ -172,7 +171,9 @@ def _describe_examples(examples, rows):
 
 
 def _count_words(text):
-    words = blanks.split(questions.encode([text]), blanks.QUESTION_BLANKS).words
+    words = rows_lib.split_words(
+        questions.encode([text]), rows_lib.QUESTION_BLANKS
+    ).words
     return int(words.values.shape[0])
 
 
@@ -360,8 +361,8 @@ def _check_final_text(path):
             case["orig_text"],
             TokenizerSettings(case["do_lower_case"]),
         )
-        (plain,) = final_text.normalize([original], settings)
-        place = final_text.project(case["pred_text"], plain, original)
+        (plain,) = answers.normalize([original], settings)
+        place = answers.project(case["pred_text"], plain, original)
         ours = original[slice(*place or (None,))]
         name = (
             f"{case['pred_text']!r} in {original!r}, {settings.do_lower_case}"

@@ -19,7 +19,6 @@ import tensorflow as tf
 from electra_tf.modeling.task_heads import TaggingHead
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.tagging import conll
-from electra_tf.tasks.tagging import scores
 from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging import words as words_lib
 from tests.golden import loading
@@ -178,10 +177,10 @@ def _check_scores(path):
         for rows in (features["labels"], fed["predictions"])
     )
     total, count = float(fed["loss"].sum()), int(sum(num_words))
-    accuracy = scores.compute_accuracy(gold, predicted)
+    accuracy = spans.compute_accuracy(gold, predicted)
     line = Line("tagging, dev scores", _SCORE_TOLERANCE)
     for group, numbers in (
-        ("entity_f1", scores.compute_span_scores(gold, predicted)),
+        ("entity_f1", spans.compute_span_scores(gold, predicted)),
         ("accuracy", {"accuracy": accuracy}),
     ):
         numbers = numbers | {"loss": 2 * total / max(1, count)}

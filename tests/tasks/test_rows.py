@@ -1,16 +1,54 @@
-"""Windows of long texts, against loops that spell the rules out."""
+"""Words and windows of texts, against loops that spell the rules out."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.tasks import windows
+from electra_tf.tasks import rows as rows_lib
+
+
+def _split_words(texts, parted_at=rows_lib.QUESTION_BLANKS):
+    data = [t if isinstance(t, bytes) else t.encode() for t in texts]
+    found = rows_lib.split_words(tf.constant(data, tf.string), parted_at)
+    return [part.to_list() for part in found]
+
+
+def test_words_of_contexts_end_at_five_blanks_and_no_others():
+    text = " a\tb\r\nc\u202fd\u00a0e  \u2028f"
+    words, starts, ends = _split_words([text, "b"])
+    expected = ["a", "b", "c", "d\u00a0e", "\u2028f"]
+    assert words == [[word.encode() for word in expected], [b"b"]]
+    assert (starts[1], ends[1]) == ([0], [1])
+    for word, start, end in zip(words[0], starts[0], ends[0], strict=True):
+        assert text.encode()[start:end] == word
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+def test_blanks_alone_are_no_words(text):
+    assert _split_words([text, "a", text])[0] == [[], [b"a"], []]
+    assert _split_words([]) == [[], [], []]
+
+
+def test_all_blanks_are_those_of_python():
+    characters = [chr(code) for code in range(1, 0x3100)]
+    text = "x".join(characters)
+    words, _, _ = _split_words([text], rows_lib.ALL_BLANKS)
+    assert [word.decode() for word in words[0]] == text.split()
+
+
+def test_bytes_that_are_no_text_stay_in_their_word():
+    data = b"the \xffcat\xc3 sat \xe6\x9d\xe2\x80"
+    words, starts, _ = _split_words([data], rows_lib.ALL_BLANKS)
+    assert words == [[b"the", b"\xffcat\xc3", b"sat", b"\xe6\x9d\xe2\x80"]]
+    assert starts == [[0, 4, 10, 14]]
 
 
 def _split(totals, room, stride, least=1):
     totals = tf.constant(totals, tf.int64)
     rooms = tf.fill(tf.shape(totals), tf.constant(room, tf.int64))
-    return windows.split(totals, rooms, tf.minimum(rooms, stride), least)
+    return rows_lib.split_windows(
+        totals, rooms, tf.minimum(rooms, stride), least
+    )
 
 
 def _spans_by_loop(total, room, stride):
@@ -70,7 +108,7 @@ def test_the_best_window_is_that_of_a_loop(total, room, stride):
     assert len(spans) > 2
     found = _split([5, total], room, stride)
     pieces = tf.range(total, dtype=tf.int64)
-    best = windows.find_best(found, tf.ones([total], tf.int64), pieces)
+    best = rows_lib.find_best_window(found, tf.ones([total], tf.int64), pieces)
     assert best.numpy().tolist() == [
         _best_by_loop(spans, piece) for piece in range(total)
     ]
@@ -81,5 +119,7 @@ def test_windows_of_half_a_row_keep_the_order_of_pieces():
         for room in (3, 6, 10, 21):
             found = _split([total], room, (room + 1) // 2)
             pieces = tf.range(total, dtype=tf.int64)
-            best = windows.find_best(found, tf.zeros([total], tf.int64), pieces)
+            best = rows_lib.find_best_window(
+                found, tf.zeros([total], tf.int64), pieces
+            )
             assert np.all(np.diff(best.numpy()) >= 0)

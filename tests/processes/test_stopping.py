@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from electra_tf.training import stopping
+from electra_tf.processes import stopping
 
 
 def _wait_for_a_name(stop):
@@ -45,7 +45,7 @@ def test_afterwards_everything_is_as_it_was():
 # does: Python runs no signal handler before it returns.
 _BUSY = """
 import hashlib
-from electra_tf.training import stopping
+from electra_tf.processes import stopping
 
 with stopping.StopRequest():
     print("ready", flush=True)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from electra_tf import errors
-from electra_tf.tasks import own
-from electra_tf.tasks.sentences.text_task import Example
+from electra_tf.tasks import catalog
+from electra_tf.tasks.sentences.task import Example
 from tests.tasks.conftest import own_settings
 
 CSV = 'text,label\n"fine, really",good\npoor,bad\nawful,bad\n'
@@ -20,7 +20,7 @@ def _write(folder, name, text):
 
 def _build(folder, text=CSV, name="train.csv", **fields):
     path = _write(folder, name, text)
-    return own.build_task(own_settings(train_file=path, **fields))
+    return catalog.build_task("own", own_settings(train_file=path, **fields))
 
 
 def test_labels_are_those_of_the_training_file(tmp_path):
@@ -56,11 +56,11 @@ def test_columns_are_the_users(tmp_path):
 def test_a_file_to_predict_needs_no_labels(tmp_path):
     test_file = _write(tmp_path, "new.tsv", "text\nso so\n")
     settings = own_settings(test_file=test_file, labels="good, bad")
-    task = own.build_task(settings)
+    task = catalog.build_task("own", settings)
     assert task.labels == ("good", "bad")
     assert task.read("test") == [Example(0, "so so")]
     assert task.splits == ("test",)
-    with pytest.raises(errors.DataError, match="--config.own.train_file"):
+    with pytest.raises(ValueError, match="--config.own.train_file"):
         task.read("train")
 
 
@@ -95,7 +95,7 @@ def test_metrics_depend_on_the_labels_and_one_decides(tmp_path):
     task = _build(tmp_path, three, metric="macro_f1")
     assert task.metrics == ("macro_f1", "accuracy", "mcc")
     assert task.metric == "macro_f1"
-    with pytest.raises(ValueError, match="accuracy, mcc, macro_f1.*'f1'"):
+    with pytest.raises(ValueError, match="'f1'.*accuracy, mcc, macro_f1"):
         _build(tmp_path, three, metric="f1")
 
 
@@ -108,16 +108,15 @@ def test_numbers_are_learned_from_a_range(tmp_path):
     assert task.metrics == ("pearson", "spearman", "mse")
     task = _build(tmp_path, kind="regression", metric="mse")
     assert task.metric == "mse" and task.metric in task.lower_is_better
-    with pytest.raises(ValueError, match="spearman, pearson, mse for.*'mes'"):
+    with pytest.raises(ValueError, match="'mes'.*mean 'mse'"):
         _build(tmp_path, kind="regression", metric="mes")
 
 
 @pytest.mark.parametrize("value", ["3", "x", "", "nan", "inf"])
 def test_a_number_outside_its_range_is_refused(tmp_path, value):
     task = _build(tmp_path, f"text,label\na,1\nb,{value}\n", kind="regression")
-    with pytest.raises(
-        errors.DataError, match="line 3: expected a number from 0"
-    ):
+    expected = "line 3: expected a number from 0"
+    with pytest.raises(errors.DataError, match=expected):
         task.read("train")
 
 
@@ -125,16 +124,16 @@ def test_a_number_outside_its_range_is_refused(tmp_path, value):
     ("text", "fields", "expected"),
     [
         (CSV + "x,goood\n", {"labels": "good,bad"},
-         "line 5: .*good, bad. Received: 'goood'. The nearest is 'good'"),
+         "line 5: .*'goood'. Did you mean 'good'"),
         (CSV + " ,bad\n", {}, "line 5: expected a text in column 'text'"),
-        (CSV, {"label_column": "class"}, "column 'class'.*'text', 'label'"),
+        (CSV, {"label_column": "class"}, "column 'class'.*text, label"),
         (CSV, {"text_pair_column": "other"}, "column 'other'"),
         (CSV, {"id_column": "idx"}, "column 'idx'"),
-        ("text,label\na,b\n", {}, "at least two labels.*'b' alone"),
+        ("text,label\na,b\n", {}, "at least two labels.*'b'"),
         ("text,label\na,b\nc,\n", {}, "line 3: expected a label"),
-        ('text,label\na,b\nc,"d\te"\n', {}, "line 3: expected a label without"),
+        ('text,label\na,b\nc,"d\te"\n', {}, "line 3: expected no tabs"),
         ('text,label\n"a\nb",x\n"c\nd",y\n', {"id_column": "text"},
-         "line 2: expected a name without tabs"),
+         "line 2: expected no tabs and line ends"),
         (CSV, {"labels": "good"}, "must list two or more"),
         (CSV, {"labels": "good,bad,good"}, "must list two or more different"),
     ],
@@ -148,7 +147,7 @@ def test_what_is_wrong_is_one_error(tmp_path, text, fields, expected):
     ("row", "expected"),
     [
         ({"text": 5, "label": "a"}, "line 3: expected a text in.*Received: 5"),
-        ({"text": "x", "label": None}, "line 3: expected a label.*'null'"),
+        ({"text": "x", "label": None}, "line 3: expected a label"),
         ({"text": "x", "label": ["a"]}, "line 3: expected a label"),
     ],
 )
@@ -162,9 +161,8 @@ def test_json_of_other_types_is_refused(tmp_path, row, expected):
 def test_unknown_labels_of_another_file_list_the_known_ones(tmp_path):
     dev_file = _write(tmp_path, "dev.csv", "text,label\na,Good\n")
     task = _build(tmp_path, dev_file=dev_file)
-    with pytest.raises(
-        errors.DataError, match=r"dev\.csv, line 2.*bad, good\. R"
-    ):
+    expected = r"dev\.csv, line 2.*Known: bad, good\."
+    with pytest.raises(errors.DataError, match=expected):
         task.read("dev")
 
 
@@ -172,7 +170,7 @@ def test_a_trained_models_labels_serve_where_there_is_no_training_file(
     tmp_path,
 ):
     dev_file = _write(tmp_path, "dev.csv", "text,label\na,so so\n")
-    task = own.build_task(own_settings(dev_file=dev_file))
+    task = catalog.build_task("own", own_settings(dev_file=dev_file))
     with pytest.raises(errors.DataError, match="neither own.labels nor"):
         task.build_head(4, seed=1)
     task.use_labels(("so so", "a, b", "c"))

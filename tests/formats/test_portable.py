@@ -1,14 +1,11 @@
 """A discriminator and its generator as two models, and as one again."""
 
 import dataclasses
-import shutil
 
 import numpy as np
 import pytest
 
 from electra_tf import errors
-from electra_tf.formats import hugging_face
-from electra_tf.formats import model_pairs
 from electra_tf.formats import portable
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import tiny_models
@@ -18,7 +15,7 @@ _KINDS = ("embeddings", "none", "all", "wide", "equal", "same_size",
 
 
 def _split(kind):
-    parts = model_pairs.split(tiny_models.build(kind))
+    parts = portable.split(tiny_models.build(kind))
     return parts["discriminator"], parts["generator"]
 
 
@@ -28,13 +25,13 @@ def test_joining_undoes_splitting(kind):
     assert main.parts == ("discriminator_predictions", "electra")
     assert generator.parts == ("electra", "generator_predictions")
     model = tiny_models.build(kind)
-    tiny_models.require_same(model_pairs.join(main, generator), model)
+    tiny_models.require_same(portable.join(main, generator), model)
 
 
 @pytest.mark.parametrize("kind", ["discriminator", "masked_lm", "encoder"])
 def test_a_model_of_one_encoder_is_not_split(kind):
     model = tiny_models.build(kind)
-    assert model_pairs.split(model) == {".": model}
+    assert portable.split(model) == {".": model}
 
 
 def test_tying_is_told_by_the_bits():
@@ -48,18 +45,18 @@ def test_tying_is_told_by_the_bits():
     }
     other = dataclasses.replace(generator, tensors=tensors)
     with pytest.raises(errors.ModelError, match="embedding_size=12, hidd"):
-        model_pairs.join(main, other)
+        portable.join(main, other)
     equal = {"encoder": tiny_models.EQUAL_WIDTHS}
     main = tiny_models.build("discriminator", **equal)
     generator = tiny_models.build("masked_lm", seed=1, **equal)
-    assert model_pairs.join(main, generator).tying == "none"
+    assert portable.join(main, generator).tying == "none"
     generator = tiny_models.build("masked_lm", **equal)
     generator.tensors.update(portable.take_part(main.tensors, "electra"))
-    assert model_pairs.join(main, generator).tying == "all"
+    assert portable.join(main, generator).tying == "all"
     # A dropout rate is no weight, but one encoder has one.
     encoder = dataclasses.replace(generator.encoder, hidden_dropout_prob=0.0)
     other = dataclasses.replace(generator, encoder=encoder)
-    assert model_pairs.join(main, other).tying == "embeddings"
+    assert portable.join(main, other).tying == "embeddings"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +74,7 @@ def test_tying_is_told_by_the_bits():
 def test_what_has_more_than_one_head_is_not_joined(main, generator, message):
     models = tiny_models.build(main), tiny_models.build(generator)
     with pytest.raises(errors.ModelError, match=message):
-        model_pairs.join(*models)
+        portable.join(*models)
 
 
 def test_models_of_two_vocabularies_are_not_joined():
@@ -92,32 +89,4 @@ def test_models_of_two_vocabularies_are_not_joined():
     ):
         changed = dataclasses.replace(generator, vocabulary=other)
         with pytest.raises(errors.ModelError, match="one vocabulary and"):
-            model_pairs.join(main, changed)
-
-
-def test_parts_without_a_class_are_listed():
-    with pytest.raises(errors.ModelError, match="--drop='cloze_pred.*ltr"):
-        model_pairs.split(tiny_models.build("electric"))
-
-
-@pytest.mark.parametrize("name", ["discriminator", "generator"])
-@pytest.mark.parametrize("kind", ["file", "link"])
-def test_a_model_that_is_no_folder_is_not_left_out(tmp_path, name, kind):
-    for other in ("discriminator", "generator"):
-        (tmp_path / other).mkdir()
-    (tmp_path / name).rmdir()
-    if kind == "file":
-        (tmp_path / name).touch()
-    else:
-        (tmp_path / name).symlink_to(tmp_path / "absent")
-    with pytest.raises(errors.ModelError, match=f"{name} must be the fold"):
-        hugging_face.read(tmp_path)
-
-
-def test_a_discriminator_may_be_alone(tmp_path):
-    model = tiny_models.build("embeddings")
-    hugging_face.write(model, tmp_path)
-    shutil.rmtree(tmp_path / "generator")
-    assert hugging_face.is_folder(tmp_path)
-    found = hugging_face.read(tmp_path)
-    assert found.parts == ("discriminator_predictions", "electra")
+            portable.join(main, changed)

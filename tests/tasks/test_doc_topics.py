@@ -7,10 +7,9 @@ import random
 
 import pytest
 
+from data.doc_topics import topics
 from electra_tf import errors
 from electra_tf.records import python_docs
-from electra_tf.tasks.sentences import example_task
-from electra_tf.tasks.sentences.example_task import Example
 
 SIZES = {"train": 80, "dev": 16, "test": 16}
 _WORDS = ("axis", "loop", "value", "node", "color", "layer", "frame", "line")
@@ -26,7 +25,7 @@ def _documents(seed=1, num_documents=12):
         label: [
             [_sentence(rng) for _ in range(5)] for _ in range(num_documents)
         ]
-        for label in example_task.TOPICS
+        for label in topics.TOPICS
     }
 
 
@@ -36,7 +35,7 @@ def corpus(tmp_path, monkeypatch):
     folder = tmp_path / "corpus"
     folder.mkdir()
     rng = random.Random(2)
-    for names in example_task.TOPICS.values():
+    for names in topics.TOPICS.values():
         for name in names:
             text = "\n\n".join(
                 " ".join(_sentence(rng) for _ in range(6)) for _ in range(9)
@@ -46,17 +45,15 @@ def corpus(tmp_path, monkeypatch):
     (folder / python_docs.PROVENANCE_FILE).write_text(
         json.dumps({"versions": versions})
     )
-    monkeypatch.setattr(
-        example_task, "SIZES", {"train": 80, "dev": 16, "test": 16}
-    )
+    monkeypatch.setattr(topics, "SIZES", {"train": 80, "dev": 16, "test": 16})
     return folder
 
 
 def test_splits_are_balanced():
-    splits = example_task.make_splits(_documents(), SIZES, seed=1)
+    splits = topics.make_splits(_documents(), SIZES, seed=1)
     for split, size in SIZES.items():
         counts = collections.Counter(e.label for e in splits[split])
-        assert counts == dict.fromkeys(example_task.TOPICS, size // 4)
+        assert counts == dict.fromkeys(topics.TOPICS, size // 4)
 
 
 def test_no_document_is_in_two_splits():
@@ -67,7 +64,7 @@ def test_no_document_is_in_two_splits():
         for number, sentences in enumerate(rows)
         for sentence in sentences
     }
-    splits = example_task.make_splits(documents, SIZES, seed=3)
+    splits = topics.make_splits(documents, SIZES, seed=3)
     found = [
         {home[example.text] for example in examples}
         for examples in splits.values()
@@ -83,23 +80,23 @@ def test_no_document_is_in_two_splits():
 def test_a_document_gives_a_few_sentences_at_most():
     rng = random.Random(4)
     long = [_sentence(rng) for _ in range(60)]
-    documents = {label: [long, long] for label in example_task.TOPICS}
+    documents = {label: [long, long] for label in topics.TOPICS}
     with pytest.raises(errors.DataError, match="Received: 50"):
-        example_task.make_splits(documents, {"train": 240}, seed=1)
+        topics.make_splits(documents, {"train": 240}, seed=1)
 
 
 def test_the_seed_decides():
     documents = _documents()
-    first = example_task.make_splits(documents, SIZES, seed=1)
-    assert example_task.make_splits(documents, SIZES, seed=1) == first
-    assert example_task.make_splits(documents, SIZES, seed=2) != first
+    first = topics.make_splits(documents, SIZES, seed=1)
+    assert topics.make_splits(documents, SIZES, seed=1) == first
+    assert topics.make_splits(documents, SIZES, seed=2) != first
 
 
 def test_too_little_text_is_an_error():
     with pytest.raises(
         errors.DataError, match="28 plain sentences of language"
     ):
-        example_task.make_splits(_documents(num_documents=2), SIZES, seed=1)
+        topics.make_splits(_documents(num_documents=2), SIZES, seed=1)
 
 
 def test_only_plain_sentences_are_taken():
@@ -108,7 +105,7 @@ def test_only_plain_sentences_are_taken():
         "Too short a one. This one names the NumPy array that is returned.\n"
         "The arrays are copied unless they are equal. and this goes on here."
     )
-    assert list(example_task.find_sentences(document)) == [
+    assert list(topics.find_sentences(document)) == [
         "Returns the sum of all values, if any."
     ]
 
@@ -118,34 +115,31 @@ def test_no_sentence_is_read_twice(tmp_path):
     for name in ("python", "numpy"):
         (tmp_path / f"{name}.txt").write_text(text)
     (tmp_path / "scipy.txt").write_text(text.replace("axis", "Axis") + text)
-    found = example_task.read_documents(tmp_path)
+    found = topics.read_documents(tmp_path)
     assert found["language"] == [[text.strip()]]
     assert found["numerics"] == [[], []]
     assert found["plotting"] == [[]]
 
 
 def test_files_hold_the_splits(corpus, tmp_path):
-    folder = example_task.prepare(tmp_path / "out", corpus)
-    documents = example_task.read_documents(corpus)
-    splits = example_task.make_splits(documents, SIZES, example_task.SEED)
+    folder = topics.prepare(tmp_path / "out", corpus)
+    documents = topics.read_documents(corpus)
+    splits = topics.make_splits(documents, SIZES, topics.SEED)
     for split, examples in splits.items():
         with (folder / f"{split}.csv").open(newline="") as file:
-            rows = [Example(**row) for row in csv.DictReader(file)]
+            rows = [topics.Example(**row) for row in csv.DictReader(file)]
         assert rows == examples
 
 
 def test_what_is_there_is_kept_and_nothing_else_overwritten(corpus, tmp_path):
-    folder = example_task.prepare(tmp_path / "out", corpus)
+    folder = topics.prepare(tmp_path / "out", corpus)
     time = (folder / "train.csv").stat().st_mtime_ns
-    assert example_task.prepare(folder, corpus) == folder
+    assert topics.prepare(folder, corpus) == folder
     assert (folder / "train.csv").stat().st_mtime_ns == time
     with pytest.raises(errors.DataError, match="holds other files.*Delete it"):
-        example_task.prepare(folder, corpus, seed=2)
+        topics.prepare(folder, corpus, seed=2)
 
 
 def test_the_default_folder_is_beside_the_corpus():
-    assert example_task.default_folder().name.startswith("doc_topics-")
-    assert (
-        example_task.default_folder().parent
-        == python_docs.default_folder().parent
-    )
+    assert topics.default_folder().name.startswith("doc_topics-")
+    assert topics.default_folder().parent == python_docs.default_folder().parent

@@ -1,0 +1,219 @@
+"""Texts with classes or numbers: rows, answers, scores and files."""
+
+import numpy as np
+import pytest
+
+from electra_tf.tasks.sentences import glue
+from electra_tf.tasks.sentences import task as task_lib
+from electra_tf.tasks.sentences.task import Example
+from tests.tasks.conftest import VOCABULARY
+from tests.tasks.conftest import settings_of
+
+CLS, SEP, CAT, SAT = (
+    VOCABULARY.id_of(token) for token in ("[CLS]", "[SEP]", "cat", "sat")
+)
+PAIRS = [Example(0, "cat", "sat", "1"), Example(2, "sat sat", "", "0")]
+LABELS = ("contradiction", "entailment", "neutral")
+LOGITS = np.log([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]]).astype(np.float32)
+EXAMPLES = [Example(1, "b"), Example(0, "a")]
+NUMBERS = [Example(0, "a", "b", 0.0), Example(1, "c", "d", 2.5)]
+
+
+def _task(is_unordered=False):
+    readers = {split: lambda: PAIRS for split in ("train", "dev", "test")}
+    return task_lib.ClassificationTask(
+        "stub", readers, ("0", "1"), is_unordered=is_unordered
+    )
+
+
+def test_rows_have_tokens_segments_and_labels(tokenizer):
+    task = _task()
+    rows = task.build_rows(task.read("train"), tokenizer, 8, True)
+    assert [row.tolist() for row in rows.ids] == [
+        [CLS, CAT, SEP, SAT, SEP],
+        [CLS, SAT, SAT, SEP],
+    ]
+    assert rows.segment_starts.tolist() == [3, 4]
+    assert rows.examples.tolist() == [0, 1]
+    assert rows.columns["label"].tolist() == [1, 0]
+    assert rows.columns["label"].dtype == np.int32
+
+
+def test_unordered_pairs_are_learned_both_ways_but_asked_once(tokenizer):
+    task = _task(is_unordered=True)
+    rows = task.build_rows(PAIRS, tokenizer, 8, True)
+    assert [row.tolist() for row in rows.ids] == [
+        [CLS, CAT, SEP, SAT, SEP],
+        [CLS, SAT, SEP, CAT, SEP],
+        [CLS, SAT, SAT, SEP],
+        [CLS, SEP, SAT, SAT, SEP],
+    ]
+    assert rows.examples.tolist() == [0, 0, 1, 1]
+    assert rows.columns["label"].tolist() == [1, 1, 0, 0]
+    assert task.build_rows(PAIRS, tokenizer, 8, False).num_rows == 2
+
+
+def test_swapped_pairs_are_numbered_on():
+    doubled = task_lib.add_swapped([Example(0, "a", "b", "1"), PAIRS[1]])
+    assert doubled[1] == Example(2, "b", "a", "1")
+    assert doubled[3] == Example(4, "", "sat sat", "0")
+    named = task_lib.add_swapped([Example("q", "a", "b")])
+    assert [example.eid for example in named] == ["q", "q"]
+
+
+def test_rows_without_labels_have_zeros(tokenizer):
+    rows = _task().build_rows([Example(0, "cat")], tokenizer, 8, False)
+    assert rows.columns["label"].tolist() == [0]
+
+
+def test_the_head_has_the_originals_names_and_a_seed_of_its_own():
+    head = _task().build_head(4, seed=1)
+    assert [v.path for v in head.trainable_variables] == [
+        "task_specific/stub/dense/kernel",
+        "task_specific/stub/dense/bias",
+    ]
+    assert head.dense.kernel.shape == (4, 2)
+    same, other = _task().build_head(4, seed=1), _task().build_head(4, seed=2)
+    np.testing.assert_array_equal(head.dense.kernel, same.dense.kernel)
+    assert np.any(np.array(head.dense.kernel) != np.array(other.dense.kernel))
+
+
+def test_examples_without_labels_cannot_be_scored():
+    task = _task()
+    predictions = task_lib.ClassPredictions(np.zeros(1, int), np.eye(2))
+    with pytest.raises(ValueError, match="number 5 without one. Score dev"):
+        task.score([Example(5, "cat")], predictions)
+
+
+@pytest.fixture
+def task():
+    return glue.build_task("mnli", settings_of())
+
+
+def _decode(task, logits=LOGITS):
+    return task.decode(EXAMPLES, None, {"logits": list(logits)})
+
+
+def test_the_likeliest_class_and_probabilities_are_decoded(task):
+    predictions = _decode(task)
+    assert predictions.classes.tolist() == [0, 2]
+    np.testing.assert_allclose(predictions.probabilities, np.exp(LOGITS))
+
+
+def test_scores_compare_names_of_classes(task):
+    examples = [e._replace(label="contradiction") for e in EXAMPLES]
+    assert task.score(examples, _decode(task)) == {"accuracy": 50.0}
+    assert task.metric == "accuracy"
+
+
+def test_one_class_for_everything_is_degenerate(task):
+    assert not task.is_degenerate(EXAMPLES, _decode(task))
+    assert task.is_degenerate(EXAMPLES, _decode(task, LOGITS[[0, 0]]))
+    # Of one example nothing can be said.
+    assert not task.is_degenerate(EXAMPLES[:1], _decode(task, LOGITS[:1]))
+
+
+def test_unlabelled_predictions_are_a_table_and_a_submission(task, tmp_path):
+    paths = task.write_predictions(tmp_path, "ax", EXAMPLES, _decode(task))
+    assert [p.name for p in paths] == ["ax_predictions.tsv", "AX.tsv"]
+    assert paths[0].read_text() == (
+        "index\tlabel\tprobability_contradiction\tprobability_entailment"
+        "\tprobability_neutral\n"
+        "1\tcontradiction\t0.700000\t0.200000\t0.100000\n"
+        "0\tneutral\t0.100000\t0.300000\t0.600000\n"
+    )
+    assert paths[1].read_text() == (
+        "index\tprediction\n0\tneutral\n1\tcontradiction\n"
+    )
+
+
+def test_labelled_predictions_have_a_picture(task, tmp_path):
+    examples = [e._replace(label="neutral") for e in EXAMPLES]
+    paths = task.write_predictions(
+        tmp_path, "dev_matched", examples, _decode(task)
+    )
+    assert [p.name for p in paths] == [
+        "dev_matched_predictions.tsv",
+        "dev_matched_confusion.png",
+    ]
+    assert paths[1].read_bytes().startswith(b"\x89PNG")
+    assert sorted(paths) == sorted(tmp_path.iterdir())
+
+
+def test_labels_of_a_trained_model_may_come_in_another_order(task, tokenizer):
+    task.use_labels(LABELS[::-1])
+    examples = [e._replace(label="neutral") for e in EXAMPLES]
+    rows = task.build_rows(examples, tokenizer, 8, False)
+    assert rows.columns["label"].tolist() == [0, 0]
+    with pytest.raises(ValueError, match="Received one with 0, 1"):
+        task.use_labels(("0", "1"))
+
+
+@pytest.fixture
+def stsb():
+    return glue.build_task("stsb", settings_of())
+
+
+def _decode_places(stsb, places):
+    places = [np.float32(place) for place in places]
+    return stsb.decode(NUMBERS, None, {"prediction": places})
+
+
+def test_targets_are_places_in_the_range(stsb, tokenizer):
+    examples = [*NUMBERS, Example(2, "a", "b")]
+    rows = stsb.build_rows(examples, tokenizer, 8, False)
+    assert rows.columns["target"].tolist() == [0.0, 0.5, 0.0]
+    assert rows.columns["target"].dtype == np.float32
+
+
+def test_predictions_are_in_the_tasks_unit_and_may_leave_the_range(stsb):
+    assert _decode_places(stsb, [0.25, 1.5]).tolist() == [1.25, 7.5]
+
+
+def test_scores_are_correlations_and_the_error_of_places(stsb):
+    found = stsb.score(NUMBERS, _decode_places(stsb, [0.25, 0.5]))
+    assert found["spearman"] == pytest.approx(100)
+    assert found["pearson"] == pytest.approx(100)
+    assert found["mse"] == pytest.approx(0.25**2 / 2)
+    assert list(found)[0] == stsb.metric == "spearman"
+
+
+def test_nearly_one_number_for_everything_is_degenerate(stsb):
+    assert stsb.is_degenerate(NUMBERS, _decode_places(stsb, [0.5, 0.5005]))
+    assert not stsb.is_degenerate(NUMBERS, _decode_places(stsb, [0.5, 0.6]))
+    assert not stsb.is_degenerate(NUMBERS[:1], _decode_places(stsb, [0.5]))
+
+
+def test_the_submission_has_three_decimals_within_the_range(stsb, tmp_path):
+    paths = stsb.write_predictions(
+        tmp_path, "test", NUMBERS, _decode_places(stsb, [1.5, 0.25])
+    )
+    assert [p.name for p in paths] == ["test_predictions.tsv", "STS-B.tsv"]
+    assert paths[0].read_text().splitlines()[1] == "0\t7.500000"
+    assert paths[1].read_text() == "index\tprediction\n0\t5.000\n1\t1.250\n"
+
+
+def test_the_head_predicts_one_number(stsb):
+    head = stsb.build_head(4, seed=1)
+    assert head.dense.kernel.shape == (4, 1)
+    assert head.name == "stsb"
+
+
+def test_glue_files_are_sorted_by_index_under_the_sites_header(tmp_path):
+    cola = glue.build_task("cola", settings_of())
+    examples = [Example(10, "a"), Example(2, "b"), Example(0, "c")]
+    found = task_lib.ClassPredictions(np.array([1, 0, 1]), np.eye(3)[:, :2])
+    assert len(cola.write_predictions(tmp_path, "dev", examples, found)) == 1
+    paths = cola.write_predictions(tmp_path, "test", examples, found)
+    assert paths[1] == tmp_path / "CoLA.tsv"
+    assert paths[1].read_bytes() == b"index\tprediction\n0\t1\n2\t0\n10\t1\n"
+
+
+def test_a_table_that_fails_leaves_nothing(tmp_path):
+    def rows():
+        yield 1, 2
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError):
+        task_lib.write_table(tmp_path / "a.tsv", ("a", "b"), rows())
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,295 @@
+"""The host acts when it should, in order, and stops when it must.
+
+The model is a line through the origin, which traces in no time.
+"""
+
+import os
+import signal
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.processes import stopping
+from electra_tf.training import optimizers
+from electra_tf.training import step as step_lib
+from electra_tf.training import training_run
+
+
+class Line(step_lib.TrainableModel):
+    """Learns `y = slope * x` from x; the slope should be 2."""
+
+    loss_coefficients = {"error": 1.0}
+    statistic_sizes = {"error": 1, "count": 1}
+
+    def __init__(self, rate: Any) -> None:
+        super().__init__(clip_norm=1e9)
+        self.slope = self.add_weight(
+            shape=(1,), initializer="ones", name="slope"
+        )
+        self.built = True
+        self.optimizer = optimizers.AdamWeightDecay(rate, weight_decay=0.0)
+        self.optimizer.build(self.trainable_variables)
+
+    def prepare(self, features, step, is_training):
+        return features["x"]
+
+    def loss_weights(self, prepared):
+        return {"error": tf.cast(tf.size(prepared), tf.float32)}
+
+    def compute_losses(self, prepared, dropout_seed):
+        error = tf.reduce_sum(((self.slope.value - 2.0) * prepared) ** 2)
+        count = tf.cast(tf.size(prepared), tf.float32)
+        statistics = {"error": error[tf.newaxis], "count": count[tf.newaxis]}
+        return step_lib.LossSums({"error": error}, statistics)
+
+    def summarize(self, statistics):
+        return {"loss": float(statistics["error"][0] / statistics["count"][0])}
+
+    def _logs(self, statistics):
+        return {}
+
+
+class Run(training_run.TrainingRun):
+    """A run that keeps a diary, of its report too, instead of a folder."""
+
+    def __init__(
+        self, total, log=0, evaluate=0, save=0, rate=0.01, strategy=None,
+        held_out=(), steps_per_loop=100,
+    ):  # fmt: skip
+        strategy = strategy or tf.distribute.get_strategy()
+        settings = config.TrainingConfig(
+            log_steps=log or 10**6,
+            eval_steps=evaluate,
+            save_checkpoints_steps=save or 10**6,
+            steps_per_loop=steps_per_loop,
+        )
+        with strategy.scope():
+            model = Line(rate)
+        super().__init__(settings, strategy, model, None, total)
+        self.report = self
+        self.held_out = dict(held_out)
+        self.diary, self.written, self.said, self.hooks = [], [], [], {}
+
+    def go(self, values=(1.0,), stop=None):
+        """Trains on rows of one number; the last one is repeated."""
+        rows = np.array(values, np.float32).reshape(-1, 1, 1)
+        dataset = tf.data.Dataset.from_tensor_slices({"x": rows})
+        last = tf.data.Dataset.from_tensors({"x": rows[-1]}).repeat()
+        iterator = iter(
+            self.strategy.distribute_datasets_from_function(
+                lambda _: dataset.concatenate(last)
+            )
+        )
+        return self._take_steps(iterator, stop or stopping.StopRequest())
+
+    def _note(self, what, step):
+        self.diary.append((what, step))
+        self.hooks.get((what, step), lambda: None)()
+
+    def evaluate(self, step):
+        self._note("evaluate", step)
+        return training_run.Evaluation(*self.held_out.get(step, ({}, False)))
+
+    def save(self, step):
+        assert self.loop.step == step
+        self._note("save", step)
+
+    def write(self, split, step, metrics, timing=None):
+        self.written.append((split, step, metrics, timing))
+        self._note(f"write {split}", step)
+
+    def say(self, text):
+        self.said.append(text)
+
+    def cost(self, step):
+        return {"cost": 3.0 * step}
+
+    def timing(self, seconds, steps):
+        return {"seconds": seconds, "steps": steps}
+
+    begin = resume = state = describe = build_dataset = None
+
+
+def test_the_host_acts_in_time_and_saves_last():
+    run = Run(10, log=2, evaluate=4, save=6)
+    assert run.go()
+    # The last step is always logged, evaluated and saved.
+    assert run.diary == [
+        ("write train", 2),
+        ("write train", 4),
+        ("evaluate", 4),
+        ("write validation", 4),
+        ("write train", 6),
+        ("save", 6),
+        ("write train", 8),
+        ("evaluate", 8),
+        ("write validation", 8),
+        ("write train", 10),
+        ("evaluate", 10),
+        ("write validation", 10),
+        ("save", 10),
+    ]
+    assert run.written[2][2] == {"cost": 12.0}
+    assert run.loop.step == 10
+    run.diary.clear()
+    assert run.go()
+    assert run.diary == []
+
+
+def test_the_best_is_saved_between_two_regular_saves():
+    held_out = {2: ({}, True), 4: ({}, False), 6: ({}, True)}
+    run = Run(6, evaluate=2, save=3, held_out=held_out)
+    run.go()
+    # Once where it is due anyway.
+    saves = [step for what, step in run.diary if what == "save"]
+    assert saves == [2, 3, 6]
+    assert run.diary.index(("save", 2)) > run.diary.index(
+        ("write validation", 2)
+    )
+
+
+def test_an_evaluation_may_end_the_training():
+    run = Run(9, evaluate=2, held_out={4: ({}, False, True)})
+    assert run.go()
+    assert run.diary[-1] == ("save", 4)
+
+
+def test_chunks_of_every_length_share_one_trace(two_devices):
+    for strategy in (None, two_devices):
+        run = Run(20, log=7, save=4, steps_per_loop=3, strategy=strategy)
+        run.go()
+        assert run.loop.step == 20
+        assert run.loop.run_steps.experimental_get_tracing_count() == 1
+
+
+def test_a_log_covers_the_steps_since_the_last_one():
+    run = Run(4, log=2, rate=0.0)
+    run.go([1, 2, 3, 4])
+    (_, _, first, _), (_, _, second, _) = run.written
+    # The slope stays 1, so a row's loss is x ** 2, its gradient -2 * x ** 2.
+    assert first["loss"] == pytest.approx((1 + 4) / 2)
+    assert first["gradient_norm"] == pytest.approx(2 * (1 + 4) / 2)
+    assert second["loss"] == pytest.approx((9 + 16) / 2)
+    assert second["gradient_norm"] == pytest.approx(2 * (9 + 16) / 2)
+
+
+def test_the_learning_rate_of_the_last_step_is_logged():
+    class HalfOfStep(tf.keras.optimizers.schedules.LearningRateSchedule):
+        def __call__(self, step):
+            return 0.5 * tf.cast(step, tf.float32)
+
+    run = Run(3, log=1, rate=HalfOfStep())
+    run.go()
+    rates = [metrics["learning_rate"] for _, _, metrics, _ in run.written]
+    assert rates == [0.0, 0.5, 1.0]
+
+
+def _slow_down(run, monkeypatch, seconds):
+    """Makes a step take that long; returns the clock and the calls' steps."""
+    clock, counts = [0.0], []
+    monkeypatch.setattr(training_run.time, "monotonic", lambda: clock[0])
+    run_steps = run.loop.run_steps
+
+    def run_slowly(iterator, num_steps):
+        run_steps(iterator, num_steps)
+        counts.append(int(num_steps))
+        clock[0] += seconds * counts[-1]
+
+    run.loop.run_steps = run_slowly
+    return clock, counts
+
+
+def test_only_traced_training_is_timed(monkeypatch):
+    run = Run(9, log=3, save=2)
+    clock, counts = _slow_down(run, monkeypatch, 1.0)
+    run.hooks = {
+        ("save", step): lambda: clock.__setitem__(0, clock[0] + 60.0)
+        for step in range(10)
+    }
+    run.go()
+    # The first call was traced, and until a step has been timed they are
+    # taken one by one.
+    assert counts == [1, 1, 1, 1, 2, 2, 1]
+    assert [timing for *_, timing in run.written] == [
+        {"seconds": 2.0, "steps": 2},
+        {"seconds": 3.0, "steps": 3},
+        {"seconds": 3.0, "steps": 3},
+    ]
+
+
+def test_slow_steps_are_taken_few_at_a_time(monkeypatch):
+    run = Run(9, log=9)
+    _, counts = _slow_down(run, monkeypatch, 4.0)
+    run.go()
+    # Ten seconds at most, so that a request to stop is answered soon.
+    assert counts == [1, 1, 2, 2, 2, 1]
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_loss_that_is_no_number_stops_before_anything_is_saved(wrong):
+    run = Run(20, log=4, evaluate=4, save=4)
+    message = "between steps 9 and 12: error, gradient_norm. Nothing was saved"
+    with pytest.raises(training_run.NonFiniteLossError, match=message):
+        run.go([1.0] * 10 + [wrong, 1.0])
+    assert run.diary[-1] == ("save", 8)
+
+
+def test_held_out_data_that_give_no_number_stop_the_run():
+    held_out = {4: ({"auc": 0.5, "loss": np.inf}, True)}
+    run = Run(8, log=2, evaluate=4, save=4, held_out=held_out)
+    message = "held-out data at step 4: loss"
+    with pytest.raises(training_run.NonFiniteLossError, match=message):
+        run.go()
+    assert run.diary[-1] == ("evaluate", 4)
+
+
+def test_a_run_whose_every_step_is_skipped_stops_whatever_it_logs():
+    run = Run(1000, log=5)
+    run.model.loss_scale = step_lib.LossScale()
+    # The loss is finite, its gradient is not.
+    message = "50 steps up to 55"
+    with pytest.raises(training_run.NonFiniteLossError, match=message):
+        run.go([1.0] * 5 + [3e18])
+    logged = {step: metrics for _, step, metrics, _ in run.written}
+    assert logged[5]["skipped_steps"] == 0
+    assert logged[10]["skipped_steps"] == 5
+    assert logged[10]["gradient_norm"] == 0.0
+    assert logged[50]["loss_scale"] == 1.0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_ends_the_run(number):
+    run = Run(20, log=3, save=5)
+    run.hooks["write train", 3] = lambda: os.kill(os.getpid(), number)
+    with stopping.StopRequest() as stop:
+        assert not run.go(stop=stop)
+    assert run.diary == [("write train", 3), ("save", 3)]
+    name = signal.Signals(number).name
+    assert run.said == [
+        f"Stopped by {name} after step 3; saved. The same command goes on "
+        "from there."
+    ]
+
+
+def test_a_signal_at_the_last_step_changes_nothing():
+    run = Run(6, log=3, save=6)
+    run.hooks["write train", 6] = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    with stopping.StopRequest() as stop:
+        assert run.go(stop=stop)
+    assert run.diary[-1] == ("save", 6)
+    assert run.said == []
+
+
+def test_evaluation_adds_up_batches_and_begins_at_zero():
+    loop = Run(1).loop
+    rows = np.array([1.0, 2.0, 3.0], np.float32).reshape(-1, 1, 1)
+    dataset = tf.data.Dataset.from_tensor_slices({"x": rows})
+    for _ in range(2):
+        metrics = loop.evaluate(dataset, 3)
+        assert metrics == {"loss": pytest.approx((1 + 4 + 9) / 3)}
+    assert loop.evaluate(dataset, 2) == {"loss": pytest.approx(2.5)}
+    assert loop.evaluate_batch.experimental_get_tracing_count() == 1
+    assert loop.step == 0
