@@ -99,10 +99,9 @@ def test_columns_are_counted_up_to_the_last_token():
 
 def assert_buckets_are_invisible(module, signature, **inputs):
     expected = module.run(signature, **inputs)
-    for tokens in (1, 20, 256):
-        module.tokens_per_bucket = tokens
-        received = tf.function(module.run)(signature, **inputs)
-        conftest.assert_close(received, expected, 2e-5)
+    module.tokens_per_bucket = 20
+    received = tf.function(module.run)(signature, **inputs)
+    conftest.assert_close(received, expected, 2e-5)
 
 
 @pytest.mark.parametrize("family", ["score", "features"])
