@@ -7,7 +7,6 @@ The output folder appears complete and checked, or not at all.
 """
 
 import dataclasses
-import os
 import pathlib
 import re
 from collections.abc import Mapping
@@ -86,7 +85,7 @@ def convert(
     """
     options = options or ConversionOptions()
     reading.require_format(target_format)
-    _refuse_existing(output_dir)
+    atomic.refuse_existing(output_dir, "--output_dir")
     model = read(source, options)
     model = _settle_pairs(_override(model, options))
     with atomic.creating_folder(output_dir) as folder:
@@ -101,17 +100,8 @@ def convert(
             ) from error
         require_equal(written, read(folder))
         # Another process may have made it while this one was at work.
-        _refuse_existing(output_dir)
+        atomic.refuse_existing(output_dir, "--output_dir")
     return written
-
-
-def _refuse_existing(output_dir: pathlib.Path) -> None:
-    # Paths that cannot be are refused where the folder is made.
-    if os.path.lexists(output_dir):
-        raise FileExistsError(
-            f"The output folder must not exist yet. Received: {output_dir}. "
-            "Give another --output_dir, or remove that one."
-        )
 
 
 def read(

@@ -106,7 +106,7 @@ def export(
         ExportError: if the saved model answers otherwise when loaded.
     """
     options = options or ExportOptions()
-    _refuse_existing(export_dir)
+    atomic.refuse_existing(export_dir, "--export_dir")
     trial = results.find_trial(model_dir)
     if trial is not None:
         return _export_trial(trial, export_dir, options, task)
@@ -234,7 +234,7 @@ def _write(
             folder, module, self_check.TOLERANCES[options.precision]
         )
         # Another process may have made it while this one was at work.
-        _refuse_existing(export_dir)
+        atomic.refuse_existing(export_dir, "--export_dir")
     return difference
 
 
@@ -263,14 +263,6 @@ def _warn_of_early_phase(
             "stands.",
             checkpoint,
             last,
-        )
-
-
-def _refuse_existing(export_dir: pathlib.Path) -> None:
-    if export_dir.exists() or export_dir.is_symlink():
-        raise FileExistsError(
-            f"The export folder must not exist yet. Received: {export_dir}. "
-            "Give another --export_dir, or remove that one."
         )
 
 

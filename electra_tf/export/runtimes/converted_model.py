@@ -76,11 +76,7 @@ def convert(
             f"`format` must be one of {', '.join(FORMATS)}. Received: "
             f"{format_name!r}."
         )
-    if out_dir.exists() or out_dir.is_symlink():
-        raise FileExistsError(
-            f"The folder to create must not exist yet. Received: {out_dir}. "
-            "Give another --out, or remove that one."
-        )
+    atomic.refuse_existing(out_dir, "--out")
     frozen = frozen_signature.freeze(export_dir, signature)
     metadata = export_metadata.read(export_dir)
     extra = export_dir / export_metadata.EXTRA_FOLDER
