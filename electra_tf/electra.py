@@ -10,23 +10,27 @@
 """
 
 import os
+import pathlib
+import types
 from collections.abc import Iterable
 from typing import Any
 from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.config import sections as config_sections
-from electra_tf.export import raw_texts
+from electra_tf.config import schema
+from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
-from electra_tf.export.pretrained import live_answers
-from electra_tf.export.pretrained import loaded_towers
-from electra_tf.export.pretrained import mask_filling
-from electra_tf.export.pretrained import serving_module
-from electra_tf.export.pretrained import tower_answers
+from electra_tf.export.clients import text_models
+from electra_tf.export.models import pretrained
+from electra_tf.formats import portable
+from electra_tf.formats import reading
+from electra_tf.formats import tokenizer_files
 from electra_tf.modeling import discriminator as discriminator_lib
+from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import generators
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
@@ -39,14 +43,17 @@ from electra_tf.text import vocabulary as vocabulary_lib
 # [CLS], a piece, [SEP].
 _MIN_LENGTH = 3
 _LEVELS = ("sentence", "token")
+# Their heads are neither a discriminator's nor a masked language model's.
+_OTHER_HEADS = ("replace_mlm", "all_tokens_mlm")
+_HEADS = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
 
 
 class Electra:
     """A discriminator, its generator and its tokenizer.
 
     `electra_tf.load` makes one from files, `untrained` one with random
-    weights. The Keras models share weights where the towers do, and all
-    methods use the weights as they are: after a `fit` they answer differently.
+    weights. The Keras models share weights where the networks do, and all
+    methods use the weights as they are after a `fit`.
 
     >>> electra = Electra.untrained(
     ...     config.EncoderConfig(
@@ -61,79 +68,58 @@ class Electra:
     >>> scored = electra.score(["The cat sat."])[0]
     >>> [word.text for word in scored.words]
     ['The', 'cat', 'sat', '.']
-    >>> electra.features(["The cat.", "The cat sat."]).shape
-    (2, 8)
-    >>> fillings = electra.fill_masks(["The [MASK] sat."], top_k=3)
-    >>> len(fillings[0][0])
-    3
-    >>> features = electra.tokenize(["The cat sat."])
-    >>> electra.discriminator(features).shape
+    >>> electra.discriminator(electra.tokenize(["The cat sat."])).shape
     TensorShape([1, 6])
 
     Attributes:
-        discriminator: `keras_models.DiscriminatorModel`, rows to `[B, S]`
-            replaced-token logits; None if the model has none.
-        encoder: `keras_models.EncoderModel`, rows to `[B, S, D]` states of
-            the main encoder.
-        generator: `keras_models.MaskedLMModel`, rows to `[B, S, V]` logits;
-            None if there is none. That of a model which is a masked language
-            model and nothing else is the model itself.
+        discriminator: rows to `[B, S]` replaced-token logits, or None.
+        encoder: rows to `[B, S, D]` states of the main encoder.
+        generator: rows to `[B, S, V]` logits, or None; of a masked language
+            model the model itself.
         tokenizer: texts to ids without special tokens.
         vocabulary: what the ids mean.
         config: sizes of the main encoder.
-        objective: that it was trained with; empty where nobody knows.
+        objective: that it was trained with; empty where files do not say.
         origin: one line, where the weights come from.
         notes: what was left out or changed on the way, one line each.
-
-    Args:
-        towers: with weights; `main` is a `Discriminator`, a
-            `MaskedLMGenerator`, or a tower that has no more than an `encoder`;
-            `generator` any of `generators`, or None.
-        settings: sizes of the main encoder, vocabulary included.
-        vocabulary: that it was trained with.
-        generator_settings: sizes of the generator's encoder, if it has one.
-        objective: that it was trained with, or empty.
-        origin: one line.
-        notes: one line each.
-
-    Raises:
-        ValueError: if vocabulary and encoder differ in size.
     """
 
-    def __init__(
-        self,
-        towers: towers_lib.Towers,
-        settings: config.EncoderConfig,
-        vocabulary: vocabulary_lib.Vocabulary,
-        generator_settings: config.EncoderConfig | None = None,
-        objective: str = "",
-        origin: str = "made in memory",
-        notes: Iterable[str] = (),
-    ) -> None:
-        self.config = towers_lib.resolve_vocab_size(settings, vocabulary.size)
-        self.vocabulary = vocabulary
-        self.tokenizer = tokenizer_lib.Tokenizer(vocabulary)
-        self.objective = objective
-        self.origin = origin
-        self.notes = tuple(notes)
-        self.encoder = keras_models.EncoderModel(
-            towers.main.encoder, self.config, name="electra_encoder"
+    def __init__(self, networks: "LoadedNetworks") -> None:
+        main, generator = networks.main, networks.generator
+        self.vocabulary = networks.vocabulary
+        self.config = towers_lib.resolve_vocab_size(
+            networks.settings, self.vocabulary.size
         )
-        self.discriminator = _build_discriminator(towers.main, self.config)
-        generator, sizes = towers.generator, generator_settings
-        if isinstance(towers.main, generators.MaskedLMGenerator):
-            generator, sizes = towers.main, self.config
+        self.tokenizer = tokenizer_lib.Tokenizer(self.vocabulary)
+        self.objective = networks.objective
+        self.origin = networks.origin
+        self.notes = networks.notes
+        self.encoder = keras_models.EncoderModel(
+            main.encoder, self.config, name="electra_encoder"
+        )
+        is_discriminator = isinstance(main, discriminator_lib.Discriminator)
+        self.discriminator: keras_models.DiscriminatorModel | None = None
+        if is_discriminator:
+            self.discriminator = keras_models.DiscriminatorModel(
+                main, self.config, name="electra_discriminator"
+            )
+        sizes = networks.generator_settings
+        if isinstance(main, generators.MaskedLMGenerator):
+            generator, sizes = main, self.config
         self.generator: keras_models.MaskedLMModel | None = None
         if isinstance(generator, generators.MaskedLMGenerator):
             self.generator = keras_models.MaskedLMModel(
                 generator, sizes or self.config, name="electra_generator"
             )
-        self._answers = _build_answers(towers.main, self.tokenizer)
         self._filler: mask_filling.MaskFiller | None = None
-        if isinstance(generator, mask_filling.TOWERS):
+        if isinstance(generator, mask_filling.NETWORKS):
             self._filler = mask_filling.MaskFiller(
                 generator, self.tokenizer, self.config.max_position_embeddings
             )
+        module = pretrained.PretrainedModule
+        if is_discriminator:
+            module = pretrained.DetectorModule
+        self._model = text_models.InMemoryModel(module(main, self.tokenizer))
 
     @classmethod
     def untrained(
@@ -151,17 +137,13 @@ class Electra:
         Args:
             settings: sizes; `vocab_size` 0 takes the vocabulary's.
             vocabulary: what the ids mean.
-            generator: kind and sizes of the generator, a masked language
-                model; the default where None is given.
+            generator: kind and sizes of the generator; None for the default.
             precision: of the products, one of `config.PRECISIONS`.
 
         Raises:
-            ValueError: for another precision, or if the sizes do not fit each
-                other.
+            ValueError: if the sizes do not fit each other.
         """
-        config_sections.require_choice(
-            "precision", precision, config.PRECISIONS
-        )
+        schema.require_choice("precision", precision, config.PRECISIONS)
         sizes = towers_lib.resolve_vocab_size(settings, vocabulary.size)
         dtype = layers.dtype_policy(precision)
         chosen = generator or config.GeneratorConfig()
@@ -170,11 +152,14 @@ class Electra:
             chosen, main.encoder, sizes, dtype=dtype
         )
         return cls(
-            towers_lib.Towers(proposer, main),
-            sizes,
-            vocabulary,
-            chosen.encoder_config(sizes),
-            origin="random weights",
+            LoadedNetworks(
+                main,
+                proposer,
+                sizes,
+                chosen.encoder_config(sizes),
+                vocabulary,
+                origin="random weights",
+            )
         )
 
     @classmethod
@@ -185,10 +170,8 @@ class Electra:
         generator_path: str | os.PathLike[str] | None = None,
         precision: str = "float32",
     ) -> "Electra":
-        """A trained model from files; `electra_tf.load` says how."""
-        return cls(
-            *loaded_towers.load_towers(path, format, generator_path, precision)
-        )
+        """Loads a trained model from files; `electra_tf.load` says how."""
+        return cls(load_networks(path, format, generator_path, precision))
 
     def tokenize(
         self,
@@ -196,7 +179,7 @@ class Electra:
         pairs: Iterable[str] | None = None,
         max_length: int | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Rows that the Keras models take: `[CLS] text [SEP]`, and padding.
+        """Makes rows that the Keras models take: `[CLS] text [SEP]`, padded.
 
         With pairs `[CLS] text [SEP] pair [SEP]`, the second part in segment
         1; a pair without any token is left out. They are the rows that
@@ -214,17 +197,17 @@ class Electra:
             length of the longest row.
 
         Raises:
-            ValueError: for anything but lists of str, lists of different
-                lengths, or a `max_length` that leaves no room or is more than
-                the model's positions.
+            ValueError: for texts or a length that cannot be.
         """
-        first = raw_texts.check("texts", texts)
-        second = None if pairs is None else raw_texts.check("pairs", pairs)
-        if second is not None and len(second) != len(first):
-            raise ValueError(
-                "`pairs` must hold one text for each of `texts`. Received: "
-                f"{len(second)} for {len(first)}."
-            )
+        first = text_models.check_texts("texts", texts)
+        second = None
+        if pairs is not None:
+            second = text_models.check_texts("pairs", pairs)
+            if len(second) != len(first):
+                raise ValueError(
+                    "`pairs` must hold one text for each of `texts`. "
+                    f"Received: {len(second)} for {len(first)}."
+                )
         packed = packing.pack_texts(
             self.tokenizer,
             tf.constant(first, tf.string),
@@ -232,53 +215,40 @@ class Electra:
             self._check_length(max_length, is_pair=second is not None),
         )
         rows = rows_lib.pad(
-            packed.ids,
-            packed.segment_starts,
-            pad_id=self.vocabulary.pad_id,
+            packed.ids, packed.segment_starts, pad_id=self.vocabulary.pad_id
         )
-        names = ("input_ids", "input_mask", "segment_ids")
-        return dict(zip(names, rows, strict=True))
+        return dict(zip(keras_models.FEATURES, rows, strict=True))
 
     def score(self, texts: Iterable[str]) -> list[scoring.ScoredText]:
-        """How suspicious every word is.
+        """Scores how suspicious every word is.
 
-        Args:
-            texts: any number, of any lengths; what is longer than the model's
-                positions is cut, which `num_truncated` tells.
-
-        Returns:
-            In the order of the texts, each with its `words`: `text`, `start`
-            and `end` in bytes of UTF-8, and `replaced_probability`, 0-1.
+        What is longer than the model's positions is cut.
 
         Raises:
-            ValueError: if the model has no discriminator, or for anything but
-                a list of str.
+            ValueError: if the model has no discriminator.
         """
         if not self.can_score:
             raise ValueError(
                 "`score` needs a discriminator that detects replaced tokens. "
                 f"Received: {self!r}. Load a discriminator."
             )
-        return scoring.score(self._answers, raw_texts.check("texts", texts))
+        checked = text_models.check_texts("texts", texts)
+        return scoring.score(self._model, checked)
 
     def features(
         self,
         texts: Iterable[str],
         level: Literal["sentence", "token"] = "sentence",
     ) -> Any:
-        """The last layer of the encoder, as numbers to work with.
+        """Computes the last layer of the encoder.
 
         Args:
-            texts: as for `score`.
+            texts: any number, of any lengths.
             level: `sentence` for the state of `[CLS]`, `token` for those of
-                all tokens, `[CLS]` and `[SEP]` included, as `tokenize` has
-                them.
+                all tokens, `[CLS]` and `[SEP]` included.
 
         Returns:
             `[N, D]` float32; or a list of N arrays `[tokens, D]` float32.
-
-        Raises:
-            ValueError: for another level, or anything but a list of str.
         """
         if level not in _LEVELS:
             raise ValueError(
@@ -286,10 +256,10 @@ class Electra:
                 f"{level!r}."
             )
         name = f"{level}_features"
-        answers = self._answers.answer_texts(
+        answers = self._model.predict(
             "features_text",
-            raw_texts.check("texts", texts),
-            (name, "num_tokens"),
+            outputs=(name, "num_tokens"),
+            texts=text_models.check_texts("texts", texts),
         )
         if level == "token":
             return [row[name][: row["num_tokens"]] for _, row in answers]
@@ -300,20 +270,15 @@ class Electra:
     def fill_masks(
         self, texts: Iterable[str], top_k: int = 5
     ) -> list[list[list[mask_filling.Filling]]]:
-        """What the generator puts in the place of each `[MASK]`.
-
-        Args:
-            texts: each holds `[MASK]` at least once.
-            top_k: tokens for each mask, from 1 to the vocabulary's size.
+        """Finds what the generator puts in the place of each `[MASK]`.
 
         Returns:
-            Per text, per mask: the best tokens, each with `token` and
+            Per text, per mask: the best `top_k` tokens, each with `token` and
             `probability`, most probable first.
 
         Raises:
-            ValueError: if the model has no generator, a text no mask that the
-                model sees, for another `top_k`, or for anything but a list of
-                str.
+            ValueError: if the model has no generator, or a text no mask that
+                the model sees.
         """
         if self._filler is None:
             raise ValueError(
@@ -322,7 +287,8 @@ class Electra:
                 "pre-training run, or name one: "
                 "electra_tf.load(path, generator_path=...)."
             )
-        return self._filler.fill(raw_texts.check("texts", texts), top_k)
+        checked = text_models.check_texts("texts", texts)
+        return self._filler.fill(checked, top_k)
 
     @property
     def can_score(self) -> bool:
@@ -373,26 +339,94 @@ class Electra:
         return max_length
 
 
-def _build_discriminator(
-    main: Any, settings: config.EncoderConfig
-) -> keras_models.DiscriminatorModel | None:
-    if not isinstance(main, discriminator_lib.Discriminator):
-        return None
-    return keras_models.DiscriminatorModel(
-        main, settings, name="electra_discriminator"
-    )
-
-
-def _build_answers(
-    main: Any, tokenizer: tokenizer_lib.Tokenizer
-) -> live_answers.LiveAnswers:
-    answers = tower_answers.TowerAnswers(main)
-    if isinstance(main, discriminator_lib.Discriminator):
-        answers = tower_answers.Detector(main)
-    module = serving_module.ServingModule(answers, tokenizer)
-    return live_answers.LiveAnswers(module)
-
-
 def _describe_layers(sizes: config.EncoderConfig) -> str:
     count, width = sizes.num_hidden_layers, sizes.hidden_size
     return f"{count} layer{'s' * (count != 1)}, {width} wide"
+
+
+class LoadedNetworks(NamedTuple):
+    """The networks of a model with weights, and what belongs to them."""
+
+    # A `Discriminator`, a `MaskedLMGenerator`, or an object with an `encoder`
+    # alone, where the files hold neither head.
+    main: Any
+    generator: Any  # any of `generators`, or None
+    settings: config.EncoderConfig  # sizes of the main encoder
+    # Sizes of the generator's encoder, if it has one.
+    generator_settings: config.EncoderConfig | None
+    vocabulary: vocabulary_lib.Vocabulary  # what the ids mean
+    # That it was trained with; empty where files do not say.
+    objective: str = ""
+    origin: str = ""  # one line, where the weights come from
+    # What was left out or changed in reading, one line each.
+    notes: tuple[str, ...] = ()
+
+
+def load_networks(
+    path: str | os.PathLike[str],
+    format: str = "",
+    generator_path: str | os.PathLike[str] | None = None,
+    precision: str = "float32",
+) -> LoadedNetworks:
+    """Loads the networks of one model, or of two that belong together.
+
+    Arguments and errors are those of `electra_tf.load`.
+    """
+    schema.require_choice("precision", precision, config.PRECISIONS)
+    loaded = _build(reading.read(pathlib.Path(path), format), precision)
+    if generator_path is None:
+        return loaded
+    second = _build(reading.read(pathlib.Path(generator_path)), precision)
+    if not tokenizer_files.are_alike(loaded.vocabulary, second.vocabulary):
+        raise ValueError(
+            "A generator must have the vocabulary of the model that it is "
+            f"loaded with. Received: {loaded.origin}; and {second.origin} "
+            "with other tokens or settings."
+        )
+    generator, sizes = second.generator, second.generator_settings
+    if generator is None:
+        generator, sizes = second.main, second.settings
+    if not isinstance(generator, mask_filling.NETWORKS):
+        raise ValueError(
+            "`generator_path` must hold a masked language model. Received: "
+            f"{second.origin}, a model without one."
+        )
+    return loaded._replace(
+        generator=generator,
+        generator_settings=sizes,
+        notes=loaded.notes + second.notes,
+    )
+
+
+def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
+    if model.vocabulary is None:
+        raise ValueError(
+            "A model must come with its vocabulary, or its ids would mean "
+            f"nothing. Received: none ({model.origin}). Put vocab.txt, and "
+            "tokenizer_config.json for a cased one, beside the weights."
+        )
+    notes = model.notes
+    if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
+        built = reading.build_towers(model, precision)
+    else:
+        encoder = encoder_lib.build_encoder(
+            model.encoder,
+            towers_lib.MAIN_ENCODER,
+            dtype=layers.dtype_policy(precision),
+        )
+        reading.assign(encoder.variables, model)
+        built = towers_lib.Towers(None, types.SimpleNamespace(encoder=encoder))
+        left_out = sorted(set(model.parts) - {portable.MAIN})
+        if left_out:
+            listed = ", ".join(left_out)
+            notes += (f"the encoder alone was loaded, without {listed}",)
+    return LoadedNetworks(
+        built.main,
+        built.generator,
+        model.encoder,
+        model.generator,
+        model.vocabulary,
+        model.objective,
+        model.origin,
+        notes,
+    )

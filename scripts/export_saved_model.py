@@ -77,7 +77,6 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import saved_model
     from electra_tf.export import serving_folder
-    from electra_tf.export.finetuned import trial
 
     options = saved_model.ExportOptions(
         checkpoint=FLAGS.checkpoint,
@@ -90,7 +89,7 @@ def main() -> None:
     export_dir, served = serving_folder.choose_target(
         FLAGS.export_dir, FLAGS.serving_dir, FLAGS.model_name, FLAGS.server_dir
     )
-    exported = trial.export(
+    exported = saved_model.export(
         installed.find_model(FLAGS.model_dir), export_dir, options, FLAGS.task
     )
     print(

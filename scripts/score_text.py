@@ -6,6 +6,8 @@ r"""Shows which words of a text look replaced to an exported model.
 An export of the objective `electric` says how likely text and words are.
 """
 
+from typing import Any
+
 from absl import flags
 
 from electra_tf import command_line
@@ -26,27 +28,19 @@ def main() -> None:
     """Prints a table of words and the marked text for every text."""
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export.clients import display
-    from electra_tf.export.clients import loaded_export
     from electra_tf.export.clients import scoring
+    from electra_tf.export.clients import text_models
 
     texts, swap, num_marked = FLAGS.text, FLAGS.swap, FLAGS.num_marked
     swaps = [scoring.swap_word(text, swap) for text in texts if swap]
     changed = [change.data for change in swaps]
-    export = loaded_export.LoadedExport(FLAGS.saved_model)
-    if scoring.LIKELIHOOD_SIGNATURE in export.signature_names:
-        likely = scoring.score_likelihood(export, texts)
-        display.print_likelihoods(likely, num_marked)
-        for before, after in zip(
-            likely, scoring.score_likelihood(export, changed), strict=False
-        ):
-            print(f"\nWith {swap}:\n")
-            display.print_likelihoods([after], num_marked)
-            print(display.describe_likelihood_swap(before, after))
-        return
-    originals = scoring.score(export, texts)
+    export = text_models.LoadedExport(FLAGS.saved_model)
+    is_energy = scoring.LIKELIHOOD_SIGNATURE in export.signature_names
+    score: Any = scoring.score_likelihood if is_energy else scoring.score
+    originals = score(export, texts)
     display.print_scored(originals, num_marked)
     for original, scored, change in zip(
-        originals, scoring.score(export, changed), swaps, strict=False
+        originals, score(export, changed), swaps, strict=False
     ):
         print(f"\nWith {swap}:\n")
         display.print_scored([scored], num_marked)

@@ -16,7 +16,6 @@ from absl import flags
 
 from electra_tf import command_line
 from electra_tf.export import serving_client
-from electra_tf.export.clients import served_display
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("protocol", "rest", serving_client.PROTOCOLS, "How to ask.")
@@ -60,7 +59,7 @@ def main() -> None:
     if FLAGS.json:
         print(json.dumps(serving_client.to_plain_json(answers)))
     else:
-        for line in served_display.describe(inputs, answers):
+        for line in serving_client.describe(inputs, answers):
             print(line)
 
 

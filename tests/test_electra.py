@@ -10,9 +10,9 @@ import tensorflow as tf
 import electra_tf
 from electra_tf import electra as electra_lib
 from electra_tf.export import saved_model
-from electra_tf.export.checks import self_check
-from electra_tf.export.clients import loaded_export
+from electra_tf.export import self_check
 from electra_tf.export.clients import scoring
+from electra_tf.export.clients import text_models
 from electra_tf.modeling import keras_models
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny_electra
@@ -104,8 +104,8 @@ def test_scores_are_the_discriminators_by_word(electra):
 def test_an_export_gives_the_same_scores(run, tmp_path, monkeypatch):
     folder, _ = run
     monkeypatch.setattr(self_check, "check", lambda *_: 0.0)
-    exported = saved_model.export_run(folder, tmp_path / "export").folder
-    theirs = scoring.score(loaded_export.LoadedExport(exported), TEXTS)
+    exported = saved_model.export(folder, tmp_path / "export").folder
+    theirs = scoring.score(text_models.LoadedExport(exported), TEXTS)
     for ours, other in zip(
         electra_tf.load(folder).score(TEXTS), theirs, strict=True
     ):
@@ -322,22 +322,6 @@ def test_another_precision_is_refused(run, tmp_path):
     ):
         with pytest.raises(ValueError, match=words):
             call()
-
-
-def test_vocabularies_that_make_the_same_ids_belong_together(tmp_path):
-    """Without lower-casing no accent is stripped, whatever settings say."""
-    for name, objective, strips in (("main", "electra", True),
-                                    ("second", "mlm", False)):  # fmt: skip
-        settings = vocabulary_lib.TokenizerSettings(
-            do_lower_case=False, strip_accents=strips
-        )
-        tokens = tiny_electra.VOCABULARY.tokens
-        vocabulary = vocabulary_lib.Vocabulary(tokens, settings)
-        tiny_electra.write_run(tmp_path / name, objective, vocabulary)
-    electra = electra_tf.load(
-        tmp_path / "main", generator_path=tmp_path / "second"
-    )
-    assert electra.fill_masks(["the [MASK]"])
 
 
 def test_nothing_there_is_an_error(tmp_path):

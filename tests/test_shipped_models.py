@@ -11,7 +11,7 @@ import electra_tf
 from electra_tf import config
 from electra_tf import installed
 from electra_tf.export import conversion
-from electra_tf.export.pretrained import trained_run
+from electra_tf.export.models import pretrained as pretrained_lib
 from electra_tf.finetuning import encoders
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
@@ -167,7 +167,7 @@ def test_what_is_shipped_is_small_described_and_works(name):
     assert electra.can_score and electra.can_fill_masks
     scored = electra.score(["The cat sat on the mat."])[0]
     assert max(word.replaced_probability for word in scored.words) < 1
-    tower = trained_run.load_main_tower(
+    tower = pretrained_lib.load_network(
         config.load_json(folder / "config.json"),
         electra.vocabulary,
         checkpoints.find(folder, "latest"),

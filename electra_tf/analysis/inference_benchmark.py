@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf.analysis import transformers_peer
-from electra_tf.export.clients import loaded_export
+from electra_tf.export.clients import text_models
 
 AskFn = Callable[..., dict[str, Any]]
 """`transformers_peer.answer` of one side: takes `texts` and `batch_size`."""
@@ -53,7 +53,7 @@ class Amount(NamedTuple):
         return [end - begin for begin, end in itertools.pairwise(ends)]
 
 
-class ScoringExport(loaded_export.LoadedExport):
+class ScoringExport(text_models.LoadedExport):
     """An exported discriminator, asked for its probabilities.
 
     Attributes:

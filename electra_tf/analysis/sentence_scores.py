@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import electra as electra_lib
 from electra_tf import installed
-from electra_tf.export import raw_texts
-from electra_tf.export.clients import loaded_export
-from electra_tf.export.pretrained import loaded_towers
-from electra_tf.export.pretrained import trained_run
+from electra_tf.export.clients import text_models
+from electra_tf.export.models import pretrained
 from electra_tf.inputs import masking
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
@@ -100,8 +99,10 @@ class SentenceScorer:
         Raises:
             ValueError: for anything but a list of str.
         """
-        rows = [(text.encode(),) for text in raw_texts.check("texts", texts)]
-        answers = loaded_export.answer_in_batches(rows, self._score_batch)
+        rows = [
+            (text.encode(),) for text in text_models.check_texts("texts", texts)
+        ]
+        answers = text_models.predict_in_batches(rows, self._score_batch)
         return np.array([row["score"] for row in answers], np.float64)
 
     def _score_batch(
@@ -145,11 +146,11 @@ def load_scorer(path: pathlib.Path) -> SentenceScorer:
         ValueError: if it cannot be read, or is an encoder without a head.
     """
     path = installed.find_model(path)
-    loaded = loaded_towers.load_towers(path)
-    tower = loaded.towers.main
+    loaded = electra_lib.load_networks(path)
+    tower = loaded.main
     # Heads that only runs of this project have.
     if loaded.objective in ("replace_mlm", "all_tokens_mlm"):
-        tower = trained_run.load_main_tower(
+        tower = pretrained.load_network(
             model_dir_lib.load_settings(path),
             loaded.vocabulary,
             checkpoints.find(path, "latest"),
@@ -180,7 +181,9 @@ class FrequencyScorer:
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
         """Scores every text, `[N]` float64."""
-        checked = tf.constant(raw_texts.check("texts", texts), tf.string)
+        checked = tf.constant(
+            text_models.check_texts("texts", texts), tf.string
+        )
         rows = self._tokenizer.tokenize(checked).to_list()
         return np.array([self._log_frequencies[row].sum() for row in rows])
 

@@ -21,8 +21,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import electra as electra_lib
+from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
-from electra_tf.export.pretrained import mask_filling
 from electra_tf.records import corpus as corpus_lib
 
 MIN_WORDS, MAX_WORDS = 8, 30

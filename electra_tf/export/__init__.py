@@ -1,5 +1,5 @@
-"""Checkpoints to other worlds: SavedModels, other runtimes, other formats.
+"""Exports: SavedModels, other runtimes, other checkpoint formats, serving.
 
-Read `saved_model` first, then `signatures`; `pretrained` and `finetuned` hold
-what models answer.
+Read `saved_model` first; `models` holds what an export computes, `clients`
+what asks it.
 """

@@ -1,4 +1,4 @@
-"""A model of one format as another, every tensor of it.
+"""Converts a model from one checkpoint format to another, every tensor of it.
 
     read -> join the generator, give vocabulary and labels, drop -> write
          -> read back: equal bit by bit -> name
@@ -9,6 +9,7 @@ The output folder appears complete and checked, or not at all.
 import dataclasses
 import pathlib
 import re
+from collections.abc import Mapping
 from collections.abc import Sequence
 
 import numpy as np
@@ -39,35 +40,24 @@ _WRITE_ERRORS = (
 
 @dataclasses.dataclass(frozen=True)
 class ConversionOptions:
-    """What a conversion is told beside its input and output.
+    """How a model is converted."""
 
-    Attributes:
-        source_format: one of `reading.FORMATS`; empty to find out.
-        generator_path: a masked LM that was the generator, where the format
-            keeps the towers apart.
-        vocabulary_path: `vocab.txt` or its folder, instead of what lies
-            beside the weights.
-        labels: of a fine-tuned model, instead of what its files say.
-        has_pairs: whether a classifier whose files do not say it takes pairs.
-        drop: regular expression; tensors whose path here begins with a match
-            are left out.
-        checkpoint: of a run of ours: `latest`, `best` or a folder.
-        use_average: of a run of ours, take the moving average.
-        task: of a trial with several, the one to take.
-        is_rounded: whether weights become bfloat16 numbers, which a run of
-            ours stores as such.
-    """
-
-    source_format: str = ""
+    source_format: str = ""  # one of `reading.FORMATS`; empty to find out
+    # A masked LM that was the generator, where the format keeps the two apart.
     generator_path: pathlib.Path | None = None
+    # `vocab.txt` or its folder, instead of what lies beside the weights.
     vocabulary_path: pathlib.Path | None = None
+    # Of a fine-tuned model, instead of what its files say.
     labels: Sequence[str] = ()
+    # Whether a classifier whose files do not say it takes pairs.
     has_pairs: bool = False
+    # Regular expression; tensors whose path here begins with a match are left
+    # out.
     drop: str = ""
-    checkpoint: str = "latest"
-    use_average: bool = False
-    task: str = ""
-    is_rounded: bool = False
+    checkpoint: str = "latest"  # of a run of ours: `latest`, `best` or a folder
+    use_average: bool = False  # of a run of ours, take the moving average
+    task: str = ""  # of a trial with several, the one to take
+    is_rounded: bool = False  # whether weights are rounded to bfloat16
 
 
 def convert(
@@ -88,15 +78,14 @@ def convert(
         What was written; its notes say what was left out.
 
     Raises:
-        FileExistsError: if `output_dir` exists.
-        FileNotFoundError: if there is no such source, or a file is missing.
-        OSError: if it cannot be written, or cannot be made there.
+        OSError: if `output_dir` exists or cannot be written, or if there is no
+            such source.
         ValueError: if the source is damaged or partial, if the format cannot
             hold it, or if it reads back otherwise. Nothing is written then.
     """
     options = options or ConversionOptions()
     reading.require_format(target_format)
-    _refuse_existing(output_dir)
+    atomic.refuse_existing(output_dir, "--output_dir")
     model = read(source, options)
     model = _settle_pairs(_override(model, options))
     with atomic.creating_folder(output_dir) as folder:
@@ -111,77 +100,55 @@ def convert(
             ) from error
         require_equal(written, read(folder))
         # Another process may have made it while this one was at work.
-        _refuse_existing(output_dir)
+        atomic.refuse_existing(output_dir, "--output_dir")
     return written
-
-
-def _refuse_existing(output_dir: pathlib.Path) -> None:
-    try:
-        output_dir.lstat()
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise OSError(
-            "The output folder must be a path at which a folder can be made. "
-            f"Received: {str(output_dir)!r}: {reason}. Give another "
-            "--output_dir."
-        ) from error
-    raise FileExistsError(
-        f"The output folder must not exist yet. Received: {output_dir}. "
-        "Give another --output_dir, or remove that one."
-    )
 
 
 def read(
     path: pathlib.Path, options: ConversionOptions | None = None
 ) -> portable.PortableModel:
-    """A model of any format, pre-trained or fine-tuned.
+    """Reads a model of any format, pre-trained or fine-tuned.
 
     Args:
         path: as of `reading.read`; also the folder of a trial, or of a
             fine-tuning, which means its best trial.
         options: what else is known.
-
-    Raises:
-        FileNotFoundError: if there is nothing, or a file is missing.
-        ValueError: if it is damaged, partial, or of no format.
     """
     options = options or ConversionOptions()
     path = installed.find_model(path)
+    of_run = {
+        "--use_average": options.use_average,
+        "--checkpoint": options.checkpoint.removeprefix("latest"),
+    }
     trial = results.find_trial(path)
     if trial is not None:
-        of_run = "a pre-training run of ours"
-        _refuse_idle(options.generator_path, "--generator_input", of_run)
-        _refuse_idle(options.use_average, "--use_average", of_run)
-        which = "" if options.checkpoint == "latest" else options.checkpoint
-        _refuse_idle(which, "--checkpoint", of_run)
+        of_run["--generator_input"] = options.generator_path
+        _refuse_idle(of_run, "a pre-training run of ours")
         if options.source_format not in ("", reading.OURS):
             raise ValueError(
                 f"{path} is a trial of ours. Received: "
                 f"--from={options.source_format}. Leave it out."
             )
         return portable_trial.read(trial, options.task)
-    _refuse_idle(options.task, "--task", "a trial of ours")
+    _refuse_idle({"--task": options.task}, "a trial of ours")
     format_name = options.source_format or reading.detect(path)
     if format_name == reading.OURS:
         model = own_run.read(path, options.checkpoint, options.use_average)
     else:
-        _refuse_idle(options.use_average, "--use_average", "a run of ours")
-        which = "" if options.checkpoint == "latest" else options.checkpoint
-        _refuse_idle(which, "--checkpoint", "a run of ours")
+        _refuse_idle(of_run, "a run of ours")
         model = reading.read(path, format_name)
     if options.generator_path is not None:
         model = portable.join(model, reading.read(options.generator_path))
     return portable_trial.with_known_labels(model)
 
 
-def _refuse_idle(value: object, flag: str, owner: str) -> None:
-    if value:
-        raise ValueError(
-            f"{flag} is for {owner}. Received: {flag}={value} for a model of "
-            "another kind. Leave it out."
-        )
+def _refuse_idle(flags: Mapping[str, object], owner: str) -> None:
+    for flag, value in flags.items():
+        if value:
+            raise ValueError(
+                f"{flag} is for {owner}. Received: {flag}={value} for a model "
+                "of another kind. Leave it out."
+            )
 
 
 def _override(
@@ -242,7 +209,7 @@ def _describe_task(
 
 
 def _settle_pairs(model: portable.PortableModel) -> portable.PortableModel:
-    """The model; of named tasks it is known whether they have pairs."""
+    """The model; whether named tasks have pairs is known, not told."""
     task = model.task
     if task is None or not task.has_pairs or task.name not in glue.TASKS:
         return model
@@ -259,7 +226,7 @@ def _settle_pairs(model: portable.PortableModel) -> portable.PortableModel:
 def _drop(
     model: portable.PortableModel, pattern: str
 ) -> portable.PortableModel:
-    """The model without parts; whole ones, or it would not be one."""
+    """The model without the parts that a pattern matches."""
     try:
         dropped = [p for p in model.tensors if re.match(pattern, p)]
     except re.error as error:
@@ -308,11 +275,6 @@ def write(
 ) -> portable.PortableModel:
     """Writes a model into an empty folder.
 
-    Args:
-        model: of any kind.
-        target_format: one of `reading.FORMATS`.
-        folder: exists and is empty.
-
     Returns:
         The model as the format states it: the task may have another name,
         KerasHub has one rate of dropout.
@@ -348,12 +310,7 @@ def _require_known_labels(model: portable.PortableModel) -> None:
 def require_equal(
     written: portable.PortableModel, found: portable.PortableModel
 ) -> None:
-    """Raises `ModelError` unless two models are equal bit by bit.
-
-    Args:
-        written: what was to be written.
-        found: what was read back.
-    """
+    """Raises `ModelError` unless what was read back is equal bit by bit."""
     problems = [
         f"{path} differs"
         for path in sorted(written.tensors.keys() | found.tensors.keys())

@@ -12,6 +12,7 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -21,9 +22,13 @@ PROTOCOLS = ("rest", "grpc")
 DEFAULT_SIGNATURE = "serving_default"
 # An answer that is no JSON is shown up to here.
 _MAX_SHOWN = 300
+# Numbers of a list that are shown.
+_MAX_NUMBERS = 12
 # TensorFlow would cut off what is larger, and ask for another id.
 _INT32 = range(-(2**31), 2**31)
 _SERVER = re.compile(r"(\[[^][/\s]+\]|[^][:/\s]+):[0-9]{1,5}")
+# Where a token's word is in the text, and how many tokens a row has.
+_STARTS, _ENDS, _MASK = "word_starts", "word_ends", "input_mask"
 
 Inputs = Mapping[str, Sequence[Any]]
 Answers = dict[str, list[Any]]
@@ -34,25 +39,17 @@ class ServerError(OSError):
 
 
 class Target(NamedTuple):
-    """Who is asked.
+    """Who is asked."""
 
-    Attributes:
-        server: `host:port`.
-        model: its name there.
-        version: its number; 0 for the one that the server thinks newest.
-        signature: its name; empty for the default one.
-        timeout: seconds until a request is given up.
-    """
-
-    server: str
-    model: str
-    version: int = 0
-    signature: str = ""
-    timeout: float = 60.0
+    server: str  # `host:port`
+    model: str  # its name there
+    version: int = 0  # its number; 0 for the one that the server thinks newest
+    signature: str = ""  # its name; empty for the default one
+    timeout: float = 60.0  # seconds until a request is given up
 
 
 def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
-    """What the server answers.
+    """Sends one request and returns the answers.
 
     Args:
         protocol: one of `PROTOCOLS`.
@@ -78,7 +75,13 @@ def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
             "or localhost:8500 (gRPC)."
         )
     for name, rows in inputs.items():
-        _check_rows(name, rows)
+        is_list = isinstance(rows, list | tuple)
+        if not is_list or not (_are_texts(rows) or _are_ids(rows)):
+            raise ValueError(
+                f"`{name}` must be a list of rows: texts, or lists of int32 of "
+                'one length, as in ["a text"] or [[2, 9, 3]]. Received: '
+                f"{rows!r:.80}."
+            )
     ask = _predict_by_rest if protocol == "rest" else _predict_by_grpc
     return ask(target, inputs)
 
@@ -88,13 +91,61 @@ def to_plain_json(answers: Answers) -> dict[str, Any]:
     return {name: _to_json(rows) for name, rows in answers.items()}
 
 
-def _check_rows(name: str, rows: Any) -> None:
-    is_list = isinstance(rows, list | tuple)
-    if not is_list or not (_are_texts(rows) or _are_ids(rows)):
-        raise ValueError(
-            f"`{name}` must be a list of rows: texts, or lists of int32 of one "
-            f'length, as in ["a text"] or [[2, 9, 3]]. Received: {rows!r:.80}.'
-        )
+def describe(inputs: Inputs, answers: Answers) -> Iterator[str]:
+    """Lines for people: every row of a request with its answers.
+
+    Where the server says which word a token comes from, the word stands
+    before the token's number.
+    """
+    for number in range(len(next(iter(inputs.values()), ()))):
+        row = {k: rows[number] for k, rows in inputs.items() if rows[number:]}
+        answer = {name: values[number] for name, values in answers.items()}
+        yield " | ".join(map(_show, row.values()))
+        words = _find_words(row, answer)
+        mask = answer.get(_MASK, ())
+        length = len(words) or sum(mask)
+        for name in sorted({*answer} - {_STARTS, _ENDS, _MASK, "input_ids"}):
+            value = answer[name]
+            if words and _is_flat(value) and len(value) >= len(words):
+                pairs = zip(words, value, strict=False)
+                shown = "  ".join(f"{word} {_show(v)}" for word, v in pairs)
+            elif length and isinstance(value, list) and len(value) == len(mask):
+                shown = _show(value[:length])
+            else:
+                shown = _show(value)
+            yield f"  {name}: {shown}"
+
+
+def _find_words(row: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
+    """The word of every token, nothing if the answer does not tell."""
+    if "texts" not in row or not {_STARTS, _ENDS, _MASK} <= set(answer):
+        return []
+    text = _to_bytes(row["texts"])
+    tokens = zip(answer[_STARTS], answer[_ENDS], answer[_MASK], strict=True)
+    return [
+        text[start:end].decode("utf-8", "replace") if start >= 0 else "-"
+        for start, end, is_token in tokens
+        if is_token
+    ]
+
+
+def _is_flat(value: Any) -> bool:
+    return isinstance(value, list) and not any(
+        isinstance(item, list) for item in value
+    )
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, str | bytes):
+        return _to_bytes(value).decode("utf-8", "replace")
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        shown = " ".join(_show(item) for item in value[:_MAX_NUMBERS])
+        rest = len(value) - _MAX_NUMBERS
+        more = f" ... ({rest} more)" if rest > 0 else ""
+        return f"[{shown}{more}]"
+    return str(value)
 
 
 def _are_texts(rows: Sequence[Any]) -> bool:
@@ -112,7 +163,6 @@ def _are_ids(rows: Sequence[Any]) -> bool:
 
 
 def _predict_by_rest(target: Target, inputs: Inputs) -> Answers:
-    """The answers of a REST port, 8501 by default."""
     address = f"http://{target.server}/v1/models/"
     address += urllib.parse.quote(target.model, safe="")
     if target.version:
@@ -137,7 +187,6 @@ def _predict_by_rest(target: Target, inputs: Inputs) -> Answers:
 
 
 def _predict_by_grpc(target: Target, inputs: Inputs) -> Answers:
-    """The answers of a gRPC port, 8500 by default."""
     try:
         import grpc
         import tensorflow as tf
@@ -170,8 +219,8 @@ def _predict_by_grpc(target: Target, inputs: Inputs) -> Answers:
         except grpc.RpcError as error:
             raise ServerError(
                 f"{target.server} refused the request or did not answer by "
-                f"gRPC. "
-                f"{error.code().name}: {error.details()}{_remedy(target)}"
+                f"gRPC. {error.code().name}: {error.details()}"
+                f"{_remedy(target)}"
             ) from error
     return {
         name: tf.make_ndarray(tensor).tolist()

@@ -6,76 +6,46 @@
         electra/
             1/  2/  ...                exports; the highest number is served
 
-A server finds a new version by itself. Versions appear complete (`atomic`):
-what is half-written has a name that is no number, which servers ignore. The
-two files are written where they are missing. A model that models.config does
-not name is added there; nothing else in them is ever changed.
+Versions appear complete (`atomic`), and a server finds them by itself. The two
+files are written where they are missing. A model that models.config does not
+name is added there; nothing else in them is ever changed.
 """
 
 import pathlib
 import re
+from collections.abc import Iterator
 
+import numpy as np
+import tensorflow as tf
 from google.protobuf import text_format
+from tensorflow_serving.apis import predict_pb2
+from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from electra_tf import errors
-from electra_tf.export.checks import warm_up
+from electra_tf.export import self_check
+from electra_tf.export import signatures
+from electra_tf.export.models import exported_module
 from electra_tf.records import atomic
 
 MODELS_CONFIG = "models.config"
 BATCHING_CONFIG = "batching.config"
 DEFAULT_SERVER_DIR = "/models"
 """Where the server's container image expects models."""
-
+BATCH_SIZES = (1, 8)
+"""Texts of a warm-up request. A server that batches must allow the largest: it
+does not load a model that cannot answer its warm-up."""
+# TensorFlow Serving looks for this name in `assets.extra`.
+_WARM_UP_FILE = "tf_serving_warmup_requests"
+_WARM_UP_TEXT = "The function returns the number of items in a container. "
 # What REST addresses take as a name, without escapes.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
-_MODEL = """\
-  config {{
-    name: "{name}"
-    base_path: "{base_path}"  # as the server sees it
-    model_platform: "tensorflow"
-    # The newest version alone. To go back to another, name it instead:
-    #   model_version_policy {{ specific {{ versions: 1 }} }}
-    model_version_policy {{ latest {{ num_versions: 1 }} }}
-  }}
-"""
-_MODELS = """\
-# The models of TensorFlow Serving, for --model_config_file. Yours to edit:
-# an export adds its model if it is not here, and changes nothing else.
-model_config_list {{
-{model}}}
-"""
-_BATCHING = """\
-# How TensorFlow Serving joins requests, for --enable_batching with
-# --batching_parameters_file. It holds for all models. Yours to edit: exports
-# never change it. Measure with your own requests.
-
-# Texts of one step. Not below {largest}: the models' warm-up asks so many at
-# once, and a model whose warm-up fails is not loaded.
-max_batch_size {{ value: 32 }}
-# How long the first request of a batch waits for others. Most of what
-# batching adds to the latency of a quiet server.
-batch_timeout_micros {{ value: 2000 }}
-# Batches computed at the same time: about the server's processor cores, or 1
-# to 2 for each GPU.
-num_batch_threads {{ value: 4 }}
-# Batches that wait before requests are refused as "unavailable". Times
-# max_batch_size, this is the longest queue.
-max_enqueued_batches {{ value: 100 }}
-# No allowed_batch_sizes: the models take any size, so filling batches up to
-# fixed sizes would only compute more.
-
-# Keep this false. TensorFlow Serving would pad every row with the row's own
-# first value: `input_mask` with 1, so that padding counts as text. Requests
-# of raw text need no padding. Clients that send ids pad them to one length
-# themselves, with `input_mask` 0; other lengths in a batch are an error.
-pad_variable_length_inputs: false
-"""
+_TEXTS = signatures.read_table("serving.toml")
 
 
 class ServingFolder:
-    """Where a model's versions go.
+    """The versions of one model in a serving folder.
 
     Nothing is written before `write_settings`.
 
@@ -86,9 +56,8 @@ class ServingFolder:
             for what models.config says of the model, or `DEFAULT_SERVER_DIR`.
 
     Raises:
-        ModelError: for a name that REST addresses do not take, a
-            relative `server_dir`, or a models.config that is not one, says
-            something else about this model, or cannot be added to.
+        ModelError: for a name or path that cannot be, or a models.config that
+            contradicts them or cannot be added to.
     """
 
     def __init__(
@@ -110,7 +79,7 @@ class ServingFolder:
         self.model_name = model_name
         base = server_dir or DEFAULT_SERVER_DIR
         self.base_path = f"{base.rstrip('/')}/{model_name}"
-        self._planned_config(is_asked=bool(server_dir))
+        self._plan_config(is_asked=bool(server_dir))
 
     @property
     def versions(self) -> list[int]:
@@ -130,15 +99,10 @@ class ServingFolder:
         return self.folder / self.model_name / str(number)
 
     def write_settings(self) -> list[str]:
-        """Writes what is missing; says of each file what was done.
-
-        Raises:
-            ModelError: if models.config was changed in the meantime
-                to something that cannot be added to.
-        """
+        """Writes what is missing; says of each file what was done."""
         models = self.folder / MODELS_CONFIG
         existed = models.is_file()
-        config = self._planned_config()
+        config = self._plan_config()
         report = [f"{models} already names {self.model_name} and was kept."]
         if config is not None:
             _write(models, config)
@@ -147,22 +111,23 @@ class ServingFolder:
         batching = self.folder / BATCHING_CONFIG
         if batching.exists():
             return [*report, f"{batching} was kept."]
-        _write(batching, _BATCHING.format(largest=max(warm_up.BATCH_SIZES)))
+        config = _TEXTS["batching_config"].format(largest=max(BATCH_SIZES))
+        _write(batching, config)
         return [*report, f"{batching} was written."]
 
-    def _planned_config(self, is_asked: bool = False) -> str | None:
-        """The text of models.config; None to leave it as it is.
+    def _plan_config(self, is_asked: bool = False) -> str | None:
+        """The new text of models.config; None to leave it as it is.
 
-        Args:
-            is_asked: raise if it says another base path of the model.
+        With `is_asked` another base path of the model there is an error.
         """
         path = self.folder / MODELS_CONFIG
-        model = _MODEL.format(name=self.model_name, base_path=self.base_path)
+        model = _TEXTS["model"].format(
+            name=self.model_name, base_path=self.base_path
+        )
         if not path.exists():
-            return _MODELS.format(model=model)
+            return _TEXTS["models_config"].format(model=model)
         text = _read(path)
-        config = _parse(path, text)
-        for entry in config.model_config_list.config:
+        for entry in _parse(path, text).model_config_list.config:
             if entry.name == self.model_name:
                 if is_asked and entry.base_path != self.base_path:
                     raise errors.ModelError(
@@ -172,7 +137,7 @@ class ServingFolder:
                         "or leave --server_dir out."
                     )
                 return None
-        return _add_model(path, text, config, model)
+        return _add_model(path, text, model)
 
 
 def choose_target(
@@ -183,15 +148,10 @@ def choose_target(
 ) -> tuple[pathlib.Path, ServingFolder | None]:
     """The folder to create, and the serving folder that it belongs to.
 
-    Args:
-        export_dir: a folder of its own; None for the next version of a model
-            in `serving_dir`.
-        serving_dir: a serving folder, or None.
-        model_name: of the model in `serving_dir`.
-        server_dir: see `ServingFolder`; None for the default.
+    Arguments are flags of `scripts/export_saved_model.py`, None where absent.
 
     Raises:
-        ValueError: if these do not go together; `ModelError`s too.
+        ValueError: if these do not go together.
     """
     if (export_dir is None) == (serving_dir is None):
         raise ValueError("Give exactly one of --export_dir and --serving_dir.")
@@ -205,6 +165,43 @@ def choose_target(
         pathlib.Path(str(serving_dir)), str(model_name), server_dir or ""
     )
     return folder.next_version(), folder
+
+
+def write_warm_up(
+    folder: pathlib.Path, module: exported_module.ExportedModule
+) -> None:
+    """Writes the requests that a server asks before it calls a model available.
+
+    The first request of a kind is slow, because the server prepares a graph
+    for it. For every signature: one text and several, short and long.
+    """
+    with tf.io.TFRecordWriter(str(folder / _WARM_UP_FILE)) as writer:
+        for request in _build_warm_up(module):
+            log = prediction_log_pb2.PredictionLog()
+            log.predict_log.request.CopyFrom(request)
+            writer.write(log.SerializeToString())
+
+
+def _build_warm_up(
+    module: exported_module.ExportedModule,
+) -> Iterator[predict_pb2.PredictRequest]:
+    short = _WARM_UP_TEXT.encode()
+    # A word has at least one piece, so this fills a row.
+    repeats = -(-module.max_length // len(_WARM_UP_TEXT.split()))
+    names = {"serving_default": module.signature_names[0]}
+    # A server prepares a second name of a signature once more.
+    names |= {name: name for name in module.signature_names}
+    for name, signature in names.items():
+        for text in (short, short * repeats):
+            for size in BATCH_SIZES:
+                request = predict_pb2.PredictRequest()
+                request.model_spec.signature_name = name
+                arguments = self_check.build_request(
+                    module, signature, np.array([text] * size, np.bytes_)
+                )
+                for key, value in arguments.items():
+                    request.inputs[key].CopyFrom(tf.make_tensor_proto(value))
+                yield request
 
 
 def _read(path: pathlib.Path) -> str:
@@ -225,36 +222,27 @@ def _parse(
 ) -> model_server_config_pb2.ModelServerConfig:
     config = model_server_config_pb2.ModelServerConfig()
     try:
-        text_format.Parse(text, config)
+        return text_format.Parse(text, config)
     except text_format.ParseError as error:
         raise errors.ModelError(
             f"{path} must be a ModelServerConfig in text form. Line and "
             f"column, and what is wrong: {error}. Repair it or move it away."
         ) from error
-    return config
 
 
-def _add_model(
-    path: pathlib.Path,
-    text: str,
-    config: model_server_config_pb2.ModelServerConfig,
-    model: str,
-) -> str:
+def _add_model(path: pathlib.Path, text: str, model: str) -> str:
     """The text with one more model before its last brace; comments stay."""
     before, brace, after = text.rpartition("}")
     separator = "" if before.endswith("\n") or not before else "\n"
     added = before + separator + model + brace + after
-    expected = model_server_config_pb2.ModelServerConfig()
-    expected.CopyFrom(config)
     block = f"model_config_list {{\n{model}}}"
-    text_format.Parse(block, addition := type(config)())
-    expected.MergeFrom(addition)
-    received = type(config)()
+    expected = _parse(path, text)
+    expected.MergeFrom(_parse(path, block))
     try:
-        text_format.Parse(added, received)
-    except text_format.ParseError:
-        received.Clear()
-    if received != expected:
+        is_added = _parse(path, added) == expected
+    except errors.ModelError:
+        is_added = False
+    if not is_added:
         raise errors.ModelError(
             f"{path} must end with the closing brace of its model_config_list "
             "for a model to be added. Received: another form. Add this "

@@ -77,6 +77,15 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
         raise
 
 
+def refuse_existing(path: str | os.PathLike, flag: str) -> None:
+    """Raises `FileExistsError` if a folder to create is there already."""
+    if os.path.lexists(path):
+        raise FileExistsError(
+            f"The folder to create must not exist yet. Received: {path}. "
+            f"Give another {flag}, or remove that one."
+        )
+
+
 def remove_partial(folder: str | os.PathLike) -> None:
     """Deletes what killed processes left half-written in the folder."""
     for path in pathlib.Path(folder).glob(f".*{PARTIAL_MARK}*"):

@@ -122,15 +122,7 @@ class RestHandler(http.server.BaseHTTPRequestHandler):
         served.check(name, version)
         signature = request.get("signature_name", "serving_default")
         infos = served.infos(signature)
-        is_row = "instances" in request
-        if is_row == ("inputs" in request):
-            raise Refused(400, None, "Missing 'inputs' or 'instances' key")
-        if is_row:
-            columns = _to_columns(request["instances"], list(infos))
-        else:
-            columns = request["inputs"]
-            if not isinstance(columns, dict):
-                columns = {next(iter(infos)): columns}
+        columns = request["inputs"]
         for key in infos:
             if key not in columns:
                 raise Refused(
@@ -140,7 +132,7 @@ class RestHandler(http.server.BaseHTTPRequestHandler):
             key: tf.constant(_decode(columns[key]), tf.as_dtype(info.dtype))
             for key, info in infos.items()
         }
-        return _render(served.run(signature, inputs), is_row)
+        return _render(served.run(signature, inputs))
 
     def _metadata(self, name: str, version: int) -> bytes:
         self.server.served.check(name, version)
@@ -157,14 +149,6 @@ class RestHandler(http.server.BaseHTTPRequestHandler):
         return text.encode()
 
 
-def _to_columns(instances: list[Any], names: list[str]) -> dict[str, Any]:
-    if len(names) == 1 and not (
-        isinstance(instances[0], dict) and set(instances[0]) == set(names)
-    ):
-        return {names[0]: instances}
-    return {name: [item[name] for item in instances] for name in names}
-
-
 def _decode(value: Any) -> Any:
     if isinstance(value, dict):
         return base64.b64decode(value["b64"])
@@ -173,20 +157,13 @@ def _decode(value: Any) -> Any:
     return value
 
 
-def _render(outputs: dict[str, np.ndarray], is_row: bool) -> bytes:
-    """Strings go out as they are, in base64 where the name ends in _bytes."""
+def _render(outputs: dict[str, np.ndarray]) -> bytes:
+    """Strings go out as they are, and an only output without its name."""
     values = {name: _plain(value.tolist()) for name, value in outputs.items()}
-    if is_row:
-        rows = zip(*values.values(), strict=True)
-        predictions = [dict(zip(values, row, strict=True)) for row in rows]
-        if len(values) == 1:
-            (predictions,) = values.values()
-        answer = {"predictions": predictions}
-    else:
-        answer = {"outputs": values}
-        if len(values) == 1:
-            (answer["outputs"],) = values.values()
-    text = json.dumps(answer, ensure_ascii=False)
+    answer: Any = values
+    if len(values) == 1:
+        (answer,) = values.values()
+    text = json.dumps({"outputs": answer}, ensure_ascii=False)
     return text.encode("utf-8", "surrogateescape")
 
 

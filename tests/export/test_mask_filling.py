@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export.pretrained import mask_filling
+from electra_tf.export.clients import mask_filling
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny_electra
 

@@ -1,9 +1,9 @@
+"""The folder of an export: what is in it, what is checked, what is refused."""
+
 import dataclasses
 import json
 import pathlib
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,101 +12,115 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.export import export_metadata
 from electra_tf.export import saved_model
+from electra_tf.export import self_check
 from electra_tf.export import signatures
-from electra_tf.export.checks import fresh_process
-from electra_tf.export.checks import self_check
+from electra_tf.export.models import exported_module
+from electra_tf.finetuning import results
+from electra_tf.finetuning import trial_dir
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
+from tests.export import conftest
+from tests.export import finetuned_tiny
+
+TASKS = tuple(finetuned_tiny.TASKS.split(","))
+EXPORTS = ("run", *TASKS)
+_FREE = "BSW"
 
 
-def test_fresh_process_with_tensorflow_alone_gives_the_models_numbers(
-    exported, tiny_run, tmp_path
-):
-    ids = {
-        "input_ids": np.int32([[2, 5, 6, 7, 3], [2, 9, 3, 0, 0]]),
-        "input_mask": np.int32([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]]),
-        "segment_ids": np.int32([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]),
-    }
-    requests = {f"0/score_ids/{name}": value for name, value in ids.items()}
-    requests |= {f"1/features_ids/{name}": v for name, v in ids.items()}
-    np.savez(tmp_path / "in.npz", **requests)
-    command = [sys.executable, "-P", fresh_process.__file__, exported]
-    subprocess.run(
-        [*command, tmp_path / "in.npz", tmp_path / "out.npz"],
-        check=True,
-        cwd=tmp_path,
-    )
-    answers = np.load(tmp_path / "out.npz")
-
-    expected = tiny_run.discriminator(*(tf.constant(v) for v in ids.values()))
-    logits = expected.logits.numpy()
-    hidden = expected.encoder_output.sequence_output.numpy()
-    is_token = ids["input_mask"] == 1
-    probability = answers["0/score_ids/replaced_probability"]
-    np.testing.assert_allclose(
-        probability[is_token], 1 / (1 + np.exp(-logits[is_token])), atol=1e-5
-    )
-    assert np.ptp(probability[is_token]) > 0.05
-    np.testing.assert_allclose(
-        answers["0/score_ids/replaced_logits"][is_token],
-        logits[is_token],
-        atol=1e-5,
-    )
-    np.testing.assert_allclose(
-        answers["1/features_ids/token_features"][is_token],
-        hidden[is_token],
-        atol=1e-5,
-    )
-    np.testing.assert_allclose(
-        answers["1/features_ids/sentence_features"], hidden[:, 0], atol=1e-5
-    )
+@pytest.fixture(scope="module")
+def find(exported, task_exports):
+    """The folder of the run's export, or of a task's."""
+    return lambda name: exported if name == "run" else task_exports(name)
 
 
-def test_signatures_are_exactly_the_documented_ones(loaded, exported):
-    documented = json.loads((exported / "signatures.json").read_text())
+@pytest.fixture
+def unchecked(monkeypatch):
+    monkeypatch.setattr(self_check, "check", lambda *_: 0.0)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_signatures_are_exactly_the_documented_ones(find, name):
+    folder = find(name)
+    documented = json.loads((folder / "signatures.json").read_text())
+    loaded = conftest.load(folder)
     assert set(loaded.signatures) == set(documented)
-    assert documented["serving_default"] == documented["score_text"]
+    default = export_metadata.read(folder).signatures[0]
+    assert documented["serving_default"] == documented[default]
     for name, function in loaded.signatures.items():
-        inputs = function.structured_input_signature[1]
-        outputs = function.structured_outputs
+        sides = documented[name]
         for found, tensors in (
-            (inputs, documented[name]["inputs"]),
-            (outputs, documented[name]["outputs"]),
+            (function.structured_input_signature[1], sides["inputs"]),
+            (function.structured_outputs, sides["outputs"]),
         ):
             assert set(found) == set(tensors), name
             for key, spec in found.items():
-                shape = tensors[key]["shape"].strip("[]").split(", ")
+                letters = tensors[key]["shape"].strip("[]").split(", ")
                 assert spec.dtype.name == tensors[key]["dtype"], (name, key)
-                assert [n is None for n in spec.shape] == [
-                    letter in "BS" for letter in shape
-                ], (name, key)
+                assert spec.shape.rank == len(letters), (name, key)
+                for size, letter in zip(spec.shape, letters, strict=True):
+                    assert size is None or letter not in _FREE, (name, key)
+                    assert size is not None or letter in _FREE + "C"
 
 
-def test_readme_documents_every_tensor_and_where_the_weights_come_from(
-    exported, tiny_run
-):
-    readme = (exported / "README.md").read_text()
-    for name in ("score_text", "score_ids", "features_text", "features_ids"):
-        documented = signatures.SIGNATURES[name]
-        for tensor in (name, *documented.inputs, *documented.outputs):
+@pytest.mark.parametrize("name", EXPORTS)
+def test_readme_documents_every_tensor_and_its_origin(find, name):
+    folder = find(name)
+    readme = (folder / "README.md").read_text()
+    for signature in export_metadata.read(folder).signatures:
+        documented = signatures.SIGNATURES[signature]
+        for tensor in (signature, *documented.inputs, *documented.outputs):
             assert f"`{tensor}`" in readme
-    assert "`likelihood_text`" not in readme
-    assert "objective `electra`" in readme
     assert "step-00000007" in readme
-    assert "cut after 24 tokens" in readme
-    assert "rows of 16 tokens" in readme
+    assert "24 tokens" in readme
+    assert "{" not in readme.replace("{'", "")
+    if name == "run":
+        assert "`likelihood_text`" not in readme
+        assert "objective `electra`" in readme
+        assert "rows of 16 tokens" in readme
+    else:
+        assert f"fine-tuned on {name}" in readme
 
 
-def test_folder_holds_vocabulary_settings_and_config(exported, tiny_run):
+@pytest.mark.parametrize("name", EXPORTS)
+def test_example_of_the_readme_runs(find, name, capsys):
+    folder = find(name)
+    readme = (folder / "README.md").read_text()
+    code = readme.split("```python\n")[1].split("```")[0]
+    exec(code.replace("PATH_OF_THIS_FOLDER", str(folder)), {})
+    assert capsys.readouterr().out.strip()
+
+
+def test_folder_holds_vocabulary_settings_and_metadata(
+    exported, tiny_run, task_exports, tiny_trial
+):
     extra = exported / "assets.extra"
     assert vocabulary_lib.Vocabulary.load(extra) == tiny_run.vocabulary
     text = (extra / "config.json").read_text()
     assert config.from_json(text) == tiny_run.settings
     origin = json.loads((extra / "export.json").read_text())
-    assert origin["step"] == 7
-    assert origin["weights"] == "model"
+    assert (origin["step"], origin["weights"]) == (7, "model")
+    assert "labels" not in origin
     # The run trained in bfloat16; an export computes in float32 unless asked.
     assert origin["precision"] == "float32"
+    tagger = task_exports("chunking")
+    metadata = export_metadata.read(tagger)
+    assert metadata.labels == finetuned_tiny.LABELS["chunking"]
+    assert metadata.cuts_early is True
+    text = (tagger / "assets.extra" / "config.json").read_text()
+    described = json.loads(text)
+    assert described["settings"] == dataclasses.asdict(tiny_trial.settings)
+
+
+def test_damaged_metadata_are_told(exported, tmp_path):
+    folder = tmp_path / "assets.extra"
+    folder.mkdir()
+    content = (exported / "assets.extra" / "export.json").read_text()
+    for changed in (content[:-9], content.replace('"step": 7', '"steps": 7')):
+        (folder / "export.json").write_text(changed)
+        with pytest.raises(errors.ExportError, match="export.json"):
+            export_metadata.read(tmp_path)
 
 
 def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
@@ -115,9 +129,7 @@ def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
     (meta,) = proto.meta_graphs
     nodes = [*meta.graph_def.node]
     for function in meta.graph_def.library.function:
-        assert "_XlaMustCompile" not in function.attr or (
-            not function.attr["_XlaMustCompile"].b
-        )
+        assert not function.attr["_XlaMustCompile"].b
         if "traced_" not in function.signature.name:  # saving and restoring
             nodes += function.node_def
             # The tokenizer asks for the CPU, which every server has: string
@@ -136,11 +148,6 @@ def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
     assert not [kind for kind in kinds if "keras" in kind]
 
 
-def test_model_dir_without_config_is_an_error(tmp_path):
-    with pytest.raises(ValueError, match="No run in .*config.json"):
-        saved_model.export_run(tmp_path, tmp_path / "new")
-
-
 @pytest.mark.parametrize("content", ["file", None])
 def test_existing_folder_is_refused_and_left_alone(tiny_run, tmp_path, content):
     folder = tmp_path / "export"
@@ -148,10 +155,8 @@ def test_existing_folder_is_refused_and_left_alone(tiny_run, tmp_path, content):
     if content:
         (folder / content).write_text("mine")
     with pytest.raises(FileExistsError, match="must not exist"):
-        saved_model.export_run(tiny_run.model_dir, folder)
-    assert [p.read_text() for p in folder.iterdir()] == (
-        ["mine"] if content else []
-    )
+        saved_model.export(tiny_run.model_dir, folder)
+    assert [p.name for p in folder.iterdir()] == ([content] if content else [])
     assert list(tmp_path.iterdir()) == [folder]
 
 
@@ -164,7 +169,7 @@ def test_export_that_fails_its_check_leaves_nothing(
 
     monkeypatch.setattr(self_check, "check", fail)
     with pytest.raises(errors.ExportError, match="differs"):
-        saved_model.export_run(tiny_run.model_dir, tmp_path / "export")
+        saved_model.export(tiny_run.model_dir, tmp_path / "export")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -177,52 +182,60 @@ def test_checkpoint_before_the_last_phase_is_warned_of(
     run = objective_exports("two_stage")
     model_dir = tmp_path / "run"
     shutil.copytree(run.model_dir, model_dir)
-    settings = dataclasses.replace(
-        run.settings,
-        objective=dataclasses.replace(
-            run.settings.objective, generator_steps=generator_steps
-        ),
+    objective = dataclasses.replace(
+        run.settings.objective, generator_steps=generator_steps
     )
+    settings = dataclasses.replace(run.settings, objective=objective)
     (model_dir / "config.json").write_text(config.to_json(settings))
-    monkeypatch.setattr(saved_model, "save", lambda *_, **__: 0.0)
-    saved_model.export_run(model_dir, tmp_path / "export")
+    monkeypatch.setattr(saved_model, "_write", lambda *_, **__: 0.0)
+    saved_model.export(model_dir, tmp_path / "export")
     assert ("begins at step 7" in caplog.text) == is_early
 
 
-def test_unknown_precision_is_refused():
-    with pytest.raises(ValueError, match="'float64'"):
-        saved_model.ExportOptions(precision="float64")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "float64"}, "'float64'"),
+        ({"device": "gpu"}, "cpu, any. Received: 'gpu'"),
+        ({"weights": "int4"}, "float32, bfloat16, int8.*'int4'"),
+    ],
+)
+def test_unknown_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        saved_model.ExportOptions(**options)
 
 
-def test_unknown_device_is_refused():
-    with pytest.raises(ValueError, match="cpu, any. Received: 'gpu'"):
-        saved_model.ExportOptions(device="gpu")
+@pytest.mark.parametrize(
+    ("which", "name"),
+    [("latest", "step-00000007"), ("best", "step-00000006")],
+)
+def test_checkpoint_is_found_by_word(tiny_run, tmp_path, which, name):
+    found = checkpoints.find(tiny_run.model_dir, which)
+    assert found.name == name
+    assert checkpoints.find(tiny_run.model_dir, str(found)) == found
+    for missing in (which, "/nowhere/step-1"):
+        with pytest.raises(FileNotFoundError, match="checkpoint"):
+            checkpoints.find(tmp_path, missing)
 
 
 @pytest.mark.slow
 def test_export_for_any_device_gives_the_same_answers(
     tiny_run, loaded, tmp_path
 ):
-    saved_model.export_run(
-        tiny_run.model_dir,
-        tmp_path / "export",
-        saved_model.ExportOptions(device="any"),
-    )
+    options = saved_model.ExportOptions(device="any")
+    saved_model.export(tiny_run.model_dir, tmp_path / "export", options)
     graph = (tmp_path / "export" / "saved_model.pb").read_bytes()
-    # The operation that holds groups of rows has no kernel elsewhere.
+    # The operation that holds buckets of rows has no kernel elsewhere.
     assert b"MapDefun" not in graph
-    model = tf.saved_model.load(str(tmp_path / "export"))
     texts = ["the cat sat on the mat", "", "dog"] * 30
-    answer = model.signatures["score_text"](texts=tf.constant(texts))
-    expected = loaded("score_text", texts=texts)
-    for name, values in expected.items():
-        np.testing.assert_allclose(answer[name], values, 1e-5, 1e-5)
+    answer = conftest.load(tmp_path / "export")("score_text", texts=texts)
+    conftest.assert_close(answer, loaded("score_text", texts=texts))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_lower_precision_can_be_exported(tiny_run, tmp_path, precision):
-    result = saved_model.export_run(
+    result = saved_model.export(
         tiny_run.model_dir,
         tmp_path / "export",
         saved_model.ExportOptions(precision=precision, use_average=True),
@@ -231,3 +244,168 @@ def test_lower_precision_can_be_exported(tiny_run, tmp_path, precision):
     model = tf.saved_model.load(str(tmp_path / "export"))
     answer = model.signatures["score_text"](texts=tf.constant(["the cat"]))
     assert answer["replaced_probability"].dtype == tf.float32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_passes_its_self_check(
+    tiny_trial, tmp_path, task, precision
+):
+    options = saved_model.ExportOptions(precision=precision)
+    result = saved_model.export(
+        tiny_trial.folder, tmp_path / "export", options, task
+    )
+    assert result.largest_difference <= self_check.TOLERANCES[precision]
+
+
+def test_output_dir_means_the_trial_with_the_best_score(
+    tmp_path, tiny_trial, unchecked
+):
+    for number, value in enumerate((50.0, 70.0, 60.0), 1):
+        folder = tmp_path / "out" / f"trial_{number:02d}"
+        shutil.copytree(tiny_trial.folder, folder)
+        finetuned_tiny.write_scores(folder, value)
+    result = saved_model.export(
+        tmp_path / "out", tmp_path / "export", task="sst2"
+    )
+    assert result.checkpoint.parts[-3] == "trial_02"
+    readme = (result.folder / "README.md").read_text()
+    assert "accuracy 70.00" in readme
+
+
+def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(tmp_path):
+    settings = finetuned_tiny.replace(
+        finetuned_tiny.build_settings(),
+        "training",
+        eval_steps=1,
+        early_stopping_patience=1,
+    )
+    trial = finetuned_tiny.write_trial(tmp_path / "trial", settings)
+    weights = {f"model/{v.path}": v for v in trial.model.trainable_variables}
+    checkpoints.save(trial.folder, 9, weights, {"best_step": 7}, keep=2)
+    for which in ("latest", "best"):
+        trained = saved_model.load_task(trial.folder, "stsb", which)
+        assert checkpoints.step_of(trained.checkpoint) == 7
+
+
+def test_weights_that_are_not_all_there_are_refused(tmp_path, tiny_trial):
+    folder = tmp_path / "trial"
+    shutil.copytree(tiny_trial.folder, folder)
+    shutil.rmtree(folder / "checkpoints")
+    weights = {
+        f"model/{v.path}": v
+        for v in tiny_trial.model.trainable_variables
+        if "sst2" not in v.path
+    }
+    checkpoints.save(folder, 7, weights, {}, keep=1)
+    with pytest.raises(errors.ModelError, match="sst2/dense/kernel"):
+        saved_model.export(folder, tmp_path / "export", task="sst2")
+    assert not (tmp_path / "export").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("", {}, r"one of them is wanted. Received: no --task. Give --task="),
+        ("cola", {}, "Received: 'cola'"),
+        ("sst2", {"max_length": 33}, "must be 5 to 32"),
+        ("sst2", {"max_length": 4}, "must be 5 to 32"),
+        ("sst2", {"use_average": True}, "Averaged weights"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(
+    tmp_path, tiny_trial, task, options, message
+):
+    with pytest.raises(ValueError, match=message):
+        saved_model.export(
+            tiny_trial.folder,
+            tmp_path / "export",
+            saved_model.ExportOptions(**options),
+            task,
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_that_are_no_model_are_refused(tiny_run, tiny_trial, tmp_path):
+    out = tmp_path / "export"
+    with pytest.raises(ValueError, match="--task=sst2 for"):
+        saved_model.export(tiny_run.model_dir, out, task="sst2")
+    with pytest.raises(ValueError, match="No run in .*config.json"):
+        saved_model.export(tmp_path, out)
+    with pytest.raises(FileNotFoundError, match="finished trial"):
+        saved_model.export(tiny_trial.folder.parent, out, task="sst2")
+    assert trial_dir.read_result(tiny_trial.folder) is None
+    assert results.find_trial(tmp_path) is None
+    assert results.find_trial(tiny_run.model_dir) is None
+    assert results.find_trial(tiny_trial.folder) == tiny_trial.folder
+    with pytest.raises(errors.ModelError, match="No trial"):
+        saved_model.load_task(tmp_path)
+    with pytest.raises(OSError, match="path that can be read.*too long"):
+        results.find_trial(tmp_path / ("a" * 256))
+
+
+ANSWERS = {"p": np.float32([0.5, 0.25]), "i": np.int32([1, 2])}
+
+
+@pytest.mark.parametrize(
+    ("received", "message"),
+    [
+        ({"p": np.float32([0.5, 0.2501])}, "9.99.*e-05 in p"),
+        ({"p": np.float32([0.5, np.nan])}, "inf in p"),
+        ({"i": np.int32([1, 2]), "p": np.float32([np.nan, 0.25])}, "inf in p"),
+        ({"p": np.float32([0.5])}, "inf in p"),
+        ({"p": np.float64([0.5, 0.25])}, "inf in p"),
+        ({"i": np.int32([1, 3])}, "inf in i"),
+        ({"q": np.int32([1, 3])}, r"unknown: \['q'\]"),
+    ],
+)
+def test_self_check_refuses_answers_that_differ(received, message):
+    with pytest.raises(errors.ExportError, match=message):
+        self_check.compare(ANSWERS, ANSWERS | received, 1e-5)
+
+
+def test_self_check_measures_the_largest_difference():
+    received = ANSWERS | {"p": ANSWERS["p"] + np.float32([0, 2**-20])}
+    assert self_check.compare(ANSWERS, received, 1e-5) == 2**-20
+    large = {"f": np.float32([100.0, -3.0])}
+    near = {"f": np.float32([100.0, -3.5])}
+    assert self_check.compare(large, near, 0.1) == pytest.approx(0.005)
+    # Rounding may exchange what is read off the largest of numbers.
+    label = {"0/classify_text/label": np.bytes_(["a"])}
+    other = {"0/classify_text/label": np.bytes_(["b"])}
+    assert self_check.compare(large | label, near | other, 0.1) < 0.1
+    with pytest.raises(errors.ExportError, match="inf in 0/classify_text/l"):
+        self_check.compare(large | label, large | other, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("received", "probabilities", "is_refused"),
+    [
+        ([7, 8, 9], [0.5, 0.3, 0.2], False),
+        ([8, 7, 9], [0.5, 0.3, 0.2], True),
+        ([8, 7, 9], [0.400015, 0.4, 0.1], False),
+        # The third could be any that is as probable and did not make it.
+        ([7, 8, 6], [0.5, 0.3, 0.2], False),
+        ([7, 6, 9], [0.5, 0.3, 0.2], True),
+        ([7, 8], [0.5, 0.3, 0.2], True),
+    ],
+)
+def test_order_of_predictions_may_differ_only_among_equals(
+    received, probabilities, is_refused
+):
+    row = {"1/top_probabilities": np.float32([[probabilities]])}
+    expected = row | {"1/top_ids": np.int32([[[7, 8, 9]]])}
+    answers = row | {"1/top_ids": np.int32([[received]])}
+    if not is_refused:
+        assert self_check.compare(expected, answers, 1e-5) == 0
+        return
+    with pytest.raises(errors.ExportError, match="inf in 1/top_ids"):
+        self_check.compare(expected, answers, 1e-5)
+
+
+def test_folder_that_does_not_load_fails_the_self_check(tiny_trial, tmp_path):
+    module = saved_model.load_task(tiny_trial.folder, "sst2").module
+    assert isinstance(module, exported_module.ExportedModule)
+    with pytest.raises(errors.ExportError, match="must load and answer"):
+        self_check.check(tmp_path, module, 1e-5)

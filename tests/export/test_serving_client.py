@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import urllib.request
 
 import numpy as np
 import pytest
@@ -48,10 +47,8 @@ def ask(servers, protocol, inputs, **target):
     ("signature", "inputs"),
     [
         ("", {"texts": TEXTS}),
-        ("score_text", {"texts": TEXTS}),
         ("features_text", {"texts": TEXTS}),
         ("score_ids", IDS),
-        ("features_ids", IDS),
     ],
 )
 def test_answers_are_those_of_the_model(
@@ -244,18 +241,6 @@ def test_grpc_without_its_packages_names_them(monkeypatch):
         )
 
 
-def test_the_server_of_these_tests_answers_curl_in_row_format(servers):
-    """As docs/serving.md shows it, and TensorFlow Serving documents it."""
-    request = urllib.request.Request(
-        f"http://{servers['rest']}/v1/models/electra:predict",
-        json.dumps({"instances": ["The cat sat.", {"b64": "Y2F0"}]}).encode(),
-    )
-    with urllib.request.urlopen(request) as stream:
-        predictions = json.load(stream)["predictions"]
-    assert len(predictions) == 2
-    assert predictions[1]["num_tokens"] == 3
-
-
 def run_script(*arguments):
     return subprocess.run(
         [sys.executable, "scripts/serving_client.py", *arguments],
@@ -289,3 +274,44 @@ def test_the_script_fails_with_one_line(servers):
     failed = run_script("--inputs={bad")
     assert failed.returncode == 1
     assert failed.stderr.decode().startswith("error: --inputs must be JSON")
+
+
+ANSWERS = {
+    "word_starts": [[-1, 0, 4, -1, -1], [-1, 0, 0, 5, -1]],
+    "word_ends": [[-1, 3, 9, -1, -1], [-1, 4, 4, 6, -1]],
+    "input_mask": [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]],
+    "input_ids": [[2, 5, 6, 3, 0], [2, 7, 8, 9, 3]],
+    "replaced_probability": [[0.1, 0.25, 0.5, 0.1, 0.0], [0.0] * 5],
+    "num_tokens": [4, 5],
+    "token_features": [[[1.0] * 20] * 5, [[2.0] * 20] * 5],
+}
+
+
+def test_numbers_of_tokens_stand_beside_their_words():
+    texts = [b"the \xc3\xa9\xc3\xa9\xff\n", "caf\udcff ."]
+    lines = list(serving_client.describe({"texts": texts}, ANSWERS))
+    assert lines[0].startswith("the éé")
+    assert lines[2] == "  replaced_probability: - 0.1  the 0.25  éé� 0.5  - 0.1"
+    assert lines[1] == "  num_tokens: 4"
+    assert lines[3].endswith("... (8 more)]]")
+    assert lines[4] == "caf� ."
+    assert "caf� 0  caf� 0  . 0" in lines[6]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "answers", "lines"),
+    [
+        (
+            {"texts": ["a"], "text_pairs": ["b"]},
+            {"label": [b"caf\xc3\xa9"], "probabilities": [[0.75, 0.25]]},
+            ["a | b", "  label: café", "  probabilities: [0.75 0.25]"],
+        ),
+        (
+            {"input_ids": [[2, 3]]},
+            {"score": [[0.123456, 1e-7]]},
+            ["[2 3]", "  score: [0.1235 1e-07]"],
+        ),
+    ],
+)
+def test_other_answers_are_listed_by_name(inputs, answers, lines):
+    assert list(serving_client.describe(inputs, answers)) == lines

@@ -1,22 +1,24 @@
 """A folder for TensorFlow Serving: versions, and files that stay the user's."""
 
+import json
 import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import tensorflow as tf
 from google.protobuf import descriptor_pb2
 from google.protobuf import descriptor_pool
 from google.protobuf import message_factory
 from google.protobuf import text_format
 from google.protobuf import wrappers_pb2
+from tensorflow_serving.apis import prediction_log_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from electra_tf import errors
-from electra_tf.export import saved_model
 from electra_tf.export import serving_folder
-from electra_tf.export.checks import self_check
-from electra_tf.export.checks import warm_up
+from tests.export import conftest
 
 
 def parse(folder):
@@ -91,7 +93,7 @@ def test_settings_of_a_new_folder_are_what_the_server_takes(tmp_path):
     text = (tmp_path / "new" / "batching.config").read_text()
     batching = parse_batching(text)
     # A model whose warm-up is larger than a batch would not be loaded.
-    assert batching.max_batch_size.value >= max(warm_up.BATCH_SIZES)
+    assert batching.max_batch_size.value >= max(serving_folder.BATCH_SIZES)
     assert batching.num_batch_threads.value >= 1
     assert batching.batch_timeout_micros.value > 0
     assert batching.max_enqueued_batches.value >= 1
@@ -210,28 +212,71 @@ def test_flags_that_do_not_go_together_are_refused(flags, message):
         serving_folder.choose_target(*flags)
 
 
-def test_exports_become_versions_that_are_complete(
-    tiny_run, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(self_check, "check", lambda *_: 0.0)
+def read_warm_up(folder):
+    """What a server finds, with `signature_name` and inputs as arrays."""
+    path = folder / "assets.extra" / "tf_serving_warmup_requests"
+    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+        log = prediction_log_pb2.PredictionLog.FromString(record)
+        assert log.WhichOneof("log_type") == "predict_log"
+        request = log.predict_log.request
+        yield (
+            request.model_spec.signature_name,
+            {k: tf.make_ndarray(v) for k, v in request.inputs.items()},
+        )
+
+
+@pytest.mark.parametrize("name", ["run", "mrpc", "chunking", "squad2"])
+def test_every_signature_answers_its_warm_up(name, exported, task_exports):
+    folder = exported if name == "run" else task_exports(name)
+    documented = json.loads((folder / "signatures.json").read_text())
+    call = conftest.load(folder)
+    asked = []
+    for signature, inputs in read_warm_up(folder):
+        sizes = {len(value) for value in inputs.values()}
+        assert len(sizes) == 1
+        asked.append((signature, *sizes))
+        for key, value in inputs.items():
+            dtype = documented[signature]["inputs"][key]["dtype"]
+            assert tf.as_dtype(value.dtype) == tf.as_dtype(dtype)
+        answers = call(signature, **inputs)
+        assert set(answers) == set(documented[signature]["outputs"])
+        assert {len(value) for value in answers.values()} == sizes
+    assert set(asked) == {
+        (signature, size)
+        for signature in documented
+        for size in serving_folder.BATCH_SIZES
+    }
+    assert len(asked) <= 1000
+
+
+def test_warm_up_is_short_and_as_long_as_the_model_takes(exported, loaded):
+    requests = list(read_warm_up(exported))
+    for name in ("serving_default", "features_text"):
+        lengths = {
+            int(loaded(name, **inputs)["num_tokens"].max())
+            for signature, inputs in requests
+            if signature == name
+        }
+        assert max(lengths) == 24 > min(lengths)
+    shapes = {i["input_ids"].shape for s, i in requests if s == "score_ids"}
+    assert shapes >= {(1, 24), (8, 24)}
+    texts = {bytes(i["texts"][0]) for _, i in requests if "texts" in i}
+    assert len(texts) == 2
+    assert np.ptp([len(text) for text in texts]) > 50
+
+
+def test_exports_become_versions_that_are_complete(tiny_run, tmp_path):
     for number in ("1", "2"):
         target, served = serving_folder.choose_target(
             None, str(tmp_path), "electra", None
         )
-        saved_model.export_run(tiny_run.model_dir, target)
+        conftest.export_unchecked(tiny_run.model_dir, target)
         served.write_settings()
         assert (tmp_path / "electra" / number / "saved_model.pb").is_file()
     assert served.versions == [1, 2]
 
-    def fail(*_):
-        raise errors.ExportError("differs")
 
-    monkeypatch.setattr(self_check, "check", fail)
-    with pytest.raises(errors.ExportError):
-        saved_model.export_run(tiny_run.model_dir, served.next_version())
-    assert {p.name for p in (tmp_path / "electra").iterdir()} == {"1", "2"}
-
-
+@pytest.mark.slow
 def test_the_script_writes_versions(tiny_run, tmp_path):
     command = [sys.executable, "scripts/export_saved_model.py",
                f"--model_dir={tiny_run.model_dir}"]  # fmt: skip

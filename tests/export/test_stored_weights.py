@@ -3,13 +3,12 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import saved_model
-from electra_tf.export.compute import stored_weights
-from electra_tf.export.pretrained import serving_module
-from electra_tf.export.pretrained import tower_answers
-from electra_tf.export.pretrained import trained_run
+from electra_tf.export.models import pretrained
+from electra_tf.export.models import stored_weights
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
+from tests.export import conftest
 
 COMPACT = ("bfloat16", "int8")
 TEXTS = tf.constant(["the cat sat on the mat", "", "unaffable dog !"])
@@ -54,32 +53,25 @@ def test_rows_are_those_of_the_whole_matrix(weights, axis):
     assert matrix.look_up(ids).dtype == tf.float32
 
 
-def load_tower(run):
-    return trained_run.load_main_tower(
+def load_network(run):
+    return pretrained.load_network(
         run.settings,
         vocabulary_lib.Vocabulary.load(run.model_dir),
         checkpoints.find(run.model_dir, "latest"),
     )
 
 
-def build_module(run, tower):
-    return serving_module.ServingModule(
-        tower_answers.Detector(tower), tokenizer_lib.Tokenizer(run.vocabulary)
+def build_module(run, network):
+    return pretrained.DetectorModule(
+        network, tokenizer_lib.Tokenizer(run.vocabulary)
     )
-
-
-def assert_equal_answers(first, second):
-    for name, tensor in first.items():
-        np.testing.assert_allclose(
-            tensor, second[name], 1e-5, 1e-5, err_msg=name
-        )
 
 
 @pytest.mark.parametrize("weights", COMPACT)
 def test_answers_are_those_of_rounded_float32_weights(tiny_run, weights):
-    compact = build_module(tiny_run, load_tower(tiny_run))
+    compact = build_module(tiny_run, load_network(tiny_run))
     compact.prepare(weights, "any")
-    rounded = load_tower(tiny_run)
+    rounded = load_network(tiny_run)
     for variable in rounded.variables:
         if len(variable.shape) == 2:
             values = variable.value.numpy()
@@ -91,25 +83,17 @@ def test_answers_are_those_of_rounded_float32_weights(tiny_run, weights):
             variable.assign(values)
     expected = build_module(tiny_run, rounded)
     for signature in ("score_text", "features_text"):
-        assert_equal_answers(
-            compact.answer(signature, texts=TEXTS),
-            expected.answer(signature, texts=TEXTS),
+        conftest.assert_close(
+            compact.run(signature, texts=TEXTS),
+            expected.run(signature, texts=TEXTS),
         )
 
 
 def test_float32_changes_nothing(tiny_run):
-    module = build_module(tiny_run, load_tower(tiny_run))
+    module = build_module(tiny_run, load_network(tiny_run))
     before = [id(variable) for variable in module.model_variables]
     module.prepare("float32", "any")
     assert [id(variable) for variable in module.model_variables] == before
-
-
-def test_unknown_format_is_refused(tiny_run):
-    message = "`weights` must be one of float32, bfloat16, int8.*'int4'"
-    with pytest.raises(ValueError, match=message):
-        saved_model.ExportOptions(weights="int4")
-    with pytest.raises(ValueError, match=message):
-        stored_weights.replace([tiny_run.discriminator], "int4")
 
 
 def size_of(export_dir):
@@ -122,11 +106,9 @@ def test_compact_export_is_small_and_answers(
     tiny_run, exported, tmp_path, weights, share
 ):
     folder = tmp_path / "export"
-    result = saved_model.export_run(
+    conftest.export_unchecked(
         tiny_run.model_dir, folder, saved_model.ExportOptions(weights=weights)
     )
-    # The same compact weights here, so no coarser than any export.
-    assert result.largest_difference <= 1e-5
     reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
     shapes = reader.get_variable_to_shape_map()
     dtypes = reader.get_variable_to_dtype_map()
@@ -141,14 +123,16 @@ def test_compact_export_is_small_and_answers(
     )
 
 
-def test_masked_language_model_shares_its_compact_table(objective_exports):
-    tower = load_tower(objective_exports("mlm"))
-    answers = tower_answers.MaskedLanguageModel(tower)
-    ids = tf.constant([[2, 5, 4, 7, 3]])
-    rows = ids, tf.ones_like(ids), tf.zeros_like(ids)
-    before = answers.predict(*rows)["top_probabilities"]
-    stored_weights.replace([tower], "bfloat16")
-    table = tower.encoder.embeddings.word_embeddings
+def test_masked_language_model_shares_its_compact_table(
+    objective_exports, tiny_run
+):
+    network = load_network(objective_exports("mlm"))
+    tokenizer = tokenizer_lib.Tokenizer(tiny_run.vocabulary)
+    module = pretrained.MaskedLanguageModule(network, tokenizer)
+    rows = conftest.as_ids([[2, 5, 4, 7, 3]])
+    before = module.run("predict_ids", **rows)["top_probabilities"]
+    module.prepare("bfloat16", "any")
+    table = network.encoder.embeddings.word_embeddings
     assert isinstance(table, stored_weights.StoredWeights)
-    after = answers.predict(*rows)["top_probabilities"]
+    after = module.run("predict_ids", **rows)["top_probabilities"]
     np.testing.assert_allclose(after, before, atol=0.05)

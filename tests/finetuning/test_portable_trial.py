@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.export import conversion
-from electra_tf.export.finetuned import trial as trial_export
+from electra_tf.export import saved_model
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import trial_dir
@@ -120,7 +120,7 @@ def test_labels_must_be_known_and_as_many_as_outputs(
 def test_a_label_may_hold_a_comma(tmp_path):
     model, _ = _write(tmp_path, "own")
     assert model.task.labels == ("good, or so", "bad")
-    task = trial_export.load_task(tmp_path)
+    task = saved_model.load_task(tmp_path)
     assert task.module.task.labels == model.task.labels
 
 
@@ -255,8 +255,8 @@ def test_a_classifier_of_hugging_faces_answers_as_its_formula_says(tmp_path):
     hugging_face.write(model, tmp_path / "hf")
     conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "trial")
     texts = tf.constant(["the cat sat", "a dog ran on a mat .", "unable"])
-    module = trial_export.load_task(tmp_path / "trial").module
-    answer = module.answer("classify_text", texts=texts)
+    module = saved_model.load_task(tmp_path / "trial").module
+    answer = module.run("classify_text", texts=texts)
     head = portable.rename_part(
         model.tensors, f"task_specific/{model.task.name}", "head"
     )

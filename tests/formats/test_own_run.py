@@ -9,7 +9,7 @@ import pytest
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.export import conversion
-from electra_tf.export.pretrained import trained_run
+from electra_tf.export.models import pretrained
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
 from electra_tf.pretraining import model as model_lib
@@ -48,7 +48,7 @@ def test_a_converted_model_is_a_run_that_reads_back(tmp_path, kind):
 
 def test_a_converted_model_is_loaded_like_any_run(tmp_path):
     model = _write(tmp_path)
-    main = trained_run.load_main_tower(
+    main = pretrained.load_network(
         model_dir.load_settings(tmp_path),
         model.vocabulary,
         checkpoints.latest(tmp_path),

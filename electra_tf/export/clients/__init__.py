@@ -1,1 +1,1 @@
-"""Users of exported models: what they ask, and how answers are shown."""
+"""Users of models: what they ask, and how answers are shown."""

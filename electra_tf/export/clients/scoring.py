@@ -1,53 +1,39 @@
-"""A client of an exported model: which words are suspicious, or unlikely.
+"""Which words of a text are suspicious, or unlikely.
 
-    export = loaded_export.LoadedExport(export_dir)
-    scored = scoring.score(export, ["The cat sat on the banana."])[0]
+    model = text_models.LoadedExport(export_dir)
+    scored = scoring.score(model, ["The cat sat on the banana."])[0]
     print(scored.most_suspicious())
 
-A word is what the tokenizer splits at blanks, punctuation and CJK; its
-probability is that of its most suspicious piece.
+A word is what the tokenizer splits at blanks, punctuation and CJK.
 """
 
 import re
 from collections.abc import Iterable
-from collections.abc import Sequence
 from typing import NamedTuple
-from typing import Protocol
 
 import numpy as np
 
+from electra_tf.export.clients import text_models
+
 LIKELIHOOD_SIGNATURE = "likelihood_text"
-_SIGNATURE = "score_text"
+_SCORE_SIGNATURE = "score_text"
 
 
 class ScoredWord(NamedTuple):
-    """A word and how suspicious it is.
-
-    Attributes:
-        text: as it stands in the sentence.
-        start: byte of the sentence at which it starts.
-        end: byte after it.
-        replaced_probability: 0-1, largest over its pieces.
-    """
+    """A word and how suspicious it is."""
 
     text: str
-    start: int
-    end: int
-    replaced_probability: float
+    start: int  # byte of the sentence at which it starts
+    end: int  # byte after it
+    replaced_probability: float  # largest over its pieces
 
 
 class ScoredText(NamedTuple):
-    """A sentence and its words.
+    """A sentence and its words."""
 
-    Attributes:
-        data: the sentence in UTF-8; offsets count its bytes.
-        words: in the order of the sentence, as far as it was seen.
-        num_truncated: pieces at its end that the model did not see.
-    """
-
-    data: bytes
-    words: tuple[ScoredWord, ...]
-    num_truncated: int
+    data: bytes  # UTF-8; offsets count its bytes
+    words: tuple[ScoredWord, ...]  # as far as they were seen
+    num_truncated: int  # pieces at its end that the model did not see
 
     def most_suspicious(self, count: int = 1) -> tuple[ScoredWord, ...]:
         """The words with the largest probabilities, largest first."""
@@ -56,33 +42,21 @@ class ScoredText(NamedTuple):
 
 
 class LikelyWord(NamedTuple):
-    """A word and how likely it is.
+    """A word and how likely it is, otherwise as `ScoredWord`."""
 
-    Attributes:
-        start: byte of the sentence at which it starts.
-        end: byte after it.
-        log_likelihood: sum over its pieces.
-    """
-
+    text: str
     start: int
     end: int
-    log_likelihood: float
+    log_likelihood: float  # sum over its pieces
 
 
 class LikelyText(NamedTuple):
-    """A sentence and how likely it is.
-
-    Attributes:
-        data: the sentence in UTF-8; offsets count its bytes.
-        words: in the order of the sentence, as far as it was seen.
-        pseudo_log_likelihood: sum over its words.
-        num_truncated: pieces at its end that the model did not see.
-    """
+    """A sentence and how likely it is, otherwise as `ScoredText`."""
 
     data: bytes
     words: tuple[LikelyWord, ...]
-    pseudo_log_likelihood: float
     num_truncated: int
+    pseudo_log_likelihood: float  # sum over its words
 
     def least_likely(self, count: int = 1) -> tuple[LikelyWord, ...]:
         """The words with the smallest log likelihoods, smallest first."""
@@ -90,149 +64,80 @@ class LikelyText(NamedTuple):
         return tuple(ranked[:count])
 
 
-class AnswersTexts(Protocol):
-    """`loaded_export.LoadedExport`, or `live_answers.LiveAnswers`."""
-
-    def answer_texts(
-        self, signature: str, texts: Sequence[str | bytes]
-    ) -> Iterable[tuple[bytes, dict[str, np.ndarray]]]:
-        """Every text in UTF-8, with what a signature answers for it."""
-
-
 def score(
-    export: AnswersTexts, texts: Sequence[str | bytes]
+    model: text_models.TextModel, texts: Iterable[str | bytes]
 ) -> list[ScoredText]:
     """Scores every word of every text.
-
-    Args:
-        export: of a run whose objective detects replaced tokens; or such a
-            model in memory.
-        texts: sentences; bytes are taken as UTF-8.
-
-    Returns:
-        One result per text, in their order.
 
     Raises:
         ValueError: if the model does not detect replaced tokens.
     """
-    return [
-        ScoredText(
-            data,
-            group_words(
-                data,
-                row["word_starts"],
-                row["word_ends"],
-                row["replaced_probability"],
-            ),
-            int(row["num_truncated"]),
-        )
-        for data, row in export.answer_texts(_SIGNATURE, texts)
-    ]
-
-
-def group_words(
-    data: bytes,
-    word_starts: np.ndarray,
-    word_ends: np.ndarray,
-    replaced_probability: np.ndarray,
-) -> tuple[ScoredWord, ...]:
-    """Joins the pieces of each word.
-
-    Args:
-        data: the text that the offsets point into.
-        word_starts: `[S]` int, bytes; negative where there is no word.
-        word_ends: `[S]` int, bytes.
-        replaced_probability: `[S]` float, 0-1.
-
-    Returns:
-        The words in the order of the text.
-    """
-    pieces = join_pieces(word_starts, word_ends, replaced_probability)
-    return tuple(
-        ScoredWord(_decode(data[start:end]), start, end, max(values))
-        for (start, end), values in pieces.items()
-    )
-
-
-def join_pieces(
-    word_starts: np.ndarray, word_ends: np.ndarray, values: np.ndarray
-) -> dict[tuple[int, int], list[float]]:
-    """The values of each word's pieces, by the word's place in the text.
-
-    Args:
-        word_starts: `[S]` int, bytes; negative where there is no word.
-        word_ends: `[S]` int, bytes.
-        values: `[S]` float.
-
-    Returns:
-        First byte and byte after the word to its values, in order.
-    """
-    words: dict[tuple[int, int], list[float]] = {}
-    for start, end, value in zip(
-        word_starts.tolist(), word_ends.tolist(), values.tolist(), strict=True
-    ):
-        if start >= 0:
-            words.setdefault((start, end), []).append(value)
-    return words
+    scored = []
+    for (data,), row in model.predict(_SCORE_SIGNATURE, texts=texts):
+        pieces = join_pieces(data, row, "replaced_probability")
+        words = (ScoredWord(*word, max(p)) for word, p in pieces.items())
+        scored.append(ScoredText(data, tuple(words), int(row["num_truncated"])))
+    return scored
 
 
 def score_likelihood(
-    export: AnswersTexts, texts: Sequence[str | bytes]
+    model: text_models.TextModel, texts: Iterable[str | bytes]
 ) -> list[LikelyText]:
-    """The likelihood of every text and of its words.
+    """Computes the likelihood of every text and of its words.
 
     Log likelihoods are up to a constant per token, which the model does not
     know: they compare texts of about equal length, no more.
-
-    Args:
-        export: of a run of the objective `electric`.
-        texts: sentences; bytes are taken as UTF-8.
-
-    Returns:
-        One result per text, in their order.
 
     Raises:
         ValueError: if the model does not offer likelihoods.
     """
     scored = []
-    for data, row in export.answer_texts(LIKELIHOOD_SIGNATURE, texts):
-        words = join_pieces(
-            row["word_starts"], row["word_ends"], row["token_log_likelihood"]
-        )
-        scored.append(
-            LikelyText(
-                data,
-                tuple(LikelyWord(*span, sum(v)) for span, v in words.items()),
-                float(row["pseudo_log_likelihood"]),
-                int(row["num_truncated"]),
-            )
-        )
+    for (data,), row in model.predict(LIKELIHOOD_SIGNATURE, texts=texts):
+        pieces = join_pieces(data, row, "token_log_likelihood")
+        words = (LikelyWord(*word, sum(p)) for word, p in pieces.items())
+        num_truncated = int(row["num_truncated"])
+        total = float(row["pseudo_log_likelihood"])
+        scored.append(LikelyText(data, tuple(words), num_truncated, total))
     return scored
 
 
-class Swap(NamedTuple):
-    """A sentence in which one word was exchanged.
+def join_pieces(
+    data: bytes, row: dict[str, np.ndarray], output: str
+) -> dict[tuple[str, int, int], list[float]]:
+    """Joins the pieces of each word of a text.
 
-    Attributes:
-        data: the new sentence in UTF-8.
-        start: byte at which the word starts, in both sentences.
-        old_end: byte after it in the old sentence.
-        new_end: byte after it in the new sentence.
+    Args:
+        data: the text.
+        row: its answers, `word_starts` and `word_ends` among them.
+        output: name of a `[S]` float array in the row.
+
+    Returns:
+        Text, first byte and byte after each word to the output at its pieces.
     """
+    words: dict[tuple[str, int, int], list[float]] = {}
+    columns = row["word_starts"], row["word_ends"], row[output]
+    for start, end, value in zip(*(c.tolist() for c in columns), strict=True):
+        if start >= 0:
+            text = data[start:end].decode("utf-8", "replace")
+            words.setdefault((text, start, end), []).append(value)
+    return words
 
-    data: bytes
-    start: int
-    old_end: int
-    new_end: int
+
+class Swap(NamedTuple):
+    """A sentence in which one word was exchanged."""
+
+    data: bytes  # the new sentence in UTF-8
+    start: int  # byte at which the word starts, in both sentences
+    old_end: int  # byte after it in the old sentence
+    new_end: int  # byte after it in the new sentence
 
 
 def swap_word(text: str, swap: str) -> Swap:
-    """Exchanges the first occurrence of a word.
+    """Exchanges the first occurrence of a word in a sentence.
 
     Args:
-        text: a sentence.
-        swap: `WORD:REPLACEMENT`; the word counts only as a whole word, with
-            equal case.
+        text: the sentence.
+        swap: `WORD:REPLACEMENT`; only whole words of equal case count.
 
     Raises:
         ValueError: if `swap` has another form or the word does not occur.
@@ -252,14 +157,7 @@ def swap_word(text: str, swap: str) -> Swap:
 
 
 def exchange(text: str, start: int, end: int, replacement: str) -> Swap:
-    """Exchanges a part of a sentence.
-
-    Args:
-        text: a sentence.
-        start: character at which the part starts.
-        end: character after it.
-        replacement: what stands there instead.
-    """
+    """Exchanges the characters from `start` to before `end` of a sentence."""
     before, old, new, after = (
         part.encode("utf-8", "surrogateescape")
         for part in (text[:start], text[start:end], replacement, text[end:])
@@ -271,23 +169,14 @@ def exchange(text: str, start: int, end: int, replacement: str) -> Swap:
 def find_suspect(
     scored: ScoredText, start: int, end: int
 ) -> tuple[int, ScoredWord] | None:
-    """The most suspicious word that touches a part of the sentence.
-
-    Args:
-        scored: the sentence.
-        start: byte at which the part starts.
-        end: byte after it.
+    """The most suspicious word that touches some bytes of the sentence.
 
     Returns:
         Its place by suspicion among all words, from 1, and the word; None if
-        the part was truncated.
+        the bytes were truncated.
     """
     ranked = scored.most_suspicious(len(scored.words))
     for place, word in enumerate(ranked, 1):
         if word.start < end and word.end > start:
             return place, word
     return None
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "replace")

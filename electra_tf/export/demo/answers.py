@@ -1,4 +1,4 @@
-"""What the page asks a model, as values for JSON.
+"""Answers of a model to the demo page, as values for JSON.
 
 Nothing here knows of HTTP; `server` does.
 """
@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-from electra_tf.export import raw_texts
-from electra_tf.export.clients import loaded_export
+from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
-from electra_tf.export.pretrained import mask_filling
+from electra_tf.export.clients import text_models
 
 MAX_CHARACTERS = 2000
 _TOP_K = 5
@@ -63,14 +62,10 @@ class DemoModel:
         }
 
     def score(self, request: Mapping[str, Any]) -> Answer:
-        """A text in parts that together are the text, words with a number.
-
-        Args:
-            request: `text`.
+        """Scores the `text` of a request.
 
         Returns:
-            `parts`, each with `text` and `probability` (0-1; None for what
-            stands between words or was not seen), and `num_truncated`.
+            `parts` as of `split_parts`, and `num_truncated`.
 
         Raises:
             ValueError: for a request that cannot be answered.
@@ -88,10 +83,7 @@ class DemoModel:
         }
 
     def fill(self, request: Mapping[str, Any]) -> Answer:
-        """The best tokens for every mask of a text.
-
-        Args:
-            request: `text`.
+        """Fills the masks in the `text` of a request.
 
         Returns:
             `masks`: for each a list of `token` and `probability`.
@@ -114,17 +106,12 @@ class DemoModel:
 def build_demo_model(
     live: Any = None, export_dir: pathlib.Path | None = None
 ) -> DemoModel:
-    """What answers the page.
+    """Builds what answers the page.
 
     Args:
         live: an `electra_tf.electra.Electra`, or None; it fills masks, and
             scores words where there is no export.
         export_dir: of an exported model that scores words, or None.
-
-    Raises:
-        FileNotFoundError: if there is no export.
-        ValueError: if the export does not score words, or nothing is given
-            that can answer.
     """
     descriptions = []
     score: ScoreFn | None = None
@@ -134,7 +121,7 @@ def build_demo_model(
         score = live.score if live.can_score else None
         fill = live.fill_masks if live.can_fill_masks else None
     if export_dir is not None:
-        export = loaded_export.LoadedExport(export_dir)
+        export = text_models.LoadedExport(export_dir)
         export.require("score_text")
         score = functools.partial(scoring.score, export)
         descriptions.insert(0, "exported model")
@@ -142,24 +129,23 @@ def build_demo_model(
 
 
 def split_parts(scored: scoring.ScoredText) -> list[Answer]:
-    """Words and what stands between them; joined they are the text.
+    """Words, and what stands between them or was not seen with None.
 
-    Args:
-        scored: its words do not overlap.
+    Joined they are the text.
     """
     parts: list[Answer] = []
     position = 0
 
     def add(end: int, probability: float | None) -> None:
+        nonlocal position
         if end > position:
             text = scored.data[position:end].decode("utf-8")
             parts.append({"text": text, "probability": probability})
+        position = end
 
     for word in scored.words:
         add(word.start, None)
-        position = word.start
         add(word.end, word.replaced_probability)
-        position = word.end
     add(len(scored.data), None)
     return parts
 
@@ -181,4 +167,4 @@ def _read_text(request: Mapping[str, Any]) -> str:
             f"The text must have at most {MAX_CHARACTERS:,} characters. "
             f"Received: {len(text):,}. Shorten it."
         )
-    return raw_texts.check("text", [text])[0]
+    return text_models.check_texts("text", [text])[0]

@@ -1,9 +1,8 @@
-"""The page's server: a few files, two questions to the model, nothing else.
+"""The demo page's server: a few files, two questions to the model.
 
 Made for localhost: no accounts, no encryption. It reads no path that a client
-names, so there is no folder to escape from; and on localhost it answers only
-to that name, or a web site could reach it by a name of its own that it lets
-point to this machine (DNS rebinding). The HTTP is Werkzeug's.
+names. On localhost it answers only to that name, or a web site could reach it
+by a name that it lets point to this machine (DNS rebinding).
 """
 
 import importlib.resources
@@ -84,16 +83,18 @@ class DemoServer(serving.ThreadedWSGIServer):
             ) from error
         address = str(self.server_address[0]).partition("%")[0]
         self.is_local = ipaddress.ip_address(address).is_loopback
-        files = {
-            path: _serve_file(name, kind)
+        endpoints = {
+            ("GET", path): _serve(_read(name), kind)
             for path, (name, kind) in _FILES.items()
+        } | {
+            ("GET", "/api/model"): lambda _: _json(model.describe()),
+            ("POST", "/api/score"): _ask(model.score),
+            ("POST", "/api/fill"): _ask(model.fill),
         }
         self._routes = routing.Map(
             [
-                *(_rule("GET", path, files[path]) for path in files),
-                _rule("GET", "/api/model", lambda _: _json(model.describe())),
-                _rule("POST", "/api/score", _ask(model.score)),
-                _rule("POST", "/api/fill", _ask(model.fill)),
+                routing.Rule(path, methods=[method], endpoint=endpoint)
+                for (method, path), endpoint in endpoints.items()
             ],
             merge_slashes=False,
         )
@@ -152,14 +153,13 @@ class _Handler(serving.WSGIRequestHandler):
         )
 
 
-def _rule(method: str, path: str, endpoint: Endpoint) -> routing.Rule:
-    return routing.Rule(path, methods=[method], endpoint=endpoint)
-
-
-def _serve_file(name: str, kind: str) -> Endpoint:
-    folder = importlib.resources.files("electra_tf.export.demo")
-    content = folder.joinpath(name).read_bytes()
+def _serve(content: bytes, kind: str) -> Endpoint:
     return lambda _: wrappers.Response(content, content_type=kind)
+
+
+def _read(name: str) -> bytes:
+    folder = importlib.resources.files("electra_tf.export.demo")
+    return folder.joinpath(name).read_bytes()
 
 
 def _ask(question: Callable[[Any], answers.Answer]) -> Endpoint:
@@ -200,11 +200,7 @@ def _json(value: Any, status: int = 200) -> wrappers.Response:
 
 
 def serve(server: DemoServer) -> None:
-    """Serves until Ctrl-C.
-
-    Args:
-        server: is closed at the end.
-    """
+    """Serves until Ctrl-C, then closes the server."""
     if not server.is_local:
         print(
             "WARNING: everybody who can reach this machine can use the model "

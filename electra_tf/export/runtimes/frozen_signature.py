@@ -1,61 +1,47 @@
 """A signature of an export as a plain graph that other runtimes can take.
 
-Weights become constants, and what a server checks of requests is gone: ids
-that do not exist are the client's affair there. Strings too: other runtimes
-have none. Imports nothing of this project but `signatures`' words.
+Weights become constants. What a server checks of requests is gone, and so are
+strings, which other runtimes do not have.
 """
 
-import dataclasses
 import pathlib
 from collections.abc import Callable
 from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  (registers the model's operations)
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import convert_to_constants
 
 from electra_tf.export import signatures
+from electra_tf.export.clients import text_models
 
 Arrays = dict[str, np.ndarray]
+Ask = Callable[[Arrays], Arrays]
 
 
-@dataclasses.dataclass(frozen=True)
-class FrozenSignature:
-    """A signature without variables, checks and strings.
+class FrozenSignature(NamedTuple):
+    """A signature without variables, checks and strings."""
 
-    Attributes:
-        name: of the signature.
-        graph: inputs are placeholders that have the signature's names.
-        outputs: name to the graph's tensor, all that are no strings.
-        left_out: names of outputs that are strings.
-        ask: the export's own function, as it stands.
-    """
-
-    name: str
+    name: str  # of the signature
+    # Inputs are placeholders that have the signature's names.
     graph: graph_pb2.GraphDef
+    # Name to the graph's tensor, all that are no strings.
     outputs: dict[str, str]
-    left_out: tuple[str, ...]
-    ask: Callable[[Arrays], Arrays]
+    left_out: tuple[str, ...]  # names of outputs that are strings
+    ask: Ask  # the export's own function
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of what it takes."""
+        """Names of the inputs."""
         return signatures.SIGNATURES[self.name].inputs
 
-    def as_function(self, graph: graph_pb2.GraphDef | None = None) -> Any:
-        """A function of the graph, or of a rewritten one.
-
-        Args:
-            graph: with the same inputs and outputs.
-        """
-        graph = graph or self.graph
-
-        def load() -> None:
-            tf.graph_util.import_graph_def(graph, name="")
-
-        wrapped = tf.compat.v1.wrap_function(load, [])
+    def as_function(self, graph: graph_pb2.GraphDef) -> Any:
+        """A function of a graph with the same inputs and outputs."""
+        wrapped = tf.compat.v1.wrap_function(
+            lambda: tf.graph_util.import_graph_def(graph, name=""), []
+        )
         found = wrapped.graph.as_graph_element
         return wrapped.prune(
             [found(f"{name}:0") for name in self.inputs],
@@ -63,7 +49,7 @@ class FrozenSignature:
         )
 
 
-def freeze(export_dir: pathlib.Path, signature: str) -> FrozenSignature:
+def freeze(export_dir: pathlib.Path, signature: str = "") -> FrozenSignature:
     """Reads one signature of an export.
 
     Args:
@@ -74,16 +60,10 @@ def freeze(export_dir: pathlib.Path, signature: str) -> FrozenSignature:
         FileNotFoundError: if there is no SavedModel.
         ValueError: if it has no such signature, or one of raw text.
     """
-    if not (export_dir / "saved_model.pb").is_file():
-        raise FileNotFoundError(
-            "A SavedModel must be given, a folder with saved_model.pb. "
-            f"Received: {export_dir}. Make one with "
-            "scripts/export_saved_model.py."
-        )
-    model = tf.saved_model.load(str(export_dir))
+    model = text_models.load_saved_model(export_dir)
     name = _choose(list(model.signatures), signature)
     # Its answers are the signature's; other runtimes lack what that needs.
-    function = getattr(model, "ungrouped", model.signatures)[name]
+    function = getattr(model, "unbucketed", model.signatures)[name]
     constant = convert_to_constants.convert_variables_to_constants_v2(
         function, lower_control_flow=False
     )
@@ -115,9 +95,10 @@ def freeze(export_dir: pathlib.Path, signature: str) -> FrozenSignature:
 
 def _choose(names: list[str], signature: str) -> str:
     offered = [
-        name for name in signatures.SIGNATURES
+        name
+        for name in signatures.SIGNATURES
         if name in names and name.endswith("_ids")
-    ]  # fmt: skip
+    ]
     if signature in offered:
         return signature
     if signature or not offered:
@@ -132,24 +113,21 @@ def _choose(names: list[str], signature: str) -> str:
 def _without_checks(
     graph: graph_pb2.GraphDef, outputs: dict[str, str]
 ) -> graph_pb2.GraphDef:
-    """What outputs are computed from; nothing else orders operations here."""
+    """The graph with what outputs are computed from, and its inputs."""
     for node in graph.node:
+        # Only checks order operations here.
         node.input[:] = [name for name in node.input if name[0] != "^"]
         # Nobody trains it, and gradients of its own could not be saved.
         node.attr.pop("_gradient_op_type", None)
     by_name = {node.name: node for node in graph.node}
-    needed: set[str] = set()
-    waiting = [tensor.partition(":")[0] for tensor in outputs.values()]
+    # What a signature takes stays, used or not.
+    needed = {node.name for node in graph.node if node.op == "Placeholder"}
+    waiting = list(outputs.values())
     while waiting:
-        name = waiting.pop()
+        name = waiting.pop().partition(":")[0]
         if name not in needed:
             needed.add(name)
-            inputs = by_name[name].input
-            waiting += [tensor.partition(":")[0] for tensor in inputs]
+            waiting += by_name[name].input
     pruned = graph_pb2.GraphDef(versions=graph.versions, library=graph.library)
-    pruned.node.extend(
-        node for node in graph.node
-        # What a signature takes stays, used or not.
-        if node.name in needed or node.op == "Placeholder"
-    )  # fmt: skip
+    pruned.node.extend(node for node in graph.node if node.name in needed)
     return pruned

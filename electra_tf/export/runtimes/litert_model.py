@@ -1,14 +1,13 @@
 """A signature of an export as a LiteRT (TensorFlow Lite) model.
 
-Nothing but built-in operations, so the interpreter needs no TensorFlow. Two
-things that the runtime lacks are written as what it has: the error function
-as part of its GELU, and several new axes at once as one after the other.
+Built-in operations alone, so the interpreter needs no TensorFlow. Two things
+that the runtime lacks are written as what it has: the error function as part
+of its GELU, and several new axes at once as one after the other.
 """
 
 import pathlib
 import tempfile
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,9 @@ FILE_NAME = "model.tflite"
 # Of a converter's words, which can be the whole graph.
 MAX_QUOTED = 600
 
-Arrays = dict[str, np.ndarray]
-
 
 def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
-    """The model's file, batch and length free.
-
-    Args:
-        frozen: to convert.
+    """Converts to the content of a model file; batch and length stay free.
 
     Raises:
         ExportError: with the converter's words.
@@ -54,23 +48,14 @@ def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
             ) from error
 
 
-def load(path: pathlib.Path, signature: str) -> Callable[[Arrays], Arrays]:
-    """A function that asks a model file.
-
-    Args:
-        path: of the file.
-        signature: in it.
-    """
+def load(path: pathlib.Path, signature: str) -> frozen_signature.Ask:
+    """A function that asks a signature of a model file."""
     run = _interpreter()(model_path=str(path)).get_signature_runner(signature)
     return lambda arguments: run(**arguments)
 
 
 def rewrite(graph: graph_pb2.GraphDef) -> graph_pb2.GraphDef:
-    """The same computation in operations that LiteRT has.
-
-    Args:
-        graph: is not changed.
-    """
+    """A graph of the same computation in operations that LiteRT has."""
     result = graph_pb2.GraphDef()
     result.CopyFrom(graph)
     consumers: dict[str, list[Any]] = {}
@@ -116,7 +101,7 @@ def _fuse_gelu(
 def _expand_one_by_one(
     graph: graph_pb2.GraphDef, node: Any, by_name: dict[str, Any]
 ) -> None:
-    """`x[:, newaxis, newaxis, :]`; other slices are left as they are."""
+    """Rewrites `x[:, newaxis, newaxis, :]`; leaves other slices as they are."""
     masks = {
         name: node.attr[f"{name}_mask"].i
         for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")

@@ -6,10 +6,7 @@ tf2onnx converts, onnxruntime asks; both are optional packages
 
 import importlib
 import pathlib
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from electra_tf import errors
 from electra_tf.export import signatures
@@ -20,14 +17,9 @@ FILE_NAME = "model.onnx"
 # ONNX 1.12 and newer; onnxruntime reads it since 1.12.
 OPSET = 17
 
-Arrays = dict[str, np.ndarray]
-
 
 def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
-    """The model's file, batch and length free.
-
-    Args:
-        frozen: to convert.
+    """Converts to the content of a model file; batch and length stay free.
 
     Raises:
         ExportError: with the converter's words.
@@ -54,12 +46,8 @@ def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
     return proto.SerializeToString()
 
 
-def load(path: pathlib.Path, signature: str) -> Callable[[Arrays], Arrays]:
+def load(path: pathlib.Path, signature: str) -> frozen_signature.Ask:
     """A function that asks a model file.
-
-    Args:
-        path: of the file.
-        signature: of which it was made.
 
     Raises:
         ImportError: if onnxruntime is not installed.
@@ -69,11 +57,9 @@ def load(path: pathlib.Path, signature: str) -> Callable[[Arrays], Arrays]:
         str(path), providers=["CPUExecutionProvider"]
     )
     names = [output.name for output in session.get_outputs()]
-
-    def ask(arguments: Arrays) -> Arrays:
-        return dict(zip(names, session.run(None, arguments), strict=True))
-
-    return ask
+    return lambda arguments: dict(
+        zip(names, session.run(None, arguments), strict=True)
+    )
 
 
 def _rename(graph: Any, names: dict[str, str]) -> None:
@@ -83,7 +69,7 @@ def _rename(graph: Any, names: dict[str, str]) -> None:
             side[:] = [names.get(name, name) for name in side]
     for value in (*graph.input, *graph.output):
         value.name = names[value.name]
-        letters = signatures.TENSORS[value.name].shape.strip("[]").split(", ")
+        letters = signatures.TENSORS[value.name].axes
         axes = value.type.tensor_type.shape.dim
         for axis, letter in zip(axes, letters, strict=True):
             # A name says that any size is taken, and which are the same.

@@ -3,9 +3,7 @@
 chromedriver speaks it as JSON over HTTP, so the standard library suffices.
 """
 
-import base64
 import json
-import os
 import pathlib
 import shutil
 import subprocess
@@ -19,17 +17,11 @@ _FLAGS = (
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
     "--disable-dev-shm-usage",
-    "--hide-scrollbars",
     "--window-size=900,900",
 )
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-_WAIT_SECONDS = 60
+_TRIES = 600
 
 
 def find_browser() -> tuple[str, str] | None:
@@ -40,40 +32,25 @@ def find_browser() -> tuple[str, str] | None:
 
 
 class Browser:
-    """A headless Chromium with one page.
+    """A headless Chromium with one page; its profile lies in a folder."""
 
-    Args:
-        browser: path of Chromium.
-        driver: path of chromedriver.
-        folder: empty; the browser's profile and the driver's log.
-        flags: further ones of Chromium.
-    """
-
-    def __init__(
-        self,
-        browser: str,
-        driver: str,
-        folder: pathlib.Path,
-        flags: tuple[str, ...] = (),
-    ) -> None:
-        log = (folder / "driver.log").open("w+")
+    def __init__(self, browser: str, driver: str, folder: pathlib.Path) -> None:
+        self._log = folder / "driver.log"
+        log = self._log.open("w+")
         # It says itself which port it found free.
         self._process = subprocess.Popen(
-            [driver, "--port=0"], stdout=log, stderr=log, env=dict(os.environ)
+            [driver, "--port=0"], stdout=log, stderr=log
         )
         options = {
             "binary": browser,
-            "args": [*_FLAGS, f"--user-data-dir={folder / 'user'}", *flags],
+            "args": [*_FLAGS, f"--user-data-dir={folder / 'user'}"],
         }
+        wanted = {"browserName": "chrome", "goog:chromeOptions": options}
         try:
-            self._base = f"http://127.0.0.1:{self._wait_for_port(log.name)}"
+            self._base = f"http://127.0.0.1:{self._wait_for_port()}"
             created = self._ask(
-                "POST",
-                "/session",
-                {"capabilities": {"alwaysMatch": {
-                    "browserName": "chrome", "goog:chromeOptions": options,
-                }}},
-            )  # fmt: skip
+                "POST", "/session", {"capabilities": {"alwaysMatch": wanted}}
+            )
         except BaseException:
             self._process.kill()
             raise
@@ -92,7 +69,7 @@ class Browser:
         self._ask("POST", "/url", {"url": url})
 
     def run(self, script: str) -> Any:
-        """What a script on the page returns."""
+        """Returns what a script on the page returns."""
         return self._ask(
             "POST", "/execute/sync", {"script": script, "args": []}
         )
@@ -110,20 +87,16 @@ class Browser:
         self._ask("POST", f"{self._find(selector)}/click", {})
 
     def text_of(self, selector: str) -> str:
-        """What an element shows."""
+        """Returns what an element shows."""
         return self._ask("GET", f"{self._find(selector)}/text")
 
     def wait(self, condition: str) -> None:
         """Waits until a JavaScript expression is true."""
-        for _ in range(10 * _WAIT_SECONDS):
+        for _ in range(_TRIES):
             if self.run(f"return Boolean({condition})"):
                 return
             time.sleep(0.1)
         raise TimeoutError(f"{condition} never became true")
-
-    def screenshot(self) -> bytes:
-        """A picture of the window, PNG."""
-        return base64.b64decode(self._ask("GET", "/screenshot"))
 
     def _find(self, selector: str) -> str:
         found = self._ask(
@@ -144,11 +117,9 @@ class Browser:
         except urllib.error.HTTPError as error:
             raise RuntimeError(error.read().decode()) from error
 
-    def _wait_for_port(self, log: str) -> str:
-        for _ in range(10 * _WAIT_SECONDS):
-            _, found, rest = (
-                pathlib.Path(log).read_text().rpartition("on port ")
-            )
+    def _wait_for_port(self) -> str:
+        for _ in range(_TRIES):
+            _, found, rest = self._log.read_text().rpartition("on port ")
             if found and "." in rest:
                 return rest.split(".")[0]
             time.sleep(0.1)

@@ -10,10 +10,10 @@ import pytest
 
 from electra_tf import config
 from electra_tf import electra as electra_lib
+from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
 from electra_tf.export.demo import answers
 from electra_tf.export.demo import server
-from electra_tf.export.pretrained import mask_filling
 from electra_tf.text import vocabulary as vocabulary_lib
 
 WORDS = "the cat sat on mat banana café a . , ! שלום ##s"

@@ -10,10 +10,9 @@ import sys
 import pytest
 
 import electra_tf
-from electra_tf.export import saved_model
-from electra_tf.export.checks import self_check
 from electra_tf.export.demo import answers
 from tests import tiny_electra
+from tests.export import conftest as export_conftest
 
 SCRIPT = pathlib.Path(__file__).parents[3] / "scripts" / "serve_demo.py"
 
@@ -29,10 +28,8 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def exported(run, tmp_path_factory):
     """An export of it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(self_check, "check", lambda *_: 0.0)
-        folder = tmp_path_factory.mktemp("export") / "saved"
-        return saved_model.export_run(run, folder).folder
+    folder = tmp_path_factory.mktemp("export") / "saved"
+    return export_conftest.export_unchecked(run, folder).folder
 
 
 def test_an_export_scores_as_the_model_does(run, exported):
@@ -59,10 +56,8 @@ def test_an_export_and_a_model_do_what_each_can(run, exported):
     assert len(both.fill({"text": "a [MASK]"})["masks"][0]) == 5
 
 
-def test_an_export_that_does_not_score_is_refused(tmp_path, monkeypatch):
-    tiny_electra.write_run(tmp_path / "run", "mlm")
-    monkeypatch.setattr(self_check, "check", lambda *_: 0.0)
-    folder = saved_model.export_run(tmp_path / "run", tmp_path / "out").folder
+def test_an_export_that_does_not_score_is_refused(objective_exports):
+    folder = objective_exports("mlm").folder
     with pytest.raises(ValueError, match="must have the signature"):
         answers.build_demo_model(export_dir=folder)
 

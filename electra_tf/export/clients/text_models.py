@@ -1,0 +1,221 @@
+"""One interface to models that take raw text: exports, and models in memory.
+
+model = text_models.LoadedExport(export_dir)
+for (text,), row in model.predict("score_text", texts=["The cat sat."]):
+    print(text, row["replaced_probability"])
+"""
+
+import abc
+import pathlib
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  (registers the operations of exports)
+
+from electra_tf.export import export_metadata
+from electra_tf.export.models import exported_module
+
+_DEFAULT = "serving_default"
+# Texts that the model sees together; more would only cost memory.
+_MAX_BATCH = 32
+# Rows that are sorted by length before they are batched.
+_MAX_WINDOW = 1024
+
+Row = dict[str, np.ndarray]
+
+
+class TextModel(abc.ABC):
+    """Answers signatures that take raw text."""
+
+    def predict(
+        self,
+        signature: str,
+        outputs: Sequence[str] = (),
+        **inputs: Iterable[str | bytes],
+    ) -> Iterator[tuple[tuple[bytes, ...], Row]]:
+        """Answers a signature for any number of texts.
+
+        Args:
+            signature: its name.
+            outputs: names that are wanted; empty for all.
+            **inputs: equally many texts for each input of the signature;
+                bytes are taken as UTF-8.
+
+        Yields:
+            The texts in UTF-8, and name to array without the batch's axis.
+
+        Raises:
+            ValueError: if the model does not have the signature.
+        """
+        function = self._find(signature, tuple(outputs))
+        columns = [[_encode(text) for text in inputs[name]] for name in inputs]
+        rows = list(zip(*columns, strict=True))
+
+        def predict_batch(batch: Sequence[tuple[bytes, ...]]) -> Row:
+            texts = zip(*batch, strict=True)
+            answers = function(
+                **{
+                    name: tf.constant(column, tf.string)
+                    for name, column in zip(inputs, texts, strict=True)
+                }
+            )
+            names = outputs or answers
+            return {name: answers[name].numpy() for name in names}
+
+        answers = predict_in_batches(rows, predict_batch)
+        yield from zip(rows, answers, strict=True)
+
+    @abc.abstractmethod
+    def _find(self, signature: str, outputs: tuple[str, ...]) -> Any:
+        """The function of a signature: tensors by name in and out."""
+
+
+class LoadedExport(TextModel):
+    """A model that `scripts/export_saved_model.py` made.
+
+    Attributes:
+        folder: where it is.
+        metadata: its export.json, or None for a SavedModel of another kind.
+        signature_names: what it offers, sorted.
+
+    Raises:
+        FileNotFoundError: if there is no SavedModel.
+    """
+
+    def __init__(self, export_dir: str | pathlib.Path) -> None:
+        self.folder = pathlib.Path(export_dir)
+        self._model = load_saved_model(self.folder)
+        self.signature_names = sorted(set(self._model.signatures) - {_DEFAULT})
+        self.metadata: export_metadata.ExportMetadata | None = None
+        if (self.folder / export_metadata.EXTRA_FOLDER).is_dir():
+            self.metadata = export_metadata.read(self.folder)
+
+    @property
+    def objective(self) -> str:
+        """That it was pre-trained with, or "unknown"."""
+        return (self.metadata and self.metadata.objective) or "unknown"
+
+    def require(self, signature: str) -> None:
+        """Raises `ValueError` unless the model has a signature."""
+        if signature not in self.signature_names:
+            offered = ", ".join(self.signature_names) or "nothing by name"
+            raise ValueError(
+                f"The SavedModel must have the signature {signature!r}. "
+                f"Received: {self.folder}, trained with the objective "
+                f"{self.objective!r}, which offers {offered}. Use those, or "
+                "export a run of an objective that offers it."
+            )
+
+    def _find(self, signature: str, outputs: tuple[str, ...]) -> Any:
+        del outputs
+        self.require(signature)
+        return self._model.signatures[signature]
+
+
+class InMemoryModel(TextModel):
+    """A model in this process, with its weights as they are at each call."""
+
+    def __init__(self, module: exported_module.ExportedModule) -> None:
+        self._module = module
+        self._functions: dict[tuple[str, tuple[str, ...]], Any] = {}
+
+    def _find(self, signature: str, outputs: tuple[str, ...]) -> Any:
+        def run(texts: tf.Tensor) -> dict[str, tf.Tensor]:
+            answers = self._module.run(signature, texts=texts)
+            # What is not returned is not computed either.
+            return {name: answers[name] for name in outputs or answers}
+
+        key = signature, outputs
+        if key not in self._functions:
+            function = tf.function(run, autograph=False)
+            self._functions[key] = function.get_concrete_function(
+                tf.TensorSpec([None], tf.string)
+            )
+        return self._functions[key]
+
+
+def load_saved_model(export_dir: pathlib.Path) -> Any:
+    """Loads a SavedModel; its signatures alone do not keep the weights alive.
+
+    Raises:
+        FileNotFoundError: if there is none.
+    """
+    if not (export_dir / "saved_model.pb").is_file():
+        raise FileNotFoundError(
+            "A SavedModel must be given, a folder with saved_model.pb. "
+            f"Received: {export_dir}. Make one with "
+            "scripts/export_saved_model.py."
+        )
+    return tf.saved_model.load(str(export_dir))
+
+
+def predict_in_batches(
+    rows: Sequence[tuple[bytes, ...]],
+    predict_batch: Callable[[Sequence[tuple[bytes, ...]]], Row],
+) -> Iterator[Row]:
+    """Predicts rows of texts in batches of similar length.
+
+    Args:
+        rows: texts, equally many in each.
+        predict_batch: takes some rows, returns name to `[B, ...]`.
+
+    Yields:
+        Name to array without the batch's axis, in the order of the rows.
+    """
+    for first in range(0, len(rows), _MAX_WINDOW):
+        window = rows[first : first + _MAX_WINDOW]
+        answers: list[Row] = [{}] * len(window)
+        order = sorted(
+            range(len(window)), key=lambda row: sum(map(len, window[row]))
+        )
+        for begin in range(0, len(order), _MAX_BATCH):
+            batch = order[begin : begin + _MAX_BATCH]
+            arrays = predict_batch([window[row] for row in batch])
+            for place, row in enumerate(batch):
+                answers[row] = {
+                    name: array[place] for name, array in arrays.items()
+                }
+        yield from answers
+
+
+def check_texts(name: str, texts: Iterable[str]) -> list[str]:
+    """Checks an argument that must be any number of `str` for a UTF-8 model.
+
+    Raises:
+        ValueError: for a single text, anything that is not text, or text that
+            UTF-8 cannot hold.
+    """
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise ValueError(
+            f"`{name}` must be a list of str. Received: {texts!r:.80}. Put a "
+            "single text into a list: [text]."
+        )
+    checked = list(texts)
+    for number, text in enumerate(checked):
+        if not isinstance(text, str):
+            raise ValueError(
+                f"`{name}` must be a list of str. Received: "
+                f"{type(text).__name__} as number {number} (from 0): "
+                f"{repr(text)[:80]}. Decode bytes first: data.decode('utf-8')."
+            )
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"`{name}` must be valid Unicode. Received: half of a "
+                f"surrogate pair in number {number} (from 0), at character "
+                f"{error.start}. Read the text with its right encoding."
+            ) from error
+    return checked
+
+
+def _encode(text: str | bytes) -> bytes:
+    if isinstance(text, bytes):
+        return text
+    # Bytes that were no UTF-8 on a command line become them again.
+    return text.encode("utf-8", "surrogateescape")

@@ -1,1 +1,0 @@
-"""How an exported graph computes fast and stores its weights."""

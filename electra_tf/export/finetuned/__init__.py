@@ -1,1 +1,0 @@
-"""Fine-tuned models as SavedModels; read `module` and `trial` first."""

@@ -1,0 +1,56 @@
+"""Runs a SavedModel where only TensorFlow and TensorFlow Text exist.
+
+Run as a file, so that nothing of this project is imported:
+
+    python -P fresh_process.py EXPORT_DIR REQUESTS.npz ANSWERS.npz
+
+Arrays of requests are named `<number>/<signature>/<input>`, those of answers
+`<number>/<signature>/<output>`. It is also the shortest example of a client.
+"""
+
+import sys
+from collections.abc import Callable
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def main(export_dir: str, requests_path: str, answers_path: str) -> None:
+    """Answers every request of a file, and writes the answers."""
+    # Whatever this project's model needs must have been saved with it.
+    sys.modules["electra_tf"] = None  # type: ignore[assignment]
+    import tensorflow as tf
+    import tensorflow_text  # noqa: F401  (registers its operations)
+
+    signatures = tf.saved_model.load(export_dir).signatures
+    with np.load(requests_path, allow_pickle=False) as requests:
+        answers = run(lambda name, **args: signatures[name](**args), requests)
+    np.savez(answers_path, **answers)  # type: ignore[arg-type]
+
+
+def run(
+    model: Callable[..., Mapping[str, Any]], requests: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Answers requests by a model that takes a signature and its inputs."""
+    import tensorflow as tf
+
+    inputs: dict[str, dict[str, Any]] = {}
+    for name, value in requests.items():
+        request, _, key = name.rpartition("/")
+        inputs.setdefault(request, {})[key] = tf.constant(value)
+    return {
+        f"{request}/{key}": as_array(value)
+        for request, arguments in inputs.items()
+        for key, value in model(request.split("/")[1], **arguments).items()
+    }
+
+
+def as_array(tensor: Any) -> np.ndarray:
+    """A tensor's values; strings become bytes of one width, for files."""
+    values = tensor.numpy()
+    return values.astype(np.bytes_) if values.dtype == object else values
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

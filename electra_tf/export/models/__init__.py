@@ -1,0 +1,1 @@
+"""What exported models compute, how fast, and how weights are stored."""

@@ -1,0 +1,406 @@
+"""Fine-tuned models as exports answer for them: an encoder, a task's head.
+
+Rows are laid out and answers are read by the code of `tasks` that training
+uses, here inside the graph.
+"""
+
+import abc
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf.export import signatures
+from electra_tf.export.models import exported_module
+from electra_tf.export.models import length_buckets
+from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import task_heads
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.question_answering import questions as questions_lib
+from electra_tf.tasks.question_answering import spans as spans_lib
+from electra_tf.tasks.sentences import packing
+from electra_tf.tasks.tagging import spans as tag_spans
+from electra_tf.tasks.tagging import words as words_lib
+from electra_tf.text import tokenizer as tokenizer_lib
+
+# Offsets of what is no word.
+_NO_WORD = -1
+# What is read of each window of a context: fields of `Spans`, and null odds.
+_SPAN_OUTPUTS = {
+    "firsts": length_buckets.OutputSpec(tf.int64),
+    "lasts": length_buckets.OutputSpec(tf.int64),
+    "scores": length_buckets.OutputSpec(tf.float32),
+    "is_found": length_buckets.OutputSpec(tf.bool),
+    "odds": length_buckets.OutputSpec(tf.float32),
+}
+
+Tensors = dict[str, tf.Tensor]
+
+
+class FinetunedModule(exported_module.ExportedModule):
+    """A fine-tuned model behind the signatures of its kind of task.
+
+    Args:
+        encoder: with its weights.
+        head: of the task, with its weights.
+        tokenizer: of the vocabulary that it was trained with.
+        task: that it was trained on, with the labels of the trained model.
+        max_length: most tokens of a row; 0 for the model's positions.
+
+    Raises:
+        ValueError: if `max_length` is out of range.
+    """
+
+    min_length = 5
+    """Fewest tokens of a row that make sense."""
+
+    def __init__(
+        self,
+        encoder: encoder_lib.Encoder,
+        head: task_heads.TaskHead,
+        tokenizer: tokenizer_lib.Tokenizer,
+        task: Any,
+        max_length: int = 0,
+    ) -> None:
+        super().__init__(
+            encoder, [head], tokenizer, max_length, self.min_length
+        )
+        self.task = task
+        self._network.head = head
+        self._pad_id = tokenizer.vocabulary.pad_id
+
+    def compute_answers(self, signature: str, **inputs: tf.Tensor) -> Tensors:
+        """Answers for raw text, or for rows of ids."""
+        if signature.endswith("_text"):
+            return self.answer_text(**inputs)
+        return self.answer_ids(**inputs)
+
+    @abc.abstractmethod
+    def answer_text(self, **inputs: tf.Tensor) -> Tensors:
+        """Answers for raw text."""
+
+    @abc.abstractmethod
+    def answer_ids(self, **inputs: tf.Tensor) -> Tensors:
+        """Answers for rows of ids, which it checks."""
+
+    def apply_head(self, *rows: tf.Tensor, **features: tf.Tensor) -> Tensors:
+        """Outputs of the head for rows, all at once.
+
+        Args:
+            *rows: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32.
+            **features: what else the head reads.
+        """
+        hidden = self._network.encoder(*rows).sequence_output
+        names = ("input_ids", "input_mask", "segment_ids")
+        tokens = dict(zip(names, rows, strict=True))
+        return self._network.head.predict(hidden, tokens | features)
+
+    def apply_head_in_buckets(
+        self,
+        outputs: Mapping[str, length_buckets.OutputSpec],
+        *rows: tf.Tensor,
+        **features: tf.Tensor,
+    ) -> Tensors:
+        """As `apply_head`, in buckets of similar length.
+
+        Args:
+            outputs: those of the head that are wanted.
+            *rows: as for `apply_head`.
+            **features: positions in the row, `[B, W]` int32.
+        """
+        lengths = length_buckets.count_columns(rows[1])
+        for positions in features.values():
+            # A position may be asked for that has no token.
+            last = tf.reduce_max(tf.pad(positions, [[0, 0], [0, 1]]), 1)
+            lengths = tf.maximum(lengths, last + 1)
+
+        def compute_rows(chosen: length_buckets.Rows) -> Tensors:
+            computed = self.apply_head(
+                *map(chosen.trim, rows),
+                **{name: chosen.pick(v) for name, v in features.items()},
+            )
+            return {name: computed[name] for name in outputs}
+
+        return self.compute_in_buckets(
+            compute_rows, lengths, tf.shape(rows[0])[1], outputs
+        )
+
+
+class SentenceModule(FinetunedModule):
+    """Classification or regression of a text, or of a pair of texts."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.kind = self.task.kind
+
+    @property
+    def signature_names(self) -> tuple[str, ...]:
+        """Raw text first."""
+        is_regression = self.kind == "regression"
+        family = "regress" if is_regression else "classify"
+        text = "pair_text" if self.task.has_pairs else "text"
+        return f"{family}_{text}", f"{family}_ids"
+
+    def answer_text(self, **inputs: tf.Tensor) -> Tensors:
+        """Answers for `texts`, or `texts` and `text_pairs`."""
+        texts, pairs = inputs["texts"], inputs.get("text_pairs")
+        if pairs is not None:
+            texts, pairs = exported_module.check_pairs(
+                texts=texts, text_pairs=pairs
+            )
+        packed = packing.pack_texts(
+            self.tokenizer, texts, pairs, self.max_length
+        )
+        rows = rows_lib.pad(
+            packed.ids, packed.segment_starts, pad_id=self._pad_id
+        )
+        return self._answer(*rows) | {
+            "num_tokens": tf.cast(packed.ids.row_lengths(), tf.int32),
+            "num_truncated": tf.cast(packed.num_truncated, tf.int32),
+        }
+
+    def answer_ids(self, **inputs: tf.Tensor) -> Tensors:
+        """Answers for rows of ids."""
+        return self._answer(*self.check_ids(**inputs))
+
+    def _answer(self, *rows: tf.Tensor) -> Tensors:
+        shape: tuple[int | None, ...] = (None,)
+        if self.task.labels:
+            shape = (None, len(self.task.labels))
+        output = length_buckets.OutputSpec(tf.float32, shape)
+        outputs = {self.task.head_output: output}
+        return self.task.answer(self.apply_head_in_buckets(outputs, *rows))
+
+
+class TaggingModule(FinetunedModule):
+    """A tag for every word."""
+
+    kind = "tagging"
+    signature_names = ("tag_text", "tag_ids")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._labels = tf.constant(self.task.labels)
+        self._builder = words_lib.WordRowBuilder(
+            self.tokenizer, self.max_length, self.task.cuts_early
+        )
+
+    def answer_text(self, **inputs: tf.Tensor) -> Tensors:
+        """Words with tags, for `texts`."""
+        with tf.device("/CPU:0"):
+            found = rows_lib.split_words(inputs["texts"], rows_lib.ALL_BLANKS)
+        rows = self._builder.build(found.words)
+        first_of_row = tf.zeros([rows.ids.nrows()], tf.int64)
+        padded = rows_lib.pad(rows.ids, first_of_row, pad_id=self._pad_id)
+        answers = self._answer(rows.positions.to_tensor(0), *padded)
+        tags, probabilities = (
+            tf.RaggedTensor.from_tensor(
+                answers[name], rows.positions.row_lengths()
+            ).values
+            for name in ("tags", "tag_probabilities")
+        )
+        unseen_tag = tag_spans.OUTSIDE if self.task.has_spans else ""
+        tags = tf.where(rows.positions.values > 0, tags, unseen_tag)
+        # The words of all rows in order are those of all texts.
+        words = found.words
+        return {
+            "words": words.to_tensor(""),
+            "tags": words.with_values(tags).to_tensor(""),
+            "tag_probabilities": words.with_values(probabilities).to_tensor(
+                0.0
+            ),
+            "tagged_starts": _to_offsets(found.starts),
+            "tagged_ends": _to_offsets(found.ends),
+            "num_words": tf.cast(words.row_lengths(), tf.int32),
+            "num_tokens": tf.cast(rows.num_tokens, tf.int32),
+            "num_truncated": tf.cast(rows.num_truncated, tf.int32),
+        }
+
+    def answer_ids(self, **inputs: tf.Tensor) -> Tensors:
+        """Tags for rows of ids with the positions of words."""
+        positions = inputs.pop("word_positions")
+        ids, mask, segments = self.check_ids(**inputs)
+        is_token = (positions >= 0) & (positions < tf.shape(ids)[1])
+        checks = [
+            tf.debugging.assert_equal(
+                tf.shape(positions)[0],
+                tf.shape(ids)[0],
+                "`word_positions` must have as many rows as `input_ids`.",
+            ),
+            tf.debugging.Assert(
+                tf.reduce_all(is_token),
+                [
+                    "`word_positions` must be tokens of the row, from 0. "
+                    "Received values",
+                    positions,
+                ],
+                summarize=8,
+            ),
+        ]
+        with tf.control_dependencies(checks):
+            positions = tf.identity(positions)
+        return self._answer(positions, ids, mask, segments)
+
+    def _answer(self, positions: tf.Tensor, *rows: tf.Tensor) -> Tensors:
+        """Tags of the words at positions `[B, W]`, 0 for none."""
+        shape = (None, None, *self._labels.shape)
+        logits = self.apply_head_in_buckets(
+            {"logits": length_buckets.OutputSpec(tf.float32, shape)},
+            *rows,
+            word_positions=positions,
+        )["logits"]
+        is_seen = positions > 0
+        best = tf.argmax(logits, axis=2, output_type=tf.int32)
+        probabilities = tf.reduce_max(tf.nn.softmax(logits), 2)
+        return {
+            "tags": tf.where(is_seen, tf.gather(self._labels, best), ""),
+            "tag_probabilities": tf.where(is_seen, probabilities, 0.0),
+            "tag_logits": tf.where(is_seen[:, :, tf.newaxis], logits, 0.0),
+        }
+
+
+class AnsweringModule(FinetunedModule):
+    """Answers to questions, as spans of contexts of any length."""
+
+    kind = "question_answering"
+    min_length = 3
+    signature_names = ("answer_text", "answer_ids")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._settings = self.task.settings
+        longest = self._settings.max_query_length
+        taken = longest + questions_lib.NUM_SPECIAL
+        if self.max_length <= taken:
+            raise ValueError(
+                "Windows must have room for a context beside a question of "
+                f"{longest} pieces, so more than {taken} tokens. Received: "
+                f"{self.max_length}. Give a larger --max_length."
+            )
+        self._finder = spans_lib.SpanFinder(self.tokenizer)
+
+    def answer_text(self, **inputs: tf.Tensor) -> Tensors:
+        """Answers, for `questions` and `contexts`."""
+        questions, texts = exported_module.check_pairs(
+            questions=inputs["questions"], contexts=inputs["contexts"]
+        )
+        contexts = questions_lib.build_contexts(self.tokenizer, texts)
+        asked = self.tokenizer.tokenize(questions)
+        rows = questions_lib.lay_out(
+            self.tokenizer.vocabulary,
+            asked,
+            contexts.ids,
+            tf.range(tf.size(texts, tf.int64)),
+            self.max_length,
+            self._settings.max_query_length,
+            self._settings.doc_stride,
+        )
+        windows = rows.windows
+        found, odds = self._read_windows(rows)
+        best = spans_lib.choose_windows(found.scores, windows.splits)
+        chosen = spans_lib.Spans(*(tf.gather(v, best) for v in found))
+        begins = tf.gather(windows.starts, best)
+        places = self._finder.find(
+            texts,
+            contexts,
+            begins + chosen.firsts,
+            begins + chosen.lasts,
+            chosen.is_found,
+        )
+        odds = self._combine_odds(odds, windows.splits, chosen)
+        has_pieces = windows.totals > 0
+        num_windows = tf.where(has_pieces, windows.counts, 0)
+        num_cut = asked.row_lengths() - self._settings.max_query_length
+        return {
+            "answers": places.texts,
+            "answer_starts": places.starts,
+            "answer_ends": places.ends,
+            "answer_byte_starts": places.byte_starts,
+            "answer_byte_ends": places.byte_ends,
+            "answer_scores": _scores_of(chosen),
+            "null_odds": tf.where(has_pieces, odds, signatures.NO_CONTEXT_ODDS),
+            "num_windows": tf.cast(num_windows, tf.int32),
+            "num_question_truncated": tf.cast(tf.maximum(num_cut, 0), tf.int32),
+        }
+
+    def answer_ids(self, **inputs: tf.Tensor) -> Tensors:
+        """Answers for rows of ids, each a window by itself."""
+        ids, mask, segments = self.check_ids(**inputs)
+        is_document = tf.cast(mask * segments > 0, tf.int64)
+        # A row without tokens has a first one too.
+        shifts = tf.argmax(tf.pad(is_document, [[0, 0], [0, 1]]), axis=1)
+        # Less [SEP].
+        lengths = tf.reduce_sum(is_document, 1) - 1
+        outputs = self.apply_head(ids, mask, segments)
+        found = spans_lib.find_best(*self._list_valid(outputs, shifts, lengths))
+        odds = spans_lib.compute_null_odds(outputs)
+        splits = tf.range(tf.size(odds, tf.int64) + 1)
+        return {
+            "start_positions": _to_positions(found.firsts + shifts, found),
+            "end_positions": _to_positions(found.lasts + shifts, found),
+            "answer_scores": _scores_of(found),
+            "null_odds": self._combine_odds(odds, splits, found),
+        }
+
+    def _list_valid(
+        self, outputs: Tensors, shifts: tf.Tensor, lengths: tf.Tensor
+    ) -> tuple[spans_lib.Candidates, tf.Tensor]:
+        candidates = spans_lib.list_candidates(
+            outputs, shifts, self._settings.n_best_size
+        )
+        return candidates, spans_lib.are_valid(
+            candidates, lengths, self._settings.max_answer_length
+        )
+
+    def _combine_odds(
+        self, odds: tf.Tensor, splits: tf.Tensor, best: spans_lib.Spans
+    ) -> tf.Tensor:
+        """Null odds of questions, `[B]`, from those of their windows."""
+        ragged = tf.RaggedTensor.from_row_splits(odds, splits, validate=False)
+        least = tf.reduce_min(ragged.to_tensor(tf.float32.max), axis=1)
+        if self._settings.answerable_classifier:
+            return least
+        # An answer that is not found has no scores to subtract.
+        return least - tf.where(best.is_found, best.scores, 0.0)
+
+    def _read_windows(
+        self, rows: questions_lib.QuestionRows
+    ) -> tuple[spans_lib.Spans, tf.Tensor]:
+        """Best spans and null odds of all windows, in buckets."""
+        padded = rows_lib.pad(rows.ids, rows.shifts, pad_id=self._pad_id)
+        count = tf.size(rows.shifts)
+
+        def compute_rows(chosen: length_buckets.Rows) -> Tensors:
+            outputs = self.apply_head(*map(chosen.trim, padded))
+            candidates, is_valid = self._list_valid(
+                outputs,
+                chosen.pick(rows.shifts),
+                chosen.pick(rows.windows.lengths),
+            )
+            is_valid &= spans_lib.have_most_context(
+                candidates, rows.windows, chosen.pick(tf.range(count))
+            )[:, :, tf.newaxis]
+            found = spans_lib.find_best(candidates, is_valid)
+            odds = spans_lib.compute_null_odds(outputs)
+            return found._asdict() | {"odds": odds}
+
+        computed = self.compute_in_buckets(
+            compute_rows,
+            length_buckets.count_columns(padded[1]),
+            tf.shape(padded[0])[1],
+            _SPAN_OUTPUTS,
+        )
+        odds = computed.pop("odds")
+        return spans_lib.Spans(**computed), odds
+
+
+def _to_offsets(places: tf.RaggedTensor) -> tf.Tensor:
+    return tf.cast(places.to_tensor(_NO_WORD), tf.int32)
+
+
+def _scores_of(found: spans_lib.Spans) -> tf.Tensor:
+    return tf.where(found.is_found, found.scores, signatures.NO_ANSWER_SCORE)
+
+
+def _to_positions(places: tf.Tensor, found: spans_lib.Spans) -> tf.Tensor:
+    return tf.where(found.is_found, tf.cast(places, tf.int32), 0)

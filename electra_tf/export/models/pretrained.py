@@ -1,0 +1,292 @@
+"""Pre-trained models as exports answer for them.
+
+One class for each kind of network, with one method for each family of
+signatures: `score` answers `score_text` and `score_ids`. A network offers what
+it was trained for; features every one has.
+"""
+
+import pathlib
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.export import signatures
+from electra_tf.export.models import exported_module
+from electra_tf.export.models import length_buckets
+from electra_tf.inputs import masking
+from electra_tf.modeling import discriminator as discriminator_lib
+from electra_tf.modeling import generators
+from electra_tf.modeling import layers
+from electra_tf.pretraining import model as model_lib
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
+
+_FEATURES = ("features_text", "features_ids")
+# [CLS] and [SEP] around every text.
+_NUM_SPECIAL_TOKENS = 2
+# Offsets of tokens that come from no word.
+_NO_WORD = -1
+
+Tensors = dict[str, tf.Tensor]
+
+
+class PretrainedModule(exported_module.ExportedModule):
+    """An encoder, which gives features.
+
+    Methods of a family take `input_ids`, `input_mask` and `segment_ids`,
+    `[B, S]` int32, and return what `signatures.TENSORS` documents. Answers at
+    padding are constants: what a network computes there depends on how much
+    padding there is.
+
+    Args:
+        network: with its weights; has an `encoder`.
+        tokenizer: of the vocabulary that it was trained with.
+        max_length: tokens at which texts are cut, [CLS] and [SEP] included; 0
+            for the model's number of positions.
+    """
+
+    kind = "encoder"
+    signature_names: tuple[str, ...] = _FEATURES
+
+    def __init__(
+        self,
+        network: Any,
+        tokenizer: tokenizer_lib.Tokenizer,
+        max_length: int = 0,
+    ) -> None:
+        super().__init__(network.encoder, [network], tokenizer, max_length)
+        self._network.main = network
+
+    @property
+    def network(self) -> Any:
+        """The network that answers."""
+        return self._network.main
+
+    def compute_answers(self, signature: str, **inputs: tf.Tensor) -> Tensors:
+        """Answers for `texts`, `[B]` string, or for rows of ids."""
+        family = signature.rpartition("_")[0]
+        texts: Tensors = {}
+        if "texts" in inputs:
+            texts = self._tokenize(inputs["texts"])
+            ids = texts["input_ids"]
+            rows = ids, texts["input_mask"], tf.zeros_like(ids)
+        else:
+            rows = self.check_ids(**inputs)
+
+        def compute_rows(chosen: length_buckets.Rows) -> Tensors:
+            return getattr(self, family)(*map(chosen.trim, rows))
+
+        return texts | self.compute_in_buckets(
+            compute_rows,
+            length_buckets.count_columns(rows[1]),
+            tf.shape(rows[0])[1],
+            self._describe_outputs(family),
+        )
+
+    def features(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
+    ) -> Tensors:
+        """The encoder's last layer."""
+        output = self.network.encoder(input_ids, input_mask, segments)
+        hidden = tf.cast(output.sequence_output, tf.float32)
+        is_token = (input_mask > 0)[:, :, tf.newaxis]
+        return {
+            # Not `hidden[:, 0]`, which a batch without rows does not have.
+            "sentence_features": tf.reshape(
+                hidden[:, :1], [tf.shape(hidden)[0], hidden.shape[-1]]
+            ),
+            "token_features": tf.where(is_token, hidden, 0.0),
+        }
+
+    def _describe_outputs(
+        self, family: str
+    ) -> dict[str, length_buckets.OutputSpec]:
+        sizes = {"D": self.network.encoder.hidden_size}
+        outputs = {}
+        for name in signatures.SIGNATURES[f"{family}_ids"].outputs:
+            meaning = signatures.TENSORS[name]
+            outputs[name] = length_buckets.OutputSpec(
+                tf.as_dtype(meaning.dtype),
+                tuple(sizes.get(axis) for axis in meaning.axes),
+                meaning.axes[1:2] == ["S"],
+                signatures.PADDING.get(name, 0),
+            )
+        return outputs
+
+    def _tokenize(self, texts: tf.Tensor) -> Tensors:
+        ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts)
+        vocabulary = self.tokenizer.vocabulary
+        num_pieces = tf.cast(ids.row_lengths(), tf.int32)
+        num_kept = tf.minimum(num_pieces, self.max_length - _NUM_SPECIAL_TOKENS)
+        num_tokens = num_kept + _NUM_SPECIAL_TOKENS
+        # Laid out by hand: ragged operations would be most of the graph.
+        columns = tf.range(tf.reduce_max(tf.pad(num_tokens, [[0, 1]])))
+        num_kept_column = num_kept[:, tf.newaxis]
+        is_piece = (columns > 0) & (columns <= num_kept_column)
+        first = tf.cast(ids.row_starts(), tf.int32)[:, tf.newaxis]
+        source = tf.where(is_piece, first + columns - 1, 0)
+
+        def lay_out(pieces: tf.RaggedTensor, others: Any) -> tf.Tensor:
+            # A place to read where there is no piece at all.
+            values = tf.pad(pieces.values, [[0, 1]])
+            return tf.where(is_piece, tf.gather(values, source), others)
+
+        is_last = columns == num_kept_column + 1
+        others = tf.where(is_last, vocabulary.sep_id, vocabulary.pad_id)
+        others = tf.where(columns == 0, vocabulary.cls_id, others)
+        is_token = columns < num_tokens[:, tf.newaxis]
+        return {
+            "input_ids": lay_out(ids, others),
+            "input_mask": tf.cast(is_token, tf.int32),
+            "word_starts": lay_out(starts, _NO_WORD),
+            "word_ends": lay_out(ends, _NO_WORD),
+            "num_tokens": num_tokens,
+            "num_truncated": num_pieces - num_kept,
+        }
+
+
+class DetectorModule(PretrainedModule):
+    """A discriminator: which tokens were replaced."""
+
+    kind = "detector"
+    signature_names = ("score_text", "score_ids", *_FEATURES)
+
+    def score(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
+    ) -> Tensors:
+        """Logit and probability that each token was replaced."""
+        logits = self._compute_logits(input_ids, input_mask, segments)
+        logits = tf.where(input_mask > 0, logits, signatures.PADDING_LOGIT)
+        return {
+            "replaced_probability": tf.sigmoid(logits),
+            "replaced_logits": logits,
+        }
+
+    def _compute_logits(self, *rows: tf.Tensor) -> tf.Tensor:
+        return self.network(*rows).logits
+
+
+class CopyingModule(DetectorModule):
+    """All-Tokens MLM: what is not to be copied was replaced.
+
+    The copy mechanism gives every token a probability D of being the
+    original (paper, section 3.5), so `1 - D` is a discriminator's answer.
+    """
+
+    kind = "copying"
+
+    def _compute_logits(self, *rows: tf.Tensor) -> tf.Tensor:
+        return -self.network(*rows).copy_logits
+
+
+class EnergyModule(PretrainedModule):
+    """Electric: how likely each token is, given all others.
+
+    `log p(x_t | x without t) = -E(x)_t - log Z`, where Z is not known, so
+    likelihoods are up to a constant (Electric, sections 2 and 3). The logits
+    of its discriminator are the energies E.
+    """
+
+    kind = "energy"
+    signature_names = ("likelihood_text", "likelihood_ids", *_FEATURES)
+
+    def likelihood(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
+    ) -> Tensors:
+        """Minus the energies, and their sum over the text."""
+        energies = self.network(input_ids, input_mask, segments).logits
+        vocabulary = self.tokenizer.vocabulary
+        # Noise was never contrasted with these.
+        special_ids = vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id
+        counts = masking.eligible_positions(input_ids, input_mask, special_ids)
+        likelihoods = tf.where(counts, -energies, 0.0)
+        return {
+            "token_log_likelihood": likelihoods,
+            "pseudo_log_likelihood": tf.reduce_sum(likelihoods, axis=1),
+        }
+
+
+class MaskedLanguageModule(PretrainedModule):
+    """A masked language model: which tokens belong at a position."""
+
+    kind = "masked_lm"
+    signature_names = (*_FEATURES, "predict_ids")
+
+    def predict(
+        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
+    ) -> Tensors:
+        """The most probable tokens at every position."""
+        encoder, head = self.network.encoder, self.network.head
+        output = encoder(input_ids, input_mask, segments)
+        table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
+        logits = head(output.sequence_output, table)
+        count = min(signatures.NUM_PREDICTIONS, self.network.vocab_size)
+        best = tf.math.top_k(tf.nn.softmax(logits), count)
+        is_token = (input_mask > 0)[:, :, tf.newaxis]
+        return {
+            "top_ids": tf.where(is_token, best.indices, 0),
+            "top_probabilities": tf.where(is_token, best.values, 0.0),
+        }
+
+
+def build_module(
+    objective: str,
+    network: Any,
+    tokenizer: tokenizer_lib.Tokenizer,
+    max_length: int = 0,
+) -> PretrainedModule:
+    """Builds the module that answers what a network was trained for.
+
+    Args:
+        objective: name of the one that it was trained with; the logits of the
+            same discriminator are energies in `electric`.
+        network, tokenizer, max_length: as of `PretrainedModule`.
+    """
+    module = PretrainedModule
+    if isinstance(network, discriminator_lib.Discriminator):
+        is_energy = objective == "electric"
+        module = EnergyModule if is_energy else DetectorModule
+    elif isinstance(network, discriminator_lib.CopyingMaskedLM):
+        module = CopyingModule
+    elif isinstance(network, generators.MaskedLMGenerator):
+        module = MaskedLanguageModule
+    return module(network, tokenizer, max_length)
+
+
+def load_network(
+    settings: config.ExperimentConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+    checkpoint: pathlib.Path,
+    precision: str = "float32",
+    use_average: bool = False,
+) -> Any:
+    """Loads the main network of a pre-training checkpoint, on the CPU.
+
+    Nothing of the generator is built or read, unless the two share it.
+
+    Args:
+        settings: the run's config.
+        vocabulary: the one that it trained with.
+        checkpoint: folder of a checkpoint.
+        precision: of the products, whatever the run trained with.
+        use_average: load the moving average of the weights.
+
+    Raises:
+        ValueError: if the run kept no average, or if vocabulary or checkpoint
+            do not fit the config.
+    """
+    settings = model_lib.resolve(settings, vocabulary.size)
+    objective = model_lib.find_objective(settings)
+    # The CPU always has room, an accelerator may be in use.
+    with tf.device("/CPU:0"):
+        network = objective.build_main(
+            settings.encoder, layers.dtype_policy(precision)
+        )
+        checkpoints.load_weights(
+            checkpoint,
+            {variable.path: variable for variable in network.variables},
+            prefix="average" if use_average else "model",
+        )
+    return network

@@ -1,0 +1,159 @@
+"""How an export stores its weights in fewer bits.
+
+Kernels and tables, which are nearly all there is, are stored as float32,
+bfloat16, or int8 with a float32 scale: per output of a kernel, per row of a
+table, symmetric around zero. Biases and normalization stay float32. The graph
+widens what it uses where it uses it: files and memory shrink, not the work.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf.export.models import parallel_blocks
+
+FORMATS = ("float32", "bfloat16", "int8")
+_LARGEST_INT8 = 127
+
+
+class StoredWeights:
+    """A matrix in few bits that layers read like a variable.
+
+    `tf.convert_to_tensor` gives the whole matrix, `look_up` some of its rows
+    (`layers.look_up`).
+
+    Attributes:
+        variables: what is stored.
+
+    Args:
+        values: `[rows, columns]` float32.
+        weights: one of `FORMATS`.
+        scaled_axis: 0 gives every row an int8 scale, 1 every column.
+        dtype: of what layers read.
+        name: of the variable.
+    """
+
+    def __init__(
+        self,
+        values: np.ndarray,
+        weights: str,
+        scaled_axis: int,
+        dtype: str,
+        name: str,
+    ) -> None:
+        self.dtype = tf.as_dtype(dtype)
+        scales = None
+        if weights == "int8":
+            values, scales = quantize(values, scaled_axis)
+            scales = tf.Variable(scales, False, name=f"{name}_scales")
+        self._stored = tf.Variable(
+            tf.cast(values, weights), trainable=False, name=name
+        )
+        self._scales = scales
+        self._has_row_scales = scaled_axis == 0
+        self.variables = [self._stored] + ([] if scales is None else [scales])
+
+    def __tf_tensor__(
+        self, dtype: tf.DType | None = None, name: str | None = None
+    ) -> tf.Tensor:
+        """The dequantized matrix."""
+        del name
+        values = tf.convert_to_tensor(self._stored)
+        if self._scales is not None:
+            values = tf.cast(values, tf.float32) * self._scales
+        return tf.cast(values, dtype or self.dtype)
+
+    def look_up(self, ids: tf.Tensor) -> tf.Tensor:
+        """Rows of the matrix, `[..., columns]`, for ids `[...]` int32."""
+        rows = tf.gather(self._stored, ids)
+        if self._scales is not None:
+            scales = tf.convert_to_tensor(self._scales)
+            if self._has_row_scales:
+                scales = tf.gather(scales, ids)
+            rows = tf.cast(rows, tf.float32) * scales
+        return tf.cast(rows, self.dtype)
+
+
+def quantize(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds to multiples of a scale; the error is at most half of it.
+
+    Args:
+        values: `[rows, columns]` float32.
+        axis: 0 for a scale of each row, 1 for one of each column.
+
+    Returns:
+        Int8 multiples, and the scales, `[rows, 1]` or `[1, columns]` float32.
+    """
+    largest = np.abs(values).max(axis=1 - axis, keepdims=True)
+    # Where all is zero any scale will do.
+    scales = np.where(largest > 0, largest, 1.0) / np.float32(_LARGEST_INT8)
+    multiples = np.rint(values / scales).astype(np.int8)
+    return multiples, scales.astype(np.float32)
+
+
+def replace(layers: Iterable[Any], weights: str) -> None:
+    """Makes layers read stored weights instead of their variables.
+
+    Args:
+        layers: Keras layers with their weights, used only for inference from
+            now on.
+        weights: one of `FORMATS`; float32 changes nothing.
+    """
+    if weights == "float32":
+        return
+    replaced: dict[int, StoredWeights] = {}
+    with tf.device("/CPU:0"):
+        for layer in _walk(layers, set()):
+            for name, variable in list(vars(layer).items()):
+                if not isinstance(variable, keras.Variable):
+                    continue
+                if len(variable.shape) != 2:
+                    continue
+                # Layers that share a variable share what takes its place.
+                key = id(variable)
+                if key not in replaced:
+                    replaced[key] = _store(layer, variable, weights)
+                setattr(layer, name, replaced[key])
+
+
+def find_variables(layers: Iterable[Any]) -> list[tf.Variable]:
+    """All variables that layers read, each once."""
+    found: dict[int, tf.Variable] = {}
+    for layer in _walk(layers, set()):
+        for value in vars(layer).values():
+            if isinstance(value, keras.Variable):
+                found[id(value.value)] = value.value
+            elif isinstance(value, StoredWeights):
+                found |= {id(stored): stored for stored in value.variables}
+    return list(found.values())
+
+
+def _store(
+    layer: keras.layers.Layer, variable: Any, weights: str
+) -> StoredWeights:
+    is_table = variable.name != "kernel"
+    return StoredWeights(
+        np.asarray(variable.value),
+        weights,
+        scaled_axis=0 if is_table else 1,
+        # Tables are read in float32 whatever the layer computes in.
+        dtype="float32" if is_table else layer.compute_dtype,
+        name=variable.path.replace("/", "_"),
+    )
+
+
+def _walk(items: Iterable[Any], seen: set[int]) -> Iterator[Any]:
+    """All Keras layers among items and what they hold, each once."""
+    for item in items:
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        if isinstance(item, keras.layers.Layer | parallel_blocks.ParallelBlock):
+            yield item
+            yield from _walk(list(vars(item).values()), seen)
+        elif isinstance(item, list | tuple):
+            yield from _walk(item, seen)

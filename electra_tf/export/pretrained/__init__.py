@@ -1,1 +1,0 @@
-"""What pre-trained models answer, from memory or in an export."""

@@ -1,0 +1,242 @@
+"""Whether a saved model gives, in a fresh process, the numbers of this one."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import errors
+from electra_tf.export import fresh_process
+from electra_tf.export import signatures
+from electra_tf.export.models import exported_module
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks.sentences import packing
+
+# Largest difference of a float, as `measure_difference` gives it. Lower
+# precisions round after every operation, and the graph fuses some that ran
+# one by one here.
+TOLERANCES = {"float32": 1e-5, "bfloat16": 5e-2, "float16": 5e-3}
+
+_SHORT_TEXTS = (
+    "The function returns the number of items in a container.",
+    "",
+    "  Ünïcödé, accents & 東京 — “quotes”, 3.14!\n",
+    "unaffable",
+)
+
+# Ids in the order of their probabilities, which rounding can exchange.
+_RANKED, _RANKED_BY = "top_ids", "top_probabilities"
+
+# What is read off the largest of several numbers. Where rounding is coarse it
+# may exchange them; the numbers themselves are compared.
+_CHOICES = {
+    "label",
+    "label_index",
+    "tags",
+    "answers",
+    "answer_starts",
+    "answer_ends",
+    "answer_byte_starts",
+    "answer_byte_ends",
+    "start_positions",
+    "end_positions",
+}
+_FINE_TOLERANCE = 1e-4
+
+Arrays = dict[str, np.ndarray]
+
+
+def check(
+    export_dir: pathlib.Path,
+    module: exported_module.ExportedModule,
+    tolerance: float,
+) -> float:
+    """Compares every signature with the module that the export was made from.
+
+    Args:
+        export_dir: folder of the SavedModel.
+        module: runs here operation by operation, without the saved graphs.
+        tolerance: one of `TOLERANCES`.
+
+    Returns:
+        The largest difference found.
+
+    Raises:
+        ExportError: if the folder does not load with TensorFlow and
+            TensorFlow Text alone, or if an answer differs.
+    """
+    requests = _build_requests(module)
+    with tf.device("/CPU:0"):
+        expected = fresh_process.run(module.run, requests)
+    received = _run_in_fresh_process(export_dir, requests)
+    return compare(expected, received, tolerance)
+
+
+def compare(
+    expected: Mapping[str, np.ndarray],
+    received: Mapping[str, np.ndarray],
+    tolerance: float,
+) -> float:
+    """The largest difference of two sets of answers.
+
+    Args:
+        expected: name to array; floats may differ by `tolerance`, all else
+            must be equal, except for choices where the tolerance is coarse.
+        received: the same names.
+        tolerance: see `TOLERANCES`.
+
+    Raises:
+        ExportError: naming what is missing, unknown or different.
+    """
+    if set(expected) != set(received):
+        raise errors.ExportError(
+            "The saved model must answer with the documented names. Missing: "
+            f"{sorted(set(expected) - set(received))}, unknown: "
+            f"{sorted(set(received) - set(expected))}."
+        )
+    differences = {}
+    for name, value in expected.items():
+        output = name.rpartition("/")[2]
+        if output == _RANKED:
+            ranked_by = expected[name.removesuffix(_RANKED) + _RANKED_BY]
+            differences[name] = _measure_ranks(
+                value, received[name], ranked_by, tolerance
+            )
+        elif tolerance <= _FINE_TOLERANCE or output not in _CHOICES:
+            differences[name] = measure_difference(value, received[name])
+    worst = max(differences, key=lambda name: differences[name])
+    if not differences[worst] <= tolerance:
+        raise errors.ExportError(
+            "The saved model must give the numbers of the model it was saved "
+            f"from, within {tolerance:g}. Received a difference of "
+            f"{differences[worst]:g} in {worst}. Do not use the export; this "
+            "is a defect of electra_tf or of the installed TensorFlow."
+        )
+    return differences[worst]
+
+
+def measure_difference(expected: np.ndarray, received: np.ndarray) -> float:
+    """How far two arrays differ.
+
+    Returns:
+        For floats the largest difference as a share of the largest magnitude
+        or of one, whichever is more; for all else 0 or infinity. Infinity too
+        for another shape or dtype, or where a number is not finite.
+    """
+    if expected.shape != received.shape or expected.dtype != received.dtype:
+        return float("inf")
+    if np.array_equal(expected, received):
+        return 0.0
+    if expected.dtype.kind != "f":
+        return float("inf")
+    # The logits of padding say nothing about the size of the others.
+    values = np.abs(expected[expected != signatures.PADDING_LOGIT])
+    scale = max(1.0, float(values.max(initial=0.0)))
+    difference = float(np.abs(expected - received).max()) / scale
+    return difference if np.isfinite(difference) else float("inf")
+
+
+def _measure_ranks(
+    expected: np.ndarray,
+    received: np.ndarray,
+    probabilities: np.ndarray,
+    tolerance: float,
+) -> float:
+    """0 if two rankings `[B, S, K]` differ only among equal probabilities.
+
+    Ids whose probabilities are closer than what rounding may do to both can
+    stand in any order, and the last can be any that did not make it.
+    """
+    if expected.shape != received.shape or expected.dtype != received.dtype:
+        return float("inf")
+    gaps = -np.diff(probabilities, axis=-1) <= 2 * tolerance
+    is_open = np.ones(expected.shape, bool)
+    is_open[..., :-1] = gaps
+    is_open[..., 1:] |= gaps
+    is_equal = (expected == received) | is_open
+    return 0.0 if is_equal.all() else float("inf")
+
+
+def _build_requests(module: exported_module.ExportedModule) -> Arrays:
+    """`<number>/<signature>/<input>` to array: short, too long, no texts."""
+    long_text = "longer than the model " * module.max_length
+    batches = [
+        np.array([text.encode() for text in texts], dtype=np.bytes_)
+        for texts in (_SHORT_TEXTS, (long_text,), ())
+    ]
+    requests = {}
+    for signature in module.signature_names:
+        takes_text = signature.endswith("_text")
+        for number, texts in enumerate(batches if takes_text else batches[:1]):
+            inputs = build_request(module, signature, texts)
+            for name, value in inputs.items():
+                requests[f"{number}/{signature}/{name}"] = value
+    return requests
+
+
+def build_request(
+    module: exported_module.ExportedModule, signature: str, texts: np.ndarray
+) -> Arrays:
+    """Makes a request of any signature from some texts.
+
+    Args:
+        module: that has the signature.
+        signature: its name.
+        texts: `[B]` UTF-8 bytes. A second input of raw text gets the same
+            texts, last first; ids are those of the texts' pieces, half of
+            each row in segment 1.
+
+    Returns:
+        Name of each input to array.
+    """
+    names = signatures.SIGNATURES[signature].inputs
+    if signature.endswith("_text"):
+        return dict(zip(names, (texts, texts[::-1]), strict=False))
+    packed = packing.pack_texts(
+        module.tokenizer, tf.constant(texts), None, module.max_length
+    )
+    pad_id = module.tokenizer.vocabulary.pad_id
+    ids, mask, _ = rows_lib.pad(
+        packed.ids, packed.segment_starts, pad_id=pad_id
+    )
+    length = ids.shape[1]
+    places = np.tile(np.arange(length, dtype=np.int32), (len(texts), 1))
+    is_second = (places >= length // 2) & (module.num_segments > 1)
+    is_inside = places < mask.numpy().sum(1, keepdims=True) - 1
+    rows = {
+        "input_ids": ids.numpy(),
+        "input_mask": mask.numpy(),
+        "segment_ids": is_second.astype(np.int32),
+        # Every other token, as far as the row goes.
+        "word_positions": np.where(is_inside, places, 0)[:, 1::2],
+    }
+    return {name: rows[name] for name in names}
+
+
+def _run_in_fresh_process(export_dir: pathlib.Path, requests: Arrays) -> Arrays:
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = pathlib.Path(folder) / "requests.npz"
+        outputs = pathlib.Path(folder) / "answers.npz"
+        np.savez(inputs, **requests)  # type: ignore[arg-type]
+        script = fresh_process.__file__
+        finished = subprocess.run(
+            [sys.executable, "-P", script, export_dir, inputs, outputs],
+            # An accelerator may be taken by this process: both use the CPU.
+            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if finished.returncode != 0:
+            raise errors.ExportError(
+                f"{export_dir} must load and answer in a process that has only "
+                "TensorFlow and TensorFlow Text. It ended with "
+                f"{finished.returncode}:\n{finished.stderr[-2000:]}"
+            )
+        with np.load(outputs, allow_pickle=False) as answers:
+            return {name: answers[name] for name in answers.files}

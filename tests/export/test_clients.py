@@ -1,0 +1,407 @@
+"""What clients make of the answers of models, and how they show them."""
+
+import functools
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from rich import console as rich_console
+
+from electra_tf.export.clients import display
+from electra_tf.export.clients import scoring
+from electra_tf.export.clients import text_models
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+
+
+def scored(text, probabilities):
+    """A scored text whose words are separated by single blanks."""
+    words, start = [], 0
+    for word, probability in zip(text.split(" "), probabilities, strict=True):
+        end = start + len(word.encode())
+        words.append(scoring.ScoredWord(word, start, end, probability))
+        start = end + 1
+    return scoring.ScoredText(text.encode(), tuple(words), 0)
+
+
+def printed(renderable, **options):
+    console = rich_console.Console(highlight=False, width=80, **options)
+    with console.capture() as capture:
+        console.print(renderable)
+    return capture.get()
+
+
+@pytest.fixture(scope="module")
+def detector(exported):
+    return text_models.LoadedExport(exported)
+
+
+@pytest.fixture(scope="module")
+def energy_model(objective_exports):
+    return text_models.LoadedExport(objective_exports("electric").folder)
+
+
+@pytest.fixture(scope="module")
+def describe(task_exports):
+    def call(task, **inputs):
+        export = text_models.LoadedExport(task_exports(task))
+        return list(display.describe_predictions(export, inputs))
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["a", "b"], ("a", "b"), np.array(["a", "b"]), iter(["a", "b"])],
+)
+def test_anything_that_gives_str_is_taken(texts):
+    assert text_models.check_texts("texts", texts) == ["a", "b"]
+    assert text_models.check_texts("texts", []) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ("one", r"'one'\. Put a single text into a list"),
+        (b"one", "b'one'"),
+        (3, "Received: 3"),
+        (None, "Received: None"),
+        (["a", b"b"], r"bytes as number 1 \(from 0\): b'b'"),
+        ([1.5], "float as number 0"),
+        (["a", "b\udc80"], "surrogate pair in number 1 .* character 1"),
+    ],
+)
+def test_texts_of_another_kind_are_named(texts, message):
+    with pytest.raises(ValueError, match=message):
+        text_models.check_texts("texts", texts)
+
+
+def test_export_says_what_it_offers_and_where_it_comes_from(detector):
+    assert detector.objective == "electra"
+    assert detector.signature_names == [
+        "features_ids",
+        "features_text",
+        "score_ids",
+        "score_text",
+    ]
+
+
+def test_what_is_not_offered_is_refused_with_what_is(objective_exports):
+    export = text_models.LoadedExport(objective_exports("mlm").folder)
+    with pytest.raises(
+        ValueError, match="'score_text'.*objective 'mlm'.*predict_ids"
+    ):
+        scoring.score(export, ["the cat"])
+
+
+def test_saved_model_of_another_kind_offers_nothing(tmp_path):
+    with pytest.raises(FileNotFoundError, match="saved_model.pb"):
+        text_models.LoadedExport(tmp_path)
+    module = tf.Module()
+    module.double = tf.function(
+        lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([])]
+    )
+    tf.saved_model.save(module, tmp_path, signatures=module.double)
+    export = text_models.LoadedExport(tmp_path)
+    assert export.objective == "unknown"
+    with pytest.raises(ValueError, match="nothing by name"):
+        export.require("score_text")
+    with pytest.raises(ValueError, match="of nothing"):
+        list(display.describe_predictions(export, {"texts": ["a"]}))
+
+
+def test_texts_of_like_length_go_together_and_come_back_in_order(detector):
+    texts = ["the cat sat on the mat", "dog"] * 40
+    answered = list(detector.predict("score_text", texts=texts))
+    assert [data.decode() for (data,), _ in answered] == texts
+    counts = [int(row["num_tokens"]) for _, row in answered]
+    assert counts == [8, 3] * 40
+    # The first 32 of the short ones were padded to no more than themselves.
+    widths = [row["input_ids"].size for _, row in answered[1:64:2]]
+    assert widths == [3] * 32
+    wanted = ("num_tokens",)
+    rows = detector.predict("score_text", outputs=wanted, texts=texts[:3])
+    assert [list(row) for _, row in rows] == [["num_tokens"]] * 3
+
+
+def test_pieces_of_a_word_are_joined():
+    # [CLS] un ##aff ##able cat [SEP] [PAD]; then an equal word.
+    row = {
+        "word_starts": np.array([-1, 0, 0, 0, 10, 14, -1, -1]),
+        "word_ends": np.array([-1, 9, 9, 9, 13, 17, -1, -1]),
+        "p": np.array([0.99, 0.25, 0.75, 0.5, 0.125, 0.5, 0.99, 0.0]),
+    }
+    assert scoring.join_pieces(b"Unaffable cat cat", row, "p") == {
+        ("Unaffable", 0, 9): [0.25, 0.75, 0.5],
+        ("cat", 10, 13): [0.125],
+        ("cat", 14, 17): [0.5],
+    }
+
+
+def test_most_suspicious_words_come_largest_first():
+    sentence = scored("a b c", [0.2, 0.9, 0.4])
+    assert [w.text for w in sentence.most_suspicious()] == ["b"]
+    assert [w.text for w in sentence.most_suspicious(9)] == ["b", "c", "a"]
+    assert scored("x", [0.1])._replace(words=()).most_suspicious() == ()
+
+
+def test_swap_exchanges_the_first_whole_word():
+    swap = scoring.swap_word("Über at, atlas at", "at:on top of")
+    assert swap.data.decode() == "Über on top of, atlas at"
+    assert (swap.start, swap.old_end) == (6, 8)
+    assert swap.data[swap.start : swap.new_end] == b"on top of"
+
+
+@pytest.mark.parametrize("swap", ["cat", "cat:", ":dog", ""])
+def test_swap_of_another_form_is_refused(swap):
+    with pytest.raises(ValueError, match="WORD:REPLACEMENT"):
+        scoring.swap_word("the cat", swap)
+    with pytest.raises(ValueError, match="'cat' for 'concatenate'"):
+        scoring.swap_word("concatenate", "cat:dog")
+
+
+def test_suspect_is_the_worst_word_that_touches_a_part():
+    # Bytes 2 to 5 are "b c".
+    sentence = scored("x b c z", [0.1, 0.2, 0.6, 0.8])
+    assert scoring.find_suspect(sentence, 2, 5) == (2, sentence.words[2])
+    assert scoring.find_suspect(sentence, 0, 2) == (4, sentence.words[0])
+    cut = sentence._replace(words=sentence.words[:1])
+    assert scoring.find_suspect(cut, 2, 5) is None
+
+
+def test_exported_model_scores_words(detector):
+    score = functools.partial(scoring.score, detector)
+    (result,) = score(["Unaffable cats sat."])
+    assert [w.text for w in result.words] == ["Unaffable", "cats", "sat", "."]
+    assert result.num_truncated == 0
+    (row,) = (row for _, row in detector.predict(
+        "score_text", texts=["Unaffable cats sat."]
+    ))  # fmt: skip
+    pieces = row["replaced_probability"]
+    assert result.words[0].replaced_probability == pieces[1:4].max()
+    for word in result.words:
+        assert result.data[word.start : word.end].decode() == word.text
+    long, invalid = score(["the cat " * 20, b"\xff the\xff"])
+    assert len(long.words) == 22
+    assert long.num_truncated == 18
+    assert len(invalid.words) == 1
+    assert score([]) == []
+
+
+def test_likelihoods_of_words_add_up_to_the_sentence(energy_model, detector):
+    (result,) = scoring.score_likelihood(energy_model, ["Unaffable cats sat."])
+    assert [w.text for w in result.words] == ["Unaffable", "cats", "sat", "."]
+    total = sum(word.log_likelihood for word in result.words)
+    assert result.pseudo_log_likelihood == pytest.approx(total, rel=1e-5)
+    assert result.pseudo_log_likelihood != 0
+    ranked = result.least_likely(9)
+    assert ranked[0] == min(result.words, key=lambda w: w.log_likelihood)
+    assert sorted(ranked) == sorted(result.words)
+    assert result.least_likely() == ranked[:1]
+    texts = ["", "the cat " * 20]
+    empty, long = scoring.score_likelihood(energy_model, texts)
+    assert (empty.words, empty.pseudo_log_likelihood) == ((), 0.0)
+    assert (len(long.words), long.num_truncated) == (22, 18)
+    with pytest.raises(ValueError, match="'likelihood_text'.*'electra'"):
+        scoring.score_likelihood(detector, ["the cat"])
+
+
+def test_marked_sentence_shows_words_between_marks():
+    sentence = scored("Die Größe über alles", [0.1, 0.9, 0.8, 0.0])
+    marked = display.mark_words(sentence, sentence.most_suspicious(2))
+    assert marked.plain == "Die >>Größe<< >>über<< alles"
+
+
+def test_colours_appear_on_terminals_only(monkeypatch):
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    sentence = scored("a b", [0.1, 0.9])
+    marked = display.mark_words(sentence, sentence.most_suspicious())
+    assert printed(marked, force_terminal=False) == "a >>b<<\n"
+    assert "\x1b[1;31m>>b<<\x1b[0m" in printed(
+        marked, force_terminal=True, color_system="standard"
+    )
+
+
+def test_text_cannot_steer_the_terminal():
+    sentence = scored("evil\x1b[31m\n\u202eword [red]x[/red]", [0.9, 0.1])
+    marked = display.mark_words(sentence, sentence.most_suspicious())
+    text = printed(marked) + printed(
+        display.build_table(sentence, sentence.most_suspicious())
+    )
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "[red]x[/red]" in text
+
+
+def test_texts_are_printed_with_tables_marks_and_what_was_cut(capsys):
+    cut = scored("the banana sat", [0.0, 0.5, 0.1])._replace(num_truncated=7)
+    display.print_scored([cut, scored("c d", [0.9, 0.1])])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[:4]] == [
+        ["word", "replaced"],
+        ["the", "0.000"],
+        ["banana", "0.500", "#" * 15, "<--", "most", "suspicious"],
+        ["sat", "0.100", "###"],
+    ]
+    assert [line for line in lines if ">>" in line] == [
+        "the >>banana<< sat",
+        ">>c<< d",
+    ]
+    assert len([line for line in lines if line.startswith("(7 pieces")]) == 1
+
+
+def test_likelihoods_are_printed_with_marks_and_sums(capsys):
+    words = (
+        scoring.LikelyWord("the", 0, 3, -1.5),
+        scoring.LikelyWord("banana", 4, 10, -4.25),
+    )
+    text = scoring.LikelyText(b"the banana", words, 3, -5.75)
+    display.print_scored([text])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[:3]] == [
+        ["word", "log", "likelihood"],
+        ["the", "-1.500"],
+        ["banana", "-4.250", "<--", "least", "likely"],
+    ]
+    assert lines[4] == "the >>banana<<"
+    assert lines[5].startswith("(3 pieces")
+    assert lines[6] == "pseudo-log-likelihood -5.750 (lower: less likely)"
+
+
+def test_swap_is_described_before_and_after():
+    swap = scoring.swap_word("the cat sat", "cat:big dog")
+    before = scored("the cat sat", [0.1, 0.2, 0.3])
+    after = scored("the big dog sat", [0.1, 0.25, 0.5, 0.75])
+    sentence = display.describe_swap(before, after, swap)
+    assert "number 2 of 4 by suspicion, with 0.500" in sentence
+    assert "original word had 0.200" in sentence
+    cut = after._replace(words=after.words[:1])
+    assert "not scored" in display.describe_swap(before, cut, swap)
+    for value, words in ((-7, "less"), (-2, "more"), (-5, "equally")):
+        texts = [scoring.LikelyText(b"", (), 0, v) for v in (-5, value)]
+        sentence = display.describe_swap(*texts, swap)
+        assert f"{words} likely" in sentence
+        assert f"{value:.3f}" in sentence
+
+
+def test_labels_stand_with_their_probabilities(describe):
+    first, second = describe("sst2", texts=["the cat sat", "evil\x1b[31m"])
+    lines = first.splitlines()
+    assert lines[0] == "the cat sat"
+    found = [
+        re.fullmatch(r"  ([01])  (0\.\d{3})( +#*)?", line) for line in lines[1:]
+    ]
+    assert {match[1] for match in found} == {"0", "1"}
+    shares = [float(match[2]) for match in found]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1.0, abs=0.002)
+    assert "\x1b" not in second
+
+
+def test_pairs_have_a_score(describe):
+    (text,) = describe("stsb", texts=["the cat"], text_pairs=["the dog"])
+    assert re.fullmatch(
+        r"the cat\nthe dog\n  -?\d+\.\d{3} \(trained on 0 to 5\)", text
+    )
+
+
+def test_words_stand_with_their_tags(describe):
+    (text,) = describe("chunking", texts=["the cats sat"])
+    lines = text.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == ["the", "cats", "sat"]
+    assert all(
+        re.search(r" (O|[BIES]-\w\w) +0\.\d{3}$", line) for line in lines
+    )
+
+
+def test_answers_are_marked_in_their_context(describe):
+    context = "Ä the cat sat"
+    texts = describe("squad2", questions=["who?", "what?"], contexts=[context])
+    assert len(texts) == 2
+    for text, asked in zip(texts, ("who?", "what?"), strict=True):
+        question, answer, place, marked = text.splitlines()
+        assert question == asked
+        start, end = map(int, re.findall(r"\d+", place)[:2])
+        assert answer.strip() == context[start:end]
+        assert marked.strip() == (
+            f"{context[:start]}>>{context[start:end]}<<{context[end:]}"
+        )
+
+
+def test_inputs_that_the_model_does_not_take_are_refused(describe, detector):
+    with pytest.raises(ValueError, match="questions and contexts. Received: "):
+        describe("squad2", texts=["a"])
+    with pytest.raises(ValueError, match="as many of all inputs"):
+        describe("squad2", questions=["a"] * 3, contexts=["b"] * 4)
+    with pytest.raises(ValueError, match="score_text.py is for pre-trained"):
+        list(display.describe_predictions(detector, {"texts": ["a"]}))
+
+
+def run_script(name, folder, *arguments):
+    return subprocess.run(
+        [sys.executable, f"scripts/{name}.py", f"--saved_model={folder}",
+         *arguments],
+        cwd=REPOSITORY,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_script_says_what_an_export_offers_instead(objective_exports):
+    folder = objective_exports("mlm").folder
+    finished = run_script("score_text", folder, "--text=the cat")
+    assert finished.returncode == 1
+    assert "objective 'mlm'" in finished.stderr
+    assert "predict_ids" in finished.stderr
+    assert "Traceback" not in finished.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["electra", pytest.param("electric", marks=pytest.mark.slow)]
+)
+def test_script_prints_tables_and_marked_sentences(
+    exported, objective_exports, name
+):
+    folder = exported
+    if name == "electric":
+        folder = objective_exports(name).folder
+    finished = run_script(
+        "score_text",
+        folder,
+        "--text=The cat sat on the mat.",
+        "--swap=mat:table",
+    )
+    assert finished.returncode == 0, finished.stderr
+    first, second = finished.stdout.split("With mat:table:")
+    for part, last in ((first, "mat"), (second, "table")):
+        words = [line.split()[0] for line in part.splitlines() if line.split()]
+        assert last in words
+        marked = [line for line in part.splitlines() if ">>" in line]
+        plain = marked[0].replace(">>", "").replace("<<", "")
+        assert plain == f"The cat sat on the {last}."
+        is_likelihood = name == "electric"
+        assert part.count("pseudo-log-likelihood") == is_likelihood
+    wanted = "likely than the" if is_likelihood else "swapped word is number"
+    assert wanted in second
+    assert "\x1b" not in finished.stdout
+
+
+@pytest.mark.slow
+def test_script_prints_predictions(task_exports):
+    finished = run_script(
+        "predict_text",
+        task_exports("mrpc"),
+        "--text=the cat",
+        "--text_pair=the dog",
+    )
+    assert finished.stdout.startswith("the cat\nthe dog\n  ")

@@ -1,0 +1,436 @@
+"""Exports of fine-tuned models answer raw text as their trainer does."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.export import saved_model
+from electra_tf.tasks.question_answering import answers
+from electra_tf.tasks.question_answering import questions as questions_lib
+from electra_tf.tasks.question_answering import records
+from electra_tf.tasks.question_answering import spans as spans_lib
+from electra_tf.tasks.sentences.task import Example
+from electra_tf.tasks.tagging import conll
+from electra_tf.text import tokenizer as tokenizer_lib
+from tests.export import conftest
+from tests.export import finetuned_tiny
+from tests.export.conftest import encode
+
+TEXTS = [
+    "The cat sat on the mat.",
+    "",
+    "Unaffable cats, in a CAFÉ… 東京!",
+    "the number of items in the table of the cat on the mat " * 3,
+    "  where\tis the dog?",
+]
+PAIRS = [
+    "a dog sat",
+    "the table",
+    "",
+    "who? " * 20,
+    "the cat of the dog in the café of smithson, unaffable " * 4,
+]
+WORDS = [
+    "The cat sat on the mat .",
+    "",
+    " \n Unaffable   cats, in\ta\u00a0CAFÉ… (東京)! 京東 \u3000",
+    "[CLS] the [SEP] cat [cls] \x00[SEP]\u200b [MASK] \x01 \u00ad dog \x02",
+    "the smithson " * 12,
+    "the cat sat on the mat of the " + "smithson's" * 5,
+    "the cat of the unaffable " + "un" * 150 + " ΑΣ 東Σ ά ά 125",
+]
+_LONG = (
+    "The cat of the café sat on (the) mat… Smithson's dog, unaffable, sat in "
+    "a CAFÉ of 東京 where items returns. "
+)
+QUESTIONS = [
+    ("Where sat the cat?", "The cat sat on the mat."),
+    ("Who sat?", _LONG),
+    ("What of the dog in the unaffable cafes of smithson's cats?", _LONG * 3),
+    ("", "  Ünaffable   cats\n\nsat, 東京東京 \U0001f600 in 1255 cafés. "),
+    ("Who?", "dog"),
+    ("Who was in the café?", ("(the cat) 125 'smithson' " * 40)),
+]
+IDS = finetuned_tiny.VOCABULARY.id_of
+
+
+@pytest.fixture(scope="module")
+def load(task_exports):
+    return lambda name: conftest.load(task_exports(name))
+
+
+def examples(texts, pairs=None):
+    pairs = pairs or [None] * len(texts)
+    return [
+        Example(number, text, pair)
+        for number, (text, pair) in enumerate(zip(texts, pairs, strict=True))
+    ]
+
+
+def ask(call, pairs):
+    questions, contexts = zip(*pairs, strict=True)
+    return call(
+        "answer_text",
+        questions=encode(*questions),
+        contexts=encode(*contexts),
+    )
+
+
+def test_labels_and_probabilities_are_the_trainers(load, tiny_trial):
+    call = load("sst2")
+    answer = call("classify_text", texts=encode(*TEXTS))
+    expected = tiny_trial.decode("sst2", examples(TEXTS))
+    np.testing.assert_allclose(
+        answer["probabilities"], expected.probabilities, atol=1e-5
+    )
+    assert np.ptp(expected.probabilities[:, 0]) > 0.05
+    np.testing.assert_array_equal(answer["label_index"], expected.classes)
+    labels = tiny_trial.prepared.tasks["sst2"].labels
+    assert [label.decode() for label in answer["label"]] == [
+        labels[c] for c in expected.classes
+    ]
+
+
+def test_pairs_are_packed_and_cut_as_in_training(load, tiny_trial):
+    inputs = {"texts": encode(*TEXTS), "text_pairs": encode(*PAIRS)}
+    answer = load("mrpc")("classify_pair_text", **inputs)
+    expected = tiny_trial.decode("mrpc", examples(TEXTS, PAIRS))
+    np.testing.assert_allclose(
+        answer["probabilities"], expected.probabilities, atol=1e-5
+    )
+    assert answer["num_tokens"].max() == finetuned_tiny.LENGTH
+    assert answer["num_truncated"][3] > 0
+    assert answer["num_truncated"][0] == 0
+    scores = load("stsb")("regress_pair_text", **inputs)["score"]
+    expected = tiny_trial.decode("stsb", examples(TEXTS, PAIRS))
+    np.testing.assert_allclose(scores, expected, atol=1e-4)
+    assert np.ptp(expected) > 0.1
+
+
+def test_ids_are_answered_as_their_text_whatever_the_padding(load):
+    call = load("sst2")
+    text = call("classify_text", texts=encode("the cat sat"))
+    row = [2, IDS("the"), IDS("cat"), IDS("sat"), 3]
+    for length in (5, 11, 32):
+        rows = conftest.as_ids([row], length)
+        rows["segment_ids"] *= 0
+        answer = call("classify_ids", **rows)
+        np.testing.assert_allclose(
+            answer["probabilities"], text["probabilities"], atol=1e-5
+        )
+        np.testing.assert_allclose(
+            tf.nn.softmax(answer["logits"]), answer["probabilities"], atol=1e-6
+        )
+
+
+def test_words_and_tags_are_those_of_the_trainer(load, tiny_trial):
+    call = load("chunking")
+    answer = call("tag_text", texts=encode(*WORDS))
+    sentences = [conll.Sentence(tuple(text.split()), None) for text in WORDS]
+    kept = [s for s in sentences if s.words]
+    expected = iter(tiny_trial.decode("chunking", kept))
+    seen = set()
+    for number, sentence in enumerate(sentences):
+        count = len(sentence.words)
+        assert answer["num_words"][number] == count
+        words = [word.decode() for word in answer["words"][number]]
+        assert words[:count] == list(sentence.words)
+        tags = [tag.decode() for tag in answer["tags"][number]]
+        wanted = next(expected) if count else []
+        assert tags[:count] == ["O" if t is None else t for t in wanted]
+        assert set(words[count:]) | set(tags[count:]) <= {""}
+        is_seen = np.array([tag is not None for tag in wanted], bool)
+        probabilities = answer["tag_probabilities"][number]
+        np.testing.assert_array_equal(probabilities[:count] > 0, is_seen)
+        assert not probabilities[count:].any()
+        seen |= {tag for tag in wanted if tag}
+    assert len(seen) > 2
+    assert answer["num_truncated"][4] > 0
+
+
+def test_offsets_slice_the_words_out_of_the_text(load):
+    data = encode(*WORDS, b"the \xffcat\xc3 sat \xe6\x9d")
+    answer = load("chunking")("tag_text", texts=data)
+    for number, text in enumerate(data):
+        for word, start, end in zip(
+            answer["words"][number],
+            answer["tagged_starts"][number],
+            answer["tagged_ends"][number],
+            strict=True,
+        ):
+            assert (start < 0) == (word == b"")
+            assert start < 0 or text[start:end] == word
+
+
+def test_ids_with_positions_are_tagged_as_their_text(load):
+    call = load("chunking")
+    text = call("tag_text", texts=encode("the cat sat"))
+    row = [2, IDS("the"), IDS("cat"), IDS("sat"), 3, 0, 0]
+    answer = call(
+        "tag_ids",
+        input_ids=np.int32([row]),
+        input_mask=np.int32([[1] * 5 + [0] * 2]),
+        segment_ids=np.int32([[1] * 5 + [0] * 2]),
+        word_positions=np.int32([[1, 2, 3, 0]]),
+    )
+    np.testing.assert_array_equal(answer["tags"][:, :3], text["tags"])
+    np.testing.assert_allclose(
+        answer["tag_probabilities"][:, :3],
+        text["tag_probabilities"],
+        atol=1e-5,
+    )
+    assert answer["tags"][0, 3] == b""
+    assert answer["tag_logits"].shape == (1, 4, 6)
+    assert not answer["tag_logits"][0, 3].any()
+
+
+def check_answers(answer, pairs, predictions, atol=1e-4):
+    """Answers are the decoding's, and offsets give exactly their text."""
+    for number, (_, context) in enumerate(pairs):
+        best = predictions.nbest[str(number)][0]
+        text = answer["answers"][number].decode()
+        start, end = (
+            answer[f"answer_{name}"][number] for name in ("starts", "ends")
+        )
+        assert context[start:end] == text
+        first, last = (
+            answer[f"answer_byte_{name}"][number] for name in ("starts", "ends")
+        )
+        assert context.encode()[first:last].decode() == text
+        # The decoding joins words by single blanks.
+        assert " ".join(text.split()) == predictions.texts[str(number)]
+        assert best["text"] == predictions.texts[str(number)]
+        np.testing.assert_allclose(
+            [answer["answer_scores"][number], answer["null_odds"][number]],
+            [
+                best["start_logit"] + best["end_logit"],
+                predictions.null_odds[str(number)],
+            ],
+            atol=atol,
+        )
+
+
+def as_examples(pairs):
+    return [
+        records.Example(str(number), question, context)
+        for number, (question, context) in enumerate(pairs)
+    ]
+
+
+def test_answers_of_all_windows_are_the_trainers(load, tiny_trial):
+    call = load("squad2")
+    answer = ask(call, QUESTIONS)
+    predictions = tiny_trial.decode("squad2", as_examples(QUESTIONS))
+    check_answers(answer, QUESTIONS, predictions)
+    assert answer["num_windows"].max() > 32
+    assert answer["num_windows"][4] == 1
+    assert answer["num_question_truncated"][2] > 0
+    assert len(set(answer["answers"])) > 3
+
+
+def test_contexts_without_words_have_no_answer(load):
+    answer = ask(load("squad2"), [("Who?", ""), ("Who?", " \n"), ("", "cat")])
+    assert answer["answers"][:2].tolist() == [b"", b""]
+    assert answer["answer_scores"][:2].tolist() == [-10000, -10000]
+    assert answer["null_odds"][:2].tolist() == [1e6, 1e6]
+    assert answer["num_windows"].tolist() == [0, 0, 1]
+    assert answer["answers"][2] != b""
+    assert answer["null_odds"][2] < 1e5
+
+
+def test_a_window_of_ids_is_answered_as_its_text(load):
+    call = load("squad2")
+    text = ask(call, [("who", "the cat sat on the mat")])
+    words = ["the", "cat", "sat", "on", "the", "mat"]
+    row = [2, IDS("who"), 3, *map(IDS, words), 3]
+    for length in (10, 17):
+        ids = np.zeros([1, length], np.int32)
+        ids[0, :10] = row
+        places = np.arange(length)
+        answer = call(
+            "answer_ids",
+            input_ids=ids,
+            input_mask=np.int32([places < 10]),
+            segment_ids=np.int32([(places > 2) & (places < 10)]),
+        )
+        first, last = (
+            answer[f"{side}_positions"][0] - 3 for side in ("start", "end")
+        )
+        assert " ".join(words[first : last + 1]).encode() == text["answers"][0]
+        for name in ("answer_scores", "null_odds"):
+            np.testing.assert_allclose(answer[name], text[name], atol=1e-5)
+    nothing = call(
+        "answer_ids",
+        input_ids=np.int32([[2, 5, 3, 0]]),
+        input_mask=np.int32([[1, 1, 1, 0]]),
+        segment_ids=np.int32([[0, 0, 0, 0]]),
+    )
+    assert nothing["start_positions"][0] == nothing["end_positions"][0] == 0
+    assert nothing["answer_scores"][0] == -10000
+
+
+def test_no_texts_have_no_answers(load):
+    none = np.array([], np.bytes_)
+    answer = load("sst2")("classify_text", texts=none)
+    assert answer["probabilities"].shape == (0, 2)
+    assert answer["label"].shape == (0,)
+    pair = load("stsb")("regress_pair_text", texts=none, text_pairs=none)
+    assert pair["score"].shape == (0,)
+    tags = load("chunking")("tag_text", texts=none)
+    assert tags["words"].shape == (0, 0)
+    blank = load("chunking")("tag_text", texts=encode(" ", "\n"))
+    assert blank["tags"].shape == (2, 0)
+    np.testing.assert_array_equal(blank["num_tokens"], [2, 2])
+    empty = load("squad2")("answer_text", questions=none, contexts=none)
+    assert {values.shape for values in empty.values()} == {(0,)}
+
+
+@pytest.mark.parametrize(
+    ("task", "signature", "inputs", "message"),
+    [
+        ("sst2", "classify_ids", {"input_ids": [[999, 3]]}, "`input_ids`"),
+        ("sst2", "classify_ids", {"input_ids": [[7] * 33]}, "32 positions"),
+        ("chunking", "tag_ids", {"word_positions": [[-1]]}, "word_positions"),
+        ("chunking", "tag_ids", {"word_positions": [[2]]}, "word_positions"),
+        ("chunking", "tag_ids", {"word_positions": [[1]] * 2}, "as many rows"),
+        ("mrpc", "classify_pair_text",
+         {"texts": ["a", "b"], "text_pairs": ["a"]}, "`text_pairs`"),
+        ("squad2", "answer_text",
+         {"questions": ["a", "b"], "contexts": ["a"]}, "`contexts`"),
+    ],
+)  # fmt: skip
+def test_inputs_that_cannot_be_are_refused(
+    load, task, signature, inputs, message
+):
+    if signature.endswith("_ids"):
+        ids = np.int32(inputs.get("input_ids", [[7, 7]]))
+        rows = {"input_ids": ids, "input_mask": ids * 0, "segment_ids": ids * 0}
+        inputs = rows | {name: np.int32(rows) for name, rows in inputs.items()}
+    else:
+        inputs = {name: encode(*texts) for name, texts in inputs.items()}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        load(task)(signature, **inputs)
+
+
+def run_eagerly(trial, name=""):
+    module = saved_model.load_task(trial.folder, name).module
+
+    def run(signature, **inputs):
+        assert signature in module.signature_names
+        outputs = module.run(
+            signature, **{k: tf.constant(v) for k, v in inputs.items()}
+        )
+        return {key: value.numpy() for key, value in outputs.items()}
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"joint_prediction": False},
+        {"answerable_classifier": False},
+        {"joint_prediction": False, "answerable_classifier": False},
+        {"doc_stride": 1, "answerable_uses_start_logits": False},
+    ],
+    ids=str,
+)
+def test_every_form_of_the_head_is_read_as_in_training(tmp_path, options):
+    settings = finetuned_tiny.build_settings(**options)
+    trial = finetuned_tiny.write_trial(tmp_path / "trial", settings, seed=4)
+    pairs = QUESTIONS[:3]
+    predictions = trial.decode("squad2", as_examples(pairs))
+    answer = ask(run_eagerly(trial, "squad2"), pairs)
+    check_answers(answer, pairs, predictions, atol=1e-3)
+
+
+def test_windows_must_have_room_for_a_context(tiny_trial):
+    with pytest.raises(ValueError, match="more than 9 tokens. Received: 9"):
+        saved_model.load_task(tiny_trial.folder, "squad2", max_length=9)
+
+
+def test_spans_end_inside_words_where_their_pieces_do():
+    tokenizer = tokenizer_lib.Tokenizer(finetuned_tiny.VOCABULARY)
+    finder = spans_lib.SpanFinder(tokenizer)
+    cases = [
+        ("Smithson's", 0, 0, "Smith"),
+        ("Smithson's", 1, 3, "son's"),
+        ("a CAFÉ", 1, 1, "CAFÉ"),
+        # A letter that is two characters: the word stays whole.
+        ("a cafe\u0301s", 1, 1, "cafe\u0301s"),
+        ("(東京)", 1, 1, "東"),
+        ("the xyz.", 1, 1, "xyz"),
+        ("\U0001f600 cats\u200b sat", 1, 2, "cats"),
+        ("1255 cat", 1, 2, "25"),
+    ]
+    contexts = tf.constant([case[0] for case in cases])
+    places = finder.find(
+        contexts,
+        questions_lib.build_contexts(tokenizer, contexts),
+        tf.constant([case[1] for case in cases], tf.int64),
+        tf.constant([case[2] for case in cases], tf.int64),
+        tf.ones([len(cases)], tf.bool),
+    )
+    for number, (context, _, _, expected) in enumerate(cases):
+        start, end = places.starts[number], places.ends[number]
+        assert context[start:end] == expected
+        assert places.texts[number].numpy().decode() == expected
+    assert answers.project("smith", "smithson ' s", "Smithson's") == (0, 5)
+
+
+def write_own(folder, labels=(), **own):
+    """A trial of a task of one's own, whose files are gone."""
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names="own", max_seq_length=20),
+        own=finetuning_config.OwnTaskConfig(train_file="gone.jsonl", **own),
+    )
+    return finetuned_tiny.write_trial(folder, settings, {"own": labels})
+
+
+def test_own_pairs_are_classified_by_their_own_labels(tmp_path):
+    labels = ("agrees", "disagrees", "says nothing")
+    trial = write_own(tmp_path, labels, text_pair_column="other")
+    first, second = ["the cat", "a dog sat"], ["on the mat", "?"]
+    answer = run_eagerly(trial)(
+        "classify_pair_text", texts=first, text_pairs=second
+    )
+    expected = trial.decode("own", examples(first, second))
+    np.testing.assert_allclose(
+        answer["probabilities"], expected.probabilities, atol=1e-5
+    )
+    assert [label.decode() for label in answer["label"]] == [
+        labels[number] for number in expected.classes
+    ]
+
+
+def test_own_scores_have_their_own_range(tmp_path):
+    trial = write_own(tmp_path, kind="regression", min_value=-10, max_value=30)
+    texts = ["the cat", "sat"]
+    answer = run_eagerly(trial)("regress_text", texts=texts)
+    expected = trial.decode("own", examples(texts))
+    np.testing.assert_allclose(answer["score"], expected, rtol=1e-4)
+    assert np.ptp(expected) > 1
+
+
+def test_long_own_texts_are_tagged_to_the_end(tmp_path):
+    labels = ("DET", "NOUN", "VERB")
+    trial = write_own(tmp_path, labels, kind="tagging")
+    texts = ["the cat sat " * 30, "", "sat", "the unaffable cat " * 11]
+    run = run_eagerly(trial)
+    answer = run("tag_text", texts=texts)
+    expected = trial.decode(
+        "own",
+        [conll.Sentence(tuple(text.split()), None) for text in texts],
+    )
+    for tags, wanted in zip(answer["tags"], expected, strict=True):
+        found = [tag.decode() for tag in tags]
+        assert found[: len(wanted)] == wanted
+        assert set(found[len(wanted) :]) <= {""}
+        assert set(wanted) <= set(labels)
+    np.testing.assert_array_equal(answer["num_truncated"], 0)
+    np.testing.assert_array_equal(answer["num_tokens"], [92, 2, 3, 57])
+    # Tags that mark no spans are empty where no token is looked at.
+    first, middle, last = run("tag_text", texts=["the [CLS] cat"])["tags"][0]
+    assert middle == b""
+    assert b"" not in (first, last)

@@ -1,0 +1,427 @@
+"""Exports of every objective answer with their network's numbers."""
+
+import dataclasses
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.export import export_metadata
+from electra_tf.export import signatures
+from electra_tf.export.models import pretrained
+from electra_tf.inputs import masking
+from electra_tf.pretraining import model as model_lib
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.training import checkpoints
+from tests.export import conftest
+from tests.export.conftest import as_ids
+from tests.export.conftest import encode
+
+MAX_LENGTH = 24
+# The last token of the first row is [MASK], which may stand in rows of ids.
+ROWS = [[2, 5, 6, 7, 8, 4, 3], [2, 9, 11, 3], [2, 3]]
+TEXTS = (
+    "The cat sat on the mat.",
+    "",
+    "Unaffable  cats, in a CAFÉ… 東京!",
+    "returns the number of items",
+)
+FEATURES = {"features_text", "features_ids"}
+SCORES = FEATURES | {"score_text", "score_ids"}
+OFFERED = {
+    "electra": SCORES,
+    "electra_15": SCORES,
+    "two_stage": SCORES,
+    "adversarial": SCORES,
+    "mlm": FEATURES | {"predict_ids"},
+    "replace_mlm": FEATURES | {"predict_ids"},
+    "all_tokens_mlm": SCORES,
+    "electric": FEATURES | {"likelihood_text", "likelihood_ids"},
+}
+# Their networks are of the same kinds as others'.
+_SLOW = ("electra", "electra_15", "adversarial", "replace_mlm")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else [])
+        for name in sorted(OFFERED)
+    ],
+)
+def export(request, objective_exports):
+    return objective_exports(request.param)
+
+
+@pytest.fixture(scope="module")
+def build(tiny_run):
+    """Builds a module of the run's discriminator."""
+    tokenizer = tokenizer_lib.Tokenizer(tiny_run.vocabulary)
+
+    def call(network=tiny_run.discriminator, max_length=0):
+        return pretrained.build_module("", network, tokenizer, max_length)
+
+    return call
+
+
+def of_ids(export):
+    return [name for name in export.call.signatures if name.endswith("_ids")]
+
+
+def keras_answers(export, inputs):
+    """The answers of the trained network, where there is a token."""
+    rows = {name: tf.constant(value) for name, value in inputs.items()}
+    main, name = export.model.main, export.settings.objective.name
+    if name in ("mlm", "replace_mlm"):
+        shape = inputs["input_ids"].shape
+        everywhere = np.broadcast_to(np.arange(shape[1]), shape)
+        output = main(
+            masking.MaskedInputs(
+                original_ids=None,
+                masked_positions=tf.constant(everywhere),
+                masked_ids=None,
+                masked_weights=None,
+                eligible=None,
+                **rows,
+            )
+        )
+        probabilities = tf.nn.softmax(output.logits).numpy()
+        order = np.argsort(-probabilities, axis=-1, kind="stable")[..., :5]
+        best = np.take_along_axis(probabilities, order, -1)
+        answers = {"top_ids": order, "top_probabilities": best}
+        encoded = output.encoder_outputs[0]
+    else:
+        output = main(*rows.values())
+        encoded = output.encoder_output
+        if name == "electric":
+            answers = {"token_log_likelihood": -output.logits.numpy()}
+        elif name == "all_tokens_mlm":
+            replaced = 1 - tf.sigmoid(output.copy_logits).numpy()
+            answers = {"replaced_probability": replaced}
+        else:
+            replaced = tf.sigmoid(output.logits).numpy()
+            answers = {"replaced_probability": replaced}
+    return answers | {"token_features": encoded.sequence_output.numpy()}
+
+
+def test_all_objectives_are_covered():
+    assert set(model_lib.OBJECTIVES) == set(OFFERED)
+    assert set(conftest.OBJECTIVES) == set(OFFERED)
+
+
+def test_export_gives_the_numbers_of_the_trained_network(export):
+    names = set(export.call.signatures) - {"serving_default"}
+    assert names == OFFERED[export.settings.objective.name]
+    inputs = as_ids(ROWS)
+    is_token = inputs["input_mask"] == 1
+    is_word = is_token & ~np.isin(inputs["input_ids"], [2, 3, 4])
+    expected = keras_answers(export, inputs)
+    answers = {}
+    for name in of_ids(export):
+        answers |= export.call(name, **inputs)
+    for name, values in expected.items():
+        where = is_word if name == "token_log_likelihood" else is_token
+        assert np.ptp(values[where]) > 0.02, name
+        np.testing.assert_allclose(
+            answers[name][where], values[where], atol=1e-5, err_msg=name
+        )
+
+
+def test_padding_and_other_rows_change_no_answer(export):
+    for name in of_ids(export):
+        together = export.call(name, **as_ids(ROWS, MAX_LENGTH))
+        for number, row in enumerate(ROWS):
+            alone = export.call(name, **as_ids([row]))
+            for key, value in alone.items():
+                found = together[key][number]
+                has_tokens = "S" in signatures.TENSORS[key].shape
+                np.testing.assert_allclose(
+                    found[: len(row)] if has_tokens else found,
+                    value[0],
+                    atol=1e-5,
+                    err_msg=key,
+                )
+                if has_tokens:
+                    padding = signatures.PADDING.get(key, 0)
+                    assert (found[len(row) :] == padding).all(), key
+
+
+def test_text_is_answered_like_its_ids(export):
+    offered = OFFERED[export.settings.objective.name]
+    name = sorted(name for name in offered if name.endswith("_text"))[-1]
+    text = export.call(name, texts=encode(*TEXTS))
+    ids = export.call(
+        name.replace("_text", "_ids"),
+        input_ids=text["input_ids"],
+        input_mask=text["input_mask"],
+        segment_ids=np.zeros_like(text["input_ids"]),
+    )
+    np.testing.assert_array_equal(text["num_tokens"], [9, 2, 15, 7])
+    shared = ids.keys() & text.keys()
+    assert shared
+    conftest.assert_close(*({k: d[k] for k in shared} for d in (text, ids)))
+
+
+@pytest.mark.parametrize("name", ["two_stage", "mlm", "electric"])
+def test_readme_is_of_the_objective_and_its_example_runs(
+    objective_exports, name
+):
+    export = objective_exports(name)
+    readme = (export.folder / "README.md").read_text()
+    assert f"objective `{name}`" in readme
+    named = {s for s in signatures.SIGNATURES if f"### `{s}`" in readme}
+    assert named == OFFERED[name]
+    code = readme.split("```python\n")[1].split("```")[0]
+    code = code.replace("PATH_OF_THIS_FOLDER", str(export.folder))
+    exec(compile(code, "README.md", "exec"), {})
+
+
+def test_saved_weights_are_the_main_networks_alone(export):
+    saved = tf.train.list_variables(str(export.folder / "variables/variables"))
+    num_saved = sum(
+        math.prod(shape) for name, shape in saved if "model_variables" in name
+    )
+    # Vectors of blocks are constants of the graph.
+    assert num_saved == sum(
+        math.prod(variable.shape)
+        for variable in export.model.main.variables
+        if len(variable.shape) > 1 or "/layer_" not in variable.path
+    )
+
+
+def test_likelihood_of_a_text_is_that_of_its_tokens_without_special_ones(
+    objective_exports,
+):
+    export = objective_exports("electric")
+    answer = export.call("likelihood_ids", **as_ids(ROWS))
+    tokens = answer["token_log_likelihood"]
+    np.testing.assert_allclose(
+        answer["pseudo_log_likelihood"], tokens.sum(axis=1), rtol=1e-5
+    )
+    counts = [[bool(n > 4) for n in row] + [False] * 7 for row in ROWS]
+    np.testing.assert_array_equal(tokens != 0, [row[:7] for row in counts])
+    assert answer["pseudo_log_likelihood"][2] == 0
+
+
+def test_predictions_are_probabilities_best_first(objective_exports, build):
+    export = objective_exports("mlm")
+    best = export.call("predict_ids", **as_ids(ROWS))["top_probabilities"]
+    assert best.shape == (3, 7, signatures.NUM_PREDICTIONS)
+    assert (np.diff(best, axis=-1) <= 0).all()
+    assert (best.sum(axis=-1) <= 1 + 1e-6).all()
+    assert (best[0] > 0).all()
+    small = SimpleNamespace(
+        encoder=export.model.main.encoder,
+        head=lambda hidden, table: tf.zeros([*hidden.shape[:2], 3]),
+        vocab_size=3,
+    )
+    tokenizer = build().tokenizer
+    module = pretrained.MaskedLanguageModule(small, tokenizer)
+    answer = module.run("predict_ids", **as_ids(ROWS))
+    assert answer["top_ids"].shape == (3, 7, 3)
+
+
+def test_network_of_another_kind_offers_features(objective_exports, build):
+    encoder = objective_exports("mlm").model.main.encoder
+    module = build(SimpleNamespace(encoder=encoder))
+    assert set(module.signature_names) == FEATURES
+    answer = module.run("features_ids", **as_ids(ROWS))
+    assert answer["sentence_features"].shape == (3, 16)
+    table = export_metadata.describe_signatures(module.signature_names)
+    assert table["serving_default"] == table["features_text"]
+
+
+@pytest.mark.parametrize("name", ["all_tokens_mlm", "mlm", "electric"])
+def test_lower_precision_answers_nearly_the_same(
+    objective_exports, tiny_run, name
+):
+    export = objective_exports(name)
+    checkpoint = checkpoints.find(export.model_dir, "latest")
+    answers = []
+    for precision in ("bfloat16", "float32"):
+        network = pretrained.load_network(
+            export.settings, tiny_run.vocabulary, checkpoint, precision
+        )
+        module = pretrained.build_module(
+            name, network, tokenizer_lib.Tokenizer(tiny_run.vocabulary)
+        )
+        ids = set(of_ids(export)) - {"features_ids"}
+        answers.append(module.run(ids.pop(), **as_ids(ROWS)))
+    found, expected = answers
+    for key, value in expected.items():
+        if value.dtype == tf.float32:
+            assert found[key].dtype == tf.float32
+            scale = np.abs(value[value != signatures.PADDING_LOGIT]).max()
+            difference = np.abs(found[key] - value).max() / max(scale, 1)
+            assert 0 < difference < 0.1, key
+
+
+def test_text_is_framed_and_padded(loaded, tiny_run):
+    rows = loaded("score_text", texts=encode(*TEXTS))
+    names = tiny_run.vocabulary.tokens
+    tokens = [
+        " ".join(names[i] for i in row[:count])
+        for row, count in zip(
+            rows["input_ids"], rows["num_tokens"], strict=True
+        )
+    ]
+    assert tokens[0] == "[CLS] the cat sat on the mat . [SEP]"
+    assert tokens[1] == "[CLS] [SEP]"
+    assert rows["input_ids"].shape[1] == max(rows["num_tokens"])
+    np.testing.assert_array_equal(rows["input_mask"].sum(1), rows["num_tokens"])
+    is_padding = rows["input_mask"] == 0
+    assert is_padding.any()
+    assert (rows["input_ids"][is_padding] == 0).all()
+    assert (rows["replaced_probability"][is_padding] == 0).all()
+    default = loaded("serving_default", texts=encode(*TEXTS))
+    conftest.assert_close(default, rows, 0)
+
+
+def test_offsets_slice_the_words_out_of_the_input(loaded, tiny_run):
+    texts = encode(TEXTS[0], TEXTS[2])
+    rows = loaded("score_text", texts=texts)
+    words = [
+        [
+            (tiny_run.vocabulary.tokens[token], data[start:end].decode())
+            for token, start, end in zip(
+                rows["input_ids"][number],
+                rows["word_starts"][number],
+                rows["word_ends"][number],
+                strict=True,
+            )
+            if start >= 0
+        ]
+        for number, data in enumerate(texts)
+    ]
+    assert " ".join(word for _, word in words[0]) == "The cat sat on the mat ."
+    assert words[1] == [
+        ("un", "Unaffable"),
+        ("##aff", "Unaffable"),
+        ("##able", "Unaffable"),
+        ("cat", "cats"),
+        ("##s", "cats"),
+        (",", ","),
+        ("in", "in"),
+        ("a", "a"),
+        ("cafe", "CAFÉ"),
+        ("…", "…"),
+        ("東", "東"),
+        ("京", "京"),
+        ("!", "!"),
+    ]
+    for name in ("word_starts", "word_ends"):
+        is_word = rows[name] >= 0
+        assert is_word.sum(1).tolist() == [7, 13]
+        assert not is_word[:, 0].any()
+        assert (rows[name][~is_word] == -1).all()
+
+
+def test_features_are_zero_at_padding_and_cls_comes_first(loaded):
+    rows = loaded("features_text", texts=encode(*TEXTS))
+    assert rows["sentence_features"].shape == (4, 32)
+    np.testing.assert_array_equal(
+        rows["sentence_features"], rows["token_features"][:, 0]
+    )
+    is_padding = rows["input_mask"] == 0
+    assert (rows["token_features"][is_padding] == 0).all()
+    assert (np.abs(rows["token_features"][~is_padding]).max(-1) > 0).all()
+
+
+def test_long_text_is_cut_and_says_how_much(loaded):
+    rows = loaded("score_text", texts=encode("the cat " * 20, "the cat"))
+    np.testing.assert_array_equal(rows["num_tokens"], [MAX_LENGTH, 4])
+    np.testing.assert_array_equal(
+        rows["num_truncated"], [40 - (MAX_LENGTH - 2), 0]
+    )
+    assert rows["input_ids"].shape == (2, MAX_LENGTH)
+    assert rows["input_ids"][0, -1] == 3
+    assert (rows["word_ends"][0, 1:-1] > 0).all()
+
+
+def test_empty_batch_gives_empty_answers(loaded):
+    texts = np.array([], dtype=np.bytes_)
+    rows = loaded("score_text", texts=texts)
+    assert rows["replaced_probability"].shape[0] == 0
+    assert rows["num_tokens"].shape == (0,)
+    features = loaded("features_text", texts=texts)
+    assert features["sentence_features"].shape == (0, 32)
+    ids = {name: np.zeros([0, 7], np.int32) for name in as_ids([[2]])}
+    assert loaded("score_ids", **ids)["replaced_logits"].shape == (0, 7)
+
+
+def test_invalid_utf8_is_dropped_and_offsets_stay_in_the_input(loaded):
+    data = b"the \xffcat\xc3 sat \xe6\x9d"
+    rows = loaded("score_text", texts=encode(data, "the cat sat"))
+    np.testing.assert_array_equal(rows["input_ids"][0], rows["input_ids"][1])
+    spans = zip(rows["word_starts"][0], rows["word_ends"][0], strict=True)
+    words = [data[start:end] for start, end in spans if start >= 0]
+    shown = [word.decode("ascii", "ignore").strip() for word in words]
+    assert shown == ["the", "cat", "sat"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda ids: as_ids([[2] * (MAX_LENGTH + 1)]), "24 positions"),
+        (lambda ids: ids | {"input_ids": ids["input_ids"] + 500}, "input_ids"),
+        (lambda ids: ids | {"input_ids": ids["input_ids"] - 9}, "input_ids"),
+        (lambda ids: ids | {"segment_ids": ids["input_ids"]}, "segment_ids"),
+        (lambda ids: ids | {"input_mask": ids["input_ids"]}, "input_mask"),
+        (
+            lambda ids: ids | {"input_mask": ids["input_mask"][:, :2]},
+            "`input_mask` must have the shape",
+        ),
+    ],
+)
+def test_ids_that_cannot_be_are_refused(loaded, change, message):
+    ids = change(as_ids([[2, 5, 7, 8, 3]]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        loaded("score_ids", **ids)
+
+
+@pytest.mark.parametrize("max_length", [-1, 2, MAX_LENGTH + 1])
+def test_max_length_beyond_the_positions_is_refused(build, max_length):
+    with pytest.raises(ValueError, match="`max_length` must be 3 to 24"):
+        build(max_length=max_length)
+
+
+def test_shorter_max_length_cuts_text_but_not_ids(build):
+    module = build(max_length=4)
+    rows = module.run("score_text", texts=tf.constant(["the cat sat on"]))
+    np.testing.assert_array_equal(rows["input_ids"], [[2, 5, 6, 3]])
+    np.testing.assert_array_equal(rows["num_truncated"], [2])
+    scores = module.run("score_ids", **as_ids([[2] * MAX_LENGTH]))
+    assert scores["replaced_logits"].shape == (1, MAX_LENGTH)
+
+
+@pytest.mark.parametrize("name", ["mlm", "all_tokens_mlm", "electric"])
+def test_network_of_any_objective_is_loaded_whole(
+    objective_exports, tiny_run, name
+):
+    run = objective_exports(name)
+    path = checkpoints.find(run.model_dir, "latest")
+    for use_average, factor in ((False, 1.0), (True, 0.5)):
+        network = pretrained.load_network(
+            run.settings, tiny_run.vocabulary, path, use_average=use_average
+        )
+        assert type(network) is type(run.model.main)
+        for found, trained in zip(
+            network.variables, run.model.main.variables, strict=True
+        ):
+            assert found.path == trained.path
+            np.testing.assert_array_equal(
+                found.numpy(), factor * trained.numpy()
+            )
+
+
+def test_another_vocabulary_than_the_runs_is_refused(tiny_run):
+    encoder = dataclasses.replace(tiny_run.settings.encoder, vocab_size=99)
+    settings = dataclasses.replace(tiny_run.settings, encoder=encoder)
+    with pytest.raises(ValueError, match="vocab_size=99"):
+        pretrained.load_network(
+            settings,
+            tiny_run.vocabulary,
+            tiny_run.model_dir / "checkpoints" / "step-00000007",
+        )
