@@ -22,8 +22,10 @@ from typing import Any
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from electra_tf.analysis import transformers_peer
+from electra_tf.export import export_metadata
 from electra_tf.export.clients import text_models
 
 AskFn = Callable[..., dict[str, Any]]
@@ -66,14 +68,16 @@ class ScoringExport(text_models.LoadedExport):
 
     def __init__(self, folder: pathlib.Path) -> None:
         super().__init__(folder)
-        self.require(_SIGNATURE)
-        self.max_length: int = self.facts["max_length"]
+        self._function = self._find(_SIGNATURE, ())
+        self.max_length = export_metadata.read(folder).max_length
 
     def score(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Replaced probabilities and mask, `[B, S]` arrays."""
-        columns = {"texts": [text.encode() for text in texts]}
-        answers = self._ask(_SIGNATURE, columns)
-        return answers["replaced_probability"], answers["input_mask"]
+        answers = self._function(texts=tf.constant(texts, tf.string))
+        return (
+            answers["replaced_probability"].numpy(),
+            answers["input_mask"].numpy(),
+        )
 
 
 def peer_command(
