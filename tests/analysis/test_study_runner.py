@@ -19,6 +19,15 @@ from tests.analysis import toy_study
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
+def _write_folders(tmp_path, **options):
+    """A dataset of which only the manifest exists, and a folder of tasks."""
+    (tmp_path / "dataset" / "train").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "dataset" / "train" / "manifest.json").write_text("{}")
+    (tmp_path / "tasks").mkdir(exist_ok=True)
+    folders = tmp_path / "dataset", tmp_path / "study", tmp_path / "tasks"
+    return study_runner.Options(*folders, **options)
+
+
 def _folder(tmp_path, arm, seed):
     return study_runner.run_folder(tmp_path / "study", arm, seed)
 
@@ -29,7 +38,7 @@ def _results(tmp_path):
 
 def _run(tmp_path, run_fn=toy_study.take_steps, num_steps=2, **fields):
     plan = toy_study.build_plan(num_train_steps=num_steps, **fields)
-    options = toy_study.write_folders(tmp_path)
+    options = _write_folders(tmp_path)
     return study_runner.run_study(plan, options, run_fn)
 
 
@@ -77,9 +86,13 @@ def test_results_tell_what_was_run_and_what_came_out(tmp_path):
 
 
 def _start(tmp_path, num_steps):
-    code = "import sys; from tests.analysis import toy_study; toy_study.run"
+    code = (
+        "import pathlib; from tests.analysis import test_study_runner; "
+        f"folder = pathlib.Path({str(tmp_path)!r}); "
+        f"test_study_runner._run(folder, num_steps={num_steps})"
+    )
     return subprocess.Popen(
-        [sys.executable, "-c", f"{code}({str(tmp_path)!r}, {num_steps})"],
+        [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -194,7 +207,7 @@ def test_a_request_of_an_earlier_version_is_the_same_request(tmp_path):
 
 
 def test_runs_may_work_side_by_side(tmp_path):
-    options = toy_study.write_folders(tmp_path, num_parallel=2)
+    options = _write_folders(tmp_path, num_parallel=2)
     plan = toy_study.build_plan(num_train_steps=10)
     requests = study_runner.build_requests(plan, options)
     assert all(request.num_threads >= 1 for request in requests)
@@ -212,7 +225,7 @@ def test_two_studies_do_not_share_a_folder_at_once(tmp_path):
 
 
 def test_without_a_folder_of_tasks_only_held_out_text_is_measured(tmp_path):
-    given = toy_study.write_folders(tmp_path)
+    given = _write_folders(tmp_path)
     options = study_runner.Options(given.dataset_dir, given.output_dir)
     plan = toy_study.build_plan()
     assert study_runner.build_requests(plan, options)[0].asked.tasks == ()
@@ -245,7 +258,7 @@ def test_time_left_comes_from_the_work_that_is_left(
     tmp_path, monkeypatch, capsys
 ):
     plan = toy_study.build_plan()
-    options = toy_study.write_folders(tmp_path)
+    options = _write_folders(tmp_path)
     first, second, third, _ = requests = study_runner.build_requests(
         plan, options
     )

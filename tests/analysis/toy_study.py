@@ -1,7 +1,8 @@
 """A study of two arms, and quick runs that stand for those of a study.
 
 A run takes steps of `STEP_SECONDS` and notes each in `steps.txt` of its
-folder, which is its checkpoint too.
+folder, which is its checkpoint too. The process of each run imports this
+module, so it must not import TensorFlow or pandas.
 """
 
 import os
@@ -12,10 +13,8 @@ import time
 from electra_tf import config
 from electra_tf.analysis import studies
 from electra_tf.analysis import study_run
-from electra_tf.analysis import study_runner
 
 STEP_SECONDS = 0.02
-# Without tests/tiny.py, whose TensorFlow each process would have to import.
 BASE = config.ExperimentConfig(
     encoder=config.EncoderConfig(vocab_size=0),
     optimizer=config.OptimizerConfig(num_warmup_steps=2),
@@ -49,22 +48,6 @@ def build_plan(
 ) -> studies.Plan:
     return studies.plan_study(
         build_study(**fields), 50, flops, num_train_steps, has_tasks
-    )
-
-
-def write_folders(folder: pathlib.Path, **options) -> study_runner.Options:
-    """A dataset of which only the manifest exists, and a folder of tasks."""
-    (folder / "dataset" / "train").mkdir(parents=True, exist_ok=True)
-    (folder / "dataset" / "train" / "manifest.json").write_text("{}")
-    (folder / "tasks").mkdir(exist_ok=True)
-    folders = folder / "dataset", folder / "study", folder / "tasks"
-    return study_runner.Options(*folders, **options)
-
-
-def run(folder: str, num_steps: int) -> None:
-    plan = build_plan(num_train_steps=num_steps)
-    study_runner.run_study(
-        plan, write_folders(pathlib.Path(folder)), take_steps
     )
 
 
