@@ -68,7 +68,7 @@ class Task(abc.ABC):
         self.labels = tuple(labels)
 
     def describe_export(self) -> dict[str, Any]:
-        """What an export tells of the task beside its labels, for JSON."""
+        """Returns facts for an export's JSON, beside the labels."""
         return {}
 
     @abc.abstractmethod

@@ -64,7 +64,7 @@ class QuestionRows(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Some questions of a split, and what their answers are read off."""
+    """Some questions of a split, with all that decoding their answers needs."""
 
     examples: Sequence[records.Example]  # the questions
     contexts: Contexts  # their distinct contexts
@@ -322,7 +322,7 @@ def find_answer_pieces(
 
 
 def _locate(example: records.Example) -> tuple[int, int]:
-    """The bytes of the context from which on its answer's words stand."""
+    """The bytes at which the words that cover the answer begin and end."""
     place = records.find_answer(example)
     if place is None:
         raise files.unexpected(
@@ -341,7 +341,7 @@ def _locate(example: records.Example) -> tuple[int, int]:
 
 
 def _find_run(pieces: list[int], wanted: list[int]) -> int | None:
-    """Where in some pieces others stand first; None if they do not."""
+    """Finds the first place where `pieces` contain `wanted`, or None."""
     count = len(wanted)
     for place in range(len(pieces) - count + 1 if count else 0):
         if pieces[place : place + count] == wanted:

@@ -232,7 +232,7 @@ def find_answer(example: Example) -> tuple[int, int] | None:
 
 
 def _find_word(context: str, place: int) -> int:
-    """Where the word of a character begins; that before it if it is a blank.
+    """Finds where the word of a character begins; of a blank, the one before.
 
     -1 if there is none.
     """

@@ -37,7 +37,7 @@ _OFFICIAL = "Repair it or take the official file."
 
 
 class Columns(NamedTuple):
-    """Where in a line the texts and the label are."""
+    """Places of the texts and the label in a line."""
 
     text: int  # place of the first text
     pair: int | None = None  # of the second one, or None

@@ -97,7 +97,7 @@ class TaggingTask(task_lib.FileTask):
         return sentences
 
     def _reject(self, tag: str) -> str:
-        """What a tag should be, or nothing if it is that."""
+        """Describes what a wrong tag should be; empty for a right one."""
         if self.has_spans and not spans.is_span_tag(tag):
             return "O, or a tag that begins with B-, I-, E- or S-"
         if not self._listed:
