@@ -72,7 +72,8 @@ def build_rows(
     )
     for lines in documents:
         ids = tokenizer.tokenize(tf.constant(lines))
-        builder.add_document(ids.flat_values.numpy(), ids.row_lengths().numpy())
+        builder.add_lines(ids.flat_values.numpy(), ids.row_lengths().numpy())
+        builder.end_document()
     return examples_lib.build_features(
         builder.take(), LENGTH, vocabulary.cls_id, vocabulary.sep_id
     )

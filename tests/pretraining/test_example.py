@@ -26,7 +26,8 @@ def test_it_trains_scores_and_exports(tmp_path, monkeypatch, capsys):
     source = importlib.util.spec_from_file_location("example", EXAMPLE)
     example = importlib.util.module_from_spec(source)
     source.loader.exec_module(example)
-    monkeypatch.setattr(example, "BATCH_SIZE", 8)
+    monkeypatch.setattr(example, "BATCH_SIZE", 16)
+    monkeypatch.setattr(example, "HELD_OUT_SHARE", 0.5)
     folder = tmp_path / "run"
     history = example.main(
         [f"--output_dir={folder}", "--num_steps=2", "--vocab_size=150"]
@@ -37,6 +38,6 @@ def test_it_trains_scores_and_exports(tmp_path, monkeypatch, capsys):
     assert printed.count("0.") >= 8
     rows = {n: tf.ones([2, 9], tf.int32)
             for n in ("input_ids", "input_mask", "segment_ids")}  # fmt: skip
-    scores = tf.saved_model.load(folder / "export").serve(rows)
-    assert scores.shape == (2, 9)
+    loaded = tf.saved_model.load(folder / "export")
+    assert loaded.serve(rows).shape == (2, 9)
     assert len(EXAMPLE.read_text().splitlines()) <= 300

@@ -244,7 +244,7 @@ def test_phases_and_rows_of_unknown_number_are_refused():
         staged.fit(_dataset(), verbose=0)
     rows = tf.data.Dataset.from_tensor_slices(tiny.build_features()).batch(8)
     with pytest.raises(ValueError, match="drop_remainder=True"):
-        _build().fit(rows, verbose=0)
+        _build(is_traced=True).fit(rows, verbose=0)
 
 
 def test_the_example_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
