@@ -7,7 +7,6 @@ The batch is 16 rows unless --batch_size says otherwise. Compare by ratio
 within one run: machines differ and are noisy.
 """
 
-import dataclasses
 import pathlib
 
 from absl import flags
@@ -16,34 +15,34 @@ from ml_collections import config_flags
 from electra_tf import command_line
 from electra_tf import config
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Config to time.")
-_BATCH_SIZE = flags.DEFINE_integer("batch_size", 16, "Rows of a step.")
-_NUM_STEPS = flags.DEFINE_integer("num_steps", 10, "Steps to time.", 1)
-_PRECISIONS = flags.DEFINE_list(
-    "precisions", ["float32", "bfloat16"], "Precisions, in turn."
-)
-_DATASET_DIR = flags.DEFINE_string(
-    "dataset_dir", None, "Dataset whose input pipeline is timed."
-)
+FLAGS = flags.FLAGS
+config_flags.DEFINE_config_file("config", None, "Config to time.")
+flags.DEFINE_integer("batch_size", 16, "Rows of a step.")
+flags.DEFINE_integer("num_steps", 10, "Steps to time.", 1)
+flags.DEFINE_list("precisions", ["float32", "bfloat16"], "To time.")
+flags.DEFINE_string("dataset_dir", None, "Dataset whose pipeline is timed.")
 
 
 def main() -> None:
     """Prints one line per measurement."""
-    settings = config.freeze(_CONFIG.value)
+    settings = config.freeze(FLAGS.config)
     from electra_tf.analysis import benchmarks
 
-    if _DATASET_DIR.value:
+    if FLAGS.dataset_dir:
         rate = benchmarks.time_input_pipeline(
-            pathlib.Path(_DATASET_DIR.value), settings, num_batches=200
+            pathlib.Path(FLAGS.dataset_dir), settings, num_batches=200
         )
         print(f"input pipeline     {rate:14,.0f} tokens/s")
-    for precision in _PRECISIONS.value:
-        timing = benchmarks.time_training_step(
-            _with_batch(settings, precision), _NUM_STEPS.value
-        )
+    FLAGS.config.training.train_batch_size = FLAGS.batch_size
+    while FLAGS.batch_size % FLAGS.config.data.num_streams:
+        FLAGS.config.data.num_streams -= 1
+    for precision in FLAGS.precisions:
+        FLAGS.config.training.precision = precision
+        settings = config.freeze(FLAGS.config)
+        timing = benchmarks.time_training_step(settings, FLAGS.num_steps)
         print(
             f"step {precision:<13} {timing.tokens_per_second:14,.0f} tokens/s  "
-            f"median of {_NUM_STEPS.value}; fastest "
+            f"median of {FLAGS.num_steps}; fastest "
             f"{1e3 * min(timing.step_seconds):,.1f} ms, slowest "
             f"{1e3 * max(timing.step_seconds):,.1f} ms; "
             f"{100 * timing.share_of_peak:.1f} % of peak; memory "
@@ -51,23 +50,6 @@ def main() -> None:
             f"{timing.startup_seconds:.1f} s; loss "
             f"{timing.last_losses['loss']:.4f}"
         )
-
-
-def _with_batch(
-    settings: config.ExperimentConfig, precision: str
-) -> config.ExperimentConfig:
-    """The config with another batch, its streams as many as divide it."""
-    batch = _BATCH_SIZE.value
-    streams = settings.data.num_streams
-    while batch % streams:
-        streams -= 1
-    return dataclasses.replace(
-        settings,
-        data=dataclasses.replace(settings.data, num_streams=streams),
-        training=dataclasses.replace(
-            settings.training, train_batch_size=batch, precision=precision
-        ),
-    )
 
 
 if __name__ == "__main__":

@@ -16,45 +16,35 @@ from absl import logging
 
 from electra_tf import command_line
 
+FLAGS = flags.FLAGS
 _FORMATS = ("tf1", "electra_tf", "huggingface", "keras_hub")
-_INPUT = flags.DEFINE_string(
-    "input",
-    None,
-    "The model: a folder, the prefix of a TF1 checkpoint, or tiny-en.",
-    required=True,
+flags.DEFINE_string(
+    "input", None, "A folder, the prefix of a TF1 checkpoint, or tiny-en."
 )
-_OUTPUT_DIR = flags.DEFINE_string(
-    "output_dir", None, "Folder to create; must not exist.", required=True
+flags.DEFINE_string("output_dir", None, "Folder to create; must not exist.")
+flags.DEFINE_enum("from", "", ("", *_FORMATS), "Format of the input, if given.")
+flags.DEFINE_enum("to", None, _FORMATS, "Format to write.")
+flags.DEFINE_string(
+    "generator_input", "", "Of a discriminator alone: its generator's model."
 )
-_FROM = flags.DEFINE_enum(
-    "from", "", ("", *_FORMATS), "Format of the input; empty: found out."
-)
-_TO = flags.DEFINE_enum("to", None, _FORMATS, "Format to write.", required=True)
-_GENERATOR_INPUT = flags.DEFINE_string(
-    "generator_input",
-    "",
-    "Where the input is a discriminator alone: its generator's model.",
-)
-_VOCAB_FILE = flags.DEFINE_string(
+flags.DEFINE_string(
     "vocab_file", "", "vocab.txt or its folder, if the input has none."
 )
-_LABELS = flags.DEFINE_list(
+flags.DEFINE_list(
     "labels", [], "Of a fine-tuned model whose files do not name them."
 )
-_TEXT_PAIRS = flags.DEFINE_bool(
+flags.DEFINE_bool(
     "text_pairs", False, "Of a classifier whose files do not say: takes pairs."
 )
-_DROP = flags.DEFINE_string(
+flags.DEFINE_string(
     "drop", "", "Regular expression of parts to leave out, by our names."
 )
-_CHECKPOINT = flags.DEFINE_string(
+flags.DEFINE_string(
     "checkpoint", "latest", "Of a run of ours: latest, best, or a folder."
 )
-_USE_AVERAGE = flags.DEFINE_bool(
-    "use_average", False, "Of a run of ours: the moving average."
-)
-_TASK = flags.DEFINE_string("task", "", "Of a trial with several, which one.")
-_WEIGHTS = flags.DEFINE_enum(
+flags.DEFINE_bool("use_average", False, "Of a run of ours: the moving average.")
+flags.DEFINE_string("task", "", "Of a trial with several, which one.")
+flags.DEFINE_enum(
     "weights",
     "float32",
     ["float32", "bfloat16"],
@@ -71,33 +61,32 @@ for _name in ("input", "output_dir"):
 
 def main() -> None:
     """Converts and says what was found and what was left out."""
-    if not flags.FLAGS["verbosity"].present:
+    if not FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import conversion
     from electra_tf.formats import portable
 
+    generator, vocabulary = FLAGS.generator_input, FLAGS.vocab_file
     options = conversion.ConversionOptions(
-        _FROM.value,
-        pathlib.Path(_GENERATOR_INPUT.value)
-        if _GENERATOR_INPUT.value
-        else None,
-        pathlib.Path(_VOCAB_FILE.value) if _VOCAB_FILE.value else None,
-        tuple(_LABELS.value),
-        _TEXT_PAIRS.value,
-        _DROP.value,
-        _CHECKPOINT.value,
-        _USE_AVERAGE.value,
-        _TASK.value,
-        _WEIGHTS.value == "bfloat16",
+        source_format=getattr(FLAGS, "from"),
+        generator_path=pathlib.Path(generator) if generator else None,
+        vocabulary_path=pathlib.Path(vocabulary) if vocabulary else None,
+        labels=tuple(FLAGS.labels),
+        has_pairs=FLAGS.text_pairs,
+        drop=FLAGS.drop,
+        checkpoint=FLAGS.checkpoint,
+        use_average=FLAGS.use_average,
+        task=FLAGS.task,
+        is_rounded=FLAGS.weights == "bfloat16",
     )
-    output_dir = pathlib.Path(_OUTPUT_DIR.value)
+    output_dir = pathlib.Path(FLAGS.output_dir)
     written = conversion.convert(
-        pathlib.Path(_INPUT.value), _TO.value, output_dir, options
+        pathlib.Path(FLAGS.input), FLAGS.to, output_dir, options
     )
     print("\n".join(portable.describe(written)))
-    print(f"Written to {output_dir} as {_TO.value}; read back bit by bit.")
+    print(f"Written to {output_dir} as {FLAGS.to}; read back bit by bit.")
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    command_line.run(main, required=["input", "output_dir", "to"])

@@ -15,33 +15,26 @@ from absl import logging
 from electra_tf import command_line
 from electra_tf import errors
 
-_SAVED_MODEL = flags.DEFINE_string(
-    "saved_model", None, "Folder made by export_saved_model.py.", required=True
-)
-_OUT = flags.DEFINE_string(
-    "out", None, "Folder to create; must not exist.", required=True
-)
-_FORMAT = flags.DEFINE_enum(
-    "format", None, ("litert", "onnx"), "What to convert to.", required=True
-)
-_SIGNATURE = flags.DEFINE_string(
-    "signature", "", "One that takes ids. Empty: the first of the model's."
-)
+FLAGS = flags.FLAGS
+flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
+flags.DEFINE_string("out", None, "Folder to create; must not exist.")
+flags.DEFINE_enum("format", None, ("litert", "onnx"), "What to convert to.")
+flags.DEFINE_string("signature", "", "One that takes ids; empty: the first.")
 
 
 def main() -> None:
     """Converts, checks, and says where the result is."""
-    if not flags.FLAGS["verbosity"].present:
+    if not FLAGS["verbosity"].present:
         logging.set_verbosity(logging.ERROR)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export.runtimes import converted_model
 
     try:
         converted = converted_model.convert(
-            pathlib.Path(_SAVED_MODEL.value),
-            pathlib.Path(_OUT.value),
-            _FORMAT.value,
-            _SIGNATURE.value,
+            pathlib.Path(FLAGS.saved_model),
+            pathlib.Path(FLAGS.out),
+            FLAGS.format,
+            FLAGS.signature,
         )
     except errors.ExportError as error:
         raise ValueError(str(error)) from error
@@ -53,4 +46,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    command_line.run(main, required=["saved_model", "out", "format"])

@@ -8,17 +8,17 @@ graph execute (`electra_tf/modeling/flops.py`). A row is a sequence of the
 config's length. An objective with phases shows a row and a step of each.
 """
 
-import dataclasses
-
 from absl import flags
 from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
 
-_CONFIG = config_flags.DEFINE_config_file("config", None, "Config to count.")
-_CONVENTION = flags.DEFINE_enum(
-    "convention", "both", ["both", "original", "exact"], "How to count."
+FLAGS = flags.FLAGS
+config_flags.DEFINE_config_file("config", None, "Config to count.")
+_CONVENTIONS = ["original", "exact"]
+flags.DEFINE_enum(
+    "convention", "both", ["both", *_CONVENTIONS], "How to count."
 )
 # What a config that takes its dataset's vocabulary is counted with.
 _PAPERS_VOCABULARY = 30_522
@@ -32,18 +32,12 @@ _PARTS = {
 
 def main() -> None:
     """Prints one table, a column per convention."""
-    settings = config.freeze(_CONFIG.value)
-    if not settings.encoder.vocab_size:
-        settings = dataclasses.replace(
-            settings,
-            encoder=dataclasses.replace(
-                settings.encoder, vocab_size=_PAPERS_VOCABULARY
-            ),
-        )
+    if not FLAGS.config.encoder.vocab_size:
+        FLAGS.config.encoder.vocab_size = _PAPERS_VOCABULARY
+    settings = config.freeze(FLAGS.config)
     print(f"Vocabulary: {settings.encoder.vocab_size:,} entries.")
-    columns = ["original", "exact"]
-    if _CONVENTION.value != "both":
-        columns = [_CONVENTION.value]
+    is_both = FLAGS.convention == "both"
+    columns = _CONVENTIONS if is_both else [FLAGS.convention]
     counts = [_count(settings, name) for name in columns]
     width = max(map(len, counts[0]))
     print("  ".join([" " * width, *(f"{name:>20}" for name in columns)]))
@@ -54,11 +48,11 @@ def main() -> None:
 
 def _count(settings: config.ExperimentConfig, name: str) -> dict[str, float]:
     """Title to operations, in the order of the lines."""
-    from electra_tf.pretraining import compute
+    from electra_tf.pretraining import cost
 
-    counted = compute.Compute(settings, name)
+    counted = cost.Cost(settings, name)
     convention, training = counted.convention, settings.training
-    starts = counted.objective.phase_starts
+    starts = counted.phase_starts
     counts = {}
     for start in starts:
         where = f" from step {start:,}" if len(starts) > 1 else ""

@@ -18,62 +18,49 @@ from electra_tf import command_line
 from electra_tf import config
 from electra_tf import installed
 
-_MODEL_DIR = flags.DEFINE_string(
+FLAGS = flags.FLAGS
+flags.DEFINE_string(
     "model_dir",
     None,
     "Folder of a pre-training run, of a trial, or a fine-tuning's output_dir, "
     "which means its best trial.",
-    required=True,
 )
-_EXPORT_DIR = flags.DEFINE_string(
-    "export_dir", None, "Folder to create; must not exist."
-)
-_SERVING_DIR = flags.DEFINE_string(
+flags.DEFINE_string("export_dir", None, "Folder to create; must not exist.")
+flags.DEFINE_string(
     "serving_dir",
     None,
     "In its place: folder of TensorFlow Serving, which gets a new version.",
 )
-_MODEL_NAME = flags.DEFINE_string(
+flags.DEFINE_string(
     "model_name", None, "In --serving_dir, what clients ask for."
 )
-_SERVER_DIR = flags.DEFINE_string(
+flags.DEFINE_string(
     "server_dir",
     None,
     "Absolute path of --serving_dir as the server sees it. Default: /models, "
     "as in its container image.",
 )
-_TASK = flags.DEFINE_string(
-    "task", "", "Of a trial with several tasks, the one to export."
-)
-_CHECKPOINT = flags.DEFINE_string(
+flags.DEFINE_string("task", "", "Of a trial with several, the one to export.")
+flags.DEFINE_string(
     "checkpoint",
     "latest",
     "latest (of a trial that stopped early: that of its scores), best (lowest "
     "held-out loss, or highest dev score), or a checkpoint's folder.",
 )
-_USE_AVERAGE = flags.DEFINE_bool(
-    "use_average", False, "Take the moving average of the weights."
+flags.DEFINE_bool("use_average", False, "Take the weights' moving average.")
+flags.DEFINE_enum(
+    "precision", "float32", config.PRECISIONS, "Of the matrix products."
 )
-_PRECISION = flags.DEFINE_enum(
-    "precision",
-    "float32",
-    config.PRECISIONS,
-    "Of the products, whatever the run trained with.",
-)
-_WEIGHTS = flags.DEFINE_enum(
-    "weights",
-    "float32",
-    ["float32", "bfloat16", "int8"],
-    "How kernels and tables are stored.",
-)
-_DEVICE = flags.DEFINE_enum(
+_WEIGHTS = ["float32", "bfloat16", "int8"]
+flags.DEFINE_enum("weights", "float32", _WEIGHTS, "How to store them.")
+flags.DEFINE_enum(
     "device",
     "cpu",
     ["cpu", "any"],
     "cpu: it runs on the CPU and is fast there. any: it also takes an "
     "accelerator, and computes a batch at once.",
 )
-_MAX_LENGTH = flags.DEFINE_integer(
+flags.DEFINE_integer(
     "max_length",
     0,
     "Tokens at which texts are cut, with [CLS] and [SEP]. 0: the model's "
@@ -85,28 +72,25 @@ _MAX_LENGTH = flags.DEFINE_integer(
 def main() -> None:
     """Exports, checks, and says where the result is."""
     # TensorFlow reports every renamed input; --verbosity=0 shows that.
-    if not flags.FLAGS["verbosity"].present:
+    if not FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import saved_model
     from electra_tf.export import serving_folder
 
     options = saved_model.ExportOptions(
-        _CHECKPOINT.value,
-        _USE_AVERAGE.value,
-        _PRECISION.value,
-        _MAX_LENGTH.value,
-        _WEIGHTS.value,
-        _DEVICE.value,
+        checkpoint=FLAGS.checkpoint,
+        use_average=FLAGS.use_average,
+        precision=FLAGS.precision,
+        max_length=FLAGS.max_length,
+        weights=FLAGS.weights,
+        device=FLAGS.device,
     )
     export_dir, served = serving_folder.choose_target(
-        _EXPORT_DIR.value,
-        _SERVING_DIR.value,
-        _MODEL_NAME.value,
-        _SERVER_DIR.value,
+        FLAGS.export_dir, FLAGS.serving_dir, FLAGS.model_name, FLAGS.server_dir
     )
     exported = saved_model.export(
-        installed.find_model(_MODEL_DIR.value), export_dir, options, _TASK.value
+        installed.find_model(FLAGS.model_dir), export_dir, options, FLAGS.task
     )
     print(
         f"Exported {exported.checkpoint} to {exported.folder}. A fresh process "
@@ -118,4 +102,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    command_line.run(main, required=["model_dir"])

@@ -14,19 +14,13 @@ from absl import flags
 
 from electra_tf import command_line
 
-_SAVED_MODEL = flags.DEFINE_string(
-    "saved_model", None, "Folder made by export_saved_model.py.", required=True
-)
-_INPUTS = {
-    "texts": flags.DEFINE_multi_string("text", [], "A text."),
-    "text_pairs": flags.DEFINE_multi_string(
-        "text_pair", [], "The second text of a pair."
-    ),
-    "questions": flags.DEFINE_multi_string("question", [], "A question."),
-    "contexts": flags.DEFINE_multi_string(
-        "context", [], "Where its answer is; one may serve all questions."
-    ),
-}
+FLAGS = flags.FLAGS
+flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
+flags.DEFINE_multi_string("text", [], "A text.")
+flags.DEFINE_multi_string("text_pair", [], "The second text of a pair.")
+flags.DEFINE_multi_string("question", [], "A question.")
+flags.DEFINE_multi_string("context", [], "One serves all questions.")
+_INPUTS = ("text", "text_pair", "question", "context")
 
 
 def main() -> None:
@@ -35,11 +29,11 @@ def main() -> None:
     from electra_tf.export.clients import display
     from electra_tf.export.clients import text_models
 
-    export = text_models.LoadedExport(_SAVED_MODEL.value)
-    inputs = {name: flag.value for name, flag in _INPUTS.items()}
+    export = text_models.LoadedExport(FLAGS.saved_model)
+    inputs = {f"{name}s": getattr(FLAGS, name) for name in _INPUTS}
     for lines in display.describe_predictions(export, inputs):
         print(lines)
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    command_line.run(main, required=["saved_model"])

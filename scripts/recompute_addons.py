@@ -36,6 +36,10 @@ Arrays = Mapping[str, np.ndarray]
 Config = Mapping[str, Any]
 
 TOLERANCE = 5e-6  # absolute, along the whole trajectory
+OPTIONS = (
+    *("beta_1", "beta_2", "epsilon"),
+    *("exclude_from_weight_decay", "exclude_from_layer_adaptation"),
+)
 
 
 def read_rate(value: Any) -> Any:
@@ -58,17 +62,7 @@ def build_optimizer(config: Config, factor: float = 1.0) -> Any:
         raise ValueError(
             f"Expected AdamW or LAMB of tensorflow-addons. Received: {kind}."
         )
-    options = {
-        key: config[key]
-        for key in (
-            "beta_1",
-            "beta_2",
-            "epsilon",
-            "exclude_from_weight_decay",
-            "exclude_from_layer_adaptation",
-        )
-        if key in config
-    }
+    options = {key: config[key] for key in OPTIONS if key in config}
     for key in ("learning_rate", "weight_decay"):
         if f"base_{key}" in config:
             options[key] = config[f"base_{key}"] * factor
@@ -123,31 +117,16 @@ def recompute(config: Config, arrays: Arrays) -> dict[str, np.ndarray]:
     else:
         optimizer = build_optimizer(config)
     values = {name: [v.numpy()] for name, v in variables.items()}
-    for step in range(len(arrays[f"gradients/{next(iter(variables))}"])):
-        optimizer.apply_gradients(
-            [
-                (
-                    make_gradient(
-                        config, name, step, arrays[f"gradients/{name}"][step]
-                    ),
-                    variable,
-                )
-                for name, variable in variables.items()
-            ]
-        )
+    gradients = {name: arrays[f"gradients/{name}"] for name in variables}
+    for step in range(len(next(iter(gradients.values())))):
+        fed = [
+            make_gradient(config, name, step, stored[step])
+            for name, stored in gradients.items()
+        ]
+        optimizer.apply_gradients(zip(fed, variables.values(), strict=True))
         for name, variable in variables.items():
             values[name].append(variable.numpy())
     return {f"values/{name}": np.stack(v) for name, v in values.items()}
-
-
-def write_case(
-    folder: Path, path: Path, config: Config, arrays: dict[str, Any]
-) -> None:
-    """Writes a recomputed case in the layout in which it was read."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / path.name, "w", encoding="utf-8") as file:
-        json.dump(config, file)
-    np.savez_compressed(folder / f"{path.stem}.npz", **arrays)
 
 
 def check_case(path: Path, output_dir: Path | None) -> bool:
@@ -165,24 +144,20 @@ def check_case(path: Path, output_dir: Path | None) -> bool:
         + ("pass" if is_pass else "MISS")
     )
     if output_dir is not None:
-        write_case(output_dir, path, config, {**arrays, **values})
+        output_dir.mkdir(parents=True, exist_ok=True)
+        (output_dir / path.name).write_text(json.dumps(config), "utf-8")
+        target = output_dir / f"{path.stem}.npz"
+        np.savez_compressed(target, **{**arrays, **values})
     return is_pass
 
 
 def main() -> int:
     """Compares every case of a folder; the exit status."""
     parser = argparse.ArgumentParser(description="Recomputes references.")
-    parser.add_argument(
-        "--golden_dir",
-        type=Path,
-        required=True,
-        help="folder with <name>.json and <name>.npz",
-    )
-    parser.add_argument(
-        "--output_dir",
-        type=Path,
-        help="also write the recomputed cases here, in the same layout",
-    )
+    text = "folder with <name>.json and <name>.npz"
+    parser.add_argument("--golden_dir", type=Path, required=True, help=text)
+    text = "also write the recomputed cases here, in the same layout"
+    parser.add_argument("--output_dir", type=Path, help=text)
     flags = parser.parse_args()
     paths = [
         path

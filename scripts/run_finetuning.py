@@ -18,56 +18,45 @@ from electra_tf import command_line
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "A file of configs/finetune."
-)
-_OUTPUT_DIR = flags.DEFINE_string(
-    "output_dir", None, "Folder for everything that is written.", required=True
-)
-_PRETRAINED_DIR = flags.DEFINE_string(
+FLAGS = flags.FLAGS
+config_flags.DEFINE_config_file("config", None, "A file of configs/finetune.")
+flags.DEFINE_string("output_dir", None, "Folder for everything written.")
+flags.DEFINE_string(
     "pretrained_dir",
     None,
     "model_dir of a pre-training run, a model in another format, or tiny-en.",
 )
-_CHECKPOINT = flags.DEFINE_string(
-    "checkpoint", "latest", "latest, best, or the folder of a checkpoint."
-)
-_USE_AVERAGE = flags.DEFINE_bool(
-    "use_average", False, "Start from the moving average of the weights."
-)
-_RANDOM_INIT = flags.DEFINE_bool(
-    "random_init", False, "Start from random weights, as a baseline."
-)
-_TRIALS = flags.DEFINE_integer("trials", 1, "Trainings with different seeds.")
-_PARALLEL = flags.DEFINE_integer(
-    "parallel_trials", 1, "Trials that run side by side."
-)
-_DO = flags.DEFINE_list("do", ["train", "eval"], "Of train, eval, predict.")
-_SPLITS = flags.DEFINE_list("splits", [], "To predict; empty: all there are.")
+flags.DEFINE_string("checkpoint", "latest", "latest, best, or a folder.")
+flags.DEFINE_bool("use_average", False, "Start from the moving average.")
+flags.DEFINE_bool("random_init", False, "Start from random weights.")
+flags.DEFINE_integer("trials", 1, "Trainings with different seeds.")
+flags.DEFINE_integer("parallel_trials", 1, "Trials that run side by side.")
+flags.DEFINE_list("do", ["train", "eval"], "Of train, eval, predict.")
+flags.DEFINE_list("splits", [], "To predict; empty: all there are.")
 
 
 def main() -> None:
     """Freezes the config and does what is asked."""
     settings = config.freeze_as(
-        _CONFIG.value, finetuning_config.FinetuningConfig
+        FLAGS.config, finetuning_config.FinetuningConfig
     )
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.finetuning import finetune
-    from electra_tf.finetuning.trials import session
+    from electra_tf.finetuning import session
 
-    pretrained_dir = _PRETRAINED_DIR.value
+    pretrained_dir = FLAGS.pretrained_dir
     request = session.Request(
         settings,
-        pathlib.Path(_OUTPUT_DIR.value),
+        pathlib.Path(FLAGS.output_dir),
         pathlib.Path(pretrained_dir) if pretrained_dir else None,
-        checkpoint=_CHECKPOINT.value,
-        use_average=_USE_AVERAGE.value,
-        is_random=_RANDOM_INIT.value,
-        num_trials=_TRIALS.value,
-        num_parallel=_PARALLEL.value,
-        actions=tuple(_DO.value),
-        splits=tuple(_SPLITS.value),
+        checkpoint=FLAGS.checkpoint,
+        use_average=FLAGS.use_average,
+        is_random=FLAGS.random_init,
+        num_trials=FLAGS.trials,
+        num_parallel=FLAGS.parallel_trials,
+        actions=tuple(FLAGS.do),
+        splits=tuple(FLAGS.splits),
     )
     finetune.finetune(request)
 
@@ -75,6 +64,6 @@ def main() -> None:
 if __name__ == "__main__":
     command_line.run(
         main,
-        required=["config"],
+        required=["config", "output_dir"],
         schema=finetuning_config.FinetuningConfig,
     )

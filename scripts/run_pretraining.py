@@ -15,16 +15,10 @@ from ml_collections import config_flags
 from electra_tf import command_line
 from electra_tf import config
 
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "A file of configs/pretrain."
-)
-_MODEL_DIR = flags.DEFINE_string(
-    "model_dir",
-    None,
-    "Folder for everything that the run writes.",
-    required=True,
-)
-_INIT_FROM = flags.DEFINE_string(
+FLAGS = flags.FLAGS
+config_flags.DEFINE_config_file("config", None, "A file of configs/pretrain.")
+flags.DEFINE_string("model_dir", None, "Folder for everything written.")
+flags.DEFINE_string(
     "init_from",
     "",
     "A model to start from, with a fresh optimizer: a run, a Hugging Face "
@@ -35,15 +29,15 @@ _INIT_FROM = flags.DEFINE_string(
 
 def main() -> None:
     """Freezes the config and trains."""
-    if _INIT_FROM.value:
-        _CONFIG.value.training.init_from = _INIT_FROM.value
-    settings = config.freeze(_CONFIG.value)
+    if FLAGS.init_from:
+        FLAGS.config.training.init_from = FLAGS.init_from
+    settings = config.freeze(FLAGS.config)
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.pretraining import run
 
-    run.pretrain(settings, pathlib.Path(_MODEL_DIR.value))
+    run.pretrain(settings, pathlib.Path(FLAGS.model_dir))
 
 
 if __name__ == "__main__":
-    command_line.run(main, required=["config"])
+    command_line.run(main, required=["config", "model_dir"])

@@ -12,21 +12,16 @@ from absl import flags
 
 from electra_tf import command_line
 
-_SAVED_MODEL = flags.DEFINE_string(
-    "saved_model", None, "Folder made by export_saved_model.py.", required=True
-)
-_TEXTS = flags.DEFINE_multi_string(
-    "text", None, "A text to score; may be given again.", required=True
-)
-_SWAP = flags.DEFINE_string(
+FLAGS = flags.FLAGS
+flags.DEFINE_string("saved_model", None, "Made by export_saved_model.py.")
+flags.DEFINE_multi_string("text", None, "A text to score; repeatable.")
+flags.DEFINE_string(
     "swap",
     "",
     "WORD:REPLACEMENT. Also scores every text with the word's first "
     "occurrence exchanged, and compares.",
 )
-_NUM_MARKED = flags.DEFINE_integer(
-    "num_marked", 1, "Words to mark in each text.", lower_bound=1
-)
+flags.DEFINE_integer("num_marked", 1, "Words to mark in each text.", 1)
 
 
 def main() -> None:
@@ -36,10 +31,10 @@ def main() -> None:
     from electra_tf.export.clients import scoring
     from electra_tf.export.clients import text_models
 
-    texts, swap, num_marked = _TEXTS.value, _SWAP.value, _NUM_MARKED.value
+    texts, swap, num_marked = FLAGS.text, FLAGS.swap, FLAGS.num_marked
     swaps = [scoring.swap_word(text, swap) for text in texts if swap]
     changed = [change.data for change in swaps]
-    export = text_models.LoadedExport(_SAVED_MODEL.value)
+    export = text_models.LoadedExport(FLAGS.saved_model)
     is_energy = scoring.LIKELIHOOD_SIGNATURE in export.signature_names
     score: Any = scoring.score_likelihood if is_energy else scoring.score
     originals = score(export, texts)
@@ -53,4 +48,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command_line.run(main)
+    command_line.run(main, required=["saved_model", "text"])

@@ -17,55 +17,46 @@ from absl import flags
 from electra_tf import command_line
 from electra_tf.export import serving_client
 
-_PROTOCOL = flags.DEFINE_enum(
-    "protocol", "rest", serving_client.PROTOCOLS, "How to ask."
-)
-_SERVER = flags.DEFINE_string(
+FLAGS = flags.FLAGS
+flags.DEFINE_enum("protocol", "rest", serving_client.PROTOCOLS, "How to ask.")
+flags.DEFINE_string(
     "server", None, "host:port. Default: localhost, 8501 (REST) or 8500 (gRPC)."
 )
-_MODEL = flags.DEFINE_string("model", "electra", "Its name at the server.")
-_VERSION = flags.DEFINE_integer(
-    "version", 0, "Its version; 0: what the server takes.", lower_bound=0
-)
-_SIGNATURE = flags.DEFINE_string("signature", "", "Empty: the default one.")
-_TIMEOUT = flags.DEFINE_float(
-    "timeout", 60.0, "Seconds to wait.", lower_bound=0.001
-)
-_JSON = flags.DEFINE_bool("json", False, "Print one JSON object.")
-_INPUTS = flags.DEFINE_string("inputs", "", "JSON: name to rows.")
-_TEXTS = {
-    "texts": flags.DEFINE_multi_string("text", [], "A text."),
-    "text_pairs": flags.DEFINE_multi_string(
-        "text_pair", [], "The second text of a pair."
-    ),
-    "questions": flags.DEFINE_multi_string("question", [], "A question."),
-    "contexts": flags.DEFINE_multi_string(
-        "context", [], "Where its answer is looked for."
-    ),
-}
+flags.DEFINE_string("model", "electra", "Its name at the server.")
+flags.DEFINE_integer("version", 0, "0: what the server takes.", 0)
+flags.DEFINE_string("signature", "", "Empty: the default one.")
+flags.DEFINE_float("timeout", 60.0, "Seconds to wait.", 0.001)
+flags.DEFINE_bool("json", False, "Print one JSON object.")
+flags.DEFINE_string("inputs", "", "JSON: name to rows.")
+flags.DEFINE_multi_string("text", [], "A text.")
+flags.DEFINE_multi_string("text_pair", [], "The second text of a pair.")
+flags.DEFINE_multi_string("question", [], "A question.")
+flags.DEFINE_multi_string("context", [], "Where its answer is looked for.")
+_TEXTS = ("text", "text_pair", "question", "context")
 
 
 def main() -> None:
     """Prints the answers."""
     try:
-        inputs = json.loads(_INPUTS.value or "{}")
+        inputs = json.loads(FLAGS.inputs or "{}")
     except ValueError as error:
         raise ValueError(f"--inputs must be JSON. Wrong: {error}.") from error
     if not isinstance(inputs, dict):
         raise ValueError("--inputs must be a JSON object, name to rows.")
-    inputs |= {name: f.value for name, f in _TEXTS.items() if f.value}
+    texts = {f"{name}s": getattr(FLAGS, name) for name in _TEXTS}
+    inputs |= {name: rows for name, rows in texts.items() if rows}
     if not inputs:
         raise ValueError("Nothing to ask. Give --text, or --inputs.")
-    port = {"rest": 8501, "grpc": 8500}[_PROTOCOL.value]
+    port = {"rest": 8501, "grpc": 8500}[FLAGS.protocol]
     target = serving_client.Target(
-        _SERVER.value or f"localhost:{port}",
-        _MODEL.value,
-        _VERSION.value,
-        _SIGNATURE.value,
-        _TIMEOUT.value,
+        FLAGS.server or f"localhost:{port}",
+        FLAGS.model,
+        FLAGS.version,
+        FLAGS.signature,
+        FLAGS.timeout,
     )
-    answers = serving_client.predict(_PROTOCOL.value, target, inputs)
-    if _JSON.value:
+    answers = serving_client.predict(FLAGS.protocol, target, inputs)
+    if FLAGS.json:
         print(json.dumps(serving_client.to_plain_json(answers)))
     else:
         for line in serving_client.describe(inputs, answers):

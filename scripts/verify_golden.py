@@ -16,20 +16,18 @@ from absl import flags
 
 from electra_tf import command_line
 
-_GOLDEN_DIR = flags.DEFINE_string(
-    "golden_dir", None, "Folder with one sub-folder per kind of reference."
-)
-_ONLY = flags.DEFINE_list(
-    "only", [], "Kinds to check, separated by commas. Empty: all."
-)
+FLAGS = flags.FLAGS
+flags.DEFINE_string("golden_dir", "", "Folder with a sub-folder for each kind.")
+flags.DEFINE_list("only", [], "Kinds to check, separated by commas.")
 _CHECKOUT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
     """Checks, prints the table, and says how it went."""
-    if not _GOLDEN_DIR.value or not pathlib.Path(_GOLDEN_DIR.value).is_dir():
+    folder = pathlib.Path(FLAGS.golden_dir)
+    if not FLAGS.golden_dir or not folder.is_dir():
         return _fail(
-            f"expected a folder as --golden_dir. Received: {_GOLDEN_DIR.value}"
+            f"expected a folder as --golden_dir. Received: {FLAGS.golden_dir}"
         )
     if not (_CHECKOUT / "tests" / "golden").is_dir():
         return _fail(
@@ -40,13 +38,11 @@ def main() -> int:
     from tests.golden import comparison
     from tests.golden import runner
 
-    lines = []
     try:
-        cases = list(
-            runner.list_cases(pathlib.Path(_GOLDEN_DIR.value), _ONLY.value)
-        )
+        cases = list(runner.list_cases(folder, FLAGS.only))
     except ValueError as error:
         return _fail(str(error))
+    lines = []
     for case in cases:
         print(f"checking {case.kind}/{case.name}", file=sys.stderr, flush=True)
         lines += case.run()

@@ -1,1 +1,1 @@
-"""Stage 10: questions about models and speed."""
+"""Questions about models: studies, tests of sentences and words, speed."""

@@ -1,63 +1,39 @@
 """How fast a training step and the input pipeline run on this machine."""
 
-import dataclasses
 import pathlib
 import resource
 import statistics
 import time
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.inputs import dataset
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
-from electra_tf.pretraining import compute
-from electra_tf.pretraining import dataset
+from electra_tf.pretraining import cost
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
 
 
-@dataclasses.dataclass(frozen=True)
-class StepTiming:
-    """What `time_training_step` measured.
+class StepTiming(NamedTuple):
+    """What `time_training_step` measured; rates are at the median step."""
 
-    Attributes:
-        startup_seconds: building, tracing, compiling and the first step.
-        step_seconds: each further step, in order.
-        tokens_per_step: rows times row length.
-        share_of_peak: of the device's matrix products, at the median step.
-        peak_memory_bytes: of the accelerator, or of the process on a CPU.
-        last_losses: metrics of the last step.
-    """
-
-    startup_seconds: float
-    step_seconds: tuple[float, ...]
-    tokens_per_step: int
-    share_of_peak: float
-    peak_memory_bytes: int
-    last_losses: dict[str, float]
-
-    @property
-    def tokens_per_second(self) -> float:
-        """At the median step."""
-        return self.tokens_per_step / statistics.median(self.step_seconds)
+    startup_seconds: float  # building, tracing, compiling, the first step
+    step_seconds: tuple[float, ...]  # each further step, in order
+    tokens_per_second: float
+    share_of_peak: float  # of the device's matrix products
+    peak_memory_bytes: int  # of the accelerator, or of the process on a CPU
+    last_losses: dict[str, float]  # metrics of the last step
 
 
 def time_training_step(
     settings: config.ExperimentConfig, num_steps: int, vocab_size: int = 30522
 ) -> StepTiming:
-    """Times the training step on random ids, one device, one call per step.
-
-    Args:
-        settings: model, batch, precision and compilation.
-        num_steps: steps to time after the first.
-        vocab_size: of the made-up vocabulary.
-
-    Returns:
-        The timings.
-    """
+    """Times the training step on random ids, one device, one call per step."""
     start = time.perf_counter()
     if settings.training.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -78,20 +54,15 @@ def time_training_step(
         sums = {name: value.numpy() for name, value in step(features).items()}
         seconds.append(time.perf_counter() - start)
         start = time.perf_counter()
-    startup, *timed = seconds
-    rows = settings.training.train_batch_size
-    length = settings.data.max_seq_length
-    operations = compute.Compute(
-        model_lib.resolve(settings, vocab_size)
-    ).step_flops()
+    median = statistics.median(seconds[1:])
+    operations = cost.Cost(model_lib.resolve(settings, vocab_size))
     device = distribution.device_description(tf.distribute.get_strategy())
     peak = distribution.peak_flops(device, settings.training.precision)
-    achieved = operations / statistics.median(timed)
     return StepTiming(
-        startup_seconds=startup,
-        step_seconds=tuple(timed),
-        tokens_per_step=rows * length,
-        share_of_peak=achieved / peak if peak else 0.0,
+        startup_seconds=seconds[0],
+        step_seconds=tuple(seconds[1:]),
+        tokens_per_second=tf.size(features["input_ids"]).numpy() / median,
+        share_of_peak=operations.step_flops() / median / peak if peak else 0.0,
         peak_memory_bytes=_peak_memory(),
         last_losses=model.summarize(sums),
     )
@@ -102,13 +73,7 @@ def time_input_pipeline(
     settings: config.ExperimentConfig,
     num_batches: int,
 ) -> float:
-    """Tokens per second that the input pipeline alone delivers.
-
-    Args:
-        dataset_dir: a dataset of rows of the config's length.
-        settings: batch size, streams and shuffling.
-        num_batches: global batches to take after the first.
-    """
+    """Tokens per second that the input pipeline alone delivers."""
     vocabulary = dataset.load_vocabulary(dataset_dir)
     length = settings.data.max_seq_length
     split = pipeline.open_split(dataset_dir / "train", vocabulary, length)

@@ -2,10 +2,7 @@
 
 67 files of 1,000 minimal pairs each: sentences that differ in one point, which
 makes one of them unacceptable (Warstadt et al., "BLiMP: The Benchmark of
-Linguistic Minimal Pairs for English", 2020). Nothing is trained. A pair is
-right if the model finds the good sentence likelier as a whole, the paper's
-"full sentence" method; two equal scores are half right, so that chance is 0.5.
-`sentence_scores` says what "likelier" is for which model.
+Linguistic Minimal Pairs for English", 2020). Nothing is trained.
 
     pairs = blimp.read_pairs(pathlib.Path("DIR"))
     scorer = sentence_scores.load_scorer(pathlib.Path("tiny-en"))
@@ -18,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from electra_tf.tasks import files
 
@@ -31,13 +29,7 @@ _TABLE = "{:<26} {:>6} {:>6} {:>10} {:>7}"
 
 
 class Pair(NamedTuple):
-    """A minimal pair.
-
-    Attributes:
-        good: the acceptable sentence.
-        bad: the other.
-        phenomenon: what they differ in, the file's `linguistics_term`.
-    """
+    """The acceptable sentence, the other, and the file's linguistic term."""
 
     good: str
     bad: str
@@ -48,33 +40,31 @@ class Judgements(NamedTuple):
     """Which pairs a model got right.
 
     Attributes:
-        points: phenomenon to 1, 0.5 or 0 for each of its pairs.
+        points: 1, 0.5 or 0 for each pair; the index is its phenomenon.
     """
 
-    points: dict[str, tuple[float, ...]]
+    points: pd.Series
 
     @property
     def accuracy(self) -> float:
         """Share of all pairs that are right, 0-1."""
-        return float(np.mean([p for row in self.points.values() for p in row]))
+        return float(self.points.mean())
 
     @property
     def by_phenomenon(self) -> dict[str, float]:
         """Share of right pairs for each phenomenon."""
-        return {name: float(np.mean(row)) for name, row in self.points.items()}
+        return self.points.groupby(level=0).mean().to_dict()
 
     def describe(self) -> list[str]:
         """The shares beside chance, as the lines of a table."""
-        everything = tuple(p for row in self.points.values() for p in row)
-        rows = [("all", everything), *sorted(self.points.items())]
-        lines = [
-            _TABLE.format("BLiMP", "pairs", "right", "std error", "chance")
-        ]
-        for name, points in rows:
-            share = float(np.mean(points))
-            error = (share * (1 - share) / len(points)) ** 0.5
+        header = ("BLiMP", "pairs", "right", "std error", "chance")
+        lines = [_TABLE.format(*header)]
+        groups = [("all", self.points), *self.points.groupby(level=0)]
+        for name, points in groups:
+            share, count = points.mean(), len(points)
+            error = (share * (1 - share) / count) ** 0.5
             numbers = f"{share:.3f}", f"{error:.3f}", f"{CHANCE:.3f}"
-            lines.append(_TABLE.format(name, len(points), *numbers))
+            lines.append(_TABLE.format(name, count, *numbers))
         return lines
 
 
@@ -83,12 +73,12 @@ def read_pairs(
     pairs_per_file: int = PAIRS_PER_FILE,
     seed: int = SEED,
 ) -> list[Pair]:
-    """The same number of pairs of every file.
+    """Reads the same number of pairs of every file, drawn by the seed.
 
     Args:
         data_dir: folder of the JSON lines files, or at most three levels
             above it.
-        pairs_per_file: drawn by `seed`; 0 for all.
+        pairs_per_file: 0 for all.
         seed: of the choice.
 
     Raises:
@@ -120,6 +110,10 @@ def judge(
 ) -> Judgements:
     """Compares the two sentences of every pair.
 
+    A pair is right if the model finds the good sentence likelier as a whole,
+    the paper's "full sentence" method; two equal scores are half right, so
+    that chance is 0.5.
+
     Args:
         score_fn: takes sentences, returns a number for each, higher for what
             is likelier: `SentenceScorer.score`, or that of any other model.
@@ -138,8 +132,5 @@ def judge(
             f"{np.sum(~np.isfinite(scores))} others for {len(sentences)} "
             "sentences. The model's weights are damaged."
         )
-    points: dict[str, tuple[float, ...]] = {}
-    for pair, (good, bad) in zip(pairs, scores, strict=True):
-        point = 0.5 if good == bad else float(good > bad)
-        points[pair.phenomenon] = (*points.get(pair.phenomenon, ()), point)
-    return Judgements(points)
+    points = (np.sign(scores[:, 0] - scores[:, 1]) + 1) / 2
+    return Judgements(pd.Series(points, [pair.phenomenon for pair in pairs]))

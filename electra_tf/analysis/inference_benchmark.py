@@ -6,19 +6,33 @@ which tokens look replaced; the export's answer (`score_text`) says too where
 in the text their words stand.
 """
 
-import dataclasses
+import contextlib
+import functools
 import itertools
+import json
 import pathlib
+import subprocess
+import tempfile
 import time
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from electra_tf.analysis import inference_sides
+from electra_tf.analysis import transformers_peer
+from electra_tf.export import export_metadata
+from electra_tf.export.clients import text_models
 
+AskFn = Callable[..., dict[str, Any]]
+"""`transformers_peer.answer` of one side: takes `texts` and `batch_size`."""
+
+_SIGNATURE = "score_text"
+PEER_FILE = pathlib.Path(transformers_peer.__file__)
 # Threads that have just worked wait for more, and slow down the other side.
 _PAUSE_SECONDS = 0.3
 _NUM_WARM_UP_BATCHES = 3
@@ -26,78 +40,135 @@ _NUM_WARM_UP_BATCHES = 3
 _NUM_COMPARED = 64
 
 
-@dataclasses.dataclass(frozen=True)
-class Timing:
-    """Batches of one size on one side.
+class Amount(NamedTuple):
+    """How much is timed at each batch size, on each side."""
+
+    num_texts: int
+    num_batches: int  # at most
+    num_rounds: int  # in which the sides take turns
+
+    def split(self, batch_size: int) -> list[int]:
+        """Batches of every round, at least one."""
+        total = min(-(-self.num_texts // batch_size), self.num_batches)
+        rounds = min(self.num_rounds, total)
+        ends = [total * number // rounds for number in range(rounds + 1)]
+        return [end - begin for begin, end in itertools.pairwise(ends)]
+
+
+class ScoringExport(text_models.LoadedExport):
+    """An exported discriminator, asked for its probabilities.
 
     Attributes:
-        seconds: of each batch.
-        processor_seconds: of all of them.
-        num_texts: in all of them.
-        num_tokens: in all of them, [CLS] and [SEP] too, padding not.
+        max_length: tokens at which it cuts texts.
+
+    Raises:
+        FileNotFoundError: if the folder has no export.
+        ValueError: if it does not score texts.
     """
 
-    seconds: tuple[float, ...]
-    processor_seconds: float
-    num_texts: int
-    num_tokens: int
+    def __init__(self, folder: pathlib.Path) -> None:
+        super().__init__(folder)
+        self._function = self._find(_SIGNATURE, ())
+        self.max_length = export_metadata.read(folder).max_length
 
-    @property
-    def median(self) -> float:
-        """Seconds of a batch."""
-        return self.percentile(0.5)
-
-    def percentile(self, share: float) -> float:
-        """Seconds that this share of the batches, 0-1, does not exceed."""
-        return float(np.quantile(self.seconds, share))
-
-    def describe(self, name: str) -> str:
-        """One line."""
-        total, count = sum(self.seconds), len(self.seconds)
+    def score(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Replaced probabilities and mask, `[B, S]` arrays."""
+        answers = self._function(texts=tf.constant(texts, tf.string))
         return (
-            f"{name:<12} {1e3 * self.median:9.1f} ms median, "
-            f"{1e3 * self.percentile(0.95):9.1f} ms p95, "
-            f"{1e3 * self.processor_seconds / count:9.1f} ms of processors, "
-            f"{self.num_texts / total:8.1f} texts/s, "
-            f"{self.num_tokens / total:9.0f} tokens/s"
+            answers["replaced_probability"].numpy(),
+            answers["input_mask"].numpy(),
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Comparison:
-    """One batch size.
+def peer_command(
+    folder: pathlib.Path, python: str, attention: str, num_threads: int
+) -> list[str]:
+    """The command of `transformers_peer`, without its last argument."""
+    arguments = [str(folder), attention, str(num_threads)]
+    return [python, "-P", str(PEER_FILE), *arguments]
 
-    Attributes:
-        batch_size: texts of a batch.
-        export: the export's timing.
-        peer: the other's, or None.
-        round_ratios: time of the peer by that of the export, in each round.
+
+class PeerProcess:
+    """A model in a process of its own, asked through pipes.
+
+    Raises:
+        RuntimeError: if the process ends, with what it wrote last.
     """
 
-    batch_size: int
-    export: Timing
-    peer: Timing | None
-    round_ratios: tuple[float, ...]
+    def __init__(self, command: Sequence[str]) -> None:
+        # A pipe that nobody reads would fill up and stop it.
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self.versions: dict[str, str] = self._read()
 
-    def describe(self) -> list[str]:
-        """Lines to print."""
-        lines = [
-            f"batches of {self.batch_size}",
-            f"  {self.export.describe('export')}",
-        ]
-        if self.peer is not None:
-            processors = (
-                self.peer.processor_seconds / self.export.processor_seconds
-            )
-            lines += [
-                f"  {self.peer.describe('transformers')}",
-                f"  the export is {self.peer.median / self.export.median:.2f} "
-                "times faster by median, "
-                f"{sum(self.peer.seconds) / sum(self.export.seconds):.2f} in "
-                f"all, {processors:.2f} by processor time; rounds "
-                f"{min(self.round_ratios):.2f} to {max(self.round_ratios):.2f}",
-            ]
-        return lines
+    def __enter__(self) -> "PeerProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """See `transformers_peer.answer`."""
+        # If it has ended, reading says why.
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(request), file=self._process.stdin, flush=True)
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        line = self._process.stdout.readline()  # type: ignore[union-attr]
+        if line:
+            return json.loads(line)
+        self._process.wait()
+        self._errors.seek(0)
+        raise RuntimeError(
+            "The peer must answer, and needs torch and transformers for that. "
+            f"It ended with {self._process.returncode}:\n"
+            f"{self._errors.read()[-1500:]}\nGive an interpreter that has "
+            "them as --peer_python."
+        )
+
+
+def report(
+    export_dir: pathlib.Path,
+    texts_file: pathlib.Path,
+    batch_sizes: Sequence[int],
+    amount: Amount,
+    peer_command: Sequence[str] | None = None,
+) -> Iterator[str]:
+    """Times an export on the texts of a file.
+
+    Yields:
+        Lines to print.
+
+    Raises:
+        FileNotFoundError: if there is no export or no file.
+        ValueError: if the export does not score texts, or the peer sees other
+            tokens.
+        RuntimeError: if the peer does not run.
+    """
+    texts = read_texts(texts_file)
+    export = ScoringExport(export_dir)
+    sides: list[AskFn] = [functools.partial(transformers_peer.answer, export)]
+    with contextlib.ExitStack() as stack:
+        if peer_command is not None:
+            command = [*peer_command, str(export.max_length)]
+            peer = stack.enter_context(PeerProcess(command))
+            sides.append(peer.ask)
+            yield ", ".join(f"{k} {v}" for k, v in peer.versions.items())
+            difference = largest_difference(sides, texts[:_NUM_COMPARED])
+            yield f"largest difference of the probabilities {difference:.1e}"
+        for size in batch_sizes:
+            rounds = time_sides(sides, texts, size, amount)
+            yield f"batches of {size}"
+            yield from describe(rounds)
 
 
 def read_texts(path: pathlib.Path) -> list[str]:
@@ -116,24 +187,15 @@ def read_texts(path: pathlib.Path) -> list[str]:
     return texts
 
 
-def largest_difference(
-    sides: Sequence[inference_sides.Side],
-    texts: Sequence[str],
-    max_length: int,
-) -> float:
+def largest_difference(sides: Sequence[AskFn], texts: list[str]) -> float:
     """Of the probabilities that two sides give the same tokens.
 
     Raises:
         ValueError: if they see other tokens.
     """
     first, second = (
-        side.ask(
-            texts=list(texts),
-            batch_size=16,
-            max_length=max_length,
-            wants_answers=True,
-        )["answers"]
-        for side in sides
+        ask(texts=texts, batch_size=16, wants_answers=True)["answers"]
+        for ask in sides
     )
     largest = 0.0
     for text, here, there in zip(texts, first, second, strict=True):
@@ -147,125 +209,66 @@ def largest_difference(
     return largest
 
 
-@dataclasses.dataclass(frozen=True)
-class Amount:
-    """How much is timed at each batch size, on each side.
-
-    Attributes:
-        num_texts: texts, if they make no more than as many batches:
-        num_batches: see above.
-        num_rounds: in which the sides take turns.
-    """
-
-    num_texts: int
-    num_batches: int
-    num_rounds: int
-
-    def split(self, batch_size: int) -> list[int]:
-        """Batches of every round, at least one."""
-        total = min(-(-self.num_texts // batch_size), self.num_batches)
-        rounds = min(self.num_rounds, total)
-        ends = [total * number // rounds for number in range(rounds + 1)]
-        return [end - begin for begin, end in itertools.pairwise(ends)]
-
-
-def report(
-    export_dir: pathlib.Path,
-    texts_file: pathlib.Path,
-    batch_sizes: Sequence[int],
-    amount: Amount,
-    peer_command: Sequence[str] | None = None,
-) -> Iterator[str]:
-    """Times an export on the texts of a file.
-
-    Args:
-        export_dir: of a discriminator.
-        texts_file: a text on every line.
-        batch_sizes: in turn.
-        amount: of texts and batches.
-        peer_command: what to compare it with, see
-            `inference_sides.peer_command`.
-
-    Yields:
-        Lines to print.
-
-    Raises:
-        FileNotFoundError: if there is no export or no file.
-        ValueError: if the export does not score texts, or the peer sees other
-            tokens.
-        RuntimeError: if the peer does not run.
-    """
-    texts = read_texts(texts_file)
-    export = inference_sides.ExportSide(export_dir)
-    length = export.max_length
-    if peer_command is None:
-        for size in batch_sizes:
-            yield from compare(
-                export, None, texts, size, amount, length
-            ).describe()
-        return
-    with inference_sides.PeerSide(peer_command) as peer:
-        yield ", ".join(f"{k} {v}" for k, v in peer.versions.items())
-        difference = largest_difference(
-            [export, peer], texts[:_NUM_COMPARED], length
-        )
-        yield f"largest difference of the probabilities {difference:.1e}"
-        for size in batch_sizes:
-            yield from compare(
-                export, peer, texts, size, amount, length
-            ).describe()
-
-
-def compare(
-    export: inference_sides.Side,
-    peer: inference_sides.Side | None,
+def time_sides(
+    sides: Sequence[AskFn],
     texts: Sequence[str],
     batch_size: int,
     amount: Amount,
-    max_length: int,
-) -> Comparison:
+) -> list[list[dict[str, Any]]]:
     """Times batches of one size, the sides in turn.
 
-    Args:
-        export: the one side.
-        peer: the other, or None.
-        texts: taken in their order, from the beginning again at the end.
-        batch_size: texts of a batch.
-        amount: of batches.
-        max_length: tokens at which texts are cut.
+    Texts are taken in their order, from the beginning again at the end.
+
+    Returns:
+        The replies of each side, one a round.
     """
-    sides = [export] if peer is None else [export, peer]
     replies: list[list[dict[str, Any]]] = [[] for _ in sides]
-    position = 0
+    remaining = itertools.cycle(texts)
     for count in [_NUM_WARM_UP_BATCHES, *amount.split(batch_size)]:
-        size = count * batch_size
-        block = [texts[(position + i) % len(texts)] for i in range(size)]
-        position += size
-        for side, received in zip(sides, replies, strict=True):
+        block = list(itertools.islice(remaining, count * batch_size))
+        for ask, received in zip(sides, replies, strict=True):
             time.sleep(_PAUSE_SECONDS)
-            received.append(
-                side.ask(
-                    texts=block,
-                    batch_size=batch_size,
-                    max_length=max_length,
-                    wants_answers=False,
-                )
-            )
+            received.append(ask(texts=block, batch_size=batch_size))
     # The first of each only warmed up.
-    timings = [_collect(received[1:]) for received in replies]
-    totals = [[sum(r["seconds"]) for r in received[1:]] for received in replies]
-    return Comparison(
-        batch_size,
-        timings[0],
-        timings[1] if peer is not None else None,
-        tuple(b / a for a, b in zip(totals[0], totals[-1], strict=True)),
+    return [received[1:] for received in replies]
+
+
+def describe(rounds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Lines about each side, and the ratios of two; see `time_sides`."""
+    names = ("export", "transformers")
+    lines = [
+        _describe_side(name, replies)
+        for name, replies in zip(names, rounds, strict=False)
+    ]
+    if len(rounds) == 2:
+        (ours, our_cpu), (theirs, their_cpu) = map(_collect, rounds)
+        ratios = [
+            sum(there["seconds"]) / sum(here["seconds"])
+            for here, there in zip(*rounds, strict=True)
+        ]
+        lines.append(
+            f"  the export is {np.median(theirs) / np.median(ours):.2f} times "
+            f"faster by median, {theirs.sum() / ours.sum():.2f} in all, "
+            f"{their_cpu / our_cpu:.2f} by processor time; rounds "
+            f"{min(ratios):.2f} to {max(ratios):.2f}"
+        )
+    return lines
+
+
+def _describe_side(name: str, replies: Sequence[Mapping[str, Any]]) -> str:
+    seconds, processor_seconds = _collect(replies)
+    num_texts = sum(reply["num_texts"] for reply in replies)
+    num_tokens = sum(reply["num_tokens"] for reply in replies)
+    return (
+        f"  {name:<12} {1e3 * np.median(seconds):9.1f} ms median, "
+        f"{1e3 * np.quantile(seconds, 0.95):9.1f} ms p95, "
+        f"{1e3 * processor_seconds / len(seconds):9.1f} ms of processors, "
+        f"{num_texts / seconds.sum():8.1f} texts/s, "
+        f"{num_tokens / seconds.sum():9.0f} tokens/s"
     )
 
 
-def _collect(replies: Sequence[Mapping[str, Any]]) -> Timing:
-    return Timing(
-        tuple(second for reply in replies for second in reply["seconds"]),
-        sum(reply["processor_seconds"] for reply in replies),
-        sum(reply["num_texts"] for reply in replies),
-        sum(reply["num_tokens"] for reply in replies),
-    )
+def _collect(replies: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, float]:
+    """Seconds of all batches, and processor seconds of their sum."""
+    seconds = np.concatenate([reply["seconds"] for reply in replies])
+    return seconds, sum(reply["processor_seconds"] for reply in replies)

@@ -20,7 +20,6 @@ stands, once: the sum is minus their training loss if nothing was replaced.
 
 import functools
 import pathlib
-from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +31,6 @@ from electra_tf import installed
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
 from electra_tf.inputs import masking
-from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
 from electra_tf.pretraining import losses
@@ -47,18 +45,23 @@ from electra_tf.training import model_dir as model_dir_lib
 _MAX_ROWS = 512
 _ROWS = tf.TensorSpec([None, None], tf.int32)
 _PLACES = tf.TensorSpec([None], tf.int32)
+_SCORED_TOWERS = (
+    discriminator_lib.Discriminator,
+    generators.MaskedLMGenerator,
+    discriminator_lib.CopyingMaskedLM,
+)
 
 
 class SentenceScorer:
     """Scores sentences by a main tower.
 
     Args:
-        tower: what an objective's `build_main_tower` makes, with its weights.
+        tower: what an objective's `build_main` makes, with its weights.
         vocabulary: that it was trained with.
-        objective: that it was trained with; empty where nobody knows.
+        objective: that it was trained with; empty if it is not known.
 
     Raises:
-        ValueError: if the tower is an encoder and nothing else.
+        ValueError: if the tower is an encoder without a head.
     """
 
     def __init__(
@@ -67,24 +70,28 @@ class SentenceScorer:
         vocabulary: vocabulary_lib.Vocabulary,
         objective: str = "",
     ) -> None:
+        if not isinstance(tower, _SCORED_TOWERS):
+            raise ValueError(
+                "Sentences are scored by a discriminator or a masked language "
+                f"model. Received: {type(tower).__name__}, an encoder alone. "
+                "Load a pre-trained model with its head."
+            )
         self._vocabulary = vocabulary
-        self._num_positions = tower.encoder.embeddings.max_position_embeddings
+        self._num_positions = tower.encoder.settings.max_position_embeddings
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         self._masks_in_turn = (
             isinstance(tower, generators.MaskedLMGenerator)
             and objective != "replace_mlm"
         )
-        read, inputs = _choose(tower, objective), [_ROWS, _ROWS]
+        read = functools.partial(_read_as_it_stands, tower, objective)
+        inputs = [_ROWS, _ROWS]
         if self._masks_in_turn:
-            read, inputs = _read_masked, [_ROWS, _ROWS, _PLACES, _PLACES]
-        self._read = tf.function(
-            functools.partial(read, tower),
-            input_signature=inputs,
-            autograph=False,
-        )
+            read = functools.partial(_read_masked, tower)
+            inputs += [_PLACES, _PLACES]
+        self._read = tf.function(read, input_signature=inputs, autograph=False)
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """The score of every text, `[N]` float64.
+        """Scores every text, `[N]` float64.
 
         Args:
             texts: sentences; what is longer than the model's positions is cut.
@@ -132,14 +139,11 @@ class SentenceScorer:
 
 
 def load_scorer(path: pathlib.Path) -> SentenceScorer:
-    """The scorer of a trained model of any format.
-
-    Args:
-        path: a run's folder, or what else `electra_tf.load` takes.
+    """Loads a trained model of any format, which `electra_tf.load` takes.
 
     Raises:
         FileNotFoundError: if there is nothing.
-        ValueError: if it cannot be read, or is an encoder and nothing else.
+        ValueError: if it cannot be read, or is an encoder without a head.
     """
     path = installed.find_model(path)
     loaded = electra_lib.load_networks(path)
@@ -155,10 +159,10 @@ def load_scorer(path: pathlib.Path) -> SentenceScorer:
 
 
 class FrequencyScorer:
-    """Scores sentences as who knows how frequent tokens are and no more.
+    """Scores sentences by how frequent their tokens are: a baseline.
 
-    The sum of log frequencies, the baseline of every model: short sentences of
-    common words are likely. What does not occur counts half an occurrence.
+    A score is the sum of log frequencies, so short sentences of common words
+    are likely. A token that does not occur counts as half an occurrence.
 
     Args:
         vocabulary: what the counts are of.
@@ -176,56 +180,30 @@ class FrequencyScorer:
         ).log_probs
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """The score of every text, `[N]` float64."""
+        """Scores every text, `[N]` float64."""
         checked = tf.constant(
             text_models.check_texts("texts", texts), tf.string
         )
         rows = self._tokenizer.tokenize(checked).to_list()
-        return np.array(
-            [sum(self._log_frequencies[token] for token in row) for row in rows]
-        )
+        return np.array([self._log_frequencies[row].sum() for row in rows])
 
 
-def _choose(tower: Any, objective: str) -> Callable[..., tf.Tensor]:
-    """What reads a sentence as it stands, for a kind of tower."""
-    if isinstance(tower, discriminator_lib.Discriminator):
-        return _read_energy if objective == "electric" else _read_detector
-    if isinstance(tower, copying.CopyingMaskedLM):
-        return _read_copying
+def _read_as_it_stands(
+    tower: Any, objective: str, ids: tf.Tensor, input_mask: tf.Tensor
+) -> tf.Tensor:
+    """What the tower says of each token `[B, S]`; see the module's table."""
+    segment_ids = tf.zeros_like(ids)
     if isinstance(tower, generators.MaskedLMGenerator):
-        return _read_shown
-    raise ValueError(
-        "Sentences are scored by a discriminator or a masked language model. "
-        "Received: an encoder alone. Load a pre-trained model with its head."
-    )
-
-
-def _read_detector(
-    tower: Any, ids: tf.Tensor, input_mask: tf.Tensor
-) -> tf.Tensor:
-    """Log probability `[B, S]` that each token was not replaced."""
-    logits = tower(ids, input_mask, tf.zeros_like(ids)).logits
-    return -losses.replaced_token_losses(logits, tf.zeros_like(ids))
-
-
-def _read_energy(
-    tower: Any, ids: tf.Tensor, input_mask: tf.Tensor
-) -> tf.Tensor:
-    return -tower(ids, input_mask, tf.zeros_like(ids)).logits
-
-
-def _read_copying(
-    tower: Any, ids: tf.Tensor, input_mask: tf.Tensor
-) -> tf.Tensor:
-    output = tower(ids, input_mask, tf.zeros_like(ids))
-    return losses.copying_log_likelihoods(
-        output.logits, output.copy_logits, ids, ids
-    )
-
-
-def _read_shown(tower: Any, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
-    hidden = tower.encoder(ids, input_mask, tf.zeros_like(ids)).sequence_output
-    return _log_probabilities(tower, hidden, ids)
+        encoded = tower.encoder(ids, input_mask, segment_ids)
+        return _log_probabilities(tower, encoded.sequence_output, ids)
+    output = tower(ids, input_mask, segment_ids)
+    if isinstance(tower, discriminator_lib.CopyingMaskedLM):
+        return losses.copying_log_likelihoods(
+            output.logits, output.copy_logits, ids, ids
+        )
+    if objective == "electric":
+        return -output.logits
+    return -losses.replaced_token_losses(output.logits, tf.zeros_like(ids))
 
 
 def _read_masked(

@@ -1,23 +1,28 @@
 """What a study is: a few arms that differ in a few fields, at equal cost.
 
-A file of `configs/studies/` returns a `Study`; `study_plan` gives its arms
-their numbers of steps.
+A file of `configs/studies/` returns a `Study`. `plan_study` gives each arm its
+number of steps: equal steps, or those at which its training costs as many
+floating-point operations as that of the reference arm. Every arm has a
+schedule of its own; no arm is a checkpoint in the middle of a longer run.
 """
 
+import bisect
 import dataclasses
-import difflib
-import importlib.util
 import pathlib
 import re
+import runpy
+from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Annotated
 from typing import Any
+
+import pydantic
 
 from electra_tf import config
 from electra_tf import errors
-
-BUDGETS = ("steps", "flops")
+from electra_tf.config import schema
 
 UNTRAINED = "untrained"
 """The arm of random weights, which stands beside those that are trained."""
@@ -30,8 +35,23 @@ _SET_BY_THE_STUDY = (
     ("training", "seed"),
     ("data", "dataset_dir"),
 )
+# Section to the fields that count steps of a schedule: they grow and shrink
+# with the length of a run.
+_SCHEDULE_FIELDS = {
+    "optimizer": ("num_warmup_steps",),
+    "objective": (
+        "disc_weight_steps",
+        "temperature_steps",
+        "gumbel_temperature_steps",
+        "generator_steps",
+        "adversarial_start_step",
+        "adversarial_full_step",
+    ),
+}
+_MAX_STEPS = 2**40
 
 Overrides = Mapping[str, Mapping[str, Any]]
+FlopsFn = Callable[[config.ExperimentConfig], float]
 
 # BERT beside arms that have a generator and sample from it: what the base
 # says about both has no effect on it, so it goes back to the defaults.
@@ -41,7 +61,7 @@ MASKED_LM_ARM: Overrides = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class Study:
     """Arms, seeds and measures of a comparison.
 
@@ -54,11 +74,11 @@ class Study:
         budget: `steps` (all arms train as long) or `flops` (all arms cost as
             much as the reference arm).
         reference_arm: the arm that takes `base.training.num_train_steps`.
-        seeds: of the runs, one run per arm, budget and seed.
+        seeds: one run for each seed, arm and budget.
         tasks: what the models are measured on: classification and tagging
             tasks by their names, and `BLIMP`; may be empty.
-        tasks_dir: folder under which their official files lie; empty if it is
-            given when the study runs.
+        tasks_dir: folder of the tasks' official files; empty if it is given
+            when the study runs.
         finetune_steps: length of the short fine-tune; 0 is none.
         max_examples: most training examples of a task; 0 is all.
         budget_fractions: the whole comparison is made at each of these parts
@@ -69,55 +89,37 @@ class Study:
     question: str
     base: config.ExperimentConfig
     arms: Mapping[str, Overrides]
-    budget: str
+    budget: Annotated[str, schema.one_of("steps", "flops")]
     reference_arm: str
-    seeds: tuple[int, ...] = (1, 2, 3)
+    seeds: tuple[schema.Count, ...] = (1, 2, 3)
     tasks: tuple[str, ...] = ()
     tasks_dir: str = ""
-    finetune_steps: int = 0
-    max_examples: int = 0
-    budget_fractions: tuple[float, ...] = (1.0,)
+    finetune_steps: schema.Count = 0
+    max_examples: schema.Count = 0
+    budget_fractions: tuple[pydantic.PositiveFloat, ...] = (1.0,)
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.arms):
-            require(
+            schema.require(
                 re.fullmatch(r"[A-Za-z0-9_.-]+", name) is not None,
                 "Names of studies and arms become names of folders: letters, "
                 f"digits, '_', '.' and '-'. Received: {name!r}.",
             )
-        require(
-            self.budget in BUDGETS,
-            f"`budget` must be one of {', '.join(BUDGETS)}. Received: "
-            f"{self.budget!r}.",
-        )
-        require(
+        schema.require(
             UNTRAINED not in self.arms,
             f"No arm may be called {UNTRAINED!r}: a study measures random "
             "weights under that name. Rename it.",
         )
-        require_arm("`reference_arm`", self.reference_arm, self.arms)
-        self._check_numbers()
+        _require_arm("`reference_arm`", self.reference_arm, self.arms)
+        for name in ("seeds", "budget_fractions"):
+            numbers = getattr(self, name)
+            schema.require(
+                len(numbers) > 0 and len({*numbers}) == len(numbers),
+                f"`{name}` must be different numbers, one at least. Received: "
+                f"{numbers}.",
+            )
         for name in self.arms:
             self.arm_settings(name)
-
-    def _check_numbers(self) -> None:
-        for name, numbers, low in (
-            ("seeds", self.seeds, 0),
-            ("budget_fractions", self.budget_fractions, 1e-6),
-        ):
-            require(
-                len(numbers) > 0
-                and len(set(numbers)) == len(numbers)
-                and min(numbers) >= low,
-                f"`{name}` must be different numbers of at least {low}. "
-                f"Received: {numbers}.",
-            )
-        for name in ("finetune_steps", "max_examples"):
-            require(
-                getattr(self, name) >= 0,
-                f"`{name}` must be at least 0. Received: "
-                f"{getattr(self, name)}.",
-            )
 
     def arm_settings(self, name: str) -> config.ExperimentConfig:
         """The settings of an arm at the number of steps of `base`.
@@ -128,7 +130,7 @@ class Study:
         """
         changes = self.arms[name]
         for section, field in _SET_BY_THE_STUDY:
-            require(
+            schema.require(
                 field not in changes.get(section, {}),
                 f"Arm {name!r} of study {self.name!r} sets "
                 f"`{section}.{field}`, which a study decides for all arms. "
@@ -137,12 +139,43 @@ class Study:
         merged = dataclasses.asdict(self.base)
         for section, fields in changes.items():
             merged[section] = merged.get(section, {}) | dict(fields)
-        try:
-            return config.freeze(merged)
-        except errors.ConfigError as error:
-            raise errors.ConfigError(
-                f"Arm {name!r} of study {self.name!r}: {error}"
-            ) from error
+        title = f"Arm {name!r} of study {self.name!r}"
+        return config.freeze_as(merged, config.ExperimentConfig, title)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedArm:
+    """An arm with its number of steps, and the cost of one of its runs."""
+
+    name: str  # unique in the plan, and the name of its folder
+    arm: str  # its name in the study
+    fraction: float  # of the study's budget; 0 without training
+    settings: config.ExperimentConfig  # all but seed and dataset
+    flops: float  # of training, by the exact convention
+    is_trained: bool = True  # False for `UNTRAINED`
+
+    @property
+    def num_steps(self) -> int:
+        """Training steps of a run."""
+        return self.is_trained * self.settings.training.num_train_steps
+
+    @property
+    def num_warmup_steps(self) -> int:
+        """Steps in which the learning rate rises."""
+        return self.is_trained * self.settings.optimizer.num_warmup_steps
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What running a study means, in the order of the report's rows."""
+
+    study: Study
+    arms: tuple[PlannedArm, ...]
+
+    @property
+    def num_runs(self) -> int:
+        """Runs of all arms and seeds."""
+        return len(self.arms) * len(self.study.seeds)
 
 
 def load_study(path: pathlib.Path) -> Study:
@@ -156,28 +189,18 @@ def load_study(path: pathlib.Path) -> Study:
         raise FileNotFoundError(
             f"There is no study {str(path)!r}. Name a file of configs/studies."
         )
-    specification = importlib.util.spec_from_file_location(path.stem, path)
-    if specification is None or specification.loader is None:
-        raise errors.ConfigError(
-            f"{path} is not a Python file of configs/studies."
-        )
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    require(
-        hasattr(module, "get_study"),
+    defined = runpy.run_path(str(path))
+    schema.require(
+        "get_study" in defined,
         f"{path} has no function get_study(). Files of configs/studies define "
         "one that returns an electra_tf.analysis.studies.Study.",
     )
-    return module.get_study()
+    return defined["get_study"]()
 
 
 def with_seeds(study: Study, seeds: Sequence[str]) -> Study:
-    """The study with other seeds, as a command line names them.
-
-    Raises:
-        ConfigError: if one is not a whole number, or twice there.
-    """
-    require(
+    """The study with other seeds, as a command line names them."""
+    schema.require(
         all(seed.strip().isdecimal() for seed in seeds),
         "Seeds must be whole numbers, as in --seeds=1,2,3. Received: "
         f"{','.join(seeds)!r}.",
@@ -192,28 +215,146 @@ def replace_fields(
     changed = {
         name: dataclasses.replace(getattr(settings, name), **fields)
         for name, fields in sections.items()
-        if fields
     }
     return dataclasses.replace(settings, **changed)
 
 
-def require_arm(what: str, name: str, arms: Collection[str]) -> None:
-    """Raises `ConfigError`, with the nearest name, unless there is the arm.
+def plan_study(
+    study: Study,
+    vocab_size: int,
+    run_flops_fn: FlopsFn,
+    num_train_steps: int = 0,
+    has_tasks: bool = False,
+) -> Plan:
+    """Gives every arm its number of steps.
 
     Args:
-        what: is to be an arm, for the message.
-        name: that was given.
-        arms: those there are.
+        study: what to compare.
+        vocab_size: entries of the dataset's vocabulary.
+        run_flops_fn: settings, vocabulary size included, to the operations of
+            their whole training; it must grow with the number of steps.
+        num_train_steps: of the reference arm; 0 takes the study's.
+        has_tasks: whether models are measured on tasks; then the last arm is
+            the reference arm's model with random weights.
+
+    Raises:
+        ConfigError: if the settings fix another size of the vocabulary.
     """
+    steps = num_train_steps or study.base.training.num_train_steps
+    arms = {
+        name: _with_vocabulary(study, name, vocab_size) for name in study.arms
+    }
+    planned = []
+    for fraction in study.budget_fractions:
+        count = max(1, round(steps * fraction))
+        target = run_flops_fn(with_num_steps(arms[study.reference_arm], count))
+        suffix = f"_x{fraction:g}" if len(study.budget_fractions) > 1 else ""
+        for name, settings in arms.items():
+            own = with_num_steps(settings, count)
+            if study.budget == "flops" and name != study.reference_arm:
+                own = with_flops(settings, target, run_flops_fn)
+            cost = run_flops_fn(own)
+            planned.append(PlannedArm(name + suffix, name, fraction, own, cost))
+    if has_tasks and study.tasks:
+        own = with_num_steps(arms[study.reference_arm], steps)
+        planned.append(PlannedArm(UNTRAINED, UNTRAINED, 0.0, own, 0.0, False))
+    return Plan(study, tuple(planned))
+
+
+def select_arms(plan: Plan, names: Sequence[str]) -> Plan:
+    """The plan with the named arms alone, and random weights if it has them.
+
+    Each arm costs what it did, even if the reference arm is left out. Without
+    names, all arms stay.
+
+    Raises:
+        ConfigError: for an arm that does not exist.
+    """
+    for name in names:
+        _require_arm("--arms", name, plan.study.arms)
+    chosen = tuple(
+        arm
+        for arm in plan.arms
+        if not names or arm.arm in names or not arm.is_trained
+    )
+    return Plan(plan.study, chosen)
+
+
+def with_num_steps(
+    settings: config.ExperimentConfig, num_steps: int
+) -> config.ExperimentConfig:
+    """The same training, stretched or shrunk to another number of steps.
+
+    Warm-up and other schedules keep their share of the run. What was more
+    than 0 steps stays at least 1.
+    """
+    ratio = num_steps / settings.training.num_train_steps
+    changes: dict[str, dict[str, Any]] = {
+        "training": {"num_train_steps": num_steps}
+    }
+    for section, fields in _SCHEDULE_FIELDS.items():
+        values = vars(getattr(settings, section))
+        changes[section] = {
+            name: max(1, round(values[name] * ratio))
+            for name in fields
+            if values[name]
+        }
+    return replace_fields(settings, **changes)
+
+
+def with_flops(
+    settings: config.ExperimentConfig, target: float, run_flops_fn: FlopsFn
+) -> config.ExperimentConfig:
+    """The same training, at the number of steps whose cost is nearest."""
+
+    def cost(num_steps: int) -> float:
+        return run_flops_fn(with_num_steps(settings, num_steps))
+
+    # Steps may differ in cost, as those of a two-stage run do: so search.
+    enough = 1 + bisect.bisect_left(range(1, _MAX_STEPS), target, key=cost)
+    candidates = (enough, max(1, enough - 1))
+    nearest = min(candidates, key=lambda steps: abs(cost(steps) - target))
+    return with_num_steps(settings, nearest)
+
+
+def format_plan(plan: Plan) -> str:
+    """The plan as a table: steps and operations of every arm."""
+    study = plan.study
+    width = max(len("arm"), *(len(arm.name) for arm in plan.arms))
+    lines = [
+        f"{study.name}: {study.question}",
+        f"{plan.num_runs} runs: {len(plan.arms)} arms x seeds "
+        f"{', '.join(map(str, study.seeds))}, equal "
+        f"{'FLOPs' if study.budget == 'flops' else 'steps'}; tasks: "
+        f"{', '.join(study.tasks) or 'none'}.",
+        f"{'arm':<{width}} {'steps':>9} {'warm-up':>8} {'FLOPs/step':>11} "
+        f"{'FLOPs/run':>11}",
+    ]
+    lines += [
+        f"{arm.name:<{width}} {arm.num_steps:>9,} {arm.num_warmup_steps:>8,} "
+        f"{arm.flops / max(1, arm.num_steps):>11.3e} {arm.flops:>11.4e}"
+        for arm in plan.arms
+    ]
+    return "\n".join(lines)
+
+
+def _with_vocabulary(
+    study: Study, arm: str, vocab_size: int
+) -> config.ExperimentConfig:
+    settings = study.arm_settings(arm)
+    own = settings.encoder.vocab_size
+    schema.require(
+        own in (0, vocab_size),
+        f"`encoder.vocab_size` of study {study.name!r} is {own}, the dataset's "
+        f"vocabulary has {vocab_size} entries. Leave it at 0, or use another "
+        "dataset.",
+    )
+    return replace_fields(settings, encoder={"vocab_size": vocab_size})
+
+
+def _require_arm(what: str, name: str, arms: Collection[str]) -> None:
     if name not in arms:
-        (close,) = difflib.get_close_matches(name, list(arms), 1, 0) or [""]
         raise errors.ConfigError(
-            f"{what} must be one of {', '.join(arms)}. Received: {name!r}."
-            + (f" Did you mean {close!r}?" if close else "")
+            f"{what} must be an arm. Received: {name!r}. "
+            + schema.suggest(name, arms)
         )
-
-
-def require(condition: bool, message: str) -> None:
-    """Raises `ConfigError` with the message unless the condition holds."""
-    if not condition:
-        raise errors.ConfigError(message)

@@ -10,15 +10,16 @@ import re
 import statistics
 from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import pandas as pd
 
 from electra_tf.analysis import studies
-from electra_tf.analysis import study_picture
-from electra_tf.analysis import study_plan
+from electra_tf.analysis import study_pictures
 from electra_tf.analysis import study_run
 from electra_tf.records import atomic
 
 AVERAGE = "average"
+_NOTHING = "–"
 # Endings of names of measures whose larger, or smaller, values are better;
 # others, such as the share of replaced tokens, are not judged.
 _LARGER_IS_BETTER = (
@@ -28,97 +29,43 @@ _LARGER_IS_BETTER = (
 _SMALLER_IS_BETTER = ("_loss",)
 _NOT_JUDGED = ("unigram_accuracy", "kept_accuracy", "mlm_kept_accuracy")
 
-
-class RunRow(NamedTuple):
-    """A finished run.
-
-    Attributes:
-        arm: name of the planned arm.
-        seed: of the run.
-        result: what it found.
-    """
-
-    arm: str
-    seed: int
-    result: study_run.RunResult
-
-
-class Summary(NamedTuple):
-    """One measure of one arm over its seeds.
-
-    Attributes:
-        mean: over the runs.
-        spread: sample standard deviation; None for one run.
-        num_runs: runs that have the measure.
-    """
-
-    mean: float
-    spread: float | None
-    num_runs: int
-
-
-def summarize(values: Sequence[float]) -> Summary:
-    """Mean, sample standard deviation and number of at least one value.
-
-    Example:
-        >>> summarize([1.0, 2.0, 3.0])
-        Summary(mean=2.0, spread=1.0, num_runs=3)
-    """
-    spread = statistics.stdev(values) if len(values) > 1 else None
-    return Summary(statistics.fmean(values), spread, len(values))
-
-
-def task_scores(result: study_run.RunResult) -> dict[str, float]:
-    """The scores of a run's tasks, and before them their average."""
-    scores = dict(result.tasks)
-    if len(scores) > 1:
-        return {AVERAGE: statistics.fmean(scores.values()), **scores}
-    return scores
+Results = Mapping[tuple[str, int], study_run.RunResult]
+"""Name of a planned arm and seed to what the run found."""
 
 
 def write_report(
     output_dir: pathlib.Path,
-    plan: study_plan.Plan,
-    rows: Sequence[RunRow],
+    plan: studies.Plan,
+    results: Results,
     failed: Sequence[str] = (),
     has_tasks: bool = True,
 ) -> None:
-    """Writes the three files.
+    """Writes results.json, table.md and study.png.
 
     Args:
         output_dir: where.
         plan: what was planned; gives the order of the rows.
-        rows: the runs that have finished.
+        results: the runs that have finished.
         failed: a line about every run that failed.
         has_tasks: whether tasks are measured at all.
     """
     study_run.write_json(
-        output_dir / "results.json", _to_json(plan, rows, failed)
+        output_dir / "results.json", _to_json(plan, results, failed)
     )
     with atomic.replacing_file(output_dir / "table.md") as partial:
-        partial.write_text(
-            format_tables(plan, rows, failed, has_tasks), "utf-8"
-        )
-    if rows:
-        scores = [task_scores(row.result) for row in rows]
-        if not any(scores):
-            scores = [
-                {
-                    name: value
-                    for name, value in row.result.held_out.items()
-                    if is_larger_better(name) is not None
-                }
-                for row in rows
-            ]
-        points = [
-            study_picture.Point(row.arm, own)
-            for row, own in zip(rows, scores, strict=True)
-        ]
-        study_picture.draw(output_dir / "study.png", plan, points)
+        text = format_tables(plan, results, failed, has_tasks)
+        partial.write_text(text, "utf-8")
+    measures = _task_frame(results)
+    if measures.empty:
+        measures = _frame(results, "held_out")
+        judged = [n for n in measures if is_larger_better(n) is not None]
+        measures = measures[judged]
+    if not measures.empty:
+        study_pictures.draw_measures(output_dir / "study.png", plan, measures)
 
 
 def _to_json(
-    plan: study_plan.Plan, rows: Sequence[RunRow], failed: Sequence[str]
+    plan: studies.Plan, results: Results, failed: Sequence[str]
 ) -> dict[str, object]:
     arms = {arm.name: arm for arm in plan.arms}
     return {
@@ -128,29 +75,52 @@ def _to_json(
         "reference_arm": plan.study.reference_arm,
         "num_planned_runs": plan.num_runs,
         "failed": list(failed),
-        "guessing": _guessing([row.result for row in rows]),
+        "guessing": _guessing(results),
         "runs": [
             {
-                "name": row.arm,
-                "arm": arms[row.arm].arm,
-                "budget_fraction": arms[row.arm].fraction,
-                "seed": row.seed,
-                "steps": arms[row.arm].num_steps,
-                "warmup_steps": arms[row.arm].num_warmup_steps,
-                "flops": arms[row.arm].flops,
-                "held_out": dict(row.result.held_out),
-                "tasks": dict(row.result.tasks),
-                "training_seconds": round(row.result.training_seconds, 3),
-                "measuring_seconds": round(row.result.measuring_seconds, 1),
+                "name": name,
+                "arm": arms[name].arm,
+                "budget_fraction": arms[name].fraction,
+                "seed": seed,
+                "steps": arms[name].num_steps,
+                "warmup_steps": arms[name].num_warmup_steps,
+                "flops": arms[name].flops,
+                "held_out": result.held_out,
+                "tasks": result.tasks,
+                "training_seconds": round(result.training_seconds, 3),
+                "measuring_seconds": round(result.measuring_seconds, 1),
             }
-            for row in rows
+            for (name, seed), result in results.items()
         ],
     }
 
 
+def _guessing(results: Results) -> dict[str, float]:
+    """Task to score; every run of the untrained arm found the same."""
+    return {
+        task: score
+        for run in results.values()
+        for task, score in run.guessing.items()
+    }
+
+
+def _frame(results: Results, field: str) -> pd.DataFrame:
+    """A row per run, named by its arm, and a column per measure."""
+    rows = [getattr(result, field) for result in results.values()]
+    return pd.DataFrame(rows, index=[arm for arm, _ in results])
+
+
+def _task_frame(results: Results) -> pd.DataFrame:
+    """The scores of the tasks, and before several of them their average."""
+    scores = _frame(results, "tasks")
+    if len(scores.columns) > 1:
+        scores.insert(0, AVERAGE, scores.mean(axis=1))
+    return scores
+
+
 def format_tables(
-    plan: study_plan.Plan,
-    rows: Sequence[RunRow],
+    plan: studies.Plan,
+    results: Results,
     failed: Sequence[str] = (),
     has_tasks: bool = True,
 ) -> str:
@@ -159,6 +129,9 @@ def format_tables(
     cost = "the same training FLOPs (exact count)"
     if study.budget == "steps":
         cost = "the same number of steps"
+    held_out = _frame(results, "held_out")
+    trained = [arm for arm in plan.arms if arm.is_trained]
+    at_budget = " at that budget" if len(study.budget_fractions) > 1 else ""
     lines = [
         f"# {study.name}",
         "",
@@ -166,180 +139,131 @@ def format_tables(
         "",
         f"Every arm had {cost} as `{study.reference_arm}`, and a schedule of "
         "its own; warm-up is the same share of the steps everywhere. "
-        f"{len(rows)} of {plan.num_runs} runs have finished.",
+        f"{len(results)} of {plan.num_runs} runs have finished.",
         "",
-    ]
-    lines += [f"FAILED: {text}\n" for text in failed]
-    lines += ["## Arms", "", *_arms_table(plan, rows), ""]
-    by_arm = _by_arm(plan, rows)
-    lines += ["## Tasks", "", *_tasks_section(plan, by_arm, has_tasks), ""]
-    held_out = {
-        arm.name: [run.held_out for run in by_arm[arm.name]]
-        for arm in plan.arms
-        if arm.is_trained
-    }
-    lines += [
+        *(f"FAILED: {text}\n" for text in failed),
+        "## Arms",
+        "",
+        *_arms_table(plan, results),
+        "",
+        "## Tasks",
+        "",
+        *_tasks_section(plan, results, has_tasks),
+        "",
         "## Held-out text",
         "",
-        *_measures_table(plan, held_out),
+        *_measures_table(trained, held_out),
         "",
         "Losses and accuracies of different objectives, generators or masking "
         "rates answer different questions; compare them between arms that "
         "share these.",
         "",
         "Cells: mean ± sample standard deviation over seeds (number of runs). "
-        "**Bold**: best mean"
-        + (" at that budget." if len(study.budget_fractions) > 1 else "."),
+        f"**Bold**: best mean{at_budget}.",
     ]
     return "\n".join(lines) + "\n"
 
 
+def _arms_table(plan: studies.Plan, results: Results) -> list[str]:
+    rows = []
+    for arm in plan.arms:
+        own = [
+            run.seconds
+            for (name, _), run in results.items()
+            if name == arm.name
+        ]
+        minutes = f"{statistics.fmean(own) / 60:.1f}" if own else _NOTHING
+        numbers = f"{arm.num_steps:,}", f"{arm.num_warmup_steps:,}"
+        cost = f"{arm.flops:.4e}"
+        rows.append([f"`{arm.name}`", *numbers, cost, str(len(own)), minutes])
+    header = ["arm", "steps", "warm-up", "FLOPs", "n", "minutes a run"]
+    return _markdown(header, rows)
+
+
 def _tasks_section(
-    plan: study_plan.Plan,
-    by_arm: Mapping[str, Sequence[study_run.RunResult]],
-    has_tasks: bool,
+    plan: studies.Plan, results: Results, has_tasks: bool
 ) -> list[str]:
     if not plan.study.tasks:
         return ["Not measured: no tasks."]
     if not has_tasks:
         return ["Not measured: no --tasks_dir was given."]
-    scores = {
-        name: [task_scores(run) for run in runs]
-        for name, runs in by_arm.items()
-    }
-    guessing = _guessing([run for runs in by_arm.values() for run in runs])
-    lines = _measures_table(plan, scores, guessing)
-    lines += ["", f"`{AVERAGE}` is the mean of a run's other columns."]
+    notes = [f"`{AVERAGE}` is the mean of a run's other columns."]
     if not all(arm.is_trained for arm in plan.arms):
-        lines[-1] += (
-            f" `{studies.UNTRAINED}` is the model of "
+        notes.append(
+            f"`{studies.UNTRAINED}` is the model of "
             f"`{plan.study.reference_arm}` with random weights. Guessing is "
             "to say the commonest label of the training data everywhere, and "
             "between two sentences to go by how frequent their tokens are."
         )
     if studies.BLIMP in plan.study.tasks:
-        lines[-1] += (
-            f" `{studies.BLIMP}` is the share of minimal pairs whose "
+        notes.append(
+            f"`{studies.BLIMP}` is the share of minimal pairs whose "
             "acceptable sentence the model finds likelier; chance is 0.5."
         )
-    return lines
-
-
-def _guessing(results: Sequence[study_run.RunResult]) -> dict[str, float]:
-    """Task to score; every run of the untrained arm found the same."""
-    return {
-        task: score for run in results for task, score in run.guessing.items()
-    }
-
-
-def _by_arm(
-    plan: study_plan.Plan, rows: Sequence[RunRow]
-) -> dict[str, list[study_run.RunResult]]:
-    return {
-        arm.name: [row.result for row in rows if row.arm == arm.name]
-        for arm in plan.arms
-    }
-
-
-def _arms_table(plan: study_plan.Plan, rows: Sequence[RunRow]) -> list[str]:
-    by_arm = _by_arm(plan, rows)
-    cells = []
-    for arm in plan.arms:
-        seconds = [run.seconds for run in by_arm[arm.name]]
-        minutes = f"{statistics.fmean(seconds) / 60:.1f}" if seconds else "–"
-        cells.append(
-            [
-                f"`{arm.name}`",
-                f"{arm.num_steps:,}",
-                f"{arm.num_warmup_steps:,}",
-                f"{arm.flops:.4e}",
-                str(len(seconds)),
-                minutes,
-            ]
-        )
-    header = ["arm", "steps", "warm-up", "FLOPs", "n", "minutes a run"]
-    return _markdown(header, cells)
+    scores, guessing = _task_frame(results), _guessing(results)
+    table = _measures_table(plan.arms, scores, guessing)
+    return [*table, "", " ".join(notes)]
 
 
 def _measures_table(
-    plan: study_plan.Plan,
-    measured: Mapping[str, Sequence[Mapping[str, float]]],
+    arms: Sequence[studies.PlannedArm],
+    measured: pd.DataFrame,
     guessing: Mapping[str, float] | None = None,
 ) -> list[str]:
-    """One row per arm, one column per measure.
-
-    Args:
-        plan: order and budgets of the arms.
-        measured: arm to the measures of each of its runs; arms that are not
-            there get no row.
-        guessing: task to score, for a last row.
-    """
-    names = list(
-        dict.fromkeys(
-            name for runs in measured.values() for run in runs for name in run
-        )
-    )
-    if not names:
+    """One row per arm, one column per measure."""
+    measures = list(measured.columns)
+    if not measures:
         return ["No run has finished."]
-    summaries = {
-        (arm, name): summarize(values)
-        for arm, runs in measured.items()
-        for name in names
-        if (values := [run[name] for run in runs if name in run])
-    }
-    cells = []
-    for arm in plan.arms:
-        if arm.name not in measured:
-            continue
-        row = [f"`{arm.name}`"]
-        rivals = [a.name for a in plan.arms if a.fraction == arm.fraction]
-        for name in names:
-            own = summaries.get((arm.name, name))
-            means = [
-                summaries[rival, name].mean
-                for rival in rivals
-                if (rival, name) in summaries
-            ]
-            row.append(_cell(name, own, means))
-        cells.append(row)
+    names = [arm.name for arm in arms]
+    groups = measured.groupby(level=0)
+    means, spreads = groups.mean().reindex(names), groups.std().reindex(names)
+    counts = groups.count().reindex(names, fill_value=0)
+    columns = [[f"`{name}`" for name in names]]
+    for measure in measures:
+        numbers = [table[measure] for table in (means, spreads, counts)]
+        is_best = _find_best(measure, means[measure], arms)
+        columns.append(list(map(_format_cell, *numbers, is_best)))
+    rows = [list(row) for row in zip(*columns, strict=True)]
     if guessing:
-        cells.append(_guessing_cells(names, guessing))
-    return _markdown(["arm", *names], cells)
+        rows.append(_guessing_cells(measures, guessing))
+    return _markdown(["arm", *measures], rows)
+
+
+def _find_best(
+    measure: str, means: pd.Series, arms: Sequence[studies.PlannedArm]
+) -> pd.Series:
+    """Whether each arm's mean is the best of the arms of its budget."""
+    larger = is_larger_better(measure)
+    if larger is None:
+        return pd.Series(False, means.index)
+    rivals = means.groupby([arm.fraction for arm in arms])
+    best = rivals.transform("max" if larger else "min")
+    return (means == best) & (rivals.transform("nunique") > 1)
+
+
+def _format_cell(
+    mean: float, spread: float = 0.0, count: int = 0, is_best: bool = False
+) -> str:
+    if math.isnan(mean):
+        return _NOTHING
+    text = format_number(mean)
+    cell = f"**{text}**" if is_best else text
+    if count > 1:
+        # As many decimals as the mean has.
+        decimals = len(text.partition(".")[2])
+        style = ".0e" if "e" in text else f",.{decimals}f"
+        cell += f" ± {spread:{style}}"
+    return f"{cell} ({count})" if count else cell
 
 
 def _guessing_cells(
-    names: Sequence[str], guessing: Mapping[str, float]
+    measures: Sequence[str], guessing: Mapping[str, float]
 ) -> list[str]:
-    """The row of who reads nothing: probe and fine-tune know no difference."""
-    found = {
-        name: guessing[task]
-        for name in names
-        if (task := re.sub("_(probe|finetune)$", "", name)) in guessing
-    }
-    if AVERAGE in names:
-        found[AVERAGE] = statistics.fmean(found.values())
-    return [
-        "guessing",
-        *(format_number(found[n]) if n in found else "–" for n in names),
-    ]
-
-
-def _cell(name: str, own: Summary | None, means: Sequence[float]) -> str:
-    if own is None:
-        return "–"
-    text = format_number(own.mean)
-    larger = is_larger_better(name)
-    if larger is not None and len(set(means)) > 1:
-        best = max(means) if larger else min(means)
-        text = f"**{text}**" if own.mean == best else text
-    spread = ""
-    if own.spread is not None:
-        # As many decimals as the mean has.
-        decimals = len(format_number(own.mean).partition(".")[2])
-        spread = f" ± {own.spread:,.{decimals}f}"
-        if "e" in format_number(own.mean):
-            spread = f" ± {own.spread:.0e}"
-    return f"{text}{spread} ({own.num_runs})"
+    """The row of guessing, which is the same for probe and fine-tune."""
+    tasks = [re.sub("_(probe|finetune)$", "", name) for name in measures]
+    found = pd.Series(guessing).reindex(tasks)
+    found = found.where(found.index != AVERAGE, found.mean())
+    return ["guessing", *(_format_cell(score) for score in found)]
 
 
 def is_larger_better(name: str) -> bool | None:
@@ -372,14 +296,6 @@ def format_number(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
-def _markdown(
-    header: Sequence[str], cells: Sequence[Sequence[str]]
-) -> list[str]:
-    return [
-        "| " + " | ".join(row) + " |"
-        for row in (
-            header,
-            ["---"] + ["---:"] * (len(header) - 1),
-            *cells,
-        )
-    ]
+def _markdown(header: list[str], rows: list[list[str]]) -> list[str]:
+    rule = ["---"] + ["---:"] * (len(header) - 1)
+    return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]

@@ -2,20 +2,21 @@
 
 The folder of a run holds `request.json` (what is asked, written first),
 `model/` (the pre-training run), `log.txt` and, once all is done,
-`result.json`. Nothing here imports TensorFlow before the process has decided
-how many threads it may use.
+`result.json`.
 """
 
 import dataclasses
-import functools
-import json
 import pathlib
 import time
 from collections.abc import Callable
 from collections.abc import Mapping
 from typing import Any
 
+import pydantic
+
 from electra_tf import config
+from electra_tf.analysis import studies
+from electra_tf.config import schema
 from electra_tf.processes import pool as pool_lib
 from electra_tf.records import atomic
 
@@ -24,78 +25,57 @@ RESULT_FILE = "result.json"
 LOG_FILE = "log.txt"
 MODEL_FOLDER = "model"
 
+Measures = Mapping[str, pydantic.FiniteFloat]
+
+
+@schema.frozen
+class RunIdentity:
+    """What decides the result of a run; folders and threads do not."""
+
+    settings: config.ExperimentConfig  # with the seed, without `dataset_dir`
+    dataset: Mapping[str, str]  # split to the checksum of its manifest
+    tasks: tuple[str, ...]
+    finetune_steps: schema.Count
+    max_examples: schema.Count
+    is_trained: bool = True  # False measures random weights
+
 
 @dataclasses.dataclass(frozen=True)
 class RunRequest:
-    """Everything a run needs, as plain data.
+    """Everything that the process of a run needs."""
 
-    Attributes:
-        folder: of the run.
-        arm: name of the planned arm.
-        seed: of pre-training and of measuring.
-        settings: JSON of the config, with seed and dataset.
-        dataset: split to the checksum of its manifest.
-        tasks_dir: folder of the tasks' files; empty measures none.
-        tasks: their names.
-        finetune_steps: of the short fine-tune; 0 is none.
-        max_examples: most training examples of a task; 0 is all.
-        num_threads: of TensorFlow's kernels; 0 leaves it the choice.
-        is_trained: False measures random weights.
-    """
-
-    folder: str
-    arm: str
-    seed: int
-    settings: str
-    dataset: Mapping[str, str]
-    tasks_dir: str
-    tasks: tuple[str, ...]
-    finetune_steps: int
-    max_examples: int
-    num_threads: int = 0
-    is_trained: bool = True
+    folder: pathlib.Path
+    arm: str  # name of the planned arm
+    asked: RunIdentity
+    dataset_dir: pathlib.Path
+    tasks_dir: pathlib.Path | None = None  # None measures no tasks
+    num_threads: int = 0  # of TensorFlow's kernels; 0 lets it choose
 
     def __str__(self) -> str:
         return f"{self.arm}, seed {self.seed}"
 
     @property
-    def path(self) -> pathlib.Path:
-        """The folder."""
-        return pathlib.Path(self.folder)
+    def seed(self) -> int:
+        """Seed of pre-training and of measuring."""
+        return self.asked.settings.training.seed
 
-    def identity(self) -> dict[str, Any]:
-        """What decides the result; folders and threads do not."""
-        settings = json.loads(self.settings)
-        settings["data"].pop("dataset_dir")
-        # Named for these alone: requests of earlier versions lack it.
-        untrained = {} if self.is_trained else {"is_trained": False}
-        return untrained | {
-            "settings": settings,
-            "dataset": dict(self.dataset),
-            "tasks": list(self.tasks),
-            "finetune_steps": self.finetune_steps,
-            "max_examples": self.max_examples,
-        }
+    @property
+    def log_file(self) -> pathlib.Path:
+        """Gets what the process of the run prints."""
+        return self.folder / LOG_FILE
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class RunResult:
-    """What a run found.
+    """What a run found."""
 
-    Attributes:
-        held_out: metrics of the held-out split at the last step.
-        tasks: measure to score.
-        training_seconds: in training steps, without starting and saving.
-        measuring_seconds: on the tasks.
-        guessing: task to the score of who reads nothing; empty for a trained
-            model.
-    """
-
-    held_out: Mapping[str, float]
-    tasks: Mapping[str, float]
-    training_seconds: float
+    held_out: Measures  # of the held-out split at the last step
+    tasks: Measures  # measure to score
+    training_seconds: float  # in steps, without starting and saving
     measuring_seconds: float
-    guessing: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    # Task to the score of a baseline that reads nothing; empty for a trained
+    # model.
+    guessing: Measures = dataclasses.field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -114,36 +94,84 @@ def perform(request: RunRequest) -> RunResult | None:
     """
     import tensorflow as tf
 
-    if request.num_threads:
-        threads = request.num_threads
+    if threads := request.num_threads:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
+    # Imported only now: the number of threads must be set before any tensor
+    # is made.
+    from electra_tf.analysis import study_measures
     from electra_tf.pretraining import run
 
-    model_dir = request.path / MODEL_FOLDER
-    if request.is_trained and not run.pretrain(
-        config.from_json(request.settings), model_dir
-    ):
+    asked, model_dir = request.asked, request.folder / MODEL_FOLDER
+    settings = studies.replace_fields(
+        asked.settings, data={"dataset_dir": str(request.dataset_dir)}
+    )
+    if asked.is_trained and not run.pretrain(settings, model_dir):
         return None
-    from electra_tf.analysis import study_measures
-
     start = time.monotonic()
-    if not request.is_trained:
-        tasks, guessing = study_measures.measure_untrained(request)
-        return RunResult({}, tasks, 0.0, time.monotonic() - start, guessing)
-    tasks = study_measures.measure_run(request, model_dir)
+    scores: dict[str, float] = {}
+    guessing: dict[str, float] = {}
+    if request.tasks_dir is not None and asked.tasks:
+        tasks = study_measures.Tasks(
+            request.tasks_dir,
+            asked.tasks,
+            request.seed,
+            asked.finetune_steps,
+            asked.max_examples,
+        )
+        if asked.is_trained:
+            scores = study_measures.measure_run(model_dir, tasks)
+        else:
+            scores, guessing = study_measures.measure_untrained(settings, tasks)
     seconds = time.monotonic() - start
-    held_out, training_seconds = _read_metrics(model_dir)
-    return RunResult(held_out, tasks, training_seconds, seconds)
+    held_out, training_seconds = _summarize_metrics(request.folder)
+    return RunResult(held_out, scores, training_seconds, seconds, guessing)
 
 
-def _read_metrics(model_dir: pathlib.Path) -> tuple[dict[str, float], float]:
-    """Last held-out metrics, and seconds of all training steps."""
+def start(run_fn: RunFn) -> pool_lib.Handler:
+    """What the process of a run executes: `run_fn` is `perform`, or a stub."""
+
+    def handle(
+        request: RunRequest, unused_report: pool_lib.Report
+    ) -> RunResult | None:
+        result = run_fn(request)
+        if result is not None:
+            write_json(request.folder / RESULT_FILE, result)
+        return result
+
+    return handle
+
+
+def write_json(path: pathlib.Path, content: Any) -> None:
+    """Writes indented JSON; the file appears complete or not at all."""
+    with atomic.replacing_file(path) as partial:
+        partial.write_text(schema.to_json(content), "utf-8")
+
+
+def read_result(folder: pathlib.Path) -> RunResult | None:
+    """The result in a run's folder, or None if it has not finished."""
+    path = folder / RESULT_FILE
+    return schema.read(RunResult, path) if path.is_file() else None
+
+
+def read_metrics(folder: pathlib.Path) -> list[dict[str, Any]]:
+    """The lines that pre-training has logged in a run's folder so far."""
+    path = folder / MODEL_FOLDER / "metrics.jsonl"
+    if not path.is_file():
+        return []
+    # Imported only now, because it brings TensorFlow.
     from electra_tf.training import reporting
 
+    return reporting.read_lines(path)
+
+
+def _summarize_metrics(
+    folder: pathlib.Path,
+) -> tuple[dict[str, float], float]:
+    """Last held-out metrics, and seconds of all training steps."""
     held_out: dict[str, float] = {}
     seconds, last_step = 0.0, 0
-    for line in reporting.read_lines(model_dir / "metrics.jsonl"):
+    for line in read_metrics(folder):
         timing = line.pop("timing", {})
         step, split = line.pop("step"), line.pop("split")
         # The plan has it already.
@@ -154,37 +182,3 @@ def _read_metrics(model_dir: pathlib.Path) -> tuple[dict[str, float], float]:
             seconds += timing.get("seconds_per_step", 0.0) * (step - last_step)
             last_step = step
     return held_out, seconds
-
-
-def start(run_fn: RunFn) -> pool_lib.Handler:
-    """What the process of a run executes.
-
-    Args:
-        run_fn: `perform`, or what stands for it in a test.
-    """
-    return functools.partial(_run_and_write, run_fn)
-
-
-def _run_and_write(
-    run_fn: RunFn, request: RunRequest, report: pool_lib.Report
-) -> RunResult | None:
-    del report
-    result = run_fn(request)
-    if result is not None:
-        write_json(request.path / RESULT_FILE, dataclasses.asdict(result))
-    return result
-
-
-def write_json(path: pathlib.Path, content: Any) -> None:
-    """Writes indented JSON; the file appears complete or not at all."""
-    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-    with atomic.replacing_file(path) as partial:
-        partial.write_text(text, "utf-8")
-
-
-def read_result(folder: pathlib.Path) -> RunResult | None:
-    """The result in a run's folder, or None if it has not finished."""
-    path = folder / RESULT_FILE
-    if not path.is_file():
-        return None
-    return RunResult(**json.loads(path.read_text("utf-8")))

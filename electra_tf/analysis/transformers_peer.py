@@ -1,13 +1,12 @@
 """Times Hugging Face's ELECTRA on texts, where only its libraries exist.
 
-Run as a file by `inference_benchmark`, in an interpreter that has torch and
-transformers; nothing of this project is imported:
+`inference_benchmark` runs this file in an interpreter that has torch and
+transformers; it imports nothing of this project:
 
-    python -P transformers_peer.py HF_FOLDER ATTENTION NUM_THREADS
+    python -P transformers_peer.py HF_FOLDER ATTENTION NUM_THREADS MAX_LENGTH
 
-It answers one line of JSON on standard output for each line on standard
-input, first of all with its versions. A request holds `texts`, `batch_size`,
-`max_length` and whether answers are wanted.
+It writes one line of JSON for its versions, and then one for each line of JSON
+that it reads: `texts`, `batch_size` and whether it `wants_answers`.
 """
 
 import json
@@ -17,20 +16,17 @@ from typing import Any
 
 
 class Peer:
-    """A discriminator with its tokenizer, as its users run it.
+    """A discriminator with its tokenizer, as its users run it."""
 
-    Args:
-        folder: in the format of `save_pretrained`.
-        attention: `sdpa`, their default, or `eager`.
-        num_threads: of torch.
-    """
-
-    def __init__(self, folder: str, attention: str, num_threads: int) -> None:
+    def __init__(
+        self, folder: str, attention: str, num_threads: int, max_length: int
+    ) -> None:
         import torch
         import transformers
 
         torch.set_num_threads(num_threads)
         self._torch = torch
+        self._max_length = max_length
         self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         self._model = transformers.ElectraForPreTraining.from_pretrained(
             folder, attn_implementation=attention
@@ -40,19 +36,14 @@ class Peer:
             "transformers": transformers.__version__,
         }
 
-    def score(self, texts: list[str], max_length: int) -> tuple[Any, Any]:
-        """Replaced probabilities and attention mask, `[B, S]` arrays.
-
-        Args:
-            texts: one batch, padded to its longest.
-            max_length: tokens at which texts are cut.
-        """
+    def score(self, texts: list[str]) -> tuple[Any, Any]:
+        """Replaced probabilities and mask, `[B, S]` arrays."""
         with self._torch.inference_mode():
             rows = self._tokenizer(
                 texts,
                 padding=True,
                 truncation=True,
-                max_length=max_length,
+                max_length=self._max_length,
                 return_tensors="pt",
             )
             logits = self._model(**rows).logits
@@ -60,36 +51,29 @@ class Peer:
         return probabilities, rows["attention_mask"].numpy()
 
 
-def answer(peer: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Runs the batches of a request.
-
-    Args:
-        peer: has `score`.
-        request: see the module's docstring.
+def answer(
+    peer: Any, texts: list[str], batch_size: int, wants_answers: bool = False
+) -> dict[str, Any]:
+    """Runs `peer.score` on texts, batch by batch.
 
     Returns:
         `seconds` of each batch; `processor_seconds`, `num_texts` and
         `num_tokens` (without padding) of all; and `answers`, the probabilities
         of each text's tokens, if they are wanted.
     """
-    texts, size = request["texts"], request["batch_size"]
     seconds, answers, num_tokens = [], [], 0
     processor = time.process_time()
-    for first in range(0, len(texts), size):
+    for first in range(0, len(texts), batch_size):
         start = time.perf_counter()
-        scored = peer.score(texts[first : first + size], request["max_length"])
+        scores, masks = peer.score(texts[first : first + batch_size])
         seconds.append(time.perf_counter() - start)
-        num_tokens += int(scored[1].sum())
-        if request["wants_answers"]:
-            answers += [
-                [round(float(p), 9) for p, used in zip(*row, strict=True)
-                 if used]
-                for row in zip(*scored, strict=True)
-            ]  # fmt: skip
-    processor = time.process_time() - processor
+        num_tokens += int(masks.sum())
+        if wants_answers:
+            rows = zip(scores, masks, strict=True)
+            answers += [row[mask > 0].round(9).tolist() for row, mask in rows]
     return {
         "seconds": seconds,
-        "processor_seconds": processor,
+        "processor_seconds": time.process_time() - processor,
         "num_texts": len(texts),
         "num_tokens": num_tokens,
         "answers": answers,
@@ -97,22 +81,16 @@ def answer(peer: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def serve(peer: Any, requests: Any, replies: Any) -> None:
-    """Answers every line of JSON with a line of JSON.
-
-    Args:
-        peer: has `versions` and `score`.
-        requests: lines.
-        replies: stream that gets a line for the versions and for each request.
-    """
+    """Writes the peer's versions, then answers every line of JSON."""
     print(json.dumps(peer.versions), file=replies, flush=True)
     for line in requests:
-        reply = answer(peer, json.loads(line))
+        reply = answer(peer, **json.loads(line))
         print(json.dumps(reply), file=replies, flush=True)
 
 
 if __name__ == "__main__":
     # What libraries print must not come between the replies.
     own_output, sys.stdout = sys.stdout, sys.stderr
-    serve(
-        Peer(sys.argv[1], sys.argv[2], int(sys.argv[3])), sys.stdin, own_output
-    )
+    folder, attention, num_threads, max_length = sys.argv[1:]
+    peer = Peer(folder, attention, int(num_threads), int(max_length))
+    serve(peer, sys.stdin, own_output)

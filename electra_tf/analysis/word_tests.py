@@ -11,7 +11,6 @@ that reads nothing.
 """
 
 import collections
-import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
@@ -42,55 +41,31 @@ _HEADER = "sentence\tword\treplacement"
 
 
 class Gap(NamedTuple):
-    """A filled gap.
+    """A filled gap."""
 
-    Attributes:
-        text: the sentence with `[MASK]`.
-        word: piece that stood there.
-        guess: the generator's best one.
-        probability: of the guess, 0-1.
-    """
-
-    text: str
-    word: str
-    guess: str
-    probability: float
+    text: str  # the sentence with `[MASK]`
+    word: str  # the piece that stood there
+    guess: str  # the generator's best one
+    probability: float  # of the guess, 0-1
 
 
 class SwappedWord(NamedTuple):
-    """A sentence in which one word was exchanged.
-
-    Attributes:
-        word: that stood there.
-        swap: the new sentence, and where its new word is.
-    """
+    """The word that stood in a sentence, and the sentence without it."""
 
     word: str
     swap: scoring.Swap
 
 
 class RankedSwap(NamedTuple):
-    """An exchanged word among all words of its sentence.
+    """An exchanged word among all words of its sentence."""
 
-    Attributes:
-        text: the new sentence, its new word as `[old -> new]`.
-        place: of the new word by suspicion, from 1.
-        num_words: of the sentence, punctuation marks among them.
-    """
-
-    text: str
-    place: int
-    num_words: int
+    text: str  # the new sentence, its new word as `[old -> new]`
+    place: int  # of the new word by suspicion, from 1
+    num_words: int  # of the sentence, punctuation marks among them
 
 
-@dataclasses.dataclass(frozen=True)
-class WordTests:
-    """What a model made of gaps and swaps.
-
-    Attributes:
-        gaps: empty for a model without a generator.
-        swaps: empty for a model without a discriminator of replaced tokens.
-    """
+class WordTests(NamedTuple):
+    """What a model made of gaps and swaps; empty if it cannot answer them."""
 
     gaps: tuple[Gap, ...] = ()
     swaps: tuple[RankedSwap, ...] = ()
@@ -109,56 +84,43 @@ class WordTests:
         if self.gaps:
             words = collections.Counter(gap.word for gap in self.gaps)
             ((commonest, count),) = words.most_common(1)
+            is_right = [gap.guess == gap.word for gap in self.gaps]
             found |= {
                 "num_gaps": len(self.gaps),
-                "gaps_filled": _mean([g.guess == g.word for g in self.gaps]),
+                "gaps_filled": float(np.mean(is_right)),
                 "gaps_constant": count / len(self.gaps),
                 "constant_word": commonest,
             }
         if self.swaps:
+            _, places, counts = zip(*self.swaps, strict=True)
+            place, total = np.array(places), np.array(counts)
             found |= {
                 "num_swaps": len(self.swaps),
-                "swaps_first": _mean([s.place == 1 for s in self.swaps]),
-                "swaps_chance": _mean([1 / s.num_words for s in self.swaps]),
-                "swaps_auc": _mean(
-                    [
-                        (s.num_words - s.place) / (s.num_words - 1)
-                        for s in self.swaps
-                    ]
-                ),
+                "swaps_first": float(np.mean(place == 1)),
+                "swaps_chance": float(np.mean(1 / total)),
+                "swaps_auc": float(np.mean((total - place) / (total - 1))),
             }
         return found
 
     def describe(self, num_examples: int = 4) -> list[str]:
-        """The numbers and some examples, for people.
-
-        Args:
-            num_examples: of either test.
-        """
-        found = self.compute()
-        rows = []
+        """The numbers and some examples of each test, for people."""
+        found, lines = self.compute(), [_TABLE.format(*_COLUMNS)]
         if self.gaps:
-            right = sum(gap.guess == gap.word for gap in self.gaps)
-            constant = f"always {found['constant_word']!r}"
-            rows.append(
-                _row("gaps filled", right, found["num_gaps"])
-                + (f"{found['gaps_constant']:.3f} ({constant})",)
-            )
+            row = _count_hits(found["gaps_filled"], len(self.gaps))
+            share, word = found["gaps_constant"], found["constant_word"]
+            baseline = f"{share:.3f} (always {word!r})"
+            lines.append(_TABLE.format("gaps filled", *row, baseline))
         if self.swaps:
-            first = sum(swap.place == 1 for swap in self.swaps)
-            chance = f"{found['swaps_chance']:.3f} (chance)"
-            rows.append(
-                _row("swaps ranked first", first, found["num_swaps"])
-                + (chance,)
-            )
-            auc = f"{found['swaps_auc']:.3f}"
-            rows.append(("swaps, mean AUC", "", auc, "", "0.500 (chance)"))
-        lines = [_TABLE.format(*_COLUMNS), *(_TABLE.format(*r) for r in rows)]
-        for gap in self.gaps[:num_examples]:
-            lines += ["", gap.text]
+            row = _count_hits(found["swaps_first"], len(self.swaps))
+            baseline = f"{found['swaps_chance']:.3f} (chance)"
+            lines.append(_TABLE.format("swaps ranked first", *row, baseline))
+            row = "", f"{found['swaps_auc']:.3f}", ""
             lines.append(
-                f"    {gap.guess} ({gap.probability:.2f}), was {gap.word}"
+                _TABLE.format("swaps, mean AUC", *row, "0.500 (chance)")
             )
+        for gap in self.gaps[:num_examples]:
+            said = f"{gap.guess} ({gap.probability:.2f}), was {gap.word}"
+            lines += ["", gap.text, f"    {said}"]
         for ranked in self.swaps[:num_examples]:
             place = f"number {ranked.place} of {ranked.num_words}"
             lines += ["", ranked.text, f"    {place} by suspicion"]
@@ -171,11 +133,6 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
     A sentence ends at `.`, `!` or `?` before a blank and a capital letter, and
     at the end of a line.
 
-    Args:
-        corpus: any that the dataset builder reads: a file, a folder, ...
-        count: wanted at most.
-        seed: of the choice.
-
     Raises:
         DataError: if there is no such corpus.
         ValueError: if none of its sentences has `MIN_WORDS` to `MAX_WORDS`
@@ -183,17 +140,19 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
     """
     generator = np.random.default_rng(seed)
     opened = corpus_lib.open_corpus(corpus)
+    documents = (
+        document
+        for number in generator.permutation(len(opened.sources))
+        for document in corpus_lib.open_source(
+            opened.sources[number], opened.options
+        )
+    )
     pool: dict[str, None] = {}
-    for number in generator.permutation(len(opened.sources)):
-        source = opened.sources[number]
-        for document in corpus_lib.open_source(source, opened.options):
-            for line in document.lines:
-                pool |= dict.fromkeys(filter(_is_usable, split_sentences(line)))
-            if len(pool) >= _POOL * count:
-                break
-        else:
-            continue
-        break
+    for document in documents:
+        for line in document.lines:
+            pool |= dict.fromkeys(filter(_is_usable, split_sentences(line)))
+        if len(pool) >= _POOL * count:
+            break
     if not pool:
         raise ValueError(
             f"A corpus for tests of words must have sentences of {MIN_WORDS} "
@@ -228,26 +187,27 @@ def run(
             "Tests of words need a generator or a discriminator of replaced "
             f"tokens. Received: {electra!r}. Load a pre-trained model."
         )
-    fitting = _leave_out_long(electra, sentences)
-    return WordTests(
-        fill_gaps(electra, fitting, seed) if electra.can_fill_masks else (),
-        rank_swaps(electra, draw_swaps(fitting, seed))
-        if electra.can_score
-        else (),
-    )
+    most = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
+    pieces = electra.tokenizer.tokenize(tf.constant(sentences, tf.string))
+    fits = (pieces.row_lengths() <= most).numpy()
+    fitting = list(np.array(sentences, object)[fits])
+    gaps: tuple[Gap, ...] = ()
+    swaps: tuple[RankedSwap, ...] = ()
+    if electra.can_fill_masks:
+        gaps = fill_gaps(electra, fitting, seed)
+    if electra.can_score:
+        swaps = rank_swaps(electra, draw_swaps(fitting, seed))
+    return WordTests(gaps, swaps)
 
 
 def fill_gaps(
     electra: electra_lib.Electra, sentences: Sequence[str], seed: int
 ) -> tuple[Gap, ...]:
-    """One gap in each sentence, filled.
+    """Makes one gap in each sentence, and lets the generator fill it.
 
-    Args:
-        electra: with a generator.
-        sentences: that fit the model; one without a word that is a single
-            piece is left out.
-        seed: of the gaps. Models of different vocabularies get the same gaps
-            as far as the words are pieces of both.
+    A sentence without a word that is a single piece is left out. Models of
+    different vocabularies get the same gaps for one seed, as far as the words
+    are pieces of both.
     """
     generator = np.random.default_rng(seed)
     words = [list(_WORD.finditer(sentence)) for sentence in sentences]
@@ -260,20 +220,17 @@ def fill_gaps(
             start, end = known[0].span(1)
             texts.append(sentence[:start] + mask_filling.MASK + sentence[end:])
             answers.append(pieces[known[0][1]])
+    guesses = electra.fill_masks(texts, top_k=1)
     return tuple(
         Gap(text, word, *best)
-        for text, word, ((best,),) in zip(
-            texts, answers, electra.fill_masks(texts, top_k=1), strict=True
-        )
+        for text, word, ((best,),) in zip(texts, answers, guesses, strict=True)
     )
 
 
 def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
     """One word of each sentence exchanged for a word of another sentence.
 
-    Args:
-        sentences: those without a word of letters alone are left out.
-        seed: of the choice.
+    Sentences without a word of letters alone are left out.
     """
     generator = np.random.default_rng(seed)
     words = [list(_WORD.finditer(sentence)) for sentence in sentences]
@@ -297,11 +254,7 @@ def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
 
 
 def read_swaps(path: pathlib.Path) -> list[SwappedWord]:
-    """Swaps made by hand.
-
-    Args:
-        path: of a table with tabs between its columns: sentence, word,
-            replacement; its first line names them.
+    """Reads a table of swaps: sentence, word and replacement, split by tabs.
 
     Raises:
         ValueError: if it is another table, or if a word does not occur in its
@@ -325,10 +278,8 @@ def rank_swaps(
 ) -> tuple[RankedSwap, ...]:
     """How suspicious each exchanged word is among the words of its sentence.
 
-    Args:
-        electra: with a discriminator.
-        swaps: one whose new word the model does not see, or that stands alone,
-            is left out.
+    A swap whose new word the model does not see, or that stands alone, is left
+    out.
     """
     texts = [change.swap.data.decode("utf-8", "replace") for change in swaps]
     ranked = []
@@ -349,19 +300,6 @@ def _is_usable(sentence: str) -> bool:
     return MIN_WORDS <= num_words <= MAX_WORDS and not has_mask
 
 
-def _leave_out_long(
-    electra: electra_lib.Electra, sentences: Sequence[str]
-) -> list[str]:
-    most = electra.config.max_position_embeddings - 2  # [CLS] and [SEP]
-    pieces = electra.tokenizer.tokenize(tf.constant(sentences, tf.string))
-    lengths = pieces.row_lengths().numpy()
-    return [
-        sentence
-        for sentence, length in zip(sentences, lengths, strict=True)
-        if length <= most
-    ]
-
-
 def _single_pieces(
     electra: electra_lib.Electra, words: set[str]
 ) -> dict[str, str]:
@@ -376,11 +314,7 @@ def _single_pieces(
     }
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))
-
-
-def _row(name: str, hits: int, count: int) -> tuple[str, str, str, str]:
-    share = hits / count
+def _count_hits(share: float, count: int) -> tuple[str, str, str]:
     error = (share * (1 - share) / count) ** 0.5
-    return name, f"{hits} of {count}", f"{share:.3f}", f"{error:.3f}"
+    hits = f"{round(share * count)} of {count}"
+    return hits, f"{share:.3f}", f"{error:.3f}"

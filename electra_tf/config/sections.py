@@ -235,7 +235,7 @@ _FIELD_READERS = {
 
 @schema.frozen
 class ObjectiveConfig:
-    """What is learned: `name` is a module of `pretraining.objectives`.
+    """What is learned: `name` is a key of `pretraining.model.OBJECTIVES`.
 
     A name with a dot is any importable module; CONTRIBUTING.md shows one.
     """

@@ -18,8 +18,8 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf import installed
-from electra_tf.finetuning.trials import portable_trial
-from electra_tf.finetuning.trials import results
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import results
 from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
@@ -286,7 +286,7 @@ def write(
         return portable_trial.write(model, folder)
     if target_format == reading.TF1:
         _require_known_labels(model)
-    return reading.WRITERS[target_format](model, folder)
+    return reading.write(model, target_format, folder)
 
 
 def _require_known_labels(model: portable.PortableModel) -> None:

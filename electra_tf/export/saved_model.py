@@ -29,11 +29,11 @@ from electra_tf.export.models import finetuned
 from electra_tf.export.models import pretrained
 from electra_tf.export.models import stored_weights
 from electra_tf.finetuning import encoders
-from electra_tf.finetuning import prepared as prepared_lib
-from electra_tf.finetuning.trials import portable_trial
-from electra_tf.finetuning.trials import results
-from electra_tf.finetuning.trials import trial_dir as trial_dir_lib
-from electra_tf.pretraining import objective as objective_lib
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import results
+from electra_tf.finetuning import task_data
+from electra_tf.finetuning import trial_dir as trial_dir_lib
+from electra_tf.pretraining import model as model_lib
 from electra_tf.records import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -255,7 +255,7 @@ def _save_graphs(
 def _warn_of_early_phase(
     settings: config.ExperimentConfig, checkpoint: pathlib.Path
 ) -> None:
-    last = objective_lib.build_objective(settings).phase_starts[-1]
+    last = model_lib.find_objective(settings).phases(settings)[-1]
     if last and checkpoints.step_of(checkpoint) <= last:
         logging.warning(
             "%s was made before the objective's last phase, which begins at "
@@ -297,7 +297,7 @@ def load_task(
     """
     description = trial_dir_lib.load(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
-    prepared = prepared_lib.PreparedTasks(
+    prepared = task_data.PreparedTasks(
         description.settings,
         vocabulary,
         description.encoder.max_position_embeddings,

@@ -7,14 +7,13 @@ output_dir/
 
 import collections
 import dataclasses
-import pathlib
 import statistics
 from collections.abc import Sequence
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.config import sections as config_sections
-from electra_tf.finetuning.trials import results
-from electra_tf.finetuning.trials import session as session_lib
+from electra_tf.config import schema
+from electra_tf.finetuning import results
+from electra_tf.finetuning import session as session_lib
 from electra_tf.tasks import catalog
 from electra_tf.tasks.sentences import glue
 
@@ -24,59 +23,41 @@ NAME = "glue"
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """What papers report of a task.
+    """What papers report of a task."""
 
-    Attributes:
-        title: of the task, as it is published.
-        split: the dev split that decides; the matched one of MNLI.
-        metric: the one that decides.
-        majority: what it would be if all examples of the split were given one
-            answer, the commonest.
-        numbers: the metric over the trials.
-    """
-
-    title: str
-    split: str
-    metric: str
-    majority: float
-    numbers: results.Numbers
+    title: str  # as it is published
+    split: str  # the dev split that decides; the matched one of MNLI
+    metric: str  # the one that decides
+    majority: float  # its value if all examples got the commonest label
+    numbers: results.Numbers  # the metric over the trials
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The scores of a benchmark.
+    """The scores of a benchmark."""
 
-    Attributes:
-        lines: one for each task that is done, in the order of the run.
-        average: the mean of their medians.
-        missing: titles of the benchmark's other tasks.
-    """
+    lines: tuple[Line, ...]  # of the tasks that are done, in their order
+    average: float  # the mean of their medians
+    missing: tuple[str, ...]  # titles of the benchmark's other tasks
 
-    lines: tuple[Line, ...]
-    average: float
-    missing: tuple[str, ...]
 
-    @classmethod
-    def of(cls, lines: Sequence[Line]) -> "Report":
-        """The report of some tasks."""
-        done = [line.title for line in lines]
-        titles = (glue.TASKS[name].title for name in glue.BENCHMARK)
-        return cls(
-            tuple(lines),
-            statistics.fmean(line.numbers.median for line in lines),
-            tuple(title for title in titles if title not in done),
-        )
+def build_report(lines: Sequence[Line]) -> Report:
+    """Builds the report of the tasks that are done."""
+    done = [line.title for line in lines]
+    titles = (glue.TASKS[name].title for name in glue.BENCHMARK)
+    return Report(
+        tuple(lines),
+        statistics.fmean(line.numbers.median for line in lines),
+        tuple(title for title in titles if title not in done),
+    )
 
 
 def task_names(names: str) -> tuple[str, ...]:
-    """The tasks that are learned one by one.
-
-    Args:
-        names: what `task.names` says.
+    """Lists the tasks of the catalog that are learned one by one.
 
     Returns:
-        Names of the catalog, in order; none if no benchmark is meant, but
-        tasks that one model learns together.
+        Nothing if `task.names` means no benchmark, but tasks that one model
+        learns together.
 
     Raises:
         ConfigError: if a task is named that is not the benchmark's, or one
@@ -88,7 +69,7 @@ def task_names(names: str) -> tuple[str, ...]:
     found: tuple[str, ...] = glue.BENCHMARK
     if colon:
         found = tuple(catalog.ALIASES.get(n, n) for n in some.split(","))
-    config_sections.require(
+    schema.require(
         set(found) <= set(glue.BENCHMARK) and len(set(found)) == len(found),
         f"`task.names={NAME}:TASK,TASK` must list different tasks out of "
         f"{', '.join(glue.BENCHMARK)}. Received: {names!r}. Other tasks are "
@@ -101,22 +82,18 @@ def task_names(names: str) -> tuple[str, ...]:
 def require_ready(request: session_lib.Request, names: Sequence[str]) -> None:
     """Looks at what would stop the run after hours, before it begins.
 
-    Args:
-        request: for the whole benchmark.
-        names: the tasks.
-
     Raises:
         ConfigError: for what tasks cannot share.
         FileNotFoundError: if files are missing; names the tasks.
         DataError: if there are no data at all, or it is unclear where.
     """
-    config_sections.require(
+    schema.require(
         not request.splits,
         f"The tasks of {NAME} have splits of their own. Received: --splits="
         f"{','.join(request.splits)}. Leave it out: all there are is "
         "predicted.",
     )
-    config_sections.require(
+    schema.require(
         request.settings.training.strategy != "multi_worker",
         f"{NAME} as a whole runs on one host. Received: strategy=multi_worker."
         " Run its tasks one by one, or choose another "
@@ -145,7 +122,7 @@ def require_ready(request: session_lib.Request, names: Sequence[str]) -> None:
 def _find_missing(
     name: str, data_dir: str, actions: Sequence[str]
 ) -> list[str]:
-    """The splits without a file, of those that will be read."""
+    """Lists the splits without a file, of those that will be read."""
     spec = glue.TASKS[name]
     splits = ["train"] if "train" in actions else []
     if splits or "eval" in actions:
@@ -160,12 +137,7 @@ def _find_missing(
 
 
 def request_of(request: session_lib.Request, name: str) -> session_lib.Request:
-    """What is asked for of one task.
-
-    Args:
-        request: for the whole benchmark.
-        name: of the task.
-    """
+    """Returns what is asked for of one task, in a folder of its own."""
     task = dataclasses.replace(request.settings.task, names=name)
     return dataclasses.replace(
         request,
@@ -179,13 +151,7 @@ def line_of(
     settings: finetuning_config.FinetuningConfig,
     summary: results.Summary,
 ) -> Line:
-    """What papers report of a task; its dev split is read.
-
-    Args:
-        name: of the task.
-        settings: of its fine-tuning.
-        summary: of its trials.
-    """
+    """Returns what papers report of a task; its dev split is read."""
     spec = glue.TASKS[name]
     split, metrics = next(iter(summary.scores[name].items()))
     metric, numbers = next(iter(metrics.items()))
@@ -197,34 +163,21 @@ def line_of(
     return Line(spec.title, split, metric, majority, numbers)
 
 
-def write(
-    output_dir: pathlib.Path,
-    report: Report,
-    settings: finetuning_config.FinetuningConfig,
-) -> None:
-    """Writes `results.json`, and `results.txt` with the table."""
-    table = format_table(report)
-    results.write(output_dir, dataclasses.asdict(report), table, settings)
-
-
 def format_table(report: Report) -> str:
-    """The table of papers, with the spread and what guessing would reach."""
-    heading = ("task", "split", "metric", "majority", "median", "mean", "sd",
-               "best", "trials")  # fmt: skip
-    table: list[tuple[str, ...]] = [heading]
+    """Formats the table of papers, with spread and what guessing reaches."""
+    heading = "task split metric majority median mean sd best trials"
+    table = [heading.split()]
     for line in report.lines:
-        numbers = line.numbers
-        stuck = len(numbers.degenerate)
-        trials = f"{len(numbers.values)}"
-        if stuck:
-            trials += f", {stuck} {results.MARK}"
-        table.append(
-            (line.title, line.split, line.metric,
-             *results.format_values([line.majority]), *results.cells(numbers),
-             trials)
-        )  # fmt: skip
+        trials = f"{len(line.numbers.values)}"
+        if line.numbers.degenerate:
+            trials += f", {len(line.numbers.degenerate)} {results.MARK}"
+        numbers = [
+            *results.format_values([line.majority]),
+            *results.cells(line.numbers),
+        ]
+        table.append([line.title, line.split, line.metric, *numbers, trials])
     [average] = results.format_values([report.average])
-    table.append(("average", "", "", "", average, "", "", "", ""))
+    table.append(["average", "", "", "", average, "", "", "", ""])
     text = results.align(table)
     text += "\nThe average is that of the medians"
     if report.missing:

@@ -23,20 +23,12 @@ from electra_tf.training import checkpoints
 
 
 class LoadedEncoder(NamedTuple):
-    """An encoder and what belongs to it.
+    """An encoder and what belongs to it."""
 
-    Attributes:
-        encoder: with weights; they are float32 whatever its precision.
-        vocabulary: what its ids mean.
-        settings: its sizes; `vocab_size` is the vocabulary's.
-        origin: one line, where the weights come from and how many of the
-            encoder's variables were restored.
-    """
-
-    encoder: encoder_lib.Encoder
+    encoder: encoder_lib.Encoder  # weights are float32 at any precision
     vocabulary: vocabulary_lib.Vocabulary
-    settings: config.EncoderConfig
-    origin: str
+    settings: config.EncoderConfig  # its `vocab_size` is the vocabulary's
+    origin: str  # where the weights come from, and how many were restored
 
 
 def load_encoder(
@@ -45,24 +37,16 @@ def load_encoder(
     precision: str = "float32",
     use_average: bool = False,
 ) -> LoadedEncoder:
-    """The main encoder of a model of any format; its files are only read.
+    """Loads the main encoder of a model of any format.
 
     Args:
-        path: a run's folder, a Hugging Face model, a KerasHub preset, the
-            prefix or folder of a TF1 checkpoint, or the name of a model that
-            comes along.
-        which: of a run: `latest`, `best` (lowest held-out loss), or the folder
-            of a checkpoint.
+        path, which, use_average: as for `read_model`.
         precision: of the products, one of `config.PRECISIONS`.
-        use_average: of a run: take the moving average of the weights.
 
     Raises:
-        FileNotFoundError: if there is no model, no such checkpoint or no
-            vocabulary.
-        ModelError: if the checkpoint of a run is damaged.
-        ValueError: if the model is damaged or partial (lists how), if
-            vocabulary and config differ in size, or if the run kept no
-            average.
+        FileNotFoundError: if there is no vocabulary; and as `read_model`.
+        ValueError: if the model is damaged or partial (lists how); and as
+            `read_model`.
     """
     model = read_model(path, which, use_average)
     vocabulary = require_vocabulary(model)
@@ -73,29 +57,28 @@ def load_encoder(
     for name, variable in variables.items():
         variable.assign(weights[name])
     count = len(variables)
-    origin = "; ".join(
-        [
-            f"{count} of {count} encoder variables restored from "
-            f"{model.origin}",
-            *model.notes,
-        ]
-    )
+    restored = f"{count} of {count} encoder variables restored from "
+    origin = "; ".join([f"{restored}{model.origin}", *model.notes])
     return LoadedEncoder(encoder, vocabulary, model.encoder, origin)
 
 
 def read_model(
     path: pathlib.Path, which: str = "latest", use_average: bool = False
 ) -> portable.PortableModel:
-    """A model of any format.
+    """Reads a model of any format.
 
     Args:
-        path: as for `load_encoder`.
-        which: of a run.
-        use_average: of a run.
+        path: a run's folder, a Hugging Face model, a KerasHub preset, the
+            prefix or folder of a TF1 checkpoint, or the name of a model that
+            comes along.
+        which: of a run: `latest`, `best` (lowest held-out loss), or the folder
+            of a checkpoint.
+        use_average: of a run: take the moving average of the weights.
 
     Raises:
-        ValueError: if `which` or `use_average` are given for another format;
-            else as `load_encoder`.
+        FileNotFoundError: if there is no model or no such checkpoint.
+        ValueError: if `which` or `use_average` are given for another format,
+            if a run kept no average, or if a file is damaged.
     """
     path = installed.find_model(path)
     format_name = reading.detect(path)
@@ -113,7 +96,7 @@ def read_model(
 def require_vocabulary(
     model: portable.PortableModel,
 ) -> vocabulary_lib.Vocabulary:
-    """The model's vocabulary; raises `FileNotFoundError` if it has none."""
+    """Returns the model's vocabulary, or raises `FileNotFoundError`."""
     if model.vocabulary is None:
         raise FileNotFoundError(
             f"The vocabulary of {model.origin} must lie beside it. Received: "
@@ -129,14 +112,9 @@ def random_encoder(
     seed: int,
     precision: str = "float32",
 ) -> LoadedEncoder:
-    """An encoder that has learnt nothing, the baseline of every measure.
+    """Builds an encoder that has learned nothing, the baseline of any measure.
 
-    Args:
-        settings: its sizes.
-        vocabulary: gives the number of entries.
-        seed: of the weights. Keras draws them from global generators, so
-            these are set.
-        precision: of the products.
+    Keras draws the weights from global generators, so `seed` sets these.
 
     Raises:
         ValueError: if vocabulary and config differ in size.
@@ -154,12 +132,7 @@ def random_encoder(
 def build_encoder(
     settings: config.EncoderConfig, precision: str = "float32"
 ) -> encoder_lib.Encoder:
-    """A main encoder of these sizes, with fresh weights.
-
-    Args:
-        settings: sizes and dropout.
-        precision: of the products.
-    """
+    """Builds a main encoder of these sizes, with fresh weights."""
     return encoder_lib.build_encoder(
         settings, towers.MAIN_ENCODER, dtype=layers.dtype_policy(precision)
     )

@@ -7,14 +7,25 @@ that, so the clipping is nearly always at work, and a mean would train
 otherwise.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import config
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.finetuning import task_data
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
+from electra_tf.modeling import towers
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
+from electra_tf.training import optimizers
+from electra_tf.training import parameter_rules
+from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
 # Sites of dropout: the heads' come after all of the encoder's.
@@ -22,6 +33,7 @@ _FIRST_HEAD_SITE = 512
 _TOKENS = ("input_ids", "input_mask", "segment_ids")
 
 
+@keras.saving.register_keras_serializable("electra_tf")
 class FinetuningModel(step_lib.TrainableModel):
     """An encoder with the heads of one or several tasks.
 
@@ -34,9 +46,6 @@ class FinetuningModel(step_lib.TrainableModel):
 
     Call arguments:
         features: as `RowTable.batch` gives them.
-
-    Returns:
-        Task name to what its head predicts.
     """
 
     def __init__(
@@ -61,51 +70,53 @@ class FinetuningModel(step_lib.TrainableModel):
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
-        """One loss."""
+        """There is one loss."""
         return {"loss": 1.0}
 
     @property
-    def statistic_sizes(self) -> Mapping[str, int]:
-        """Of every task the sum of its rows' losses, and their number."""
+    def extra_sizes(self) -> Mapping[str, int]:  # type: ignore[override]
+        """For each task the sum of its rows' losses, and their number."""
         count = len(self.task_names)
-        return {"loss": count, "rows": count}
+        return {"task_loss": count, "task_rows": count}
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
     ) -> step_lib.Tensors:
-        """The features as they are; nothing is drawn."""
+        """Returns the rows as they are; nothing is drawn."""
         del step, is_training
-        return features
+        if "stream_ids" not in features:
+            return features
+        # From Keras' `fit`, which makes all rows one stream.
+        rows = {name: value[0] for name, value in features.items()}
+        return {name: rows[name] for name in rows if name != "stream_ids"}
 
-    def loss_weights(self, prepared: step_lib.Tensors) -> step_lib.Tensors:
-        """None: the loss is a sum."""
-        del prepared
-        return {}
+    def loss_normalizers(self, prepared: step_lib.Tensors) -> step_lib.Tensors:
+        """The number of rows, for the reported mean: the loss is a sum."""
+        return {"loss": tf.reduce_sum(self._count_rows(prepared))}
 
     def compute_losses(
         self, prepared: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
-        """Loss sum and statistics of one micro-batch."""
+        """Computes the loss sum and statistics of one micro-batch."""
         losses = self.compute_task_losses(prepared, dropout_seed)
-        counts = tf.one_hot(prepared["task_id"], len(self.task_names))
-        statistics = {
-            "loss": tf.reduce_sum(losses, 0),
-            "rows": tf.reduce_sum(counts, 0),
-        }
+        by_task = tf.reduce_sum(losses, 0)
         return step_lib.LossSums(
-            {"loss": tf.reduce_sum(statistics["loss"])}, statistics
+            {"loss": tf.reduce_sum(by_task)},
+            {"task_loss": by_task, "task_rows": self._count_rows(prepared)},
         )
+
+    def _count_rows(self, prepared: step_lib.Tensors) -> tf.Tensor:
+        """Rows of every task, `[number of tasks]` float32."""
+        counts = tf.one_hot(prepared["task_id"], len(self.task_names))
+        return tf.reduce_sum(counts, 0)
 
     def compute_task_losses(
         self, features: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """The losses of all rows, `[B, number of tasks]` float32.
+        """Computes the losses of all rows, `[B, number of tasks]` float32.
 
-        A row has 0 for tasks other than its own.
-
-        Args:
-            features: as `RowTable.batch` gives them.
-            dropout_seed: `[2]` int64, or None for no dropout.
+        A row has 0 for tasks other than its own. `dropout_seed` is `[2]`
+        int64, or None for no dropout.
         """
         hidden = self.encode(features, dropout_seed)
         losses = []
@@ -124,7 +135,7 @@ class FinetuningModel(step_lib.TrainableModel):
     def encode(
         self, features: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """The encoder's last layer, `[B, S, D]`."""
+        """Computes the encoder's last layer, `[B, S, D]`."""
         return self.encoder(
             *(features[name] for name in _TOKENS), dropout_seed
         ).sequence_output
@@ -132,12 +143,7 @@ class FinetuningModel(step_lib.TrainableModel):
     def predict_task(
         self, name: str, features: step_lib.Tensors
     ) -> dict[str, tf.Tensor]:
-        """What the head of a task predicts, without dropout.
-
-        Args:
-            name: of the task.
-            features: as `RowTable.batch` gives them.
-        """
+        """Returns what the head of a task predicts, without dropout."""
         hidden = self.encode(features, None)
         return self.heads[name].predict(
             hidden, self._features_of(name, features)
@@ -153,32 +159,215 @@ class FinetuningModel(step_lib.TrainableModel):
                 own[name] = features[full_name]
         return own
 
-    def summarize(
-        self, statistics: Mapping[str, np.ndarray]
-    ) -> dict[str, float]:
+    def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """Mean loss of a row, over all tasks and, of several, of each."""
-        losses, rows = statistics["loss"], statistics["rows"]
-        metrics = {"loss": float(losses.sum() / max(rows.sum(), 1.0))}
+        total = statistics["loss"][0]
+        rows = statistics[step_lib.normalizer_of("loss")][0]
+        found = {"loss": tf.math.divide_no_nan(total, rows)}
         if len(self.task_names) > 1:
-            for name, loss, count in zip(
-                self.task_names, losses, rows, strict=True
-            ):
-                metrics[f"{name}_loss"] = float(loss / max(count, 1.0))
-        return metrics
+            means = tf.math.divide_no_nan(
+                statistics["task_loss"], statistics["task_rows"]
+            )
+            for number, name in enumerate(self.task_names):
+                found[f"{name}_loss"] = means[number]
+        return found
 
-    def call(self, features: step_lib.Tensors) -> dict[str, Any]:
-        """The predictions of all heads."""
+    def call(self, features: step_lib.Tensors) -> step_lib.Tensors:
+        """Returns `<task>/<output>` to tensor, what all heads predict."""
+        hidden = self.encode(features, None)
         return {
-            name: self.predict_task(name, features) for name in self.task_names
+            f"{task}/{name}": output
+            for task, head in self.heads.items()
+            for name, output in head.predict(
+                hidden, self._features_of(task, features)
+            ).items()
         }
 
     def _total_loss(
-        self, sums: step_lib.Tensors, weights: step_lib.Tensors, step: tf.Tensor
+        self,
+        sums: step_lib.Tensors,
+        normalizers: step_lib.Tensors,
+        step: tf.Tensor,
     ) -> tf.Tensor:
         # Added up, not divided: see above.
-        del weights, step
+        del normalizers, step
         return sums["loss"]
 
-    def _logs(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
-        rows = tf.reduce_sum(statistics["rows"])
-        return {"loss": tf.reduce_sum(statistics["loss"]) / rows}
+    def get_config(self) -> dict[str, Any]:
+        """Sizes of the encoder, and the heads; Keras saves the weights."""
+        return {
+            "encoder": dataclasses.asdict(self.encoder.settings),
+            "dtype": self.encoder.dtype_policy.name,
+            "heads": {
+                name: keras.saving.serialize_keras_object(head)
+                for name, head in self.heads.items()
+            },
+            "seed": self.seed,
+            "num_micro_batches": self.num_micro_batches,
+            "clip_norm": self.clip_norm,
+        }
+
+    @classmethod
+    def from_config(
+        cls, values: dict[str, Any], custom_objects: Any = None
+    ) -> "FinetuningModel":
+        """Builds the model of a config, with fresh weights."""
+        values = dict(values)
+        encoder = encoder_lib.build_encoder(
+            config.EncoderConfig(**values.pop("encoder")),
+            towers.MAIN_ENCODER,
+            dtype=values.pop("dtype"),
+        )
+        with keras.name_scope("task_specific"):
+            heads = {
+                name: keras.saving.deserialize_keras_object(
+                    head, custom_objects
+                )
+                for name, head in values.pop("heads").items()
+            }
+        return cls(encoder, heads, **values)
+
+    def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        """As in Keras; by default rows of any number and length go in."""
+        columns = {
+            f"{task}/{name}": head.columns[name]
+            for task, head in self.heads.items()
+            for name in head.prediction_columns
+        } | dict.fromkeys(_TOKENS, task_heads.Column(is_ragged=True))
+        signature = {
+            name: keras.InputSpec(
+                dtype=np.dtype(column.dtype).name,
+                shape=(None, None) if column.is_ragged else (None,),
+            )
+            for name, column in columns.items()
+        }
+        kwargs.setdefault("input_signature", [signature])
+        super().export(filepath, *args, **kwargs)
+
+
+def build_optimizer(
+    options: finetuning_config.FinetuningOptimizerConfig,
+    num_steps: int,
+    num_layers: int,
+) -> keras.optimizers.Optimizer:
+    """Builds the optimizer with its schedule and rates by depth.
+
+    Exponents of the rates are counted from the encoder's `num_layers`.
+    """
+    schedule = schedules.PolynomialDecayTimesWarmup(
+        options.learning_rate,
+        num_steps,
+        warmup_proportion=options.warmup_proportion,
+        power=options.lr_decay_power,
+    )
+    kinds = {"adam": optimizers.AdamWeightDecay, "lamb": optimizers.LAMB}
+    return kinds[options.name](
+        schedule,
+        weight_decay=options.weight_decay_rate,
+        beta_1=options.beta_1,
+        beta_2=options.beta_2,
+        epsilon=options.epsilon,
+        exclude_from_weight_decay=parameter_rules.NO_DECAY_PATTERNS,
+        learning_rate_multipliers=(
+            parameter_rules.layerwise_learning_rate_rules(
+                options.layerwise_lr_decay,
+                num_layers,
+                is_contiguous=options.contiguous_lr_decay,
+            )
+        ),
+        # Keras would number it, and its variables in checkpoints with it.
+        name=options.name,
+    )
+
+
+class Predictor:
+    """Runs a model's heads over rows; each head is traced once.
+
+    Every host of several predicts all rows, so that all know the scores.
+
+    Args:
+        strategy: the model was built in its scope.
+        model: its heads are run.
+        batch_size: rows of a batch, on all local devices together.
+        static_length: pad all batches to it, for devices that compile for
+            every length; 0 pads each to its own longest row.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: FinetuningModel,
+        batch_size: int,
+        static_length: int = 0,
+    ) -> None:
+        self._strategy = strategy
+        self._model = model
+        self._static_length = static_length
+        workers = getattr(strategy.extended, "_num_workers", 1)
+        self._num_local = strategy.num_replicas_in_sync // max(workers, 1)
+        self._batch_size = -(-batch_size // self._num_local) * self._num_local
+        self._functions: dict[str, Any] = {}
+
+    def predict(self, name: str, rows: rows_lib.Rows) -> task_lib.Outputs:
+        """Returns what the head of a task says of each row, in their order."""
+        if not rows.num_rows:
+            return {}
+        head = self._model.heads[name]
+        columns = {c: head.columns[c] for c in head.prediction_columns}
+        table = task_data.RowTable({name: rows}, {name: columns})
+        order = task_data.order_for_prediction(rows.lengths, self._batch_size)
+        found: dict[str, list[Any]] = {}
+        for chosen, length in zip(order.rows, order.lengths, strict=True):
+            features = table.batch(
+                tf.constant(chosen), self._static_length or int(length)
+            )
+            for key, value in self._run(name, features).items():
+                slots = found.setdefault(key, [None] * rows.num_rows)
+                for row, output in zip(chosen, value, strict=True):
+                    slots[row] = output
+        for key in head.padded_outputs.keys() & found.keys():
+            feature = head.padded_outputs[key]
+            own = rows.ids if feature == "input_ids" else rows.ragged[feature]
+            found[key] = [
+                output[:length]
+                for output, length in zip(found[key], own.lengths, strict=True)
+            ]
+        return found
+
+    def _run(
+        self, name: str, features: task_data.Tensors
+    ) -> dict[str, np.ndarray]:
+        """Returns the outputs for a batch, which the local replicas share."""
+        if name not in self._functions:
+            self._functions[name] = self._build(name, features)
+        outputs = self._functions[name](features)
+        return {
+            key: np.concatenate(self._strategy.experimental_local_results(own))
+            for key, own in outputs.items()
+        }
+
+    def _build(self, name: str, features: task_data.Tensors) -> Any:
+        """Traces a head for batches of any length, or of the static one."""
+
+        def predict(features: task_data.Tensors) -> task_data.Tensors:
+            context = tf.distribute.get_replica_context()
+            replica = context.replica_id_in_sync_group % self._num_local
+            parts = {
+                key: tf.stack(tf.split(value, self._num_local))
+                for key, value in features.items()
+            }
+            own = {key: part[replica] for key, part in parts.items()}
+            return self._model.predict_task(name, own)
+
+        length = self._static_length or None
+        signature = {
+            key: tf.TensorSpec(
+                [len(value), *[length] * (value.shape.rank - 1)], value.dtype
+            )
+            for key, value in features.items()
+        }
+        return tf.function(
+            lambda batch: self._strategy.run(predict, args=(batch,)),
+            input_signature=[signature],
+            autograph=False,
+        )

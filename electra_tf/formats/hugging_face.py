@@ -49,6 +49,7 @@ _NO_WEIGHTS = r"electra\.embeddings\.(position_ids|token_type_ids)"
 _TIED_OUTPUT = "generator_lm_head.weight"
 _TABLE = "electra.embeddings.word_embeddings.weight"
 
+_FileName = Annotated[str, pydantic.Field(pattern=r"^[^/\\]+$")]
 _Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
 
 
@@ -63,6 +64,13 @@ class _Config:
     position_embedding_type: Literal["absolute"] = "absolute"
     is_decoder: Literal[False] = False
     add_cross_attention: Literal[False] = False
+
+
+@schema.frozen
+class _Index:
+    """Which file beside the index holds which tensor."""
+
+    weight_map: dict[str, _FileName]
 
 
 def is_folder(path: pathlib.Path) -> bool:
@@ -82,10 +90,7 @@ def _is_pair(path: pathlib.Path) -> bool:
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
-    """Reads a model: one folder, or both of a pre-trained ELECTRA in one.
-
-    Args:
-        path: the folder.
+    """Reads a folder with a model, or with both of a pre-trained ELECTRA.
 
     Raises:
         FileNotFoundError: if a file is missing.
@@ -109,15 +114,11 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
     architecture = known.architectures[0] if known.architectures else _ENCODER
     # What a config leaves out is the same there as in ours.
     encoder = portable.build_known(config.EncoderConfig, stated, file)
-    expected = layout.encoder_shapes(portable.MAIN, encoder)
     task, table = None, parameter_names.HUGGING_FACE
-    if architecture in _HEAD_PARTS:
-        part = _HEAD_PARTS[architecture]
-        expected |= layout.part_shapes(part, encoder, None, "none") or {}
-    elif architecture != _ENCODER:
+    if architecture in hugging_face_heads.CLASSES.values():
         task = hugging_face_heads.read_task(stated, architecture, file)
         table = hugging_face_heads.name_table(task.kind)
-        expected |= hugging_face_heads.head_shapes(task, encoder.hidden_size)
+    expected = _expected_shapes(architecture, encoder, task)
     arrays, source = read_tensors(path)
     notes = parameter_names.precision_notes(
         str(value.dtype) for value in arrays.values()
@@ -143,6 +144,20 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
         origin=f"Hugging Face {architecture} {path}",
         notes=(*notes, *tokenizer_files.notes_of(vocabulary)),
     )
+
+
+def _expected_shapes(
+    architecture: str,
+    encoder: config.EncoderConfig,
+    task: portable.PortableTask | None,
+) -> layout.Shapes:
+    shapes = layout.encoder_shapes(portable.MAIN, encoder)
+    if task is not None:
+        return shapes | hugging_face_heads.head_shapes(
+            task, encoder.hidden_size
+        )
+    part = _HEAD_PARTS.get(architecture, portable.MAIN)
+    return shapes | (layout.part_shapes(part, encoder, None, "none") or {})
 
 
 def _read_config(file: pathlib.Path) -> dict[str, Any]:
@@ -219,23 +234,10 @@ def _read_safetensors(path: pathlib.Path) -> parameter_names.Arrays:
 
 def _read_parts(index: pathlib.Path) -> parameter_names.Arrays:
     stated = schema.read_object(index, errors.ModelError)
-    try:
-        parts: dict[str, str] = stated["weight_map"]
-        files = {
-            name: index.parent / name for name in sorted({*parts.values()})
-        }
-    except (LookupError, TypeError, AttributeError) as error:
-        raise errors.ModelError(
-            f"{index} must be an index of safetensors files. Received: {error}."
-        ) from error
+    parts = portable.build_known(_Index, stated, index).weight_map
     tensors: parameter_names.Arrays = {}
-    for name, file in files.items():
-        if pathlib.PurePath(name).name != name or not file.is_file():
-            raise errors.ModelError(
-                f"{index} must name files beside it. Received: {name}, which "
-                "is not there."
-            )
-        found = _read_safetensors(file)
+    for name in sorted(set(parts.values())):
+        found = _read_safetensors(index.parent / name)
         wrong = sorted(found.keys() ^ {n for n in parts if parts[n] == name})
         if wrong:
             raise errors.ModelError(
@@ -297,14 +299,7 @@ def _to_array(tensor: Any) -> np.ndarray:
 def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes what `from_pretrained` reads.
-
-    Args:
-        model: pre-trained or fine-tuned.
-        folder: exists and is empty.
-
-    Returns:
-        The same model.
+    """Writes what `from_pretrained` reads, and returns the same model.
 
     Raises:
         ModelError: for parts that there is no class for (names them).

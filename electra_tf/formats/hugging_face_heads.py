@@ -81,11 +81,7 @@ class _TaskFields:
 
 
 def name_table(kind: str) -> parameter_names.NameTable:
-    """Returns what the tensors of a model with such a head are called.
-
-    Args:
-        kind: of the task.
-    """
+    """Returns the names of a model with a head for this kind of task."""
     return parameter_names.HUGGING_FACE.with_names(
         *(
             (f"^{portable.TASK_HEADS}/[^/]+/{layer}/", f"{name}/")
@@ -95,12 +91,7 @@ def name_table(kind: str) -> parameter_names.NameTable:
 
 
 def head_shapes(task: portable.PortableTask, hidden_size: int) -> layout.Shapes:
-    """Returns the shapes of a head as the class there has it.
-
-    Args:
-        task: with its labels.
-        hidden_size: of the encoder, D.
-    """
+    """Returns the shapes of a head as the class there has it."""
     outputs = {"qa": 2, "regression": 1}.get(task.kind, len(task.labels))
     shapes: layout.Shapes = {}
     for layer in _LAYERS[task.kind]:
@@ -117,8 +108,8 @@ def from_hugging_face(
     """Turns a head as the class there has it into ours.
 
     Args:
-        tensors: by our paths, those of `head_shapes` among them.
-        task: whose head it is.
+        tensors: of the model, those of `head_shapes` among them.
+        task: as its config says.
 
     Returns:
         The model's tensors, and the task: whether it has a hidden layer is
@@ -148,11 +139,7 @@ def from_hugging_face(
 def to_hugging_face(
     tensors: portable.Tensors, task: portable.PortableTask
 ) -> portable.Tensors:
-    """Turns our head into what the class there has.
-
-    Args:
-        tensors: ours, all of the model's.
-        task: whose head it is.
+    """Turns our head, among a model's tensors, into what the class has.
 
     Raises:
         ModelError: if that class cannot compute what ours does.
@@ -230,12 +217,7 @@ def _gelu_twin(kernel: np.ndarray, head: str) -> parameter_names.Arrays:
 def read_task(
     stated: Mapping[str, Any], architecture: str, file: pathlib.Path
 ) -> portable.PortableTask:
-    """Returns what a config says of its task.
-
-    Args:
-        stated: the model's config.
-        architecture: its class, one of `CLASSES`.
-        file: of the config, for messages.
+    """Returns what a config says of the task of one of `CLASSES`.
 
     Raises:
         ModelError: for what is not understood here.
@@ -290,10 +272,6 @@ def _require_labels(labels: Sequence[str], source: str) -> None:
 
 def task_fields(task: portable.PortableTask, origin: str) -> dict[str, Any]:
     """Returns what a config must say of a task.
-
-    Args:
-        task: with its labels.
-        origin: of the model, for messages.
 
     Raises:
         ModelError: if the labels are not known.

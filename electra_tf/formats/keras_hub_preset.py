@@ -76,7 +76,7 @@ def is_folder(path: pathlib.Path) -> bool:
 
 def _class_name(content: Mapping[str, Any]) -> str:
     """Returns the backbone that a preset's config names; empty if none."""
-    if not str(content.get("module")).startswith("keras_hub."):
+    if str(content.get("module")).split(".")[0] != "keras_hub":
         return ""
     name = str(content.get("class_name"))
     # KerasHub builds the registered one if the two differ.
@@ -85,10 +85,7 @@ def _class_name(content: Mapping[str, Any]) -> str:
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
-    """Reads the encoder and the vocabulary of a preset.
-
-    Args:
-        path: the folder.
+    """Reads the encoder and the vocabulary in the folder of a preset.
 
     Raises:
         ModelError: if it is damaged or of another backbone.
@@ -131,16 +128,21 @@ def _read_sizes(file: pathlib.Path) -> config.EncoderConfig:
             f"{file.parent} must be a preset of {_CLASS}. Received: one of "
             f"{_class_name(content) or 'nothing that KerasHub knows'}."
         )
-    stated = content.get("config")
-    if not isinstance(stated, dict):
-        raise errors.ModelError(
-            f"{file} must have the arguments of its backbone under `config`. "
-            f"Received: {stated!r:.60}. Take the file again from where it "
-            "comes from."
-        )
+    stated = _arguments(content, file)
     sizes = {ours: stated[n] for ours, n in _SIZES.items() if n in stated}
     encoder = portable.build_known(config.EncoderConfig, sizes, file)
     return _with_one_rate(encoder)
+
+
+def _arguments(content: Mapping[str, Any], file: pathlib.Path) -> Any:
+    stated = content.get("config")
+    if not isinstance(stated, dict):
+        raise errors.ModelError(
+            f"{file} must have the arguments of its class under `config`. "
+            f"Received: {stated!r:.60}. Take the file again from where it "
+            "comes from."
+        )
+    return stated
 
 
 def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
@@ -252,8 +254,9 @@ def _read_vocabulary(
                 f"{file} must be there with the rest of the preset's "
                 "tokenizer. Received: no such file. Restore it."
             )
-    stated = schema.read_object(described, errors.ModelError).get("config")
-    options = portable.build_known(_Tokenizer, stated or {}, described)
+    content = schema.read_object(described, errors.ModelError)
+    stated = _arguments(content, described)
+    options = portable.build_known(_Tokenizer, stated, described)
     settings = vocabulary_lib.TokenizerSettings(
         do_lower_case=options.lowercase, strip_accents=options.strip_accents
     )
@@ -270,10 +273,6 @@ def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
     """Writes what `ElectraBackbone.from_preset` reads.
-
-    Args:
-        model: an encoder without heads.
-        folder: exists and is empty.
 
     Returns:
         The model with what a preset can state, and notes on the rest.

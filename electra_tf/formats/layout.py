@@ -29,13 +29,7 @@ def _norm_shapes(name: str, width: int) -> Shapes:
 def encoder_shapes(
     name: str, sizes: config.EncoderConfig, has_embeddings: bool = True
 ) -> Shapes:
-    """Returns the shapes of an encoder.
-
-    Args:
-        name: first part of the paths.
-        sizes: its sizes.
-        has_embeddings: False where it shares another encoder's.
-    """
+    """Returns the shapes of an encoder, which may have no embeddings."""
     width, inner = sizes.hidden_size, sizes.intermediate_size
     table, narrow = f"{name}/embeddings", sizes.embedding_size
     shapes: Shapes = {}
@@ -81,16 +75,13 @@ def part_shapes(
     generator: config.EncoderConfig | None,
     tying: str,
 ) -> Shapes | None:
-    """Returns the shapes of one part of a model.
+    """Returns the shapes of one part of a model; None for an unknown part.
 
     Args:
         part: first part of the paths.
         encoder: sizes of the main encoder.
         generator: sizes of the generator's encoder, None where there is none.
-        tying: what they share.
-
-    Returns:
-        Path to shape; None for a part that is not known here.
+        tying: what they share, as of `PortableModel`.
     """
     # A head without a generator's encoder belongs to the main one.
     proposing = generator or encoder
@@ -177,16 +168,19 @@ def check(model: portable.PortableModel) -> None:
             f"{', '.join(model.parts) or 'nothing'} in {model.origin}."
         )
     tensors, expected = model.tensors, expected_shapes(model)
-    problems = [f"{p} is missing" for p in sorted(expected.keys() - tensors)]
+    problems = []
     for path, value in sorted(tensors.items()):
         if path not in expected:
             problems.append(f"{path} {value.shape} is not known")
         elif value.shape != expected[path]:
-            problems.append(f"{path} is {value.shape}, not {expected[path]}")
+            problems.append(
+                f"{path} is {value.shape}, expected {expected[path]}"
+            )
         elif value.dtype != np.float32:
-            problems.append(f"{path} holds {value.dtype}, not float32")
+            problems.append(f"{path} holds {value.dtype}, expected float32")
         elif not np.isfinite(value).all():
             problems.append(f"{path} holds NaN or infinity")
+    problems += [f"{p} is missing" for p in sorted(expected.keys() - tensors)]
     require_none(problems, model.origin)
 
 

@@ -38,17 +38,14 @@ _WRITABLE = (
     "cloze_predictions",
     portable.TASK_HEADS,
 )
+_KINDS = {
+    "regression": "stsb",
+    "tagging": "chunking",
+    "qa": "squad1 squad2 newsqa naturalqs triviaqa searchqa",
+    "classification": "cola mrpc mnli sst2 rte qnli qqp",
+}
 _TASK_KINDS = {
-    "stsb": "regression",
-    "chunking": "tagging",
-    **dict.fromkeys(
-        ("squad1", "squad2", "newsqa", "naturalqs", "triviaqa", "searchqa"),
-        "qa",
-    ),
-    **dict.fromkeys(
-        ("cola", "mrpc", "mnli", "sst2", "rte", "qnli", "qqp"),
-        "classification",
-    ),
+    name: kind for kind, names in _KINDS.items() for name in names.split()
 }
 # Of STS-B.
 _VALUE_RANGE = (0.0, 5.0)
@@ -91,12 +88,7 @@ def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
         reader = tf.train.load_checkpoint(prefix)
         names = reader.get_variable_to_shape_map()
         tensors = {name: reader.get_tensor(name) for name in sorted(names)}
-    except (
-        tf.errors.OpError,
-        IndexError,
-        RuntimeError,
-        ValueError,
-    ) as error:
+    except (tf.errors.OpError, IndexError, RuntimeError, ValueError) as error:
         raise errors.ModelError(
             f"Expected a readable TensorFlow 1 checkpoint at {prefix}. "
             f"Received: {error}. Copy its .index and .data files again."
@@ -152,7 +144,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     Optimizer slots are left out and counted in the notes.
 
     Args:
-        path: its prefix (`model.ckpt-1000`), or a folder with one checkpoint.
+        path: as of `read_checkpoint`.
 
     Raises:
         FileNotFoundError: if there is none, or a folder has several.
@@ -273,14 +265,7 @@ def _read_hparams(
 def _infer_sizes(
     variables: parameter_names.Arrays, name: str, owner: str, origin: str
 ) -> config.EncoderConfig:
-    """Reads the sizes of an encoder off its tensors.
-
-    Args:
-        variables: of the checkpoint.
-        name: first part of the encoder's paths.
-        owner: first part of the paths of its embeddings.
-        origin: where the tensors are from, for the message.
-    """
+    """Reads sizes off the tensors; `owner` is whose embeddings it has."""
     tables, blocks = f"{owner}/embeddings", f"{name}/encoder/layer_"
     places = {
         "vocab_size": (f"{tables}/word_embeddings", 0),
@@ -313,10 +298,6 @@ def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
     """Writes a checkpoint that the original restores from.
-
-    Args:
-        model: pre-trained or fine-tuned.
-        folder: exists and is empty.
 
     Returns:
         The same model.

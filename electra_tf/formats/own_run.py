@@ -85,12 +85,7 @@ def resolve_vocab_size(
     vocabulary: vocabulary_lib.Vocabulary,
     folder: pathlib.Path,
 ) -> config.EncoderConfig:
-    """Returns the sizes of an encoder with that of its vocabulary.
-
-    Args:
-        encoder: as the folder's config gives it.
-        vocabulary: of the same folder.
-        folder: for the message.
+    """Returns the sizes in a folder's config with those of its vocabulary.
 
     Raises:
         ModelError: if the two do not belong together.
@@ -132,10 +127,6 @@ def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
     """Writes a run that export, fine-tuning and pre-training start from.
-
-    Args:
-        model: pre-trained, with its vocabulary.
-        folder: exists and is empty.
 
     Returns:
         The same model.
@@ -181,9 +172,6 @@ def _pack(tensors: portable.Tensors) -> portable.Tensors:
 
 def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
     """Returns the config of a run that would have made a model.
-
-    Args:
-        model: pre-trained.
 
     Raises:
         ModelError: for sizes that no config can have.

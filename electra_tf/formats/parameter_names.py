@@ -184,8 +184,8 @@ def take(
         )
         if not np.isfinite(taken[path]).all():
             problems.append(f"{', '.join(parts)} holds NaN or infinity")
-    problems += [f"{n} {tensors[n].shape} is not used" for n in sorted(unused)]
-    layout.require_none(problems, origin)
+    left = [f"{n} {tensors[n].shape} is not used" for n in sorted(unused)]
+    layout.require_none(left + problems, origin)
     return taken
 
 

@@ -73,7 +73,7 @@ class PortableModel:
             `all`.
         vocabulary: None where the files do not hold one.
         task: of a fine-tuned model.
-        objective: that it was trained with, one of `pretraining.objectives`;
+        objective: that it was trained with, as in the config;
             empty where the files do not say.
         step: updates made, 0 where they do not say.
         origin: one line that says where it was read.

@@ -1,9 +1,8 @@
 """Models of any format, told by what lies in their folder, and their layers."""
 
 import pathlib
-from collections.abc import Callable
 from collections.abc import Iterable
-from collections.abc import Mapping
+from typing import Any
 
 import keras
 
@@ -20,21 +19,11 @@ from electra_tf.training import checkpoints
 
 FORMATS = ("tf1", "electra_tf", "huggingface", "keras_hub")
 TF1, OURS, HUGGING_FACE, KERAS_HUB = FORMATS
-
-Read = Callable[[pathlib.Path], portable.PortableModel]
-Write = Callable[[portable.PortableModel, pathlib.Path], portable.PortableModel]
-
-READERS: Mapping[str, Read] = {
-    TF1: original_model.read,
-    OURS: own_run.read,
-    HUGGING_FACE: hugging_face.read,
-    KERAS_HUB: keras_hub_preset.read,
-}
-WRITERS: Mapping[str, Write] = {
-    TF1: original_model.write,
-    OURS: own_run.write,
-    HUGGING_FACE: hugging_face.write,
-    KERAS_HUB: keras_hub_preset.write,
+_MODULES: Any = {
+    TF1: original_model,
+    OURS: own_run,
+    HUGGING_FACE: hugging_face,
+    KERAS_HUB: keras_hub_preset,
 }
 
 
@@ -101,7 +90,21 @@ def read(
     found = installed.find_model(path)
     format_name = format_name or detect(found)
     require_format(format_name)
-    return READERS[format_name](found)
+    return _MODULES[format_name].read(found)
+
+
+def write(
+    model: portable.PortableModel, format_name: str, folder: pathlib.Path
+) -> portable.PortableModel:
+    """Writes a pre-trained or fine-tuned model into an empty folder.
+
+    Returns:
+        The model as the format states it.
+
+    Raises:
+        ModelError: if the format cannot hold it.
+    """
+    return _MODULES[format_name].write(model, folder)
 
 
 def require_format(format_name: str) -> None:

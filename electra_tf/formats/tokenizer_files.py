@@ -69,11 +69,7 @@ class _Stated:
 def load_if_there(
     folder: pathlib.Path, encoder: config.EncoderConfig
 ) -> vocabulary_lib.Vocabulary | None:
-    """Loads the vocabulary in a folder, a token for every row of the table.
-
-    Args:
-        folder: of a model of any format.
-        encoder: the model's sizes.
+    """Loads a model's vocabulary, with a token for every row of its table.
 
     Returns:
         None if the folder has no vocabulary.
@@ -116,11 +112,6 @@ def fit_rows(
 
     Rows without a token (tables are sometimes padded to round numbers) get
     names that no text contains.
-
-    Args:
-        vocabulary: as its files have it.
-        encoder: the model's sizes.
-        source: of the vocabulary, for the message.
 
     Raises:
         ModelError: if there are more tokens than rows.
@@ -326,7 +317,7 @@ def write_hugging_face(
 
     Args:
         vocabulary: of the model.
-        folder: of the model; exists.
+        folder: of the model.
         num_positions: most tokens of a row.
     """
     settings = vocabulary.settings

@@ -24,6 +24,7 @@ import numpy as np
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -40,6 +41,9 @@ _NOWHERE = -1
 # Sizes that tables may differ in, and what changes no result of inference.
 _FREE = ("vocab_size", "max_position_embeddings", "hidden_dropout_prob",
          "attention_probs_dropout_prob", "initializer_range")  # fmt: skip
+_NAMED_SIZES = ("embedding_size", "hidden_size", "num_hidden_layers",
+                "num_attention_heads", "intermediate_size",
+                "type_vocab_size")  # fmt: skip
 
 
 class Target(NamedTuple):
@@ -171,43 +175,34 @@ def _require_sizes(
     model: portable.PortableModel, target: Target, shared: set[str]
 ) -> None:
     """Raises `ModelError` with flags that give the model's sizes."""
-    wrong = _different_sizes(model.encoder, target.encoder)
-    _refuse_sizes(model, "encoder", wrong, model.encoder, wrong)
+    own = _flags("encoder", model.encoder, _NAMED_SIZES)
+    _require_same(model, model.encoder, target.encoder, own)
     if model.generator and shared & {portable.GENERATOR, *portable.TOWER_PARTS}:
-        # A config gives them as fractions.
-        wrong = _different_sizes(model.generator, target.generator)
+        # A config gives width and depth as fractions.
         names = ("generator_hidden_size", "generator_layers",
                  "num_attention_heads", "intermediate_size")  # fmt: skip
-        settings = layout.generator_settings(model)
-        _refuse_sizes(model, "generator", wrong, settings, names)
+        own = _flags("generator", layout.generator_settings(model), names)
+        _require_same(model, model.generator, target.generator, own)
 
 
-def _different_sizes(
-    found: config.EncoderConfig, wanted: config.EncoderConfig
-) -> dict[str, str]:
-    before, now = dataclasses.asdict(found), dataclasses.asdict(wanted)
-    return {
-        name: f"{name} is {before[name]}, here {now[name]}"
-        for name in before
-        if name not in _FREE and before[name] != now[name]
-    }
+def _flags(section: str, settings: Any, names: Iterable[str]) -> list[str]:
+    return [f"--config.{section}.{n}={getattr(settings, n)}" for n in names]
 
 
-def _refuse_sizes(
+def _require_same(
     model: portable.PortableModel,
-    section: str,
-    wrong: Mapping[str, str],
-    settings: config.EncoderConfig | config.GeneratorConfig,
-    names: Iterable[str],
+    found: config.EncoderConfig,
+    wanted: config.EncoderConfig,
+    flags: list[str],
 ) -> None:
+    free = {name: getattr(found, name) for name in _FREE}
+    wrong = schema.find_differences(found, dataclasses.replace(wanted, **free))
     if wrong:
-        flags = (
-            f"--config.{section}.{name}={getattr(settings, name)}"
-            for name in names
-        )
+        section = flags[0].split(".")[1]
         raise errors.ModelError(
             f"The config's {section} must have the sizes of {model.origin}. "
-            f"Received: {'; '.join(wrong.values())}. Set {' '.join(flags)}"
+            f"Received (the model's, the config's): {'; '.join(wrong)}. Set "
+            f"{' '.join(flags)}"
         )
 
 

@@ -41,10 +41,6 @@ class DynamicMasking:
                 vocabulary.tokens
             )
 
-    def num_slots(self, length: int) -> int:
-        """Slots of a row of `length` tokens."""
-        return masking.max_predictions_per_seq(self.settings.mask_prob, length)
-
     def seeds(
         self,
         purpose: int,
@@ -52,13 +48,9 @@ class DynamicMasking:
         stream_ids: tf.Tensor,
         is_training: bool,
     ) -> tf.Tensor:
-        """Stateless seeds of the streams, `[n, 2]` int64.
+        """Stateless seeds `[n, 2]` of streams, for masks or samples.
 
-        Args:
-            purpose: one of `randomness`' for masks and samples.
-            step: scalar int64, of the step or the held-out batch.
-            stream_ids: `[n]` int64.
-            is_training: False gives those of held-out batches.
+        `step` counts held-out batches where it is not training.
         """
         if not is_training:
             purpose += randomness.EVALUATION
@@ -78,7 +70,7 @@ class DynamicMasking:
             The batch as B = n x k rows, those of a stream together.
         """
         _, rows, length = features["input_ids"].shape
-        slots = self.num_slots(length)
+        slots = masking.max_predictions_per_seq(self.settings.mask_prob, length)
 
         def draw(purpose: int, width: int) -> tf.Tensor:
             seeds = self.seeds(

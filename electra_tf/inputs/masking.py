@@ -61,15 +61,10 @@ def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
 def num_predictions(
     lengths: tf.Tensor, mask_prob: float, max_predictions: int
 ) -> tf.Tensor:
-    """How many positions of each row to choose: `max(1, min(P, round(...)))`.
+    """The number of positions to choose in each row, `[B]` int32.
 
-    Args:
-        lengths: `[B]` integer, tokens of each row, [CLS] and [SEP] included.
-        mask_prob: fraction of the tokens to choose, 0-1.
-        max_predictions: slots of a row, P.
-
-    Returns:
-        `[B]` int32. The product rounds half to even, as in the original.
+    It is 1 to P. `lengths` `[B]` counts [CLS] and [SEP]; the product of
+    length and share rounds half to even, as in the original.
     """
     wanted = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
     bounded = tf.minimum(max_predictions, tf.cast(wanted, tf.int32))
@@ -81,11 +76,8 @@ def eligible_positions(
 ) -> tf.Tensor:
     """Marks the positions that may be chosen, `[B, S]` bool.
 
-    Args:
-        input_ids: `[B, S]` int32.
-        input_mask: `[B, S]` int32, 1 at tokens and 0 at padding.
-        special_ids: ids never to choose: those of [CLS], [SEP] and [MASK]. The
-            original lets [UNK] be chosen.
+    `special_ids` are those of [CLS], [SEP] and [MASK]; like the original, it
+    lets [UNK] be chosen.
     """
     eligible = tf.cast(input_mask, tf.bool)
     for special_id in special_ids:
@@ -129,15 +121,8 @@ def draw_positions_with_replacement(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Chooses positions as the original does: one may be drawn repeatedly.
 
-    Args:
-        eligible: `[B, S]` bool.
-        num: `[B]` int32, slots to fill; a row without candidates fills none,
-            where the original fails.
-        uniform: `[B, P]` or wider float32 in `[0, 1)`; the first P count.
-        max_predictions: slots of a row, P.
-
-    Returns:
-        Positions `[B, P]` int32 and weights `[B, P]` float32.
+    It takes and gives what `draw_positions` does; the first P uniform numbers
+    count. A row without candidates fills no slot; the original fails there.
     """
     ranks_up_to = tf.cumsum(tf.cast(eligible, tf.int32), axis=1)
     num_candidates = ranks_up_to[:, -1:]
@@ -157,58 +142,6 @@ def _first_slots(num: tf.Tensor, max_predictions: int) -> tf.Tensor:
     return tf.range(max_predictions)[tf.newaxis, :] < num[:, tf.newaxis]
 
 
-def apply_masks(
-    inputs: Mapping[str, tf.Tensor],
-    positions: tf.Tensor,
-    weights: tf.Tensor,
-    replace_uniform: tf.Tensor,
-    mask_id: int,
-    replace_prob: float = 0.85,
-    *,
-    eligible: tf.Tensor,
-    random_prob: float = 0.0,
-    random_ids: tf.Tensor | None = None,
-) -> MaskedInputs:
-    """Puts [MASK] at most of the chosen positions and notes what was there.
-
-    Every slot decides for itself, the pieces of one word too, as in BERT.
-
-    Args:
-        inputs: `input_ids`, `input_mask`, `segment_ids`, each `[B, S]` int32.
-        positions: `[B, P]` int32, 0 in unused slots.
-        weights: `[B, P]` float32, 1 in used slots and 0 in others.
-        replace_uniform: `[B, P]` float32; a slot below `replace_prob` shows
-            [MASK], from there to `replace_prob + random_prob` a random token,
-            any other keeps its token.
-        mask_id: id of [MASK].
-        replace_prob: fraction of the chosen tokens to replace, 0-1.
-        eligible: `[B, S]` bool, the positions that could have been chosen.
-        random_prob: fraction of the chosen tokens to show a random one, 0-1;
-            0.1 in BERT, 0 in the original.
-        random_ids: `[B, P]` int32 from `random_tokens`, for `random_prob`.
-    """
-    original_ids = inputs["input_ids"]
-    is_masked = replace_uniform < replace_prob
-    is_replaced = is_masked
-    shown_ids = tf.fill(tf.shape(positions), mask_id)
-    if random_ids is not None:
-        shown_ids = tf.where(is_masked, shown_ids, random_ids)
-        is_replaced = replace_uniform < replace_prob + random_prob
-    writes = weights * tf.cast(is_replaced, tf.float32)
-    input_ids, _ = scatter_update(original_ids, shown_ids, positions, writes)
-    chosen_ids = tf.gather(original_ids, positions, batch_dims=1)
-    return MaskedInputs(
-        input_ids=input_ids,
-        original_ids=original_ids,
-        input_mask=inputs["input_mask"],
-        segment_ids=inputs["segment_ids"],
-        masked_positions=positions,
-        masked_ids=chosen_ids * tf.cast(weights, tf.int32),
-        masked_weights=weights,
-        eligible=eligible,
-    )
-
-
 def random_tokens(
     uniform: tf.Tensor, vocab_size: int, special_ids: Sequence[int]
 ) -> tf.Tensor:
@@ -218,13 +151,7 @@ def random_tokens(
     tokens too; we do not, since a [SEP] inside a sentence says nothing about
     words.
 
-    Args:
-        uniform: `[B, P]` float32 in `[0, 1)`.
-        vocab_size: entries of the vocabulary, V.
-        special_ids: ids never drawn, all of `vocabulary.special_ids`.
-
-    Returns:
-        `[B, P]` int32.
+    Uniform numbers `[B, P]` in `[0, 1)` become `[B, P]` int32.
     """
     excluded = sorted(set(special_ids))
     num_left = vocab_size - len(excluded)
@@ -249,36 +176,47 @@ def mask_inputs(
     random_prob: float = 0.0,
     random_ids: tf.Tensor | None = None,
 ) -> MaskedInputs:
-    """Chooses positions of every row and masks them; see `apply_masks`.
+    """Chooses positions of every row, and puts [MASK] at most of them.
 
     Args:
         inputs: `input_ids`, `input_mask`, `segment_ids`, each `[B, S]` int32.
         position_uniform: `[B, S]` float32 in `[0, 1)`, decides the positions.
-        replace_uniform: `[B, P]` float32 in `[0, 1)`, decides who is replaced.
+        replace_uniform: `[B, P]` float32 in `[0, 1)`; a slot below
+            `replace_prob` shows [MASK], from there to `replace_prob +
+            random_prob` a random token, any other keeps its token.
         special_ids: ids never to choose ([CLS], [SEP], [MASK]).
         mask_id: id of [MASK].
         mask_prob: fraction of the tokens to choose, 0-1.
         replace_prob: fraction of the chosen tokens to replace, 0-1.
         draw_fn: `draw_positions` or a function with its signature.
-        random_prob: fraction of the chosen tokens to show a random one, 0-1.
-        random_ids: `[B, P]` int32, those tokens; None if `random_prob` is 0.
+        random_prob: fraction of the chosen tokens to show a random one, 0-1;
+            0.1 in BERT, 0 in the original.
+        random_ids: `[B, P]` int32 from `random_tokens`, for `random_prob`.
     """
     num_slots = replace_uniform.shape[1]
-    input_ids, input_mask = inputs["input_ids"], inputs["input_mask"]
-    eligible = eligible_positions(input_ids, input_mask, special_ids)
+    original_ids, input_mask = inputs["input_ids"], inputs["input_mask"]
+    eligible = eligible_positions(original_ids, input_mask, special_ids)
     lengths = tf.reduce_sum(input_mask, axis=1)
     num = num_predictions(lengths, mask_prob, num_slots)
     positions, weights = draw_fn(eligible, num, position_uniform, num_slots)
-    return apply_masks(
-        inputs,
-        positions,
-        weights,
-        replace_uniform,
-        mask_id,
-        replace_prob,
+    is_masked = replace_uniform < replace_prob
+    is_replaced = is_masked
+    shown_ids = tf.fill(tf.shape(positions), mask_id)
+    if random_ids is not None:
+        shown_ids = tf.where(is_masked, shown_ids, random_ids)
+        is_replaced = replace_uniform < replace_prob + random_prob
+    writes = weights * tf.cast(is_replaced, tf.float32)
+    input_ids, _ = scatter_update(original_ids, shown_ids, positions, writes)
+    chosen_ids = tf.gather(original_ids, positions, batch_dims=1)
+    return MaskedInputs(
+        input_ids=input_ids,
+        original_ids=original_ids,
+        input_mask=input_mask,
+        segment_ids=inputs["segment_ids"],
+        masked_positions=positions,
+        masked_ids=chosen_ids * tf.cast(weights, tf.int32),
+        masked_weights=weights,
         eligible=eligible,
-        random_prob=random_prob,
-        random_ids=random_ids,
     )
 
 
@@ -328,12 +266,9 @@ def scatter_update(
 def sum_by_position(
     values: tf.Tensor, positions: tf.Tensor, sequence: tf.Tensor
 ) -> tf.Tensor:
-    """Adds values up at their positions in a row, `[B, S]` int32.
+    """Adds `[B, N]` values up at their positions in a row, `[B, S]` int32.
 
-    Args:
-        values: `[B, N]` int32.
-        positions: `[B, N]` int32, 0 to S - 1.
-        sequence: `[B, S]`; only its shape counts.
+    Of `sequence` `[B, S]` only the shape counts.
     """
     num_rows, length = sequence.shape
     if num_rows is None:

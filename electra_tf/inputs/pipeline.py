@@ -75,16 +75,15 @@ def build_training_dataset(
 ) -> tf.data.Dataset:
     """Endless batches in the order of `streams.py`, one element per replica.
 
+    A worker with L local replicas gets L consecutive elements for every
+    global batch.
+
     Args:
         split: the training split.
-        order: order, batch and stream sizes; made for `split.shard_sizes`.
+        order: made for `split.shard_sizes`.
         position: where to begin; None begins at the first batch.
         context: which worker this is, as `tf.distribute` says; None is one
             worker with one replica.
-
-    Returns:
-        Elements as in the module docstring. A worker with L local replicas
-        gets L consecutive elements for every global batch.
     """
     position = position or streams.Position()
     share = _Share.of(context, order.num_streams)
@@ -109,13 +108,8 @@ def build_evaluation_dataset(
 
     Row i of a global batch counts to stream `i // (B / C)`, so that masks do
     not depend on the number of replicas. The last batch is filled up with rows
-    of zeros, whose `input_mask` of 0 gives them no weight.
-
-    Args:
-        split: the held-out split.
-        num_streams: canonical streams, C.
-        global_batch_size: rows of a global batch, B, a multiple of C.
-        context: which worker this is; None is one worker with one replica.
+    of zeros, whose `input_mask` of 0 gives them no weight. `num_streams` must
+    divide the global batch.
     """
     share = _Share.of(context, num_streams)
     rows_per_stream = global_batch_size // num_streams
@@ -222,7 +216,7 @@ def _epoch_reader(
         consumed = position.batch * order.rows_per_stream
         is_first = tf.equal(epoch, position.epoch)
         first_example = tf.where(is_first, tf.constant(consumed, tf.int64), 0)
-        first_block = order.first_block(first_example)
+        first_block = first_example // order.shuffle_block
         pieces = order.stream_pieces(epoch, stream, first_block)
         records = tf.data.Dataset.from_tensor_slices(pieces)
         blocks = records.flat_map(read_piece).batch(order.shuffle_block)

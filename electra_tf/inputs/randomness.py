@@ -67,8 +67,7 @@ def stream_seeds(
         run_seed: seed of the run.
         purpose: one of this module's constants.
         step: scalar integer, the step or evaluation batch from 0.
-        stream_ids: `[n]` integer, streams as the input pipeline names them,
-            below `MAX_STREAMS`.
+        stream_ids: `[n]` integer, below `MAX_STREAMS`.
 
     Returns:
         `[n, 2]` int64; the counter is `step * MAX_STREAMS + stream_id`.

@@ -43,7 +43,8 @@ def explain_shard_errors(split: "Split") -> Iterator[None]:
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
-        if not _is_about_records(error):
+        is_data_loss = isinstance(error, tf.errors.DataLossError)
+        if not is_data_loss and not any(p in str(error) for p in _PHRASES):
             raise
         damage = find_damage(split)
         if damage is None:
@@ -95,12 +96,6 @@ def _describe(path: str | pathlib.Path, expected: int, found: str) -> str:
     )
 
 
-def _is_about_records(error: tf.errors.OpError) -> bool:
-    if isinstance(error, tf.errors.DataLossError):
-        return True
-    return any(phrase in str(error) for phrase in _PHRASES)
-
-
 def _find_damage_in(path: str, expected: int, length: int) -> str | None:
     records = options.with_options(tf.data.TFRecordDataset(path))
     batches = records.batch(_ROWS_PER_READ).map(
@@ -118,7 +113,7 @@ def _find_damage_in(path: str, expected: int, length: int) -> str | None:
 
 
 def _find_record(records: tf.data.Dataset, length: int) -> str:
-    """What is wrong with the first record that cannot be read, and where."""
+    """Describes the first record that cannot be read."""
     index = 0
     try:
         for serialized in records:

@@ -42,7 +42,7 @@ class Position:
 
 @schema.frozen
 class StreamOrder:
-    """Which example comes when, for one dataset, seed and batch size."""
+    """The order of the examples for one dataset, seed and batch size."""
 
     shard_sizes: tuple[int, ...]  # examples, in the manifest's order
     num_streams: schema.Positive  # canonical streams, C
@@ -91,10 +91,6 @@ class StreamOrder:
     @property
     def _num_blocks(self) -> int:
         return -(-self.examples_per_stream // self.shuffle_block)
-
-    def first_block(self, first_example: tf.Tensor) -> tf.Tensor:
-        """The block, from 0, that holds an example of a stream's range."""
-        return first_example // self.shuffle_block
 
     def stream_pieces(
         self, epoch: tf.Tensor, stream: tf.Tensor, first_block: tf.Tensor

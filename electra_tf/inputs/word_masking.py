@@ -27,7 +27,7 @@ _CONTINUATION_PREFIX = "##"
 
 
 def continuation_table(tokens: Sequence[str]) -> np.ndarray:
-    """Which entries of `vocabulary.tokens` continue a word, `[V]` bool.
+    """Marks the entries of `vocabulary.tokens` that continue a word, `[V]`.
 
     Raises:
         ValueError: if no token does, so that words cannot be told.
@@ -66,18 +66,14 @@ def word_starts(
 
 
 def whole_word_draw_fn(starts_word: tf.Tensor) -> masking.DrawFn:
-    """A function like `masking.draw_positions` that never splits a word.
+    """Makes a function like `masking.draw_positions` that never splits a word.
 
-    If all words are single pieces, it gives what `draw_positions` gives.
+    Words are in the order of their random keys, the pieces of a word in
+    consecutive slots in the order of the text; used slots come first.
 
     Args:
         starts_word: `[B, S]` bool, from `word_starts` with the eligible
             positions that the function will be called with.
-
-    Returns:
-        The `masking.DrawFn`. Words are in the order of their random keys, the
-        pieces of a word in consecutive slots in the order of the text; used
-        slots come first.
     """
 
     def draw(

@@ -1,4 +1,4 @@
-"""The Transformer encoder of both towers.
+"""The Transformer encoder of both networks, with its embeddings.
 
 Shape legend, used everywhere: **B** batch, **S** sequence, **P** masked
 positions, **D** hidden, **E** embedding, **H** heads, **V** vocabulary.
@@ -16,7 +16,6 @@ import keras
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.modeling import embeddings as embeddings_lib
 from electra_tf.modeling import layers
 
 # Added to the scores of keys that must not be seen. Not minus infinity: a row
@@ -28,25 +27,83 @@ _SITES_PER_BLOCK = 3
 
 
 class EncoderOutput(NamedTuple):
-    """What an encoder computes, every intermediate by name.
+    """What an encoder computes, every intermediate by name."""
 
-    Attributes:
-        embedding_layernorm_output: `[B, S, E]`, sum of the embeddings after
-            normalization and dropout.
-        embedding_output: `[B, S, D]`, the same after the projection.
-        layer_outputs: one `[B, S, D]` per block.
-        sequence_output: `[B, S, D]`, the last of them.
+    embedding_layernorm_output: tf.Tensor  # [B, S, E], after dropout
+    embedding_output: tf.Tensor  # [B, S, D], the same after the projection
+    layer_outputs: tuple[tf.Tensor, ...]  # one [B, S, D] per block
+    sequence_output: tf.Tensor  # [B, S, D], the last of them
+
+
+@layers.register
+class Embeddings(layers.SizedLayer):
+    """Token, position and segment embeddings, summed and normalized.
+
+    Generator and main network share one object of this class when they tie
+    embeddings: all three tables and the normalization, as in the original.
     """
 
-    embedding_layernorm_output: tf.Tensor
-    embedding_output: tf.Tensor
-    layer_outputs: tuple[tf.Tensor, ...]
-    sequence_output: tf.Tensor
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
+        self.layer_norm = layers.LayerNorm(
+            name="LayerNorm", dtype=self.dtype_policy
+        )
 
+    def build(self, input_shape: Any = None) -> None:
+        """Creates the three tables and the normalization."""
+        sizes = self.settings
+        self.word_embeddings = self._add_table("word", sizes.vocab_size)
+        self.position_embeddings = self._add_table(
+            "position", sizes.max_position_embeddings
+        )
+        self.token_type_embeddings = self._add_table(
+            "token_type", sizes.type_vocab_size
+        )
+        self.layer_norm.build((None, sizes.embedding_size))
 
-def _site(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
-    """The seed of one dropout site; see `inputs.randomness.dropout_seed`."""
-    return None if seed is None else seed + tf.constant([0, number], seed.dtype)
+    def _add_table(self, kind: str, num_rows: int) -> Any:
+        # Looked up in float32: casting a whole table to use a few of its rows
+        # costs more than the rows.
+        return self.add_weight(
+            name=f"{kind}_embeddings",
+            shape=(num_rows, self.settings.embedding_size),
+            initializer=layers.truncated_normal(
+                self.settings.initializer_stddev
+            ),
+            autocast=False,
+        )
+
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_seed: tf.Tensor | None = None,
+        word_offset: tf.Tensor | None = None,
+    ) -> tf.Tensor:
+        """Embeds `[B, S]` ids as `[B, S, E]`; see `Encoder`."""
+        width = self.settings.embedding_size
+        length = input_ids.shape[1] or tf.shape(input_ids)[1]
+        words = layers.look_up(self.word_embeddings, input_ids)
+        if word_offset is not None:
+            words += word_offset
+        positions = tf.convert_to_tensor(self.position_embeddings)[:length]
+        total = words + positions + self._segments(segment_ids)
+        shape = layers.shape_of(total)
+        flat = self.layer_norm(tf.reshape(total, [-1, width]))
+        rate = self.settings.hidden_dropout_prob
+        return tf.reshape(layers.dropout(flat, rate, dropout_seed), shape)
+
+    def _segments(self, segment_ids: tf.Tensor) -> tf.Tensor:
+        # A product with a one-hot of two columns: its gradient is a small
+        # product too, where that of a lookup is a scatter of B x S rows.
+        sizes = self.settings
+        one_hot = tf.one_hot(segment_ids, sizes.type_vocab_size)
+        table = tf.convert_to_tensor(self.token_type_embeddings)
+        flat = tf.matmul(
+            tf.reshape(one_hot, [-1, sizes.type_vocab_size]), table
+        )
+        shape = [*layers.shape_of(segment_ids), sizes.embedding_size]
+        return tf.reshape(flat, shape)
 
 
 def split_heads(
@@ -54,10 +111,8 @@ def split_heads(
 ) -> list[tf.Tensor]:
     """Query, key and value of every head, `[B, H, S, D / H]` each.
 
-    Args:
-        fused: `[B * S, 3 * D]`, all queries, then all keys, then all values.
-        attention_bias: as blocks take it; tells B from S.
-        num_heads: H.
+    `fused`, `[B * S, 3 * D]`, holds all queries, then all keys, then all
+    values; the bias tells B from S.
     """
     batch, _, _, length = layers.shape_of(attention_bias)
     size = fused.shape[-1] // (3 * num_heads)
@@ -69,12 +124,7 @@ def split_heads(
 def compute_probs(
     query: tf.Tensor, key: tf.Tensor, attention_bias: tf.Tensor
 ) -> tf.Tensor:
-    """Attention weights `[B, H, S, S]`, rows sum to one.
-
-    Args:
-        query, key: `[B, H, S, D / H]`.
-        attention_bias: as blocks take it.
-    """
+    """Attention weights `[B, H, S, S]`, rows sum to one."""
     scale = tf.constant(query.shape[-1] ** -0.5, query.dtype)
     scores = tf.matmul(query * scale, key, transpose_b=True)
     scores = tf.cast(scores, tf.float32) + tf.cast(attention_bias, tf.float32)
@@ -88,55 +138,32 @@ def merge_heads(context: tf.Tensor) -> tf.Tensor:
     return tf.reshape(context, [-1, heads * size])
 
 
-class TransformerBlock(keras.layers.Layer):
+@layers.register
+class TransformerBlock(layers.SizedLayer):
     """Self-attention and feed-forward, each with residual and LayerNorm.
-
-    Args:
-        hidden_size: width, D.
-        num_attention_heads: heads, H; each D / H wide.
-        intermediate_size: width between the two feed-forward products.
-        hidden_dropout_prob: dropout of both outputs, 0-1.
-        attention_probs_dropout_prob: dropout of attention weights, 0-1.
-        initializer_range: standard deviation of all kernels.
 
     Call arguments:
         hidden: `[B * S, D]`.
         attention_bias: `[B, 1, 1, S]` or `[B, 1, S, S]`, 0 or
             `MASKED_SCORE` per key (and query).
         dropout_seed: `[2]` int64, or None for inference.
-
-    Output shape:
-        `[B * S, D]`, compute dtype.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        num_attention_heads: int,
-        intermediate_size: int,
-        hidden_dropout_prob: float = 0.1,
-        attention_probs_dropout_prob: float = 0.1,
-        initializer_range: float = 0.02,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.hidden_size = hidden_size
-        self.num_attention_heads = num_attention_heads
-        self.intermediate_size = intermediate_size
-        self.hidden_dropout_prob = hidden_dropout_prob
-        self.attention_probs_dropout_prob = attention_probs_dropout_prob
-        self.initializer_range = initializer_range
-        self.query_key_value = self._linear("qkv", 3 * hidden_size)
-        self.attention_output = self._linear("dense", hidden_size)
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
+        width = self.settings.hidden_size
+        inner = self.settings.intermediate_size
+        self.query_key_value = self._linear("qkv", 3 * width)
+        self.attention_output = self._linear("dense", width)
         self.attention_norm = self._norm()
-        self.intermediate = self._linear("dense", intermediate_size)
-        self.output_projection = self._linear("dense", hidden_size)
+        self.intermediate = self._linear("dense", inner)
+        self.output_projection = self._linear("dense", width)
         self.output_norm = self._norm()
 
     def _linear(self, name: str, units: int) -> layers.Linear:
         return layers.Linear(
             units,
-            layers.truncated_normal(self.initializer_range),
+            layers.truncated_normal(self.settings.initializer_stddev),
             name=name,
             dtype=self.dtype_policy,
         )
@@ -146,7 +173,7 @@ class TransformerBlock(keras.layers.Layer):
 
     def build(self, input_shape: Any = None) -> None:
         """Creates all weights under the original's names."""
-        width = (None, self.hidden_size)
+        width = (None, self.settings.hidden_size)
         with keras.name_scope("attention"):
             with keras.name_scope("self"):
                 self.query_key_value.build(width)
@@ -156,7 +183,9 @@ class TransformerBlock(keras.layers.Layer):
         with keras.name_scope("intermediate"):
             self.intermediate.build(width)
         with keras.name_scope("output"):
-            self.output_projection.build((None, self.intermediate_size))
+            self.output_projection.build(
+                (None, self.settings.intermediate_size)
+            )
             self.output_norm.build(width)
 
     def call(
@@ -166,7 +195,10 @@ class TransformerBlock(keras.layers.Layer):
         dropout_seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Transforms `[B * S, D]` activations."""
-        seeds = [_site(dropout_seed, site) for site in range(_SITES_PER_BLOCK)]
+        seeds = [
+            layers.add_to_seed(dropout_seed, site)
+            for site in range(_SITES_PER_BLOCK)
+        ]
         context = self._attend(hidden, attention_bias, seeds[0])
         update = self._drop(self.attention_output(context), seeds[1])
         hidden = self.attention_norm(hidden + update)
@@ -174,27 +206,18 @@ class TransformerBlock(keras.layers.Layer):
         return self.output_norm(hidden + self._drop(update, seeds[2]))
 
     def _drop(self, update: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
-        return layers.dropout(update, self.hidden_dropout_prob, seed)
+        return layers.dropout(update, self.settings.hidden_dropout_prob, seed)
 
     def _attend(
         self, hidden: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
     ) -> tf.Tensor:
         fused = self.query_key_value(hidden)
-        query, key, value = split_heads(fused, bias, self.num_attention_heads)
+        num_heads = self.settings.num_attention_heads
+        query, key, value = split_heads(fused, bias, num_heads)
         probs = compute_probs(query, key, bias)
-        probs = layers.dropout(probs, self.attention_probs_dropout_prob, seed)
+        rate = self.settings.attention_probs_dropout_prob
+        probs = layers.dropout(probs, rate, seed)
         return merge_heads(tf.matmul(probs, value))
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return super().get_config() | {
-            "hidden_size": self.hidden_size,
-            "num_attention_heads": self.num_attention_heads,
-            "intermediate_size": self.intermediate_size,
-            "hidden_dropout_prob": self.hidden_dropout_prob,
-            "attention_probs_dropout_prob": self.attention_probs_dropout_prob,
-            "initializer_range": self.initializer_range,
-        }
 
 
 def compute_attention_bias(
@@ -219,14 +242,13 @@ def compute_attention_bias(
     return (1.0 - visible) * MASKED_SCORE
 
 
-class Encoder(keras.layers.Layer):
+@layers.register
+class Encoder(layers.SizedLayer):
     """Embeddings, their projection where widths differ, and the blocks.
 
     Args:
-        embeddings: layer of embeddings; the same object in two encoders ties
-            them.
-        blocks: the Transformer blocks, all of one width.
-        hidden_size: their width, D.
+        settings: sizes and dropout.
+        embeddings: those of another encoder, to tie them; None makes new ones.
         direction: one of `DIRECTIONS`, which side of itself a token sees.
 
     Call arguments:
@@ -242,26 +264,27 @@ class Encoder(keras.layers.Layer):
 
     def __init__(
         self,
-        embeddings: embeddings_lib.Embeddings,
-        blocks: list[TransformerBlock],
-        hidden_size: int,
+        settings: Any,
+        embeddings: Embeddings | None = None,
         direction: str = "both",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.embeddings = embeddings
-        self.blocks = blocks
-        self.hidden_size = hidden_size
-        if direction not in DIRECTIONS:
-            raise ValueError(
-                f"`direction` must be one of {', '.join(DIRECTIONS)}. "
-                f"Received: {direction!r}."
-            )
+        super().__init__(settings, **kwargs)
+        config.require_choice("direction", direction, DIRECTIONS)
+        sizes, dtype = self.settings, self.dtype_policy
         self.direction = direction
+        self.hidden_size = sizes.hidden_size
+        self.embeddings = embeddings or Embeddings(
+            sizes, name="embeddings", dtype=dtype
+        )
+        self.blocks = [
+            TransformerBlock(sizes, name=f"layer_{number}", dtype=dtype)
+            for number in range(sizes.num_hidden_layers)
+        ]
         self.embeddings_project = None
-        if embeddings.embedding_size != hidden_size:
+        if sizes.embedding_size != sizes.hidden_size:
             self.embeddings_project = layers.Linear(
-                hidden_size, name="embeddings_project", dtype=self.dtype_policy
+                sizes.hidden_size, name="embeddings_project", dtype=dtype
             )
 
     def build(self, input_shape: Any = None) -> None:
@@ -269,9 +292,8 @@ class Encoder(keras.layers.Layer):
         if not self.embeddings.built:
             self.embeddings.build()
         if self.embeddings_project is not None:
-            self.embeddings_project.build(
-                (None, self.embeddings.embedding_size)
-            )
+            width = self.settings.embedding_size
+            self.embeddings_project.build((None, width))
         with keras.name_scope("encoder"):
             for block in self.blocks:
                 block.build()
@@ -288,60 +310,34 @@ class Encoder(keras.layers.Layer):
         embedded = self.embeddings(
             input_ids, segment_ids, dropout_seed, word_offset
         )
-        hidden = tf.reshape(embedded, [-1, self.embeddings.embedding_size])
+        hidden = tf.reshape(embedded, [-1, self.settings.embedding_size])
         if self.embeddings_project is not None:
             hidden = self.embeddings_project(hidden)
         shape = [*layers.shape_of(input_ids), self.hidden_size]
         bias = compute_attention_bias(input_mask, self.direction)
         states = [hidden]
         for number, block in enumerate(self.blocks):
-            seed = _site(dropout_seed, 1 + number * _SITES_PER_BLOCK)
+            site = 1 + number * _SITES_PER_BLOCK
+            seed = layers.add_to_seed(dropout_seed, site)
             states.append(block(states[-1], bias, seed))
         outputs = [tf.reshape(state, shape) for state in states]
         return EncoderOutput(
             embedded, outputs[0], tuple(outputs[1:]), outputs[-1]
         )
 
+    def get_config(self) -> dict[str, Any]:
+        """Sizes and direction."""
+        return super().get_config() | {"direction": self.direction}
+
 
 def build_encoder(
     settings: config.EncoderConfig,
     name: str,
-    embeddings: embeddings_lib.Embeddings | None = None,
+    embeddings: Embeddings | None = None,
     dtype: Any = None,
     direction: str = "both",
 ) -> Encoder:
-    """Builds an encoder and its weights.
-
-    Args:
-        settings: sizes and dropout.
-        name: first part of every weight's path.
-        embeddings: those of another encoder, to tie them; None makes new ones.
-        dtype: Keras dtype policy, for example `"mixed_bfloat16"`.
-        direction: one of `DIRECTIONS`.
-
-    Returns:
-        The encoder, built.
-    """
-    blocks = [
-        TransformerBlock(
-            hidden_size=settings.hidden_size,
-            num_attention_heads=settings.num_attention_heads,
-            intermediate_size=settings.intermediate_size,
-            hidden_dropout_prob=settings.hidden_dropout_prob,
-            attention_probs_dropout_prob=settings.attention_probs_dropout_prob,
-            initializer_range=settings.initializer_stddev,
-            name=f"layer_{number}",
-            dtype=dtype,
-        )
-        for number in range(settings.num_hidden_layers)
-    ]
-    encoder = Encoder(
-        embeddings or embeddings_lib.build_embeddings(settings, dtype),
-        blocks,
-        settings.hidden_size,
-        direction,
-        name=name,
-        dtype=dtype,
-    )
+    """Builds an encoder and its weights, whose paths begin with `name`."""
+    encoder = Encoder(settings, embeddings, direction, name=name, dtype=dtype)
     encoder.build()
     return encoder

@@ -21,19 +21,25 @@ from typing import ClassVar
 from typing import NamedTuple
 
 from electra_tf import config
-from electra_tf.modeling import original_flops
+
+# Operations per entry. All four are constants of the original's
+# `flops_computation.py`, where an exponential counts like an addition.
+_DROPOUT = 4  # random number, comparison, product with the mask, rescaling
+_LAYER_NORM = 5  # mean, square and sum, bias, scale
+_ACTIVATION = 8  # the tanh form of gelu; ours is erf, counted alike
+_SOFTMAX = 5  # maximum, difference, exponential, sum, quotient
+
+# Share of the tokens that the original scores against the vocabulary: 20
+# of 128, whatever the config's `mask_prob` and slots are.
+OUTPUT_FRACTION = 0.15625
 
 
 class Forward(float):
-    """Forward operations, some of which have a single gradient.
+    """Forward operations, some of which (`with_constant`) have one gradient.
 
     A product has two gradients, one for each factor, unless a factor is a
     constant. Sums remember how many such operations they hold; any other
     arithmetic gives a plain float.
-
-    Args:
-        operations: all of them.
-        with_constant: those of products with a constant.
     """
 
     with_constant: float
@@ -48,41 +54,23 @@ class Forward(float):
 
     def __add__(self, other: float) -> "Forward":
         """The sum of both, of either kind."""
-        constant = getattr(other, "with_constant", 0.0)
-        return Forward(
-            float(self) + float(other), self.with_constant + constant
-        )
+        constant = self.with_constant + getattr(other, "with_constant", 0.0)
+        return Forward(float(self) + float(other), constant)
 
     __radd__ = __add__
 
 
 class Sizes(NamedTuple):
-    """Everything that the number of operations depends on.
+    """Everything that the number of operations depends on."""
 
-    Attributes:
-        encoder: the main encoder's, `vocab_size` not 0.
-        generator: the generator's kind and fractions.
-        length: tokens of a row, S.
-        num_predictions: masked slots of a row, P.
-    """
-
-    encoder: config.EncoderConfig
+    encoder: config.EncoderConfig  # the main encoder's, `vocab_size` not 0
     generator: config.GeneratorConfig
-    length: int
-    num_predictions: int
+    length: int  # tokens of a row, S
+    num_predictions: int  # masked slots of a row, P
 
 
 class Convention(abc.ABC):
-    """A way of counting; the parts are what objectives are made of.
-
-    A new convention says what an encoder, the heads and training cost.
-
-    Args:
-        sizes: of the model and its rows.
-
-    Raises:
-        ValueError: if the vocabulary's size is not known.
-    """
+    """A way of counting, by the cost of encoder, heads and training."""
 
     name: ClassVar[str]
 
@@ -97,12 +85,7 @@ class Convention(abc.ABC):
         self.sizes = sizes
 
     def generator(self) -> float:
-        """Forward operations of the generator on one row, of any kind.
-
-        A masked LM scores its slots; the two-tower model scores all tokens,
-        from the states of two encoders side by side; generators without an
-        encoder cost nothing.
-        """
+        """Forward operations of the generator on one row, of any kind."""
         kind = self.sizes.generator
         if not kind.has_encoder:
             return 0.0
@@ -122,11 +105,7 @@ class Convention(abc.ABC):
         return self._masked_lm(self.sizes.encoder)
 
     def all_tokens_masked_lm(self) -> float:
-        """Forward operations with the vocabulary head on every token.
-
-        The copy mechanism (paper, 3.5) adds one logit per token, a product
-        of width D.
-        """
+        """Forward operations with vocabulary and copy head on every token."""
         sizes = self.sizes.encoder
         head = self._vocabulary_head(sizes, sizes.hidden_size, True)
         copy = 2.0 * self.sizes.length * sizes.hidden_size
@@ -145,18 +124,11 @@ class Convention(abc.ABC):
 
     @abc.abstractmethod
     def soft_lookup(self) -> float:
-        """Forward operations of embedding distributions over the vocabulary.
-
-        For the masked slots, instead of sampled ids (straight-through).
-        """
+        """Forward operations of embedding soft samples (straight-through)."""
 
     @abc.abstractmethod
     def trained(self, forward: float) -> float:
-        """Operations forward and backward.
-
-        Args:
-            forward: what a part, or a sum of parts, costs forward.
-        """
+        """Operations forward and backward of a part, or a sum of parts."""
 
     @abc.abstractmethod
     def _encoder(self, sizes: config.EncoderConfig) -> float:
@@ -166,17 +138,107 @@ class Convention(abc.ABC):
     def _vocabulary_head(
         self, sizes: config.EncoderConfig, width: int, is_everywhere: bool
     ) -> float:
-        """Forward operations of a masked-LM head on one row.
+        """Forward operations of a masked-LM head that reads `width` states.
 
-        Args:
-            sizes: of the encoder whose token table it uses.
-            width: of the states that it reads.
-            is_everywhere: scores all tokens, not the masked ones alone.
+        It scores the masked tokens, or all of them.
         """
 
     @abc.abstractmethod
     def _replaced_token_head(self) -> float:
         """Forward operations of the replaced-token head on one row."""
+
+
+@dataclasses.dataclass(frozen=True)
+class OriginalTransformer:
+    """A Transformer's operations by the original's formulas, for one row.
+
+    The defaults are the original's. Its quirks are kept: see the comments.
+    """
+
+    hidden_size: int  # `h` in the original
+    num_layers: int  # `l`
+    length: int = 512  # tokens of a row, `s`
+    vocab_size: int = 30522  # `v`
+    embedding_size: int | None = None  # `e`; None: that of the layers
+    intermediate_size: int | None = None  # `i`; None: four times the width
+    num_heads: int | None = None  # None: one per 64 of the width
+    head_size: int | None = None  # None: query and key as wide as the layers
+    output_fraction: float = OUTPUT_FRACTION  # tokens that the softmax scores
+    sparse_embed_lookup: bool = False  # token lookups cost nothing
+    decoder: bool = False  # every block attends to an encoder too
+
+    def __post_init__(self) -> None:
+        if self.head_size is not None and self.num_heads is None:
+            raise ValueError(
+                "`head_size` needs `num_heads`. Received: "
+                f"head_size={self.head_size}, num_heads=None. Give both."
+            )
+
+    @property
+    def _embedding(self) -> int:
+        return self.embedding_size or self.hidden_size
+
+    def block(self) -> float:
+        """Forward operations of one block."""
+        width = self.hidden_size
+        inner = self.intermediate_size or 4 * width
+        dense = 2 * width * inner
+        up = dense + (_ACTIVATION + 1) * inner  # and its bias
+        # Bias, dropout, residual, norm.
+        down = dense + (1 + _DROPOUT + 1 + _LAYER_NORM) * width
+        attention = self._attention() * (2 if self.decoder else 1)
+        return float(self.length * (attention + up + down))
+
+    def _attention(self) -> int:
+        """Operations of one attention per token."""
+        width, length = self.hidden_size, self.length
+        heads = self.num_heads or max(width // 64, 1)
+        # Width of query, key and value.
+        inner = heads * self.head_size if self.head_size else width
+        query_key_value = 3 * (2 * width * inner + inner)
+        scores = 2 * inner * length
+        # Scale, softmax, dropout of the weights.
+        weights = (1 + _SOFTMAX + _DROPOUT) * length * heads
+        # Quirk: what follows is `width` wide even where `inner` is not.
+        context = 2 * width * length
+        output = 2 * width * width + (1 + _DROPOUT + 1) * width
+        # Quirk: this norm counts 5 operations per token, not 5 per entry.
+        return (
+            query_key_value + scores + weights + context + output + _LAYER_NORM
+        )
+
+    def embedding(self) -> float:
+        """Forward operations of the embeddings and their projection."""
+        width = self._embedding
+        # Positions and two segments are products with one-hots, always.
+        per_token = 2 * width * (self.length + 2) + 2 * width
+        per_token += (_LAYER_NORM + _DROPOUT) * width
+        if not self.sparse_embed_lookup:
+            per_token += 2 * width * self.vocab_size
+        if width != self.hidden_size:
+            per_token += 2 * width * self.hidden_size + self.hidden_size
+        return float(self.length * per_token)
+
+    def output(self) -> float:
+        """Forward operations of the vocabulary head and its softmax."""
+        width = self._embedding
+        # Dense layer with bias, activation and norm; there even where the
+        # widths agree. Then the table; the softmax; the target's one-hot.
+        dense = 2 * self.hidden_size * width
+        dense += (1 + _ACTIVATION + _LAYER_NORM) * width
+        table = 2 * width * self.vocab_size
+        loss = (_SOFTMAX + 2) * self.vocab_size
+        return self.output_fraction * (dense + table + loss) * self.length
+
+    def binary(self) -> float:
+        """Forward operations of the head with one logit per token."""
+        width = self.hidden_size
+        dense = 2 * width * width + (1 + _ACTIVATION) * width
+        return float(self.length * (dense + 2 * width))
+
+    def encoder(self) -> float:
+        """Forward operations of embeddings and blocks."""
+        return self.embedding() + self.num_layers * self.block()
 
 
 class OriginalConvention(Convention):
@@ -195,17 +257,15 @@ class OriginalConvention(Convention):
     def reward_baseline(self) -> float:
         """One product on the original's share of the tokens."""
         width = self._generator_sizes().hidden_size
-        share = original_flops.OUTPUT_FRACTION
+        share = OUTPUT_FRACTION
         return 2.0 * share * self.sizes.length * width
 
     def soft_lookup(self) -> float:
         """Nothing: every lookup counts as such a product already."""
         return 0.0
 
-    def _transformer(
-        self, sizes: config.EncoderConfig
-    ) -> original_flops.OriginalTransformer:
-        return original_flops.OriginalTransformer(
+    def _transformer(self, sizes: config.EncoderConfig) -> OriginalTransformer:
+        return OriginalTransformer(
             hidden_size=sizes.hidden_size,
             num_layers=sizes.num_hidden_layers,
             length=self.sizes.length,
@@ -224,9 +284,7 @@ class OriginalConvention(Convention):
         return dataclasses.replace(
             self._transformer(sizes),
             hidden_size=width,
-            output_fraction=1.0
-            if is_everywhere
-            else original_flops.OUTPUT_FRACTION,
+            output_fraction=1.0 if is_everywhere else OUTPUT_FRACTION,
         ).output()
 
     def _replaced_token_head(self) -> float:
@@ -244,11 +302,7 @@ class ExactConvention(Convention):
     name = "exact"
 
     def trained(self, forward: float) -> float:
-        """Forward, and one product of equal size for each gradient.
-
-        Every product has two gradients but that of the segments, whose
-        one-hot is a constant.
-        """
+        """Forward, and one product of equal size for each gradient."""
         return 3.0 * forward - getattr(forward, "with_constant", 0.0)
 
     def reward_baseline(self) -> Forward:
@@ -258,10 +312,8 @@ class ExactConvention(Convention):
         return Forward(product, product)
 
     def soft_lookup(self) -> Forward:
-        """The product with the table, and one that puts it into the text.
-
-        The table and the places of the slots are constants here.
-        """
+        """The product with the table, and one that puts it into the text."""
+        # The table and the places of the slots are constants here.
         table = self.sizes.encoder
         per_slot = table.embedding_size * (table.vocab_size + self.sizes.length)
         product = 2.0 * self.sizes.num_predictions * per_slot
@@ -285,9 +337,8 @@ class ExactConvention(Convention):
         positions = self.sizes.num_predictions
         if is_everywhere:
             positions = self.sizes.length
-        return 2.0 * positions * sizes.embedding_size * (
-            width + sizes.vocab_size
-        )  # fmt: skip
+        per_position = sizes.embedding_size * (width + sizes.vocab_size)
+        return 2.0 * positions * per_position
 
     def _replaced_token_head(self) -> float:
         width = self.sizes.encoder.hidden_size

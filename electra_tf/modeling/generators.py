@@ -1,13 +1,14 @@
 """Generators: what proposes tokens for the masked positions.
 
 All share one signature, masked inputs in and `GeneratorOutput` out, and say
-themselves which tokens they are trained to predict (`targets`), so that an
-objective never asks which one it has.
+themselves which tokens they are trained to predict (`targets`, known before
+the forward pass), so that an objective never asks which one it has.
 """
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
-from typing import Protocol
 
 import keras
 import numpy as np
@@ -16,6 +17,7 @@ import tensorflow as tf
 from electra_tf.inputs import masking
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import heads
+from electra_tf.modeling import layers
 
 # Logit of what the unigram generator never proposes.
 _IMPOSSIBLE = -10000.0
@@ -24,15 +26,10 @@ _SECOND_TOWER_SITES = 256
 
 
 class Targets(NamedTuple):
-    """What a generator learns to predict.
+    """What a generator learns to predict."""
 
-    Attributes:
-        ids: `[B, N]` int32.
-        weights: `[B, N]` float32, 1 where a prediction counts, else 0.
-    """
-
-    ids: tf.Tensor
-    weights: tf.Tensor
+    ids: tf.Tensor  # [B, N] int32
+    weights: tf.Tensor  # [B, N] float32, 1 where a prediction counts, else 0
 
 
 class GeneratorOutput(NamedTuple):
@@ -50,29 +47,16 @@ class GeneratorOutput(NamedTuple):
     encoder_outputs: tuple[encoder_lib.EncoderOutput, ...] = ()
 
 
-class Generator(Protocol):
-    """What every generator has; they are Keras layers."""
-
-    vocab_size: int
-    variables: list[Any]
-
-    def __call__(
-        self,
-        masked: masking.MaskedInputs,
-        dropout_seed: tf.Tensor | None = None,
-    ) -> GeneratorOutput:
-        """Logits for the masked positions and for the targets."""
-
-    def targets(self, masked: masking.MaskedInputs) -> Targets:
-        """What it learns to predict; known before the forward pass."""
-
-
-class MaskedLMGenerator(keras.layers.Layer):
+@layers.register
+class MaskedLMGenerator(layers.Network):
     """A masked language model (paper, section 2).
 
     Args:
-        encoder: encodes the input with `[MASK]` in it.
-        head: scores the vocabulary with the encoder's own token table.
+        settings: sizes of its encoder.
+        head_name: first part of the paths of the head's weights.
+        encoder_name: first part of the paths of the encoder's weights.
+        embeddings: those of another encoder, to tie them; None makes new ones.
+        encoder: another network's, to tie all of it; None makes a new one.
 
     Call arguments:
         masked: `masking.MaskedInputs`.
@@ -81,15 +65,25 @@ class MaskedLMGenerator(keras.layers.Layer):
 
     def __init__(
         self,
-        encoder: encoder_lib.Encoder,
-        head: heads.MaskedLMHead,
+        settings: Any,
+        head_name: str = "generator_predictions",
+        encoder_name: str = "generator",
+        embeddings: encoder_lib.Embeddings | None = None,
+        encoder: encoder_lib.Encoder | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.encoder = encoder
-        self.head = head
-        self.vocab_size = head.vocab_size
-        self.built = True
+        super().__init__(settings, **kwargs)
+        self.head_name = head_name
+        self.encoder_name = encoder_name
+        self.vocab_size = self.settings.vocab_size
+        self.encoder = encoder or encoder_lib.build_encoder(
+            self.settings, encoder_name, embeddings, self.dtype_policy
+        )
+        self.head = heads.MaskedLMHead(
+            self.settings, name=head_name, dtype=self.dtype_policy
+        )
+        self.head.build()
+        self.build((None, None))
 
     def call(
         self,
@@ -113,8 +107,27 @@ class MaskedLMGenerator(keras.layers.Layer):
         """The original tokens of the masked positions."""
         return Targets(masked.masked_ids, masked.masked_weights)
 
+    def score_tokens(
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Scores the vocabulary at every position, `[B, S, V]` float32.
 
-class TwoTowerGenerator(keras.layers.Layer):
+        Args:
+            rows: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32.
+            dropout_seed: `[2]` int64, or None for inference.
+        """
+        output = self.encoder(*rows, dropout_seed)
+        table = self.encoder.embeddings.word_embeddings
+        return self.head(output.sequence_output, table)
+
+    def get_config(self) -> dict[str, Any]:
+        """Sizes and names."""
+        names = {"head_name": self.head_name, "encoder_name": self.encoder_name}
+        return super().get_config() | names
+
+
+@layers.register
+class TwoTowerGenerator(layers.Network):
     """A cloze model of two one-directional encoders (Electric, section 3).
 
     One encoder reads the text from the left, the other from the right. The
@@ -124,10 +137,8 @@ class TwoTowerGenerator(keras.layers.Layer):
     ends the states wrap around, as in the original's `roll`.
 
     Args:
-        left_to_right: encoder that sees no later token.
-        right_to_left: encoder that sees no earlier token.
-        head: scores the vocabulary from both states, with the token table of
-            the first encoder.
+        settings: sizes of both encoders.
+        embeddings: those of another encoder, to tie them; None makes new ones.
 
     Call arguments:
         masked: `masking.MaskedInputs`; the ids before masking are read.
@@ -136,17 +147,26 @@ class TwoTowerGenerator(keras.layers.Layer):
 
     def __init__(
         self,
-        left_to_right: encoder_lib.Encoder,
-        right_to_left: encoder_lib.Encoder,
-        head: heads.MaskedLMHead,
+        settings: Any,
+        embeddings: encoder_lib.Embeddings | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self.left_to_right = left_to_right
-        self.right_to_left = right_to_left
-        self.head = head
-        self.vocab_size = head.vocab_size
-        self.built = True
+        super().__init__(settings, **kwargs)
+        sizes, dtype = self.settings, self.dtype_policy
+        self.vocab_size = sizes.vocab_size
+        self.left_to_right = encoder_lib.build_encoder(
+            sizes, "generator_ltr", embeddings, dtype, "left_to_right"
+        )
+        self.right_to_left = encoder_lib.build_encoder(
+            sizes, "generator_rtl", embeddings, dtype, "right_to_left"
+        )
+        # It scores both states side by side, with the first encoder's table.
+        both = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
+        self.head = heads.MaskedLMHead(
+            both, name="cloze_predictions", dtype=dtype
+        )
+        self.head.build()
+        self.build((None, None))
 
     def call(
         self,
@@ -155,10 +175,7 @@ class TwoTowerGenerator(keras.layers.Layer):
     ) -> GeneratorOutput:
         """Scores the vocabulary at every position."""
         inputs = masked.original_ids, masked.input_mask, masked.segment_ids
-        second_seed = dropout_seed
-        if dropout_seed is not None:
-            sites = tf.constant([0, _SECOND_TOWER_SITES], tf.int64)
-            second_seed = dropout_seed + sites
+        second_seed = layers.add_to_seed(dropout_seed, _SECOND_TOWER_SITES)
         left = self.left_to_right(*inputs, dropout_seed)
         right = self.right_to_left(*inputs, second_seed)
         hidden = tf.concat(
@@ -179,6 +196,7 @@ class TwoTowerGenerator(keras.layers.Layer):
         )
 
 
+@layers.register
 class FixedGenerator(keras.layers.Layer):
     """Proposes by one distribution everywhere; it has no weights.
 
@@ -192,10 +210,6 @@ class FixedGenerator(keras.layers.Layer):
         vocab_size: entries, V.
         token_counts: `[V]` how often each occurs, or None for uniform.
 
-    Call arguments:
-        masked: `masking.MaskedInputs`.
-        dropout_seed: not needed; generators share one signature.
-
     Raises:
         ValueError: for counts of another length, or nothing but zeros.
     """
@@ -208,6 +222,7 @@ class FixedGenerator(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
+        self.token_counts = token_counts
         self.log_probs = self.sampling_logits = np.zeros(vocab_size)
         if token_counts is not None:
             counts = _check_counts(token_counts, vocab_size)
@@ -215,7 +230,10 @@ class FixedGenerator(keras.layers.Layer):
             self.sampling_logits = np.where(
                 counts > 0, self.log_probs, _IMPOSSIBLE
             )
-        self.built = True
+        self.build((None, None))
+
+    def build(self, input_shape: Any) -> None:
+        """Notes the shape of the rows; there are no weights."""
 
     def call(
         self,
@@ -236,6 +254,18 @@ class FixedGenerator(keras.layers.Layer):
     def targets(self, masked: masking.MaskedInputs) -> Targets:
         """The original tokens of the masked positions."""
         return Targets(masked.masked_ids, masked.masked_weights)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """`[B, P, V]`, of the logits."""
+        return (*input_shape, self.vocab_size)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        counts = self.token_counts
+        if counts is not None:
+            counts = np.asarray(counts).tolist()
+        own = {"vocab_size": self.vocab_size, "token_counts": counts}
+        return super().get_config() | own
 
 
 def _check_counts(counts: np.ndarray, vocab_size: int) -> np.ndarray:

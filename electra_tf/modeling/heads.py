@@ -1,53 +1,30 @@
 """The pre-training heads: what turns hidden states into logits.
 
 Logits are float32 whatever the compute dtype, because softmax, sampling and
-losses stay float32.
+losses stay float32. All heads have the sizes of the encoder that they are for.
 """
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from electra_tf.modeling import layers
 
 
-class MaskedLMHead(keras.layers.Layer):
+@layers.register
+class MaskedLMHead(layers.SizedLayer):
     """Vocabulary logits from hidden states, with a tied output table.
 
     Dense to the table's width, gelu, LayerNorm, product with the transposed
     embedding table, bias (the original's `get_token_logits`).
 
-    Args:
-        hidden_size: width of the hidden states, D.
-        embedding_size: width of the table, E.
-        vocab_size: its rows, V.
-        initializer_range: standard deviation of the dense kernel.
-
-    Call arguments:
-        hidden: `[B, N, D]`.
-        table: `[V, E]` float32, the encoder's token table.
-
-    Output shape:
-        `[B, N, V]` float32.
     """
 
-    def __init__(
-        self,
-        hidden_size: int,
-        embedding_size: int,
-        vocab_size: int,
-        initializer_range: float = 0.02,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.hidden_size = hidden_size
-        self.embedding_size = embedding_size
-        self.vocab_size = vocab_size
-        self.initializer_range = initializer_range
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
         self.dense = layers.Linear(
-            embedding_size,
-            layers.truncated_normal(initializer_range),
+            self.settings.embedding_size,
+            layers.truncated_normal(self.settings.initializer_stddev),
             name="dense",
             dtype=self.dtype_policy,
         )
@@ -57,62 +34,41 @@ class MaskedLMHead(keras.layers.Layer):
 
     def build(self, input_shape: Any = None) -> None:
         """Creates the dense layer, the normalization and the bias."""
-        self.dense.build((None, self.hidden_size))
-        self.layer_norm.build((None, self.embedding_size))
+        self.dense.build((None, self.settings.hidden_size))
+        self.layer_norm.build((None, self.settings.embedding_size))
         self.output_bias = self.add_weight(
             name="output_bias",
-            shape=(self.vocab_size,),
+            shape=(self.settings.vocab_size,),
             initializer="zeros",
             autocast=False,
         )
 
     def call(self, hidden: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
-        """Scores every vocabulary entry for `[B, N, D]` states."""
+        """`[B, N, V]` float32 for `[B, N, D]` states and a `[V, E]` table."""
         num_rows, num_states, _ = layers.shape_of(hidden)
-        flat = tf.reshape(hidden, [-1, self.hidden_size])
+        flat = tf.reshape(hidden, [-1, self.settings.hidden_size])
         flat = self.layer_norm(layers.gelu(self.dense(flat)))
         table = tf.cast(tf.convert_to_tensor(table), flat.dtype)
         logits = tf.matmul(flat, table, transpose_b=True)
         bias = tf.convert_to_tensor(self.output_bias)
         logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)
-        return tf.reshape(logits, [num_rows, num_states, self.vocab_size])
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return super().get_config() | {
-            "hidden_size": self.hidden_size,
-            "embedding_size": self.embedding_size,
-            "vocab_size": self.vocab_size,
-            "initializer_range": self.initializer_range,
-        }
+        vocab_size = self.settings.vocab_size
+        return tf.reshape(logits, [num_rows, num_states, vocab_size])
 
 
-class ReplacedTokenHead(keras.layers.Layer):
+@layers.register
+class ReplacedTokenHead(layers.SizedLayer):
     """One logit per token, high where the token was replaced.
 
     Dense, gelu, dense to one (the original's `_get_discriminator_output`).
     The last layer takes TensorFlow 1's default initializer, as there.
-
-    Args:
-        hidden_size: width of the hidden states, D.
-        initializer_range: standard deviation of the first kernel.
-
-    Call arguments:
-        hidden: `[N, D]`.
-
-    Output shape:
-        `[N]` float32.
     """
 
-    def __init__(
-        self, hidden_size: int, initializer_range: float = 0.02, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.hidden_size = hidden_size
-        self.initializer_range = initializer_range
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
         self.dense = layers.Linear(
-            hidden_size,
-            layers.truncated_normal(initializer_range),
+            self.settings.hidden_size,
+            layers.truncated_normal(self.settings.initializer_stddev),
             name="dense",
             dtype=self.dtype_policy,
         )
@@ -120,52 +76,32 @@ class ReplacedTokenHead(keras.layers.Layer):
 
     def build(self, input_shape: Any = None) -> None:
         """Creates both dense layers."""
-        self.dense.build((None, self.hidden_size))
-        self.logit.build((None, self.hidden_size))
+        self.dense.build((None, self.settings.hidden_size))
+        self.logit.build((None, self.settings.hidden_size))
 
     def call(self, hidden: tf.Tensor) -> tf.Tensor:
-        """Scores `[N, D]` states."""
+        """`[N]` float32 for `[N, D]` states."""
         logits = self.logit(layers.gelu(self.dense(hidden)))
         return tf.cast(tf.squeeze(logits, -1), tf.float32)
 
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return super().get_config() | {
-            "hidden_size": self.hidden_size,
-            "initializer_range": self.initializer_range,
-        }
 
-
-class CopyHead(keras.layers.Layer):
+@layers.register
+class CopyHead(layers.SizedLayer):
     """One logit per token: whether the input token is the original.
 
     A single linear layer, the sigmoid layer of All-Tokens MLM (paper, 3.5).
-
-    Args:
-        hidden_size: width of the hidden states, D.
-
-    Call arguments:
-        hidden: `[B, S, D]`.
-
-    Output shape:
-        `[B, S]` float32.
     """
 
-    def __init__(self, hidden_size: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.hidden_size = hidden_size
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
         self.logit = layers.Linear(1, name="dense", dtype=self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
         """Creates the dense layer."""
-        self.logit.build((None, self.hidden_size))
+        self.logit.build((None, self.settings.hidden_size))
 
     def call(self, hidden: tf.Tensor) -> tf.Tensor:
-        """Scores `[B, S, D]` states."""
+        """`[B, S]` float32 for `[B, S, D]` states."""
         shape = layers.shape_of(hidden)[:2]
-        logits = self.logit(tf.reshape(hidden, [-1, self.hidden_size]))
-        return tf.cast(tf.reshape(logits, shape), tf.float32)
-
-    def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
-        return super().get_config() | {"hidden_size": self.hidden_size}
+        flat = tf.reshape(hidden, [-1, self.settings.hidden_size])
+        return tf.cast(tf.reshape(self.logit(flat), shape), tf.float32)

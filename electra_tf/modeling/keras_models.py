@@ -19,17 +19,50 @@ from electra_tf import config
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import generators
+from electra_tf.modeling import layers
 from electra_tf.modeling import towers
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 # A step's dropout counters leave room for the sites within it, as those of
 # `inputs.randomness` do.
 _SITES_PER_CALL = 1024
-_PACKAGE = "electra_tf"
 
 
-class RowsModel(keras.Model, abc.ABC):
-    """What the models of this module share.
+class TakesRows(keras.Model):
+    """A model of `[B, S]` rows: `input_ids`, `input_mask`, `segment_ids`.
+
+    Dropout's seeds come from a generator of the model's own, so equal
+    `keras.utils.set_random_seed` before the model is made gives equal noise.
+    """
+
+    seed_generator: keras.random.SeedGenerator
+
+    def draw_dropout_seed(self, training: bool | None) -> tf.Tensor | None:
+        """The seed of a call's dropout, `[2]` int64; None for inference."""
+        if not training:
+            return None
+        seed = tf.convert_to_tensor(self.seed_generator.next())
+        return tf.cast(seed, tf.int64) * tf.constant(
+            [1, _SITES_PER_CALL], tf.int64
+        )
+
+    def export(
+        self,
+        filepath: Any,
+        format: str = "tf_saved_model",
+        verbose: bool | None = None,
+        input_signature: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """As in Keras, for rows of any number and length unless told."""
+        if input_signature is None:
+            rows = keras.InputSpec("int32", (None, None))
+            input_signature = [dict.fromkeys(FEATURES, rows)]
+        super().export(filepath, format, verbose, input_signature, **kwargs)
+
+
+class RowsModel(TakesRows, abc.ABC):
+    """A network as a Keras model: a dict of rows in, one tensor out.
 
     Args:
         layer: holds the weights.
@@ -37,9 +70,7 @@ class RowsModel(keras.Model, abc.ABC):
 
     Call arguments:
         features: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` integer.
-        training: whether dropout is on. Its seeds come from a generator of
-            the model's own, so equal `keras.utils.set_random_seed` before the
-            model is made gives equal noise.
+        training: whether dropout is on.
     """
 
     def __init__(
@@ -56,8 +87,8 @@ class RowsModel(keras.Model, abc.ABC):
         self, features: Mapping[str, tf.Tensor], training: bool | None = None
     ) -> tf.Tensor:
         """Computes the model's tensor for `[B, S]` rows."""
-        rows = _check(features, self.settings.max_position_embeddings)
-        return self.compute(rows, self._draw_seed() if training else None)
+        rows = check_rows(features, self.settings.max_position_embeddings)
+        return self.compute(rows, self.draw_dropout_seed(training))
 
     @abc.abstractmethod
     def compute(
@@ -69,12 +100,6 @@ class RowsModel(keras.Model, abc.ABC):
             rows: `FEATURES` in their order, each `[B, S]` int32.
             dropout_seed: `[2]` int64, or None for inference.
         """
-
-    def _draw_seed(self) -> tf.Tensor:
-        seed = tf.cast(
-            tf.convert_to_tensor(self.seed_generator.next()), tf.int64
-        )
-        return seed * tf.constant([1, _SITES_PER_CALL], tf.int64)
 
     def get_config(self) -> dict[str, Any]:
         """Sizes and precision; the weights are saved beside them."""
@@ -107,7 +132,7 @@ class RowsModel(keras.Model, abc.ABC):
         return cls(layer, settings, **values)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@layers.register
 class EncoderModel(RowsModel):
     """The encoder: hidden states of the last layer, `[B, S, D]`.
 
@@ -131,7 +156,7 @@ class EncoderModel(RowsModel):
         )
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@layers.register
 class DiscriminatorModel(RowsModel):
     """The discriminator: logits that tokens were replaced, `[B, S]` float32.
 
@@ -152,7 +177,7 @@ class DiscriminatorModel(RowsModel):
         return towers.build_discriminator(settings, dtype)
 
 
-@keras.saving.register_keras_serializable(_PACKAGE)
+@layers.register
 class MaskedLMModel(RowsModel):
     """A masked language model: logits of the vocabulary, `[B, S, V]` float32.
 
@@ -165,9 +190,7 @@ class MaskedLMModel(RowsModel):
         self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Logits of the vocabulary."""
-        encoder = self.layer.encoder
-        hidden = encoder(*rows, dropout_seed).sequence_output
-        return self.layer.head(hidden, encoder.embeddings.word_embeddings)
+        return self.layer.score_tokens(rows, dropout_seed)
 
     @classmethod
     def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
@@ -175,7 +198,7 @@ class MaskedLMModel(RowsModel):
         return towers.build_masked_lm(settings, "generator_predictions", dtype)
 
 
-def _check(
+def check_rows(
     features: Mapping[str, tf.Tensor], num_positions: int
 ) -> list[tf.Tensor]:
     """The features in their order, as int32.

@@ -3,18 +3,24 @@
 Written as few large operations on `[tokens, width]` matrices: a step of a
 small model on a CPU spends as much time between matrix products as in them.
 Matrix products run in the layer's compute dtype; normalization statistics
-stay float32 (`LayerNorm`). Nothing here knows of ELECTRA.
+stay float32 (`LayerNorm`).
 """
 
+import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from electra_tf import config
 from electra_tf.inputs import randomness
 
 LAYER_NORM_EPSILON = 1e-12
+
+register = keras.saving.register_keras_serializable("electra_tf")
+"""Lets Keras load a saved layer or model by its name."""
 
 
 def dtype_policy(precision: str) -> str:
@@ -38,13 +44,16 @@ def shape_of(tensor: tf.Tensor) -> list[Any]:
     ]
 
 
-def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
-    """Rows of a table, `[..., width]`.
+def add_to_seed(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
+    """The seed of a dropout site; see `inputs.randomness.dropout_seed`."""
+    return None if seed is None else seed + tf.constant([0, number], seed.dtype)
 
-    Args:
-        table: a variable `[rows, width]`; or what stands for one and has a
-            `look_up` of its own, so as not to be computed whole.
-        ids: `[...]` integer.
+
+def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
+    """Rows of a table, `[..., width]`, for `[...]` integer ids.
+
+    The table is a variable `[rows, width]`, or an object with a `look_up` of
+    its own, such as a quantized table that is never computed whole.
     """
     if hasattr(table, "look_up"):
         return table.look_up(ids)
@@ -59,12 +68,6 @@ def gelu(inputs: tf.Tensor) -> Any:
     converted checkpoint may differ. Computed in float32. The gradient is
     written out because TensorFlow's own makes twice as many passes over the
     widest activations of the model.
-
-    Args:
-        inputs: any shape, floating.
-
-    Returns:
-        The same shape and dtype.
     """
     exact = tf.cast(inputs, tf.float32)
     scaled = exact * math.sqrt(0.5)
@@ -85,15 +88,8 @@ def dropout(
     """Zeroes a random share of the entries and scales up the others.
 
     Sixteen random bits decide an entry, half of what a float would need, so
-    the rate is exact to 1/65536 and the scale is that of the rate used.
-
-    Args:
-        inputs: any shape, floating.
-        rate: share dropped, 0-1.
-        seed: `[2]` int64 stateless seed, or None for inference.
-
-    Returns:
-        The same shape and dtype; `inputs` itself without a seed or rate.
+    the rate, 0-1, is exact to 1/65536 and the scale is that of the rate used.
+    Without a seed (`[2]` int64) or rate the inputs are returned themselves.
     """
     threshold = round(rate * 65536)
     if seed is None or threshold == 0:
@@ -107,6 +103,41 @@ def dropout(
     return inputs * (tf.cast(is_kept, inputs.dtype) * scale)
 
 
+class SizedLayer(keras.layers.Layer):
+    """A layer with the sizes of an encoder.
+
+    Args:
+        settings: the sizes; as a mapping where Keras loads a saved layer.
+    """
+
+    def __init__(
+        self,
+        settings: config.EncoderConfig | Mapping[str, Any],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if isinstance(settings, Mapping):
+            settings = config.EncoderConfig(**settings)
+        self.settings = settings
+
+    def get_config(self) -> dict[str, Any]:
+        """The sizes; a layer made of it shares weights with no other."""
+        sizes = dataclasses.asdict(self.settings)
+        return super().get_config() | {"settings": sizes}
+
+
+class Network(SizedLayer):
+    """An encoder with a head, whose weights exist once it is made."""
+
+    def build(self, input_shape: Any) -> None:
+        """Notes the shape of the rows, for `summary`."""
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """`[B, S, V]` or `[B, P, V]`, of the logits of the vocabulary."""
+        return (*input_shape, self.settings.vocab_size)
+
+
+@register
 class Linear(keras.layers.Layer):
     """An affine map of the last axis, `y = x @ kernel + bias`.
 
@@ -115,11 +146,6 @@ class Linear(keras.layers.Layer):
         kernel_initializer: as Keras takes it; the default is the one that
             TensorFlow 1 used where the original names none.
 
-    Call arguments:
-        inputs: `[N, in]` floating.
-
-    Output shape:
-        `[N, units]`, compute dtype.
     """
 
     def __init__(
@@ -158,15 +184,9 @@ class Linear(keras.layers.Layer):
         }
 
 
+@register
 class LayerNorm(keras.layers.Layer):
-    """Layer normalization over the last axis, epsilon 1e-12, in float32.
-
-    Call arguments:
-        inputs: `[N, width]` floating.
-
-    Output shape:
-        That of the input, compute dtype.
-    """
+    """Layer normalization over the last axis, epsilon 1e-12, in float32."""
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Creates `gamma` and `beta`, `[width]`, never cast down."""

@@ -42,6 +42,7 @@ class Beam(NamedTuple):
     end_positions: tf.Tensor  # [B, K, K] int32
 
 
+@layers.register
 class QuestionAnsweringHead(task_heads.TaskHead):
     """Start, end and answerability of one question's window.
 
@@ -58,11 +59,19 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         joint_prediction: whether the end depends on the start.
         beam_size: starts, and ends for each, that are kept; a shorter row has
             as many as it has positions.
-        answerable_classifier: whether there is one.
-        answerable_uses_start_logits: whether it sees where answers may start.
-        answerable_weight: of its loss.
+        answerable_uses_start_logits: whether the classifier sees where
+            answers may start.
+        answerable_weight: factor of the classifier's loss.
     """
 
+    config_names = (
+        "seed",
+        "joint_prediction",
+        "beam_size",
+        "answerable_classifier",
+        "answerable_uses_start_logits",
+        "answerable_weight",
+    )
     columns = {
         "start_position": task_heads.Column(),
         "end_position": task_heads.Column(),
@@ -80,6 +89,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self.seed = seed
         self.joint_prediction = joint_prediction
         self.beam_size = beam_size
         self.answerable_classifier = answerable_classifier
@@ -194,13 +204,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         features: task_heads.Tensors,
         start_positions: tf.Tensor | None,
     ) -> tf.Tensor:
-        """`[B, S]` float32, given one start for each row.
-
-        Args:
-            hidden: `[B, S, D]`.
-            features: the tokens.
-            start_positions: `[B]` int32; read in joint mode alone.
-        """
+        """`[B, S]` float32; in joint mode given the starts, `[B]` int32."""
         penalties = _penalties(features)
         if not self.joint_prediction:
             return _apply(self.end, hidden) + penalties
@@ -251,12 +255,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
     def compute_answerable_logits(
         self, hidden: tf.Tensor, start_logits: tf.Tensor
     ) -> tf.Tensor:
-        """`[B]` float32, high where there is no answer.
-
-        Args:
-            hidden: `[B, S, D]`.
-            start_logits: `[B, S]`.
-        """
+        """`[B]` float32, high where there is no answer."""
         states = hidden[:, 0]
         if self.has_answerable_hidden:
             weights = tf.cast(tf.nn.softmax(start_logits), hidden.dtype)
@@ -269,13 +268,11 @@ class QuestionAnsweringHead(task_heads.TaskHead):
     def _joint_parts(
         self, start_states: tf.Tensor, hidden: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """What start and place add to the joint hidden layer.
+        """The parts of the joint hidden layer that starts and places give.
 
-        The kernel's first D rows are those of the start.
-
-        Returns:
-            `[N, 512]` for N start states, `[B, S, 512]` with the bias.
+        `[N, 512]` for N start states, and `[B, S, 512]` with the bias.
         """
+        # The kernel's first D rows are those of the start.
         batch, length, width = layers.shape_of(hidden)
         kernel, bias = (
             tf.cast(tf.convert_to_tensor(weight), hidden.dtype)
@@ -291,13 +288,11 @@ class QuestionAnsweringHead(task_heads.TaskHead):
     def _end_logits(
         self, start_part: tf.Tensor, place_part: tf.Tensor
     ) -> tf.Tensor:
-        """`[B, S]` float32 for one start of each row, `[B, 512]`."""
         states = layers.gelu(start_part[:, tf.newaxis] + place_part)
         return _apply(self.end, states)
 
 
 def _apply(layer: layers.Linear, states: tf.Tensor) -> tf.Tensor:
-    """One number for each state, `[B, S]` float32."""
     batch, length, width = layers.shape_of(states)
     numbers = layer(tf.reshape(states, [-1, width]))
     return tf.cast(tf.reshape(numbers, [batch, length]), tf.float32)

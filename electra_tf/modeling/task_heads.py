@@ -29,16 +29,10 @@ Tensors = Mapping[str, tf.Tensor]
 
 
 class Column(NamedTuple):
-    """One feature that a head reads beside the tokens.
+    """One feature that a head reads beside the tokens."""
 
-    Attributes:
-        dtype: NumPy's, int32 or float32.
-        is_ragged: whether a row has a list of them, `[B, W]` in a batch, or
-            one, `[B]`.
-    """
-
-    dtype: Any = np.int32
-    is_ragged: bool = False
+    dtype: Any = np.int32  # or np.float32
+    is_ragged: bool = False  # a list in each row, `[B, W]`, or one, `[B]`
 
 
 class TaskHead(keras.layers.Layer, abc.ABC):
@@ -47,6 +41,7 @@ class TaskHead(keras.layers.Layer, abc.ABC):
     Variables are built under `task_specific/<task>/`, the original's names.
 
     Attributes:
+        config_names: the constructor's arguments, kept as attributes.
         columns: the features that `compute_losses` reads beside `input_ids`,
             `input_mask` and `segment_ids`, `[B, S]` int32. A row of another
             task has zeros in all of them.
@@ -55,9 +50,15 @@ class TaskHead(keras.layers.Layer, abc.ABC):
             length the axis has: `input_ids`, or a ragged column.
     """
 
+    config_names: tuple[str, ...] = ()
     columns: Mapping[str, Column]
     prediction_columns: tuple[str, ...] = ()
     padded_outputs: Mapping[str, str] = {}
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        own = {name: getattr(self, name) for name in self.config_names}
+        return super().get_config() | own
 
     @abc.abstractmethod
     def compute_losses(
@@ -68,17 +69,12 @@ class TaskHead(keras.layers.Layer, abc.ABC):
         Args:
             hidden: `[B, S, D]`, the encoder's last layer.
             features: tokens and `columns`.
-            seed: `[2]` int64 of dropout, or None for none.
+            seed: `[2]` int64 of dropout, or None.
         """
 
     @abc.abstractmethod
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
-        """Name to tensor `[B, ...]`, what `Task.decode` reads.
-
-        Args:
-            hidden: `[B, S, D]`.
-            features: tokens and `prediction_columns`.
-        """
+        """Name to tensor `[B, ...]`, for `Task.decode`."""
 
 
 class _SentenceHead(TaskHead):
@@ -109,23 +105,21 @@ class _SentenceHead(TaskHead):
         """`[B, units]` float32."""
         first = layers.dropout(hidden[:, 0], DROPOUT_PROB, seed)
         if self.has_hidden_layer:
-            if seed is not None:
-                seed = seed + tf.constant([0, _SECOND_SITE], seed.dtype)
+            seed = layers.add_to_seed(seed, _SECOND_SITE)
             first = layers.gelu(self.hidden(first))
             first = layers.dropout(first, DROPOUT_PROB, seed)
         return tf.cast(self.dense(first), tf.float32)
 
 
+@layers.register
 class ClassificationHead(_SentenceHead):
     """Class logits; the loss is cross-entropy.
 
-    Args:
-        num_labels: classes.
-        seed: of the weights.
-        has_hidden_layer: whether a dense layer with gelu, D wide, stands
-            before the output, as in Hugging Face's classifiers.
+    With `has_hidden_layer` a dense layer with gelu, D wide, stands before the
+    output, as in Hugging Face's classifiers. `seed` is that of the weights.
     """
 
+    config_names = ("num_labels", "seed", "has_hidden_layer")
     columns = {"label": Column()}
 
     def __init__(
@@ -136,6 +130,7 @@ class ClassificationHead(_SentenceHead):
         **kwargs: Any,
     ) -> None:
         super().__init__(num_labels, seed, has_hidden_layer, **kwargs)
+        self.num_labels = num_labels
 
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
@@ -151,14 +146,11 @@ class ClassificationHead(_SentenceHead):
         return {"logits": self.compute_outputs(hidden, None)}
 
 
+@layers.register
 class RegressionHead(_SentenceHead):
-    """One number; the loss is the squared error.
+    """One number; the loss is the squared error."""
 
-    Args:
-        seed: of the weights.
-        has_hidden_layer: as for classification.
-    """
-
+    config_names = ("seed", "has_hidden_layer")
     columns = {"target": Column(np.float32)}
 
     def __init__(
@@ -178,17 +170,15 @@ class RegressionHead(_SentenceHead):
         return {"prediction": self.compute_outputs(hidden, None)[:, 0]}
 
 
+@layers.register
 class TaggingHead(TaskHead):
     """Logits of every word's tag at its first piece, without dropout.
 
     The loss of a row is the sum of its words' cross-entropies, as in the
     original.
-
-    Args:
-        num_labels: tags.
-        seed: of the weights.
     """
 
+    config_names = ("num_labels", "seed")
     columns = {
         "word_positions": Column(is_ragged=True),
         "tags": Column(is_ragged=True),
@@ -200,6 +190,7 @@ class TaggingHead(TaskHead):
     def __init__(self, num_labels: int, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.num_labels = num_labels
+        self.seed = seed
         self.dense = _output_layer(num_labels, seed, self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:

@@ -14,29 +14,21 @@ from typing import NamedTuple
 import numpy as np
 
 from electra_tf import config
-from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import generators
-from electra_tf.modeling import heads
-from electra_tf.modeling import layers
 
-MAIN_ENCODER = "electra"
+MAIN_ENCODER = discriminator_lib.MAIN_ENCODER
 
 
 class Towers(NamedTuple):
-    """The trained parts of a model.
+    """The networks of a model: `main` has the encoder that is kept.
 
-    Attributes:
-        generator: any class of `generators`, or None.
-        main: `Discriminator`, `MaskedLMGenerator` or `CopyingMaskedLM`; its
-            `encoder` is what pre-training is for.
-        baseline: of the adversarial reward, or None.
+    `generator` is any class of `generators`, or None.
     """
 
     generator: Any
     main: Any
-    baseline: layers.Linear | None = None
 
 
 def resolve_vocab_size(
@@ -44,12 +36,8 @@ def resolve_vocab_size(
 ) -> config.EncoderConfig:
     """The encoder's config with the vocabulary's size in it.
 
-    Args:
-        encoder: `vocab_size` 0 or that of the vocabulary.
-        vocab_size: entries of the vocabulary, V.
-
     Raises:
-        ValueError: if the two sizes differ.
+        ValueError: if the config has another size than that, or 0.
     """
     if encoder.vocab_size not in (0, vocab_size):
         raise ValueError(
@@ -66,44 +54,16 @@ def build_discriminator(
     settings: config.EncoderConfig, dtype: Any = None
 ) -> discriminator_lib.Discriminator:
     """The discriminator, named as in the original."""
-    encoder = encoder_lib.build_encoder(settings, MAIN_ENCODER, dtype=dtype)
-    head = heads.ReplacedTokenHead(
-        settings.hidden_size,
-        settings.initializer_stddev,
-        name="discriminator_predictions",
-        dtype=dtype,
-    )
-    head.build()
-    return discriminator_lib.Discriminator(encoder, head, dtype=dtype)
+    return discriminator_lib.Discriminator(settings, dtype=dtype)
 
 
 def build_masked_lm(
     settings: config.EncoderConfig, head_name: str, dtype: Any = None
 ) -> generators.MaskedLMGenerator:
-    """A masked language model around a main encoder.
-
-    Args:
-        settings: the encoder's sizes.
-        head_name: first part of the paths of the head's weights.
-        dtype: Keras dtype policy.
-    """
-    encoder = encoder_lib.build_encoder(settings, MAIN_ENCODER, dtype=dtype)
+    """A masked language model around a main encoder."""
     return generators.MaskedLMGenerator(
-        encoder, _vocabulary_head(settings, head_name, dtype), dtype=dtype
+        settings, head_name, MAIN_ENCODER, dtype=dtype
     )
-
-
-def build_copying_masked_lm(
-    settings: config.EncoderConfig, dtype: Any = None
-) -> copying.CopyingMaskedLM:
-    """The main tower of All-Tokens MLM."""
-    encoder = encoder_lib.build_encoder(settings, MAIN_ENCODER, dtype=dtype)
-    copy_head = heads.CopyHead(
-        settings.hidden_size, name="copy_predictions", dtype=dtype
-    )
-    copy_head.build()
-    head = _vocabulary_head(settings, "masked_lm_predictions", dtype)
-    return copying.CopyingMaskedLM(encoder, head, copy_head, dtype=dtype)
 
 
 def build_generator(
@@ -115,15 +75,8 @@ def build_generator(
 ) -> Any:
     """The generator of a config, any class of `generators`.
 
-    Args:
-        settings: kind, fractions and tying.
-        main_encoder: whose weights are shared, where they are.
-        main_settings: its sizes, vocabulary included.
-        token_counts: `[V]`, of the corpus; needed by the unigram generator.
-        dtype: Keras dtype policy.
-
     Raises:
-        ValueError: if a unigram generator gets no counts.
+        ValueError: if a unigram generator gets no counts, `[V]`.
     """
     vocab_size = main_settings.vocab_size
     if settings.uniform_generator:
@@ -153,52 +106,12 @@ def build_sized_generator(
     is_two_tower: bool = False,
     dtype: Any = None,
 ) -> Any:
-    """A generator with an encoder of its own or the main one.
-
-    Args:
-        sizes: of its encoder.
-        main_encoder: whose weights are shared, where they are.
-        tying: `none`, `embeddings` or `all`.
-        is_two_tower: whether two encoders read from either side.
-        dtype: Keras dtype policy.
-    """
+    """A generator of these sizes that shares weights as `tying` says."""
     if tying == "all":
-        head = _vocabulary_head(sizes, "generator_predictions", dtype)
-        return generators.MaskedLMGenerator(main_encoder, head, dtype=dtype)
+        return generators.MaskedLMGenerator(
+            sizes, encoder=main_encoder, dtype=dtype
+        )
     shared = main_encoder.embeddings if tying == "embeddings" else None
     if is_two_tower:
-        return _build_two_tower(sizes, shared, dtype)
-    encoder = encoder_lib.build_encoder(sizes, "generator", shared, dtype)
-    head = _vocabulary_head(sizes, "generator_predictions", dtype)
-    return generators.MaskedLMGenerator(encoder, head, dtype=dtype)
-
-
-def _build_two_tower(
-    sizes: config.EncoderConfig, shared: Any, dtype: Any
-) -> generators.TwoTowerGenerator:
-    left_to_right = encoder_lib.build_encoder(
-        sizes, "generator_ltr", shared, dtype, "left_to_right"
-    )
-    right_to_left = encoder_lib.build_encoder(
-        sizes, "generator_rtl", shared, dtype, "right_to_left"
-    )
-    both = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
-    head = _vocabulary_head(both, "cloze_predictions", dtype)
-    return generators.TwoTowerGenerator(
-        left_to_right, right_to_left, head, dtype=dtype
-    )
-
-
-def _vocabulary_head(
-    sizes: config.EncoderConfig, name: str, dtype: Any
-) -> heads.MaskedLMHead:
-    head = heads.MaskedLMHead(
-        sizes.hidden_size,
-        sizes.embedding_size,
-        sizes.vocab_size,
-        sizes.initializer_stddev,
-        name=name,
-        dtype=dtype,
-    )
-    head.build()
-    return head
+        return generators.TwoTowerGenerator(sizes, shared, dtype=dtype)
+    return generators.MaskedLMGenerator(sizes, embeddings=shared, dtype=dtype)

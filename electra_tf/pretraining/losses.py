@@ -1,10 +1,16 @@
-"""The losses, as sums and the weights to divide them by.
+"""The losses as sums, and the rewards of adversarial training.
 
-A step adds sums and weights over micro-batches and replicas and divides once,
-so that neither changes the result. All inputs are float32 logits.
+A step adds sums over micro-batches and replicas and divides once, by what
+`PretrainingModel.loss_normalizers` gives, so that neither changes the result.
+Logits and weights are float32; a weight is 0 for padding and for unused slots.
 """
 
+from typing import Any
+
 import tensorflow as tf
+
+from electra_tf.inputs import masking
+from electra_tf.pretraining import sampling
 
 
 def masked_lm_loss(
@@ -13,12 +19,9 @@ def masked_lm_loss(
     """Negative log likelihood of the original tokens, summed (paper, eq. 2).
 
     Args:
-        logits: `[B, P, V]` float32.
+        logits: `[B, P, V]`.
         masked_ids: `[B, P]` int32, the original ids.
-        masked_weights: `[B, P]` float32, 0 for unused slots.
-
-    Returns:
-        Scalar float32 sum; its weight is the sum of `masked_weights`.
+        masked_weights: `[B, P]`.
     """
     per_slot = tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=masked_ids, logits=logits
@@ -32,27 +35,16 @@ def replaced_token_loss(
     """Sigmoid cross entropy of real against replaced, summed (paper, eq. 3).
 
     Args:
-        logits: `[B, S]` float32.
+        logits: `[B, S]`.
         is_fake: `[B, S]` integer labels, 1 for replaced.
-        token_weights: `[B, S]` float32, 0 for padding.
-
-    Returns:
-        Scalar float32 sum; its weight is the sum of `token_weights`.
+        token_weights: `[B, S]`.
     """
     per_token = replaced_token_losses(logits, is_fake)
     return tf.reduce_sum(per_token * token_weights)
 
 
 def replaced_token_losses(logits: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
-    """Sigmoid cross entropy of every token alone.
-
-    Args:
-        logits: `[B, S]` float32.
-        is_fake: `[B, S]` integer labels, 1 for replaced.
-
-    Returns:
-        `[B, S]` float32.
-    """
+    """Sigmoid cross entropy of every token alone, `[B, S]`."""
     return tf.nn.sigmoid_cross_entropy_with_logits(
         labels=tf.cast(is_fake, logits.dtype), logits=logits
     )
@@ -67,13 +59,7 @@ def copying_lm_loss(
 ) -> tf.Tensor:
     """Negative log likelihood of a vocabulary mixed with copying, summed.
 
-    Args:
-        logits, copy_logits, input_ids, original_ids: as in
-            `copying_log_likelihoods`.
-        token_weights: `[B, S]` float32, 0 for padding.
-
-    Returns:
-        Scalar float32 sum; its weight is the sum of `token_weights`.
+    Arguments as in `copying_log_likelihoods`, and `token_weights`, `[B, S]`.
     """
     likelihoods = copying_log_likelihoods(
         logits, copy_logits, input_ids, original_ids
@@ -87,19 +73,16 @@ def copying_log_likelihoods(
     input_ids: tf.Tensor,
     original_ids: tf.Tensor,
 ) -> tf.Tensor:
-    """Log likelihood of every token under a vocabulary mixed with copying.
+    """Log likelihood of every token, `[B, S]`, with a copy mechanism.
 
     The mixture `D 1[x = input] + (1 - D) softmax` of the paper's section 3.5,
     in log space: neither factor is ever rounded to 0.
 
     Args:
-        logits: `[B, S, V]` float32, of the vocabulary.
-        copy_logits: `[B, S]` float32, D is its sigmoid.
-        input_ids: `[B, S]` int32, what the model saw.
-        original_ids: `[B, S]` int32, what it must say.
-
-    Returns:
-        `[B, S]` float32.
+        logits: `[B, S, V]`, of the vocabulary.
+        copy_logits: `[B, S]`, D is its sigmoid.
+        input_ids: `[B, S]` int32, the tokens that the model saw.
+        original_ids: `[B, S]` int32, the tokens that it must predict.
     """
     log_vocabulary = -tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=original_ids, logits=logits
@@ -112,3 +95,66 @@ def copying_log_likelihoods(
         tf.reduce_logsumexp(tf.stack([log_copied, log_predicted]), 0),
         log_predicted,
     )
+
+
+def compute_rewards(
+    disc_logits: tf.Tensor,
+    fake: sampling.FakeData,
+    masked: masking.MaskedInputs,
+) -> tf.Tensor:
+    """The discriminator's loss at the sampled positions, `[B, P]` float32.
+
+    High where it was fooled. No gradient flows through it.
+    """
+    per_token = replaced_token_losses(disc_logits, fake.is_fake_tokens)
+    rewards = tf.gather(per_token, masked.masked_positions, batch_dims=1)
+    return tf.stop_gradient(rewards)
+
+
+def policy_gradient_loss(
+    log_probs: tf.Tensor,
+    rewards: tf.Tensor,
+    baselines: tf.Tensor,
+    weights: tf.Tensor,
+) -> tf.Tensor:
+    """The sum whose negative gradient is the REINFORCE estimate.
+
+    Args:
+        log_probs: `[B, P]`, of the samples.
+        rewards: `[B, P]`.
+        baselines: `[B, P]`; any that the samples do not influence leaves the
+            expectation as it is.
+        weights: `[B, P]`.
+    """
+    advantages = tf.stop_gradient(rewards - baselines)
+    return -tf.reduce_sum(advantages * log_probs * weights)
+
+
+def baseline_loss(
+    logits: tf.Tensor, rewards: tf.Tensor, weights: tf.Tensor
+) -> tf.Tensor:
+    """Cross entropy of the baseline with exp(-reward), summed.
+
+    All are `[B, P]`; the baseline is `-log sigmoid` of the logits.
+    """
+    per_slot = tf.nn.sigmoid_cross_entropy_with_logits(
+        labels=tf.exp(-rewards), logits=logits
+    )
+    return tf.reduce_sum(per_slot * weights)
+
+
+def compute_entropy(log_probs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Summed entropy of `[B, P, V]` distributions, in nats; a scalar."""
+    log_probs = tf.stop_gradient(log_probs)
+    per_slot = -tf.reduce_sum(tf.exp(log_probs) * log_probs, -1)
+    return tf.reduce_sum(per_slot * weights)
+
+
+@tf.custom_gradient
+def reverse_gradient(inputs: tf.Tensor, factor: tf.Tensor) -> Any:
+    """The inputs; their gradient comes back times `-factor`."""
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
+        return -factor * upstream, None
+
+    return tf.identity(inputs), gradient

@@ -14,39 +14,23 @@ _DISALLOWED = 1000.0
 
 
 class FakeData(NamedTuple):
-    """The discriminator's input and labels.
+    """The discriminator's input and labels."""
 
-    Attributes:
-        input_ids: `[B, S]` int32, the original ids with samples put in.
-        is_fake_tokens: `[B, S]` int32, 1 where the id differs from the
-            original's.
-        sampled_tokens: `[B, P]` int32, the samples, one per slot.
-        is_sampled: `[B, S]` int32, 1 where a sample was put in, also where it
-            equals the original.
-    """
-
-    input_ids: tf.Tensor
-    is_fake_tokens: tf.Tensor
-    sampled_tokens: tf.Tensor
-    is_sampled: tf.Tensor
+    input_ids: tf.Tensor  # [B, S] int32, the original ids with samples put in
+    is_fake_tokens: tf.Tensor  # [B, S] int32, 1 where the id is another
+    sampled_tokens: tf.Tensor  # [B, P] int32, one sample per slot
+    is_sampled: tf.Tensor  # [B, S] int32, 1 where a sample was put in
 
 
 def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
-    """Gumbel noise from uniform numbers.
-
-    Args:
-        uniform: any shape, float32 in [0, 1).
-
-    Returns:
-        The same shape, float32.
-    """
+    """Gumbel noise from float32 numbers in [0, 1), of the same shape."""
     return -tf.math.log(-tf.math.log(uniform + _EPSILON) + _EPSILON)
 
 
 def sample_from_softmax(
     logits: tf.Tensor, uniform: tf.Tensor, disallow: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Draws from the softmax of each row of logits.
+    """Draws from the softmax of each row of logits; no gradient flows.
 
     Args:
         logits: `[..., V]` float32; divide by a temperature beforehand.
@@ -64,15 +48,7 @@ def sample_from_softmax(
 
 
 def disallow_tokens(logits: tf.Tensor, disallow: tf.Tensor) -> tf.Tensor:
-    """Takes 1000 from the logit of one entry of each row.
-
-    Args:
-        logits: `[..., V]` float32.
-        disallow: `[...]` int32, the entries.
-
-    Returns:
-        `[..., V]` float32.
-    """
+    """Takes 1000 from the logit of one entry, `[...]`, of each row."""
     entries = tf.range(logits.shape[-1], dtype=disallow.dtype)
     is_disallowed = entries == disallow[..., tf.newaxis]
     return tf.where(is_disallowed, logits - _DISALLOWED, logits)

@@ -43,7 +43,7 @@ class WorkerError(ChildProcessError):
 
 
 class Outcome(NamedTuple):
-    """How a task ended: what the handler returned, or why it failed."""
+    """The end of a task: what the handler returned, or why it failed."""
 
     task: Any
     result: Any = None
@@ -108,10 +108,6 @@ class ProcessPool:
         self, tasks: Sequence[Any], on_report: Report
     ) -> Iterator[tuple[Any, Any]]:
         """Yields each task with its result, as they are completed.
-
-        Args:
-            tasks: what to do; `str(task)` names it in errors.
-            on_report: called in this process with what handlers report.
 
         Raises:
             WorkerError: if a process dies or a handler has a bug.
@@ -273,7 +269,7 @@ def _serve(
 def _sendable(
     error: BaseException, task: Any, log: pathlib.Path | None
 ) -> BaseException:
-    """What the parent is told; a log gets the place of the error too."""
+    """The error for the parent; a log gets its traceback too."""
     if log is not None:
         traceback.print_exc()
         print(f"error: {error}", file=sys.stderr, flush=True)

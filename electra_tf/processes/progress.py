@@ -1,4 +1,4 @@
-"""How far something has come: a bar in a terminal, lines in a log."""
+"""Progress: a bar in a terminal, lines in a log."""
 
 import time
 from typing import Any

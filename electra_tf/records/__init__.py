@@ -1,5 +1,5 @@
-"""Stage 2, text to TFRecord shards.
+"""Text to TFRecord shards.
 
 Read `examples` and `schema` first, then `writer`, which puts the rest in
-order: `corpus` and `readers`, `plan`, `parts`, `shards`, `manifest`.
+order: `corpus` and `readers`, `plan`, `shards`, `manifest`.
 """

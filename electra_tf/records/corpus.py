@@ -34,21 +34,13 @@ _UNITS_PER_CORPUS = 256
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A file, a range of its bytes, or a range of a TFDS data set.
+    """A file, a range of its bytes, or a range of a TFDS data set."""
 
-    Attributes:
-        name: what counts by file call it; relative to the corpus.
-        path: the file's path, or the full `tfds:` name.
-        num_bytes: size on the disk; of TFDS an estimate.
-        begin: first byte or TFDS example.
-        end: byte or example after the last one; None for the end.
-    """
-
-    name: str
-    path: str
-    num_bytes: int
-    begin: int = 0
-    end: int | None = None
+    name: str  # relative to the corpus
+    path: str  # of the file, or the full `tfds:` name
+    num_bytes: int  # on the disk; of TFDS an estimate
+    begin: int = 0  # first byte or TFDS example
+    end: int | None = None  # byte or example after the last one
 
     @property
     def is_tfds(self) -> bool:
@@ -64,17 +56,10 @@ class Source:
 
 @dataclasses.dataclass(frozen=True)
 class Corpus:
-    """Sources in order, how to read them, and where they come from.
+    """Sources in order, how to read them, and where they come from."""
 
-    Attributes:
-        name: the names it was opened by, without folders.
-        sources: what to read; never empty.
-        options: how files become documents.
-        provenance: versions and origins that the corpus itself states.
-    """
-
-    name: str
-    sources: tuple[Source, ...]
+    name: str  # the names it was opened by, without folders
+    sources: tuple[Source, ...]  # never empty
     options: readers.ReadingOptions
     provenance: dict[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -24,18 +24,11 @@ _Span = tuple[int, int]
 
 
 class Examples(NamedTuple):
-    """Segment pairs without special tokens, stored end to end.
+    """Segment pairs without special tokens, stored end to end, int32."""
 
-    Attributes:
-        token_ids: `[num_tokens]` int32; per example its first segment, then
-            its second.
-        first_lengths: `[num_examples]` int32, tokens of each first segment.
-        second_lengths: `[num_examples]` int32; 0 where there is no second one.
-    """
-
-    token_ids: np.ndarray
-    first_lengths: np.ndarray
-    second_lengths: np.ndarray
+    token_ids: np.ndarray  # [num_tokens], of each example first and second
+    first_lengths: np.ndarray  # [num_examples], of the first segments
+    second_lengths: np.ndarray  # [num_examples]; 0 where there is no second
 
 
 class ExampleBuilder:
@@ -49,7 +42,7 @@ class ExampleBuilder:
         max_seq_length: tokens per example, [CLS] and [SEP]s included.
         rng: source of random numbers.
         keep_overflow: whether the tokens that the original cuts off begin the
-            next example of the same document. False reproduces the original.
+            next example of the same document.
     """
 
     def __init__(
@@ -62,6 +55,7 @@ class ExampleBuilder:
         self._rng = rng
         self._keep_overflow = keep_overflow
         self._target_length = max_seq_length
+        self.num_documents = self.num_tokens = 0
         # The unfinished example: its tokens, its lines as spans of them.
         self._token_ids = np.zeros([0], np.int32)
         self._lines: list[_Span] = []
@@ -77,11 +71,11 @@ class ExampleBuilder:
         """Adds lines to the document under construction.
 
         Args:
-            token_ids: `[num_tokens]` int32, the lines' ids end to end. Not
-                copied: leave it unchanged until `take` is called.
-            line_lengths: tokens of each line, as plain integers; they add up to
-                num_tokens. Lines without tokens change nothing.
+            token_ids: `[num_tokens]` int32, the lines' ids end to end; not
+                copied until `take` is called.
+            line_lengths: tokens of each line, as plain integers.
         """
+        self.num_tokens += len(token_ids)
         if self._lines:
             token_ids = self._prepend_pending(token_ids)
         self._token_ids = token_ids
@@ -104,6 +98,7 @@ class ExampleBuilder:
 
     def end_document(self) -> None:
         """Makes the last example of the document, if any token is left."""
+        self.num_documents += 1
         while self._num_pending:
             self._make_example()
 
@@ -163,10 +158,9 @@ class ExampleBuilder:
         """The two segments as spans, and the length of the first.
 
         A line joins the first segment if that is empty, if it fits strictly
-        below the first segment's target, or half of the time if it is the one
-        that crosses the target. The conditions' order decides how many random
-        numbers are drawn. A later short line may still fit the first segment,
-        so a segment is not always one run of lines.
+        below the segment's target, or half of the time if it crosses the
+        target. The conditions' order decides how many random numbers are drawn.
+        A later short line may still fit the first segment.
         """
         random_number = self._rng.random
         if random_number() < SINGLE_SEGMENT_PROBABILITY:

@@ -30,61 +30,36 @@ SPLITS = (TRAIN, VALIDATION)
 
 @schema.frozen
 class Shard:
-    """One TFRecord file.
-
-    Attributes:
-        name: file name inside the split's folder.
-        num_examples: records.
-        num_tokens: tokens that are not padding, [CLS] and [SEP] included.
-        num_bytes: size of the file.
-        sha256: of the file's bytes.
-    """
+    """One TFRecord file of a split's folder."""
 
     name: str
     num_examples: int
-    num_tokens: int
+    num_tokens: int  # without padding, [CLS] and [SEP] included
     num_bytes: int
     sha256: str
 
 
 @schema.frozen
 class Manifest:
-    """The contents of one split.
-
-    Attributes:
-        split: `train` or `validation`.
-        corpus: name, size, reading options and versions of the text.
-        vocabulary: sha256, size and special ids of the vocabulary.
-        tokenizer: casing, accents and word length, as tokenized.
-        max_seq_length: tokens per example, padding included.
-        builder: settings of the example builder and versions of its parts.
-        seed: of the builder's random numbers.
-        num_documents: documents in this split.
-        num_corpus_tokens: tokens of their text; more than the examples hold
-            where overflow was dropped.
-        num_examples: records in all shards.
-        num_tokens: tokens in all shards that are not padding.
-        shards: the files; their numbers of examples differ by one at most.
-        token_counts: file with how often each id occurs in the examples, int64
-            `[vocabulary size]`; [CLS], [SEP] and padding are not counted.
-        invalid_utf8: byte sequences replaced, by corpus file; of both splits.
-        format_version: of this file's layout.
-    """
+    """The contents of one split."""
 
     split: str
-    corpus: dict[str, Any]
-    vocabulary: dict[str, Any]
-    tokenizer: dict[str, Any]
-    max_seq_length: int
-    builder: dict[str, Any]
+    corpus: dict[str, Any]  # name, size, reading options and versions
+    vocabulary: dict[str, Any]  # sha256, size and special ids
+    tokenizer: dict[str, Any]  # the vocabulary's settings
+    max_seq_length: int  # tokens per example, padding included
+    builder: dict[str, Any]  # settings and versions
     seed: int
     num_documents: int
+    # Tokens of the documents; the examples lack those that were cut off.
     num_corpus_tokens: int
     num_examples: int
-    num_tokens: int
-    shards: tuple[Shard, ...]
+    num_tokens: int  # without padding, [CLS] and [SEP] included
+    shards: tuple[Shard, ...]  # their numbers of examples differ by at most 1
+    # File with how often each id occurs in the examples, int64 `[vocabulary
+    # size]`; [CLS], [SEP] and padding are not counted.
     token_counts: str
-    invalid_utf8: dict[str, int]
+    invalid_utf8: dict[str, int]  # replaced, by corpus file; of both splits
     format_version: Literal[1] = FORMAT_VERSION
 
     @classmethod
@@ -167,13 +142,9 @@ def load_token_counts(
     Counted are the tokens of the written examples, each as often as it stands
     there, [UNK] included. [CLS], [SEP], [MASK] and padding have count 0.
 
-    Args:
-        folder: the split's folder.
-        vocab_size: ids that the reader knows; None accepts any number.
-
     Raises:
-        DataError: if the file of counts is missing or damaged, or its counts
-            are not those of such a split.
+        DataError: if the file is missing or damaged, or its counts are not
+            those of such a split and of `vocab_size` ids.
     """
     manifest = Manifest.load(folder)
     path = pathlib.Path(folder, manifest.token_counts)

@@ -25,35 +25,26 @@ _DISTRIBUTIONS = ("electra-tf", "tensorflow-text")
 
 @schema.frozen
 class BuildSettings:
-    """What the user asks of the builder.
+    """What the user asks of the builder."""
 
-    Attributes:
-        corpus: names of corpora, see `corpus.open_corpus`.
-        vocabulary: folder with, or path of, `vocab.txt`.
-        output_dir: the dataset folder to create.
-        max_seq_length: tokens per example.
-        num_out_files: training shards; 0 takes one per 16 MiB of text, at least
-            8 where there is text enough, at most 1000.
-        validation_fraction: share of documents held out.
-        seed: of all random numbers.
-        keep_overflow: whether tokens that the original cuts off begin the next
-            example of their document.
-        original_order: whether files, examples and random numbers take the
-            order they have in the original's program when it runs as one
-            process with Python's `random` seeded alike. Holds all examples in
-            memory.
-        corpus_format: see `readers.ReadingOptions`, also for the rest.
-    """
-
-    corpus: tuple[str, ...]
-    vocabulary: str
-    output_dir: str
+    corpus: tuple[str, ...]  # names of corpora, see `corpus.open_corpus`
+    vocabulary: str  # folder with, or path of, `vocab.txt`
+    output_dir: str  # the dataset folder to create
     max_seq_length: Annotated[int, pydantic.Field(ge=5, le=1 << 16)] = 128
+    # Training shards; 0 takes one per 16 MiB of text, at least 8 where there
+    # is text enough, at most 1000.
     num_out_files: Annotated[int, pydantic.Field(ge=0, le=99_999)] = 0
+    # Share of documents held out.
     validation_fraction: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.01
     seed: Annotated[int, pydantic.Field(ge=0, lt=2**63)] = 0
+    # Whether tokens that the original cuts off begin the document's next
+    # example.
     keep_overflow: bool = False
+    # Whether files, examples and random numbers take the order they have in
+    # the original's program when it runs as one process with Python's `random`
+    # seeded alike. Holds all examples in memory.
     original_order: bool = False
+    # As in `readers.ReadingOptions`.
     corpus_format: readers.Format = "auto"
     blanks_separate_docs: bool = True
     text_field: str = "text"
@@ -69,21 +60,13 @@ class BuildSettings:
 
 @dataclasses.dataclass(frozen=True)
 class BuildPlan:
-    """All that decides a dataset's bytes, and where its files are.
-
-    Attributes:
-        settings: what the user asks for.
-        corpus: what is read.
-        vocabulary: the tokens' ids, and how text becomes tokens.
-        units: the corpus, divided; part i is made from unit i.
-        num_shards: number of shards by split.
-    """
+    """All that decides a dataset's bytes, and where its files are."""
 
     settings: BuildSettings
     corpus: corpus_lib.Corpus
     vocabulary: Vocabulary
-    units: tuple[tuple[corpus_lib.Source, ...], ...]
-    num_shards: dict[str, int]
+    units: tuple[tuple[corpus_lib.Source, ...], ...]  # part i is of unit i
+    num_shards: dict[str, int]  # by split
 
     @functools.cached_property
     def output_folder(self) -> pathlib.Path:

@@ -105,12 +105,8 @@ def _distribution_version(distribution: str) -> str:
 def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
     """Returns a folder that holds the corpus; harvests it if need be.
 
-    Args:
-        folder: where to put it; None for `default_folder()`.
-
-    Returns:
-        The folder: one text file per package, blank lines between documents,
-        and `provenance.json` with versions and counts.
+    It has one text file per package, blank lines between documents, and
+    `provenance.json` with versions and counts.
 
     Raises:
         DataError: if the folder holds something else.
@@ -230,11 +226,8 @@ def prose_paragraphs(text: str) -> list[str]:
     """Extracts the paragraphs of a docstring that read as English sentences.
 
     Doctests, fenced and indented code, tables, headings, parameter names and
-    types, addresses and markup go; each paragraph becomes one line.
-
-    Args:
-        text: a docstring in reStructuredText, Markdown, numpy or Google style,
-            or a topic of `pydoc`.
+    types, addresses and markup go; each paragraph becomes one line. The style
+    may be reStructuredText, Markdown, numpy's or Google's.
     """
     paragraphs = map(_strip_markup, _raw_paragraphs(inspect.cleandoc(text)))
     return [paragraph for paragraph in paragraphs if _is_prose(paragraph)]

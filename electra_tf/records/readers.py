@@ -53,46 +53,30 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Document(NamedTuple):
-    """Text that belongs together.
-
-    Attributes:
-        lines: stripped, non-empty lines.
-        is_continued: whether the next item goes on with the same document;
-            very long documents come in several pieces.
-    """
+    """Stripped, non-empty lines that belong together."""
 
     lines: list[str]
+    # Whether the next item goes on with the same, very long document.
     is_continued: bool = False
 
 
 @schema.frozen
 class ReadingOptions:
-    """How files become documents.
+    """How files become documents."""
 
-    Attributes:
-        format: of every file; "auto" goes by file name and first bytes.
-        blanks_separate_docs: in plain text, whether a blank line ends the
-            document; otherwise a file is one document.
-        text_field: the member of each JSON object that holds the text.
-    """
-
-    format: Format = "auto"
+    format: Format = "auto"  # by file name and first bytes
+    # Whether a blank line ends a document of plain text; otherwise a file is
+    # one document.
     blanks_separate_docs: bool = True
-    text_field: str = "text"
+    text_field: str = "text"  # the member of JSON objects that holds the text
 
 
 class FileReader:
     """The documents of one file, or of a range of its bytes.
 
-    Args:
-        path: the file.
-        options: how to read it.
-        begin: first byte of the range; a document must begin there.
-        end: byte after the range; None for the end of the file.
-
-    Attributes:
-        invalid_utf8: byte sequences replaced so far.
-        num_bytes: bytes read so far, as they are on the disk.
+    Documents must begin at `begin` and at `end`. After and during iteration,
+    `num_bytes` were read, as they are on the disk, and `invalid_utf8` byte
+    sequences were replaced.
     """
 
     def __init__(

@@ -57,15 +57,9 @@ def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
 def parse_examples(
     serialized: "tf.Tensor", max_seq_length: int
 ) -> dict[str, "tf.Tensor"]:
-    """Parses a batch of records; runs inside tf.data.
+    """Parses `[n]` records into `[n, max_seq_length]` int32; runs in tf.data.
 
-    Args:
-        serialized: `[n]` strings, each one record.
-        max_seq_length: the length S that every feature must have; TensorFlow
-            raises InvalidArgumentError for a record of another length.
-
-    Returns:
-        For each of `FEATURE_NAMES` an `[n, S]` int32 tensor.
+    TensorFlow raises InvalidArgumentError for a record of another length.
     """
     import tensorflow as tf
 

@@ -28,6 +28,7 @@ from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import examples as examples_lib
 from electra_tf.records import manifest as manifest_lib
 from electra_tf.records import readers
+from electra_tf.records.examples import ExampleBuilder
 from electra_tf.records.examples import Examples
 from electra_tf.records.plan import BuildPlan
 from electra_tf.records.schema import serialize_examples
@@ -54,13 +55,10 @@ class PartTask:
 
 @dataclasses.dataclass(frozen=True)
 class ShardTask:
-    """The order to write one shard.
+    """The order to write one shard of a split.
 
-    Attributes:
-        split: `train` or `validation`.
-        index: number of the shard.
-        residues: for each part, which of its examples belong to the shard:
-            those with this number modulo the number of shards.
+    For each part, `residues` says which of its examples belong to the shard:
+    those with this number modulo the number of shards.
     """
 
     split: str
@@ -73,19 +71,12 @@ class ShardTask:
 
 @schema.frozen
 class PartReport:
-    """The counts of one part.
-
-    Attributes:
-        num_examples: by split.
-        num_documents: by split.
-        num_corpus_tokens: by split, before any overflow is dropped.
-        invalid_utf8: byte sequences replaced, by file.
-    """
+    """The counts of one part, by split or by file."""
 
     num_examples: dict[str, int]
     num_documents: dict[str, int]
-    num_corpus_tokens: dict[str, int]
-    invalid_utf8: dict[str, int]
+    num_corpus_tokens: dict[str, int]  # before any overflow is dropped
+    invalid_utf8: dict[str, int]  # byte sequences replaced
 
 
 def load_report(plan: BuildPlan, index: int) -> PartReport:
@@ -95,10 +86,7 @@ def load_report(plan: BuildPlan, index: int) -> PartReport:
 
 
 def build_part(
-    plan: BuildPlan,
-    task: PartTask,
-    tokenize: Tokenize,
-    report: pool.Report,
+    plan: BuildPlan, task: PartTask, tokenize: Tokenize, report: pool.Report
 ) -> None:
     """Builds one part and puts it in its folder.
 
@@ -107,7 +95,7 @@ def build_part(
     """
     report(0, 0)
     sources = list(plan.units[task.index])
-    collectors = _start_collectors(plan, task.index, sources)
+    builders = _start_builders(plan, task.index, sources)
     opened = [
         corpus_lib.open_source(source, plan.corpus.options)
         for source in sources
@@ -121,58 +109,44 @@ def build_part(
         for document in batch:
             if not is_continued:
                 split = _choose_split(plan, document)
-            is_continued = document.is_continued
             last_line = first_line + len(document.lines)
             lengths = all_lengths[first_line:last_line]
             end = begin + sum(lengths)
-            collectors[split].add(token_ids[begin:end], lengths, is_continued)
+            builders[split].add_lines(token_ids[begin:end], lengths)
             begin, first_line = end, last_line
+            is_continued = document.is_continued
+            if not is_continued:
+                builders[split].end_document()
         num_done = sum(reader.num_bytes for reader in opened)
         report(num_done - num_bytes, len(token_ids))
         num_bytes = num_done
     invalid_utf8: collections.Counter[str] = collections.Counter()
     for source, reader in zip(sources, opened, strict=True):
         invalid_utf8[source.name] += reader.invalid_utf8
-    _save_part(plan, task.index, collectors, +invalid_utf8)
+    _save_part(plan, task.index, builders, dict(+invalid_utf8))
 
 
-class _Collector:
-    """Builds and keeps the examples of one split of one part."""
-
-    def __init__(self, plan: BuildPlan, rng: random.Random):
-        self.builder = examples_lib.ExampleBuilder(
-            plan.settings.max_seq_length, rng, plan.settings.keep_overflow
-        )
-        self.num_documents = 0
-        self.num_tokens = 0
-
-    def add(
-        self, token_ids: np.ndarray, lengths: list[int], is_continued: bool
-    ) -> None:
-        """Adds a document, or a piece of one."""
-        self.num_tokens += len(token_ids)
-        self.builder.add_lines(token_ids, lengths)
-        if not is_continued:
-            self.num_documents += 1
-            self.builder.end_document()
-
-
-def _start_collectors(
+def _start_builders(
     plan: BuildPlan, index: int, sources: list[corpus_lib.Source]
-) -> dict[str, _Collector]:
-    """A collector for each split; in the original's order, shuffles sources.
+) -> dict[str, ExampleBuilder]:
+    """A builder for each split; in the original's order, shuffles sources.
 
     There the generator that shuffles the files goes on to build the examples.
     """
-    seed = plan.settings.seed
+    settings = plan.settings
     rngs = {
-        split: random.Random(f"{seed} {split} {index}")
+        split: random.Random(f"{settings.seed} {split} {index}")
         for split in plan.num_shards
     }
-    if plan.settings.original_order:
-        rngs[manifest_lib.TRAIN] = random.Random(seed)
+    if settings.original_order:
+        rngs[manifest_lib.TRAIN] = random.Random(settings.seed)
         rngs[manifest_lib.TRAIN].shuffle(sources)
-    return {split: _Collector(plan, rng) for split, rng in rngs.items()}
+    return {
+        split: ExampleBuilder(
+            settings.max_seq_length, rng, settings.keep_overflow
+        )
+        for split, rng in rngs.items()
+    }
 
 
 def _batches(
@@ -208,20 +182,20 @@ def _choose_split(plan: BuildPlan, document: readers.Document) -> str:
 def _save_part(
     plan: BuildPlan,
     index: int,
-    collectors: dict[str, _Collector],
+    builders: dict[str, ExampleBuilder],
     invalid_utf8: dict[str, int],
 ) -> None:
     """Writes a part's folder, which appears when it is complete."""
     with atomic.creating_folder(plan.part_folder(index)) as folder:
         num_examples = {
-            split: _save_examples(plan, folder, split, collector.builder.take())
-            for split, collector in collectors.items()
+            split: _save_examples(plan, folder, split, builder.take())
+            for split, builder in builders.items()
         }
         report = PartReport(
             num_examples,
-            {split: each.num_documents for split, each in collectors.items()},
-            {split: each.num_tokens for split, each in collectors.items()},
-            dict(invalid_utf8),
+            {split: each.num_documents for split, each in builders.items()},
+            {split: each.num_tokens for split, each in builders.items()},
+            invalid_utf8,
         )
         (folder / _REPORT_FILE).write_text(schema.to_json(report), "utf-8")
 

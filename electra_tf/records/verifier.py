@@ -4,7 +4,6 @@ import functools
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,18 +15,6 @@ from electra_tf.records.schema import parse_examples
 from electra_tf.text.vocabulary import Vocabulary
 
 _EXAMPLES_AT_ONCE = 1024
-
-
-class _ShardCheck(NamedTuple):
-    """The order to read one shard back."""
-
-    split: str
-    path: pathlib.Path
-    shard: manifest_lib.Shard
-    max_seq_length: int
-
-    def __str__(self) -> str:
-        return str(self.path)
 
 
 def verify_dataset(
@@ -108,9 +95,7 @@ def _check_shards(
 ) -> tuple[list[str], dict[str, np.ndarray]]:
     """What is wrong with the shards, and each split's token counts."""
     tasks = [
-        _ShardCheck(
-            split, folder / split / shard.name, shard, manifest.max_seq_length
-        )
+        (split, shard)
         for split, manifest in manifests.items()
         for shard in manifest.shards
     ]
@@ -119,30 +104,44 @@ def _check_shards(
         split: np.zeros([vocabulary.size], np.int64) for split in manifests
     }
     total = sum(manifest.num_examples for manifest in manifests.values())
-    start = functools.partial(_start_check, vocabulary)
+    lengths = {split: each.max_seq_length for split, each in manifests.items()}
+    start = functools.partial(_start_check, folder, lengths, vocabulary)
     pool = pool_lib.ProcessPool(start, num_processes)
     with progress.WorkProgress("Verifying", total, "examples") as line, pool:
-        for task, found in pool.run(tasks, line.advance):
-            problems += found[0]
-            counts[task.split] += found[1]
+        for (split, _), (found, token_counts) in pool.run(tasks, line.advance):
+            problems += found
+            counts[split] += token_counts
     return problems, counts
 
 
-def _start_check(vocabulary: Vocabulary) -> pool_lib.Handler:
+def _start_check(
+    folder: pathlib.Path, lengths: dict[str, int], vocabulary: Vocabulary
+) -> pool_lib.Handler:
     """Returns the function that checks a shard in a worker process."""
     pool_lib.limit_threads()
-    return functools.partial(_check_shard, vocabulary)
+
+    def check(
+        task: tuple[str, manifest_lib.Shard], report: pool_lib.Report
+    ) -> tuple[list[str], np.ndarray]:
+        split, shard = task
+        path = folder / split / shard.name
+        return _check_shard(path, shard, lengths[split], vocabulary, report)
+
+    return check
 
 
 def _check_shard(
-    vocabulary: Vocabulary, task: _ShardCheck, report: pool_lib.Report
+    path: pathlib.Path,
+    shard: manifest_lib.Shard,
+    max_seq_length: int,
+    vocabulary: Vocabulary,
+    report: pool_lib.Report,
 ) -> tuple[list[str], np.ndarray]:
     """What is wrong with one shard, and its token counts."""
     import tensorflow as tf
 
     report(0, 0)
     counts = np.zeros([vocabulary.size], np.int64)
-    path, shard = task.path, task.shard
     if not path.is_file():
         return [f"{path} is missing"], counts
     problems = []
@@ -157,7 +156,7 @@ def _check_shard(
         problems.append(f"{path} was changed: its sha256 is not the recorded")
     num_examples = num_tokens = 0
     records = tf.data.TFRecordDataset(str(path)).batch(_EXAMPLES_AT_ONCE)
-    batches = records.map(lambda r: parse_examples(r, task.max_seq_length))
+    batches = records.map(lambda r: parse_examples(r, max_seq_length))
     try:
         for features in batches.as_numpy_iterator():
             num_rows = len(features["input_ids"])

@@ -30,14 +30,10 @@ TASK_NAMES = (*glue.NAMES, *qa_sources.SOURCES, tagging.CHUNKING, own.NAME)
 
 
 def build_task(name: str, settings: Settings) -> task_lib.Task:
-    """Builds the task of a name; reads nothing but the labels of own data.
-
-    Args:
-        name: one of `TASK_NAMES` or `ALIASES`.
-        settings: of the fine-tuning.
+    """Builds the task of one of `TASK_NAMES` or `ALIASES`.
 
     Raises:
-        ValueError: for a name that there is not.
+        ValueError: for another name.
     """
     known = ALIASES.get(name, name)
     if known in glue.NAMES:

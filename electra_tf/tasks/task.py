@@ -33,12 +33,6 @@ Readers = Mapping[str, Callable[[], Sequence[Any]]]
 class Task(abc.ABC):
     """A downstream task.
 
-    Args:
-        name: of the catalog.
-        readers: a function for each split that there is; it may raise
-            `FileNotFoundError`, and `DataError` for the first line that is
-            not as expected.
-
     Attributes:
         name: of the catalog; variable scope of the head.
         kind: one of `finetuning_config.OWN_KINDS`; empty for another kind,
@@ -69,35 +63,22 @@ class Task(abc.ABC):
     test_splits: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
-    def __init__(self, name: str, readers: Readers) -> None:
-        self.name = name
-        self._readers = dict(readers)
-        self.splits = tuple(readers)
-        self.dev_splits = tuple(s for s in readers if s.startswith("dev"))
-
     def use_labels(self, labels: Sequence[str]) -> None:
         """Takes the labels of a trained model instead of those of the files."""
         self.labels = tuple(labels)
 
     def describe_export(self) -> dict[str, Any]:
-        """What an export tells of the task beside its labels, for JSON."""
+        """Returns facts for an export's JSON, beside the labels."""
         return {}
 
+    @abc.abstractmethod
     def read(self, split: str) -> Sequence[Any]:
         """Reads the examples of a split, in the order of the file.
 
         Raises:
-            ValueError: if there is no such split.
             FileNotFoundError: if the file is not there.
             DataError: for the first line that is not as expected.
         """
-        if split not in self._readers:
-            raise ValueError(
-                f"The task {self.name} has the splits "
-                f"{', '.join(self.splits) or '(none)'}. Received: {split!r}. "
-                f"For your own data, set --config.own.{split}_file."
-            )
-        return self._readers[split]()
 
     def has_labels(self, examples: Sequence[Any]) -> bool:
         """Whether examples of a test split can be scored."""
@@ -166,6 +147,31 @@ class Task(abc.ABC):
         Returns:
             The files written, complete or not at all.
         """
+
+
+class FileTask(Task):
+    """A task with a function that reads each of its splits.
+
+    Args:
+        name: of the catalog.
+        readers: a function for each split that there is; raises as `read`.
+    """
+
+    def __init__(self, name: str, readers: Readers) -> None:
+        self.name = name
+        self._readers = dict(readers)
+        self.splits = tuple(readers)
+        self.dev_splits = tuple(s for s in readers if s.startswith("dev"))
+
+    def read(self, split: str) -> Sequence[Any]:
+        """Reads a split, see `Task.read`; `ValueError` if there is none."""
+        if split not in self._readers:
+            raise ValueError(
+                f"The task {self.name} has the splits "
+                f"{', '.join(self.splits) or '(none)'}. Received: {split!r}. "
+                f"For your own data, set --config.own.{split}_file."
+            )
+        return self._readers[split]()
 
 
 def build_in_scope(

@@ -1,1 +1,1 @@
-"""Stage 1, text to ids: normalization, vocabulary, tokenizer."""
+"""Text to ids: normalization, vocabulary, tokenizer."""

@@ -48,21 +48,15 @@ _IDEOGRAPH_BLOCKS = (
 class CharacterTable(NamedTuple):
     """How each code point is treated, in pages that equal blocks share.
 
-    Attributes:
-        pages: `[0x1100]` int32, where the page of a code point begins in
-            `entries`, by the code point's upper bits (`code >> 8`).
-        entries: int32 bits as named above, by page start plus `code & 255`.
-        change_starts: int32, where the replacement with this number begins in
-            `change_values`; number 0 is unused.
-        change_lengths: int32, 1 for number 0.
-        change_values: int32 code points.
+    Entry `pages[code >> 8] + (code & 255)` belongs to a code point. All are
+    int32; replacement number 0 is unused and has length 1.
     """
 
-    pages: np.ndarray
-    entries: np.ndarray
-    change_starts: np.ndarray
+    pages: np.ndarray  # [0x1100]
+    entries: np.ndarray  # bits as named above
+    change_starts: np.ndarray  # by number of the replacement
     change_lengths: np.ndarray
-    change_values: np.ndarray
+    change_values: np.ndarray  # code points
 
 
 def build_character_table(settings: TokenizerSettings) -> CharacterTable:

@@ -15,23 +15,15 @@ from electra_tf.text.vocabulary import TokenizerSettings
 
 
 class Words(NamedTuple):
-    """The words of N texts, flat.
+    """The W words of N texts, flat."""
 
-    Attributes:
-        words: `[W]` string, normalised.
-        text_splits: `[N + 1]` int64; text i has the words from
-            `text_splits[i]` up to `text_splits[i + 1]`.
-        starts: `[W]` int32, byte offset of the word in its text as given.
-        ends: `[W]` int32, byte offset of the first byte after the word and
-            after the marks that were stripped from its end.
-        num_characters: `[W]` int32, length of the normalised word.
-    """
-
-    words: tf.Tensor
-    text_splits: tf.Tensor
-    starts: tf.Tensor
+    words: tf.Tensor  # [W] string, normalised
+    text_splits: tf.Tensor  # [N + 1] int64, where the words of each text begin
+    starts: tf.Tensor  # [W] int32, byte offset of the word in its text as given
+    # [W] int32, byte offset of the first byte after the word and after the
+    # marks that were stripped from its end.
     ends: tf.Tensor
-    num_characters: tf.Tensor
+    num_characters: tf.Tensor  # [W] int32, of the normalised word
 
 
 class _Decoded(NamedTuple):

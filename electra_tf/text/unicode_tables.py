@@ -23,35 +23,21 @@ CodePoints = tuple[int, ...]
 
 
 class CharacterProperties(NamedTuple):
-    """Properties by code point; arrays are `[0x110000]` bool unless said.
+    """Properties by code point; arrays are `[0x110000]` bool unless said."""
 
-    Attributes:
-        other: general category C*: control, format, private, unassigned.
-        space: category Zs.
-        line_separator: categories Zl and Zp.
-        nonspacing_mark: category Mn.
-        punctuation: categories P*.
-        cased: makes a sigma after it final.
-        case_ignorable: is skipped when the letters around a sigma are examined.
-        stable: has the same category and decomposition since Unicode 3.2, so
-            that every Unicode library agrees with these tables.
-        combining_class: uint8, the canonical combining class.
-        lower: code points that `str.lower()` changes, with their images.
-        decomposition: code points that NFD changes, with their full canonical
-            decompositions.
-    """
-
-    other: np.ndarray
-    space: np.ndarray
-    line_separator: np.ndarray
-    nonspacing_mark: np.ndarray
-    punctuation: np.ndarray
-    cased: np.ndarray
-    case_ignorable: np.ndarray
+    other: np.ndarray  # C*: control, format, private use, unassigned
+    space: np.ndarray  # Zs
+    line_separator: np.ndarray  # Zl and Zp
+    nonspacing_mark: np.ndarray  # Mn
+    punctuation: np.ndarray  # P*
+    cased: np.ndarray  # makes a sigma after it final
+    case_ignorable: np.ndarray  # skipped around a sigma
+    # Has the same category and decomposition since Unicode 3.2, so that every
+    # Unicode library agrees with these tables.
     stable: np.ndarray
-    combining_class: np.ndarray
-    lower: dict[int, CodePoints]
-    decomposition: dict[int, CodePoints]
+    combining_class: np.ndarray  # uint8
+    lower: dict[int, CodePoints]  # what `str.lower()` changes
+    decomposition: dict[int, CodePoints]  # what NFD changes, in full
 
     def decompose(self, codes: CodePoints) -> CodePoints:
         """Returns NFD of each code point in turn, without reordering."""

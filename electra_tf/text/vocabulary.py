@@ -31,17 +31,11 @@ _NUM_SHOWN = 5
 
 @schema.frozen
 class TokenizerSettings:
-    """How text becomes words, before the vocabulary is asked.
-
-    Attributes:
-        do_lower_case: whether words are lower-cased.
-        strip_accents: whether accents are removed; as in the original, only
-            when lower-casing.
-        max_word_length: words of more characters than this become [UNK].
-    """
+    """How text becomes words, before the vocabulary is asked."""
 
     do_lower_case: bool = True
-    strip_accents: bool = True
+    strip_accents: bool = True  # as in the original, only when lower-casing
+    # Words of more characters than this become [UNK].
     max_word_length: Annotated[int, pydantic.Field(ge=1, le=_LONGEST_WORD)] = (
         200
     )
@@ -56,10 +50,6 @@ def _special_id(token: str) -> property:
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
     """Tokens in the order of their ids, with the tokenizer's settings.
-
-    Attributes:
-        tokens: the tokens; continuations of a word begin with `##`.
-        settings: how text is split before the tokens are matched.
 
     Raises:
         DataError: if a special token is missing, or a token is empty, occurs
@@ -168,7 +158,7 @@ class Vocabulary:
 
 
 def _check_tokens(tokens: Sequence[str]) -> None:
-    """Raises errors.DataError, naming lines, unless the tokens can be used."""
+    """Raises DataError, naming lines, unless the tokens can be used."""
     first_lines: dict[str, int] = {}
     repeated = []
     for line, token in enumerate(tokens, start=1):

@@ -34,11 +34,7 @@ class WeightAverage(tf.Module):
         ]
 
     def update(self, num_updates: tf.Tensor) -> None:
-        """Follows the weights, on each replica for itself.
-
-        Args:
-            num_updates: scalar integer n, the present update included.
-        """
+        """Follows the weights after update n, on each replica for itself."""
         count = tf.cast(num_updates, tf.float32)
         decay = tf.minimum(self.decay, (1.0 + count) / (10.0 + count))
         for source, average in zip(self.sources, self.averages, strict=True):

@@ -90,22 +90,20 @@ def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
     Raises:
         FileNotFoundError: if there is none.
     """
-    named = {"latest": latest, "best": best}
-    if which not in named:
-        path = pathlib.Path(which)
-        if not path.is_dir():
+    if which == "latest":
+        found = latest(model_dir)
+        remedy = "Train first with scripts/run_pretraining.py."
+    elif which == "best":
+        found = best(model_dir)
+        remedy = "Evaluation makes one (training.eval_steps); or take latest."
+    else:
+        found = pathlib.Path(which)
+        if not found.is_dir():
             raise FileNotFoundError(
                 "--checkpoint must be latest, best, or a folder such as "
                 f"{model_dir}/checkpoints/step-00001000. Received: {which}."
             )
-        return path
-    found = named[which](model_dir)
     if found is None:
-        remedy = (
-            "Evaluation makes one (training.eval_steps); or take latest."
-            if which == "best"
-            else "Train first with scripts/run_pretraining.py."
-        )
         raise FileNotFoundError(
             f"{model_dir} must hold the {which} checkpoint that was asked "
             f"for. Received: a folder without one. {remedy}"
@@ -120,7 +118,7 @@ def save(
     state: Mapping[str, Any],
     keep: int,
 ) -> pathlib.Path:
-    """Writes a checkpoint, then removes those that need not be kept.
+    """Writes a checkpoint, then removes all but the `keep` newest.
 
     Args:
         model_dir: the run's folder.
@@ -128,7 +126,7 @@ def save(
         variables: tensor name to variable.
         state: what else is restored, as JSON takes it; `best_step` in it
             names a checkpoint that is kept whatever its age.
-        keep: newest checkpoints that stay.
+        keep: how many stay.
 
     Returns:
         The checkpoint's folder.
@@ -145,7 +143,8 @@ def save(
         )
     temporary = final.with_name(f".{final.name}.{os.getpid()}")
     try:
-        _remove_unfinished(final.parent)
+        for unfinished in final.parent.glob(".step-*"):
+            shutil.rmtree(unfinished)
         temporary.mkdir(parents=True)
         _write(temporary, variables, dict(state) | {"step": step})
         temporary.rename(final)
@@ -164,7 +163,7 @@ def save(
 
 
 def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
-    """What `save` was given as state, and `step`.
+    """Reads the state that `save` was given, and its `step`.
 
     Raises:
         ModelError: if it is missing, damaged or of another format.
@@ -175,7 +174,7 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
         state, version = content["state"], content["format"]
         if content["sha256"] != _checksum(state):
             raise ValueError("state.json has changed")
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (*_READ_ERRORS, LookupError, TypeError) as error:
         raise _damaged(checkpoint, error) from error
     if version != _FORMAT:
         raise errors.ModelError(
@@ -224,10 +223,7 @@ def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
         ModelError: if names or shapes differ (lists them), or if the
             files are damaged. No variable has been changed then.
     """
-    saved = _read(checkpoint, "")
-    require_equal_layout(checkpoint, saved, variables)
-    for name, variable in variables.items():
-        variable.assign(saved[name])
+    _assign(checkpoint, _read(checkpoint, ""), variables)
 
 
 def load_weights(
@@ -241,9 +237,17 @@ def load_weights(
     """
     saved = load_tensors(checkpoint, prefix)
     wanted = {name: saved[name] for name in saved if name in variables}
-    require_equal_layout(checkpoint, wanted, variables)
+    _assign(checkpoint, wanted, variables)
+
+
+def _assign(
+    checkpoint: pathlib.Path,
+    saved: Mapping[str, np.ndarray],
+    variables: Variables,
+) -> None:
+    require_equal_layout(checkpoint, saved, variables)
     for name, variable in variables.items():
-        variable.assign(wanted[name])
+        variable.assign(saved[name])
 
 
 def _read(checkpoint: pathlib.Path, beginning: str) -> dict[str, np.ndarray]:
@@ -287,12 +291,6 @@ def _flush(path: pathlib.Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _remove_unfinished(folder: pathlib.Path) -> None:
-    if folder.is_dir():
-        for path in folder.glob(".step-*"):
-            shutil.rmtree(path)
 
 
 def _prune(model_dir: pathlib.Path, keep: int, best_step: int | None) -> None:

@@ -44,7 +44,6 @@ _PEAKS = {
     "V100": (125e12, 15.7e12),
     "T4": (65e12, 8.1e12),
 }
-_MEASURED_SIZE = 768
 
 
 def configure_process(settings: Settings) -> None:
@@ -71,10 +70,7 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
     * `multi_worker`: several hosts; each reads its place from `TF_CONFIG`.
     * `tpu`: a Cloud TPU, `settings.tpu` names it.
 
-    To be called before anything else touches a device.
-
-    Raises:
-        ValueError: if there is no such hardware.
+    Call it before anything else touches a device.
     """
     # Otherwise TensorFlow tells of every sum over devices that it plans.
     tf.get_logger().setLevel(logging.WARNING)
@@ -140,16 +136,17 @@ def _build_tpu_strategy(name: str) -> tf.distribute.Strategy:
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process writes checkpoints, logs and pictures."""
-    resolver = strategy.cluster_resolver
-    if resolver is None or not isinstance(
-        strategy, tf.distribute.MultiWorkerMirroredStrategy
-    ):
+    if not _has_workers(strategy):
         return True
-    return resolver.task_type in (None, "", "chief") or (
-        resolver.task_type == "worker"
-        and resolver.task_id == 0
-        and not resolver.cluster_spec().as_dict().get("chief")
-    )
+    resolver = strategy.cluster_resolver
+    if resolver.task_type == "worker":
+        has_chief = resolver.cluster_spec().as_dict().get("chief")
+        return resolver.task_id == 0 and not has_chief
+    return resolver.task_type in (None, "", "chief")
+
+
+def _has_workers(strategy: tf.distribute.Strategy) -> bool:
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def distribute_endless(
@@ -173,7 +170,7 @@ def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
 
     Every host must call it at the same point.
     """
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    if not _has_workers(strategy):
         return value
     mean = _mean_fn(strategy)(tf.constant(value, tf.float64))
     return float(strategy.experimental_local_results(mean)[0])
@@ -215,9 +212,7 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
     try:
         yield
     except tf.errors.OpError as error:
-        if not isinstance(
-            strategy, tf.distribute.MultiWorkerMirroredStrategy
-        ) or not isinstance(error, _LOST):
+        if not (_has_workers(strategy) and isinstance(error, _LOST)):
             raise
         cause = _CAUSE.search(error.message)
         raise ConnectionError(
@@ -248,13 +243,14 @@ def compiles_with_xla(settings: Settings) -> bool:
 
 def device_description(strategy: tf.distribute.Strategy) -> str:
     """The hardware in words, for logs: kind, name and number of devices."""
-    count = strategy.num_replicas_in_sync
+    kind = "CPU"
     gpus = tf.config.list_physical_devices("GPU")
-    if gpus and not isinstance(strategy, tf.distribute.TPUStrategy):
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        kind = "TPU"
+    elif gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
-        return f"{count} x {details.get('device_name', 'GPU')}"
-    kind = "TPU" if isinstance(strategy, tf.distribute.TPUStrategy) else "CPU"
-    return f"{count} x {kind}"
+        kind = details.get("device_name", "GPU")
+    return f"{strategy.num_replicas_in_sync} x {kind}"
 
 
 def peak_flops(device: str, precision: str) -> float:
@@ -276,11 +272,11 @@ def peak_flops(device: str, precision: str) -> float:
 
 def _measure_cpu(precision: str) -> float:
     """The best of a few products, about a tenth of a second."""
-    size = _MEASURED_SIZE
+    size = 768
     matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
-    best = float("inf")
+    seconds = []
     for _ in range(6):
         start = time.perf_counter()
         tf.matmul(matrix, matrix).numpy()
-        best = min(best, time.perf_counter() - start)
-    return 2.0 * size**3 / best
+        seconds.append(time.perf_counter() - start)
+    return 2.0 * size**3 / min(seconds)

@@ -1,13 +1,17 @@
 """Metrics as statistics that only ever add up.
 
 A step returns counts and sums; they are added over micro-batches, replicas and
-steps, and become accuracies, precision, recall and AUC once, on the host.
+steps, and then become accuracies, precision, recall and AUC, on the host or in
+the graph of a Keras metric.
 """
 
+from collections.abc import Callable
 from collections.abc import Mapping
 
-import numpy as np
+import keras
 import tensorflow as tf
+
+Tensors = dict[str, tf.Tensor]
 
 # Bins of the predicted probability, for the area under the ROC curve.
 NUM_AUC_BINS = 200
@@ -23,10 +27,9 @@ DETECTION_SIZES = {
 }
 
 
-def ratio(numerator: np.ndarray, denominator: np.ndarray) -> float:
-    """`numerator / denominator` of one-element vectors; 0 where nothing is."""
-    total = float(denominator[0])
-    return float(numerator[0]) / total if total else 0.0
+def ratio(numerator: tf.Tensor, denominator: tf.Tensor) -> tf.Tensor:
+    """The scalar quotient of one-element vectors; 0 if it divides by 0."""
+    return tf.math.divide_no_nan(numerator[0], denominator[0])
 
 
 def detection_statistics(
@@ -72,8 +75,8 @@ def _histogram(bins: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 
 def summarize_detection(
-    statistics: Mapping[str, np.ndarray],
-) -> dict[str, float]:
+    statistics: Mapping[str, tf.Tensor],
+) -> dict[str, tf.Tensor]:
     """Scores, each 0-1, from the vectors of `DETECTION_SIZES`, added up.
 
     `majority_share` is the accuracy of giving all tokens the commoner label.
@@ -83,7 +86,7 @@ def summarize_detection(
     replaced = ratio(statistics["true_fake"], total)
     return {
         "disc_accuracy": ratio(statistics["correct"], total),
-        "majority_share": max(replaced, 1.0 - replaced),
+        "majority_share": tf.maximum(replaced, 1.0 - replaced),
         "disc_precision": ratio(correct_fake, statistics["predicted_fake"]),
         "disc_recall": ratio(correct_fake, statistics["true_fake"]),
         "disc_auc": compute_auc(
@@ -93,7 +96,7 @@ def summarize_detection(
     }
 
 
-def compute_auc(positives: np.ndarray, negatives: np.ndarray) -> float:
+def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
     """Area under the ROC curve, by trapezoids over histogram bins.
 
     Args:
@@ -101,13 +104,52 @@ def compute_auc(positives: np.ndarray, negatives: np.ndarray) -> float:
             probability, lowest bin first.
 
     Returns:
-        0-1; 0.5 where one of the classes is empty.
+        Scalar, 0-1; 0.5 where one of the classes is empty.
     """
-    positives = np.asarray(positives, np.float64)
-    negatives = np.asarray(negatives, np.float64)
-    if not positives.sum() or not negatives.sum():
-        return 0.5
     # A positive case beats all negatives below its bin and half of those in it.
-    below = np.cumsum(negatives) - negatives
-    wins = np.sum(positives * (below + negatives / 2))
-    return float(wins / (positives.sum() * negatives.sum()))
+    below = tf.cumsum(negatives, exclusive=True)
+    wins = tf.reduce_sum(positives * (below + negatives / 2))
+    pairs = tf.reduce_sum(positives) * tf.reduce_sum(negatives)
+    area = tf.math.divide_no_nan(wins, pairs)
+    return tf.where(pairs > 0, area, 0.5 * tf.ones_like(area))
+
+
+class StatisticsMetric(keras.metrics.Metric):
+    """Adds up statistics and derives all metrics of a model from the sums.
+
+    The statistics of a step are those of all replicas, so every replica adds
+    up the same numbers. A sum over replicas, as Keras reads it, multiplies all
+    of them by one factor, and metrics are quotients.
+
+    Args:
+        sizes: statistic name to the length of its vector.
+        derive_fn: makes metrics, scalars, from the vectors.
+    """
+
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        derive_fn: Callable[[Tensors], Tensors],
+        name: str = "statistics",
+    ) -> None:
+        super().__init__(name=name)
+        self.sizes = dict(sorted(sizes.items()))
+        self.derive_fn = derive_fn
+        self.total = self.add_variable(
+            (sum(self.sizes.values()),), "zeros", name="total"
+        )
+        self.num_batches = self.add_variable(
+            (), "zeros", dtype="int64", name="num_batches"
+        )
+
+    def update_state(self, statistics: Tensors) -> None:
+        """Adds the vectors of one batch; others than `sizes` are left out."""
+        vector = tf.concat([statistics[name] for name in self.sizes], 0)
+        self.total.assign_add(vector)
+        self.num_batches.assign_add(1)
+
+    def result(self) -> Tensors:
+        """Metric name to scalar, over all batches since the last reset."""
+        total = tf.convert_to_tensor(self.total)
+        parts = tf.split(total, list(self.sizes.values()))
+        return self.derive_fn(dict(zip(self.sizes, parts, strict=True)))

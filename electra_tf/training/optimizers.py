@@ -75,7 +75,7 @@ class AdamWeightDecay(replica_optimizer.ReplicaOptimizer):
         self._apply_adam(gradient, index, variable, rate, scalars)
 
     def _moment_gains(self) -> tuple[float, float]:
-        """How much larger the original's moments are than those stored here.
+        """Ratios of the original's moments to those stored here.
 
         The original rounds `1 - beta` to float32, the fused op subtracts the
         rounded beta: 0.001 against 0.00099998713 for 0.999. This makes its

@@ -23,18 +23,6 @@ Schedule: TypeAlias = keras.optimizers.schedules.LearningRateSchedule
 Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 Rules: TypeAlias = Sequence[parameter_rules.Rule]
 
-# What the Keras base class could do and this one does not. The constructor
-# does not take them; one that is set afterwards is refused at the next update.
-_UNSUPPORTED_KERAS_FEATURES = (
-    "clipnorm",
-    "clipvalue",
-    "global_clipnorm",
-    "gradient_accumulation_steps",
-    "loss_scale_factor",
-    "use_ema",
-    "weight_decay",
-)
-
 
 def handle(variable: Any) -> tf.Tensor:
     """The resource of this replica's copy of a TensorFlow or Keras variable."""
@@ -69,19 +57,15 @@ def assign_sub(variable: Any, value: tf.Tensor) -> None:
 
 
 class Scalars(NamedTuple):
-    """What all variables share in one update: float32 scalars.
-
-    `adam_rate` is the rate as the fused operation takes it. The powers are of
-    the number of this update, from 1; 0 means no bias correction.
-    """
+    """The float32 scalars that all variables share in one update."""
 
     rate: tf.Tensor
-    adam_rate: tf.Tensor
+    adam_rate: tf.Tensor  # the rate as the fused operation takes it
     decay: tf.Tensor
     beta_1: tf.Tensor
     beta_2: tf.Tensor
-    beta_1_power: tf.Tensor
-    beta_2_power: tf.Tensor
+    beta_1_power: tf.Tensor  # to the number of this update, from 1;
+    beta_2_power: tf.Tensor  # 0 for no bias correction
     epsilon: tf.Tensor
 
 
@@ -151,11 +135,8 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def build(self, variables: Sequence[keras.Variable]) -> None:
         """Creates two moments for each variable and looks up its factors.
 
-        Call it inside the scope of the strategy that the variables and the
-        optimizer were made in.
-
-        Args:
-            variables: the trainable variables, in the order of the gradients.
+        Call it with the trainable variables, in the order of the gradients,
+        inside the scope of the strategy that they were made in.
 
         Raises:
             ValueError: for a variable that is not float32, that matches no
@@ -186,7 +167,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         """Updates variables once, within the calling replica.
 
         Nothing is communicated: every replica must pass the same gradients,
-        reduced over all replicas. May stand inside loops, conditions and
+        reduced over all replicas. It may stand inside loops, conditions and
         XLA-compiled functions.
 
         Args:
@@ -198,8 +179,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
             The scalar float32 learning rate used, before multipliers.
 
         Raises:
-            ValueError: if the optimizer is not built, a gradient is missing, or
-                a Keras feature was asked for that this method does not have.
+            ValueError: if the optimizer is not built or a gradient is missing.
         """
         chosen = self._trainable_variables if variables is None else variables
         self._check_ready(gradients, chosen)
@@ -342,16 +322,6 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 f"variables. Received {len(gradients)}, None for: {missing}. "
                 "Build the optimizer with the variables that the loss uses."
             )
-        requested = [
-            name for name in _UNSUPPORTED_KERAS_FEATURES if getattr(self, name)
-        ]
-        requested += [v.path for v in variables if v.constraint is not None]
-        if requested:
-            raise ValueError(
-                "Expected none of Keras' optimizer extras or variable "
-                f"constraints. Received: {requested}. Do it in the training "
-                "step, or train with `fit`."
-            )
 
 
 def densify(gradient: Gradient) -> tf.Tensor:
@@ -360,7 +330,7 @@ def densify(gradient: Gradient) -> tf.Tensor:
 
 
 def scale(value: tf.Tensor, multiplier: float) -> tf.Tensor:
-    """The product; the value itself for 1, an operation less."""
+    """The product, without an operation where it is the value itself."""
     return value if multiplier == 1.0 else value * multiplier
 
 

@@ -1,4 +1,4 @@
-"""What a run tells: a table, JSON lines, TensorBoard, and a picture.
+"""Reports of a run: a table, JSON lines, TensorBoard, and a picture.
 
 `metrics.jsonl` holds one object a line: `step`, `split` (`train` or
 `validation`) and the metrics. Times stand under `timing`, apart from what is
@@ -323,20 +323,14 @@ def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
     if not lines:
         return None
     # Imported here: it takes a second that a run's start need not wait for.
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import figure as figure_lib
 
     reported = {name for line in lines for name in line}
     panels = [panel for panel in _PANELS if reported.intersection(panel[1])]
     num_rows = max(1, -(-len(panels) // _PANELS_PER_ROW))
-    figure, axes = pyplot.subplots(
-        num_rows,
-        _PANELS_PER_ROW,
-        figsize=(13, 1.2 + 3.5 * num_rows),
-        sharex=True,
-        squeeze=False,
+    figure = figure_lib.Figure(figsize=(13, 1.2 + 3.5 * num_rows))
+    axes = figure.subplots(
+        num_rows, _PANELS_PER_ROW, sharex=True, squeeze=False
     )
     for axis, (title, names) in zip(axes.flat, panels, strict=False):
         _draw_panel(axis, title, names, lines)
@@ -348,7 +342,6 @@ def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
     path = model_dir / "training_curves.png"
     with atomic.replacing_file(path) as partial:
         figure.savefig(partial, dpi=110, format="png")
-    pyplot.close(figure)
     return path
 
 
@@ -362,25 +355,24 @@ def _draw_panel(
                 for line in lines
                 if line["split"] == split and name in line
             ]
-            if points:
-                label = "held-out" if split == "validation" else "training"
-                if len(names) > 1:
-                    short = name.removeprefix("disc_").removesuffix("_accuracy")
-                    label = f"{short}, {label}"
-                axis.plot(
-                    *zip(*points, strict=True),
-                    style,
-                    color=f"C{color}",
-                    alpha=1.0 if split == "validation" else 0.7,
-                    markersize=4,
-                    label=label,
-                )
+            if not points:
+                continue
+            is_held_out = split == "validation"
+            label = "held-out" if is_held_out else "training"
+            if len(names) > 1:
+                short = name.removeprefix("disc_").removesuffix("_accuracy")
+                label = f"{short}, {label}"
+            axis.plot(
+                *zip(*points, strict=True),
+                style,
+                color=f"C{color}",
+                alpha=1.0 if is_held_out else 0.7,
+                markersize=4,
+                label=label,
+            )
         baseline = _BASELINES.get(name, "")
-        for value in {line.get(baseline) for line in lines}:
-            if value is not None:
-                axis.axhline(
-                    value, linestyle="--", color="gray", label="unigram"
-                )
+        for value in {line[baseline] for line in lines if baseline in line}:
+            axis.axhline(value, linestyle="--", color="gray", label="unigram")
     axis.set_title(title)
     axis.grid(alpha=0.3)
     if axis.get_lines():

@@ -1,7 +1,7 @@
 """The one training step, shared by every model and both loops.
 
-Losses are divided once, by the weight of the whole global batch, before the
-backward pass; the gradients then only ever add up, so that neither replicas
+Losses are divided once, by the normalizer of the whole global batch, before
+the backward pass; the gradients then only ever add up, so that neither replicas
 nor micro-batches change the result beyond rounding. Our own loop
 (`training_run.py`) calls `training_step` under `strategy.run`; a Keras user's
 `fit` reaches it through `train_step`. Nothing here knows of ELECTRA.
@@ -20,21 +20,22 @@ import tensorflow as tf
 from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
 from electra_tf.training import averaging
+from electra_tf.training import metrics
 from electra_tf.training import optimizers
 from electra_tf.training import replica_optimizer
 
 Tensors = dict[str, tf.Tensor]
 
-# Added to the weights before dividing, as in the original.
-_WEIGHT_EPSILON = 1e-6
+# Added to the normalizers before dividing, as in the original.
+_EPSILON = 1e-6
 
 
 class LossSums(NamedTuple):
-    """What a model computes for one micro-batch."""
+    """Losses and statistics of one micro-batch."""
 
     losses: Tensors  # name to scalar float32 sum, not yet divided
-    # Name to `[k]` float32 counts and sums, k as `statistic_sizes` says; they
-    # may be added over anything.
+    # Name to further float32 counts and sums, scalars or `[k]` as `extra_sizes`
+    # says; they may be added over anything.
     statistics: Tensors
 
 
@@ -73,7 +74,7 @@ class LossScale(tf.Module):
         replica_optimizer.assign(self.num_good_steps, tf.where(grows, 0, good))
 
     def by_name(self) -> dict[str, tf.Variable]:
-        """What a checkpoint holds of it."""
+        """The variables that a checkpoint holds."""
         return {"value": self.value, "num_good_steps": self.num_good_steps}
 
 
@@ -103,6 +104,7 @@ class TrainableModel(keras.Model, abc.ABC):
         self.means_per_replica = means_per_replica
         self.loss_scale: LossScale | None = None
         self.weight_average: averaging.WeightAverage | None = None
+        self.totals: Any = None
 
     @property
     @abc.abstractmethod
@@ -114,10 +116,18 @@ class TrainableModel(keras.Model, abc.ABC):
         del step
         return self.loss_coefficients
 
+    extra_sizes: Mapping[str, int] = {}
+    """Statistics beside those of the losses, and the length of each vector."""
+
     @property
-    @abc.abstractmethod
     def statistic_sizes(self) -> Mapping[str, int]:
-        """Statistic name to the length of its vector."""
+        """Statistic name to the length of its vector.
+
+        Of every loss there are its sum and its normalizer.
+        """
+        names = list(self.loss_coefficients)
+        names += [normalizer_of(name) for name in names]
+        return dict.fromkeys(names, 1) | dict(self.extra_sizes)
 
     @property
     def phase_starts(self) -> tuple[int, ...]:
@@ -133,7 +143,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     @property
     def trained_variables(self) -> Sequence[Any]:
-        """What the step updates: all trainable variables, or a part."""
+        """The variables that the step updates: all, or a part of them."""
         return self.trainable_variables
 
     @property
@@ -158,8 +168,12 @@ class TrainableModel(keras.Model, abc.ABC):
         """
 
     @abc.abstractmethod
-    def loss_weights(self, prepared: Any) -> Tensors:
-        """Loss name to scalar weight; may not depend on the weights."""
+    def loss_normalizers(self, prepared: Any) -> Tensors:
+        """Loss name to the scalar that its sum is divided by.
+
+        It is added up over replicas before the forward pass, so it may not
+        depend on the model's weights.
+        """
 
     @abc.abstractmethod
     def compute_losses(
@@ -168,10 +182,23 @@ class TrainableModel(keras.Model, abc.ABC):
         """Loss sums and statistics of one micro-batch."""
 
     @abc.abstractmethod
+    def derive_metrics(self, statistics: Tensors) -> Tensors:
+        """Metric name to scalar, from statistics that were added up.
+
+        Args:
+            statistics: the vectors of `statistic_sizes`, float32 or float64.
+        """
+
     def summarize(
         self, statistics: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
-        """Metrics from statistics that were added up, on the host."""
+        """The same on the host, in float64."""
+        wide = {
+            name: tf.cast(vector, tf.float64)
+            for name, vector in statistics.items()
+        }
+        found = self.derive_metrics(wide)
+        return {name: float(value) for name, value in found.items()}
 
     def training_step(self, features: Tensors) -> Tensors:
         """Makes one update. To be called in a replica context.
@@ -186,13 +213,14 @@ class TrainableModel(keras.Model, abc.ABC):
         """
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
         prepared = self.prepare(features, step, is_training=True)
-        weights = self._reduce_weights(self.loss_weights(prepared))
-        gradients, statistics = self._accumulate(prepared, weights, step)
+        own = self.loss_normalizers(prepared)
+        normalizers = own if self.means_per_replica else _all_reduce(own)
+        gradients, statistics = self._accumulate(prepared, normalizers, step)
         gradients = self._reduce_gradients(gradients)
         gradients, norm = self._clip(gradients)
         is_finite = self._apply(gradients, norm)
         skipped = 1.0 - tf.cast(is_finite, tf.float32)
-        return _all_reduce(statistics) | {
+        return _all_reduce(statistics | _name_normalizers(own)) | {
             "num_steps": tf.ones([1]),
             # A skipped step has no meaningful norm.
             "gradient_norm": tf.where(is_finite, norm, 0.0)[tf.newaxis]
@@ -207,54 +235,92 @@ class TrainableModel(keras.Model, abc.ABC):
         Masks depend on the batch's index (scalar int64) alone.
         """
         prepared = self.prepare(features, batch, is_training=False)
-        return _all_reduce(self.compute_losses(prepared, None).statistics)
+        return _all_reduce(self.compute_statistics(prepared))
+
+    def compute_statistics(self, prepared: Any) -> Tensors:
+        """All statistics of a prepared batch, without dropout."""
+        statistics = _collect(self.compute_losses(prepared, None))
+        return statistics | _name_normalizers(self.loss_normalizers(prepared))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """As in Keras; also creates the optimizer's variables.
+        """As in Keras; also creates the variables of optimizer and metrics.
 
         They cannot be created later, inside a replica's compiled step.
         """
         super().compile(*args, **kwargs)
         self.optimizer.build(self.trainable_variables)
+        if self.totals is None:
+            self.totals = metrics.StatisticsMetric(
+                self.statistic_sizes, self.derive_metrics
+            )
+
+    def compile_from_config(self, config: Mapping[str, Any]) -> None:
+        """Compiles a model that Keras has loaded."""
+        self.compile(**keras.saving.deserialize_keras_object(config))
+
+    def save_own_variables(self, store: Any) -> None:
+        """Also saves the moving averages and the loss scale."""
+        super().save_own_variables(store)
+        for name, variable in self._extra_variables().items():
+            store[name] = tf.convert_to_tensor(variable).numpy()
+
+    def load_own_variables(self, store: Any) -> None:
+        """Loads what `save_own_variables` saved."""
+        own = {name: store[name] for name in store.keys()}  # noqa: SIM118
+        for name, variable in self._extra_variables().items():
+            variable.assign(own.pop(name))
+        super().load_own_variables(own)
+
+    def _extra_variables(self) -> dict[str, tf.Variable]:
+        """Variables that Keras does not know of."""
+        found: dict[str, tf.Variable] = {}
+        if self.loss_scale is not None:
+            for name, variable in self.loss_scale.by_name().items():
+                found[f"loss_scale_{name}"] = variable
+        if self.weight_average is not None:
+            for number, average in enumerate(self.weight_average.averages):
+                found[f"average_{number}"] = average
+        return found
 
     def train_step(self, data: Tensors) -> Tensors:
-        """What Keras' `fit` calls, with features of shape `[B, S]`."""
+        """Makes one update for Keras' `fit`, from `[B, S]` features."""
         if len(self.phase_starts) > 1:
             raise ValueError(
                 "Keras' `fit` can train what has one phase. Received phases "
                 f"that start at steps {self.phase_starts}. Train with "
                 "`electra_tf.pretraining.run.pretrain`."
             )
-        statistics = self.training_step(as_one_stream(data))
-        return self._logs(statistics)
+        features, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        return self._add(self.training_step(as_one_stream(features)))
 
     def test_step(self, data: Tensors) -> Tensors:
         """What Keras' `evaluate` calls, with features of shape `[B, S]`."""
-        batch = tf.zeros([], tf.int64)
-        return self._logs(self.evaluation_step(as_one_stream(data), batch))
+        features, _, _ = keras.utils.unpack_x_y_sample_weight(data)
+        # Every batch has masks of its own, the same in every evaluation.
+        batch = self.totals.num_batches.value
+        return self._add(self.evaluation_step(as_one_stream(features), batch))
 
-    @abc.abstractmethod
-    def _logs(self, statistics: Tensors) -> Tensors:
-        """The scalars that Keras prints while it fits."""
-
-    def _reduce_weights(self, weights: Tensors) -> Tensors:
-        return weights if self.means_per_replica else _all_reduce(weights)
+    def _add(self, statistics: Tensors) -> Tensors:
+        """Adds a batch up; the metrics of all batches since the last reset."""
+        self.totals.update_state(statistics)
+        return self.totals.result()
 
     def _accumulate(
-        self, prepared: Any, weights: Tensors, step: tf.Tensor
+        self, prepared: Any, normalizers: Tensors, step: tf.Tensor
     ) -> tuple[list[tf.Tensor], Tensors]:
         count = self.num_micro_batches
         if count == 1:
-            return self._gradients(prepared, weights, step, 0)
+            return self._gradients(prepared, normalizers, step, 0)
         parts = tf.nest.map_structure(lambda t: _split(t, count), prepared)
+        sizes = {**dict.fromkeys(self.loss_coefficients, 1), **self.extra_sizes}
         totals = (
             [tf.zeros(v.shape, v.dtype) for v in self.trained_variables],
-            {n: tf.zeros([k]) for n, k in self.statistic_sizes.items()},
+            {name: tf.zeros([k]) for name, k in sizes.items()},
         )
 
         def body(index: tf.Tensor, totals: Any) -> Any:
             part = tf.nest.map_structure(lambda t: t[index], parts)
-            new = self._gradients(part, weights, step, index)
+            new = self._gradients(part, normalizers, step, index)
             return index + 1, tf.nest.map_structure(tf.add, totals, new)
 
         _, totals = tf.while_loop(
@@ -263,7 +329,7 @@ class TrainableModel(keras.Model, abc.ABC):
         return totals
 
     def _gradients(
-        self, part: Any, weights: Tensors, step: tf.Tensor, index: Any
+        self, part: Any, normalizers: Tensors, step: tf.Tensor, index: Any
     ) -> tuple[list[tf.Tensor], Tensors]:
         context = tf.distribute.get_replica_context()
         dropout_seed = randomness.dropout_seed(
@@ -277,7 +343,7 @@ class TrainableModel(keras.Model, abc.ABC):
         variables = [v.value for v in self.trained_variables]
         with tf.GradientTape() as tape:
             sums = self.compute_losses(part, dropout_seed)
-            loss = self._total_loss(sums.losses, weights, step)
+            loss = self._total_loss(sums.losses, normalizers, step)
             if self.loss_scale is not None:
                 loss = loss * self.loss_scale.value
         gradients = tape.gradient(loss, variables)
@@ -286,16 +352,16 @@ class TrainableModel(keras.Model, abc.ABC):
             if gradient is None
             else tf.convert_to_tensor(gradient)
             for gradient, variable in zip(gradients, variables, strict=True)
-        ], sums.statistics
+        ], _collect(sums)
 
     def _total_loss(
-        self, sums: Tensors, weights: Tensors, step: tf.Tensor
+        self, sums: Tensors, normalizers: Tensors, step: tf.Tensor
     ) -> tf.Tensor:
-        # The only division of a loss: by the weight of the whole global
+        # The only division of a loss: by the normalizer of the whole global
         # batch (or of the replica, with `means_per_replica`).
         return tf.add_n(
             [
-                factor * weighted_mean(sums[name], weights[name])
+                factor * weighted_mean(sums[name], normalizers[name])
                 for name, factor in self.loss_factors(step).items()
             ]
         )
@@ -366,9 +432,30 @@ class TrainableModel(keras.Model, abc.ABC):
             self.weight_average.update(num_updates)
 
 
-def weighted_mean(total: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
-    """`total / (weight + 1e-6)`, the original's guarded mean."""
-    return total / (weight + _WEIGHT_EPSILON)
+def weighted_mean(total: tf.Tensor, normalizer: tf.Tensor) -> tf.Tensor:
+    """`total / (normalizer + 1e-6)`, the original's guarded mean."""
+    return total / (normalizer + _EPSILON)
+
+
+def normalizer_of(loss: str) -> str:
+    """The statistic that holds what a loss is divided by."""
+    return f"{loss}_normalizer"
+
+
+def _name_normalizers(normalizers: Tensors) -> Tensors:
+    """Statistics of the normalizers, `[1]`."""
+    return {
+        normalizer_of(name): tf.reshape(value, [1])
+        for name, value in normalizers.items()
+    }
+
+
+def _collect(sums: LossSums) -> Tensors:
+    """Statistics of losses and counts as vectors."""
+    return {
+        name: tf.reshape(value, [-1])
+        for name, value in {**sums.losses, **sums.statistics}.items()
+    }
 
 
 def as_one_stream(features: Tensors) -> Tensors:

@@ -60,8 +60,7 @@ def require_finite(values: Mapping[str, Any], where: str) -> None:
 class Statistics:
     """Added-up statistics on the devices, read and cleared by the host.
 
-    Args:
-        sizes: statistic name to the length of its vector.
+    `sizes` gives the length of each statistic's vector.
     """
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -88,7 +87,7 @@ class Statistics:
 
 
 class Evaluation(NamedTuple):
-    """What an evaluation found."""
+    """The result of an evaluation."""
 
     metrics: Mapping[str, float]
     is_best: bool  # a checkpoint of this step is wanted: none was better
@@ -98,10 +97,8 @@ class Evaluation(NamedTuple):
 class TrainingLoop:
     """Runs a model's training step on a strategy's devices.
 
-    Args:
-        strategy: where; the model was built in its scope.
-        model: what, with its optimizer built.
-        jit_compile: whether XLA compiles the step of a replica.
+    The model, with its optimizer built, was made in the strategy's scope.
+    `jit_compile` says whether XLA compiles the step of a replica.
     """
 
     def __init__(
@@ -116,7 +113,7 @@ class TrainingLoop:
             sizes = dict(model.statistic_sizes)
             self.statistics = Statistics(sizes | _STEP_STATISTICS)
             self.held_out = Statistics(sizes)
-        self._compile_fn = _compiler(jit_compile)
+        self._jit_compile = jit_compile
         self._trace_anew()
         self.phase: int | None = None
 
@@ -126,8 +123,13 @@ class TrainingLoop:
         self.evaluate_batch = tf.function(
             self._evaluate_batch, autograph=False, reduce_retracing=True
         )
-        self._training_step = self._compile_fn(self.model.training_step)
-        self._evaluation_step = self._compile_fn(self.model.evaluation_step)
+        self._training_step = self._compile(self.model.training_step)
+        self._evaluation_step = self._compile(self.model.evaluation_step)
+
+    def _compile(self, step_fn: Callable[..., Any]) -> Callable[..., Any]:
+        if not self._jit_compile:
+            return step_fn
+        return tf.function(step_fn, jit_compile=True, autograph=False)
 
     def enter_phase(self, step: int) -> bool:
         """Makes ready for the phase of a step; returns whether it is new."""
@@ -202,14 +204,6 @@ class TrainingLoop:
         }
 
 
-def _compiler(jit_compile: bool) -> Callable[[Any], Any]:
-    if not jit_compile:
-        return lambda function: function
-    return lambda function: tf.function(
-        function, jit_compile=True, autograph=False
-    )
-
-
 class TrainingRun(abc.ABC):
     """One training in a folder, resumable at any time to the bit.
 
@@ -263,11 +257,9 @@ class TrainingRun(abc.ABC):
     def run(self, stop: stopping.StopRequest) -> bool:
         """Trains from the newest checkpoint to the last step.
 
-        Args:
-            stop: a signal that asks to stop; all is saved then.
-
         Returns:
-            True if the training is done.
+            True if the training is done, False if `stop` asked to end before;
+            all is saved then.
 
         Raises:
             ModelError: if the newest checkpoint is damaged, or is of
@@ -316,7 +308,7 @@ class TrainingRun(abc.ABC):
             ) from error
 
     def _take_steps(self, iterator: Any, stop: stopping.StopRequest) -> bool:
-        """Trains; False if `stop` asked to end before. All is saved then."""
+        """Trains and acts on the host; False if `stop` ended it."""
         step = self.loop.step
         while step < self.num_steps:
             step = self._advance(iterator, step)
@@ -396,7 +388,7 @@ class TrainingRun(abc.ABC):
         return self._num_skipped_before + num_skipped
 
     def _evaluate(self, step: int) -> Evaluation:
-        """Reports what held-out data say, and returns it."""
+        """Evaluates, checks and reports."""
         found = self.evaluate(step)
         require_finite(found.metrics, f"on held-out data at step {step}")
         metrics = {**found.metrics, **self.cost(step)}
@@ -443,11 +435,11 @@ class TrainingRun(abc.ABC):
 
     @abc.abstractmethod
     def state(self, step: int) -> dict[str, Any]:
-        """What a checkpoint of a step holds beside variables, as JSON."""
+        """The part of a checkpoint that is not variables, as JSON takes it."""
 
     @abc.abstractmethod
     def describe(self, origin: str) -> str:
-        """What runs, for people; printed before the first step."""
+        """Describes the run for people; printed before the first step."""
 
     @abc.abstractmethod
     def build_dataset(self, context: tf.distribute.InputContext) -> Any:
@@ -455,14 +447,14 @@ class TrainingRun(abc.ABC):
 
     @abc.abstractmethod
     def evaluate(self, step: int) -> Evaluation:
-        """What held-out data say at a step."""
+        """Evaluates the model of a step on held-out data."""
 
     @abc.abstractmethod
     def timing(self, seconds: float, steps: int) -> Mapping[str, float]:
-        """What is logged about the speed of some steps."""
+        """The numbers to log about the speed of some steps."""
 
     def cost(self, step: int) -> Mapping[str, float]:
-        """What the training has cost until a step."""
+        """The numbers to log about the cost of all steps so far."""
         del step
         return {}
 

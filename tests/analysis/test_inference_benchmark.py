@@ -1,75 +1,29 @@
+import functools
 import json
 import sys
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.analysis import inference_benchmark
-from electra_tf.analysis import inference_sides
-from electra_tf.analysis import transformers_peer
+from tests.analysis import word_peer
 
 TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
 MAX_LENGTH = 4
-STUB = """
-import pathlib
-import sys
-
-sys.path.insert(0, {folder!r})
-import numpy as np
-import transformers_peer
 
 
-class Stub:
-    versions = {{"stub": "1"}}
-
-    def score(self, texts, max_length):
-        counts = [min(len(text.split()), max_length) for text in texts]
-        mask = (np.arange(max(counts)) < np.array(counts)[:, None]) * 1
-        return mask * {value}, mask
-
-
-transformers_peer.serve(Stub(), sys.stdin, sys.stdout)
-"""
-
-
-@pytest.fixture
-def stub_command(tmp_path):
-    """The command of a peer that gives every word one probability."""
-
-    def write(value):
-        path = tmp_path / "stub.py"
-        folder = str(inference_sides.PEER_FILE.parent)
-        path.write_text(STUB.format(folder=folder, value=value))
-        return [sys.executable, str(path)]
-
-    return write
-
-
-class WordSide:
-    """Answers as the stub does."""
-
-    def __init__(self, value=0.5, extra=0):
-        self.value = value
-        self.extra = extra
-
-    def ask(self, **request):
-        return transformers_peer.answer(self, request)
-
-    def score(self, texts, max_length):
-        counts = [min(len(t.split()), max_length) + self.extra for t in texts]
-        mask = (np.arange(max(counts)) < np.array(counts)[:, None]) * 1
-        return mask * self.value, mask
+def _peer_command(value):
+    return [sys.executable, "-m", "tests.analysis.word_peer", str(value)]
 
 
 def test_requests_are_answered_batch_by_batch():
-    reply = WordSide().ask(
-        texts=TEXTS, batch_size=2, max_length=3, wants_answers=True
+    reply = word_peer.WordPeer().ask(
+        texts=TEXTS, batch_size=2, wants_answers=True
     )
     assert len(reply["seconds"]) == 3
     assert reply["num_texts"] == 5
-    assert reply["num_tokens"] == 3 + 1 + 2 + 3 + 1
-    assert reply["answers"][1:4] == [[0.5], [0.5] * 2, [0.5] * 3]
+    assert reply["num_tokens"] == 3 + 1 + 2 + 4 + 1
+    assert reply["answers"][1:4] == [[0.5], [0.5] * 2, [0.5] * 4]
 
 
 @pytest.mark.parametrize(
@@ -84,44 +38,50 @@ def test_batches_are_dealt_out_to_rounds(amount, batch_size, expected):
 def test_both_sides_take_the_same_texts_in_turn():
     seen = []
 
-    class Recorder(WordSide):
-        def ask(self, **request):
-            seen.append((self.value, request["texts"]))
-            return super().ask(**request)
+    def ask(value, **request):
+        seen.append((value, request["texts"]))
+        return word_peer.WordPeer(value).ask(**request)
 
-    comparison = inference_benchmark.compare(
-        Recorder(1.0),
-        Recorder(2.0),
-        TEXTS,
-        batch_size=2,
-        amount=inference_benchmark.Amount(8, 10, 2),
-        max_length=MAX_LENGTH,
-    )
+    sides = [functools.partial(ask, 1.0), functools.partial(ask, 2.0)]
+    amount = inference_benchmark.Amount(8, 10, 2)
+    rounds = inference_benchmark.time_sides(sides, TEXTS, 2, amount)
     assert [value for value, _ in seen] == [1.0, 2.0] * 3
     for (_, first), (_, second) in zip(seen[::2], seen[1::2], strict=True):
         assert first == second
-    # The first block only warms up.
-    assert comparison.export.num_texts == comparison.peer.num_texts == 8
-    assert len(comparison.export.seconds) == 4
-    assert len(comparison.round_ratios) == 2
-    assert "times faster by median" in comparison.describe()[-1]
+    # The first block, of six texts, only warms up.
+    assert seen[2][1] == ["d", "e f", "g h i j", "k"]
+    for replies in rounds:
+        assert [len(reply["seconds"]) for reply in replies] == [2, 2]
 
 
-def test_timing_says_percentiles_and_rates():
-    timing = inference_benchmark.Timing((0.1, 0.2, 0.3), 0.9, 6, 60)
-    assert timing.median == pytest.approx(0.2)
-    assert timing.percentile(1) == pytest.approx(0.3)
-    line = timing.describe("export")
-    assert "200.0 ms median" in line
-    assert "300.0 ms of processors" in line
-    assert "10.0 texts/s" in line
-    assert "100 tokens/s" in line
+def _reply(*seconds):
+    return {
+        "seconds": seconds,
+        "processor_seconds": 3 * sum(seconds),
+        "num_texts": 2 * len(seconds),
+        "num_tokens": 20 * len(seconds),
+    }
 
 
-def test_differences_of_answers_are_found(stub_command):
-    with inference_sides.PeerSide(stub_command(0.25)) as peer:
+def test_timing_says_percentiles_rates_and_ratios():
+    ours = [_reply(0.1, 0.2), _reply(0.3)]
+    theirs = [_reply(0.3, 0.9), _reply(0.6)]
+    export, peer, ratios = inference_benchmark.describe([ours, theirs])
+    assert export.split()[:2] == ["export", "200.0"]
+    assert "290.0 ms p95" in export
+    assert "600.0 ms of processors" in export
+    assert "10.0 texts/s" in export
+    assert "100 tokens/s" in export
+    assert peer.split()[:2] == ["transformers", "600.0"]
+    assert "3.00 times faster by median, 3.00 in all, 3.00 by" in ratios
+    assert ratios.endswith("rounds 2.00 to 4.00")
+
+
+def test_differences_of_answers_are_found():
+    command = [*_peer_command(0.25), str(MAX_LENGTH)]
+    with inference_benchmark.PeerProcess(command) as peer:
         difference = inference_benchmark.largest_difference(
-            [WordSide(0.5), peer], TEXTS, MAX_LENGTH
+            [word_peer.WordPeer().ask, peer.ask], TEXTS
         )
     assert peer.versions == {"stub": "1"}
     assert difference == pytest.approx(0.25)
@@ -130,18 +90,18 @@ def test_differences_of_answers_are_found(stub_command):
 def test_other_tokens_are_an_error():
     with pytest.raises(ValueError, match=r"Received: 4 and 3 for 'a b c'"):
         inference_benchmark.largest_difference(
-            [WordSide(extra=1), WordSide()], TEXTS, MAX_LENGTH
+            [word_peer.WordPeer(extra=1).ask, word_peer.WordPeer().ask], TEXTS
         )
 
 
 def test_peer_that_does_not_start_says_why():
     command = [sys.executable, "-c", "raise SystemExit('no torch here')"]
     with pytest.raises(RuntimeError, match=r"(?s)no torch here.*--peer_python"):
-        inference_sides.PeerSide(command)
+        inference_benchmark.PeerProcess(command)
 
 
 def test_command_of_the_peer_names_folder_attention_and_threads(tmp_path):
-    command = inference_sides.peer_command(tmp_path, "python9", "eager", 3)
+    command = inference_benchmark.peer_command(tmp_path, "python9", "eager", 3)
     assert command[0] == "python9"
     assert command[-3:] == [str(tmp_path), "eager", "3"]
 
@@ -166,17 +126,14 @@ def save_model(folder, name):
     (extra / "export.json").write_text(json.dumps({"max_length": MAX_LENGTH}))
 
 
-def test_report_compares_an_export_with_a_peer(tmp_path, stub_command):
+def test_report_compares_an_export_with_a_peer(tmp_path):
     save_model(tmp_path / "export", "score_text")
     (tmp_path / "texts").write_text("\n\n".join(TEXTS) + "\n")
+    arguments = tmp_path / "export", tmp_path / "texts"
     amount = inference_benchmark.Amount(4, 4, 2)
     lines = list(
         inference_benchmark.report(
-            tmp_path / "export",
-            tmp_path / "texts",
-            [1, 2],
-            amount,
-            stub_command(0.5),
+            *arguments, [1, 2], amount, _peer_command(0.5)
         )
     )
     assert lines[:2] == [
@@ -187,22 +144,18 @@ def test_report_compares_an_export_with_a_peer(tmp_path, stub_command):
         "batches of 1",
         "batches of 2",
     ]
-    alone = list(
-        inference_benchmark.report(
-            tmp_path / "export", tmp_path / "texts", [2], amount
-        )
-    )
+    alone = list(inference_benchmark.report(*arguments, [2], amount))
     assert len(alone) == 2
 
 
 def test_export_that_does_not_score_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="saved_model.pb"):
-        inference_sides.ExportSide(tmp_path)
+        inference_benchmark.ScoringExport(tmp_path)
     save_model(tmp_path / "export", "tag_text")
     with pytest.raises(
         ValueError, match="must have the signature 'score_text'"
     ):
-        inference_sides.ExportSide(tmp_path / "export")
+        inference_benchmark.ScoringExport(tmp_path / "export")
 
 
 def test_file_without_texts_is_refused(tmp_path):

@@ -5,11 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from electra_tf import config
 from electra_tf.analysis import blimp
 from electra_tf.analysis import sentence_scores
 from electra_tf.analysis import study_measures
-from electra_tf.analysis import study_run
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning import measure
 from electra_tf.records import manifest
@@ -19,8 +17,8 @@ from tests.analysis import test_blimp
 
 
 @pytest.fixture
-def request_of(tmp_path):
-    """A request for some tasks, whose dataset and BLiMP files exist."""
+def settings_and_tasks(tmp_path):
+    """Settings, and tasks by name, whose dataset and BLiMP files exist."""
     dataset = tiny_run.write_dataset(
         tmp_path / "dataset", tiny_electra.VOCABULARY
     )
@@ -29,39 +27,27 @@ def request_of(tmp_path):
     settings = tiny_electra.build_settings()
     data = dataclasses.replace(settings.data, dataset_dir=str(dataset))
     settings = dataclasses.replace(settings, data=data)
-
-    def build(*tasks):
-        return study_run.RunRequest(
-            folder=str(tmp_path / "run"),
-            arm="electra",
-            seed=3,
-            settings=config.to_json(settings),
-            dataset={},
-            tasks_dir=str(tmp_path / "tasks"),
-            tasks=tasks,
-            finetune_steps=0,
-            max_examples=0,
-        )
-
-    return build
+    return settings, lambda *names: study_measures.Tasks(
+        tmp_path / "tasks", names, seed=3, finetune_steps=0, max_examples=0
+    )
 
 
-def test_a_run_has_its_share_of_right_pairs(request_of, tmp_path, capfd):
+def test_a_run_has_its_share_of_right_pairs(
+    settings_and_tasks, tmp_path, capfd
+):
     tiny_electra.write_run(tmp_path / "model")
-    scores = study_measures.measure_run(request_of("blimp"), tmp_path / "model")
+    _, tasks = settings_and_tasks
+    scores = study_measures.measure_run(tmp_path / "model", tasks("blimp"))
     scorer = sentence_scores.load_scorer(tmp_path / "model")
     expected = blimp.judge(scorer.score, blimp.read_pairs(tmp_path / "tasks"))
     assert scores == {"blimp": expected.accuracy}
     assert "\n".join(expected.describe()) in capfd.readouterr().out
 
 
-def test_without_tasks_nothing_is_loaded(request_of, tmp_path):
-    assert study_measures.measure_run(request_of(), tmp_path / "absent") == {}
-
-
 def test_random_weights_are_those_of_a_random_encoder(
-    request_of, tmp_path, monkeypatch
+    settings_and_tasks, tmp_path, monkeypatch
 ):
+    settings, tasks = settings_and_tasks
     seen = []
     counts = np.ones(tiny_electra.VOCABULARY.size, np.int64)
     counts[tiny_electra.VOCABULARY.tokens.index("good")] = 2
@@ -74,7 +60,7 @@ def test_random_weights_are_those_of_a_random_encoder(
     monkeypatch.setattr(measure, "measure_loaded_encoder", note)
     monkeypatch.setattr(measure, "measure_guessing", lambda *_: {"sst2": 0.625})
     scores, guessing = study_measures.measure_untrained(
-        request_of("sst2", "blimp")
+        settings, tasks("sst2", "blimp")
     )
     assert list(scores) == ["blimp", "sst2_probe"]
     # The two sentences differ in "good" and "bad".

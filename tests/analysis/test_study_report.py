@@ -1,19 +1,21 @@
-"""Tables and picture from known results."""
+"""Tables and pictures from known results."""
 
+import json
 import math
 
+import pandas as pd
 import pytest
 
+from electra_tf.analysis import study_pictures
 from electra_tf.analysis import study_report
 from electra_tf.analysis import study_run
 from tests.analysis import toy_study
 
 
-def _row(arm, seed, **measures):
+def _result(guessing=(), **measures):
     tasks = {k: v for k, v in measures.items() if "loss" not in k}
     held_out = {k: v for k, v in measures.items() if "loss" in k}
-    result = study_run.RunResult(held_out, tasks, 90.0, 30.0)
-    return study_report.RunRow(arm, seed, result)
+    return study_run.RunResult(held_out, tasks, 90.0, 30.0, dict(guessing))
 
 
 def _cells(text, arm):
@@ -30,12 +32,12 @@ def _cells(text, arm):
 
 
 def test_a_table_has_mean_spread_and_number_of_every_measure():
-    rows = [
-        _row("electra", 1, cola_probe=0.125, sst2_probe=0.75, gen_loss=5.0),
-        _row("electra", 2, cola_probe=0.375, sst2_probe=1.0, gen_loss=7.0),
-        _row("mlm", 1, cola_probe=0.5, sst2_probe=0.625, gen_loss=5.5),
-    ]
-    text = study_report.format_tables(toy_study.build_plan(), rows)
+    results = {
+        ("electra", 1): _result(cola_probe=0.125, sst2_probe=0.75, gen_loss=5),
+        ("mlm", 1): _result(cola_probe=0.5, sst2_probe=0.625, gen_loss=5.5),
+        ("electra", 2): _result(cola_probe=0.375, sst2_probe=1.0, gen_loss=7),
+    }
+    text = study_report.format_tables(toy_study.build_plan(), results)
     electra, mlm = _cells(text, "electra"), _cells(text, "mlm")
     # Sample standard deviation: of 0.125 and 0.375, 0.25 / sqrt(2).
     assert electra["cola_probe"] == f"0.250 ± {0.25 / math.sqrt(2):.3f} (2)"
@@ -54,45 +56,42 @@ def test_a_table_has_mean_spread_and_number_of_every_measure():
 
 def test_best_is_judged_at_each_budget_and_never_for_the_total_loss():
     plan = toy_study.build_plan(budget_fractions=(0.5, 1.0))
-    rows = [
-        _row("electra_x0.5", 1, cola_probe=0.2, loss=30.0),
-        _row("mlm_x0.5", 1, cola_probe=0.1, loss=5.0),
-        _row("electra_x1", 1, cola_probe=0.3, loss=29.0),
-        _row("mlm_x1", 1, cola_probe=0.4, loss=4.0),
-    ]
-    text = study_report.format_tables(plan, rows)
+    scores = {"electra_x0.5": 0.2, "mlm_x0.5": 0.1, "electra_x1": 0.3}
+    scores["mlm_x1"] = 0.4
+    results = {
+        (arm, 1): _result(cola_probe=score, loss=10 * score)
+        for arm, score in scores.items()
+    }
+    text = study_report.format_tables(plan, results)
     assert _cells(text, "electra_x0.5")["cola_probe"] == "**0.200** (1)"
     assert _cells(text, "electra_x1")["cola_probe"] == "0.300 (1)"
     assert _cells(text, "mlm_x1")["cola_probe"] == "**0.400** (1)"
-    assert _cells(text, "mlm_x1")["loss"] == "4.000 (1)"
+    assert _cells(text, "mlm_x0.5")["loss"] == "1.000 (1)"
+    assert "best mean at that budget." in text
 
 
 def test_an_arm_without_results_keeps_its_row():
-    text = study_report.format_tables(
-        toy_study.build_plan(), [_row("mlm", 1, cola_probe=0.5)], ["mlm: tea"]
-    )
+    results = {("mlm", 1): _result(cola_probe=0.5)}
+    plan = toy_study.build_plan()
+    text = study_report.format_tables(plan, results, ["mlm: tea"])
     assert _cells(text, "electra")["cola_probe"] == "–"
     assert _cells(text, "electra")["minutes a run"] == "–"
     # Alone, it is not best.
     assert _cells(text, "mlm")["cola_probe"] == "0.500 (1)"
     assert "FAILED: mlm: tea" in text
-
-
-def _untrained_row(seed, guessing, **tasks):
-    result = study_run.RunResult({}, tasks, 0.0, 30.0, guessing)
-    return study_report.RunRow("untrained", seed, result)
+    assert "No run has finished." in study_report.format_tables(plan, {})
 
 
 def test_random_weights_and_guessing_are_the_last_rows_and_never_best():
     plan = toy_study.build_plan(has_tasks=True, tasks=("cola", "blimp"))
     guessing = {"cola": 0.0, "blimp": 0.5}
-    rows = [
-        _row("electra", 1, cola_probe=0.25, blimp=0.5),
-        _row("mlm", 1, cola_probe=0.125, blimp=0.625),
-        _untrained_row(1, guessing, cola_probe=0.75, blimp=0.25),
-        _untrained_row(2, guessing, cola_probe=0.75, blimp=0.5),
-    ]
-    text = study_report.format_tables(plan, rows)
+    results = {
+        ("electra", 1): _result(cola_probe=0.25, blimp=0.5),
+        ("mlm", 1): _result(cola_probe=0.125, blimp=0.625),
+        ("untrained", 1): _result(guessing, cola_probe=0.75, blimp=0.25),
+        ("untrained", 2): _result(guessing, cola_probe=0.75, blimp=0.5),
+    }
+    text = study_report.format_tables(plan, results)
     tasks, held_out = text.split("## Tasks")[1].split("## Held-out text")
     assert tasks.splitlines()[2:8] == [
         "| arm | average | cola_probe | blimp |",
@@ -110,9 +109,16 @@ def test_random_weights_and_guessing_are_the_last_rows_and_never_best():
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.0, "0.000"), (0.12345, "0.123"), (-0.5, "-0.500"), (37.1744, "37.174"),
-     (123.456, "123.5"), (12345.6, "12,346"), (0.00012, "1e-04")],
-)  # fmt: skip
+    [
+        (0.0, "0.000"),
+        (0.12345, "0.123"),
+        (-0.5, "-0.500"),
+        (37.1744, "37.174"),
+        (123.456, "123.5"),
+        (12345.6, "12,346"),
+        (0.00012, "1e-04"),
+    ],
+)
 def test_numbers_are_short(value, text):
     assert study_report.format_number(value) == text
 
@@ -124,15 +130,54 @@ def test_a_picture_is_drawn_of_scores_or_of_losses(
 ):
     plan = toy_study.build_plan(budget_fractions=fractions, has_tasks=has_tasks)
     measures = {"gen_loss": 5.0, "loss": 9.0}
+    results = {}
     if has_tasks:
         measures["cola_probe"] = 0.5
-    rows = [_row(plan.arms[0].name, 1, **measures)]
-    if has_tasks:
-        rows.append(_untrained_row(1, {"cola": 0.0}, cola_probe=0.25))
-    study_report.write_report(tmp_path, plan, rows, has_tasks=has_tasks)
+        results["untrained", 1] = _result({"cola": 0.0}, cola_probe=0.25)
+    results[plan.arms[0].name, 1] = _result(**measures)
+    study_report.write_report(tmp_path, plan, results, has_tasks=has_tasks)
     assert (tmp_path / "study.png").stat().st_size > 5_000
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "results.json",
         "study.png",
         "table.md",
     ]
+
+
+def _held_out(step, **metrics):
+    return {"step": step, "split": "validation", **metrics}
+
+
+def test_a_curve_is_the_mean_over_runs_of_what_they_report():
+    metrics = pd.DataFrame(
+        [
+            {"arm": "a", **_held_out(10, masked_loss=6.0)},
+            {"arm": "a", **_held_out(20, masked_loss=4.0)},
+            {"arm": "a", **_held_out(10, mlm_masked_loss=5.0)},
+            {"arm": "b", **_held_out(20, disc_auc=0.7)},
+        ]
+    )
+    names = ("masked_loss", "mlm_masked_loss")
+    means = study_pictures.average_curves(metrics, names)
+    assert means["a"].to_dict() == {10: 5.5, 20: 4.0}
+    assert means["b"].isna().all()
+
+
+def test_runs_of_all_kinds_and_those_that_have_not_begun_are_drawn(tmp_path):
+    lines = {
+        "joint": [
+            {"step": 5, "split": "train", "masked_loss": 9.0},
+            _held_out(10, masked_loss=6.0, disc_auc=0.6, unigram_entropy=7.0),
+        ],
+        "mlm": [_held_out(10, mlm_masked_loss=5.0)],
+    }
+    for arm, own in lines.items():
+        folder = tmp_path / arm / study_run.MODEL_FOLDER
+        folder.mkdir(parents=True)
+        text = "".join(json.dumps(line) + "\n" for line in own)
+        (folder / "metrics.jsonl").write_text(text)
+    runs = {arm: [tmp_path / arm] for arm in (*lines, "later")}
+    study_pictures.draw_curves(tmp_path / "curves.png", runs)
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    study_pictures.draw_curves(tmp_path / "none.png", {"later": runs["later"]})
+    assert not (tmp_path / "none.png").exists()

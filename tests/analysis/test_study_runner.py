@@ -1,5 +1,6 @@
 """Running a study: everything once, whatever happens."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -13,10 +14,18 @@ import pytest
 from electra_tf import errors
 from electra_tf.analysis import study_run
 from electra_tf.analysis import study_runner
-from tests.analysis import stub_runs
 from tests.analysis import toy_study
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
+
+
+def _write_folders(tmp_path, **options):
+    """A dataset of which only the manifest exists, and a folder of tasks."""
+    (tmp_path / "dataset" / "train").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "dataset" / "train" / "manifest.json").write_text("{}")
+    (tmp_path / "tasks").mkdir(exist_ok=True)
+    folders = tmp_path / "dataset", tmp_path / "study", tmp_path / "tasks"
+    return study_runner.Options(*folders, **options)
 
 
 def _folder(tmp_path, arm, seed):
@@ -27,12 +36,14 @@ def _results(tmp_path):
     return json.loads((tmp_path / "study" / "results.json").read_text())
 
 
+def _run(tmp_path, run_fn=toy_study.take_steps, num_steps=2, **fields):
+    plan = toy_study.build_plan(num_train_steps=num_steps, **fields)
+    options = _write_folders(tmp_path)
+    return study_runner.run_study(plan, options, run_fn)
+
+
 def test_every_run_has_its_process_its_log_and_its_result(tmp_path, capfd):
-    options = toy_study.write_folders(tmp_path)
-    failures = study_runner.run_study(
-        toy_study.build_plan(), options, stub_runs.check_environment
-    )
-    assert failures == []
+    assert _run(tmp_path, toy_study.print_process) == []
     said = []
     for seed in (1, 2):
         for arm in ("electra", "mlm"):
@@ -49,10 +60,7 @@ def test_every_run_has_its_process_its_log_and_its_result(tmp_path, capfd):
 
 
 def test_results_tell_what_was_run_and_what_came_out(tmp_path):
-    options = toy_study.write_folders(tmp_path)
-    study_runner.run_study(
-        toy_study.build_plan(num_train_steps=2), options, stub_runs.take_steps
-    )
+    _run(tmp_path)
     results = _results(tmp_path)
     assert results["study"] == "toy"
     assert len(results["runs"]) == 4
@@ -71,27 +79,25 @@ def test_results_tell_what_was_run_and_what_came_out(tmp_path):
     }
     picture = (tmp_path / "study" / "study.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
+    # A finished study runs nothing again: this function would fail.
+    (tmp_path / "study" / "table.md").unlink()
+    assert _run(tmp_path, toy_study.fail_for_mlm) == []
+    assert (tmp_path / "study" / "table.md").exists()
 
 
 def _start(tmp_path, num_steps):
+    code = (
+        "import pathlib; from tests.analysis import test_study_runner; "
+        f"folder = pathlib.Path({str(tmp_path)!r}); "
+        f"test_study_runner._run(folder, num_steps={num_steps})"
+    )
     return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "tests.analysis.toy_study"),
-            *(str(tmp_path), str(num_steps)),
-        ],
-        cwd=REPOSITORY,
+        [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
     )
-
-
-def _wait_for_steps(folder, count):
-    end = time.monotonic() + 60
-    while len(stub_runs.steps_taken(folder)) < count:
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
@@ -104,21 +110,23 @@ def _wait_for_steps(folder, count):
 )
 def test_a_study_that_is_stopped_goes_on_and_repeats_nothing(tmp_path, number):
     process = _start(tmp_path, 50)
+    first, second = (_folder(tmp_path, arm, 1) for arm in ("electra", "mlm"))
     # The second run is in progress, the first has finished.
-    _wait_for_steps(_folder(tmp_path, "mlm", 1), 3)
+    end = time.monotonic() + 60
+    while len(toy_study.steps_taken(second)) < 3:
+        assert time.monotonic() < end
+        time.sleep(0.01)
     process.send_signal(number)
     said = process.communicate(timeout=60)[0]
     assert process.returncode != 0
     if number != signal.SIGKILL:
         assert "The same command goes on from here." in said
-    first = _folder(tmp_path, "electra", 1)
-    second = _folder(tmp_path, "mlm", 1)
     time.sleep(0.3)  # The orphan of a killed parent is ending.
-    done = len(stub_runs.steps_taken(second))
+    done = len(toy_study.steps_taken(second))
     assert 3 <= done < 100
     assert study_run.read_result(second) is None
-    time.sleep(5 * stub_runs.STEP_SECONDS)
-    assert len(stub_runs.steps_taken(second)) == done
+    time.sleep(5 * toy_study.STEP_SECONDS)
+    assert len(toy_study.steps_taken(second)) == done
 
     again = _start(tmp_path, 50)
     said = again.communicate(timeout=120)[0]
@@ -127,120 +135,101 @@ def test_a_study_that_is_stopped_goes_on_and_repeats_nothing(tmp_path, number):
     for folder, steps in ((first, 50), (second, 100)):
         # Each step once: nothing was made twice, nothing was left out.
         expected = [str(step) for step in range(steps)]
-        assert stub_runs.steps_taken(folder) == expected
+        assert toy_study.steps_taken(folder) == expected
     assert len(_results(tmp_path)["runs"]) == 4
 
 
 def test_random_weights_are_measured_once_for_every_seed(tmp_path):
-    options = toy_study.write_folders(tmp_path)
-    plan = toy_study.build_plan(num_train_steps=1, has_tasks=True)
-    requests = study_runner.build_requests(plan, options)
-    assert [request.arm for request in requests if not request.is_trained] == (
-        ["untrained"] * 2
-    )
-    assert study_runner.run_study(plan, options, stub_runs.take_steps) == []
+    assert _run(tmp_path, num_steps=1, has_tasks=True) == []
     results = _results(tmp_path)
     assert results["guessing"] == {"cola": 0.0, "sst2": 0.5}
     assert [run["arm"] for run in results["runs"]] == (
         ["electra", "mlm", "untrained"] * 2
     )
     # Of a study that did not measure them the other runs are kept.
-    some = toy_study.build_plan(num_train_steps=1)
-    assert study_runner.run_study(some, options, stub_runs.fail_for_mlm) == []
-
-
-def test_a_finished_study_runs_nothing_again(tmp_path):
-    options = toy_study.write_folders(tmp_path)
-    plan = toy_study.build_plan(num_train_steps=2)
-    study_runner.run_study(plan, options, stub_runs.take_steps)
-    (tmp_path / "study" / "table.md").unlink()
-    # This function would fail; it is not called.
-    assert study_runner.run_study(plan, options, stub_runs.fail_for_mlm) == []
-    assert (tmp_path / "study" / "table.md").exists()
+    assert _run(tmp_path, toy_study.fail_for_mlm, num_steps=1) == []
 
 
 @pytest.mark.parametrize(
     ("run_fn", "reason"),
     [
-        (stub_runs.fail_for_mlm, "Expected tea. Received: coffee."),
-        (stub_runs.die_for_mlm, "was killed by SIGKILL while at mlm, seed"),
+        (toy_study.fail_for_mlm, "Expected tea. Received: coffee."),
+        (toy_study.die_for_mlm, "was killed by SIGKILL while at mlm, seed"),
     ],
 )
 def test_a_run_that_fails_is_named_and_the_others_go_on(
     tmp_path, run_fn, reason
 ):
-    options = toy_study.write_folders(tmp_path)
-    plan = toy_study.build_plan(num_train_steps=2)
-    failures = study_runner.run_study(plan, options, run_fn)
-    assert [(f.arm, f.seed) for f in failures] == [("mlm", 1), ("mlm", 2)]
-    assert all(reason in f.reason and f.log.exists() for f in failures)
+    failures = _run(tmp_path, run_fn)
+    assert [str(f.request) for f in failures] == ["mlm, seed 1", "mlm, seed 2"]
+    for failure in failures:
+        assert reason in failure.reason
+        assert failure.request.log_file.exists()
     results = _results(tmp_path)
     assert [run["arm"] for run in results["runs"]] == ["electra", "electra"]
     assert reason in (tmp_path / "study" / "table.md").read_text()
     # The next call tries the failed ones again, and only them.
-    assert study_runner.run_study(plan, options, stub_runs.take_steps) == []
+    assert _run(tmp_path) == []
     assert len(_results(tmp_path)["runs"]) == 4
-    steps = stub_runs.steps_taken(_folder(tmp_path, "electra", 1))
+    steps = toy_study.steps_taken(_folder(tmp_path, "electra", 1))
     assert steps == ["0", "1"]
 
 
 def test_results_of_other_settings_are_refused(tmp_path):
-    options = toy_study.write_folders(tmp_path)
-    study_runner.run_study(
-        toy_study.build_plan(num_train_steps=2), options, stub_runs.take_steps
-    )
+    _run(tmp_path)
     with pytest.raises(
         errors.ConfigError,
-        match=r"electra/seed-1.*num_train_steps was 2, now 3",
+        match=r"electra/seed-1.*settings.training.num_train_steps: 2, 3",
     ):
-        study_runner.run_study(toy_study.build_plan(num_train_steps=3), options)
-    with pytest.raises(errors.ConfigError, match="finetune_steps was 3, now 4"):
-        study_runner.run_study(
-            toy_study.build_plan(num_train_steps=2, finetune_steps=4), options
-        )
-    manifest = options.dataset_dir / "train" / "manifest.json"
-    manifest.write_text('{"another": "corpus"}')
-    with pytest.raises(errors.ConfigError, match="dataset.train was"):
-        study_runner.run_study(toy_study.build_plan(num_train_steps=2), options)
-    folder = _folder(tmp_path, "electra", 1)
-    (folder / study_run.REQUEST_FILE).unlink()
+        _run(tmp_path, num_steps=3)
+    with pytest.raises(errors.ConfigError, match="finetune_steps: 3, 4"):
+        _run(tmp_path, finetune_steps=4)
+    request = _folder(tmp_path, "electra", 1) / study_run.REQUEST_FILE
+    text = request.read_text()
+    request.write_text(text.replace('"train": "', '"train": "f'))
+    with pytest.raises(errors.ConfigError, match="dataset: {'train': 'f"):
+        _run(tmp_path)
+    request.unlink()
     with pytest.raises(errors.ConfigError, match="settings are not known"):
-        study_runner.run_study(toy_study.build_plan(num_train_steps=2), options)
+        _run(tmp_path)
+
+
+def test_a_request_of_an_earlier_version_is_the_same_request(tmp_path):
+    _run(tmp_path)
+    path = _folder(tmp_path, "mlm", 2) / study_run.REQUEST_FILE
+    request = json.loads(path.read_text())
+    # Fields at their defaults, which were not written or did not exist.
+    del request["is_trained"]
+    del request["settings"]["data"]["dataset_dir"]
+    del request["settings"]["masking"]
+    path.write_text(json.dumps(request))
+    assert _run(tmp_path, toy_study.fail_for_mlm) == []
 
 
 def test_runs_may_work_side_by_side(tmp_path):
-    options = toy_study.write_folders(tmp_path)
-    options = study_runner.Options(
-        options.dataset_dir, options.output_dir, options.tasks_dir, 2
-    )
+    options = _write_folders(tmp_path, num_parallel=2)
     plan = toy_study.build_plan(num_train_steps=10)
     requests = study_runner.build_requests(plan, options)
     assert all(request.num_threads >= 1 for request in requests)
-    assert study_runner.run_study(plan, options, stub_runs.take_steps) == []
+    assert study_runner.run_study(plan, options, toy_study.take_steps) == []
     assert len(_results(tmp_path)["runs"]) == 4
 
 
 def test_two_studies_do_not_share_a_folder_at_once(tmp_path):
-    process = _start(tmp_path, 50)
-    _wait_for_steps(_folder(tmp_path, "electra", 1), 1)
-    with pytest.raises(errors.ConfigError, match="Another process"):
-        study_runner.run_study(
-            toy_study.build_plan(num_train_steps=50),
-            toy_study.write_folders(tmp_path),
-            stub_runs.take_steps,
-        )
-    process.kill()
-    process.communicate()
+    (tmp_path / "study").mkdir()
+    with (tmp_path / "study" / ".lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(errors.ConfigError, match="Another process"):
+            _run(tmp_path)
+    assert _run(tmp_path) == []
 
 
 def test_without_a_folder_of_tasks_only_held_out_text_is_measured(tmp_path):
-    given = toy_study.write_folders(tmp_path)
+    given = _write_folders(tmp_path)
     options = study_runner.Options(given.dataset_dir, given.output_dir)
-    request = study_runner.build_requests(toy_study.build_plan(), options)[0]
-    assert request.tasks == ()
-    study_runner.run_study(
-        toy_study.build_plan(), options, stub_runs.check_environment
-    )
+    plan = toy_study.build_plan()
+    assert study_runner.build_requests(plan, options)[0].asked.tasks == ()
+    study_runner.run_study(plan, options, toy_study.print_process)
     table = (tmp_path / "study" / "table.md").read_text()
     assert "Not measured: no --tasks_dir was given." in table
 
@@ -250,3 +239,55 @@ def test_a_mistaken_option_is_refused(tmp_path):
         study_runner.Options(tmp_path, tmp_path, tmp_path / "absent")
     with pytest.raises(errors.ConfigError, match="`num_parallel`.*: 0"):
         study_runner.Options(tmp_path, tmp_path, None, 0)
+
+
+def test_a_score_must_be_a_number():
+    with pytest.raises(errors.ConfigError, match="cola_probe.*finite"):
+        study_run.RunResult({}, {"cola_probe": float("nan")}, 1.0, 1.0)
+
+
+def _log_step(request, step):
+    """Writes a line of metrics, and one that is being written."""
+    folder = request.folder / study_run.MODEL_FOLDER
+    folder.mkdir(parents=True)
+    line = f'{{"step": {step}, "split": "train", "loss": 1.0}}\n'
+    (folder / "metrics.jsonl").write_text(line + '{"step": 9')
+
+
+def test_time_left_comes_from_the_work_that_is_left(
+    tmp_path, monkeypatch, capsys
+):
+    plan = toy_study.build_plan()
+    options = _write_folders(tmp_path)
+    first, second, third, _ = requests = study_runner.build_requests(
+        plan, options
+    )
+    result = study_run.RunResult({}, {"cola_probe": 0.5}, 90.0, 10.0)
+    first.folder.mkdir(parents=True)
+    study_run.write_json(first.folder / study_run.RESULT_FILE, result)
+    _log_step(second, 5)  # Of 20; both arms cost 2,000 operations.
+    now = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    with study_runner.StudyProgress(plan, requests) as progress:
+        progress.announce()
+        progress.started(second)
+        progress.started(third)
+        _log_step(third, 4)  # Of 10.
+        now[0] += 100.0
+        progress.update([second, third])
+        progress.failed(study_runner.Failure(second, "No tea."))
+        progress.finished(third, result)
+    said = capsys.readouterr().out.splitlines()
+    assert said[:3] == [
+        "1 of 4 runs are finished already.",
+        "Run 2/4 mlm, seed 1: goes on at step 5.",
+        "Run 3/4 electra, seed 2: starts.",
+    ]
+    # 0.4 runs took 100 s, so the other 2.35 take 588; then 1.75 took 100 s.
+    assert said[3:] == [
+        "Study: 41 %, mlm, seed 1: step 5/20; electra, seed 2: step 4/10; "
+        "0:09:48 left",
+        f"Run 2/4 mlm, seed 1: FAILED: No tea. See {second.log_file}.",
+        "Run 3/4 electra, seed 2: finished in 0:01:40: cola_probe 0.500. "
+        "Study: 3/4, 0:00:57 left.",
+    ]

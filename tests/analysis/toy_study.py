@@ -1,15 +1,20 @@
-"""A study of two arms, whose runs a stub makes; also a script that runs it."""
+"""A study of two arms, and quick runs that stand for those of a study.
 
+A run takes steps of `STEP_SECONDS` and notes each in `steps.txt` of its
+folder, which is its checkpoint too. The process of each run imports this
+module, so it must not import TensorFlow or pandas.
+"""
+
+import os
 import pathlib
-import sys
+import signal
+import time
 
 from electra_tf import config
 from electra_tf.analysis import studies
-from electra_tf.analysis import study_plan
-from electra_tf.analysis import study_runner
-from tests.analysis import stub_runs
+from electra_tf.analysis import study_run
 
-# Without tests/tiny.py, whose TensorFlow each process would have to import.
+STEP_SECONDS = 0.02
 BASE = config.ExperimentConfig(
     encoder=config.EncoderConfig(vocab_size=0),
     optimizer=config.OptimizerConfig(num_warmup_steps=2),
@@ -40,25 +45,53 @@ def flops(settings: config.ExperimentConfig) -> float:
 
 def build_plan(
     num_train_steps: int = 0, has_tasks: bool = False, **fields
-) -> study_plan.Plan:
-    return study_plan.plan_study(
+) -> studies.Plan:
+    return studies.plan_study(
         build_study(**fields), 50, flops, num_train_steps, has_tasks
     )
 
 
-def write_folders(folder: pathlib.Path) -> study_runner.Options:
-    """A dataset of which only the manifest exists, and a folder of tasks."""
-    (folder / "dataset" / "train").mkdir(parents=True, exist_ok=True)
-    (folder / "dataset" / "train" / "manifest.json").write_text("{}")
-    (folder / "tasks").mkdir(exist_ok=True)
-    return study_runner.Options(
-        folder / "dataset", folder / "study", folder / "tasks"
+def steps_taken(folder: pathlib.Path) -> list[str]:
+    path = folder / "steps.txt"
+    return path.read_text().split() if path.exists() else []
+
+
+def take_steps(request: study_run.RunRequest) -> study_run.RunResult | None:
+    """A run whose score is its seed plus the length of its arm's name."""
+    if not request.asked.is_trained:
+        scores = {"cola_probe": 0.25, "sst2_probe": 0.5}
+        guessing = {"cola": 0.0, "sst2": 0.5}
+        return study_run.RunResult({}, scores, 0.0, 0.5, guessing)
+    stop = []
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
+    first = len(steps_taken(request.folder))
+    for step in range(first, request.asked.settings.training.num_train_steps):
+        with (request.folder / "steps.txt").open("a") as file:
+            file.write(f"{step}\n")
+        time.sleep(STEP_SECONDS)
+        if stop:
+            return None
+    score = request.seed + len(request.arm)
+    return study_run.RunResult(
+        held_out={"loss": 9.0, "gen_loss": 5.0 + request.seed},
+        tasks={"cola_probe": score, "sst2_probe": 10.0 * score},
+        training_seconds=1.5,
+        measuring_seconds=0.5,
     )
 
 
-if __name__ == "__main__":
-    study_runner.run_study(
-        build_plan(num_train_steps=int(sys.argv[2])),
-        write_folders(pathlib.Path(sys.argv[1])),
-        stub_runs.take_steps,
-    )
+def fail_for_mlm(request: study_run.RunRequest) -> study_run.RunResult | None:
+    if request.arm == "mlm":
+        raise ValueError("Expected tea. Received: coffee.")
+    return take_steps(request)
+
+
+def die_for_mlm(request: study_run.RunRequest) -> study_run.RunResult | None:
+    if request.arm == "mlm":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return take_steps(request)
+
+
+def print_process(request: study_run.RunRequest) -> study_run.RunResult:
+    print("said by", request.arm, os.getpid())
+    return study_run.RunResult({"loss": 1.0}, {}, 1.0, 0.0)

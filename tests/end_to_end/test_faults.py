@@ -22,6 +22,7 @@ from tests import tiny_run
 pytestmark = pytest.mark.slow
 
 _TIMEOUT = 240  # seconds; a start takes ten on an idle machine
+_ENDLESS = 10**6
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +66,12 @@ def _wait_for(condition, process):
         time.sleep(0.005)
 
 
-def _has_lines(model_dir, count):
+def _wait_for_lines(model_dir, count, process):
     path = model_dir / "metrics.jsonl"
-    return path.exists() and path.read_bytes().count(b"\n") >= count
+    _wait_for(
+        lambda: path.exists() and path.read_bytes().count(b"\n") >= count,
+        process,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,25 +84,20 @@ def whole(dataset, tmp_path_factory):
     return model_dir
 
 
-@pytest.mark.parametrize("how", [["points"], ["instants", "5"]])
 def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(
-    how, whole, dataset, tmp_path
+    whole, dataset, tmp_path
 ):
     settings = tmp_path / "settings.json"
     settings.write_text(config.to_json(_settings(dataset)))
     model_dir = tmp_path / "run"
-    name, *seed = how
+    script = "tests/end_to_end/killed_run.py"
     result = subprocess.run(
-        [
-            *(sys.executable, "tests/end_to_end/killed_run.py", name),
-            *(settings, model_dir, *seed),
-        ],
+        [sys.executable, script, settings, model_dir],
         cwd=tiny_run.REPOSITORY,
         env=os.environ | {"PYTHONPATH": str(tiny_run.REPOSITORY)},
         timeout=2 * _TIMEOUT,
         capture_output=True,
         text=True,
-        check=False,
     )
     print(result.stdout)
     assert result.returncode == 0, result.stderr[-2000:]
@@ -107,34 +106,23 @@ def test_a_run_that_is_killed_again_and_again_ends_with_the_same_bits(
     assert not list((model_dir / "checkpoints").glob(".*"))
 
 
-@pytest.fixture(scope="module")
-def stopped(dataset, tmp_path_factory):
-    """A run that SIGTERM ended early, with its exit code and output."""
-    model_dir = tmp_path_factory.mktemp("runs") / "stopped"
+def test_sigterm_saves_and_a_full_disk_gives_one_error(
+    whole, dataset, tmp_path
+):
+    model_dir = tmp_path / "run"
     process = tiny_run.start_script(_settings(dataset), model_dir)
-    _wait_for(lambda: _has_lines(model_dir, 2), process)
+    _wait_for_lines(model_dir, 2, process)
     process.send_signal(signal.SIGTERM)
-    return model_dir, *_finish(process)
-
-
-def test_sigterm_saves_and_exits_with_0(stopped):
-    model_dir, code, output, errors = stopped
+    code, output, errors = _finish(process)
     assert code == 0, errors
     step = checkpoints.step_of(checkpoints.latest(model_dir))
     assert step < 60
     assert f"Stopped by SIGTERM after step {step}; saved." in output
 
-
-def test_a_full_disk_gives_one_error_and_the_run_goes_on_afterwards(
-    stopped, whole, dataset, tmp_path
-):
-    model_dir = tmp_path / "run"
-    shutil.copytree(stopped[0], model_dir)
     before = tiny_run.checkpoint_files(model_dir)
-    sizes = [len(content) for content in before.values()]
+    most = sum(map(len, before.values())) // 2
 
     def limit_files():
-        most = sum(sizes) // 2
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
     code, _, errors = _run(
@@ -146,6 +134,7 @@ def test_a_full_disk_gives_one_error_and_the_run_goes_on_afterwards(
     assert str(checkpoints.latest(model_dir)) in message
     assert "Free space" in message
     assert tiny_run.checkpoint_files(model_dir) == before
+
     code, _, errors = _run(_settings(dataset), model_dir)
     assert code == 0, errors
     tiny_run.require_equal_runs(whole, model_dir)
@@ -153,17 +142,12 @@ def test_a_full_disk_gives_one_error_and_the_run_goes_on_afterwards(
 
 def test_a_second_signal_kills(dataset, tmp_path):
     # A call of the compiled loop lasts for minutes.
-    endless = 10**6
-    settings = _settings(
-        dataset,
-        num_train_steps=endless,
-        steps_per_loop=endless,
-        log_steps=endless,
-        save_checkpoints_steps=endless,
-        eval_steps=0,
-    )
+    names = ("num_train_steps", "steps_per_loop", "log_steps",
+             "save_checkpoints_steps")  # fmt: skip
+    endless = dict.fromkeys(names, _ENDLESS)
+    settings = _settings(dataset, eval_steps=0, **endless)
     process = tiny_run.start_script(settings, tmp_path / "run")
-    _wait_for(lambda: (tmp_path / "run" / "vocab.txt").exists(), process)
+    _wait_for((tmp_path / "run" / "vocab.txt").exists, process)
     time.sleep(5.0)
     process.send_signal(signal.SIGTERM)
     assert "SIGTERM: saving" in process.stderr.readline()
@@ -186,10 +170,9 @@ def test_a_loss_that_is_no_number_stops_the_run(dataset, tmp_path):
     assert "Not a finite number between steps 3 and 3: " in message
     assert "the last checkpoint is good" in message
     newest = checkpoints.latest(model_dir)
-    assert checkpoints.step_of(newest) == 2
+    assert checkpoints.load_state(newest)["step"] == 2
     for tensor in checkpoints.load_tensors(newest, "model").values():
         assert np.isfinite(tensor).all()
-    assert checkpoints.load_state(newest)["step"] == 2
 
 
 def _flip(path):
@@ -211,9 +194,9 @@ def test_a_shard_that_breaks_while_it_is_used_is_named(
     own = tmp_path / "dataset"
     shutil.copytree(dataset, own)
     model_dir = tmp_path / "run"
-    settings = _settings(own, num_train_steps=10**6, eval_steps=0)
+    settings = _settings(own, num_train_steps=_ENDLESS, eval_steps=0)
     process = tiny_run.start_script(settings, model_dir)
-    _wait_for(lambda: _has_lines(model_dir, 3), process)
+    _wait_for_lines(model_dir, 3, process)
     shard = sorted((own / "train").glob("pretrain_data*"))[1]
     damage_fn(shard)
     code, _, errors = _finish(process)
@@ -227,47 +210,39 @@ def test_a_shard_that_breaks_while_it_is_used_is_named(
     assert checkpoints.load_tensors(newest, "model")
 
 
-class _Workers:
-    """Two processes of one run, on this host."""
-
-    def __init__(self, settings, model_dir):
-        sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-        ports = [own.getsockname()[1] for own in sockets]
-        for own in sockets:
-            own.close()
-        addresses = [f"127.0.0.1:{port}" for port in ports]
-        self.processes = [
-            tiny_run.start_script(
-                settings,
-                model_dir,
-                cluster={
-                    "cluster": {"worker": addresses},
-                    "task": {"type": "worker", "index": index},
-                },
-            )
-            for index in range(2)
-        ]
-
-    def finish(self):
-        """Exit code, output and errors of both."""
-        return [_finish(process) for process in self.processes]
-
-
-_LONG = {
-    "num_train_steps": 120,
-    "eval_steps": 40,
-    "save_checkpoints_steps": 20,
-    "keep_checkpoints": 99,
-}
+def _start_workers(settings, model_dir):
+    """Starts two processes of one run, on this host."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    addresses = [f"127.0.0.1:{own.getsockname()[1]}" for own in sockets]
+    for own in sockets:
+        own.close()
+    return [
+        tiny_run.start_script(
+            settings,
+            model_dir,
+            cluster={
+                "cluster": {"worker": addresses},
+                "task": {"type": "worker", "index": index},
+            },
+        )
+        for index in range(2)
+    ]
 
 
 @pytest.fixture(scope="module")
 def both_workers(dataset, tmp_path_factory):
-    """The settings and the folder of a run of two workers; no dropout."""
-    settings = tiny_run.build_settings(dataset, dropout=False, **_LONG)
-    settings = tiny_run.replace(settings, training={"strategy": "multi_worker"})
+    """The settings, folder and outcomes of two workers; no dropout."""
+    settings = tiny_run.build_settings(
+        dataset,
+        dropout=False,
+        num_train_steps=120,
+        eval_steps=40,
+        save_checkpoints_steps=20,
+        keep_checkpoints=99,
+        strategy="multi_worker",
+    )
     model_dir = tmp_path_factory.mktemp("workers") / "run"
-    results = _Workers(settings, model_dir).finish()
+    results = [*map(_finish, _start_workers(settings, model_dir))]
     return settings, model_dir, results
 
 
@@ -279,11 +254,8 @@ def test_only_the_chief_of_two_workers_speaks_and_writes(both_workers):
     assert other_output == ""
     for split in ("train", "validation"):
         assert len(list((model_dir / "tensorboard" / split).iterdir())) == 1
-    steps = [
-        line["step"]
-        for line in tiny_run.reproducible_metrics(model_dir)
-        if line["split"] == "train"
-    ]
+    lines = tiny_run.reproducible_metrics(model_dir)
+    steps = [line["step"] for line in lines if line["split"] == "train"]
     assert steps == list(range(5, 121, 5))
 
 
@@ -306,25 +278,25 @@ def test_two_workers_survive_a_kill_and_a_signal(both_workers, tmp_path):
     settings, whole, _ = both_workers
     model_dir = tmp_path / "run"
 
-    workers = _Workers(settings, model_dir)
-    _wait_for(lambda: _has_lines(model_dir, 3), workers.processes[0])
-    workers.processes[1].kill()
-    (code, _, errors), (killed, _, _) = workers.finish()
+    chief, other = workers = _start_workers(settings, model_dir)
+    _wait_for_lines(model_dir, 3, chief)
+    other.kill()
+    (code, _, errors), (killed, _, _) = map(_finish, workers)
     assert (code, killed) == (1, -signal.SIGKILL)
     message = _the_error(errors)
     assert "Another worker has stopped or cannot be reached" in message
     assert "all hosts again" in message
 
-    workers = _Workers(settings, model_dir)
-    _wait_for(lambda: _has_lines(model_dir, 10), workers.processes[0])
+    chief, other = workers = _start_workers(settings, model_dir)
+    _wait_for_lines(model_dir, 10, chief)
     # Not to the chief: all have to hear of it.
-    workers.processes[1].send_signal(signal.SIGTERM)
-    (code, output, _), (other_code, _, _) = workers.finish()
+    other.send_signal(signal.SIGTERM)
+    (code, output, _), (other_code, _, _) = map(_finish, workers)
     assert (code, other_code) == (0, 0)
     step = checkpoints.step_of(checkpoints.latest(model_dir))
     assert f"Stopped by another worker after step {step}; saved." in output
     assert step < 120
 
-    codes = [code for code, _, _ in _Workers(settings, model_dir).finish()]
-    assert codes == [0, 0]
+    workers = _start_workers(settings, model_dir)
+    assert [_finish(worker)[0] for worker in workers] == [0, 0]
     tiny_run.require_equal_runs(whole, model_dir)

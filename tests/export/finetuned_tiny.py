@@ -17,10 +17,10 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import encoders
-from electra_tf.finetuning import predictor as predictor_lib
-from electra_tf.finetuning import prepared as prepared_lib
-from electra_tf.finetuning.trials import trial as trial_lib
-from electra_tf.finetuning.trials import trial_dir
+from electra_tf.finetuning import model as finetuning_model
+from electra_tf.finetuning import task_data
+from electra_tf.finetuning import trial as trial_lib
+from electra_tf.finetuning import trial_dir
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -56,7 +56,7 @@ class TinyTrial(NamedTuple):
 
     folder: pathlib.Path
     settings: finetuning_config.FinetuningConfig
-    prepared: prepared_lib.PreparedTasks
+    prepared: task_data.PreparedTasks
     model: Any
 
     def decode(self, name: str, examples: Sequence[Any]) -> Any:
@@ -68,7 +68,7 @@ class TinyTrial(NamedTuple):
             self.prepared.lengths[name],
             is_training=False,
         )
-        predictor = predictor_lib.Predictor(
+        predictor = finetuning_model.Predictor(
             tf.distribute.get_strategy(), self.model, 4
         )
         return task.decode(examples, rows, predictor.predict(name, rows))
@@ -94,7 +94,7 @@ def write_trial(
 ) -> TinyTrial:
     """Makes a trial's folder, with random weights."""
     keras.utils.set_random_seed(seed)
-    prepared = prepared_lib.PreparedTasks(
+    prepared = task_data.PreparedTasks(
         settings, VOCABULARY, ENCODER.max_position_embeddings, labels or LABELS
     )
     loaded = encoders.random_encoder(ENCODER, VOCABULARY, seed=seed)

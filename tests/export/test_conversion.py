@@ -12,7 +12,7 @@ import safetensors.numpy
 
 from electra_tf import errors
 from electra_tf.export import conversion
-from electra_tf.finetuning.trials import trial_dir
+from electra_tf.finetuning import trial_dir
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -270,8 +270,7 @@ def test_what_reads_back_otherwise_is_not_kept(source, monkeypatch):
         safetensors.numpy.save_file(tensors, file)
         return written
 
-    writers = dict(reading.WRITERS, huggingface=forgetful)
-    monkeypatch.setattr(reading, "WRITERS", writers)
+    monkeypatch.setattr(hugging_face, "write", forgetful)
     _refuses(source, r"\(1 problems\): discriminator_predictions/dense/bias")
 
 
@@ -322,8 +321,7 @@ def test_nothing_half_written_is_left_when_it_is_stopped(source, monkeypatch):
         (folder / "half").write_text("")
         raise KeyboardInterrupt
 
-    writers = dict(reading.WRITERS, huggingface=stopped)
-    monkeypatch.setattr(reading, "WRITERS", writers)
+    monkeypatch.setattr(hugging_face, "write", stopped)
     _refuses(source, None, KeyboardInterrupt)
     assert not list(source.parent.glob(f"*{atomic.PARTIAL_MARK}*"))
 

@@ -17,8 +17,8 @@ from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.export import signatures
 from electra_tf.export.models import exported_module
-from electra_tf.finetuning.trials import results
-from electra_tf.finetuning.trials import trial_dir
+from electra_tf.finetuning import results
+from electra_tf.finetuning import trial_dir
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests.export import conftest

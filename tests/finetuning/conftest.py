@@ -12,15 +12,16 @@ from electra_tf.finetuning import encoders
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests import tiny
+from tests.finetuning import little_task
 
 _NOUNS = ("cat", "dog", "table", "item")
 _VERBS = ("sat", "ran", "fell")
-_GOOD, _BAD = ("fine", "great"), ("poor", "awful")
+_ADJECTIVES = (("poor", "awful"), ("fine", "great"))
 VOCABULARY = vocabulary_lib.Vocabulary(
     (
         *vocabulary_lib.SPECIAL_TOKENS,
         *("the", "a", "un", "##able", "."),
-        *(*_NOUNS, *_VERBS, *_GOOD, *_BAD),
+        *(*_NOUNS, *_VERBS, *_ADJECTIVES[1], *_ADJECTIVES[0]),
     )
 )
 
@@ -62,45 +63,46 @@ def write_run(
 
 
 @pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The files of the little task."""
+    return little_task.write_files(tmp_path_factory.mktemp("little") / "data")
+
+
+@pytest.fixture(scope="session")
 def tasks_dir(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Files whose labels follow from one word, in the official layouts."""
     folder = tmp_path_factory.mktemp("tasks")
-    for name in ("CoLA", "glue_data/SST-2", "tagging/conll2000"):
-        (folder / name).mkdir(parents=True)
+    files = {
+        "CoLA/{}.tsv": (_cola_line, "", "dev"),
+        "glue_data/SST-2/{}.tsv": (_sst2_line, "sentence\tlabel\n", "dev"),
+        "tagging/conll2000/{}.txt": (_tagged_sentence, "", "test"),
+    }
     generator = np.random.default_rng(1)
-    for split, rows in (("train", 96), ("dev", 40)):
-        (folder / "CoLA" / f"{split}.tsv").write_text(
-            "".join(_cola_line(generator) for _ in range(rows))
-        )
-        (folder / "glue_data" / "SST-2" / f"{split}.tsv").write_text(
-            "sentence\tlabel\n"
-            + "".join(_sst2_line(generator) for _ in range(rows))
-        )
-    for name, rows in (("train", 96), ("test", 40)):
-        (folder / "tagging" / "conll2000" / f"{name}.txt").write_text(
-            "\n".join(_tagged_sentence(generator) for _ in range(rows))
-        )
+    for name, (line_fn, heading, held_out) in files.items():
+        (folder / name).parent.mkdir(parents=True)
+        for split, count in (("train", 96), (held_out, 40)):
+            lines = [line_fn(generator) for _ in range(count)]
+            (folder / name.format(split)).write_text(heading + "".join(lines))
     return folder
 
 
-def _sentence(generator: np.random.Generator, adjectives: object) -> str:
-    words = (("the", "a"), adjectives, _NOUNS, _VERBS)
+def _sentence(generator: np.random.Generator, label: int) -> str:
+    words = (("the", "a"), _ADJECTIVES[label], _NOUNS, _VERBS)
     return " ".join(str(generator.choice(choices)) for choices in words)
 
 
 def _cola_line(generator: np.random.Generator) -> str:
     label = int(generator.integers(2))
-    return f"xx\t{label}\t\t{_sentence(generator, (_BAD, _GOOD)[label])}.\n"
+    return f"xx\t{label}\t\t{_sentence(generator, label)}.\n"
 
 
 def _sst2_line(generator: np.random.Generator) -> str:
     label = int(generator.integers(2))
-    return f"{_sentence(generator, (_BAD, _GOOD)[label])} \t{label}\n"
+    return f"{_sentence(generator, label)} \t{label}\n"
 
 
 def _tagged_sentence(generator: np.random.Generator) -> str:
-    words = _sentence(generator, _GOOD).split()
+    words = _sentence(generator, 1).split()
     tags = ("B-NP", "I-NP", "I-NP", "B-VP")
-    return "".join(
-        f"{word} X {tag}\n" for word, tag in zip(words, tags, strict=True)
-    )
+    lines = [f"{word} X {tag}\n" for word, tag in zip(words, tags, strict=True)]
+    return "".join([*lines, "\n"])

@@ -5,9 +5,9 @@ import pathlib
 import numpy as np
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning.trials import session
+from electra_tf.finetuning import session
 
-GOOD, BAD = ("fine", "great"), ("poor", "awful")
+_ADJECTIVES = {"bad": ("poor", "awful"), "good": ("fine", "great")}
 
 
 def write_files(folder: pathlib.Path) -> pathlib.Path:
@@ -15,15 +15,15 @@ def write_files(folder: pathlib.Path) -> pathlib.Path:
     folder.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(3)
     for split, count in (("train", 64), ("dev", 24), ("test", 8)):
-        lines = ["text,label" if split != "test" else "text"]
+        lines = ["text,label"]
         for _ in range(count):
-            label = int(generator.integers(2))
-            word = generator.choice((BAD, GOOD)[label])
+            label = str(generator.choice(["bad", "good"]))
+            word = generator.choice(_ADJECTIVES[label])
             noun = generator.choice(("cat", "dog", "table", "item"))
             tail = " sat" * int(generator.integers(4))
-            text = f"the {word} {noun}{tail}."
-            name = ("bad", "good")[label]
-            lines.append(f"{text},{name}" if split != "test" else text)
+            lines.append(f"the {word} {noun}{tail}.,{label}")
+        if split == "test":
+            lines = [line.partition(",")[0] for line in lines]
         (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
     return folder
 
@@ -59,7 +59,7 @@ def build_settings(
 
 def build_request(
     data: pathlib.Path,
-    pretrained_dir: pathlib.Path,
+    pretrained_dir: pathlib.Path | None,
     output_dir: pathlib.Path,
     training: dict[str, object] | None = None,
     **options: object,

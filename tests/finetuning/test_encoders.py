@@ -1,13 +1,10 @@
 """The encoder of a run comes back whole, or not at all."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.finetuning import encoders
 from electra_tf.training import checkpoints
@@ -15,6 +12,7 @@ from tests.finetuning.conftest import VOCABULARY
 
 
 def _write_run(model_dir, settings, variables):
+    """A run with two checkpoints, of which the first is the best."""
     VOCABULARY.save(model_dir)
     (model_dir / "config.json").write_text(config.to_json(settings))
     named = {f"model/{v.path}": v for v in variables}
@@ -27,12 +25,16 @@ def _write_run(model_dir, settings, variables):
             variable.assign(variable * 2.0)
 
 
-@pytest.mark.parametrize(("which", "factor"), [("best", 1.0), ("latest", 2.0)])
+@pytest.mark.parametrize(
+    ("which", "factor"), [("best", 1.0), ("latest", 2.0), ("folder", 1.0)]
+)
 def test_all_weights_of_the_checkpoint_are_restored(
     tmp_path, settings, loaded, which, factor
 ):
     before = [variable.numpy() for variable in loaded.encoder.variables]
     _write_run(tmp_path, settings, loaded.encoder.variables)
+    if which == "folder":
+        which = str(tmp_path / "checkpoints" / "step-00000001")
     found = encoders.load_encoder(tmp_path, which)
     assert found.vocabulary == VOCABULARY
     assert found.settings.vocab_size == VOCABULARY.size
@@ -40,15 +42,6 @@ def test_all_weights_of_the_checkpoint_are_restored(
     assert found.origin.startswith(f"{count} of {count} encoder variables")
     for expected, variable in zip(before, found.encoder.variables, strict=True):
         np.testing.assert_array_equal(variable.numpy(), factor * expected)
-
-
-def test_a_folder_can_be_named_as_checkpoint(tmp_path, settings, loaded):
-    _write_run(tmp_path, settings, loaded.encoder.variables)
-    first, second = (
-        encoders.load_encoder(tmp_path, which).encoder.variables[0].numpy()
-        for which in (str(tmp_path / "checkpoints" / "step-00000001"), "best")
-    )
-    np.testing.assert_array_equal(first, second)
 
 
 def test_a_checkpoint_without_some_of_the_encoder_is_refused(
@@ -59,14 +52,8 @@ def test_a_checkpoint_without_some_of_the_encoder_is_refused(
     with pytest.raises(ValueError, match="not a whole model") as error:
         encoders.load_encoder(tmp_path)
     assert all(f"{path} is missing" in str(error.value) for path in missing)
-
-
-def test_a_vocabulary_of_another_size_is_refused(tmp_path, settings, loaded):
-    encoder = dataclasses.replace(settings.encoder, vocab_size=99)
-    other = dataclasses.replace(settings, encoder=encoder)
-    _write_run(tmp_path, other, loaded.encoder.variables)
-    with pytest.raises(ValueError, match="of 99 entries"):
-        encoders.load_encoder(tmp_path)
+    with pytest.raises(ValueError, match="ema_decay=0"):
+        encoders.load_encoder(tmp_path, use_average=True)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path, settings):
@@ -74,11 +61,6 @@ def test_a_folder_without_a_model_is_refused(tmp_path, settings):
         encoders.load_encoder(tmp_path)
     with pytest.raises(FileNotFoundError, match="absent"):
         encoders.load_encoder(tmp_path / "absent")
-    _write_run(tmp_path, settings, [])
-    for path in (tmp_path / "checkpoints").iterdir():
-        path.rename(tmp_path / path.name)
-    with pytest.raises(ValueError, match="must hold a model.*checkpoints/"):
-        encoders.load_encoder(tmp_path)
 
 
 @pytest.mark.parametrize("target_format", ["tf1", "huggingface"])
@@ -104,32 +86,9 @@ def test_an_encoder_of_any_format_is_restored(
         encoders.load_encoder(folder)
 
 
-def test_a_model_with_damage_is_refused(tmp_path, pretrained_dir):
-    folder = tmp_path / "converted"
-    conversion.convert(pretrained_dir, "huggingface", folder)
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(errors.ModelError, match="cut off or damaged"):
-        encoders.load_encoder(folder)
-
-
 def test_a_random_encoder_follows_its_seed(settings):
-    one, same, other = (
-        np.concatenate(
-            [
-                variable.numpy().ravel()
-                for variable in encoders.random_encoder(
-                    settings.encoder, VOCABULARY, seed
-                ).encoder.variables
-            ]
-        )
-        for seed in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(one, same)
-    assert not np.array_equal(one, other)
+    def weights(seed):
+        loaded = encoders.random_encoder(settings.encoder, VOCABULARY, seed)
+        return [v.numpy().tolist() for v in loaded.encoder.variables]
 
-
-def test_an_average_that_was_not_kept_is_refused(tmp_path, settings, loaded):
-    _write_run(tmp_path, settings, loaded.encoder.variables)
-    with pytest.raises(ValueError, match="ema_decay=0"):
-        encoders.load_encoder(tmp_path, use_average=True)
+    assert weights(1) == weights(1) != weights(2)

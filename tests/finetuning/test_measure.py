@@ -1,55 +1,38 @@
-"""One call measures a run, and leaves no trace of it."""
+"""One call measures an encoder, and leaves no trace in it."""
+
+import dataclasses
 
 import numpy as np
 import pytest
 
-from electra_tf.finetuning import encoders
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import measure
-from tests.finetuning.conftest import write_run
+from electra_tf.tasks import catalog
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.text import tokenizer as tokenizer_lib
+from tests.finetuning.conftest import VOCABULARY
 
 NAMES = ("cola", "sst2", "chunking")
+TOKENIZER = tokenizer_lib.Tokenizer(VOCABULARY)
 
 
-def _files(folder):
-    return {
-        path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes())
-        for path in [folder, *folder.rglob("*")]
-    }
-
-
-def test_a_run_is_measured_on_all_tasks_and_left_alone(
-    tmp_path, settings, loaded, tasks_dir
+def test_an_encoder_is_measured_on_all_tasks_and_the_same_afterwards(
+    loaded, tasks_dir
 ):
-    model_dir = write_run(tmp_path / "run", settings, loaded.encoder.variables)
-    before = _files(model_dir)
+    before = [variable.numpy() for variable in loaded.encoder.variables]
     scores = measure.measure_loaded_encoder(
-        encoders.load_encoder(model_dir), tasks_dir, NAMES, finetune_steps=2
+        loaded, tasks_dir, NAMES, finetune_steps=2
     )
     assert list(scores) == [
         f"{name}_{how}" for name in NAMES for how in ("probe", "finetune")
     ]
     assert all(scores[f"{name}_probe"] > 0.9 for name in NAMES)
-    assert _files(model_dir) == before
+    for value, variable in zip(before, loaded.encoder.variables, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
     again = measure.measure_loaded_encoder(
         loaded, tasks_dir, ["chunking"], finetune_steps=2
     )
     assert again.items() <= scores.items()
-
-
-def test_an_encoder_is_the_same_after_it_was_measured(loaded, tasks_dir):
-    before = [variable.numpy() for variable in loaded.encoder.variables]
-    measure.measure_loaded_encoder(
-        loaded, tasks_dir, ["cola"], finetune_steps=3
-    )
-    for value, variable in zip(before, loaded.encoder.variables, strict=True):
-        np.testing.assert_array_equal(variable.numpy(), value)
-
-
-def test_without_steps_there_are_probes_only(loaded, tasks_dir):
-    scores = measure.measure_loaded_encoder(
-        loaded, tasks_dir, ["chunking"], finetune_steps=0
-    )
-    assert list(scores) == ["chunking_probe"]
 
 
 def test_guessing_is_the_commonest_label_of_the_training_data(
@@ -67,31 +50,27 @@ def test_guessing_is_the_commonest_label_of_the_training_data(
     commonest = max("01", key=labels.count)
     assert found["sst2"] == official.count(commonest) / len(official)
     # One answer for all has no correlation, and I-NP alone is no phrase.
-    assert found["cola"] == 0.0
-    assert found["chunking"] == 0.0
-
-
-def _rows_of_probe(monkeypatch, loaded, tasks_dir, **options):
-    seen = []
-
-    def note(encoder, train, dev):
-        seen.append((train, dev))
-        return {"logits": np.zeros((dev.num_rows, 2))}
-
-    monkeypatch.setattr(measure.probing, "probe", note)
-    measure.measure_loaded_encoder(
-        loaded, tasks_dir, ["sst2"], finetune_steps=0, **options
-    )
-    return seen[0]
+    assert found["cola"] == found["chunking"] == 0.0
 
 
 def test_training_data_are_limited_and_drawn_by_the_seed(
     monkeypatch, loaded, tasks_dir
 ):
     def rows(**options):
-        train, dev = _rows_of_probe(monkeypatch, loaded, tasks_dir, **options)
-        assert dev.num_rows == 40
-        return [train.ids[row].tolist() for row in range(train.num_rows)]
+        seen = []
+
+        def note(encoder, train, dev):
+            seen.extend(
+                train.ids[row].tolist() for row in range(len(train.ids))
+            )
+            return {"logits": np.zeros((dev.num_rows, 2))}
+
+        monkeypatch.setattr(measure, "probe", note)
+        scores = measure.measure_loaded_encoder(
+            loaded, tasks_dir, ["sst2"], finetune_steps=0, **options
+        )
+        assert list(scores) == ["sst2_probe"]
+        return seen
 
     assert len(rows(max_examples=0)) == len(rows(max_examples=500)) == 96
     some = rows(max_examples=10, seed=1)
@@ -101,19 +80,84 @@ def test_training_data_are_limited_and_drawn_by_the_seed(
     assert some != rows(max_examples=0)[:10]
 
 
-@pytest.mark.parametrize("name", ["max_examples", "finetune_steps"])
-def test_negative_numbers_are_refused(loaded, tasks_dir, name):
-    with pytest.raises(ValueError, match=f"`{name}`.*-1"):
-        measure.measure_loaded_encoder(
-            loaded, tasks_dir, ["cola"], **{name: -1}
-        )
-
-
 def test_unknown_and_absent_tasks_are_refused_before_any_work(
     monkeypatch, loaded, tasks_dir, tmp_path
 ):
-    monkeypatch.setattr(measure.probing, "probe", None)
-    with pytest.raises(ValueError, match="'colb'"):
+    monkeypatch.setattr(measure, "probe", None)
+    with pytest.raises(ValueError, match="'colb'.*'cola'"):
         measure.measure_loaded_encoder(loaded, tasks_dir, ["cola", "colb"])
     with pytest.raises(FileNotFoundError, match="CoLA"):
         measure.measure_loaded_encoder(loaded, tmp_path, ["cola"])
+
+
+def _task_with_rows(tasks_dir, name, length=16):
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names=name, data_dir=str(tasks_dir))
+    )
+    task = catalog.build_task(name, settings)
+    return task, *(
+        task.build_rows(task.read(split), TOKENIZER, length, split == "train")
+        for split in ("train", "dev")
+    )
+
+
+def _score(task, encoder, train, dev):
+    outputs = measure.probe(encoder, train, dev)
+    examples = task.read("dev")
+    return task.score(examples, task.decode(examples, dev, outputs))
+
+
+def test_labels_of_other_sentences_teach_nothing(tasks_dir, loaded):
+    task, train, dev = _task_with_rows(tasks_dir, "sst2")
+    labels = np.random.default_rng(0).permutation(train.columns["label"])
+    other = dataclasses.replace(train, columns={"label": labels})
+    assert _score(task, loaded.encoder, other, dev)["accuracy"] < 85
+    assert _score(task, loaded.encoder, train, dev)["accuracy"] > 95
+
+
+def _hidden(encoder, ids, segment):
+    ids = np.array([ids])
+    ones = np.ones_like(ids)
+    return encoder(ids, ones, segment * ones).sequence_output.numpy()[0]
+
+
+def test_a_sentence_is_its_mean_and_its_first_vector(loaded, tasks_dir):
+    _, train, _ = _task_with_rows(tasks_dir, "cola")
+    vectors = measure._collect_vectors(loaded.encoder, train)
+    for row in (0, 5, 17):
+        hidden = _hidden(loaded.encoder, train.ids[row], 0)
+        expected = np.concatenate([hidden.mean(0), hidden[0]])
+        np.testing.assert_allclose(vectors[row], [expected], atol=1e-5)
+
+
+def test_a_word_is_the_vector_of_its_first_piece(loaded, tasks_dir):
+    _, train, _ = _task_with_rows(tasks_dir, "chunking")
+    vectors = measure._collect_vectors(loaded.encoder, train)
+    hidden = _hidden(loaded.encoder, train.ids[3], 1)
+    positions = train.ragged["word_positions"][3]
+    np.testing.assert_allclose(vectors[3], hidden[positions], atol=1e-5)
+
+
+def test_words_beyond_the_row_lower_the_score(tasks_dir, loaded):
+    task, train, dev = _task_with_rows(tasks_dir, "chunking")
+    cut = _task_with_rows(tasks_dir, "chunking", length=8)[2]
+    missing = 1 - len(cut.details.values) / len(dev.details.values)
+    score = _score(task, loaded.encoder, train, cut)["accuracy"]
+    assert score <= 100 * (1 - missing) + 1e-6
+    assert (missing > 0) == (score < 95)
+
+
+def test_what_cannot_be_probed_is_refused(tasks_dir, loaded):
+    _, train, dev = _task_with_rows(tasks_dir, "cola")
+    labels = np.zeros_like(train.columns["label"])
+    one_label = dataclasses.replace(train, columns={"label": labels})
+    with pytest.raises(ValueError, match=r"two different.*96 times"):
+        measure.probe(loaded.encoder, one_label, dev)
+    regression = rows_lib.Rows(
+        rows_lib.Ragged.of([[2, 5, 3]]),
+        np.array([3]),
+        np.array([0]),
+        {"target": np.array([0.5], np.float32)},
+    )
+    with pytest.raises(ValueError, match="classification or tagging"):
+        measure.probe(loaded.encoder, regression, regression)

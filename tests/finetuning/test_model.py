@@ -1,14 +1,15 @@
 """One encoder, several heads: every row counts for its own task alone."""
 
+import dataclasses
+
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning import batches
 from electra_tf.finetuning import model as model_lib
-from electra_tf.finetuning import optimizer as optimizer_lib
-from electra_tf.finetuning import predictor as predictor_lib
+from electra_tf.finetuning import task_data
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
@@ -18,10 +19,6 @@ SETTINGS = tiny.build_settings().encoder
 
 
 def _build(settings=SETTINGS, **options):
-    import dataclasses
-
-    import keras
-
     keras.utils.set_random_seed(3)
     settings = dataclasses.replace(
         settings, vocab_size=50, initializer_range=0.2
@@ -36,6 +33,16 @@ def _build(settings=SETTINGS, **options):
         for head in heads.values():
             head.build((None, None, settings.hidden_size))
     return model_lib.FinetuningModel(encoder, heads, **options)
+
+
+def _set_optimizer(model, **options):
+    """Gives the model an optimizer for four steps, without warm-up."""
+    options = finetuning_config.FinetuningOptimizerConfig(
+        **({"warmup_proportion": 0.0} | options)
+    )
+    model.optimizer = model_lib.build_optimizer(options, 4, num_layers=2)
+    model.optimizer.build(model.trainable_variables)
+    return model
 
 
 def _features(task_ids):
@@ -90,21 +97,14 @@ def test_the_loss_is_the_sum_of_each_rows_own_loss():
     assert np.count_nonzero(losses) == 4  # the last row is of no task
     sums = model.compute_losses(features, None)
     np.testing.assert_allclose(sums.losses["loss"], losses.sum(), rtol=1e-6)
-    assert sums.statistics["rows"].numpy().tolist() == [2, 1, 1]
+    assert sums.statistics["task_rows"].numpy().tolist() == [2, 1, 1]
     total = model._total_loss(sums.losses, {}, tf.constant(0))
     np.testing.assert_allclose(total, losses.sum(), rtol=1e-6)
 
 
 def test_rows_of_one_task_do_not_move_the_head_of_another():
     model, features = _build(), _features([0, 0, 0, 0])
-    model.optimizer = optimizer_lib.build_optimizer(
-        finetuning_config.FinetuningOptimizerConfig(
-            learning_rate=0.1, weight_decay_rate=0.0, warmup_proportion=0.0
-        ),
-        num_steps=4,
-        num_layers=2,
-    )
-    model.optimizer.build(model.trainable_variables)
+    _set_optimizer(model, learning_rate=0.1, weight_decay_rate=0.0)
     before = {v.path: v.numpy() for v in model.trainable_variables}
     model.training_step(features)
     moved = {
@@ -123,18 +123,11 @@ def test_rows_of_one_task_do_not_move_the_head_of_another():
 def test_two_micro_batches_are_one_batch():
     weights = []
     for count in (1, 2):
-        model = _build(num_micro_batches=count)
-        model.optimizer = optimizer_lib.build_optimizer(
-            finetuning_config.FinetuningOptimizerConfig(warmup_proportion=0.0),
-            num_steps=4,
-            num_layers=2,
-        )
-        model.optimizer.build(model.trainable_variables)
+        model = _set_optimizer(_build(num_micro_batches=count))
         # Without a dropout seed there is no noise to differ by.
         plain = model.compute_losses
         model.compute_losses = lambda part, seed, plain=plain: plain(part, None)
-        features = _features([0, 1, 2, 0])
-        statistics = model.training_step(features)
+        statistics = model.training_step(_features([0, 1, 2, 0]))
         assert statistics["rows"].numpy().tolist() == [2, 1, 1]
         weights.append([v.numpy() for v in model.trainable_variables])
     for one, two in zip(*weights, strict=True):
@@ -176,44 +169,73 @@ def test_losses_are_reported_per_row_and_task(task_ids):
         assert metrics[f"{name}_loss"] == pytest.approx(expected, rel=1e-6)
 
 
-def test_rates_fall_by_depth_as_in_the_original():
-    model = _build()
-    optimizer = optimizer_lib.build_optimizer(
-        finetuning_config.FinetuningOptimizerConfig(layerwise_lr_decay=0.5),
-        num_steps=10,
-        num_layers=2,
+@pytest.mark.parametrize(
+    ("is_contiguous", "exponents"),
+    [(False, (4, 3, 2, 0)), (True, (3, 2, 1, 0))],
+)
+def test_rates_fall_by_depth(is_contiguous, exponents):
+    model = _set_optimizer(
+        _build(), layerwise_lr_decay=0.5, contiguous_lr_decay=is_contiguous
     )
-    optimizer.build(model.trainable_variables)
-    rates = dict(
-        zip(
-            (v.path for v in model.trainable_variables),
-            optimizer.rate_multipliers,
-            strict=True,
-        )
+    parts = (
+        "electra/embeddings",
+        "electra/encoder/layer_0/",
+        "electra/encoder/layer_1/",
+        "task_specific/",
     )
-    exponents = {
-        "electra/embeddings/": 4,
-        "electra/embeddings_project/": 4,
-        "electra/encoder/layer_0/": 3,
-        "electra/encoder/layer_1/": 2,
-        "task_specific/": 0,
-    }
-    for path, rate in rates.items():
-        (key,) = [key for key in exponents if path.startswith(key)]
-        assert rate == 0.5 ** exponents[key], path
+    expected = dict(zip(parts, exponents, strict=True))
+    rates = model.optimizer.rate_multipliers
+    for variable, rate in zip(model.trainable_variables, rates, strict=True):
+        (part,) = (part for part in parts if variable.path.startswith(part))
+        assert rate == 0.5 ** expected[part], variable.path
 
 
-def test_contiguous_rates_leave_no_step_out():
+def test_a_saved_model_is_the_model(tmp_path):
+    model, features = _build(clip_norm=0.5), _features([0, 1, 2, 0])
+    outputs = model(features)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for name in ("encoder", "dtype", "seed", "clip_norm"):
+        assert loaded.get_config()[name] == model.get_config()[name]
+    paths = [variable.path for variable in model.trainable_variables]
+    assert [v.path for v in loaded.trainable_variables] == paths
+    found = loaded(features)
+    assert list(found) == ["mood/logits", "score/prediction", "tags/logits"]
+    for name, value in outputs.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_an_exported_model_takes_rows_of_any_length(tmp_path):
     model = _build()
-    optimizer = optimizer_lib.build_optimizer(
-        finetuning_config.FinetuningOptimizerConfig(
-            layerwise_lr_decay=0.5, contiguous_lr_decay=True
-        ),
-        num_steps=10,
-        num_layers=2,
-    )
-    optimizer.build(model.trainable_variables)
-    assert sorted(set(optimizer.rate_multipliers)) == [0.125, 0.25, 0.5, 1.0]
+    model.export(tmp_path / "exported", verbose=False)
+    exported = tf.saved_model.load(str(tmp_path / "exported"))
+    for count, length in ((4, 8), (1, 6)):
+        features = _features([0, 1, 2, 0])
+        rows = {name: value[:count] for name, value in features.items()}
+        for name in ("input_ids", "input_mask", "segment_ids"):
+            rows[name] = rows[name][:, :length]
+        names = ("input_ids", "input_mask", "segment_ids",
+                 "tags/word_positions")  # fmt: skip
+        found = exported.serve({name: rows[name] for name in names})
+        for name, value in model(rows).items():
+            np.testing.assert_allclose(found[name], value, atol=2e-6)
+
+
+def test_keras_evaluates_the_mean_over_all_rows_and_fits():
+    parts = [_features([0, 1]), _features([1, 2])]
+    parts[1] = {name: value[::-1] for name, value in parts[1].items()}
+    rows = {name: tf.concat([p[name] for p in parts], 0) for name in parts[0]}
+    dataset = tf.data.Dataset.from_tensor_slices(rows)
+    dataset = dataset.batch(2, drop_remainder=True)
+    model = _build()
+    model.compile(optimizer="adam")
+    losses = [model.compute_task_losses(part, None) for part in parts]
+    mean = np.sum(losses) / 4
+    assert abs(np.sum(losses[1]) / 2 - mean) > 0.1
+    found = model.evaluate(dataset, verbose=0, return_dict=True)
+    assert found == {"loss": pytest.approx(mean, rel=1e-5)}
+    history = model.fit(dataset, epochs=20, verbose=0).history["loss"]
+    assert history[-1] < history[0]
 
 
 def test_a_device_that_compiles_for_every_length_sees_one(monkeypatch):
@@ -223,15 +245,15 @@ def test_a_device_that_compiles_for_every_length_sees_one(monkeypatch):
         np.arange(6, dtype=np.int32),
     )
     strategy, lengths = tf.distribute.get_strategy(), []
-    batch = batches.RowTable.batch
+    batch = task_data.RowTable.batch
 
     def recorded(table, chosen, length):
         lengths.append(length)
         return batch(table, chosen, length)
 
-    monkeypatch.setattr(batches.RowTable, "batch", recorded)
+    monkeypatch.setattr(task_data.RowTable, "batch", recorded)
     free, fixed = (
-        predictor_lib.Predictor(strategy, _build(), 2, length).predict(
+        model_lib.Predictor(strategy, _build(), 2, length).predict(
             "mood", rows
         )["logits"]
         for length in (0, 16)

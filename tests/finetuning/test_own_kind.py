@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning.trials import session as session_lib
-from electra_tf.finetuning.trials import trial as trial_lib
+from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import task_heads
 from electra_tf.processes import stopping
@@ -121,9 +120,3 @@ def test_a_task_of_another_kind_is_learned(
     assert score.metrics["within_one"] > 80
     assert not score.is_degenerate
     assert result.num_steps == 96
-
-
-def test_an_unknown_task_is_named_with_the_nearest():
-    settings = finetuning_config.FinetuningConfig()
-    with pytest.raises(ValueError, match="sst2"):
-        catalog.build_task("sst3", settings)

@@ -12,10 +12,11 @@ from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.export import saved_model
 from electra_tf.finetuning import encoders
-from electra_tf.finetuning.trials import portable_trial
-from electra_tf.finetuning.trials import trial_dir
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import trial_dir
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
+from electra_tf.formats import portable
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.training import checkpoints
 from tests.export import finetuned_tiny
@@ -97,17 +98,22 @@ def test_labels_that_every_model_of_a_task_has_are_known(tmp_path):
         assert portable_trial.with_known_labels(other) == other
 
 
-@pytest.mark.parametrize("kind", ["tagging", "own"])
-def test_labels_that_nobody_knows_must_be_given(tmp_path, kind):
-    with pytest.raises(errors.ModelError, match="--labels=NAME,NAME"):
-        _write(tmp_path, kind, labels=())
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("labels", [("a", "b"), ("a", "b", "c", "d")])
-def test_labels_and_outputs_must_be_as_many(tmp_path, labels):
-    with pytest.raises(ValueError, match=r"dense/bias is \(3,\), expected"):
-        _write(tmp_path, "classification", labels=labels)
+@pytest.mark.parametrize(
+    ("kind", "labels", "message"),
+    [
+        # Nobody knows them.
+        ("tagging", (), "--labels=NAME,NAME"),
+        ("own", (), "--labels=NAME,NAME"),
+        # Others than there are outputs.
+        ("classification", ("a", "b"), r"dense/bias is \(3,\), not \(2"),
+        ("classification", tuple("abcd"), r"dense/bias is \(3,\), not \(4"),
+    ],
+)
+def test_labels_must_be_known_and_as_many_as_outputs(
+    tmp_path, kind, labels, message
+):
+    with pytest.raises(errors.ModelError, match=message):
+        _write(tmp_path, kind, labels=labels)
     assert not list(tmp_path.iterdir())
 
 
@@ -152,38 +158,39 @@ def test_a_range_of_ones_own_travels_along(tmp_path):
     assert trial_dir.load(tmp_path / "back").settings == settings
 
 
-def test_a_folder_that_is_no_trial_is_told_apart(tmp_path):
-    assert not own_run.is_trial(tmp_path)
-    (tmp_path / "config.json").write_text("[]")
-    assert not own_run.is_trial(tmp_path)
-    (tmp_path / "config.json").write_text("{")
+@pytest.mark.parametrize("text", [None, "[]", "{"])
+def test_a_folder_that_is_no_trial_is_told_apart(tmp_path, text):
+    if text is not None:
+        (tmp_path / "config.json").write_text(text)
     assert not own_run.is_trial(tmp_path)
 
 
-def test_a_damaged_trial_is_refused(tmp_path):
-    model, _ = _write(tmp_path, "classification")
+def test_a_cut_off_checkpoint_is_refused(tmp_path):
+    _write(tmp_path, "classification")
     (data,) = tmp_path.glob("checkpoints/*/variables.data*")
-    whole = data.read_bytes()
-    data.write_bytes(whole[:-8])
+    data.write_bytes(data.read_bytes()[:-8])
     with pytest.raises(errors.ModelError, match="step-00000007"):
-        portable_trial.read(tmp_path)
-    weights = {f"model/{n}": v for n, v in model.tensors.items()}
-    del weights["model/task_specific/mnli/dense/bias"]
-    checkpoints.save(tmp_path, 8, weights, {}, keep=1)
-    with pytest.raises(errors.ModelError, match="dense/bias is missing"):
         portable_trial.read(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["zzz", "electra", "generator/zzz", "task_specific/other/dense/kernel"],
+    ("name", "message"),
+    [
+        ("task_specific/mnli/dense/bias", "mnli/dense/bias is missing"),
+        ("zzz", "zzz .*is not known"),
+        ("electra", "electra .*is not known"),
+        ("generator/zzz", "27 problems.*: generator/.* is missing"),
+        ("task_specific/other/dense/kernel", "other/.* is not known"),
+    ],
 )
-def test_a_tensor_that_nothing_reads_is_refused(tmp_path, name):
+def test_every_tensor_is_needed_and_no_other(tmp_path, name, message):
     model, _ = _write(tmp_path, "classification")
-    weights = {f"model/{n}": v for n, v in model.tensors.items()}
-    weights[f"model/{name}"] = np.zeros([2, 3], np.float32)
+    tensors = dict(model.tensors)
+    if tensors.pop(name, None) is None:
+        tensors[name] = np.zeros([2, 3], np.float32)
+    weights = {f"model/{path}": value for path, value in tensors.items()}
     checkpoints.save(tmp_path, 8, weights, {}, keep=1)
-    with pytest.raises(errors.ModelError, match=f"{name} .*is not known"):
+    with pytest.raises(errors.ModelError, match=message):
         portable_trial.read(tmp_path)
 
 
@@ -201,17 +208,16 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path, change):
 @pytest.mark.parametrize(
     "change",
     [
+        {"format": 2},
         {"settings": None},
         {"settings": {"task": 5}},
-        {"encoder": []},
         {"encoder": {"hidden_size": "16"}},
-        {"encoder": {"hidden_size": None}},
         {"encoder": {"colour": 3}},
-        {"labels": None},
-        {"labels": 5},
         {"labels": {"mnli": 3}},
         {"labels": {"mnli": [1, 2, 3]}},
-        {"labels": {"mnli": [["a"], ["b"], ["c"]]}},
+        # Not the task's.
+        {"labels": {"other": ["a"]}},
+        {"labels": {"mnli": ["a", "b", "c"]}},
         {"source": 3},
     ],
     ids=str,
@@ -221,76 +227,46 @@ def test_a_damaged_description_is_refused_by_name(tmp_path, change):
     path = tmp_path / "config.json"
     content = json.loads(path.read_text()) | change
     path.write_text(json.dumps(content))
-    with pytest.raises(errors.ModelError, match=r"config\.json must"):
-        portable_trial.read(tmp_path)
-    (key,) = change
-    path.write_text(json.dumps({k: content[k] for k in content if k != key}))
-    with pytest.raises(errors.ModelError, match=r"config\.json must"):
+    with pytest.raises(errors.ModelError, match=r"config\.json"):
         portable_trial.read(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "labels", [{"other": ["a"]}, {"mnli": ["a", "b", "c"]}]
-)
-def test_labels_that_are_not_the_tasks_are_refused_by_name(tmp_path, labels):
-    _write(tmp_path, "classification")
-    path = tmp_path / "config.json"
-    content = json.loads(path.read_text()) | {"labels": labels}
-    path.write_text(json.dumps(content))
-    with pytest.raises(errors.ModelError, match=r"config\.json must describe"):
-        portable_trial.read(tmp_path)
-
-
-def _gelu(values):
-    return 0.5 * values * (1 + np.vectorize(math.erf)(values / math.sqrt(2)))
-
-
-def _states(model, texts):
-    """The encoder's, of [CLS]."""
+def _encode(model, texts):
+    """The encoder's states of [CLS], `[N, D]`."""
     encoder = encoders.build_encoder(model.encoder)
     for variable in encoder.variables:
         variable.assign(model.tensors[variable.path])
     words = model.vocabulary
-    rows = tokenizer_lib.Tokenizer(words).tokenize(tf.constant(texts))
     states = []
-    for row in rows.to_list():
+    for row in tokenizer_lib.Tokenizer(words).tokenize(texts).to_list():
         ids = np.array([[words.cls_id, *row, words.sep_id]], np.int32)
         output = encoder(ids, np.ones_like(ids), np.zeros_like(ids))
         states.append(output.sequence_output.numpy()[0, 0])
     return np.stack(states)
 
 
-@pytest.mark.parametrize("kind", ["own", "hidden_layer"])
-def test_a_classifier_of_hugging_faces_answers_as_its_formula_says(
-    tmp_path, kind
-):
-    model = tiny_models.build(kind)
+def test_a_classifier_of_hugging_faces_answers_as_its_formula_says(tmp_path):
+    model = tiny_models.build("hidden_layer")
     for path, value in model.tensors.items():
         # States that are neither all alike nor huge.
         value *= 0.3
         value += path.endswith("gamma")
-    labels = ("good, or so", "bad")
-    task = dataclasses.replace(model.task, labels=labels)
-    model = dataclasses.replace(model, task=task)
     (tmp_path / "hf").mkdir()
     hugging_face.write(model, tmp_path / "hf")
     conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "trial")
-    texts = ["the cat sat", "a dog ran on a mat .", "unable"]
-    loaded = saved_model.load_task(tmp_path / "trial")
-    assert loaded.module.task.labels == labels
-    answer = loaded.module.run("classify_text", texts=tf.constant(texts))
-    head = {
-        path.removeprefix(f"task_specific/{task.name}/"): value
-        for path, value in model.tensors.items()
-        if path.startswith("task_specific/")
-    }
-    states = _states(model, texts)
-    if kind == "hidden_layer":
-        states = _gelu(states @ head["hidden/kernel"] + head["hidden/bias"])
-    logits = states @ head["dense/kernel"] + head["dense/bias"]
+    texts = tf.constant(["the cat sat", "a dog ran on a mat .", "unable"])
+    module = saved_model.load_task(tmp_path / "trial").module
+    answer = module.run("classify_text", texts=texts)
+    head = portable.rename_part(
+        model.tensors, f"task_specific/{model.task.name}", "head"
+    )
+    states = _encode(model, texts)
+    states = states @ head["head/hidden/kernel"] + head["head/hidden/bias"]
+    states *= 0.5 * (1 + np.vectorize(math.erf)(states / math.sqrt(2)))
+    logits = states @ head["head/dense/kernel"] + head["head/dense/bias"]
     expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     np.testing.assert_allclose(answer["probabilities"], expected, atol=1e-5)
     assert np.ptp(expected[:, 0]) > 0.01
     assert [label.decode() for label in answer["label"].numpy()] == [
-        labels[number] for number in expected.argmax(1)
+        module.task.labels[number] for number in expected.argmax(1)
     ]

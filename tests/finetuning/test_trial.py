@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
-from electra_tf.finetuning.trials import session as session_lib
-from electra_tf.finetuning.trials import trial as trial_lib
+from electra_tf.finetuning import finetune
+from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning import trial as trial_lib
+from electra_tf.modeling import task_heads
 from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import reporting
 from tests.finetuning import little_task
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return little_task.write_files(tmp_path_factory.mktemp("little") / "data")
+from tests.finetuning.conftest import write_run
 
 
 def _run(request, stop=None):
@@ -29,6 +27,18 @@ def _run(request, stop=None):
 
 def _weights(folder):
     return checkpoints.load_tensors(checkpoints.latest(folder), "model")
+
+
+def _lines(trial, split="train"):
+    lines = reporting.read_lines(trial.folder / "metrics.jsonl")
+    return [line for line in lines if line["split"] == split]
+
+
+def _replace(request, section, **fields):
+    """A request with other fields in a section of its settings."""
+    changed = dataclasses.replace(getattr(request.settings, section), **fields)
+    settings = dataclasses.replace(request.settings, **{section: changed})
+    return dataclasses.replace(request, settings=settings)
 
 
 @pytest.fixture(scope="module")
@@ -43,29 +53,25 @@ def test_a_word_that_decides_is_learned(finished):
     _, trial, result = finished
     assert result.scores["own"]["dev"].metrics["accuracy"] > 90
     assert not result.scores["own"]["dev"].is_degenerate
-    lines = reporting.read_lines(trial.folder / "metrics.jsonl")
-    assert lines[-1]["loss"] < 0.7 * lines[0]["loss"]
+    first, *_, last = _lines(trial)
+    assert last["loss"] < 0.7 * first["loss"]
     assert result.num_steps == 24
-
-
-def test_all_of_the_encoder_is_restored_and_said_so(finished):
-    _, trial, result = finished
     count = len(trial.model.encoder.variables)
     start = f"{count} of {count} encoder variables restored from "
     assert result.origin.startswith(start)
 
 
 class _StopAfter(stopping.StopRequest):
-    """Asks to stop once training has logged so many steps."""
+    """Asks to stop once training has logged eight steps."""
 
-    def __init__(self, path, steps):
+    def __init__(self, request):
         super().__init__()
-        self._path, self._steps = path, steps
+        self._path = request.folder(1) / "metrics.jsonl"
 
     @property
     def signal_name(self):
         lines = reporting.read_lines(self._path)
-        return "SIGTERM" if lines and lines[-1]["step"] >= self._steps else ""
+        return "SIGTERM" if lines and lines[-1]["step"] >= 8 else ""
 
     @signal_name.setter
     def signal_name(self, value):
@@ -77,21 +83,29 @@ def test_a_trial_that_was_cut_ends_with_the_same_bits(
 ):
     request = little_task.build_request(data, pretrained_dir, tmp_path / "out")
     folder = request.folder(1)
-    stop = _StopAfter(folder / "metrics.jsonl", 8)
-    _, result = _run(request, stop)
-    assert result is None
+    assert _run(request, _StopAfter(request))[1] is None
     assert checkpoints.step_of(checkpoints.latest(folder)) < 24
-    _, result = _run(request)
-    uncut = finished[1].folder
-    for name, value in _weights(uncut).items():
+    trial, result = _run(request)
+    _, uncut, expected = finished
+    for name, value in _weights(uncut.folder).items():
         np.testing.assert_array_equal(_weights(folder)[name], value)
-    assert result.scores == finished[2].scores
+    assert result.scores == expected.scores
+    cut, whole = (
+        [line | {"timing": None} for line in _lines(own)]
+        for own in (trial, uncut)
+    )
+    assert cut == whole
 
-    def logged(path):
-        lines = reporting.read_lines(path / "metrics.jsonl")
-        return [{**line, "timing": None} for line in lines]
 
-    assert logged(folder) == logged(uncut)
+def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
+    files = little_task.write_files(tmp_path / "data")
+    request = little_task.build_request(files, pretrained_dir, tmp_path / "out")
+    assert _run(request, _StopAfter(request))[1] is None
+    # One label alone is another.
+    text = (files / "train.csv").read_text()
+    (files / "train.csv").write_text(text.replace(",good", ",bad", 1))
+    with pytest.raises(errors.ModelError, match="other rows"):
+        _run(request)
 
 
 def test_a_trial_that_is_done_is_only_read(finished):
@@ -102,48 +116,37 @@ def test_a_trial_that_is_done_is_only_read(finished):
     assert (trial.folder / "results.json").stat().st_mtime_ns == before
 
 
-def test_other_settings_or_data_are_refused(finished, data, tmp_path):
-    request, trial, _ = finished
-    other = dataclasses.replace(
-        request.settings,
-        optimizer=dataclasses.replace(
-            request.settings.optimizer, learning_rate=1.0
-        ),
-    )
-    with pytest.raises(errors.ModelError, match="learning_rate was"):
-        _run(dataclasses.replace(request, settings=other))
-    with pytest.raises(errors.ModelError, match="random weights"):
-        _run(dataclasses.replace(request, is_random=True))
-    own = dataclasses.replace(request.settings.own, dev_file="/nowhere.csv")
-    other = dataclasses.replace(request.settings, own=own)
-    with pytest.raises(errors.ModelError, match="dev_file was"):
-        _run(dataclasses.replace(request, settings=other))
-
-
-def test_weights_of_another_run_of_the_same_name_are_refused(
+def test_other_settings_data_or_weights_are_refused(
     finished, settings, loaded, tmp_path
 ):
-    from tests.finetuning.conftest import write_run
-
     request, _, _ = finished
     for variable in loaded.encoder.variables[:1]:
         variable.assign(variable + 1.0)
     other = write_run(tmp_path / "model", settings, loaded.encoder.variables)
+    # It is called alike.
     assert other.name == request.pretrained_dir.name
-    with pytest.raises(errors.ModelError, match="source was"):
-        _run(dataclasses.replace(request, pretrained_dir=other))
+    for changed, message in (
+        (_replace(request, "optimizer", learning_rate=1.0), "rate: 0.005, 1.0"),
+        (_replace(request, "own", dev_file="/nowhere.csv"), "own.dev_file: "),
+        (dataclasses.replace(request, is_random=True), "'random weights'"),
+        (dataclasses.replace(request, pretrained_dir=other), "source: "),
+    ):
+        with pytest.raises(errors.ModelError, match=message):
+            _run(changed)
 
 
 def test_a_start_that_failed_claims_nothing(data, pretrained_dir, tmp_path):
-    request = little_task.build_request(data, pretrained_dir, tmp_path / "out")
-    session_lib.Session(request).start(1)
-    assert (request.folder(1) / "config.json").exists()
-    again = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", {"train_batch_size": 16}
+    request = little_task.build_request(
+        data, pretrained_dir, tmp_path / "out", is_random=True
     )
+    trial = session_lib.Session(request).start(1)
+    assert (request.folder(1) / "config.json").exists()
+    assert "0 of" in trial.loaded.origin and "random" in trial.loaded.origin
+    again = _replace(request, "training", train_batch_size=16)
     trial = session_lib.Session(again).start(1)
     described = json.loads((trial.folder / "config.json").read_text())
     assert described["settings"]["training"]["train_batch_size"] == 16
+    assert described["source"] == "random weights"
 
 
 def test_dev_data_are_looked_at_before_training(pretrained_dir, tmp_path):
@@ -152,51 +155,21 @@ def test_dev_data_are_looked_at_before_training(pretrained_dir, tmp_path):
     request = little_task.build_request(files, pretrained_dir, tmp_path / "out")
     with pytest.raises(ValueError, match=r"dev\.csv, line 2.*'ugly'"):
         _run(request)
+    without = _replace(request, "own", dev_file="")
+    with pytest.raises(ValueError, match="eval_steps. needs dev data"):
+        _run(_replace(without, "training", eval_steps=4))
     assert not (request.folder(1) / "metrics.jsonl").exists()
-
-
-def _without_dev(request):
-    own = dataclasses.replace(request.settings.own, dev_file="")
-    settings = dataclasses.replace(request.settings, own=own)
-    return dataclasses.replace(
-        request, settings=settings, actions=("train", "predict")
-    )
 
 
 def test_without_dev_data_a_task_is_learned_and_predicted(
     data, pretrained_dir, tmp_path
 ):
-    from electra_tf.finetuning import finetune
-
-    request = little_task.build_request(data, pretrained_dir, tmp_path / "out")
-    finetune.finetune(_without_dev(request))
+    request = little_task.build_request(
+        data, pretrained_dir, tmp_path / "out", actions=("train", "predict")
+    )
+    finetune.finetune(_replace(request, "own", dev_file=""))
     predicted = tmp_path / "out" / "predictions" / "own"
     assert (predicted / "test_predictions.tsv").exists()
-    evaluating = little_task.build_request(
-        data, pretrained_dir, tmp_path / "other", {"eval_steps": 4}
-    )
-    with pytest.raises(ValueError, match="eval_steps. needs dev data"):
-        _run(_without_dev(evaluating))
-
-
-def test_changed_rows_are_refused_on_resume(data, pretrained_dir, tmp_path):
-    files = little_task.write_files(tmp_path / "data")
-    request = little_task.build_request(files, pretrained_dir, tmp_path / "out")
-    stop = _StopAfter(request.folder(1) / "metrics.jsonl", 8)
-    assert _run(request, stop)[1] is None
-    # One label alone is another.
-    text = (files / "train.csv").read_text()
-    (files / "train.csv").write_text(text.replace(",good", ",bad", 1))
-    with pytest.raises(errors.ModelError, match="other rows"):
-        _run(request)
-
-
-def test_random_weights_are_said_to_be_random(data, pretrained_dir, tmp_path):
-    request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", is_random=True
-    )
-    trial = session_lib.Session(request).start(1)
-    assert "0 of" in trial.loaded.origin and "random" in trial.loaded.origin
 
 
 def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
@@ -209,11 +182,8 @@ def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
         data, pretrained_dir, tmp_path / "out", training
     )
     trial, result = _run(request)
-    lines = reporting.read_lines(trial.folder / "metrics.jsonl")
     found = {
-        line["step"]: line["score"]
-        for line in lines
-        if line["split"] == "validation"
+        line["step"]: line["score"] for line in _lines(trial, "validation")
     }
     best = max(found.values())
     first_best = min(step for step, score in found.items() if score == best)
@@ -234,44 +204,33 @@ def test_early_stopping_by_an_error_takes_the_least(
         text = (data / f"{split}.csv").read_text()
         numbers = text.replace(",good", ",1").replace(",bad", ",0")
         (tmp_path / f"{split}.csv").write_text(numbers)
-    training = {
-        "num_train_epochs": 3.0, "eval_steps": 4, "early_stopping_patience": 9,
-    }  # fmt: skip
-    settings = little_task.build_settings(tmp_path, **training)
-    own = dataclasses.replace(
-        settings.own, kind="regression", metric="mse", test_file=""
+    training = {"eval_steps": 4, "early_stopping_patience": 9}
+    request = little_task.build_request(
+        tmp_path, pretrained_dir, tmp_path / "out", training
     )
-    settings = dataclasses.replace(settings, own=own)
     trial, result = _run(
-        session_lib.Request(settings, tmp_path / "out", pretrained_dir)
+        _replace(request, "own", kind="regression", metric="mse", test_file="")
     )
-    errors = [
-        line["own/dev/mse"]
-        for line in reporting.read_lines(trial.folder / "metrics.jsonl")
-        if line["split"] == "validation"
-    ]
-    assert min(errors) < max(errors)
-    assert result.scores["own"]["dev"].metrics["mse"] == min(errors)
-
-
-def _without_dropout(settings):
-    encoder = dataclasses.replace(
-        settings.encoder,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    return dataclasses.replace(settings, encoder=encoder)
+    lines = _lines(trial, "validation")
+    found = [line["own/dev/mse"] for line in lines]
+    assert [line["score"] for line in lines] == [-error for error in found]
+    assert min(found) < max(found)
+    assert result.scores["own"]["dev"].metrics["mse"] == min(found)
 
 
 def test_two_replicas_train_as_one(
     data, loaded, settings, tmp_path, monkeypatch
 ):
-    from electra_tf.modeling import task_heads
-    from tests.finetuning.conftest import write_run
-
     monkeypatch.setattr(task_heads, "DROPOUT_PROB", 0.0)
+    encoder = dataclasses.replace(
+        settings.encoder,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
     run = write_run(
-        tmp_path / "model", _without_dropout(settings), loaded.encoder.variables
+        tmp_path / "model",
+        dataclasses.replace(settings, encoder=encoder),
+        loaded.encoder.variables,
     )
     weights, scores = [], []
     for strategy in ("one_device", "mirrored"):
@@ -286,19 +245,13 @@ def test_two_replicas_train_as_one(
         np.testing.assert_allclose(weights[1][name], value, atol=2e-4)
 
 
-def test_a_trained_trial_predicts_without_its_training_data(finished, tmp_path):
+def test_a_trained_trial_predicts_without_its_training_data(finished):
     request, trial, _ = finished
-    own = dataclasses.replace(
-        request.settings.own,
-        train_file="/nowhere/train.csv",
-        dev_file="",
-    )
-    settings = dataclasses.replace(request.settings, own=own)
+    moved = _replace(request, "own", train_file="/nowhere.csv", dev_file="")
     moved = dataclasses.replace(
-        request, settings=settings, pretrained_dir=None, actions=("predict",)
+        moved, pretrained_dir=None, actions=("predict",)
     )
-    loaded = session_lib.Session(moved).load(1)
-    predictions = loaded.predict("own", "test")
+    predictions = session_lib.Session(moved).load(1).predict("own", "test")
     expected = trial.predict("own", "test")
     np.testing.assert_array_equal(predictions.classes, expected.classes)
     np.testing.assert_allclose(

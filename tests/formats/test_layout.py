@@ -8,7 +8,7 @@ import pytest
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning import prepared
+from electra_tf.finetuning import task_data
 from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.modeling import towers
@@ -123,7 +123,7 @@ def _build_task(labels, **sections):
     settings = finetuning_config.FinetuningConfig(
         **{name: kinds[name](**fields) for name, fields in sections.items()}
     )
-    tasks = prepared.PreparedTasks(settings, tiny.VOCABULARY, 32, labels).tasks
+    tasks = task_data.PreparedTasks(settings, tiny.VOCABULARY, 32, labels).tasks
     return tasks[settings.task.names]
 
 
@@ -164,9 +164,13 @@ def test_a_model_without_any_one_tensor_or_with_one_more_is_refused(kind):
             layout.check(dataclasses.replace(model, tensors=rest))
     path, value = max(model.tensors.items())
     for name, changed, message in (
-        (path, np.concatenate([value, value], axis=-1), r"is \(.*, not \("),
+        (
+            path,
+            np.concatenate([value, value], axis=-1),
+            r"is \(.*, expected \(",
+        ),
         (path, np.full_like(value, np.inf), "holds NaN or infinity"),
-        (path, value.astype(np.float64), "holds float64, not float32"),
+        (path, value.astype(np.float64), "holds float64, expected float32"),
         (f"{path}_2", value, "is not known"),
         ("pooler/kernel", value, "is not known"),
     ):

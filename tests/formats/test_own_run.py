@@ -13,10 +13,8 @@ from electra_tf.export.models import pretrained
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
 from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import objective
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir
-from tests import tiny
 from tests.formats import tiny_models
 
 
@@ -58,21 +56,6 @@ def test_a_converted_model_is_loaded_like_any_run(tmp_path):
     assert len(main.variables) == 35
     for variable in main.variables:
         np.testing.assert_array_equal(variable, model.tensors[variable.path])
-
-
-@pytest.mark.parametrize("name", tiny.OBJECTIVE_NAMES)
-def test_a_run_of_every_objective_is_whole(tmp_path, name):
-    settings = tiny.with_objective(tiny.build_settings(), name)
-    model = model_lib.build_pretraining_model(
-        settings, tiny.VOCABULARY, np.ones(tiny.VOCABULARY.size)
-    )
-    model_dir.claim(tmp_path, settings, tiny.VOCABULARY)
-    weights = {v.path: v for v in model.trainable_variables}
-    _put_tensors(tmp_path, weights, step=3)
-    found = own_run.read(tmp_path)
-    assert len(found.tensors) == len(weights)
-    assert found.objective == settings.objective.name
-    assert found.step == 3
 
 
 def test_parts_of_a_users_own_objective_are_kept(tmp_path):
@@ -119,42 +102,8 @@ def test_a_checkpoint_of_other_tensors_is_refused(tmp_path):
 def test_a_damaged_checkpoint_is_refused(tmp_path):
     _write(tmp_path)
     (data,) = tmp_path.glob("checkpoints/*/variables.data*")
-    whole = data.read_bytes()
-    data.write_bytes(whole[:-10])
+    data.write_bytes(data.read_bytes()[:-10])
     with pytest.raises(errors.ModelError, match="step-00000041"):
-        own_run.read(tmp_path)
-    data.write_bytes(whole[:500] + b"\1" + whole[501:])
-    with pytest.raises(errors.ModelError, match="step-00000041"):
-        own_run.read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "content", [None, b"", b"{}", b'{"state": {}}', b'{"a":' * 100_000]
-)
-def test_a_checkpoint_whose_state_is_damaged_is_refused(tmp_path, content):
-    _write(tmp_path)
-    (path,) = tmp_path.glob("checkpoints/*/state.json")
-    path.unlink()
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(errors.ModelError, match="step-00000041"):
-        own_run.read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"[]",
-        b'{"encoder": 5}',
-        b'{"encoder": {"hidden_size": 1e999}}',
-        b'{"colour": {}}',
-        b"\xef\xbb\xbf{}",
-    ],
-)
-def test_a_damaged_config_is_refused_by_name(tmp_path, content):
-    _write(tmp_path)
-    (tmp_path / "config.json").write_bytes(content)
-    with pytest.raises(errors.ConfigError, match=r"config\.json"):
         own_run.read(tmp_path)
 
 
@@ -164,14 +113,16 @@ def test_a_config_of_other_sizes_is_refused(tmp_path):
     content = json.loads(file.read_text())
     content["encoder"]["intermediate_size"] = 32
     file.write_text(json.dumps(content))
-    with pytest.raises(errors.ModelError, match=r"\(16, 24\), not \(16, 32"):
+    with pytest.raises(
+        errors.ModelError, match=r"\(16, 24\), expected \(16, 32"
+    ):
         own_run.read(tmp_path)
     content["encoder"]["vocab_size"] = 99
     file.write_text(json.dumps(content))
     with pytest.raises(errors.ModelError, match="of 99 entries"):
         own_run.read(tmp_path)
     file.write_text("{")
-    with pytest.raises(ValueError, match="JSON|Expecting"):
+    with pytest.raises(errors.ConfigError, match=r"config\.json"):
         own_run.read(tmp_path)
 
 
@@ -242,4 +193,4 @@ def test_a_model_of_two_stages_becomes_a_run_that_can_be_exported():
     )
     settings = own_run.build_settings(model)
     assert settings.objective.name == "electra"
-    objective.build_objective(settings)
+    model_lib.find_objective(settings)

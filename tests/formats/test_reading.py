@@ -5,7 +5,7 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.export import conversion
-from electra_tf.finetuning.trials import portable_trial
+from electra_tf.finetuning import portable_trial
 from electra_tf.formats import hugging_face
 from electra_tf.formats import reading
 from electra_tf.modeling import generators

@@ -119,14 +119,10 @@ def test_heads_of_any_width_go_through_all_formats_but_the_original(tmp_path):
     model = tiny_models.build("other_heads")
     for stop in _travel(model, tmp_path, _CHAIN[1:-1]):
         tiny_models.require_same(stop, model)
-    with pytest.raises(ValueError, match="heads 64 wide.*num_attention_heads"):
-        conversion.convert(tmp_path / "0", TF1, tmp_path / "refused")
 
 
 @pytest.mark.parametrize("tying", ["embeddings", "none"])
-def test_electric_goes_to_the_original_and_back_and_nowhere_else(
-    tmp_path, tying
-):
+def test_electric_goes_to_the_original_and_back(tmp_path, tying):
     model = tiny_models.build("electric")
     if tying == "none":
         own = dataclasses.replace(model.generator, embedding_size=8)
@@ -134,24 +130,6 @@ def test_electric_goes_to_the_original_and_back_and_nowhere_else(
     for stop in _travel(model, tmp_path, (TF1, OURS, TF1)):
         tiny_models.require_same(stop, model)
         assert stop.objective == "electric"
-    listed = "cloze_predictions.* generator_ltr, generator_rtl"
-    for target in (HUGGING_FACE, KERAS_HUB):
-        with pytest.raises(errors.ModelError, match=listed):
-            conversion.convert(tmp_path / "1", target, tmp_path / "refused")
-    assert "refused" not in str(tiny_models.names_in(tmp_path))
-    towers = "cloze_predictions|generator_ltr|generator_rtl"
-    options = conversion.ConversionOptions(drop=towers)
-    with pytest.raises(errors.ModelError, match="are energies"):
-        conversion.convert(
-            tmp_path / "1", HUGGING_FACE, tmp_path / "hf", options
-        )
-    options = conversion.ConversionOptions(
-        drop=f"{towers}|discriminator_predictions"
-    )
-    written = conversion.convert(
-        tmp_path / "1", HUGGING_FACE, tmp_path / "hf", options
-    )
-    assert written.parts == ("electra",)
 
 
 @pytest.mark.parametrize(

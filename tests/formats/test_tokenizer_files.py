@@ -118,58 +118,52 @@ def test_lists_that_contradict_each_other_are_refused(folder):
     assert _load(folder).tokens == VOCABULARY.tokens
 
 
-@pytest.mark.parametrize("lines", ["", "[PAD]\n", "[PAD]\n[UNK]\n"])
-def test_a_list_that_is_cut_off_contradicts_the_other(folder, lines):
-    (folder / "vocab.txt").write_text(lines)
-    with pytest.raises(errors.ModelError, match="must list the same"):
-        _load(folder)
-
-
-@pytest.mark.parametrize(
-    "stated",
-    [
-        {"do_lower_case": False},
-        {"strip_accents": False},
-        {"tokenize_chinese_chars": False},
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused(folder, stated):
+@pytest.mark.parametrize("name", ["do_lower_case", "strip_accents"])
+def test_settings_that_contradict_each_other_are_refused(folder, name):
     """Which one transformers takes depends on the tokenizer's class."""
-    _change(folder, "tokenizer_config.json", **stated)
-    with pytest.raises(errors.ModelError, match=f"agree.*{[*stated][0]}"):
+    file = folder / "tokenizer_config.json"
+    _change(folder, file.name, **{name: False})
+    with pytest.raises(errors.ModelError, match=f"agree.*{name}=False and Tr"):
         _load(folder)
-    content = json.loads((folder / "tokenizer_config.json").read_text())
-    content = {n: content[n] for n in content if n not in stated}
-    (folder / "tokenizer_config.json").write_text(json.dumps(content))
+    content = json.loads(file.read_text())
+    del content[name]
+    file.write_text(json.dumps(content))
     assert _load(folder) == VOCABULARY
 
 
-_SWITCHES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars",
-             "do_basic_tokenize")  # fmt: skip
-_NORMALIZER_SWITCHES = ("lowercase", "strip_accents", "handle_chinese_chars",
-                        "clean_text")  # fmt: skip
-_NO_SWITCHES = ("false", "", 0, 1, [0], {"a": 1}, None)
-
-
-@pytest.mark.parametrize("value", _NO_SWITCHES)
-@pytest.mark.parametrize("name", _SWITCHES)
-def test_settings_are_true_or_false(folder, name, value):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("do_lower_case", value) for value in ("false", 0, None)),
+        *(("strip_accents", value) for value in ("false", 0)),
+        *(("tokenize_chinese_chars", value) for value in (False, None)),
+        *(("do_basic_tokenize", value) for value in (False, None)),
+        ("tokenizer_class", "BertJapaneseTokenizer"),
+        ("word_tokenizer_type", "mecab"),
+        ("subword_tokenizer_type", "character"),
+        ("never_split", ["[ENT]"]),
+    ],
+)
+def test_settings_of_another_tokenizer_are_refused(folder, name, value):
     (folder / "tokenizer.json").unlink()
     _change(folder, "tokenizer_config.json", **{name: value})
-    if (name, value) == ("strip_accents", None):
-        assert _load(folder).settings.strip_accents
-        return
-    with pytest.raises(errors.ModelError, match=f"config.json: {name} must"):
+    with pytest.raises(errors.ModelError, match=f"config.json: `{name}"):
         _load(folder)
 
 
-@pytest.mark.parametrize("value", ["false", 1])
-@pytest.mark.parametrize("name", _NORMALIZER_SWITCHES)
-def test_settings_of_a_normalizer_are_true_or_false(folder, name, value):
-    (folder / "tokenizer_config.json").unlink()
-    _change(folder, **_with("normalizer", **{name: value})(_described(folder)))
-    with pytest.raises(errors.ModelError, match="must describe a tokenizer"):
-        _load(folder)
+def test_settings_that_change_nothing_may_be_stated(folder):
+    (folder / "tokenizer.json").unlink()
+    _change(
+        folder,
+        "tokenizer_config.json",
+        tokenizer_class="ElectraTokenizerFast",
+        strip_accents=None,
+        never_split=[],
+        word_tokenizer_type="basic",
+        subword_tokenizer_type=None,
+        do_basic_tokenize=True,
+    )
+    assert _load(folder).settings.strip_accents
 
 
 def test_accents_that_a_normalizer_does_not_mention_are_stripped(folder):
@@ -195,31 +189,11 @@ def test_added_tokens_come_after_the_others(folder):
         _load(folder)
 
 
-@pytest.mark.parametrize(
-    "added",
-    [
-        *([{"id": 23, "content": content}] for content in (5, "\ud800")),
-        *([{"content": "a", "id": n}] for n in ("x", None, True, 23.0)),
-        *([{}], None, 5, "ab", [None]),
-    ],
-)
+@pytest.mark.parametrize("added", [[{}], 5, [None]])
 def test_added_tokens_have_a_text_and_a_number(folder, added):
-    whole = _described(folder)["added_tokens"][0]
-    if isinstance(added, list) and isinstance(added[0], dict) and added[0]:
-        added = [whole | added[0]]
     _change(folder, added_tokens=added)
-    with pytest.raises(
-        errors.ModelError, match=r"tokenizer\.json must describe"
-    ):
+    with pytest.raises(errors.ModelError, match="json must describe"):
         _load(folder, VOCABULARY.size + 1)
-
-
-def test_true_is_no_id(folder):
-    model = _described(folder)["model"]
-    model["vocab"][VOCABULARY.tokens[1]] = True
-    _change(folder, model=model)
-    with pytest.raises(errors.ModelError, match="must describe a tokenizer"):
-        _load(folder)
 
 
 def _with(stage, **fields):
@@ -235,19 +209,15 @@ def _with(stage, **fields):
             "have a WordPiece",
         ),
         (_with("model", continuing_subword_prefix="@@"), "WordPiece"),
-        (_with("model", vocab=None), "must describe a tokenizer"),
         (lambda content: {"model": None}, "must describe a tokenizer"),
         (_with("model", vocab={"a": 0, "b": 0}), "gaps or repetitions"),
         (_with("model", max_input_chars_per_word=0), "max_word_length"),
-        (_with("model", max_input_chars_per_word="9"), "must describe a"),
         (lambda content: {"normalizer": None}, "have a BertNormalizer"),
         (lambda content: {"normalizer": {"type": "NFC"}}, "BertNormalizer"),
-        (lambda content: {"normalizer": "x"}, "must describe a tokenizer"),
         (
             lambda content: {"pre_tokenizer": {"type": "Whitespace"}},
             "have a BertPreTokenizer.*Whitespace",
         ),
-        (lambda content: {"pre_tokenizer": None}, "BertPreTokenizer"),
         (_with("normalizer", handle_chinese_chars=False), "ideographs"),
         (_with("normalizer", clean_text=False), "clean text"),
         (
@@ -265,7 +235,7 @@ def test_another_tokenizer_is_refused(folder, change, message):
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
-@pytest.mark.parametrize("content", ["{", "[1]", '"x"', "[" * 10**5])
+@pytest.mark.parametrize("content", ["{", "[1]"])
 def test_files_that_are_no_json_are_refused_by_name(folder, name, content):
     (folder / name).write_text(content)
     with pytest.raises(errors.ModelError, match=name):
@@ -303,23 +273,6 @@ def test_accents_without_lower_casing_make_no_difference():
     assert not are_alike(build(), vocabulary_lib.Vocabulary(tokens[:-1]))
 
 
-@pytest.mark.parametrize(
-    "stated",
-    [
-        {"tokenizer_class": "BertJapaneseTokenizer"},
-        {"word_tokenizer_type": "mecab"},
-        {"subword_tokenizer_type": "character"},
-        {"do_basic_tokenize": False},
-        {"never_split": ["[ENT]"]},
-    ],
-)
-def test_a_tokenizer_that_splits_words_otherwise_is_refused(folder, stated):
-    (folder / "tokenizer.json").unlink()
-    _change(folder, "tokenizer_config.json", **stated)
-    with pytest.raises(errors.ModelError, match=next(iter(stated))):
-        _load(folder)
-
-
 def test_added_tokens_of_the_old_form_keep_their_rows(folder, caplog):
     (folder / "tokenizer.json").unlink()
     size = VOCABULARY.size
@@ -336,7 +289,7 @@ def test_added_tokens_of_the_old_form_keep_their_rows(folder, caplog):
 @pytest.mark.parametrize(
     "places",
     [
-        *({"x": place} for place in ("23", None, [23], True, 23.0, -1, {})),
+        *({"x": place} for place in ("23", None, True, 23.0, -1)),
         # Another token is there.
         {"x": 3},
         {"x": VOCABULARY.size, "y": VOCABULARY.size},
@@ -347,23 +300,6 @@ def test_places_of_added_tokens_of_the_old_form_are_numbers(folder, places):
     (folder / "added_tokens.json").write_text(json.dumps(places))
     with pytest.raises(errors.ModelError, match=r"added_tokens\.json must"):
         _load(folder, VOCABULARY.size + 1)
-
-
-def test_an_empty_tokenizer_is_not_passed_over(folder):
-    (folder / "tokenizer.json").write_text("{}")
-    with pytest.raises(errors.ModelError, match="must describe a tokenizer"):
-        _load(folder)
-
-
-@pytest.mark.parametrize("length", [10**30, 10_001, -1, True, 2.5])
-def test_the_longest_word_has_a_bound(folder, length):
-    model = _described(folder)["model"] | {"max_input_chars_per_word": length}
-    _change(folder, model=model)
-    with pytest.raises(
-        ValueError, match=r"max_word_length|tokenizer\.json"
-    ) as e:
-        _load(folder)
-    assert str(folder) in str(e.value)
 
 
 def test_a_line_that_is_no_text_is_refused_with_its_file(folder):
@@ -381,10 +317,3 @@ def test_rows_and_vocabularies_that_are_not_there_are_noted(folder):
     assert note == "2 rows of the token table have no token"
     (note,) = notes_of(None)
     assert "no vocabulary" in note
-
-
-def test_settings_that_say_nothing_are_hugging_faces(folder):
-    (folder / "tokenizer.json").unlink()
-    stated = {"do_lower_case": True, "strip_accents": None}
-    (folder / "tokenizer_config.json").write_text(json.dumps(stated))
-    assert _load(folder).settings.strip_accents

@@ -201,7 +201,7 @@ def test_a_model_without_the_main_encoder_is_refused(source):
      ("type_vocab_size", 2)],
 )  # fmt: skip
 def test_other_sizes_are_refused_and_told(source, field, value):
-    message = f"config's encoder.*{field} is .*, here {value}.*--config.encod"
+    message = f"config's encoder.*{field}: .*, {value}.*--config.encod"
     target = _target()
     encoder = dataclasses.replace(target.encoder, **{field: value})
     _refuses(source, target._replace(encoder=encoder), message)
@@ -210,7 +210,7 @@ def test_other_sizes_are_refused_and_told(source, field, value):
 def test_a_generator_of_other_heads_is_refused(source):
     target = _target()
     generator = dataclasses.replace(target.generator, num_attention_heads=2)
-    message = "config's generator.*num_attention_heads is 1, here 2"
+    message = "config's generator.*num_attention_heads: 1, 2"
     _refuses(source, target._replace(generator=generator), message)
 
 

@@ -79,35 +79,41 @@ def test_draws_with_replacement_pick_the_candidate_of_their_rank():
     np.testing.assert_array_equal(weights, [[1, 1, 1, 1, 0]])
 
 
+def _mask_row(row, positions, weights, replace_uniform, **options):
+    """One row, masked at given positions."""
+    return masking.mask_inputs(
+        _inputs([row]),
+        tf.zeros([1, len(row)]),
+        tf.constant([replace_uniform]),
+        special_ids=SPECIAL,
+        mask_id=MASK,
+        mask_prob=0.5,
+        draw_fn=lambda *_: (tf.constant([positions]), tf.constant([weights])),
+        **options,
+    )
+
+
 def test_a_masked_row_looks_like_this():
     # [CLS] a b [SEP] c [SEP]: b and c are chosen, only c's number is below .85.
-    inputs = _inputs([[CLS, 11, 12, SEP, 13, SEP, PAD, PAD]])
-    masked = masking.apply_masks(
-        inputs,
-        positions=tf.constant([[2, 4, 0]]),
-        weights=tf.constant([[1.0, 1.0, 0.0]]),
-        replace_uniform=tf.constant([[0.85, 0.84, 0.0]]),
-        mask_id=MASK,
-        eligible=inputs["input_ids"] > MASK,
-    )
+    row = [CLS, 11, 12, SEP, 13, SEP, PAD, PAD]
+    masked = _mask_row(row, [2, 4, 0], [1.0, 1.0, 0.0], [0.85, 0.84, 0.0])
     np.testing.assert_array_equal(
         masked.input_ids, [[CLS, 11, 12, SEP, MASK, SEP, PAD, PAD]]
     )
     np.testing.assert_array_equal(masked.masked_ids, [[12, 13, 0]])
-    np.testing.assert_array_equal(masked.original_ids, inputs["input_ids"])
+    np.testing.assert_array_equal(masked.original_ids, [row])
+    np.testing.assert_array_equal(masked.eligible, [[0, 1, 1, 0, 1, 0, 0, 0]])
 
 
 def test_a_row_masked_as_in_bert_looks_like_this():
     # Of the numbers .79 shows [MASK], .8 and .89 random tokens, .9 neither.
-    inputs = _inputs([[CLS, 11, 12, SEP, 13, 14, SEP]])
-    masked = masking.apply_masks(
-        inputs,
-        positions=tf.constant([[2, 4, 1, 5, 0]]),
-        weights=tf.constant([[1.0, 1.0, 1.0, 1.0, 0.0]]),
-        replace_uniform=tf.constant([[0.8, 0.79, 0.89, 0.9, 0.85]]),
-        mask_id=MASK,
+    row = [CLS, 11, 12, SEP, 13, 14, SEP]
+    masked = _mask_row(
+        row,
+        [2, 4, 1, 5, 0],
+        [1.0, 1.0, 1.0, 1.0, 0.0],
+        [0.8, 0.79, 0.89, 0.9, 0.85],
         replace_prob=0.8,
-        eligible=inputs["input_ids"] > MASK,
         random_prob=0.1,
         random_ids=tf.constant([[31, 32, 33, 34, 35]]),
     )
@@ -115,7 +121,7 @@ def test_a_row_masked_as_in_bert_looks_like_this():
         masked.input_ids, [[CLS, 33, 31, SEP, MASK, 14, SEP]]
     )
     np.testing.assert_array_equal(masked.masked_ids, [[12, 13, 11, 14, 0]])
-    np.testing.assert_array_equal(masked.original_ids, inputs["input_ids"])
+    np.testing.assert_array_equal(masked.original_ids, [row])
 
 
 def test_random_tokens_skip_the_special_ids():

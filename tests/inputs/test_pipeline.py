@@ -29,14 +29,7 @@ def _numbers(element):
 
 
 def _global_batches(build_fn, num_batches, num_replicas=1, num_workers=1):
-    """Global batches `[C, B/C]` of numbers, put together from all workers.
-
-    Args:
-        build_fn: an input context to a dataset.
-        num_batches: how many.
-        num_replicas: replicas of all workers.
-        num_workers: input pipelines.
-    """
+    """Global batches `[C, B/C]` of numbers, put together from all workers."""
     local = num_replicas // num_workers
     parts = []
     for worker in range(num_workers):
@@ -96,8 +89,9 @@ def test_an_element_has_static_shapes_and_the_rows_of_the_shards(make_split):
     )
 
 
-@pytest.mark.parametrize("shuffle_block", [1, 6, 13, 1000])
-@pytest.mark.parametrize("num_streams", [1, 4])
+@pytest.mark.parametrize(
+    ("num_streams", "shuffle_block"), [(1, 6), (4, 1), (4, 13), (4, 1000)]
+)
 def test_an_epoch_holds_every_example_once_except_the_rest(
     make_split, num_streams, shuffle_block
 ):
@@ -119,18 +113,8 @@ def test_every_epoch_has_another_order_and_another_rest(make_split):
     assert len(rests) == 4
 
 
-def test_equal_seeds_give_equal_batches_and_others_do_not(make_split):
-    split = make_split(SIZES)
-    batches = _training_batches(split, _order(split, seed=3), 20)
-    np.testing.assert_array_equal(
-        batches, _training_batches(split, _order(split, seed=3), 20)
-    )
-    other = _training_batches(split, _order(split, seed=4), 20)
-    assert (batches != other).mean() > 0.9
-
-
 @pytest.mark.parametrize(
-    ("num_replicas", "num_workers"), [(2, 1), (2, 2), (4, 1), (4, 2), (4, 4)]
+    ("num_replicas", "num_workers"), [(2, 1), (4, 2), (4, 4)]
 )
 def test_global_batches_do_not_depend_on_replicas_or_workers(
     make_split, num_replicas, num_workers
@@ -155,20 +139,14 @@ def test_a_run_goes_on_from_any_position_as_if_never_stopped(
     uncut = _training_batches(split, order, 28)
     for consumed in (1, 3, 11, 12, 25):
         position = streams.Position().advance(consumed, order.batches_per_epoch)
-        resumed = _training_batches(split, order, 28 - consumed, position)
+        replicas = {"num_replicas": 4, "num_workers": 2} if consumed % 2 else {}
+        resumed = _training_batches(
+            split, order, 28 - consumed, position, **replicas
+        )
         np.testing.assert_array_equal(resumed, uncut[consumed:])
 
 
-def test_a_resumed_run_may_have_other_replicas(make_split):
-    split = make_split(SIZES)
-    order = _order(split)
-    uncut = _training_batches(split, order, 14)
-    resumed = _training_batches(
-        split, order, 5, streams.Position(0, 9), num_replicas=4, num_workers=2
-    )
-    np.testing.assert_array_equal(resumed, uncut[9:])
-
-
+@pytest.mark.slow
 def test_jumping_late_into_a_large_epoch_takes_seconds(make_split):
     split = make_split((60_000,) * 3 + (20_000,))
     order = _order(split, num_streams=16, batch=1024, shuffle_block=1024)
@@ -222,22 +200,12 @@ def test_a_split_is_opened_from_its_manifest(make_dataset, vocabulary):
     np.testing.assert_array_equal(numbers[:103], np.arange(103))
 
 
-def test_records_of_another_length_are_refused(make_dataset, vocabulary):
-    with pytest.raises(errors.DataError, match="has 8, expected was 16"):
-        pipeline.open_split(make_dataset(SIZES), vocabulary, 16)
-
-
 def test_records_of_another_vocabulary_are_refused(make_dataset, vocabulary):
     other = Vocabulary((*vocabulary.tokens, "d"))
     with pytest.raises(
         errors.DataError, match="size: .* has 8, expected was 9"
     ):
         pipeline.open_split(make_dataset(SIZES), other, 8)
-
-
-def test_a_folder_without_a_dataset_is_refused(tmp_path, vocabulary):
-    with pytest.raises(errors.DataError, match="manifest.json is missing"):
-        pipeline.open_split(tmp_path, vocabulary, 8)
 
 
 def _evaluation_batches(split, num_batches, **replicas):

@@ -1,10 +1,7 @@
 """Tests of the names that random numbers go by."""
 
-import itertools
-
 import numpy as np
 import pytest
-import scipy.stats
 import tensorflow as tf
 
 from electra_tf.inputs import randomness
@@ -30,15 +27,6 @@ def test_dropout_seed_is_key_and_counter():
     seed = randomness.dropout_seed(3, 10, 1, 2, 2, 4)
     # 3 * 16 + 3 and ((10 * 2 + 1) * 4 + 2) * 1024.
     np.testing.assert_array_equal(seed, [51, 86 * 1024])
-
-
-def test_dropout_seeds_never_collide():
-    places = itertools.product(range(5), range(3), range(4))
-    seeds = {
-        tuple(randomness.dropout_seed(1, s, r, 3, m, 4).numpy().tolist())
-        for s, r, m in places
-    }
-    assert len(seeds) == 5 * 3 * 4
 
 
 def test_draws_follow_the_stream_however_streams_are_dealt():
@@ -73,17 +61,6 @@ def test_a_late_step_of_a_large_model_shares_no_count_with_another():
     assert not np.isin(one, randomness.uniform_by_stream(early, shape)).any()
     largest = randomness.MAX_STREAMS * (16 * 130 * 30522 // 4)
     assert largest < 2**63
-
-
-def test_uniform_numbers_are_uniform():
-    seeds = tf.constant([[5, 6], [5, 7]], tf.int64)
-    numbers = randomness.uniform_by_stream(seeds, (100, 499)).numpy().ravel()
-    assert 0 <= numbers.min() < 1e-4
-    assert 1 - 1e-4 < numbers.max() < 1
-    assert scipy.stats.kstest(numbers, "uniform").pvalue > 1e-3
-    # Neighbouring keys and counters must not look alike.
-    other = randomness.uniform_by_stream(seeds + 1, (100, 499)).numpy().ravel()
-    assert abs(np.corrcoef(numbers, other)[0, 1]) < 4 / np.sqrt(numbers.size)
 
 
 # Philox4x32-10 of counter 0 and key 0, from the known-answer test vectors of
@@ -144,12 +121,6 @@ def test_seeds_compile_with_a_step_that_is_a_tensor():
     numbers, dropout = draw(tf.constant(6, tf.int64), tf.constant([1, 2]))
     np.testing.assert_array_equal(numbers, _draw(6, [1, 2]))
     np.testing.assert_array_equal(dropout, [7 * 16 + 3, 13 * 1024])
-
-
-def test_steps_beyond_32_bits_keep_their_own_seeds():
-    step = tf.constant(2**33 + 1, tf.int64)
-    seeds = randomness.stream_seeds(0, 0, step, tf.constant([0]))
-    assert seeds.numpy()[0, 1] == (2**33 + 1) * randomness.MAX_STREAMS
 
 
 @pytest.mark.parametrize("run_seed", [-1, 2**59])

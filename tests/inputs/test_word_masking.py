@@ -95,13 +95,6 @@ def test_words_start_like_this():
     )
 
 
-def test_a_first_position_that_may_be_chosen_starts_a_word():
-    starts = word_masking.word_starts(
-        tf.constant([[51, 52]]), tf.constant([[True, True]]), IS_CONTINUATION
-    )
-    np.testing.assert_array_equal(starts, [[True, False]])
-
-
 def test_a_word_that_does_not_fit_is_skipped_for_one_that_does():
     # Words by key: b (2 pieces), d (3, does not fit), a (1), c (1, too late).
     row = [CLS, 11, 12, 61, 13, 14, 62, 63, SEP]
@@ -151,25 +144,6 @@ def test_the_rule_is_followed_word_by_word(continuation_share, length, slots):
         assert weights.numpy()[index].tolist() == [1] * used + [0] * (
             slots - used
         )
-
-
-@pytest.mark.parametrize("num_keys", [1, 4, 2**23])
-def test_words_stay_whole_and_candidates_even_if_keys_are_equal(num_keys):
-    rng = np.random.default_rng(3)
-    rows = _random_rows(rng, 300, 64, 0.4)
-    num = rng.integers(1, 11, 300).astype(np.int32)
-    keys = rng.integers(0, num_keys, rows.shape) / num_keys
-    positions, weights = _draw(rows, num, keys.astype(np.float32), 10)
-    num_chosen = 0
-    for index, row in enumerate(rows):
-        used = weights.numpy()[index] > 0
-        chosen = positions.numpy()[index][used].tolist()
-        assert len(set(chosen)) == len(chosen) <= num[index]
-        assert not set(row[chosen]) & {PAD, *SPECIAL}
-        for word in _words(row):
-            assert len(set(word) & set(chosen)) in (0, len(word))
-        num_chosen += len(chosen)
-    assert num_chosen > 1000
 
 
 def test_single_pieces_are_drawn_as_by_the_plain_function():

@@ -4,7 +4,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.modeling import embeddings
 from electra_tf.modeling import encoder as encoder_lib
 from tests import tiny
 
@@ -34,16 +33,6 @@ def test_padding_does_not_change_what_tokens_see():
     np.testing.assert_allclose(
         output.numpy()[is_token], expected.numpy()[is_token], atol=1e-6
     )
-
-
-def test_shorter_rows_give_the_same_numbers():
-    encoder = _encoder()
-    features = tiny.build_features(1, seed=2)
-    length = int(features["input_mask"].numpy().sum())
-    cut = {name: value[:, :length] for name, value in features.items()}
-    full = encoder(*_arguments(features)).sequence_output
-    short = encoder(*_arguments(cut)).sequence_output
-    np.testing.assert_allclose(full[:, :length], short, atol=1e-5)
 
 
 def test_attention_weights_sum_to_one_and_avoid_padding():
@@ -84,12 +73,3 @@ def test_bfloat16_follows_float32():
     assert rough.dtype == tf.bfloat16
     difference = np.abs(np.asarray(rough, "float32") - exact.numpy())
     assert 0 < difference.max() < 0.1
-
-
-def test_embeddings_round_trip_their_config():
-    layer = embeddings.Embeddings(20, 6, 8, 3, 0.1, 0.2, name="embeddings")
-    copy = embeddings.Embeddings.from_config(layer.get_config())
-    assert copy.get_config() == layer.get_config()
-    blocks = encoder_lib.TransformerBlock(8, 2, 16, 0.1, 0.2, 0.3)
-    copied = encoder_lib.TransformerBlock.from_config(blocks.get_config())
-    assert copied.get_config() == blocks.get_config()

@@ -8,8 +8,8 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.inputs import masking
+from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import flops
-from electra_tf.modeling import original_flops
 from electra_tf.modeling import towers
 from tests import profiler
 from tests import tiny
@@ -101,7 +101,7 @@ def test_main_towers_cost_what_the_profiler_counts(embedding_size):
     exact = _convention(encoder=encoder)
     discriminator = towers.build_discriminator(encoder)
     masked_lm = towers.build_masked_lm(encoder, "head")
-    copying = towers.build_copying_masked_lm(encoder)
+    copying = discriminator_lib.CopyingMaskedLM(encoder)
     for tower, arguments, read_fn, forward in (
         (discriminator, _rows(), lambda o: [o.logits], exact.discriminator()),
         (masked_lm, [_masked()], lambda o: [o.logits], exact.masked_lm()),
@@ -194,10 +194,10 @@ def test_bert_small_and_inference_cost_what_the_original_prints():
 def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():
     original = _convention(flops.OriginalConvention, two_tower_generator=True)
     s, v, e, h, wide = tiny.LENGTH, ENCODER.vocab_size, 12, 16, 2 * 8
-    tower = original_flops.OriginalTransformer(8, 2, s, v, e, 32, 1).encoder()
+    tower = flops.OriginalTransformer(8, 2, s, v, e, 32, 1).encoder()
     head = s * (2 * e * v + 2 * wide * e + 14 * e + 7 * v)
     assert original.generator() == 2 * tower + head
-    main = original_flops.OriginalTransformer(h, 2, s, v, e, 32, 2).encoder()
+    main = flops.OriginalTransformer(h, 2, s, v, e, 32, 2).encoder()
     head = s * (2 * e * v + 2 * h * e + 14 * e + 7 * v)
     assert original.all_tokens_masked_lm() == main + head + s * 2 * h
     assert original.masked_lm() == main + 0.15625 * head
@@ -224,4 +224,4 @@ def test_what_cannot_be_counted_is_refused():
     with pytest.raises(ValueError, match=r"--config\.encoder\.vocab_size"):
         _convention(encoder=tiny.build_settings().encoder)
     with pytest.raises(ValueError, match="head_size=64, num_heads=None"):
-        original_flops.OriginalTransformer(64, 1, head_size=64)
+        flops.OriginalTransformer(64, 1, head_size=64)

@@ -12,7 +12,7 @@ from electra_tf.inputs import masking
 from electra_tf.modeling import generators
 from electra_tf.modeling import towers
 from tests import tiny
-from tests.pretraining.objectives import tiny_objectives
+from tests.pretraining import tiny_objectives
 
 _VOCAB = tiny.VOCABULARY.size
 
@@ -99,26 +99,6 @@ def test_each_encoder_sees_one_side_only(two_tower):
         assert (effect[sees] > 1e-4).all()
 
 
-def test_its_two_encoders_are_different_and_both_are_used(two_tower):
-    left, right = two_tower.left_to_right, two_tower.right_to_left
-    assert (left.direction, right.direction) == (
-        "left_to_right",
-        "right_to_left",
-    )
-    output = two_tower(_inputs(_row(tiny.LENGTH)[np.newaxis]))
-    expected = np.concatenate(
-        [
-            np.roll(output.encoder_outputs[0].sequence_output, 1, axis=1),
-            np.roll(output.encoder_outputs[1].sequence_output, -1, axis=1),
-        ],
-        axis=-1,
-    )
-    logits = two_tower.head(
-        tf.constant(expected), left.embeddings.word_embeddings
-    )
-    np.testing.assert_array_equal(logits, output.prediction_logits)
-
-
 def test_cloze_logits_of_the_slots_are_those_of_their_positions(two_tower):
     masked = _inputs(np.tile(_row(tiny.LENGTH), (2, 1)))
     positions = tf.constant([[3, 9], [1, 0]])
@@ -145,25 +125,6 @@ def test_no_two_encoders_of_a_model_share_dropout(monkeypatch):
     assert counters[-1] + 3 * 80 < 4096 + 1024
 
 
-def test_dropout_acts_in_both_cloze_encoders():
-    dropout = {"hidden_dropout_prob": 0.3, "attention_probs_dropout_prob": 0.3}
-    model = tiny_objectives.build_model("electric", encoder=dropout)
-    masked = _inputs(_row(tiny.LENGTH)[np.newaxis])
-    seed = tf.constant([1, 0], tf.int64)
-    with_seed = model.generator(masked, seed).encoder_outputs
-    again = model.generator(masked, seed).encoder_outputs
-    without = model.generator(masked, None).encoder_outputs
-    for dropped, same, clean in zip(with_seed, again, without, strict=True):
-        np.testing.assert_array_equal(
-            dropped.sequence_output, same.sequence_output
-        )
-        assert (dropped.sequence_output != clean.sequence_output).numpy().any()
-    # Not the same places in both: the zeroed embeddings tell.
-    zeros = [out.embedding_layernorm_output.numpy() == 0 for out in with_seed]
-    assert zeros[0].any()
-    assert (zeros[0] != zeros[1]).any()
-
-
 def _counts():
     """Counts of a corpus in which some entries do not occur."""
     counts = np.random.default_rng(0).zipf(1.3, _VOCAB).clip(3, 400)
@@ -177,8 +138,8 @@ def _draw(model, num_steps=20, num_rows=256):
     drawn = np.zeros(_VOCAB, int)
     for step in range(num_steps):
         prepared = tiny_objectives.prepare(model, step, num_rows)
-        logits = model.generate(prepared.masked, None).logits
-        samples = model.corrupt(prepared, logits).sampled_tokens.numpy()
+        logits = model.generator(prepared.masked, None).logits
+        samples = model._get_fake_data(prepared, logits).sampled_tokens.numpy()
         drawn += np.bincount(samples.ravel(), minlength=_VOCAB)
     return drawn
 
@@ -207,8 +168,8 @@ def test_the_uniform_generator_samples_evenly_and_costs_log_v():
     )  # fmt: skip
     assert stats.chisquare(_draw(model)).pvalue > 1e-3
     prepared = tiny_objectives.prepare(model)
-    sums = model.compute_losses(prepared, None)
-    mean = sums.losses["gen_loss"] / sums.statistics["gen_loss_weight"][0]
+    metrics = model.summarize(model.compute_statistics(prepared))
+    mean = metrics["gen_loss"]
     np.testing.assert_allclose(mean, np.log(_VOCAB), rtol=1e-6)
     assert not model.generator.variables
 
@@ -230,25 +191,10 @@ def test_an_unseen_token_costs_as_half_an_occurrence():
         assert _unigram_loss(counts, token) == pytest.approx(expected, rel=1e-5)
 
 
-def test_a_corpus_that_holds_every_token_costs_its_frequencies():
-    counts = np.arange(1, _VOCAB + 1)
-    for token in (0, 7, 49):
-        expected = np.log(counts.sum() / counts[token])
-        assert _unigram_loss(counts, token) == pytest.approx(expected, rel=1e-5)
-
-
 @pytest.mark.parametrize("counts", [np.ones(_VOCAB - 1), np.zeros(_VOCAB)])
 def test_counts_of_another_vocabulary_or_nothing_are_refused(counts):
     with pytest.raises(ValueError, match="must be 50 numbers, not all 0"):
         generators.FixedGenerator(_VOCAB, counts)
-
-
-def test_a_unigram_generator_needs_counts():
-    with pytest.raises(ValueError, match="needs the token counts"):
-        tiny_objectives.build_model(
-            "electra", generator={"unigram_generator": True,
-                                  "untied_generator_embeddings": False}
-        )  # fmt: skip
 
 
 def test_a_masked_lm_predicts_from_what_is_shown_not_from_the_original():

@@ -125,12 +125,6 @@ def test_starts_are_sorted_and_in_the_document(hidden, features):
     )
 
 
-def test_a_row_shorter_than_the_beam_has_fewer_starts(hidden, features):
-    outputs = _build(beam_size=50).predict(hidden, features)
-    assert outputs["start_top_index"].shape == (BATCH, LENGTH)
-    assert outputs["end_top_index"].shape == (BATCH, LENGTH, LENGTH)
-
-
 @pytest.mark.parametrize("is_joint", [True, False])
 def test_the_loss_is_the_mean_of_start_and_end_and_some_of_the_classifier(
     hidden, features, is_joint
@@ -188,17 +182,6 @@ def test_padding_changes_nothing(hidden, features, is_joint):
         np.testing.assert_allclose(tensor, outputs[name], atol=1e-5)
 
 
-@pytest.mark.parametrize("is_joint", [True, False])
-def test_outputs_are_declared(hidden, features, is_joint):
-    head = _build(joint_prediction=is_joint, answerable_classifier=False)
-    outputs = head.predict(hidden, features)
-    padded = {n for n, t in outputs.items() if t.shape == (BATCH, LENGTH)}
-    assert set(head.padded_outputs) <= set(outputs)
-    if not is_joint:
-        assert padded == set(head.padded_outputs)
-    assert "answerable_logit" not in outputs
-
-
 def test_shapes_may_be_unknown(hidden, features):
     head = _build(beam_size=3)
     specification = (
@@ -210,16 +193,6 @@ def test_shapes_may_be_unknown(hidden, features):
     found = dynamic(hidden, features)
     for name, tensor in head.predict(hidden, features).items():
         np.testing.assert_allclose(found[name], tensor, atol=1e-5)
-
-
-def test_xla_compiles_the_loss(hidden, features):
-    head = _build()
-    compiled = tf.function(head.compute_losses, jit_compile=True)
-    np.testing.assert_allclose(
-        compiled(hidden, features, None),
-        head.compute_losses(hidden, features, None),
-        atol=1e-5,
-    )
 
 
 @pytest.mark.slow
@@ -246,16 +219,6 @@ def test_in_mixed_precision_losses_stay_float32(hidden, features, is_joint):
     for name, tensor in mixed.predict(half, features).items():
         is_index = name.endswith("index")
         assert tensor.dtype == (tf.int32 if is_index else tf.float32)
-
-
-def test_layers_of_one_size_begin_differently():
-    head = _build()
-    for first, second in (
-        (head.joint_hidden, head.answerable_hidden),
-        (head.end, head.answerable),
-    ):
-        assert first.kernel.shape == second.kernel.shape
-        assert np.any(first.kernel.numpy() != second.kernel.numpy())
 
 
 def test_gradients_reach_every_weight(hidden, features):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from electra_tf import config
-from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import towers
 from tests import tiny
 
@@ -149,13 +148,3 @@ def test_two_towers_read_from_both_sides_and_share_the_embeddings():
 def test_a_unigram_generator_needs_counts():
     with pytest.raises(ValueError, match="needs the token counts"):
         _pair(unigram_generator=True)
-
-
-def test_one_product_makes_query_key_and_value():
-    encoder = encoder_lib.build_encoder(config.EncoderConfig(
-        vocab_size=20, num_hidden_layers=1), "electra")  # fmt: skip
-    kernels = [v for v in encoder.variables if v.path.endswith("kernel")]
-    shapes = sorted(tuple(v.shape) for v in kernels)
-    assert shapes == [
-        (128, 256), (256, 256), (256, 768), (256, 1024), (1024, 256),
-    ]  # fmt: skip

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from electra_tf.pretraining import baselines
+from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.pretraining import run
 from electra_tf.training import reporting
 from tests import tiny_run
@@ -19,7 +19,7 @@ def test_the_baselines_of_a_toy_corpus():
     # Ids 2, 3 and 4 stand 4, 2 and 2 times; the others never.
     counts = np.array([0, 0, 4, 2, 2, 0])
     # 1/2 ln 2 + 2 x 1/4 ln 4
-    assert baselines.compute_baselines(counts, counts) == pytest.approx(
+    assert dataset_lib.compute_baselines(counts, counts) == pytest.approx(
         {"unigram_accuracy": 0.5, "unigram_entropy": 1.5 * math.log(2)}
     )
 
@@ -27,7 +27,7 @@ def test_the_baselines_of_a_toy_corpus():
 def test_held_out_text_is_measured_by_the_training_text():
     # Of four held-out tokens one is the commonest of the training text, two
     # are a rare one and one is new, half an occurrence in eight.
-    found = baselines.compute_baselines(
+    found = dataset_lib.compute_baselines(
         np.array([0, 0, 4, 2, 2, 0]), np.array([0, 0, 1, 2, 0, 1])
     )
     entropy = (math.log(2) + 2 * math.log(4) + math.log(16)) / 4
@@ -37,17 +37,15 @@ def test_held_out_text_is_measured_by_the_training_text():
 
 
 def test_a_description_gives_both_numbers():
-    text = baselines.describe(
-        {"unigram_accuracy": 0.0786, "unigram_entropy": 6.444}
-    )
+    text = run._describe({"unigram_accuracy": 0.0786, "unigram_entropy": 6.444})
     assert "7.9%" in text
     assert "6.44 nats" in text
-    assert baselines.describe({}) == ""
+    assert run._describe({}) == ""
 
 
 @pytest.mark.parametrize("name", ["masked_loss", "mlm_masked_loss"])
 def test_who_sits_on_the_plateau_is_told_what_to_change(name):
-    text = baselines.explain_plateau({name: 5.9} | _ENTROPY, 12_000_000)
+    text = run.explain_plateau({name: 5.9} | _ENTROPY, 12_000_000)
     for part in ("12.0 M", "5.90", "6.00", "5.70", "initializer_range=0"):
         assert part in text
 
@@ -62,7 +60,7 @@ def test_who_sits_on_the_plateau_is_told_what_to_change(name):
     ids=["early", "learned", "no masked LM"],
 )
 def test_nobody_else_is_told(metrics, num_tokens):
-    assert baselines.explain_plateau(metrics | _ENTROPY, num_tokens) is None
+    assert run.explain_plateau(metrics | _ENTROPY, num_tokens) is None
 
 
 @pytest.mark.parametrize(
@@ -73,8 +71,8 @@ def test_nobody_else_is_told(metrics, num_tokens):
 def test_a_run_warns_once_and_notes_the_baselines(
     margin, generator, num_warnings, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(baselines, "PLATEAU_TOKENS", 1)
-    monkeypatch.setattr(baselines, "PLATEAU_MARGIN", margin)
+    monkeypatch.setattr(run, "_PLATEAU_TOKENS", 1)
+    monkeypatch.setattr(run, "_PLATEAU_MARGIN", margin)
     monkeypatch.setattr(reporting, "draw_training_curves", lambda _: None)
     dataset = tiny_run.write_dataset(tmp_path / "dataset")
     settings = tiny_run.replace(
@@ -86,13 +84,13 @@ def test_a_run_warns_once_and_notes_the_baselines(
     assert run.pretrain(settings, tmp_path / "model")
     printed = capsys.readouterr().out
     assert printed.count("unigram plateau") == num_warnings
-    expected = baselines.compute_baselines(
+    expected = dataset_lib.compute_baselines(
         *(
             np.load(dataset / split / "unigram_counts.npy")
             for split in ("train", "validation")
         )
     )
-    assert baselines.describe(expected) in printed
+    assert run._describe(expected) in printed
     held_out = [
         line
         for line in tiny_run.reproducible_metrics(tmp_path / "model")

@@ -6,7 +6,9 @@ import tensorflow as tf
 
 from electra_tf.inputs import masking
 from electra_tf.modeling import generators
-from electra_tf.pretraining import proposals
+from electra_tf.pretraining import electra
+from electra_tf.pretraining import replace_mlm
+from tests.pretraining import tiny_objectives
 
 _MASK = 4
 _VOCAB_SIZE = 10
@@ -45,16 +47,15 @@ def logits():
     return 3.0 * tf.one_hot([_BEST], _VOCAB_SIZE)
 
 
-def _statistics(masked, generated):
-    counts = proposals.generator_statistics(
-        masked, generated, tf.constant([_SAMPLED]), _MASK
-    )
-    assert set(counts) == set(proposals.GENERATOR_SIZES)
-    return {n: np.reshape(value, [1]) for n, value in counts.items()}
+def _count(masked, generated):
+    model = tiny_objectives.build_model("electra")
+    counts = model.count_samples(masked, generated, tf.constant([_SAMPLED]))
+    assert set(counts) == set(electra.GENERATOR_SIZES)
+    return {name: float(count) for name, count in counts.items()}
 
 
 def test_kept_and_swapped_tokens_are_counted_apart(masked, logits):
-    counts = _statistics(
+    counts = _count(
         masked, generators.GeneratorOutput(logits, logits, (object(),))
     )
     # The normalizer of a row of logits; only the guess for a is right.
@@ -70,29 +71,12 @@ def test_kept_and_swapped_tokens_are_counted_apart(masked, logits):
     }
 
 
-def test_the_accuracies_are_shares_of_their_own_slots(masked, logits):
-    found = proposals.summarize_generator(
-        _statistics(
-            masked, generators.GeneratorOutput(logits, logits, (object(),))
-        )
-    )
-    log_sum = np.log(np.exp(3.0) + 9)
-    assert found == pytest.approx(
-        {
-            "masked_loss": log_sum - 1,
-            "masked_accuracy": 1 / 3,
-            "kept_accuracy": 1 / 2,
-            "sampled_accuracy": 2 / 3,
-        }
-    )
-
-
 def test_a_fixed_generator_is_scored_by_what_its_loss_reads(masked):
     # Nothing that [MASK] hides occurs in the corpus: never sampled, but dear.
     generator = generators.FixedGenerator(
         _VOCAB_SIZE, np.eye(_VOCAB_SIZE)[8] * 50
     )
-    counts = _statistics(masked, generator(masked))
+    counts = _count(masked, generator(masked))
     # Half an occurrence of 50, and nine such beside the one token.
     assert counts["masked_loss"] == pytest.approx(3 * np.log(100 * 1.09))
 
@@ -102,9 +86,14 @@ def test_restored_are_wrong_samples_whose_original_is_guessed(masked, logits):
     sampled, _ = masking.scatter_update(
         masked.original_ids, tf.constant([_SAMPLED]), masked.masked_positions
     )
-    counts = proposals.restoration_statistics(masked, sampled, logits)
+    counts = replace_mlm.count_restored(masked, sampled, logits)
     assert counts == {"replaced_tokens": 2, "restored_tokens": 1}
-    vectors = {n: np.reshape(value, [1]) for n, value in counts.items()}
-    assert proposals.summarize_restoration(vectors) == {
-        "restored_accuracy": 0.5
+
+
+def test_every_accuracy_is_a_share_of_its_own_slots():
+    assert electra.GENERATOR_RATIOS == {
+        "masked_loss": ("masked_loss", "masked_tokens"),
+        "masked_accuracy": ("masked_correct", "masked_tokens"),
+        "kept_accuracy": ("kept_correct", "kept_tokens"),
+        "sampled_accuracy": ("sampled_correct", "masked_tokens"),
     }

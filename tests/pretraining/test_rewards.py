@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
-from electra_tf.pretraining import rewards
+from electra_tf.pretraining import losses
 from electra_tf.pretraining import sampling
 
 _NUM_SAMPLES, _VOCAB = 32_768, 4
@@ -50,7 +50,7 @@ def _estimates(table, baselines):
     with tf.GradientTape() as tape:
         tape.watch(logits)
         chosen = tf.gather(tf.nn.log_softmax(logits), samples, batch_dims=2)
-        loss = rewards.policy_gradient_loss(
+        loss = losses.policy_gradient_loss(
             chosen, earned, baselines * ones, ones
         )
     # Descending the loss ascends the reward.
@@ -77,32 +77,11 @@ def test_a_baseline_leaves_the_mean_and_lowers_the_variance():
     assert with_baseline.var(0).sum() < 0.4 * without.var(0).sum()
 
 
-def test_any_baseline_leaves_the_mean():
-    far_off = _estimates(_TABLE, np.float32([-3.0, 4.0]))
-    error = far_off.std(0) / np.sqrt(_NUM_SAMPLES)
-    distance = np.abs(far_off.mean(0) - _exact_gradient(_TABLE))
-    assert (distance < 4.5 * error).all()
-
-
-def test_rewards_of_the_own_sample_alone_give_the_gradient_of_their_mean():
-    table = _TABLE[:, :1, :1] * np.float32([1, 0])  # the first slot's sample
-    logits = tf.constant(_LOGITS)
-    with tf.GradientTape() as tape:
-        tape.watch(logits)
-        mean = tf.reduce_sum(tf.nn.softmax(logits)[0] * table[:, 0, 0])
-    exact = tape.gradient(mean, logits)
-    table = np.broadcast_to(table, (_VOCAB, _VOCAB, 2))
-    np.testing.assert_allclose(_exact_gradient(table), exact, atol=1e-6)
-    estimates = _estimates(table, 0.0)
-    _require_mean(estimates[:, 0], exact.numpy()[0])
-    assert not estimates[:, 1].any()
-
-
 def test_an_unused_slot_has_no_gradient_nor_has_what_it_is_weighed_with():
     inputs = [tf.constant([[-1.0, -2.0]]), tf.ones([1, 2]), tf.zeros([1, 2])]
     with tf.GradientTape() as tape:
         tape.watch(inputs)
-        loss = rewards.policy_gradient_loss(*inputs, tf.constant([[1.0, 0.0]]))
+        loss = losses.policy_gradient_loss(*inputs, tf.constant([[1.0, 0.0]]))
     by_log_probs, by_rewards, by_baselines = tape.gradient(loss, inputs)
     np.testing.assert_array_equal(by_log_probs, [[-1.0, 0.0]])
     assert by_rewards is None
@@ -137,31 +116,14 @@ def test_rewards_are_the_discriminators_loss_by_the_label():
     )
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        earned = rewards.compute_rewards(logits, fake, masked)
+        earned = losses.compute_rewards(logits, fake, masked)
     expected = [-np.log(1 - 0.6), -np.log(0.9), -np.log(1 - 0.2)]
     np.testing.assert_allclose(earned[0], expected, rtol=1e-5)
     assert tape.gradient(earned, logits) is None
 
 
-def test_the_baselines_loss_is_least_where_it_equals_the_reward():
-    reward = tf.constant([[0.1, 0.7, 3.0]])
-    best = -np.log(np.expm1(reward.numpy()))  # logit of exp(-reward)
-    np.testing.assert_allclose(
-        tf.nn.softplus(-best), reward, rtol=1e-5
-    )  # the baseline there
-    for shift, sign in ((-0.5, -1), (0.0, 0), (0.5, 1)):
-        logits = tf.constant(best + np.float32(shift))
-        with tf.GradientTape() as tape:
-            tape.watch(logits)
-            loss = rewards.baseline_loss(logits, reward, tf.ones([1, 3]))
-        slopes = tape.gradient(loss, logits).numpy()
-        np.testing.assert_array_equal(
-            np.sign(np.where(np.abs(slopes) < 1e-6, 0, slopes)), sign
-        )
-
-
 def test_the_baselines_loss_is_a_cross_entropy_over_used_slots():
-    loss = rewards.baseline_loss(
+    loss = losses.baseline_loss(
         tf.constant([[np.log(3.0), 5.0]], tf.float32),
         tf.constant([[-np.log(0.4), 9.0]], tf.float32),
         tf.constant([[1.0, 0.0]]),
@@ -177,17 +139,15 @@ def test_entropy_of_worked_examples():
     log_probs = tf.constant(log_probs[np.newaxis], tf.float32)
     for slot, expected in enumerate([np.log(4), np.log(2), 0.0]):
         weights = tf.one_hot([slot], 3)
-        entropy = rewards.compute_entropy(log_probs, weights)
+        entropy = losses.compute_entropy(log_probs, weights)
         np.testing.assert_allclose(entropy, expected, rtol=1e-6, atol=1e-7)
-    total = rewards.compute_entropy(log_probs, tf.ones([1, 3]))
+    total = losses.compute_entropy(log_probs, tf.ones([1, 3]))
     np.testing.assert_allclose(total, np.log(8), rtol=1e-6)
 
 
 def test_entropy_stays_finite_for_disallowed_tokens():
     logits = sampling.disallow_tokens(tf.zeros([1, 1, 4]), tf.constant([[2]]))
-    entropy = rewards.compute_entropy(
-        tf.nn.log_softmax(logits), tf.ones([1, 1])
-    )
+    entropy = losses.compute_entropy(tf.nn.log_softmax(logits), tf.ones([1, 1]))
     np.testing.assert_allclose(entropy, np.log(3), rtol=1e-6)
 
 
@@ -196,7 +156,7 @@ def test_a_reversed_gradient_changes_sign_and_size_only(factor):
     inputs = tf.constant([1.5, -2.0, 1e-8])
     with tf.GradientTape() as tape:
         tape.watch(inputs)
-        outputs = rewards.reverse_gradient(inputs, tf.constant(factor))
+        outputs = losses.reverse_gradient(inputs, tf.constant(factor))
         loss = tf.reduce_sum(outputs * [2.0, 3.0, 4.0])
     np.testing.assert_array_equal(outputs, inputs)
     np.testing.assert_allclose(

@@ -36,9 +36,9 @@ def test_number_of_shards_is_taken_as_given(settings):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"max_seq_length": 4}, "`max_seq_length` must be .* equal to 5"),
+        ({"max_seq_length": 4}, "`max_seq_length` must be at least 5"),
         ({"num_out_files": -1}, "`num_out_files` must be .* Received: -1"),
-        ({"seed": -1}, "`seed` must be greater than or equal to 0"),
+        ({"seed": -1}, "`seed` must be at least 0"),
         ({"validation_fraction": 1.0}, "must be less than 1. Received: 1.0"),
         ({"corpus_format": "xml"}, "'auto', 'text', .* Received: 'xml'"),
         ({"original_order": True}, "set validation_fraction to 0"),

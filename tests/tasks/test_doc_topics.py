@@ -138,8 +138,3 @@ def test_what_is_there_is_kept_and_nothing_else_overwritten(corpus, tmp_path):
     assert (folder / "train.csv").stat().st_mtime_ns == time
     with pytest.raises(errors.DataError, match="holds other files.*Delete it"):
         topics.prepare(folder, corpus, seed=2)
-
-
-def test_the_default_folder_is_beside_the_corpus():
-    assert topics.default_folder().name.startswith("doc_topics-")
-    assert topics.default_folder().parent == python_docs.default_folder().parent

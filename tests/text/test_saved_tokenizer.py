@@ -40,37 +40,29 @@ class _Server(tf.Module):
         return self.tokenizer.tokenize(texts)
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory, golden):
-    """Texts, what a fresh process makes of them, and our own results."""
+@pytest.mark.slow
+def test_a_fresh_process_gives_the_same_and_needs_nothing_of_ours(
+    tmp_path, golden
+):
     path = golden / "tokenization" / "tokenization.jsonl"
     with open(path, encoding="ascii", newline="\n") as stream:
         texts = [json.loads(line)["text"].encode() for line in stream]
     texts += [b"TITLE I \xff\xc4\xb0", b""]
     tokenizer = Tokenizer(Vocabulary.load(path.parent))
-    folder = tmp_path_factory.mktemp("saved")
-    tf.saved_model.save(_Server(tokenizer), str(folder))
+    tf.saved_model.save(_Server(tokenizer), str(tmp_path))
     result = subprocess.run(
-        [sys.executable, "-I", "-c", _CLIENT, str(folder)],
+        [sys.executable, "-I", "-c", _CLIENT, str(tmp_path)],
         input=json.dumps([text.hex() for text in texts]),
         # A Turkish locale lower-cases I differently wherever it is asked.
         env=os.environ | {"LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8"},
-        cwd=folder,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
         timeout=300,
     )
-    return texts, json.loads(result.stdout), tokenizer
-
-
-def test_a_fresh_process_gives_the_same_ids_and_offsets(served):
-    texts, (fast, *exact, _), tokenizer = served
-    texts = tf.constant(texts)
-    expected = tokenizer.tokenize_with_offsets(texts)
+    fast, *exact, foreign = json.loads(result.stdout)
+    expected = tokenizer.tokenize_with_offsets(tf.constant(texts))
     assert exact == [part.to_list() for part in expected]
-    assert fast == tokenizer.tokenize(texts).to_list() == exact[0]
-
-
-def test_the_fresh_process_needs_nothing_of_ours(served):
-    assert served[1][-1] == []
+    assert fast == exact[0]
+    assert foreign == []

@@ -123,10 +123,10 @@ def test_an_unusable_file_is_refused_with_its_name(tmp_path, content, message):
     [
         ({"lower_case": True}, "Unknown.*'lower_case'.*'do_lower_case'"),
         ({"tokenizer_class": "x"}, "Unknown.*If the file is Hugging Face's"),
-        ({"do_lower_case": 1}, "`do_lower_case` must be.*Received: 1"),
-        ({"max_word_length": 0}, "`max_word_length`.*equal to 1.*0"),
+        ({"do_lower_case": 1}, "`do_lower_case` must be true or false.*1"),
+        ({"max_word_length": 0}, "`max_word_length`.*at least 1.*0"),
         ({"max_word_length": 2.5}, "`max_word_length`.*2.5"),
-        ({"max_word_length": 10_001}, "`max_word_length`.*equal to 10000"),
+        ({"max_word_length": 10_001}, "`max_word_length`.*at most 10000"),
     ],
 )
 def test_unusable_settings_are_refused_with_the_file(

@@ -3,7 +3,6 @@
 import collections
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -49,16 +48,11 @@ def test_counts_do_not_depend_on_how_the_text_is_cut(texts):
 
 @pytest.mark.parametrize("size", [300, 1111])
 def test_the_size_is_exact(texts, size):
-    vocabulary = train_vocabulary(texts, size)
+    vocabulary = train_vocabulary(texts, size, num_unused=2)
     assert vocabulary.size == size
     assert vocabulary.tokens[:5] == SPECIAL_TOKENS
-    assert vocabulary.settings == TokenizerSettings()
-
-
-def test_unused_slots_follow_the_special_tokens(texts):
-    vocabulary = train_vocabulary(texts, 300, num_unused=2)
-    assert vocabulary.size == 300
     assert vocabulary.tokens[5:7] == ("[unused0]", "[unused1]")
+    assert vocabulary.settings == TokenizerSettings()
 
 
 def test_the_order_of_the_texts_does_not_matter(texts):
@@ -103,13 +97,13 @@ def test_rare_characters_are_left_out():
     [
         ({"texts": [], "size": 500}, "corpus holds no words"),
         ({"texts": ["", " \n", "\x00"], "size": 500}, "no words"),
-        ({"size": 4}, "`size` must be.*equal to 5. Received: 4"),
+        ({"size": 4}, "`size` must be at least 5. Received: 4"),
         ({"size": 50}, "Size 50 is too small.*68 characters.*take 109"),
         ({"size": 5000}, "only 1.. tokens.*at least 2 times.*for were 5000"),
         ({"size": 500, "num_unused": -1}, "`num_unused`.*Received: -1"),
         ({"size": 500, "min_frequency": 0}, "`min_frequency`.*Received: 0"),
         ({"size": 500, "character_coverage": 0.0}, "greater than 0.*0.0"),
-        ({"size": 500, "character_coverage": 1.5}, "equal to 1.*1.5"),
+        ({"size": 500, "character_coverage": 1.5}, "at most 1.*1.5"),
     ],
 )
 def test_what_cannot_be_learned_is_said(arguments, message):
@@ -125,13 +119,13 @@ def test_words_longer_than_any_piece_teach_nothing():
     Tokenizer(vocabulary)
 
 
-def _start(*arguments: object, hash_seed: int = 0) -> subprocess.Popen:
-    return subprocess.Popen(
+def _run_script(*arguments: object, hash_seed: int = 0):
+    return subprocess.run(
         [sys.executable, SCRIPT, *map(str, arguments)],
         env=os.environ | {"PYTHONHASHSEED": str(hash_seed)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         text=True,
+        timeout=300,
     )
 
 
@@ -139,45 +133,22 @@ def test_the_script_writes_the_same_bytes_in_every_process(tmp_path, texts):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(texts), "utf-8")
     folders = [tmp_path / "first", tmp_path / "second"]
-    runs = [
-        _start(
-            f"--corpus={corpus}", f"--output_dir={folder}", "--vocab_size=900",
-            "--nostrip_accents", "--max_word_length=100", hash_seed=seed,
+    for seed, folder in enumerate(folders, 1):
+        run = _run_script(
+            f"--corpus={corpus}",
+            f"--output_dir={folder}",
+            "--vocab_size=900",
+            "--nostrip_accents",
+            "--max_word_length=100",
+            hash_seed=seed,
         )
-        for seed, folder in enumerate(folders, 1)
-    ]  # fmt: skip
-    for run in runs:
-        _, errors = run.communicate(timeout=300)
-        assert run.returncode == 0, errors
+        assert run.returncode == 0, run.stderr
     for name in ("vocab.txt", "tokenizer_config.json"):
         first, second = (folder / name for folder in folders)
         assert first.read_bytes() == second.read_bytes()
     loaded = Vocabulary.load(folders[0])
     assert loaded.size == 900
     assert loaded.settings == TokenizerSettings(True, False, 100)
-
-
-def test_the_script_refuses_what_it_cannot_use(tmp_path):
-    (tmp_path / "empty.txt").touch()
-    (tmp_path / "binary.bin").write_bytes(bytes(range(256)) * 8)
-    (tmp_path / "done").mkdir()
-    (tmp_path / "done" / "vocab.txt").write_text("mine\n")
-    cases = [
-        ("missing.txt", "new", "No corpus at .*missing.txt"),
-        ("empty.txt", "new", "empty"),
-        ("binary.bin", "new", "no UTF-8 text"),
-        ("binary.bin", "done", "vocab.txt exists already"),
-    ]
-    runs = [
-        _start(
-            f"--corpus={tmp_path / corpus}",
-            f"--output_dir={tmp_path / output}",
-        )
-        for corpus, output, _ in cases
-    ]
-    for run, (*_, message) in zip(runs, cases, strict=True):
-        _, errors = run.communicate(timeout=300)
-        assert run.returncode == 1, errors
-        assert re.search(message, errors), errors
-    assert not (tmp_path / "new").exists()
-    assert (tmp_path / "done" / "vocab.txt").read_text() == "mine\n"
+    again = _run_script(f"--corpus={corpus}", f"--output_dir={folders[0]}")
+    assert again.returncode == 1
+    assert "vocab.txt exists already" in again.stderr

@@ -59,12 +59,6 @@ def test_everything_comes_back_to_the_bit(tmp_path):
     ]
 
 
-def test_equal_values_give_equal_files(tmp_path):
-    one, other = _save(tmp_path / "a", 7), _save(tmp_path / "b", 7)
-    for path in one.iterdir():
-        assert path.read_bytes() == (other / path.name).read_bytes()
-
-
 def test_there_is_no_newest_checkpoint_before_the_first(tmp_path):
     assert checkpoints.latest(tmp_path) is None
     assert checkpoints.best(tmp_path) is None

@@ -58,13 +58,6 @@ def test_contiguous_exponents_leave_no_gap_above_the_last_layer():
     assert values == [0.5**k for k in (13, 13, 12, 11, 1, 0)]
 
 
-def test_exponents_count_from_the_configured_depth_not_the_present_layers():
-    values = resolve_layerwise(
-        ["encoder/layer_0/kernel"], layer_decay=0.8, num_layers=24
-    )
-    assert values == [0.8**25]
-
-
 def test_a_variable_without_a_layer_is_an_error():
     with pytest.raises(ValueError, match="encoder/layer_12/kernel"):
         resolve_layerwise(

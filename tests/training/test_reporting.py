@@ -6,7 +6,7 @@ import re
 import matplotlib.image
 import pytest
 import tensorflow as tf
-from matplotlib import pyplot
+from matplotlib import figure
 
 from electra_tf.processes import progress
 from electra_tf.training import reporting
@@ -99,13 +99,6 @@ def test_the_console_shows_a_table_with_the_time_left(
     ]
 
 
-def test_what_has_no_column_needs_no_new_heading(tmp_path, capsys):
-    with reporting.RunReport(tmp_path, 0, 100) as report:
-        report.write("train", 10, METRICS, TIMING)
-        report.write("validation", 10, METRICS | {"unigram_accuracy": 0.1})
-    assert capsys.readouterr().out.count("step/total") == 1
-
-
 def test_tensorboard_has_every_number_at_its_step(tmp_path):
     _write_steps(tmp_path, [5, 10])
     for split, names in (
@@ -191,7 +184,7 @@ def test_a_worked_example():
     )
 
 
-@pytest.mark.parametrize("num_characters", [80, 100, 120, 160])
+@pytest.mark.parametrize("num_characters", [80, 120])
 def test_every_line_fits_and_the_columns_stand_below_each_other(
     num_characters,
 ):
@@ -228,10 +221,6 @@ def test_a_number_too_large_for_its_column_stays_inside():
     assert line.endswith(" 1.2e+05 3.0e+09")
 
 
-def test_metrics_that_a_run_does_not_have_get_no_column():
-    assert "gen" not in reporting.Table(10, {"loss", "disc_loss"}).heading()
-
-
 def _lines(num_steps=30):
     train = {"gen_loss": 3.0, "disc_loss": 0.5, "learning_rate": 1e-4}
     for step in range(1, num_steps + 1):
@@ -264,7 +253,7 @@ def test_the_picture_has_lines_and_leaves_nothing_half_written(tmp_path):
 
 
 def test_a_panel_shows_both_splits_with_their_steps(tmp_path):
-    axis = pyplot.figure().subplots()
+    axis = figure.Figure().subplots()
     reporting._draw_panel(axis, "loss", ("gen_loss",), list(_lines()))
     training, held_out = axis.get_lines()
     assert training.get_label() == "training"
@@ -272,11 +261,10 @@ def test_a_panel_shows_both_splits_with_their_steps(tmp_path):
     assert held_out.get_label() == "held-out"
     assert list(held_out.get_xdata()) == [10, 20, 30]
     assert held_out.get_ydata()[0] == pytest.approx(0.3)
-    pyplot.close("all")
 
 
 def test_a_line_across_is_what_the_corpus_gives_away():
-    axis = pyplot.figure().subplots()
+    axis = figure.Figure().subplots()
     lines = [
         {"step": s, "split": "validation", "masked_loss": 7.0 - s}
         | {"unigram_entropy": 6.5}
@@ -286,4 +274,3 @@ def test_a_line_across_is_what_the_corpus_gives_away():
     _, baseline = axis.get_lines()
     assert baseline.get_label() == "unigram"
     assert list(baseline.get_ydata()) == [6.5, 6.5]
-    pyplot.close("all")

@@ -26,8 +26,9 @@ def test_a_worked_example_of_ten_steps():
     np.testing.assert_allclose(rates, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("power", [1.0, 2.0, 0.5])
-@pytest.mark.parametrize("steps", [7, 1000, 1_000_000])
+@pytest.mark.parametrize(
+    ("steps", "power"), [(7, 0.5), (1000, 2.0), (1_000_000, 1.0)]
+)
 def test_rates_are_exact_to_float32_also_near_the_end(steps, power):
     schedule = PolynomialDecayTimesWarmup(
         5e-4, steps, num_warmup_steps=steps // 100, power=power
@@ -47,10 +48,6 @@ def test_warmup_is_the_larger_of_both_settings_and_not_rounded():
         1.0, 25, num_warmup_steps=5, warmup_proportion=0.1
     )
     assert float(by_steps(1)) == pytest.approx(24 / 25 / 5, rel=1e-6)
-
-
-def test_without_warmup_the_first_rate_is_the_peak():
-    assert float(PolynomialDecayTimesWarmup(0.3, 10)(0)) == np.float32(0.3)
 
 
 def test_it_reads_a_variable_and_compiles():
@@ -107,15 +104,6 @@ def test_a_restarted_schedule_counts_each_part_from_its_start():
     np.testing.assert_allclose(rates, [*first, *second, 0, 0], atol=1e-6)
 
 
-def test_a_restarted_schedule_reads_a_variable_and_compiles():
-    schedule = _restarted()
-    step = keras.Variable(6, dtype="int64", trainable=False)
-    compiled = tf.function(lambda: schedule(step), jit_compile=True)
-    assert float(schedule(step)) == pytest.approx(1.2, rel=1e-6)
-    assert float(compiled()) == pytest.approx(1.2, rel=1e-6)
-    assert schedule(step).dtype == tf.float32
-
-
 def test_a_restarted_schedule_survives_serialization():
     schedule = _restarted()
     config = keras.saving.serialize_keras_object(schedule)
@@ -132,11 +120,6 @@ def test_a_linear_schedule_goes_and_stays(step):
     np.testing.assert_allclose(values, expected, rtol=1e-6)
     assert float(schedule(step)) == 1.0
     assert schedule(step).dtype == tf.float32
-
-
-def test_a_linear_schedule_may_rise():
-    rising = LinearSchedule(1.0, 3.0, 2)
-    assert [float(rising(t)) for t in range(4)] == [1.0, 2.0, 3.0, 3.0]
 
 
 def test_a_linear_schedule_needs_steps():

@@ -23,8 +23,8 @@ def _gradients(num_micro_batches: int, means_per_replica: bool = False):
     def compute():
         step = tf.constant(5, tf.int64)
         prepared = model.prepare(features, step, is_training=True)
-        weights = model.loss_weights(prepared)
-        return model._accumulate(prepared, weights, step)
+        normalizers = model.loss_normalizers(prepared)
+        return model._accumulate(prepared, normalizers, step)
 
     return compute()
 

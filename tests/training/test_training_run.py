@@ -22,7 +22,6 @@ class Line(step_lib.TrainableModel):
     """Learns `y = slope * x` from x; the slope should be 2."""
 
     loss_coefficients = {"error": 1.0}
-    statistic_sizes = {"error": 1, "count": 1}
 
     def __init__(self, rate: Any) -> None:
         super().__init__(clip_norm=1e9)
@@ -36,20 +35,16 @@ class Line(step_lib.TrainableModel):
     def prepare(self, features, step, is_training):
         return features["x"]
 
-    def loss_weights(self, prepared):
+    def loss_normalizers(self, prepared):
         return {"error": tf.cast(tf.size(prepared), tf.float32)}
 
     def compute_losses(self, prepared, dropout_seed):
         error = tf.reduce_sum(((self.slope.value - 2.0) * prepared) ** 2)
-        count = tf.cast(tf.size(prepared), tf.float32)
-        statistics = {"error": error[tf.newaxis], "count": count[tf.newaxis]}
-        return step_lib.LossSums({"error": error}, statistics)
+        return step_lib.LossSums({"error": error}, {})
 
-    def summarize(self, statistics):
-        return {"loss": float(statistics["error"][0] / statistics["count"][0])}
-
-    def _logs(self, statistics):
-        return {}
+    def derive_metrics(self, statistics):
+        total, count = statistics["error"], statistics["error_normalizer"]
+        return {"loss": total[0] / count[0]}
 
 
 class Run(training_run.TrainingRun):

@@ -64,10 +64,10 @@ class ExportedModule(tf.Module, abc.ABC):
         min_length: int = 3,
     ) -> None:
         super().__init__(name="electra")
-        embeddings = encoder.embeddings
-        self.num_positions: int = embeddings.max_position_embeddings
-        self.vocab_size: int = embeddings.vocab_size
-        self.num_segments: int = embeddings.type_vocab_size
+        sizes = encoder.settings
+        self.num_positions: int = sizes.max_position_embeddings
+        self.vocab_size: int = sizes.vocab_size
+        self.num_segments: int = sizes.type_vocab_size
         if max_length and not min_length <= max_length <= self.num_positions:
             raise ValueError(
                 f"`max_length` must be {min_length} to {self.num_positions}, "

@@ -115,7 +115,7 @@ def replace(encoder: encoder_lib.Encoder, num_parts: int = NUM_PARTS) -> None:
 def _split_attention(
     block: encoder_lib.TransformerBlock, num_parts: int
 ) -> list[_Attention]:
-    count = block.num_attention_heads
+    count = block.settings.num_attention_heads
     kernel, bias = _values_of(block.query_key_value)
     kernel = kernel.reshape([len(kernel), 3, count, -1])
     bias = bias.reshape([3, count, -1])

@@ -15,12 +15,10 @@ from electra_tf.export import signatures
 from electra_tf.export.models import exported_module
 from electra_tf.export.models import length_buckets
 from electra_tf.inputs import masking
-from electra_tf.modeling import copying
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
 from electra_tf.modeling import layers
 from electra_tf.pretraining import model as model_lib
-from electra_tf.pretraining import objective as objective_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -250,7 +248,7 @@ def build_module(
     if isinstance(network, discriminator_lib.Discriminator):
         is_energy = objective == "electric"
         module = EnergyModule if is_energy else DetectorModule
-    elif isinstance(network, copying.CopyingMaskedLM):
+    elif isinstance(network, discriminator_lib.CopyingMaskedLM):
         module = CopyingModule
     elif isinstance(network, generators.MaskedLMGenerator):
         module = MaskedLanguageModule
@@ -280,10 +278,10 @@ def load_network(
             do not fit the config.
     """
     settings = model_lib.resolve(settings, vocabulary.size)
-    objective = objective_lib.build_objective(settings)
+    objective = model_lib.find_objective(settings)
     # The CPU always has room, an accelerator may be in use.
     with tf.device("/CPU:0"):
-        network = objective.build_main_tower(
+        network = objective.build_main(
             settings.encoder, layers.dtype_policy(precision)
         )
         checkpoints.load_weights(

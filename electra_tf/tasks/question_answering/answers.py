@@ -38,7 +38,7 @@ Entry = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """What is predicted for questions."""
+    """The predictions for questions."""
 
     # Id to the best answer, in the document's own text. Where questions may be
     # unanswerable too: the null odds say whether it is to be believed.

@@ -64,7 +64,7 @@ class QuestionRows(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Some questions of a split, and what their answers are read off."""
+    """Some questions of a split, with all that decoding their answers needs."""
 
     examples: Sequence[records.Example]  # the questions
     contexts: Contexts  # their distinct contexts
@@ -157,15 +157,9 @@ def build_rows(
     Args:
         examples: questions; to learn from, with answers.
         tokenizer: holds the vocabulary.
-        max_seq_length: most tokens of a row.
-        max_query_length: most pieces of a question; more are cut off.
-        doc_stride: pieces from one window to the next, or a window's length if
-            that is less.
-        is_training: whether `COLUMNS` tell the answers, and no answers will be
-            read; otherwise they are zeros.
-
-    Returns:
-        Rows; unless to be learned from, with `Chunk`s as details.
+        max_seq_length, max_query_length, doc_stride: as of `lay_out`.
+        is_training: whether `COLUMNS` tell the answers; otherwise they are
+            zeros, and `details` are `Chunk`s, from which answers are decoded.
 
     Raises:
         ValueError: if a question leaves no room for its context.
@@ -173,7 +167,7 @@ def build_rows(
     """
     chunks = []
     owners, starts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    columns = [np.zeros((0, len(COLUMNS)), np.int32)]
+    columns = [np.zeros((len(COLUMNS), 0), np.int32)]
     for begin in range(0, len(examples), _CHUNK):
         chunk = _build_chunk(
             examples[begin : begin + _CHUNK],
@@ -188,13 +182,13 @@ def build_rows(
         if is_training:
             columns.append(_label_windows(chunk, tokenizer))
         else:
-            columns.append(np.zeros((len(starts[-1]), len(COLUMNS)), np.int32))
-    table = np.concatenate(columns).astype(np.int32)
+            columns.append(np.zeros((len(COLUMNS), len(starts[-1])), np.int32))
+    table = np.concatenate(columns, axis=1).astype(np.int32)
     return rows_lib.Rows(
         ids=rows_lib.Ragged.join([chunk.rows.ids for chunk in chunks]),
         segment_starts=np.concatenate(starts).astype(np.int32),
         examples=np.concatenate(owners).astype(np.int32),
-        columns=dict(zip(COLUMNS, table.T, strict=True)),
+        columns=dict(zip(COLUMNS, table, strict=True)),
         details=None if is_training else chunks,
     )
 
@@ -255,7 +249,7 @@ def _require_room(
 def _label_windows(
     chunk: Chunk, tokenizer: tokenizer_lib.Tokenizer
 ) -> np.ndarray:
-    """`COLUMNS` of R rows, `[R, 3]`; 0, [CLS], where there is no answer."""
+    """`COLUMNS` of R rows, `[3, R]`; 0, [CLS], where there is no answer."""
     windows = chunk.rows.windows
     questions, starts = windows.texts.numpy(), windows.starts.numpy()
     ends, shifts = starts + windows.lengths.numpy(), chunk.rows.shifts.numpy()
@@ -272,8 +266,7 @@ def _label_windows(
             np.where(is_inside, first + shifts - starts, 0),
             np.where(is_inside, last + shifts - starts, 0),
             is_impossible,
-        ],
-        axis=1,
+        ]
     )
 
 
@@ -329,7 +322,7 @@ def find_answer_pieces(
 
 
 def _locate(example: records.Example) -> tuple[int, int]:
-    """The bytes of the context from which on its answer's words stand."""
+    """The bytes at which the words that cover the answer begin and end."""
     place = records.find_answer(example)
     if place is None:
         raise files.unexpected(
@@ -348,7 +341,7 @@ def _locate(example: records.Example) -> tuple[int, int]:
 
 
 def _find_run(pieces: list[int], wanted: list[int]) -> int | None:
-    """Where in some pieces others stand first; None if they do not."""
+    """Finds the first place where `pieces` contain `wanted`, or None."""
     count = len(wanted)
     for place in range(len(pieces) - count + 1 if count else 0):
         if pieces[place : place + count] == wanted:

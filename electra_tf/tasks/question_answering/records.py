@@ -113,15 +113,7 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
 
 
 def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
-    """Converts the records of a TensorFlow Datasets data set of SQuAD's form.
-
-    Args:
-        records: as `tfds_source.read` gives them.
-        name: of the data set, for errors.
-
-    Raises:
-        DataError: for an id that occurs twice, or no records.
-    """
+    """Converts records of TensorFlow Datasets that have SQuAD's form."""
     examples = []
     for record in records:
         texts = record["answers"]["text"]
@@ -164,10 +156,6 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
 
     Left out are, as in the original, those whose answer is not where it is
     said to be (`find_answer`): about one in 1,500 of SQuAD.
-
-    Args:
-        examples: of a training file.
-        source: the file, for messages.
 
     Raises:
         DataError: for a question that has neither an answer nor is said to
@@ -230,11 +218,8 @@ def find_answer(example: Example) -> tuple[int, int] | None:
         return None
     begin = _find_word(context, answer.start)
     last_begin = _find_word(context, last)
-    end = min(
-        found if (found := context.find(blank, last_begin + 1)) >= 0
-        else len(context)
-        for blank in QUESTION_BLANKS
-    )  # fmt: skip
+    ends = (context.find(blank, last_begin + 1) for blank in QUESTION_BLANKS)
+    end = min((end for end in ends if end >= 0), default=len(context))
     if begin < 0 and not context[end:].strip(QUESTION_BLANKS):
         # Before the only word, which is meant, as in the original.
         begin = last_begin
@@ -247,7 +232,7 @@ def find_answer(example: Example) -> tuple[int, int] | None:
 
 
 def _find_word(context: str, place: int) -> int:
-    """Where the word of a character begins; that before it if it is a blank.
+    """Finds where the word of a character begins; of a blank, the one before.
 
     -1 if there is none.
     """

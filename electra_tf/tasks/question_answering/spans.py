@@ -46,7 +46,7 @@ class Spans(NamedTuple):
 def list_candidates(
     outputs: Mapping[str, tf.Tensor], shifts: tf.Tensor, num_best: int
 ) -> Candidates:
-    """The pairs that the head proposes, the best starts and ends first.
+    """Lists the pairs that the head proposes, best starts and ends first.
 
     Args:
         outputs: of `QuestionAnsweringHead.predict`.
@@ -79,12 +79,12 @@ def list_candidates(
 def are_valid(
     candidates: Candidates, lengths: tf.Tensor, max_answer_length: int
 ) -> tf.Tensor:
-    """Which candidates are spans of the context, `[R, K, M]` bool.
+    """Tests which candidates are spans of the context, `[R, K, M]` bool.
 
     Args:
         candidates: of R rows.
         lengths: `[R]` int64, pieces of the context in each.
-        max_answer_length: most pieces of an answer.
+        max_answer_length: in pieces.
     """
     firsts, lasts = candidates.starts[:, :, tf.newaxis], candidates.ends
     return (
@@ -98,7 +98,7 @@ def are_valid(
 def have_most_context(
     candidates: Candidates, windows: rows_lib.Windows, rows: tf.Tensor
 ) -> tf.Tensor:
-    """Which starts have most context in their row, `[R, K]` bool.
+    """Tests which starts have most context in their row, `[R, K]` bool.
 
     Args:
         candidates: of R rows.
@@ -114,12 +114,7 @@ def have_most_context(
 
 
 def find_best(candidates: Candidates, is_valid: tf.Tensor) -> Spans:
-    """The best valid candidate of each row, the first of equals.
-
-    Args:
-        candidates: of R rows.
-        is_valid: `[R, K, M]` bool.
-    """
+    """Finds the best valid candidate of each row, the first of equals."""
     shape = tf.shape(is_valid)
     flat = [shape[0], shape[1] * shape[2]]
     scores = tf.where(is_valid, candidates.scores, tf.float32.min)
@@ -139,7 +134,7 @@ def find_best(candidates: Candidates, is_valid: tf.Tensor) -> Spans:
 
 
 def choose_windows(scores: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-    """The row with the best score of each question, `[N]` int64.
+    """Finds the row with the best score of each question, `[N]` int64.
 
     Args:
         scores: `[R]` float32; every question has rows.
@@ -151,7 +146,7 @@ def choose_windows(scores: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
 
 
 def compute_null_odds(outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    """What says in each row that there is no answer, `[R]` float32.
+    """Computes how likely each row has no answer, `[R]` float32.
 
     Of several windows the least counts. Without a classifier it is how good
     [CLS] would be, and the score of the best answer is to be subtracted; in
@@ -220,7 +215,7 @@ class SpanFinder(tf.Module):
         lasts: tf.Tensor,
         is_found: tf.Tensor,
     ) -> Places:
-        """Where the spans are; nothing at 0 where there is none.
+        """Finds the spans; an empty text at 0 where there is none.
 
         Args:
             texts: `[B]` string, the contexts as they are.
@@ -248,9 +243,7 @@ class SpanFinder(tf.Module):
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Bytes of the contexts at which pieces start and end, `[B]` int32.
 
-        Args:
-            contexts: with all pieces.
-            places: `[B]` int64, the piece's place among those of all contexts.
+        `places`, `[B]` int64, are pieces among those of all contexts.
         """
         # One word more: there may be none at all to look at.
         owners = tf.pad(contexts.pieces.value_rowids(), [[0, 1]])
@@ -267,12 +260,7 @@ class SpanFinder(tf.Module):
     def _locate_in_words(
         self, texts: tf.Tensor, places: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Bytes at which one piece of each text starts and ends, `[B]` int32.
-
-        Args:
-            texts: `[B]` string.
-            places: `[B]` int64, a piece of each.
-        """
+        """Bytes at which one piece of each text starts and ends, `[B]`."""
         ids, starts, ends = (
             # One column more: there may be none to look at.
             tf.pad(ragged.to_tensor(-1), [[0, 0], [0, 1]], constant_values=-1)

@@ -22,7 +22,7 @@ from electra_tf.text import tokenizer as tokenizer_lib
 _OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
 
 
-class QuestionAnsweringTask(task_lib.Task):
+class QuestionAnsweringTask(task_lib.FileTask):
     """Questions whose answers are spans of a document.
 
     What decides is F1. Where questions may be unanswerable it is `best_f1`, at

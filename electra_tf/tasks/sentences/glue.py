@@ -37,7 +37,7 @@ _OFFICIAL = "Repair it or take the official file."
 
 
 class Columns(NamedTuple):
-    """Where in a line the texts and the label are."""
+    """Places of the texts and the label in a line."""
 
     text: int  # place of the first text
     pair: int | None = None  # of the second one, or None
@@ -131,24 +131,23 @@ def _task(
 def _mnli_splits() -> dict[str, Split]:
     # The last column is `gold_label`.
     labelled, unlabelled = Columns(8, 9, -1), Columns(8, 9)
-    splits = {
-        name: Split(
-            (f"{name}.tsv",), columns, (count,), ("glue/mnli", tfds), submission
-        )
-        for name, columns, count, tfds, submission in (
-            ("train", labelled, 392_702, "train", ""),
-            ("dev_matched", labelled, 9_815, "validation_matched", ""),
-            ("dev_mismatched", labelled, 9_832, "validation_mismatched", ""),
-            ("test_matched", unlabelled, 9_796, "test_matched", "MNLI-m.tsv"),
-            (
-                "test_mismatched",
-                unlabelled,
-                9_847,
-                "test_mismatched",
-                "MNLI-mm.tsv",
-            ),
-        )
+    submissions = {
+        "test_matched": "MNLI-m.tsv",
+        "test_mismatched": "MNLI-mm.tsv",
     }
+    splits = {}
+    for name, columns, count in (
+        ("train", labelled, 392_702),
+        ("dev_matched", labelled, 9_815),
+        ("dev_mismatched", labelled, 9_832),
+        ("test_matched", unlabelled, 9_796),
+        ("test_mismatched", unlabelled, 9_847),
+    ):
+        source = "glue/mnli", name.replace("dev", "validation")
+        submission = submissions.get(name, "")
+        splits[name] = Split(
+            (f"{name}.tsv",), columns, (count,), source, submission
+        )
     splits[DIAGNOSTIC] = Split(
         ("diagnostic.tsv", "AX.tsv"),
         Columns(1, 2),

@@ -220,7 +220,7 @@ def _find_labels(own: _Settings) -> tuple[str, ...]:
 
 
 def _listed_labels(own: _Settings) -> tuple[str, ...]:
-    """Those of the config, or none."""
+    """Returns the labels that the config lists, or none."""
     labels = tuple(name.strip() for name in own.labels.split(","))
     labels = tuple(name for name in labels if name)
     if own.labels and (len(labels) < 2 or len(set(labels)) < len(labels)):

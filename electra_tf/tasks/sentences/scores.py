@@ -11,6 +11,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.stats
@@ -29,63 +30,53 @@ _MAX_NAMED = 60
 _MAX_LABEL = 24
 
 
-def compute_accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the share of predictions that are right, in percent."""
-    return 100 * float(metrics.accuracy_score(labels, predictions))
-
-
-def compute_mcc(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns Matthews correlation, in percent; 0 for equal predictions."""
-    return 100 * float(metrics.matthews_corrcoef(labels, predictions))
-
-
-def compute_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns F1 of class 1 of two, in percent; 0 without a true positive."""
-    return 100 * float(
-        metrics.f1_score(
-            labels == _POSITIVE, predictions == _POSITIVE, zero_division=0
-        )
+def _percent(function: Callable, **options: Any) -> Metric:
+    return lambda labels, predictions: (
+        100 * float(function(labels, predictions, **options))
     )
 
 
-def compute_macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the mean over classes of their F1, in percent.
-
-    Classes that are neither among the labels nor predicted do not count.
-    """
-    return 100 * float(
-        metrics.f1_score(labels, predictions, average="macro", zero_division=0)
+def _compute_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    return metrics.f1_score(
+        labels == _POSITIVE, predictions == _POSITIVE, zero_division=0
     )
 
 
-def compute_pearson(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns Pearson's correlation, in percent; 0 if a side is constant."""
-    return _correlate(scipy.stats.pearsonr, targets, predictions)
+def _correlate(
+    targets: np.ndarray, predictions: np.ndarray, coefficient_fn: Callable
+) -> float:
+    if np.ptp(targets) == 0 or np.ptp(predictions) == 0:
+        # Undefined; a model that says the same of everything explains nothing.
+        return 0.0
+    # float64: the deviations of close numbers cancel in float32.
+    coefficient = coefficient_fn(
+        np.asarray(targets, np.float64), np.asarray(predictions, np.float64)
+    )[0]
+    return 0.0 if math.isnan(coefficient) else coefficient
 
 
-def compute_spearman(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns Spearman's correlation, in percent; 0 if a side is constant."""
-    return _correlate(scipy.stats.spearmanr, targets, predictions)
-
-
-def compute_mse(targets: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the mean squared error, in the unit of the targets, squared."""
+def _compute_mse(targets: np.ndarray, predictions: np.ndarray) -> float:
     difference = targets.astype(np.float64) - predictions.astype(np.float64)
     return float(np.mean(np.square(difference)))
 
 
 CLASSIFICATION_METRICS: Mapping[str, Metric] = {
-    "accuracy": compute_accuracy,
-    "mcc": compute_mcc,
-    "f1": compute_f1,
-    "macro_f1": compute_macro_f1,
+    "accuracy": _percent(metrics.accuracy_score),
+    # 0 for equal predictions.
+    "mcc": _percent(metrics.matthews_corrcoef),
+    # Of class 1 of two; 0 without a true positive.
+    "f1": _percent(_compute_f1),
+    # Without classes that are neither among the labels nor predicted.
+    "macro_f1": _percent(metrics.f1_score, average="macro", zero_division=0),
 }
 """Name to function of labels and predictions, `[N]` integers."""
 
 REGRESSION_METRICS: Mapping[str, Metric] = {
-    "spearman": compute_spearman,
-    "pearson": compute_pearson,
-    "mse": compute_mse,
+    # 0 if a side is constant.
+    "spearman": _percent(_correlate, coefficient_fn=scipy.stats.spearmanr),
+    "pearson": _percent(_correlate, coefficient_fn=scipy.stats.pearsonr),
+    # In the unit of the targets, squared.
+    "mse": _compute_mse,
 }
 """Name to function of targets and predictions, `[N]` floats."""
 
@@ -110,19 +101,6 @@ def compute_scores(
             f"{len(predictions)} and {len(labels)}."
         )
     return {name: known[name](labels, predictions) for name in names}
-
-
-def _correlate(
-    function: Callable, targets: np.ndarray, predictions: np.ndarray
-) -> float:
-    if np.ptp(targets) == 0 or np.ptp(predictions) == 0:
-        # Undefined; a model that says the same of everything explains nothing.
-        return 0.0
-    # float64: the deviations of close numbers cancel in float32.
-    coefficient = function(
-        np.asarray(targets, np.float64), np.asarray(predictions, np.float64)
-    )[0]
-    return 0.0 if math.isnan(coefficient) else 100 * float(coefficient)
 
 
 def draw_confusion(

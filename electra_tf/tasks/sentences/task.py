@@ -46,7 +46,7 @@ class ClassPredictions(NamedTuple):
     probabilities: np.ndarray
 
 
-class TextTask(task_lib.Task):
+class TextTask(task_lib.FileTask):
     """What classification and regression have in common.
 
     Args:
@@ -157,7 +157,7 @@ class TextTask(task_lib.Task):
 
     @abc.abstractmethod
     def _columns(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
-        """What the head learns from; zeros where it is not told."""
+        """Returns the labels of rows as columns, zeros if unknown."""
 
 
 class ClassificationTask(TextTask):

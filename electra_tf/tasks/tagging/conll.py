@@ -205,7 +205,7 @@ def _split_sentences(
 
 
 def _split_fields(line: str) -> list[str]:
-    """What stands between tabs, or without any between blanks.
+    """Splits a line at tabs, or at blanks if it has no tabs.
 
     Other blank characters, such as a no-break space, are text.
     """

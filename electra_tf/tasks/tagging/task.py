@@ -33,7 +33,7 @@ Predictions = list[list[str | None]]
 """A tag for each word of each example; None for words without a position."""
 
 
-class TaggingTask(task_lib.Task):
+class TaggingTask(task_lib.FileTask):
     """A tag for every word.
 
     Args:
@@ -97,7 +97,7 @@ class TaggingTask(task_lib.Task):
         return sentences
 
     def _reject(self, tag: str) -> str:
-        """What a tag should be, or nothing if it is that."""
+        """Describes what a wrong tag should be; empty for a right one."""
         if self.has_spans and not spans.is_span_tag(tag):
             return "O, or a tag that begins with B-, I-, E- or S-"
         if not self._listed:
@@ -129,8 +129,11 @@ class TaggingTask(task_lib.Task):
                 "%s: %d of %d words are not looked at, most of them because "
                 "rows of %d tokens end before them. They are not learned from "
                 "and count as wrong. --config.task.max_seq_length changes it.",
-                self.name, num_missing, num_words, max_seq_length,
-            )  # fmt: skip
+                self.name,
+                num_missing,
+                num_words,
+                max_seq_length,
+            )
         tags = self._number_tags(examples, aligned)
         splits = aligned.words.splits
         return rows_lib.Rows(

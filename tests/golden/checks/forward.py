@@ -168,13 +168,15 @@ def _compute_outputs(replay):
     def run_pass():
         step = tf.constant(0, tf.int64)
         prepared = model.prepare(replay.features, step, is_training=True)
-        return prepared, model.compute_losses(prepared, None)
+        return model.compute_statistics(prepared)
 
-    (prepared, sums), trace = replay.run(run_pass)
-    weights, factors = model.loss_weights(prepared), model.loss_coefficients
+    statistics, trace = replay.run(run_pass)
+    factors = model.loss_coefficients
     means = {
-        name: step_lib.weighted_mean(total, weights[name])
-        for name, total in sums.losses.items()
+        name: step_lib.weighted_mean(
+            statistics[name][0], statistics[step_lib.normalizer_of(name)][0]
+        )
+        for name in factors
     }
     outputs = {
         **_masking_outputs(trace),
@@ -183,7 +185,6 @@ def _compute_outputs(replay):
         **training.name_losses(replay, trace, means),
         "total_loss": tf.add_n([factors[name] * means[name] for name in means]),
     }
-    statistics = {n: value.numpy() for n, value in sums.statistics.items()}
     found = model.summarize(statistics) | _count_all_chosen(statistics)
     found["masked_lm_loss"] = outputs["mlm_loss"]
     return {name: np.asarray(value) for name, value in outputs.items()}, found
@@ -192,15 +193,12 @@ def _compute_outputs(replay):
 def _count_all_chosen(statistics):
     """The reference's accuracies, which count kept tokens like hidden ones."""
     num_chosen = statistics["masked_tokens"] + statistics["kept_tokens"]
+    sampled = ("sampled_correct", "kept_sampled_correct")
     return {
         name: metrics.ratio(statistics[hidden] + statistics[kept], num_chosen)
         for name, hidden, kept in (
             ("masked_lm_accuracy", "masked_correct", "kept_correct"),
-            (
-                "sampled_masked_lm_accuracy",
-                "sampled_correct",
-                "kept_sampled_correct",
-            ),
+            ("sampled_masked_lm_accuracy", *sampled),
         )
         if hidden in statistics
     }

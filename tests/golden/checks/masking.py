@@ -159,9 +159,8 @@ def _check_with_replacement(folder):
 def _draw(recorded, draw_fn):
     """Masks the rows with random numbers of our own.
 
-    Returns:
-        In how many slots each position stood, `[K, B, S]` integer, and whether
-        it became [MASK], `[K, B, S]` bool.
+    Returns in how many slots each position stood, and whether it became
+    [MASK], both `[K, B, S]`.
     """
     statistics, sample = recorded.statistics, recorded.sample
     batches, (rows, length) = statistics["batches"], recorded.eligible.shape
@@ -198,14 +197,10 @@ def _count_slots(positions, is_used, length):
 
 
 def _check_uniformity(title, recorded, counts, share):
-    """Chi-square of the counts of each candidate, over all rows together.
+    """Chi-square of the counts `[K, B, S]` of each candidate, over all rows.
 
-    Args:
-        title: of the line.
-        recorded: says which positions are candidates.
-        counts: `[K, B, S]`.
-        share: `[B]`, n / C when drawn without replacement, else 0: then a
-            count's variance is that of a Poisson count, times 1 - n / C.
+    `share` `[B]` is n / C when drawn without replacement, else 0: then a
+    count's variance is that of a Poisson count, times 1 - n / C.
     """
     total, freedom = 0.0, 0
     for row, eligible in enumerate(recorded.eligible):

@@ -51,21 +51,19 @@ def check_case(path):
         for name in config["variables"]
     }
     optimizer.build(list(variables.values()))
-    line = Line(
-        f"{path.stem}, trajectory", _TOLERANCE, comparison.absolute_error
-    )
+    title = f"{path.stem}, trajectory"
+    line = Line(title, _TOLERANCE, comparison.absolute_error)
     clip_norm = config.get("clip_norm")
     rates, norms = _run(
         line, variables, optimizer, arrays, make_sparse, clip_norm
     )
-    yield line
-    for line in (
+    lines = (
+        line,
         _compare_moments(path.stem, variables, optimizer, arrays),
         _compare_rates(path.stem, rates, optimizer.rate_rules, arrays),
         _compare_norms(path.stem, norms, arrays),
-    ):
-        if line.errors:
-            yield line
+    )
+    yield from (line for line in lines if line.errors or line is lines[0])
 
 
 def _run(line, variables, optimizer, arrays, make_sparse, clip_norm):
@@ -75,9 +73,8 @@ def _run(line, variables, optimizer, arrays, make_sparse, clip_norm):
     def update(gradients):
         norm = tf.constant(0.0)
         if clip_norm is not None:
-            gradients, norm = optimizers.clip_by_global_norm(
-                gradients, clip_norm
-            )
+            clip = optimizers.clip_by_global_norm
+            gradients, norm = clip(gradients, clip_norm)
         return optimizer.apply_in_replica_context(gradients), norm
 
     rates, norms = [], []
@@ -129,9 +126,8 @@ def _compare_rates(case, rates, rules, arrays):
 
 def _compare_norms(case, norms, arrays):
     line = Line(f"{case}, norm", _NORM_TOLERANCE)
-    for step, expected in enumerate(
-        arrays.get("global_norm_before_clipping", ())
-    ):
+    reference = arrays.get("global_norm_before_clipping", ())
+    for step, expected in enumerate(reference):
         error = abs(norms[step] - expected) / max(expected, 1e-12)
         line.add(f"step {step}", error)
     return line
@@ -184,11 +180,9 @@ def _build_addons_optimizer(config):
         return optimizers.AddonsAdamW(**options), _read_sparse_rule(config)
     if named == "LAMB":
         # tensorflow-addons takes an empty list for None.
-        excluded = config.get("exclude_from_layer_adaptation") or None
-        lamb = optimizers.LAMB(
-            **options, exclude_from_layer_adaptation=excluded
-        )
-        return lamb, _read_sparse_rule(config)
+        name = "exclude_from_layer_adaptation"
+        options[name] = config.get(name) or None
+        return optimizers.LAMB(**options), _read_sparse_rule(config)
     raise _UnknownError(f"optimizer {config['optimizer']!r}")
 
 
@@ -197,11 +191,9 @@ def _read_depth_rules(config):
     match = re.search(r"layer_decay \*\* \((\d+) - d\)", config["rule"])
     if match is None:
         raise _UnknownError(f"rule {config['rule']!r}")
+    decay, top = config["layer_decay"], int(match[1])
     return [
-        (
-            f"^{re.escape(name)}$",
-            config["layer_decay"] ** (int(match[1]) - depth),
-        )
+        (f"^{re.escape(name)}$", decay ** (top - depth))
         for name, depth in config["depth"].items()
     ]
 

@@ -19,7 +19,7 @@ from electra_tf.inputs import randomness
 from electra_tf.modeling import encoder
 from electra_tf.modeling import generators
 from electra_tf.pretraining import losses
-from electra_tf.pretraining import optimizer
+from electra_tf.pretraining import run
 from electra_tf.pretraining import sampling
 from electra_tf.pretraining.model import build_pretraining_model
 from electra_tf.training import step as step_lib
@@ -99,27 +99,25 @@ class Replay:
         self.samples = None
         variables = self.model.trainable_variables
         loading.assign_checkpoint(variables, self.folder)
-        self.model.optimizer = optimizer.build_optimizer(self.settings)
+        self.model.optimizer = run.build_optimizer(self.settings)
         self.model.optimizer.build(variables)
 
     def run(self, function, *arguments):
         """Calls a function with fed numbers; its result, and what happened."""
         trace = Trace()
         tower = type(self.model.generator or self.model.main)
-        with contextlib.ExitStack() as stack:
-            for owner, name, replacement in (
-                (masking, "draw_positions", self._take_draws),
-                (randomness, "uniform_by_stream", self._take_uniform),
-                (sampling, "sample_from_softmax", self._sampler(trace)),
-                watch(masking, "mask_inputs", trace.masks),
-                watch(tower, "call", trace.generators),
-                watch(encoder.Encoder, "call", trace.encoded),
-                watch(encoder, "compute_probs", trace.attention),
-                watch(losses, "replaced_token_loss", trace.judged),
-                watch(ReplicaOptimizer, UPDATE, trace.updates),
-            ):
-                patch = mock.patch.object(owner, name, replacement)
-                stack.enter_context(patch)
+        replacements = (
+            (masking, "draw_positions", self._take_draws),
+            (randomness, "uniform_by_stream", self._take_uniform),
+            (sampling, "sample_from_softmax", self._sampler(trace)),
+            watch(masking, "mask_inputs", trace.masks),
+            watch(tower, "call", trace.generators),
+            watch(encoder.Encoder, "call", trace.encoded),
+            watch(encoder, "compute_probs", trace.attention),
+            watch(losses, "replaced_token_loss", trace.judged),
+            watch(ReplicaOptimizer, UPDATE, trace.updates),
+        )
+        with replacing(replacements):
             result = function(*arguments)
         if trace.judged:
             (_, trace.labels, _), _ = trace.judged[-1]
@@ -164,10 +162,8 @@ class Replay:
 
         Nothing reads the samples there, so the objective draws none.
         """
-        masked, uniform = (
-            trace.masked,
-            tf.constant(self.inputs["gumbel_uniform"]),
-        )
+        masked = trace.masked
+        uniform = tf.constant(self.inputs["gumbel_uniform"])
         samples = self._sampler(trace)(trace.generated.logits, uniform)
         trace.updated_ids, _ = masking.scatter_update(
             masked.original_ids, samples, masked.masked_positions
@@ -188,6 +184,15 @@ def watch(owner, name, calls):
         return result
 
     return owner, name, watched
+
+
+@contextlib.contextmanager
+def replacing(replacements):
+    """Exchanges attributes, given as owner, name and value, for a while."""
+    with contextlib.ExitStack() as stack:
+        for owner, name, value in replacements:
+            stack.enter_context(mock.patch.object(owner, name, value))
+        yield
 
 
 def split_all(model, values):

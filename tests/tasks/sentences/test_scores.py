@@ -6,6 +6,9 @@ import scipy.stats
 
 from electra_tf.tasks.sentences import scores
 
+CLASSES = scores.CLASSIFICATION_METRICS
+NUMBERS = scores.REGRESSION_METRICS
+
 
 def _arrays(*lists):
     return [np.array(numbers) for numbers in lists]
@@ -13,7 +16,7 @@ def _arrays(*lists):
 
 def test_accuracy_is_the_share_of_right_labels_in_percent():
     labels, predictions = _arrays([0, 1, 2, 1], [0, 1, 1, 1])
-    assert scores.compute_accuracy(labels, predictions) == 75
+    assert CLASSES["accuracy"](labels, predictions) == 75
 
 
 def test_matthews_correlation_of_a_worked_example():
@@ -22,50 +25,50 @@ def test_matthews_correlation_of_a_worked_example():
     labels, predictions = _arrays(
         [1, 1, 1, 0, 0, 0, 0, 0, 0, 1], [1, 1, 1, 1, 1, 0, 0, 0, 0, 0]
     )
-    score = scores.compute_mcc(labels, predictions)
+    score = CLASSES["mcc"](labels, predictions)
     assert score == pytest.approx(100 * 10 / 600**0.5)
 
 
 def test_one_answer_for_everything_correlates_with_nothing():
     labels, predictions = _arrays([1, 0, 1, 1], [1, 1, 1, 1])
-    assert scores.compute_mcc(labels, predictions) == 0
-    assert scores.compute_pearson(labels, predictions) == 0
-    assert scores.compute_spearman(labels, predictions) == 0
+    assert CLASSES["mcc"](labels, predictions) == 0
+    assert NUMBERS["pearson"](labels, predictions) == 0
+    assert NUMBERS["spearman"](labels, predictions) == 0
 
 
 def test_f1_takes_all_gold_positives_into_account():
     # Precision 2/3, recall 2/4: the original would say 2/3 for all.
     labels, predictions = _arrays([1, 1, 1, 1, 0, 0], [1, 1, 0, 0, 1, 0])
-    score = scores.compute_f1(labels, predictions)
+    score = CLASSES["f1"](labels, predictions)
     assert score == pytest.approx(100 * 2 * (2 / 3) * (1 / 2) / (2 / 3 + 1 / 2))
 
 
 def test_f1_without_a_true_positive_is_zero():
     labels, predictions = _arrays([1, 1, 0], [0, 0, 0])
-    assert scores.compute_f1(labels, predictions) == 0
+    assert CLASSES["f1"](labels, predictions) == 0
 
 
 def test_macro_f1_is_the_mean_over_classes():
     # Class 0: precision 1, recall 1/2; class 1: 1/2 and 1; class 2: 1 and 1.
     labels, predictions = _arrays([0, 0, 1, 2], [0, 1, 1, 2])
-    score = scores.compute_macro_f1(labels, predictions)
+    score = CLASSES["macro_f1"](labels, predictions)
     assert score == pytest.approx(100 * (2 / 3 + 2 / 3 + 1) / 3)
 
 
 def test_correlations_of_ranks_and_of_numbers():
     targets, predictions = _arrays([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 100.0])
-    assert scores.compute_spearman(targets, predictions) == pytest.approx(100)
-    pearson = scores.compute_pearson(targets, predictions)
+    assert NUMBERS["spearman"](targets, predictions) == pytest.approx(100)
+    pearson = NUMBERS["pearson"](targets, predictions)
     assert 0 < pearson < 99
     assert pearson == pytest.approx(
         100 * scipy.stats.pearsonr(targets, predictions)[0]
     )
-    assert scores.compute_spearman(targets, -predictions) == pytest.approx(-100)
+    assert NUMBERS["spearman"](targets, -predictions) == pytest.approx(-100)
 
 
 def test_the_mean_squared_error_is_no_percentage():
     targets, predictions = _arrays([0.0, 1.0], [0.5, 1.0])
-    assert scores.compute_mse(targets, predictions) == 0.125
+    assert NUMBERS["mse"](targets, predictions) == 0.125
 
 
 def test_several_metrics_come_in_the_order_asked_for():

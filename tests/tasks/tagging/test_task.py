@@ -4,7 +4,6 @@ import logging as python_logging
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
@@ -88,19 +87,6 @@ def test_rows_hold_what_the_head_reads(folder):
     assert set(head.columns) == set(rows.ragged)
     assert head.dense.kernel.path == "task_specific/chunking/dense/kernel"
     assert head.dense.kernel.shape == (8, 5)
-
-
-def test_the_head_learns_and_says_what_the_rows_hold(folder):
-    task = _chunking(folder.parent)
-    rows = task.build_rows(task.read("train"), TOKENIZER, 16, True)
-    hidden = tf.random.stateless_normal([1, 6, 8], [1, 2])
-    features = {
-        name: tf.constant(column[0])[tf.newaxis]
-        for name, column in rows.ragged.items()
-    }
-    head = task.build_head(8, seed=1)
-    assert head.predict(hidden, features)["logits"].shape == (1, 3, 5)
-    assert head.compute_losses(hidden, features, None).shape == (1,)
 
 
 def test_without_a_dev_file_the_test_file_is_the_dev_split(folder):

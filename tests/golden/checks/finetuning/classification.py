@@ -4,6 +4,8 @@ The original's F1 counts gold positives among the predicted ones alone; its
 numbers are compared with that rule, and the correct ones with ours.
 """
 
+import operator
+
 import numpy as np
 import tensorflow as tf
 
@@ -61,13 +63,9 @@ def _check_split(folder, name, split):
     content = loading.read_json(folder / "examples.json")
     expected = content["tasks"][name]["splits"][split]
     task, (examples, bad_lines) = _read(folder, name, split)
-    tokenizer, length = (
-        loading.load_tokenizer(folder),
-        content["max_seq_length"],
-    )
-    rows = task.build_rows(
-        examples, tokenizer, length, is_training=split == "train"
-    )
+    tokenizer = loading.load_tokenizer(folder)
+    length, is_training = content["max_seq_length"], split == "train"
+    rows = task.build_rows(examples, tokenizer, length, is_training)
     order = np.arange(rows.num_rows)
     if rows.num_rows > len(examples):
         # Of both orders of a pair, the original has all swapped ones last.
@@ -117,15 +115,12 @@ def _compare_examples(line, task, examples, expected):
         zip(examples, expected["examples"], strict=False)
     ):
         label = no_label if ours.label is None else ours.label
+        own = (ours.eid, ours.text, ours.pair, label)
+        names = ("eid", "text_a", "text_b")
         # The original keeps the string of a score.
         their_label = type(label)(theirs["label"])
-        pairs = (
-            (ours.eid, theirs["eid"]),
-            (ours.text, theirs["text_a"]),
-            (ours.pair, theirs["text_b"]),
-            (label, their_label),
-        )
-        line.add(f"example {place}", sum(own != one for own, one in pairs))
+        listed = (*(theirs[name] for name in names), their_label)
+        line.add(f"example {place}", sum(map(operator.ne, own, listed)))
 
 
 def _check_head(path):
@@ -169,8 +164,8 @@ def _compute_metrics(arrays):
     num_right = np.sum((labels == 1) & (predictions == 1))
     precision = 100 * num_right / max(1, np.sum(predictions == 1))
     recall = 100 * num_right / max(1, np.sum(labels == 1))
-    accuracy, mcc = scores.compute_accuracy, scores.compute_mcc
-    names = scores.REGRESSION_METRICS
+    classes, names = scores.CLASSIFICATION_METRICS, scores.REGRESSION_METRICS
+    accuracy, mcc = classes["accuracy"], classes["mcc"]
     return {
         "accuracy_binary": {"accuracy": accuracy(labels, predictions)},
         "accuracy_three": {"accuracy": accuracy(*three)},
@@ -185,7 +180,7 @@ def _compute_metrics(arrays):
             names, names, arrays["targets"], arrays["target_predictions"]
         ),
         "extra_not_from_original": {
-            "f1_standard": scores.compute_f1(labels, predictions),
+            "f1_standard": classes["f1"](labels, predictions),
             "precision": precision,
             "recall": recall,
             "mcc_three": mcc(*three),

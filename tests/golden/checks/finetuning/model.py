@@ -6,9 +6,7 @@ the rows of looked-up tables one by one); the steps here are clipped by that
 norm too, and the true one is compared apart.
 """
 
-import contextlib
 import dataclasses
-from unittest import mock
 
 import keras
 import numpy as np
@@ -18,7 +16,7 @@ from electra_tf.config import EncoderConfig
 from electra_tf.config.finetuning import FinetuningOptimizerConfig
 from electra_tf.finetuning import encoders
 from electra_tf.finetuning.model import FinetuningModel
-from electra_tf.finetuning.optimizer import build_optimizer
+from electra_tf.finetuning.model import build_optimizer
 from electra_tf.modeling import task_heads
 from electra_tf.training import optimizers
 from electra_tf.training.replica_optimizer import ReplicaOptimizer
@@ -118,17 +116,13 @@ def _run_step(model, features, norm=None):
         return tf.clip_by_global_norm(gradients, limit, tf.constant(norm))
 
     updates = []
-    with contextlib.ExitStack() as stack:
-        for owner, name, replacement in (
-            (task_heads, "DROPOUT_PROB", 0.0),
-            replay.watch(ReplicaOptimizer, replay.UPDATE, updates),
-            (
-                optimizers,
-                "clip_by_global_norm",
-                optimizers.clip_by_global_norm if norm is None else clip,
-            ),
-        ):
-            stack.enter_context(mock.patch.object(owner, name, replacement))
+    replacements = [
+        (task_heads, "DROPOUT_PROB", 0.0),
+        replay.watch(ReplicaOptimizer, replay.UPDATE, updates),
+    ]
+    if norm is not None:
+        replacements.append((optimizers, "clip_by_global_norm", clip))
+    with replay.replacing(replacements):
         statistics = model.training_step(features)
     (_, clipped, *_), _ = updates[-1]
     return statistics, clipped

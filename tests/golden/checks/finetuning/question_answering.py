@@ -40,13 +40,9 @@ _RECORDS = {
     sources.MRQA: "mrqa_style.jsonl",
 }
 _OPTIONS = (
-    "joint_prediction",
-    "beam_size",
-    "answerable_classifier",
-    "answerable_uses_start_logits",
+    *("joint_prediction", "beam_size", "n_best_size", "max_answer_length"),
+    *("answerable_classifier", "answerable_uses_start_logits"),
     "answerable_weight",
-    "n_best_size",
-    "max_answer_length",
 )
 
 
@@ -64,12 +60,7 @@ def list_cases(folder):
     for tag in _tags(folder, "postprocess_*.npz", "postprocess_*.json"):
         if tag != "scores":
             yield f"postprocess_{tag}", _check_postprocessing, folder, tag
-    for name, check in (
-        ("postprocess_scores", _check_postprocessing_scores),
-        ("final_text", _check_final_text),
-        ("evaluation", _check_evaluation),
-        ("normalized_answers", _check_normalized_answers),
-    ):
+    for name, check in _CHECKS_OF_FILES.items():
         path = folder / f"{name}.json"
         if path.is_file():
             yield name, check, path
@@ -97,14 +88,10 @@ def _read_records(folder, task):
 def _build_rows(folder, examples, settings, is_training):
     """The windows of questions by the settings of a file."""
     do_lower_case = settings.get("do_lower_case", True)
-    return questions.build_rows(
-        examples,
-        loading.load_tokenizer(folder, do_lower_case=do_lower_case),
-        settings["max_seq_length"],
-        settings["max_query_length"],
-        settings["doc_stride"],
-        is_training,
-    )
+    tokenizer = loading.load_tokenizer(folder, do_lower_case=do_lower_case)
+    names = ("max_seq_length", "max_query_length", "doc_stride")
+    sizes = [settings[name] for name in names]
+    return questions.build_rows(examples, tokenizer, *sizes, is_training)
 
 
 def _check_features(folder, task, split):
@@ -149,20 +136,21 @@ def _describe_examples(examples, rows):
     """What the reference says of each example."""
     described = []
     for number, example in enumerate(examples):
-        found = None
-        if not example.is_impossible:
-            found = records.find_answer(example)
-        begin, end = found or (0, 0)
+        start, end, answer = -1, -1, ""
+        if not example.is_impossible and (
+            found := records.find_answer(example)
+        ):
+            start = _count_words(example.context[: found[0]])
+            end = _count_words(example.context[: found[1]]) - 1
+            answer = example.answer.text
         described.append(
             {
                 "eid": number,
                 "id": example.id,
-                "start_word": _count_words(example.context[:begin])
-                if found
-                else -1,
-                "end_word": _count_words(example.context[:end]) - 1,
+                "start_word": start,
+                "end_word": end,
                 "is_impossible": example.is_impossible,
-                "answer": example.answer.text if found else "",
+                "answer": answer,
                 "n_words": _count_words(example.context),
                 "n_features": np.sum(rows.examples == number),
             }
@@ -179,21 +167,11 @@ def _count_words(text):
 
 def _describe_rows(examples, rows):
     """What the reference says of each row."""
-    return [
-        {
-            "id": examples[example].id,
-            "doc_span_index": number,
-            "n_tokens": length,
-            "first_token": start,
-        }
-        for example, number, length, start in zip(
-            rows.examples,
-            _number_windows(rows),
-            rows.lengths,
-            rows.segment_starts,
-            strict=True,
-        )
-    ]
+    names = ("id", "doc_span_index", "n_tokens", "first_token")
+    ids = [examples[number].id for number in rows.examples]
+    columns = ids, _number_windows(rows), rows.lengths, rows.segment_starts
+    described = zip(*columns, strict=True)
+    return [dict(zip(names, row, strict=True)) for row in described]
 
 
 def _describe_tokens(rows, length):
@@ -260,18 +238,15 @@ def _compute_outputs(head, is_training, arrays):
     a loss: the end then costs the logarithm of the row's length. Our head has
     no use for that number; it is made here.
     """
+    names = ("input_mask", "segment_ids", "is_impossible")
     features = to_tensors(
         arrays,
-        input_mask="input_mask",
-        segment_ids="segment_ids",
+        **{name: name for name in names},
         start_position="start_positions_in",
         end_position="end_positions_in",
-        is_impossible="is_impossible",
     )
-    hidden, starts = (
-        tf.constant(arrays["final_hidden"]),
-        features["start_position"],
-    )
+    hidden = tf.constant(arrays["final_hidden"])
+    starts = features["start_position"]
     outputs = head.predict(hidden, features)
     if is_training or not head.joint_prediction:
         ends = head.compute_end_logits(hidden, features, starts)
@@ -336,11 +311,8 @@ def _check_postprocessing_scores(path):
     folder, threshold = path.parent, QuestionAnsweringConfig.qa_na_threshold
     for tag, expected in loading.read_json(path).items():
         run = loading.read_json(folder / f"postprocess_{tag}.json")
-        form = _FORMS.get(run["task"], sources.MRQA)
-        golds, texts = (
-            _golds(_read_records(folder, run["task"])),
-            run["predictions"],
-        )
+        form, texts = _FORMS.get(run["task"], sources.MRQA), run["predictions"]
+        golds = _golds(_read_records(folder, run["task"]))
         if form == sources.SQUAD2:
             ours = squad_scores.compute_squad2_scores(
                 golds, texts, run["null_odds"], threshold
@@ -357,16 +329,12 @@ def _check_final_text(path):
     """Predicted strings projected to their original texts."""
     line = Line("qa, final_text")
     for case in loading.read_json(path):
-        original, settings = (
-            case["orig_text"],
-            TokenizerSettings(case["do_lower_case"]),
-        )
+        original, predicted = case["orig_text"], case["pred_text"]
+        settings = TokenizerSettings(case["do_lower_case"])
         (plain,) = answers.normalize([original], settings)
-        place = answers.project(case["pred_text"], plain, original)
+        place = answers.project(predicted, plain, original)
         ours = original[slice(*place or (None,))]
-        name = (
-            f"{case['pred_text']!r} in {original!r}, {settings.do_lower_case}"
-        )
+        name = f"{predicted!r} in {original!r}, {settings.do_lower_case}"
         line.add(name, ours != case["result"])
     yield line
 
@@ -418,3 +386,11 @@ def _largest_error(ours, theirs):
         return math.inf
     own = [ours[key] for key in theirs]
     return comparison.allclose_error(own, list(theirs.values()))
+
+
+_CHECKS_OF_FILES = {
+    "postprocess_scores": _check_postprocessing_scores,
+    "final_text": _check_final_text,
+    "evaluation": _check_evaluation,
+    "normalized_answers": _check_normalized_answers,
+}

@@ -115,10 +115,11 @@ def _check_features(path, info_path):
         length,
     )
     ids, mapping = _rows(aligned.ids), info["label_mapping"]
+    ones = [np.ones(len(row)) for row in ids]
     ours = {
         "input_ids": ids,
-        "input_mask": [np.ones(len(row)) for row in ids],
-        "segment_ids": [np.ones(len(row)) for row in ids],
+        "input_mask": ones,
+        "segment_ids": ones,
         "labels": [_labels(row, mapping)[:length] for row in sentences],
         "labels_mask": [np.ones(len(row)) for row in _rows(aligned.words)],
         "labeled_positions": _rows(aligned.positions),
@@ -169,13 +170,12 @@ def _check_scores(path):
     expected = info["dev_scores"]
     names = {number: tag for tag, number in info["label_mapping"].items()}
     num_words = np.rint(features["labels_mask"].sum(1)).astype(int)
-    gold, predicted = (
-        [
-            [names[number] for number in row[:count].tolist()]
-            for row, count in zip(rows, num_words, strict=True)
-        ]
-        for rows in (features["labels"], fed["predictions"])
-    )
+
+    def decode(rows):
+        counted = zip(rows.tolist(), num_words, strict=True)
+        return [[names[n] for n in row[:count]] for row, count in counted]
+
+    gold, predicted = decode(features["labels"]), decode(fed["predictions"])
     total, count = float(fed["loss"].sum()), int(sum(num_words))
     accuracy = spans.compute_accuracy(gold, predicted)
     line = Line("tagging, dev scores", _SCORE_TOLERANCE)

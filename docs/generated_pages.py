@@ -1,0 +1,101 @@
+"""Pages of the site that are made from the code: settings and commands."""
+
+import ast
+import dataclasses
+import inspect
+import pathlib
+import re
+import subprocess
+import sys
+
+from mkdocs.structure import files
+
+from electra_tf import config
+from electra_tf.config import finetuning
+
+ROOT = pathlib.Path(__file__).parent.parent
+# Their flags are those of a checkout, not of a user.
+_NO_COMMANDS = ("recompute_addons", "verify_golden")
+
+
+def on_files(all_files: files.Files, config: dict) -> files.Files:
+    """Adds the pages (a hook of MkDocs)."""
+    for name, text in _pages().items():
+        page = files.File.generated(config, f"{name}.md", content=text)
+        all_files.append(page)
+    return all_files
+
+
+def _pages() -> dict[str, str]:
+    contributing = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    return {
+        "settings_pretraining": _describe_settings(
+            "Settings of pre-training", config.ExperimentConfig
+        ),
+        "settings_finetuning": _describe_settings(
+            "Settings of fine-tuning", finetuning.FinetuningConfig
+        ),
+        "commands": _describe_commands(),
+        # Links of a page of the repository lead into its folders.
+        "contributing": re.sub(
+            r"\[([^]]+)\]\([^)h][^)]*\)", r"\1", contributing
+        ),
+    }
+
+
+def _describe_settings(title: str, schema: type) -> str:
+    lines = [
+        f"# {title}\n",
+        "A file of `configs/` sets them, `--config.section.field=value` on the "
+        "command line overrides one. What stands nowhere has its default.\n",
+    ]
+    for section in dataclasses.fields(schema):
+        kind = type(section.default)
+        lines += [f"## `{section.name}`\n", f"{inspect.getdoc(kind)}\n"]
+        lines += ["| field | default | meaning |", "| --- | --- | --- |"]
+        comments = _read_comments(kind)
+        for field in dataclasses.fields(kind):
+            default = repr(field.default).replace("'", '"')
+            meaning = comments[field.name].replace("|", "\\|")
+            lines.append(f"| `{field.name}` | `{default}` | {meaning} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _read_comments(kind: type) -> dict[str, str]:
+    """What the comments before and behind each field of a class say."""
+    source = inspect.getsource(kind)
+    lines = source.splitlines()
+    found = {}
+    (tree,) = ast.parse(source).body
+    for node in tree.body:
+        if not isinstance(node, ast.AnnAssign):
+            continue
+        above = []
+        line = node.lineno - 2
+        while lines[line].lstrip().startswith("#"):
+            above.insert(0, lines[line].lstrip("# "))
+            line -= 1
+        last = lines[node.end_lineno - 1]
+        behind = last[node.end_col_offset :].lstrip(" #")
+        found[ast.unparse(node.target)] = " ".join([*above, behind]).strip()
+    return found
+
+
+def _describe_commands() -> str:
+    lines = [
+        "# Commands\n",
+        "In a checkout, `python scripts/NAME.py` does the same.\n",
+    ]
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    commands = re.findall(r'^(electra-[\w-]+) = "\S+:(\w+)"', project, re.M)
+    for command, script in commands:
+        shown = subprocess.run(
+            [sys.executable, f"scripts/{script}.py", "--help"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        ).stdout
+        shown = shown.split("\nTry --helpfull")[0].strip()
+        lines += [f"## {command}\n", f"```text\n{shown}\n```\n"]
+    return "\n".join(lines)

@@ -1,0 +1,250 @@
+"""Fine-tuned trials as portable models, and back.
+
+A converted model is a trial that was not trained here: config, vocabulary and
+one checkpoint, so export takes it; it has no scores.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.finetuning import task_data
+from electra_tf.finetuning import trial_dir as trial_dir_lib
+from electra_tf.formats import layout
+from electra_tf.formats import own_run
+from electra_tf.formats import portable
+from electra_tf.tasks import catalog
+from electra_tf.tasks import task as task_lib
+from electra_tf.tasks.sentences import glue
+from electra_tf.tasks.sentences import own
+from electra_tf.tasks.sentences import task as sentence_task
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import checkpoints
+
+# Of the files that a converted classifier of pairs would be scored on.
+_PAIR_COLUMN = "text_pair"
+
+
+def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
+    """Reads a trial's weights, those of its scores.
+
+    Args:
+        folder: of the trial.
+        name: of the task to take; may be empty if there is one.
+
+    Raises:
+        FileNotFoundError: if there is no checkpoint.
+        ModelError: if there is no trial, its checkpoint is damaged, or its
+            tensors or its vocabulary do not fit its description.
+        ValueError: for a task that it was not trained on.
+    """
+    description = trial_dir_lib.load(folder)
+    vocabulary = vocabulary_lib.Vocabulary.load(folder)
+    own_run.resolve_vocab_size(description.encoder, vocabulary, folder)
+    try:
+        tasks = task_data.PreparedTasks(
+            description.settings,
+            vocabulary,
+            description.encoder.max_position_embeddings,
+            description.labels,
+        ).tasks
+    except (ValueError, LookupError) as error:
+        raise errors.ModelError(
+            f"{folder / trial_dir_lib.CONFIG_FILE} must describe tasks and "
+            f"their labels. Received: {error} Restore the file."
+        ) from error
+    task = tasks[choose_task(folder, list(tasks), name)]
+    checkpoint = trial_dir_lib.final_checkpoint(folder, description.settings)
+    tensors = checkpoints.load_tensors(checkpoint, "model")
+    others = [n for n in tasks if n != task.name]
+    left_out = tuple(f"{portable.TASK_HEADS}/{other}/" for other in others)
+    model = portable.PortableModel(
+        {p: v for p, v in tensors.items() if not p.startswith(left_out)},
+        description.encoder,
+        vocabulary=vocabulary,
+        task=_describe(task, description.labels.get(task.name, ())),
+        step=checkpoints.step_of(checkpoint),
+        origin=f"trial {checkpoint}",
+        notes=tuple(f"left out the head of {other}" for other in others),
+    )
+    layout.check(model)
+    return model
+
+
+def choose_task(folder: pathlib.Path, names: Sequence[str], name: str) -> str:
+    """Returns the name, or that of the only task; raises `ValueError`."""
+    if not name and len(names) == 1:
+        return names[0]
+    if name not in names:
+        received = repr(name) if name else "no --task"
+        raise ValueError(
+            f"{folder} was trained on {', '.join(names)}; a model of one of "
+            f"them is wanted. Received: {received}. Give --task={names[0]}, "
+            "for example."
+        )
+    return name
+
+
+def _describe(
+    task: task_lib.Task, labels: tuple[str, ...]
+) -> portable.PortableTask:
+    described = portable.PortableTask(
+        task.name,
+        task.kind,
+        labels,
+        isinstance(task, sentence_task.TextTask) and task.has_hidden_layer,
+        has_pairs=task.name == own.NAME and task.has_pairs,
+    )
+    if isinstance(task, sentence_task.RegressionTask):
+        value_range = float(task.min_value), float(task.max_value)
+        described = dataclasses.replace(described, value_range=value_range)
+    return described
+
+
+def write(
+    model: portable.PortableModel, folder: pathlib.Path
+) -> portable.PortableModel:
+    """Writes a fine-tuned model as a trial into an empty folder.
+
+    A model of a task that has no name here becomes one of a user's own.
+
+    Returns:
+        The model as it was written.
+
+    Raises:
+        ModelError: if the vocabulary or the labels are missing, or if the
+            task's head has other tensors or shapes.
+    """
+    vocabulary = model.vocabulary
+    if vocabulary is None or model.task is None:
+        raise errors.ModelError(
+            "A trial holds its task and the vocabulary that its ids mean. "
+            f"Received: {model.origin} without. Give --vocab_file."
+        )
+    model, task = _with_known_name(model, model.task)
+    task = dataclasses.replace(task, labels=_require_labels(model, task))
+    model = dataclasses.replace(model, task=task)
+    layout.check(model)
+    trial_dir_lib.claim(
+        folder,
+        trial_dir_lib.TrialDescription(
+            _settings(task, model),
+            model.encoder,
+            {task.name: task.labels},
+            f"converted from {model.origin}",
+        ),
+        vocabulary,
+    )
+    checkpoints.save(
+        folder,
+        model.step,
+        {f"model/{path}": value for path, value in model.tensors.items()},
+        {"best_step": None, "converted from": model.origin},
+        keep=1,
+    )
+    return model
+
+
+def with_known_labels(model: portable.PortableModel) -> portable.PortableModel:
+    """Fills in the task's standard labels when the files have none.
+
+    A model of a task whose labels differ from data to data stays as it is.
+    """
+    if model.task is None or model.task.labels:
+        return model
+    standard = _find_standard(model.task)
+    labels = standard.labels if standard else ()
+    task = dataclasses.replace(model.task, labels=labels)
+    return dataclasses.replace(model, task=task)
+
+
+def _find_standard(
+    task: portable.PortableTask,
+) -> portable.PortableTask | None:
+    """The catalog's task of this name, kind and range, with these labels."""
+    if task.name not in catalog.TASK_NAMES:
+        return None
+    known = catalog.build_task(task.name, finetuning_config.FinetuningConfig())
+    try:
+        labels = tuple(known.labels)
+    except (OSError, ValueError):
+        labels = ()  # Only its files tell.
+    standard = _describe(known, labels)
+    if (standard.kind, standard.value_range) != (task.kind, task.value_range):
+        return None
+    if task.labels and labels and set(labels) != set(task.labels):
+        return None
+    return standard
+
+
+def _with_known_name(
+    model: portable.PortableModel, task: portable.PortableTask
+) -> tuple[portable.PortableModel, portable.PortableTask]:
+    """Calls the task `own` if it is none of the catalog."""
+    if task.name == own.NAME or _find_standard(task) is not None:
+        return model, task
+    head = f"{portable.TASK_HEADS}/"
+    tensors = {
+        path: value
+        for path, value in model.tensors.items()
+        if not path.startswith(head)
+    } | portable.rename_part(model.tensors, head + task.name, head + own.NAME)
+    reads_pairs = (
+        task.kind in ("classification", "regression")
+        and task.name in glue.TASKS
+        and glue.TASKS[task.name].has_pairs
+    )
+    task = dataclasses.replace(
+        task, name=own.NAME, has_pairs=task.has_pairs or reads_pairs
+    )
+    return dataclasses.replace(model, tensors=tensors, task=task), task
+
+
+def _require_labels(
+    model: portable.PortableModel, task: portable.PortableTask
+) -> tuple[str, ...]:
+    if task.kind in ("regression", "qa"):
+        return ()
+    known = with_known_labels(model).task or task
+    if not known.labels:
+        raise errors.ModelError(
+            f"The labels of {task.name!r} must be known, in the order of the "
+            f"outputs. Received: none in {model.origin}. Give them with "
+            "--labels=NAME,NAME,..."
+        )
+    return known.labels
+
+
+def _settings(
+    task: portable.PortableTask, model: portable.PortableModel
+) -> finetuning_config.FinetuningConfig:
+    sections: dict[str, Any] = {
+        "task": finetuning_config.TaskConfig(
+            names=task.name, hidden_layer=task.has_hidden_layer
+        )
+    }
+    if task.name == own.NAME:
+        # A label with a comma cannot stand there; the trial lists all apart.
+        is_listable = not any("," in label for label in task.labels)
+        sections["own"] = finetuning_config.OwnTaskConfig(
+            kind=task.kind,
+            labels=",".join(task.labels) if is_listable else "",
+            text_pair_column=_PAIR_COLUMN if task.has_pairs else "",
+            min_value=task.value_range[0],
+            max_value=task.value_range[1],
+        )
+    if task.kind == "qa":
+        # The optional layers of the head are told by their names.
+        head = portable.take_part(
+            model.tensors, f"{portable.TASK_HEADS}/{task.name}"
+        )
+        layers = {path.split("/")[2] for path in head}
+        sections["qa"] = finetuning_config.QuestionAnsweringConfig(
+            joint_prediction="qa_hidden" in layers,
+            answerable_classifier="dense_2" in layers,
+            answerable_uses_start_logits="dense_3" in layers,
+        )
+    return finetuning_config.FinetuningConfig(**sections)

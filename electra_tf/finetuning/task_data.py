@@ -1,0 +1,382 @@
+"""What a fine-tuned model is fed: examples, their rows, and batches of rows.
+
+The order of the rows is a pure function of the seed, so that a training goes
+on at step k without saving any of it. All epochs lie one after another, each a
+new permutation, and are cut into batches. With `group_by_length` the rows of
+`_WINDOW` successive batches are sorted by length, cut, and the batches
+shuffled: little of a step then goes into padding.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import math
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.inputs import options
+from electra_tf.modeling import task_heads
+from electra_tf.tasks import catalog
+from electra_tf.tasks import rows as rows_lib
+from electra_tf.text import tokenizer as tokenizer_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+
+# Few distinct lengths, so that XLA compiles few steps, and aligned products.
+_LENGTH_MULTIPLE = 8
+# Batches whose rows are sorted together.
+_WINDOW = 64
+
+Tensors = dict[str, tf.Tensor]
+
+
+class PreparedTasks:
+    """Tasks with their examples and rows, which all trials of a process share.
+
+    Args:
+        settings: of the fine-tuning.
+        vocabulary: of the encoder.
+        num_positions: most tokens of a row that the encoder can take.
+        labels: those of a trained model by task, instead of the files' own.
+
+    Raises:
+        ValueError: for an unknown task, or rows longer than the encoder's.
+    """
+
+    def __init__(
+        self,
+        settings: finetuning_config.FinetuningConfig,
+        vocabulary: vocabulary_lib.Vocabulary,
+        num_positions: int,
+        labels: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        self.settings = settings
+        self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
+        wanted = settings.task.max_seq_length
+        if wanted > num_positions:
+            raise errors.ConfigError(
+                "`task.max_seq_length` must not exceed the encoder's "
+                f"{num_positions} positions. Received: {wanted}. Lower it, or "
+                "set it to 0 to take as many as the task wants and the "
+                "encoder has."
+            )
+        labels = labels or {}
+        tasks = catalog.build_tasks(_with_own_labels(settings, labels))
+        self.tasks = {task.name: task for task in tasks}
+        for name, known in labels.items():
+            self.tasks[name].use_labels(known)
+        self.lengths = {
+            task.name: wanted or min(task.max_seq_length, num_positions)
+            for task in tasks
+        }
+        # Reading and tokenizing are done once for each task and split.
+        self.examples = functools.cache(self._read_examples)
+        self.rows = functools.cache(self._build_rows)
+
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """Task name to labels; empty for tasks that have none."""
+        return {name: tuple(task.labels) for name, task in self.tasks.items()}
+
+    def _read_examples(self, name: str, split: str) -> Sequence[Any]:
+        return self.tasks[name].read(split)
+
+    def _build_rows(self, name: str, split: str) -> rows_lib.Rows:
+        return self.tasks[name].build_rows(
+            self.examples(name, split),
+            self._tokenizer,
+            self.lengths[name],
+            is_training=split == "train",
+        )
+
+    def labelled_test_splits(self) -> dict[str, list[str]]:
+        """Task name to its test splits that can be scored, if it has any."""
+        found = {
+            name: [
+                split
+                for split in task.test_splits
+                if task.has_labels(self.examples(name, split))
+            ]
+            for name, task in self.tasks.items()
+        }
+        return {name: splits for name, splits in found.items() if splits}
+
+    @functools.cached_property
+    def training_rows(self) -> Mapping[str, rows_lib.Rows]:
+        """Task name to training rows; raises `DataError` if a task has none."""
+        found = {name: self.rows(name, "train") for name in self.tasks}
+        for name, rows in found.items():
+            if not rows.num_rows:
+                raise errors.DataError(
+                    f"The task {name} must have training rows. Received: "
+                    "none. Give a training file with examples."
+                )
+        return found
+
+    @property
+    def num_steps(self) -> int:
+        """Updates of a trial."""
+        training = self.settings.training
+        epochs = [task.num_train_epochs for task in self.tasks.values()]
+        return num_steps(
+            sum(rows.num_rows for rows in self.training_rows.values()),
+            training.train_batch_size,
+            training.num_train_epochs or max(epochs),
+        )
+
+    @functools.cached_property
+    def training_checksum(self) -> str:
+        """A checksum of the training rows, by which a resume notices others."""
+        digest = hashlib.sha256()
+        for rows in self.training_rows.values():
+            digest.update(rows.segment_starts.tobytes())
+            for ragged in (rows.ids, *rows.ragged.values()):
+                digest.update(ragged.values.tobytes())
+                digest.update(ragged.splits.tobytes())
+            for column in rows.columns.values():
+                digest.update(column.tobytes())
+        return digest.hexdigest()
+
+
+def _with_own_labels(
+    settings: finetuning_config.FinetuningConfig,
+    labels: Mapping[str, tuple[str, ...]],
+) -> finetuning_config.FinetuningConfig:
+    """Lists a trained model's labels, so that no training file is needed."""
+    known = labels.get("own", ())
+    if not known or any("," in label for label in known):
+        return settings
+    own = dataclasses.replace(settings.own, labels=",".join(known))
+    return dataclasses.replace(settings, own=own)
+
+
+def num_steps(num_rows: int, batch_size: int, num_epochs: float) -> int:
+    """Updates of a training: whole batches of an epoch, times epochs.
+
+    As the original counts (`finetune/preprocessing.py`); at least one.
+
+    >>> num_steps(100, 32, 3.0), num_steps(20, 32, 3.0)
+    (9, 2)
+    """
+    if num_rows < batch_size:
+        return max(1, math.ceil(num_rows * num_epochs / batch_size))
+    return max(1, int(num_rows // batch_size * num_epochs))
+
+
+class BatchOrder(NamedTuple):
+    """The rows of every batch."""
+
+    rows: np.ndarray  # [T, B] int32, indices of rows
+    lengths: np.ndarray  # [T] int32, tokens that a batch is padded to
+
+
+def order_for_training(
+    row_lengths: np.ndarray,
+    batch_size: int,
+    num_batches: int,
+    seed: int,
+    group_by_length: bool = True,
+) -> BatchOrder:
+    """Orders rows for T batches of B: each comes once an epoch.
+
+    Args:
+        row_lengths: `[N]` integer, tokens of the rows.
+        batch_size: rows of a batch, B.
+        num_batches: updates, T.
+        seed: of the order.
+        group_by_length: put rows of like length into a batch.
+    """
+    generator = np.random.default_rng(seed)
+    count = num_batches * batch_size
+    num_epochs = -(-count // len(row_lengths))
+    epochs = [
+        generator.permutation(len(row_lengths)) for _ in range(num_epochs)
+    ]
+    rows = np.concatenate(epochs)[:count].astype(np.int32)
+    rows = rows.reshape(num_batches, batch_size)
+    if group_by_length:
+        rows = np.concatenate(
+            [
+                _group(rows[start : start + _WINDOW], row_lengths, generator)
+                for start in range(0, num_batches, _WINDOW)
+            ]
+        )
+    return _with_lengths(rows, row_lengths)
+
+
+def order_for_prediction(
+    row_lengths: np.ndarray, batch_size: int
+) -> BatchOrder:
+    """Orders the rows by length; repeats the last to fill the last batch."""
+    rows = np.argsort(row_lengths, kind="stable").astype(np.int32)
+    missing = -len(rows) % batch_size
+    rows = np.concatenate([rows, np.repeat(rows[-1:], missing)])
+    return _with_lengths(rows.reshape(-1, batch_size), row_lengths)
+
+
+def _group(
+    rows: np.ndarray, row_lengths: np.ndarray, generator: np.random.Generator
+) -> np.ndarray:
+    """The same rows `[T, B]`, in batches of like length in random order."""
+    flat = rows.ravel()
+    order = np.argsort(row_lengths[flat], kind="stable")
+    batches = flat[order].reshape(rows.shape)
+    return batches[generator.permutation(len(batches))]
+
+
+def _with_lengths(rows: np.ndarray, row_lengths: np.ndarray) -> BatchOrder:
+    longest = row_lengths[rows].max(1)
+    padded = -(-longest // _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
+    # The encoder may have no position beyond the longest row of all.
+    padded = np.minimum(padded, row_lengths.max())
+    return BatchOrder(rows, padded.astype(np.int32))
+
+
+class RowTable:
+    """The rows of one or several tasks, in TensorFlow's memory.
+
+    Rows of several tasks follow each other; `task_id` says which one a row is
+    of. The columns that a task's head declares are called `<task>/<column>`,
+    and are zeros, or empty, in rows of other tasks.
+
+    Raises:
+        ValueError: if a row has a list that is longer than the row.
+    """
+
+    def __init__(
+        self,
+        rows: Mapping[str, rows_lib.Rows],
+        columns: Mapping[str, Mapping[str, task_heads.Column]],
+    ) -> None:
+        parts = list(rows.values())
+        sizes = [part.num_rows for part in parts]
+        self.row_lengths = np.concatenate([part.lengths for part in parts])
+        self._columns: dict[str, tf.Tensor] = {}
+        self._ragged: dict[str, tf.RaggedTensor] = {}
+        with tf.device("/CPU:0"):
+            self._ids = tf.RaggedTensor.from_row_lengths(
+                np.concatenate([part.ids.values for part in parts]),
+                self.row_lengths,
+            )
+            self._segment_starts = tf.constant(
+                np.concatenate([part.segment_starts for part in parts]),
+                tf.int32,
+            )
+            self._task_ids = tf.constant(
+                np.repeat(np.arange(len(parts)), sizes), tf.int32
+            )
+            starts = np.cumsum([0, *sizes])
+            for start, (task, own) in zip(starts, rows.items(), strict=False):
+                for name, column in columns[task].items():
+                    self._add(f"{task}/{name}", column, own, start)
+
+    def _add(
+        self,
+        full_name: str,
+        column: task_heads.Column,
+        own: rows_lib.Rows,
+        start: int,
+    ) -> None:
+        """Adds a column of the task whose rows begin at `start`."""
+        name = full_name.split("/")[1]
+        place = slice(start, start + own.num_rows)
+        if not column.is_ragged:
+            values = np.zeros(len(self.row_lengths), column.dtype)
+            values[place] = own.columns[name]
+            self._columns[full_name] = tf.constant(values)
+            return
+        ragged = own.ragged[name]
+        if (ragged.lengths > own.lengths).any():
+            raise ValueError(
+                f"The lists of column {full_name} must not be longer than "
+                "their rows, to whose length they are padded. Received: "
+                f"{ragged.lengths.max()} numbers. Make several columns of "
+                "them."
+            )
+        lengths = np.zeros_like(self.row_lengths)
+        lengths[place] = ragged.lengths
+        self._ragged[full_name] = tf.RaggedTensor.from_row_lengths(
+            ragged.values.astype(column.dtype), lengths
+        )
+
+    def batch(self, rows: tf.Tensor, length: tf.Tensor | int) -> Tensors:
+        """Pads the rows of indices `[B]` to `length`, S; none may be longer.
+
+        Returns:
+            `input_ids`, `input_mask`, `segment_ids` `[B, S]`, `task_id` `[B]`,
+            and all columns, `[B]` or `[B, S]`; int32 or float32.
+        """
+        tokens = rows_lib.pad(
+            tf.gather(self._ids, rows),
+            tf.gather(self._segment_starts, rows),
+            length,
+        )
+        names = ("input_ids", "input_mask", "segment_ids")
+        batch = dict(zip(names, tokens, strict=True))
+        batch["task_id"] = tf.gather(self._task_ids, rows)
+        # Lists have the length of the row too: one shape to compile for each.
+        shape = tf.cast(tf.stack([-1, length]), tf.int64)
+        for name, column in self._columns.items():
+            batch[name] = tf.gather(column, rows)
+        for name, ragged in self._ragged.items():
+            batch[name] = tf.gather(ragged, rows).to_tensor(shape=shape)
+        return batch
+
+
+def build_training_dataset(
+    table: RowTable,
+    order: BatchOrder,
+    first_step: int,
+    context: tf.distribute.InputContext | None = None,
+    static_length: int = 0,
+) -> tf.data.Dataset:
+    """Yields batches from a step on, one element per local replica and step.
+
+    Elements are as `RowTable.batch` gives them, with a replica's share of the
+    rows of a global batch.
+
+    Args:
+        table: the rows.
+        order: which of them, made for the global batch.
+        first_step: batches before it are left out.
+        context: which worker this is; None is one worker with one replica.
+        static_length: pad all batches to it; 0 pads each to its own.
+
+    Raises:
+        ValueError: if the replicas do not divide the batch.
+    """
+    context = context or tf.distribute.InputContext()
+    num_replicas = context.num_replicas_in_sync
+    num_batches, batch_size = order.rows.shape
+    share = batch_size // num_replicas
+    if share * num_replicas != batch_size:
+        raise ValueError(
+            "`training.train_batch_size` must be a multiple of the replicas. "
+            f"Received: {batch_size} and {num_replicas}. Change one."
+        )
+    local = num_replicas // context.num_input_pipelines
+    offset = context.input_pipeline_id * local
+    with tf.device("/CPU:0"):
+        rows, lengths = tf.constant(order.rows), tf.constant(order.lengths)
+
+    def build(index: tf.Tensor) -> Tensors:
+        step, replica = index // local, index % local
+        start = (offset + replica) * share
+        own = tf.gather(rows, step)[start : start + share]
+        batch = table.batch(own, static_length or tf.gather(lengths, step))
+        return {
+            name: tf.ensure_shape(tensor, [share, *tensor.shape[1:]])
+            for name, tensor in batch.items()
+        }
+
+    indices = tf.data.Dataset.range(first_step * local, num_batches * local)
+    elements = indices.map(
+        build, num_parallel_calls=options.PARALLEL_CALLS, deterministic=True
+    )
+    return options.with_options(elements.prefetch(options.PREFETCHED_ELEMENTS))

@@ -1,0 +1,162 @@
+"""Masked language modeling, the objective of BERT, and its accuracies.
+
+A chosen slot shows [MASK], or keeps its token, or shows a random one. A kept
+token is right in front of the model, so being right there is no sign of
+learning: the two kinds are counted apart, and only the first gives an accuracy
+that compares with the corpus' unigram baseline.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.inputs import masking
+from electra_tf.modeling import flops
+from electra_tf.modeling import layers
+from electra_tf.modeling import towers
+from electra_tf.pretraining import losses
+from electra_tf.pretraining import model as model_lib
+from electra_tf.training import step as step_lib
+
+COUNTS = (
+    "masked_tokens",
+    "masked_loss",
+    "masked_correct",
+    "kept_tokens",
+    "kept_correct",
+)
+"""Of slots that show [MASK] (`masked_`), and of the others (`kept_`)."""
+
+
+@layers.register
+class MaskedLM(model_lib.PretrainingModel):
+    """The main encoder predicts the masked tokens (paper, section 2, eq. 2).
+
+        L = mean over m of -log p(x_t | x_masked)
+
+    There is no generator and no discriminator. The masks are those of the
+    config: the original's code shows 85 % of the chosen tokens as [MASK] and
+    keeps the others; BERT shows 80 % as [MASK], 10 % as a random token and
+    keeps 10 % (`masking.replace_prob`, `masking.random_prob`). `gen_weight`
+    is the factor of the loss.
+    """
+
+    extra_sizes = dict.fromkeys(COUNTS, 1)
+    ratios = {
+        "mlm_masked_loss": ("masked_loss", "masked_tokens"),
+        "mlm_accuracy": ("masked_correct", "masked_tokens"),
+        "mlm_kept_accuracy": ("kept_correct", "kept_tokens"),
+    }
+
+    @classmethod
+    def check_settings(cls, settings: config.ExperimentConfig) -> None:
+        """Refuses generator settings, which would have no effect."""
+        config.require(
+            settings.generator == config.GeneratorConfig(),
+            "The objective 'mlm' has no generator. Received: "
+            f"{settings.generator}. Leave its section at the defaults.",
+        )
+
+    @classmethod
+    def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
+        """A masked language model, its head named like a generator's."""
+        return towers.build_masked_lm(settings, "generator_predictions", dtype)
+
+    @classmethod
+    def build_generator(
+        cls,
+        settings: config.ExperimentConfig,
+        main_encoder: Any,
+        token_counts: np.ndarray | None,
+        dtype: Any,
+    ) -> None:
+        """There is none."""
+
+    @classmethod
+    def training_flops(
+        cls,
+        settings: config.ExperimentConfig,
+        convention: flops.Convention,
+        step: int,
+    ) -> float:
+        """The main network with its vocabulary head, forward and backward."""
+        del settings, step
+        return convention.trained(convention.masked_lm())
+
+    @classmethod
+    def inference_flops(cls, convention: flops.Convention) -> float:
+        """The main network with its vocabulary head."""
+        return convention.masked_lm()
+
+    @property
+    def loss_coefficients(self) -> Mapping[str, float]:
+        """The one loss."""
+        return {"mlm_loss": self.settings.objective.gen_weight}
+
+    def loss_normalizers(
+        self, prepared: model_lib.PreparedBatch
+    ) -> step_lib.Tensors:
+        """Number of masked tokens."""
+        return {"mlm_loss": tf.reduce_sum(prepared.masked.masked_weights)}
+
+    def read_rows(
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """Probabilities of the vocabulary, `[B, S, V]` float32."""
+        return tf.nn.softmax(self.main.score_tokens(rows, dropout_seed))
+
+    def compute_losses(
+        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+    ) -> step_lib.LossSums:
+        """Predict the masked tokens."""
+        masked = prepared.masked
+        logits = self.main(masked, model_lib.main_seed(dropout_seed)).logits
+        loss = losses.masked_lm_loss(
+            logits, masked.masked_ids, masked.masked_weights
+        )
+        return step_lib.LossSums(
+            {"mlm_loss": loss},
+            count_predictions(masked, logits, self.mask_id),
+        )
+
+
+def count_predictions(
+    masked: masking.MaskedInputs, logits: tf.Tensor, mask_id: int
+) -> dict[str, tf.Tensor]:
+    """The scalar statistics of `COUNTS`, from `[B, P, V]` logits."""
+    best = tf.argmax(logits, axis=-1, output_type=tf.int32)
+    shows_mask, shows_token = split_slots(masked, mask_id)
+    return {
+        "masked_tokens": tf.reduce_sum(shows_mask),
+        "masked_loss": losses.masked_lm_loss(
+            logits, masked.masked_ids, shows_mask
+        ),
+        "masked_correct": count_correct(best, masked, shows_mask),
+        "kept_tokens": tf.reduce_sum(shows_token),
+        "kept_correct": count_correct(best, masked, shows_token),
+    }
+
+
+def split_slots(
+    masked: masking.MaskedInputs, mask_id: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Weights of the slots that show [MASK], and of the other chosen ones.
+
+    Returns:
+        Two `[B, P]` float32; their sum is `masked.masked_weights`.
+    """
+    shown = tf.gather(masked.input_ids, masked.masked_positions, batch_dims=1)
+    shows_mask = masked.masked_weights * tf.cast(shown == mask_id, tf.float32)
+    return shows_mask, masked.masked_weights - shows_mask
+
+
+def count_correct(
+    ids: tf.Tensor, masked: masking.MaskedInputs, weights: tf.Tensor
+) -> tf.Tensor:
+    """How many of `[B, P]` ids are the original tokens; scalar float32."""
+    is_correct = tf.cast(ids == masked.masked_ids, tf.float32)
+    return tf.reduce_sum(is_correct * weights)

@@ -1,1 +1,0 @@
-"""One module for each pre-training objective; `objective.name` names it."""

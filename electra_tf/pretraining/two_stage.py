@@ -1,0 +1,170 @@
+"""Two-stage training: the generator first, then the discriminator or both."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.modeling import flops
+from electra_tf.modeling import layers
+from electra_tf.pretraining import electra
+from electra_tf.training import metrics
+from electra_tf.training import step as step_lib
+
+_GENERATOR_STAGE, _SECOND_STAGE = 0, 1
+
+
+@layers.register
+class TwoStage(electra.Electra):
+    """First L_MLM alone, then L_Disc alone (paper, 3.2, Figure 3 right).
+
+    Without `freeze_generator` the second stage is joint training, as in
+    `Electra`, of a discriminator that starts from a young generator: small
+    models learn with it sooner (docs/small_models.md).
+
+    Stage one trains the generator for `generator_steps` steps. Then the
+    discriminator's encoder is initialised with the generator's weights
+    (`initialize_from_generator`), the generator is frozen, and the
+    discriminator is trained on its samples. The paper found that without this
+    initialisation the discriminator sometimes fails to learn beyond the
+    majority class.
+
+    A frozen generator is used without dropout: it is not trained any more.
+    Learning-rate decay and warm-up begin anew with the second stage, and so
+    do the moving averages and the rise of `disc_weight`.
+    """
+
+    stage = _GENERATOR_STAGE
+
+    @classmethod
+    def check_settings(cls, settings: config.ExperimentConfig) -> None:
+        """Requires that both stages have steps and the encoders one size."""
+        chosen, generator = settings.objective, settings.generator
+        total = settings.training.num_train_steps
+        config.require(
+            0 < chosen.generator_steps < total,
+            "`objective.generator_steps` must be above 0 and below "
+            "training.num_train_steps, so that both stages have steps. "
+            f"Received: generator_steps={chosen.generator_steps}, "
+            f"num_train_steps={total}.",
+        )
+        config.require(
+            generator.has_encoder and not generator.two_tower_generator,
+            "The objective 'two_stage' needs a masked-LM generator, which can "
+            "be trained first. Received another kind in the section "
+            "`generator`.",
+        )
+        config.require(
+            generator.weight_tying == "none"
+            or (
+                not chosen.freeze_generator and generator.weight_tying != "all"
+            ),
+            "The objective 'two_stage' needs a generator with weights of its "
+            "own: shared ones would change while it is frozen. Set "
+            "--config.generator.untied_generator_embeddings=true.",
+        )
+        sizes = generator.encoder_config(settings.encoder)
+        config.require(
+            not chosen.initialize_from_generator or sizes == settings.encoder,
+            "`objective.initialize_from_generator` needs two encoders of the "
+            f"same sizes. Received: {sizes} and {settings.encoder}. Set "
+            "generator_hidden_size=1, generator_layers=1, "
+            "embedding_size=hidden_size, heads of 64 and "
+            "intermediate_size=4*hidden_size, as the generator derives them; "
+            "or --config.objective.initialize_from_generator=false.",
+        )
+
+    @classmethod
+    def phases(cls, settings: config.ExperimentConfig) -> tuple[int, ...]:
+        """The first steps of the two stages."""
+        return (0, settings.objective.generator_steps)
+
+    @classmethod
+    def training_flops(
+        cls,
+        settings: config.ExperimentConfig,
+        convention: flops.Convention,
+        step: int,
+    ) -> float:
+        """The generator; later its forward pass and the discriminator."""
+        generator = convention.generator()
+        if step < settings.objective.generator_steps:
+            return convention.trained(generator)
+        if not settings.objective.freeze_generator:
+            return super().training_flops(settings, convention, step)
+        return generator + convention.trained(convention.discriminator())
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the generator has stopped learning."""
+        freezes = self.settings.objective.freeze_generator
+        return freezes and self.stage == _SECOND_STAGE
+
+    @property
+    def loss_coefficients(self) -> Mapping[str, float]:
+        """The factor of a loss that the present stage does not train is 0."""
+        coefficients = dict(super().loss_coefficients)
+        if self.stage == _GENERATOR_STAGE:
+            coefficients["disc_loss"] = 0.0
+        elif self.is_frozen:
+            coefficients["gen_loss"] = 0.0
+        return coefficients
+
+    @property
+    def trained_variables(self) -> Sequence[Any]:
+        """The generator's in stage one; then the discriminator's, or all."""
+        if self.stage == _GENERATOR_STAGE:
+            return self.generator.trainable_variables
+        if self.is_frozen:
+            return self.main.trainable_variables
+        return self.trainable_variables
+
+    def enter_phase(self, phase: int, is_beginning: bool) -> None:
+        """Copies the generator into the discriminator at the switch."""
+        self.stage = phase
+        if phase == _SECOND_STAGE and is_beginning:
+            if self.settings.objective.initialize_from_generator:
+                copy_encoder(self.generator.encoder, self.main.encoder)
+            if self.weight_average is not None:
+                self.weight_average.reset()
+
+    def compute_main_losses(
+        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
+    ) -> step_lib.LossSums:
+        """The discriminator's loss; in stage one there is none."""
+        if self.stage == _SECOND_STAGE:
+            return super().compute_main_losses(sampled, dropout_seed)
+        sizes = metrics.DETECTION_SIZES.items()
+        return step_lib.LossSums(
+            {"disc_loss": tf.zeros([])},
+            {name: tf.zeros([k]) for name, k in sizes},
+        )
+
+    def generator_seed(
+        self, dropout_seed: tf.Tensor | None
+    ) -> tf.Tensor | None:
+        """None once the generator is frozen."""
+        return None if self.is_frozen else dropout_seed
+
+    def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
+        """As in joint training; stage one has no discriminator to score."""
+        found = super().derive_metrics(statistics)
+        if self.stage == _SECOND_STAGE:
+            return found
+        names = ("loss", "gen_loss", *self.ratios)
+        return {name: found[name] for name in names}
+
+
+def copy_encoder(source: Any, target: Any) -> None:
+    """Sets one encoder's weights to another's of the same sizes."""
+    values = {_path_within(v): v for v in source.variables}
+    for variable in target.variables:
+        if variable is not values[_path_within(variable)]:
+            variable.assign(values[_path_within(variable)])
+
+
+def _path_within(variable: Any) -> str:
+    """The path without the encoder's own name."""
+    return variable.path.split("/", 1)[1]

@@ -1,0 +1,168 @@
+"""Which rows a step takes, and how they are padded."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.finetuning import task_data
+from electra_tf.modeling import task_heads
+from electra_tf.tasks import rows as rows_lib
+
+LABEL = {"label": task_heads.Column()}
+TAGS = {"tags": task_heads.Column(is_ragged=True)}
+
+
+def _rows(lengths, starts=None, **columns):
+    return rows_lib.Rows(
+        rows_lib.Ragged.of([np.arange(10, 10 + n) for n in lengths]),
+        segment_starts=np.array(starts or lengths, np.int32),
+        examples=np.arange(len(lengths), dtype=np.int32),
+        **columns,
+    )
+
+
+def _labelled(lengths):
+    rows = _rows(lengths, columns={"label": np.arange(len(lengths))})
+    return task_data.RowTable({"cola": rows}, {"cola": LABEL})
+
+
+def test_a_batch_is_padded_and_its_masks_follow_from_the_lengths():
+    rows = _rows([3, 5], [3, 3], columns={"label": np.array([1, 0])})
+    table = task_data.RowTable({"cola": rows}, {"cola": LABEL})
+    batch = table.batch(tf.constant([1, 0]), 6)
+    found = {name: value.numpy().tolist() for name, value in batch.items()}
+    assert found == {
+        "input_ids": [[10, 11, 12, 13, 14, 0], [10, 11, 12, 0, 0, 0]],
+        "input_mask": [[1, 1, 1, 1, 1, 0], [1, 1, 1, 0, 0, 0]],
+        "segment_ids": [[0, 0, 0, 1, 1, 0], [0, 0, 0, 0, 0, 0]],
+        "task_id": [0, 0],
+        "cola/label": [0, 1],
+    }
+    assert {t.dtype for t in batch.values()} == {tf.int32}
+
+
+def test_rows_of_another_task_have_zeros_or_nothing():
+    one = _rows([3, 4], columns={"label": np.array([5, 6], np.int32)})
+    two = _rows([2], ragged={"tags": rows_lib.Ragged.of([[7, 8]])})
+    table = task_data.RowTable(
+        {"one": one, "two": two}, {"one": LABEL, "two": TAGS}
+    )
+    batch = table.batch(tf.constant([2, 1, 0]), 8)
+    assert batch["task_id"].numpy().tolist() == [1, 0, 0]
+    assert batch["one/label"].numpy().tolist() == [0, 6, 5]
+    tags = batch["two/tags"].numpy()
+    assert tags.tolist() == [[7, 8, *[0] * 6], [0] * 8, [0] * 8]
+
+
+def test_a_list_that_is_longer_than_its_row_is_refused():
+    rows = _rows([2], ragged={"tags": rows_lib.Ragged.of([[7, 8, 9]])})
+    with pytest.raises(ValueError, match="two/tags.*3 numbers"):
+        task_data.RowTable({"two": rows}, {"two": TAGS})
+
+
+def test_every_row_comes_once_an_epoch():
+    lengths = np.random.default_rng(0).integers(3, 60, size=70)
+    mixed, grouped = (
+        task_data.order_for_training(lengths, 7, 30, 1, is_grouped).rows
+        for is_grouped in (False, True)
+    )
+    for epoch in mixed.reshape(3, 70):
+        assert sorted(epoch) == list(range(70))
+    # A window of the grouping holds all three epochs.
+    assert grouped.shape == (30, 7)
+    assert np.bincount(grouped.ravel()).tolist() == [3] * 70
+
+
+def test_rows_of_a_batch_have_nearly_one_length():
+    lengths = np.random.default_rng(0).integers(3, 120, size=4096)
+    grouped, mixed = (
+        task_data.order_for_training(lengths, 32, 128, 1, is_grouped)
+        for is_grouped in (True, False)
+    )
+    tokens = lengths.sum()
+    assert (grouped.lengths * 32).sum() < 1.1 * tokens
+    assert (mixed.lengths * 32).sum() > 1.8 * tokens
+    # Long and short batches are mixed: their order is not that of lengths.
+    first, second = np.split(grouped.lengths, 2)
+    assert abs(first.mean() - second.mean()) < 8
+
+
+def test_the_order_follows_the_seed():
+    lengths = np.full(50, 8)
+    one, same, other = (
+        task_data.order_for_training(lengths, 5, 20, seed).rows.tolist()
+        for seed in (1, 1, 2)
+    )
+    assert one == same != other
+
+
+@pytest.mark.parametrize(
+    ("row_lengths", "rows", "lengths"),
+    [
+        # Padded to the longest of the batch, rounded up to eights.
+        ([9, 3, 8, 17], [[1, 2], [0, 3]], [8, 17]),
+        # No longer than the longest row of all.
+        ([3, 18, 20, 4], [[0, 3], [1, 2]], [8, 20]),
+        # The last batch is filled with its last row.
+        ([5, 4, 6], [[1, 0], [2, 2]], [6, 6]),
+    ],
+)
+def test_rows_are_predicted_by_length(row_lengths, rows, lengths):
+    order = task_data.order_for_prediction(np.array(row_lengths), 2)
+    assert order.rows.tolist() == rows
+    assert order.lengths.tolist() == lengths
+
+
+@pytest.mark.parametrize(
+    ("num_rows", "epochs", "steps"),
+    [(100, 3.0, 9), (99, 1.0, 3), (31, 1.0, 1), (20, 3.0, 2), (64, 0.5, 1)],
+)
+def test_steps_are_whole_batches_of_an_epoch_times_epochs(
+    num_rows, epochs, steps
+):
+    assert task_data.num_steps(num_rows, 32, epochs) == steps
+
+
+def _context(pipelines, pipeline, replicas):
+    return tf.distribute.InputContext(
+        num_input_pipelines=pipelines,
+        input_pipeline_id=pipeline,
+        num_replicas_in_sync=replicas,
+    )
+
+
+def test_replicas_share_the_rows_of_a_global_batch():
+    table = _labelled([3, 9, 4, 5, 6, 3, 8, 4])
+    order = task_data.order_for_training(table.row_lengths, 4, 4, 1)
+
+    def labels(context, first_step=0):
+        dataset = task_data.build_training_dataset(
+            table, order, first_step, context
+        )
+        return [b["cola/label"].numpy().tolist() for b in dataset]
+
+    alone = labels(None)
+    assert alone == order.rows.tolist()
+    # Two replicas of one worker take turns.
+    local = labels(_context(1, 0, 2))
+    turns = zip(local[::2], local[1::2], strict=True)
+    assert [a + b for a, b in turns] == alone
+    # Two workers with one replica each.
+    first, second = (labels(_context(2, place, 2)) for place in (0, 1))
+    assert [a + b for a, b in zip(first, second, strict=True)] == alone
+    assert labels(_context(1, 0, 2), first_step=3) == local[6:]
+
+
+def test_rows_can_be_padded_to_one_length():
+    table = _labelled([3, 9])
+    order = task_data.order_for_training(table.row_lengths, 2, 3, 1)
+    dataset = task_data.build_training_dataset(table, order, 0, None, 16)
+    assert {b["input_ids"].shape[1] for b in dataset} == {16}
+    assert dataset.element_spec["input_ids"].shape == [2, 16]
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused():
+    table = _labelled([3, 9, 4])
+    order = task_data.order_for_training(table.row_lengths, 3, 1, 1)
+    with pytest.raises(ValueError, match=r"multiple of the replicas.*3 and 2"):
+        task_data.build_training_dataset(table, order, 0, _context(1, 0, 2))

@@ -1,0 +1,326 @@
+"""Adversarial training, by REINFORCE and straight through."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import errors
+from electra_tf.pretraining import electra
+from electra_tf.pretraining import model as model_lib
+from tests.pretraining import tiny_objectives
+
+_ESTIMATORS = ("adversarial", "straight_through")
+_WEIGHTS = {"gen_weight": 2.0, "disc_weight": 20.0}
+
+
+def _build(name, **fields):
+    own = tiny_objectives.SECTIONS[name].get("objective", {})
+    if name != "electra":
+        own = {"adversarial_weight": 3.0} | own
+    return tiny_objectives.build_model(
+        name, objective={**own, **_WEIGHTS, **fields}
+    )
+
+
+def _build_like(model, name, **fields):
+    """Another objective's model with the same weights."""
+    other = _build(name, **fields)
+    values = {v.path: v for v in model.trainable_variables}
+    for variable in other.trainable_variables:
+        if variable.path in values:
+            variable.assign(values[variable.path])
+    return other
+
+
+@pytest.fixture(scope="module")
+def joint():
+    return _build("electra")
+
+
+@pytest.fixture(scope="module", params=_ESTIMATORS)
+def model(request, joint):
+    return _build_like(joint, request.param)
+
+
+@pytest.fixture(scope="module")
+def reinforce(joint):
+    return _build_like(joint, "adversarial")
+
+
+@pytest.fixture(scope="module")
+def straight_through(joint):
+    return _build_like(
+        joint, "straight_through", temperature=2.0, gumbel_temperature=0.5
+    )
+
+
+def test_a_relaxation_that_nobody_uses_is_refused():
+    settings = tiny_objectives.build_settings(
+        "adversarial", objective={"gumbel_temperature": 0.5}
+    )
+    with pytest.raises(errors.ConfigError, match="no effect on the estimator"):
+        model_lib.find_objective(settings)
+
+
+@pytest.mark.parametrize(
+    ("start", "full", "expected"),
+    [
+        (0, 0, {0: 1.0, 5: 1.0}),
+        (4, 4, {0: 0.0, 3: 0.0, 4: 1.0, 9: 1.0}),
+        (2, 6, {0: 0.0, 2: 0.0, 3: 0.25, 5: 0.75, 6: 1.0, 90: 1.0}),
+    ],
+)
+def test_the_share_goes_from_likelihood_to_adversarial(start, full, expected):
+    model = _build(
+        "adversarial", adversarial_start_step=start, adversarial_full_step=full
+    )
+    for step, share in expected.items():
+        assert float(model.adversarial_share(tf.constant(step))) == share
+        factors = model.loss_factors(tf.constant(step))
+        assert float(factors["gen_loss"]) == 2.0 * (1 - share)
+        assert float(factors["adversarial_loss"]) == 6.0 * share
+
+
+def _generator_paths(model):
+    return [v.path for v in model.generator.trainable_variables]
+
+
+@pytest.mark.parametrize("name", _ESTIMATORS)
+def test_before_the_start_gradients_are_those_of_joint_training(joint, name):
+    model = _build_like(
+        joint, name, adversarial_start_step=5, adversarial_full_step=9
+    )
+    prepared = tiny_objectives.prepare(model)
+    ours = tiny_objectives.gradients_of(model, prepared)
+    theirs = tiny_objectives.gradients_of(joint, prepared)
+    for path, gradient in theirs.items():
+        np.testing.assert_allclose(
+            ours[path], gradient, rtol=1e-5, atol=1e-7, err_msg=path
+        )
+    extra = ours.keys() - theirs.keys()
+    assert all(path.startswith("reward_baseline") for path in extra)
+
+
+def test_alone_the_adversarial_loss_leaves_no_likelihood(model):
+    prepared = tiny_objectives.prepare(model)
+    found = tiny_objectives.gradients_of(model, prepared, ("gen_loss",))
+    assert not any(gradient.any() for gradient in found.values())
+    found = tiny_objectives.gradients_of(model, prepared)
+    assert found["generator/embeddings/word_embeddings"].any()
+
+
+def test_statistics_are_unscaled_and_the_loss_is_that_of_joint_training(
+    model, joint
+):
+    prepared = tiny_objectives.prepare(model)
+    ours, theirs = (
+        m.summarize(m.compute_statistics(prepared)) for m in (model, joint)
+    )
+    for name, value in theirs.items():
+        assert ours[name] == pytest.approx(value, rel=1e-5)
+
+
+def test_the_discriminator_learns_as_in_joint_training(model, joint):
+    prepared = tiny_objectives.prepare(model)
+    ours = tiny_objectives.gradients_of(model, prepared)
+    theirs = tiny_objectives.gradients_of(joint, prepared)
+    own = [v.path for v in model.main.trainable_variables]
+    for path in own:
+        assert theirs[path].any()
+        np.testing.assert_allclose(
+            ours[path], theirs[path], rtol=1e-5, atol=1e-7, err_msg=path
+        )
+
+
+def _rewards(model, prepared, fake):
+    """Rewards and mask of the slots, `[B, P]` float64."""
+    masked = prepared.masked
+    sampled = electra.SampledBatch(prepared, None, fake)
+    logits = model.discriminate(sampled, None).numpy()
+    is_real = 1 / (1 + np.exp(logits.astype(np.float64)))
+    positions = masked.masked_positions.numpy()
+    at_slots = np.take_along_axis(is_real, positions, 1)
+    is_original = (fake.sampled_tokens == masked.masked_ids).numpy()
+    return -np.log(np.where(is_original, at_slots, 1 - at_slots))
+
+
+def test_the_generators_gradient_is_the_formula_of_the_paper(reinforce):
+    model = reinforce
+    prepared = tiny_objectives.prepare(model)
+    masked = prepared.masked
+    with tf.GradientTape() as tape:
+        generated = model.generator(masked, None)
+        fake = model._get_fake_data(prepared, generated.logits)
+        log_probs = tf.gather(
+            tf.nn.log_softmax(generated.logits),
+            fake.sampled_tokens,
+            batch_dims=2,
+        )
+        kernel, bias = (v.numpy() for v in model.baseline.trainable_variables)
+        states = generated.encoder_outputs[0].sequence_output.numpy()
+        hidden = np.take_along_axis(
+            states, masked.masked_positions.numpy()[..., None], 1
+        )
+        baselines = np.log1p(np.exp(-(hidden @ kernel + bias)[..., 0]))
+        advantages = _rewards(model, prepared, fake) - baselines
+        weights = masked.masked_weights.numpy()
+        ascended = tf.reduce_sum(
+            log_probs * (advantages * weights / weights.sum())
+        )
+    variables = {v.path: v.value for v in model.generator.trainable_variables}
+    expected = tape.gradient(ascended, variables)
+    found = tiny_objectives.gradients_of(model, prepared)
+    for path, gradient in expected.items():
+        gradient = tf.convert_to_tensor(gradient).numpy()
+        assert gradient.any()
+        # Descended with gen_weight 2 and adversarial_weight 3.
+        np.testing.assert_allclose(
+            found[path], -6.0 * gradient, rtol=1e-3, atol=1e-6, err_msg=path
+        )
+
+
+def test_the_baseline_learns_alone(reinforce):
+    prepared = tiny_objectives.prepare(reinforce)
+    found = tiny_objectives.gradients_of(
+        reinforce, prepared, ("baseline_loss",)
+    )
+    trained = {path for path, gradient in found.items() if gradient.any()}
+    assert trained == {"reward_baseline/kernel", "reward_baseline/bias"}
+    others = tiny_objectives.gradients_of(
+        reinforce, prepared, ("adversarial_loss", "gen_loss", "disc_loss")
+    )
+    assert not any(others[path].any() for path in trained)
+
+
+@pytest.mark.parametrize("disallow_correct", [False, True])
+def test_entropy_and_reward_of_a_known_case(
+    joint, monkeypatch, disallow_correct
+):
+    model = _build_like(joint, "adversarial", disallow_correct=disallow_correct)
+    prepared = tiny_objectives.prepare(model)
+    ids = prepared.masked.masked_ids.numpy()
+    weights = prepared.masked.masked_weights.numpy()
+    # Half on one word, the rest even over three others; all four occur.
+    words = np.unique(ids[weights > 0])[:4]
+    probabilities = np.full(50, 1e-30)
+    probabilities[words] = [1 / 2, 1 / 6, 1 / 6, 1 / 6]
+    generated = model.generator(prepared.masked, None)
+    generated = generated._replace(
+        logits=tf.zeros([8, 4, 50]) + np.float32(np.log(probabilities))
+    )
+    monkeypatch.setattr(model.generator, "call", lambda *_: generated)
+    fake = model._get_fake_data(prepared, generated.logits)
+    entropies = np.full((8, 4), np.log(2) / 2 + np.log(6) / 2)
+    if disallow_correct:
+        # Without the first 1/3 each; without another 0.6, 0.2 and 0.2.
+        entropies[ids == words[0]] = np.log(3)
+        entropies[np.isin(ids, words[1:])] = -0.6 * np.log(0.6) - 0.4 * np.log(
+            0.2
+        )
+    reward = (_rewards(model, prepared, fake) * weights).sum() / weights.sum()
+    metrics = model.summarize(model.compute_statistics(prepared))
+    mean_entropy = (entropies * weights).sum() / weights.sum()
+    assert metrics["generator_entropy"] == pytest.approx(mean_entropy, rel=1e-5)
+    assert metrics["reward"] == pytest.approx(reward, rel=1e-5)
+
+
+def test_the_offset_is_zero_in_value(straight_through, monkeypatch):
+    prepared = tiny_objectives.prepare(straight_through)
+    plain = _build_like(straight_through, "electra", temperature=2.0)
+    seen = []
+    for model in (straight_through, plain):
+        original = model.discriminate
+
+        def discriminate(*arguments, original=original):
+            output = original(*arguments)
+            seen.append((arguments, output.numpy()))
+            return output
+
+        monkeypatch.setattr(model, "discriminate", discriminate)
+        model.compute_losses(prepared, None)
+    (arguments, logits), (plain_arguments, plain_logits) = seen
+    offset = arguments[2]
+    assert offset.shape == (8, 16, 12)
+    assert not offset.numpy().any()
+    assert len(plain_arguments) == 2
+    np.testing.assert_array_equal(logits, plain_logits)
+
+
+def _soft_loss(model, prepared, generated):
+    """The discriminator's loss as a function of relaxed samples."""
+    masked = prepared.masked
+    fake = model._get_fake_data(prepared, generated.logits)
+    uniform = model.draw_uniform(prepared)
+    noise = -tf.math.log(-tf.math.log(uniform + 1e-9) + 1e-9)
+    # Sampled at temperature 2, relaxed at one half.
+    scores = tf.exp((generated.logits / 2.0 + noise) / 0.5)
+    soft = scores / tf.reduce_sum(scores, -1, keepdims=True)
+    table = model.main.encoder.embeddings.word_embeddings.numpy()
+    relaxed = tf.einsum("bpv,ve->bpe", soft, table)
+    change = relaxed - relaxed.numpy()
+    used = np.argwhere(masked.masked_weights.numpy())
+    positions = masked.masked_positions.numpy()
+    places = [[row, positions[row, slot]] for row, slot in used]
+    offset = tf.scatter_nd(places, tf.gather_nd(change, used), [8, 16, 12])
+    sampled = electra.SampledBatch(prepared, generated, fake)
+    logits = model.discriminate(sampled, None, offset)
+    labels = tf.cast(fake.input_ids != masked.original_ids, tf.float32)
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+    mask = tf.cast(masked.input_mask, tf.float32)
+    return tf.reduce_sum(losses * mask) / tf.reduce_sum(mask)
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_the_generator_ascends_the_loss_through_the_relaxed_samples(
+    joint, share
+):
+    model = _build_like(
+        joint,
+        "straight_through",
+        adversarial_full_step=8,
+        temperature=2.0,
+        gumbel_temperature=0.5,
+    )
+    model.optimizer.iterations.assign(round(8 * share))
+    prepared = tiny_objectives.prepare(model)
+    variables = {v.path: v.value for v in model.generator.trainable_variables}
+    with tf.GradientTape() as tape:
+        loss = _soft_loss(
+            model, prepared, model.generator(prepared.masked, None)
+        )
+    expected = tape.gradient(loss, variables)
+    found = tiny_objectives.gradients_of(model, prepared)
+    plain = tiny_objectives.gradients_of(joint, prepared, ("gen_loss",))
+    for path, gradient in expected.items():
+        gradient = tf.convert_to_tensor(gradient).numpy()
+        assert gradient.any()
+        # gen_weight 2 and adversarial_weight 3.
+        reversed_gradient = -6.0 * share * gradient
+        np.testing.assert_allclose(
+            found[path],
+            reversed_gradient + (1 - share) * plain[path],
+            rtol=1e-3,
+            atol=1e-6,
+            err_msg=path,
+        )
+
+
+@pytest.mark.parametrize(
+    ("section", "fields"),
+    [
+        ("generator", {"uniform_generator": True}),
+        ("generator", {"unigram_generator": True}),
+        ("generator", {"two_tower_generator": True}),
+    ],
+)
+def test_a_generator_that_cannot_learn_to_fool_is_refused(section, fields):
+    with pytest.raises(errors.ConfigError, match="needs a masked-LM generator"):
+        tiny_objectives.build_model(
+            "adversarial",
+            **{section: {"untied_generator_embeddings": False, **fields}},
+        )
+
+
+def test_a_discriminator_without_weight_is_refused():
+    with pytest.raises(errors.ConfigError, match="disc_weight=0"):
+        tiny_objectives.build_model("adversarial", objective={"disc_weight": 0})

@@ -1,0 +1,123 @@
+"""Joint replaced-token detection."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.pretraining import tiny_objectives
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny_objectives.build_model("electra")
+
+
+@pytest.fixture(scope="module")
+def prepared(model):
+    return tiny_objectives.prepare(model)
+
+
+def test_both_losses_equal_a_computation_by_hand(model, prepared):
+    masked = prepared.masked
+    sampled = tiny_objectives.sample(model, prepared)
+    generated, fake = sampled.generated, sampled.fake
+    logits = model.discriminate(sampled, None).numpy()
+    scores = generated.logits.numpy().astype(np.float64)
+    log_probs = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
+    ids = masked.masked_ids.numpy()[..., None]
+    of_originals = np.take_along_axis(log_probs, ids, -1)[..., 0]
+    gen_loss = -(of_originals * masked.masked_weights.numpy()).sum()
+    is_fake = (fake.input_ids != masked.original_ids).numpy()
+    probability_of_fake = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    likelihood = np.where(is_fake, probability_of_fake, 1 - probability_of_fake)
+    disc_loss = -(np.log(likelihood) * masked.input_mask.numpy()).sum()
+    sums = model.compute_losses(prepared, None).losses
+    np.testing.assert_allclose(sums["gen_loss"], gen_loss, rtol=1e-5)
+    np.testing.assert_allclose(sums["disc_loss"], disc_loss, rtol=1e-5)
+
+
+def test_every_token_but_padding_is_judged(model, prepared, monkeypatch):
+    watch = tiny_objectives.EncoderWatch(monkeypatch)
+    slopes = tiny_objectives.state_gradient(watch, model, prepared, "disc_loss")
+    np.testing.assert_array_equal(
+        slopes > 0, prepared.masked.input_mask.numpy() == 1
+    )
+
+
+def test_no_gradient_flows_through_the_samples(model, prepared):
+    found = tiny_objectives.gradients_of(model, prepared, ("disc_loss",))
+    own = [v.path for v in model.generator.trainable_variables]
+    assert own
+    assert all(not found[path].any() for path in own)
+    assert found["electra/embeddings/word_embeddings"].any()
+
+
+def test_losses_are_divided_by_the_tokens_that_they_run_over(model, prepared):
+    weights = model.loss_normalizers(prepared)
+    masked = prepared.masked
+    assert weights["disc_loss"] == tf.reduce_sum(masked.input_mask).numpy()
+    assert weights["gen_loss"].numpy() == masked.masked_weights.numpy().sum()
+
+
+def test_the_temperature_of_the_samples_follows_its_schedule():
+    model = tiny_objectives.build_model(
+        "electra",
+        objective={
+            "temperature": 4.0,
+            "final_temperature": 2.0,
+            "temperature_steps": 10,
+        },
+    )
+    logits = tf.constant([[8.0, -4.0]])
+    for step, temperature in ((0, 4.0), (5, 3.0), (10, 2.0), (50, 2.0)):
+        model.optimizer.iterations.assign(step)
+        np.testing.assert_allclose(
+            model.divide_by_temperature(logits), logits / temperature
+        )
+
+
+def test_a_high_temperature_samples_more_evenly():
+    shares = []
+    for temperature in (0.5, 2.0):
+        model = tiny_objectives.build_model(
+            "electra", objective={"temperature": temperature}
+        )
+        prepared = tiny_objectives.prepare(model, num_rows=512)
+        logits = tf.zeros([512, 4, 50]) - 1e4 * tf.cast(
+            tf.range(50) > 6, tf.float32
+        )
+        logits += tf.one_hot(5, 50)
+        samples = model._get_fake_data(prepared, logits).sampled_tokens.numpy()
+        shares.append((samples == 5).mean())
+    # exp(1 / T) against six others.
+    expected = [np.exp(1 / t) / (np.exp(1 / t) + 6) for t in (0.5, 2.0)]
+    np.testing.assert_allclose(shares, expected, atol=0.05)
+
+
+def test_the_discriminators_weight_rises_linearly_to_its_value():
+    ramped = tiny_objectives.build_model(
+        "electra", objective={"disc_weight_steps": 4}
+    )
+    factors = [
+        float(ramped.loss_factors(tf.constant(step, tf.int64))["disc_loss"])
+        for step in (0, 1, 4, 9)
+    ]
+    assert factors == [0.0, 12.5, 50.0, 50.0]
+
+
+def test_each_tower_can_be_clipped_by_its_own_norm():
+    model = tiny_objectives.build_model(
+        "electra", optimizer={"clip_norm": 1e-3, "clip_per_tower": True}
+    )
+    gradients = [
+        tf.random.stateless_normal(v.shape, [1, i])
+        for i, v in enumerate(model.trained_variables)
+    ]
+    clipped, norm = model._clip(gradients)
+    assert float(norm) == pytest.approx(float(tf.linalg.global_norm(gradients)))
+    generator = {v.path for v in model.generator.trainable_variables}
+    parts = {True: [], False: []}
+    for variable, value in zip(model.trained_variables, clipped, strict=True):
+        parts[variable.path in generator].append(value)
+    for values in parts.values():
+        assert float(tf.linalg.global_norm(values)) == pytest.approx(1e-3)

@@ -1,0 +1,262 @@
+"""The models in the hands of a Keras user, on batches that differ."""
+
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.pretraining import model as model_lib
+from electra_tf.training import optimizers
+from electra_tf.training import step as step_lib
+from tests import tiny
+from tests import tiny_run
+
+README = pathlib.Path(__file__).parents[2] / "README.md"
+NUM_BATCHES = 3
+
+
+def _dataset(num_batches=NUM_BATCHES, seed=0):
+    """Batches of other rows each, of 8 x 16 tokens."""
+    rows = tiny.build_features(8 * num_batches, seed)
+    dataset = tf.data.Dataset.from_tensor_slices(rows)
+    return dataset.batch(8, drop_remainder=True)
+
+
+def _settings(name="electra", **training):
+    settings = tiny_run.replace(
+        tiny.build_settings(**training),
+        encoder={"num_hidden_layers": 1, "hidden_dropout_prob": 0.1},
+    )
+    return tiny.with_objective(settings, name)
+
+
+def _build(rate=3e-3, is_traced=False, **training):
+    keras.utils.set_random_seed(5)
+    model = model_lib.build_pretraining_model(
+        _settings(**training), tiny.VOCABULARY
+    )
+    # Most of what is tested here needs no graph, whose tracing takes longest.
+    optimizer = optimizers.AdamWeightDecay(rate)
+    model.compile(optimizer=optimizer, run_eagerly=not is_traced)
+    return model
+
+
+def _evaluate(model, dataset):
+    return model.evaluate(dataset, verbose=0, return_dict=True)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return _build()
+
+
+def test_evaluate_gives_the_means_over_all_batches(model):
+    total: dict[str, np.ndarray] = {}
+    losses = []
+    for number, rows in enumerate(_dataset()):
+        prepared = model.prepare(
+            step_lib.as_one_stream(rows), tf.constant(number, tf.int64), False
+        )
+        found = model.compute_statistics(prepared)
+        losses.append(model.summarize(found)["loss"])
+        for name, value in found.items():
+            total[name] = total.get(name, 0) + value.numpy()
+    expected = model.summarize(total)
+    found = _evaluate(model, _dataset())
+    assert found == pytest.approx(expected, rel=1e-4)
+    # The three batches differ, and the last is not the mean.
+    assert len(set(losses)) == NUM_BATCHES
+    assert abs(found["loss"] - losses[-1]) > 1e-3
+    # A second evaluation begins anew; as a list the loss comes first.
+    assert model.evaluate(_dataset(), verbose=0)[0] == found["loss"]
+
+
+def test_equal_batches_have_masks_of_their_own(model):
+    same = _dataset(1).repeat(2)
+    one, both = _evaluate(model, _dataset(1)), _evaluate(model, same)
+    assert both["gen_loss"] != one["gen_loss"]
+    assert both == _evaluate(model, same)
+
+
+def test_a_summary_shows_shapes_and_parameters(model):
+    lines = []
+    model.summary(print_fn=lines.append, line_length=100)
+    text = "\n".join(lines)
+    assert f"(None, None, {tiny.VOCABULARY.size})" in text
+    assert "(None, None) " in text
+    assert "?" not in text
+
+
+def test_dropout_is_on_in_training_alone(model):
+    rows = tiny.build_features()
+    quiet = model(rows).numpy()
+    assert quiet.shape == (8, tiny.LENGTH)
+    assert ((quiet > 0) & (quiet < 1)).all()
+    np.testing.assert_array_equal(model(rows, training=False), quiet)
+    assert (model(rows, training=True).numpy() != quiet).any()
+    np.testing.assert_allclose(model.predict(rows, verbose=0), quiet, atol=1e-6)
+
+
+def test_an_export_takes_rows_of_any_number_and_length(model, tmp_path):
+    model.export(tmp_path / "export", verbose=False)
+    loaded = tf.saved_model.load(tmp_path / "export")
+    for count, length in ((3, tiny.LENGTH), (1, 7)):
+        rows = {n: v[:count, :length] for n, v in tiny.build_features().items()}
+        np.testing.assert_allclose(loaded.serve(rows), model(rows), atol=1e-6)
+
+
+def test_callbacks_see_the_mean_of_the_epoch(tmp_path):
+    model = _build(rate=3e-2)
+    held_out = _dataset(seed=1)
+    seen = []
+    history = model.fit(
+        _dataset().repeat(2),
+        validation_data=held_out,
+        epochs=4,
+        verbose=0,
+        callbacks=[
+            keras.callbacks.LambdaCallback(
+                on_epoch_end=lambda _, logs: seen.append(dict(logs))
+            ),
+            keras.callbacks.ModelCheckpoint(
+                tmp_path / "best.keras", "val_loss", save_best_only=True
+            ),
+            keras.callbacks.TensorBoard(tmp_path / "tensorboard"),
+        ],
+    ).history
+    assert history["loss"][-1] < history["loss"][0]
+    assert [logs["val_loss"] for logs in seen] == history["val_loss"]
+    assert {"gen_loss", "val_disc_auc", "val_masked_accuracy"} <= set(history)
+    assert _evaluate(model, held_out)["loss"] == history["val_loss"][-1]
+    best = keras.models.load_model(tmp_path / "best.keras")
+    assert _evaluate(best, held_out)["loss"] == pytest.approx(
+        min(history["val_loss"]), rel=1e-6
+    )
+    assert list((tmp_path / "tensorboard").rglob("events.*"))
+
+
+def test_early_stopping_sees_that_nothing_is_learned():
+    model = _build(rate=0.0)
+    stopping = keras.callbacks.EarlyStopping("val_loss", patience=1)
+    history = model.fit(
+        _dataset(),
+        validation_data=_dataset(seed=1),
+        epochs=9,
+        callbacks=[stopping],
+        verbose=0,
+    ).history
+    assert len(history["val_loss"]) == 2
+    # Held-out masks are the same in every epoch, those of training are not.
+    assert len(set(history["val_loss"])) == 1
+    assert len(set(history["gen_loss"])) == 2
+
+
+class _Interrupt(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        if epoch == 1:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupted_fit_goes_on_to_the_same_weights(tmp_path):
+    def fit(model, *callbacks):
+        model.fit(_dataset(), epochs=3, callbacks=callbacks, verbose=0)
+        return model
+
+    def backup():
+        return keras.callbacks.BackupAndRestore(tmp_path / "backup")
+
+    whole = fit(_build(ema_decay=0.9))
+    with pytest.raises(KeyboardInterrupt):
+        fit(_build(ema_decay=0.9), _Interrupt(), backup())
+    resumed = fit(_build(ema_decay=0.9), backup())
+    assert int(resumed.optimizer.iterations.numpy()) == 3 * NUM_BATCHES
+    for ours, expected in zip(
+        [*resumed.trainable_variables, *resumed.weight_average.averages],
+        [*whole.trainable_variables, *whole.weight_average.averages],
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["mlm", "all_tokens_mlm", "electric", "two_stage", "unigram"]
+)
+def test_every_kind_of_model_is_saved_whole(name, tmp_path):
+    counts = np.arange(tiny.VOCABULARY.size)
+    model = model_lib.build_pretraining_model(
+        _settings(name), tiny.VOCABULARY, counts
+    )
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    assert type(again) is type(model)
+    assert again.settings == model.settings
+    paths = [variable.path for variable in model.trainable_variables]
+    assert [v.path for v in again.trainable_variables] == paths
+    rows = tiny.build_features()
+    np.testing.assert_array_equal(again(rows), model(rows))
+    losses = [
+        m.compute_losses(
+            m.prepare(step_lib.as_one_stream(rows), 0, True), None
+        ).losses
+        for m in (model, again)
+    ]
+    for loss, value in losses[0].items():
+        np.testing.assert_array_equal(losses[1][loss], value)
+
+
+def test_a_loaded_model_trains_on_as_the_saved_one(tmp_path):
+    model = _build()
+    model.fit(_dataset(), verbose=0)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    one, other = (
+        m.fit(_dataset(), verbose=0).history["loss"] for m in (model, again)
+    )
+    assert one == pytest.approx(other, rel=1e-6)
+
+
+def test_fit_on_two_replicas_counts_the_batches_of_both(two_devices):
+    with two_devices.scope():
+        model = _build(is_traced=True)
+    history = model.fit(
+        _dataset(), validation_data=_dataset(seed=1), epochs=2, verbose=0
+    ).history
+    assert np.isfinite(list(history.values())).all()
+    found = _evaluate(model, _dataset(seed=1))
+    assert found["loss"] == pytest.approx(history["val_loss"][-1], rel=1e-6)
+    assert found["loss"] == pytest.approx(
+        found["gen_loss"] + 50 * found["disc_loss"], rel=1e-5
+    )
+    first, second = two_devices.experimental_local_results(
+        model.trainable_variables[0].value
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_phases_and_rows_of_unknown_number_are_refused():
+    staged = model_lib.build_pretraining_model(
+        _settings("two_stage"), tiny.VOCABULARY
+    )
+    staged.compile(optimizer=optimizers.AdamWeightDecay(1e-3))
+    with pytest.raises(ValueError, match="one phase"):
+        staged.fit(_dataset(), verbose=0)
+    rows = tf.data.Dataset.from_tensor_slices(tiny.build_features()).batch(8)
+    with pytest.raises(ValueError, match="drop_remainder=True"):
+        _build().fit(rows, verbose=0)
+
+
+def test_the_example_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = README.read_text("utf-8")
+    block = text.split("the model is a Keras model:\n", 1)[1].split("\n\n[")[0]
+    code = "\n".join(line[4:] for line in block.splitlines())
+    names = {
+        "settings": _settings(),
+        "vocabulary": tiny.VOCABULARY,
+        "dataset": _dataset(),
+        "held_out": _dataset(seed=1),
+    }
+    exec(compile(code, str(README), "exec"), names)
+    assert (tmp_path / "model.keras").is_file()

@@ -1,0 +1,271 @@
+"""Two-stage training: what each stage may touch, and the switch."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import errors
+from electra_tf.pretraining import run
+from tests import tiny
+from tests.pretraining import tiny_objectives
+
+_SWITCH, _TOTAL = 10, 20
+_OPTIMIZER = {
+    "learning_rate": 1e-2,
+    "num_warmup_steps": 0,
+    "weight_decay_rate": 0.1,
+}
+
+
+def _build(**sections):
+    sections = {"optimizer": _OPTIMIZER} | sections
+    return tiny_objectives.build_model("two_stage", **sections)
+
+
+def _train(model, num_steps):
+    features = tiny.deal(tiny.build_features())
+    for _ in range(num_steps):
+        statistics = model.training_step(features)
+    return {name: value.numpy() for name, value in statistics.items()}
+
+
+def _state(model, part):
+    """Bits of a part's variables and of their moments."""
+    optimizer, own = model.optimizer, {v.path for v in part.trainable_variables}
+    variables = model.trainable_variables
+    slots = (variables, optimizer.first_moments, optimizer.second_moments)
+    return {
+        (variable.path, number): array.numpy().tobytes()
+        for number, arrays in enumerate(slots)
+        for variable, array in zip(variables, arrays, strict=True)
+        if variable.path in own
+    }
+
+
+def _enter_stage_two(model):
+    model.optimizer.iterations.assign(_SWITCH)
+    model.enter_phase(1, is_beginning=True)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    """A model at the switch, two steps into stage two, and states between."""
+    model = _build()
+    states = {
+        "start": (_state(model, model.generator), _state(model, model.main))
+    }
+    model.enter_phase(0, is_beginning=True)
+    states["first_statistics"] = _train(model, 2)
+    states["one"] = (_state(model, model.generator), _state(model, model.main))
+    _enter_stage_two(model)
+    states["switch"] = (
+        _state(model, model.generator),
+        _state(model, model.main),
+    )
+    states["second_statistics"] = _train(model, 3)
+    states["two"] = (_state(model, model.generator), _state(model, model.main))
+    return model, states
+
+
+def test_stage_one_trains_the_generator_and_leaves_the_rest_to_the_bit(trained):
+    _, states = trained
+    generator, main = states["start"]
+    assert states["one"][1] == main
+    assert all(states["one"][0][key] != bits for key, bits in generator.items())
+
+
+def test_stage_two_leaves_the_generators_bits_and_moments_untouched(trained):
+    _, states = trained
+    generator, main = states["switch"]
+    assert generator == states["one"][0]
+    assert states["two"][0] == generator
+    assert all(states["two"][1][key] != bits for key, bits in main.items())
+
+
+def _relative(encoder):
+    return {v.path.split("/", 1)[1]: v.numpy() for v in encoder.variables}
+
+
+def test_at_the_switch_the_encoder_is_the_generators_to_the_bit():
+    model = _build()
+    source = _relative(model.generator.encoder)
+    before = _relative(model.main.encoder)
+    head = tiny_objectives.snapshot(model.main.head.variables)
+    assert source.keys() == before.keys()
+    assert all((source[name] != before[name]).any() for name in source)
+    _enter_stage_two(model)
+    after = _relative(model.main.encoder)
+    for name, value in source.items():
+        np.testing.assert_array_equal(after[name], value)
+    for variable in model.main.head.variables:
+        np.testing.assert_array_equal(variable, head[variable.path])
+
+
+def test_entering_after_a_resume_within_stage_two_copies_nothing():
+    model = _build()
+    before = tiny_objectives.snapshot(model.trainable_variables)
+    model.enter_phase(1, is_beginning=False)
+    for variable in model.trainable_variables:
+        np.testing.assert_array_equal(variable, before[variable.path])
+    assert model.loss_coefficients == {"gen_loss": 0.0, "disc_loss": 50.0}
+
+
+def test_without_initialization_the_discriminator_keeps_its_own_weights():
+    model = _build(objective={"initialize_from_generator": False})
+    before = tiny_objectives.snapshot(model.trainable_variables)
+    _enter_stage_two(model)
+    for variable in model.trainable_variables:
+        np.testing.assert_array_equal(variable, before[variable.path])
+    generator = _relative(model.generator.encoder)
+    main = _relative(model.main.encoder)
+    assert all((generator[name] != main[name]).any() for name in main)
+
+
+def test_each_stage_has_one_loss(trained):
+    model, states = trained
+    first, second = states["first_statistics"], states["second_statistics"]
+    assert first["disc_loss"] == 0
+    assert first["gen_loss_normalizer"] > 0
+    metrics = model.summarize(second)
+    assert metrics["loss"] == pytest.approx(50 * metrics["disc_loss"])
+    other = _build()
+    other.enter_phase(0, is_beginning=True)
+    metrics = other.summarize(first)
+    assert metrics["loss"] == metrics["gen_loss"] > 0
+    assert set(metrics) == {
+        "loss",
+        "gen_loss",
+        "masked_loss",
+        "masked_accuracy",
+        "kept_accuracy",
+        "sampled_accuracy",
+    }
+
+
+def test_a_frozen_generator_runs_without_dropout(monkeypatch):
+    dropout = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
+    model = _build(encoder=tiny_objectives.SAME_SIZE["encoder"] | dropout)
+    generate, logits = model.generator.call, []
+
+    def record(*arguments):
+        output = generate(*arguments)
+        logits.append(output.logits.numpy())
+        return output
+
+    monkeypatch.setattr(model.generator, "call", record)
+    prepared = tiny_objectives.prepare(model)
+    losses = []
+    for phase in range(2):
+        model.enter_phase(phase, is_beginning=phase == 1)
+        for counter in (0, 1024):
+            seed = tf.constant([5, counter], tf.int64)
+            losses.append(model.compute_losses(prepared, seed).losses)
+    assert (logits[0] != logits[1]).any()
+    np.testing.assert_array_equal(logits[2], logits[3])
+    # The discriminator that is trained has its dropout.
+    assert losses[2]["disc_loss"] != losses[3]["disc_loss"]
+
+
+def test_the_learning_rate_begins_anew_with_stage_two():
+    settings = tiny_objectives.build_settings(
+        "two_stage",
+        optimizer={"learning_rate": 1.0, "num_warmup_steps": 2},
+        objective={"generator_steps": 8},
+    )
+    schedule = run.build_optimizer(settings, (0, 8))._learning_rate
+    rates = [float(schedule(step)) for step in range(_TOTAL)]
+    first = [(1 - t / 8) * min(1, t / 2) for t in range(8)]
+    second = [(1 - t / 12) * min(1, t / 2) for t in range(12)]
+    np.testing.assert_allclose(rates, first + second, rtol=1e-6)
+
+
+def test_the_moving_average_begins_anew_with_stage_two():
+    model = _build(training={"ema_decay": 0.9})
+    model.enter_phase(0, is_beginning=True)
+    _train(model, 2)
+    averages = model.weight_average.by_path()
+    kernel = "generator_predictions/dense/kernel"
+    weights = {v.path: v for v in model.trainable_variables}
+    assert (averages[kernel] != weights[kernel].numpy()).numpy().any()
+    _enter_stage_two(model)
+    for path, average in averages.items():
+        np.testing.assert_array_equal(average, weights[path])
+    # After a resume within the stage it goes on.
+    averages[kernel].assign_add(tf.ones_like(averages[kernel]))
+    model.enter_phase(1, is_beginning=False)
+    assert (averages[kernel] != weights[kernel].numpy()).numpy().all()
+
+
+def test_the_switch_reaches_both_replicas(two_devices):
+    with two_devices.scope():
+        model = _build()
+    model.enter_phase(1, is_beginning=True)
+    source = model.generator.encoder.embeddings.word_embeddings
+    target = model.main.encoder.embeddings.word_embeddings
+    replicas = [value.numpy() for value in target.value.values]
+    assert len(replicas) == 2
+    for values in replicas:
+        np.testing.assert_array_equal(values, source.value.values[0])
+
+
+@pytest.mark.parametrize(
+    ("section", "fields", "message"),
+    [
+        ("objective", {"generator_steps": 0}, "generator_steps=0"),
+        ("objective", {"generator_steps": 20}, "num_train_steps=20"),
+        (
+            "generator",
+            {
+                "uniform_generator": True,
+                "untied_generator_embeddings": False,
+                "generator_hidden_size": 0.25,
+            },
+            "needs a masked-LM generator",
+        ),
+        (
+            "generator",
+            {"two_tower_generator": True},
+            "needs a masked-LM generator",
+        ),
+        (
+            "generator",
+            {"untied_generator_embeddings": False},
+            "weights of its own",
+        ),
+        (
+            "generator",
+            {"generator_hidden_size": 0.5},
+            "two encoders of the same sizes",
+        ),
+        (
+            "encoder",
+            {"num_attention_heads": 2},
+            "two encoders of the same sizes",
+        ),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(section, fields, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        _build(**{section: fields})
+
+
+def test_a_generator_that_is_not_frozen_goes_on_in_stage_two():
+    model = _build(
+        objective={"freeze_generator": False},
+        generator={"untied_generator_embeddings": False},
+    )
+    model.enter_phase(0, is_beginning=True)
+    _train(model, 2)
+    _enter_stage_two(model)
+    source = _relative(model.generator.encoder)
+    for name, value in _relative(model.main.encoder).items():
+        np.testing.assert_array_equal(value, source[name])
+    assert model.loss_coefficients == {"gen_loss": 1.0, "disc_loss": 50.0}
+    before = _state(model, model)
+    statistics = _train(model, 3)
+    after = _state(model, model)
+    assert all(after[key] != bits for key, bits in before.items())
+    metrics = model.summarize(statistics)
+    assert metrics["loss"] == pytest.approx(
+        metrics["gen_loss"] + 50 * metrics["disc_loss"]
+    )

@@ -1,0 +1,217 @@
+"""Tiny models of every objective, with weights that make a difference."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.pretraining import electra
+from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import run
+from electra_tf.training import step as step_lib
+from tests import tiny
+from tests import tiny_run
+
+UNTIED = {"untied_generator_embeddings": True}
+# A generator of the discriminator's sizes, with weights of its own.
+SAME_SIZE = {
+    "encoder": {
+        "embedding_size": 16,
+        "num_attention_heads": 1,
+        "intermediate_size": 64,
+    },
+    "generator": {"generator_hidden_size": 1.0, **UNTIED},
+}
+TWO_TOWERS = {"two_tower_generator": True, **UNTIED}
+# What each objective needs beside its name.
+SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
+    "electra": {"generator": UNTIED},
+    "electra_15": {"generator": UNTIED},
+    "adversarial": {"generator": UNTIED},
+    "straight_through": {
+        "generator": UNTIED,
+        "objective": {
+            "name": "adversarial",
+            "adversarial_estimator": "straight_through",
+        },
+    },
+    "two_stage": {**SAME_SIZE, "objective": {"generator_steps": 10}},
+    "mlm": {"generator": {"generator_hidden_size": 0.25}},
+    "replace_mlm": {"generator": UNTIED},
+    "all_tokens_mlm": {"generator": UNTIED},
+    "electric": {"generator": TWO_TOWERS},
+}
+
+
+def build_settings(
+    name: str, **sections: Mapping[str, Any]
+) -> config.ExperimentConfig:
+    """The tiny settings with one of `SECTIONS`; one layer, four slots a row.
+
+    Args:
+        name: a key of `SECTIONS`.
+        **sections: fields that differ further.
+    """
+    settings = tiny.build_settings()
+    own = SECTIONS[name]
+    merged = {
+        section: {**own.get(section, {}), **sections.get(section, {})}
+        for section in own.keys() | sections.keys()
+    }
+    merged["objective"] = {"name": name} | merged.get("objective", {})
+    merged["encoder"] = {"num_hidden_layers": 1} | merged.get("encoder", {})
+    kind = merged.get("generator", {})
+    if kind.get("uniform_generator") or kind.get("unigram_generator"):
+        # What has no weights has no size: back to the default.
+        merged["generator"] = {"generator_hidden_size": 0.25} | kind
+    merged["masking"] = {"mask_prob": 0.3} | merged.get("masking", {})
+    return tiny_run.replace(settings, **merged)
+
+
+def build_model(
+    name: str,
+    token_counts: np.ndarray | None = None,
+    **sections: Mapping[str, Any],
+) -> model_lib.PretrainingModel:
+    """A model with its optimizer and with random weights.
+
+    Args:
+        name: a key of `SECTIONS`.
+        token_counts: for the unigram generator.
+        **sections: fields that differ from those.
+    """
+    # Tests ask how large effects are, which depends on the weights.
+    tf.keras.utils.set_random_seed(3)
+    model = run.build_model_and_optimizer(
+        build_settings(name, **sections), tiny.VOCABULARY, token_counts
+    )
+    randomize(model.trainable_variables)
+    return model
+
+
+def randomize(variables: Any, scale: float = 0.2) -> None:
+    """Adds noise, so that no bias is 0 and no logits are all alike."""
+    generator = np.random.default_rng(3)
+    for variable in variables:
+        noise = generator.normal(0.0, scale, variable.shape)
+        variable.assign(variable.numpy() + noise.astype(np.float32))
+
+
+def prepare(
+    model: model_lib.PretrainingModel, step: int = 0, num_rows: int = 8
+) -> model_lib.PreparedBatch:
+    """The masked batch of a step, of rows that are always the same."""
+    features = tiny.deal(tiny.build_features(num_rows))
+    return model.prepare(features, tf.constant(step, tf.int64), True)
+
+
+def sample(
+    model: model_lib.PretrainingModel, prepared: model_lib.PreparedBatch
+) -> electra.SampledBatch:
+    """The batch with the generator's samples in it, without dropout."""
+    generated = model.generator(prepared.masked)
+    fake = model._get_fake_data(prepared, generated.logits)
+    return electra.SampledBatch(prepared, generated, fake)
+
+
+def chosen_positions(prepared: model_lib.PreparedBatch) -> np.ndarray:
+    """`[B, S]` bool, where a used slot points, by plain loops."""
+    masked = prepared.masked
+    chosen = np.zeros(masked.original_ids.shape, bool)
+    positions = masked.masked_positions.numpy()
+    for row, slot in np.argwhere(masked.masked_weights.numpy()):
+        chosen[row, positions[row, slot]] = True
+    return chosen
+
+
+def gradients_of(
+    model: model_lib.PretrainingModel,
+    prepared: model_lib.PreparedBatch,
+    names: tuple[str, ...] | None = None,
+) -> dict[str, np.ndarray]:
+    """Gradients of the mean losses by path, before clipping; 0 for none.
+
+    Args:
+        model: the model.
+        prepared: the batch.
+        names: losses, each with its factor; None for all.
+    """
+    normalizers = model.loss_normalizers(prepared)
+    factors = model.loss_factors(model.optimizer.iterations.value)
+    with tf.GradientTape() as tape:
+        sums = model.compute_losses(prepared, None).losses
+        loss = tf.add_n(
+            [
+                factor * step_lib.weighted_mean(sums[name], normalizers[name])
+                for name, factor in factors.items()
+                if names is None or name in names
+            ]
+        )
+    variables = {v.path: v.value for v in model.trainable_variables}
+    found = tape.gradient(
+        loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO
+    )
+    return {n: tf.convert_to_tensor(g).numpy() for n, g in found.items()}
+
+
+def snapshot(variables: Any) -> dict[str, np.ndarray]:
+    """Values by path."""
+    return {v.path: v.numpy().copy() for v in variables}
+
+
+class EncoderWatch:
+    """What the encoders of a model are called with.
+
+    Args:
+        monkeypatch: pytest's.
+
+    Attributes:
+        ids: encoder name to the `[B, S]` ids of its last call.
+        seeds: encoder name to the dropout seed of its last call.
+        offset: added to the main encoder's states, if set.
+    """
+
+    def __init__(self, monkeypatch: Any) -> None:
+        self.ids: dict[str, np.ndarray] = {}
+        self.seeds: dict[str, tf.Tensor | None] = {}
+        self.offset: tf.Tensor | None = None
+        original = encoder_lib.Encoder.call
+
+        def call(encoder: Any, ids: tf.Tensor, *rest: Any) -> Any:
+            self.ids[encoder.name] = ids.numpy()
+            self.seeds[encoder.name] = rest[2] if len(rest) > 2 else None
+            output = original(encoder, ids, *rest)
+            if encoder.name == "electra" and self.offset is not None:
+                states = output.sequence_output + self.offset
+                output = output._replace(sequence_output=states)
+            return output
+
+        monkeypatch.setattr(encoder_lib.Encoder, "call", call)
+
+
+def state_gradient(
+    watch: EncoderWatch,
+    model: model_lib.PretrainingModel,
+    prepared: model_lib.PreparedBatch,
+    loss: str,
+) -> np.ndarray:
+    """Largest gradient of a loss at each state of the main encoder.
+
+    Args:
+        watch: of this test.
+        model: the model.
+        prepared: the batch.
+        loss: name of one loss.
+
+    Returns:
+        `[B, S]`, of absolute values.
+    """
+    shape = [*prepared.masked.original_ids.shape, 16]
+    watch.offset = tf.zeros(shape)
+    with tf.GradientTape() as tape:
+        tape.watch(watch.offset)
+        total = model.compute_losses(prepared, None).losses[loss]
+    return np.abs(tape.gradient(total, watch.offset).numpy()).max(-1)
