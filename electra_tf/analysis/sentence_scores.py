@@ -73,8 +73,8 @@ class SentenceScorer:
         if not isinstance(tower, _SCORED_TOWERS):
             raise ValueError(
                 "Sentences are scored by a discriminator or a masked language "
-                f"model. Received: {type(tower).__name__}, an encoder alone. "
-                "Load a pre-trained model with its head."
+                "model. Received: an encoder alone. Load a pre-trained model "
+                "with its head."
             )
         self._vocabulary = vocabulary
         self._num_positions = tower.encoder.settings.max_position_embeddings

@@ -135,6 +135,6 @@ def test_an_encoder_alone_is_refused(tmp_path):
 def test_texts_must_be_a_list(tmp_path):
     tiny_electra.write_run(tmp_path)
     scorer = sentence_scores.load_scorer(tmp_path)
-    with pytest.raises(ValueError, match="list of str.*single str"):
+    with pytest.raises(ValueError, match="list of str.*single text"):
         scorer.score("the cat")
     assert scorer.score([]).shape == (0,)
