@@ -240,6 +240,8 @@ def _describe_all(schema: Any, error: pydantic.ValidationError) -> str:
 def _describe(schema: Any, detail: Any) -> str:
     """One sentence for one error of pydantic."""
     *parents, name = detail["loc"] or ("",)
+    if isinstance(name, int) and not parents:  # an argument by its position
+        name = dataclasses.fields(schema)[name].name
     field = ".".join(map(str, [*parents, name]))
     received, kind = detail["input"], detail["type"]
     if kind == "unexpected_keyword_argument":

@@ -1,11 +1,12 @@
 import functools
-import json
 import sys
 
 import pytest
 import tensorflow as tf
 
 from electra_tf.analysis import inference_benchmark
+from electra_tf.config import schema
+from electra_tf.export import export_metadata
 from tests.analysis import word_peer
 
 TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
@@ -123,7 +124,21 @@ def save_model(folder, name):
     tf.saved_model.save(module, str(folder), signatures={name: score})
     extra = folder / "assets.extra"
     extra.mkdir()
-    (extra / "export.json").write_text(json.dumps({"max_length": MAX_LENGTH}))
+    metadata = export_metadata.ExportMetadata(
+        kind="detector",
+        signatures=(name,),
+        checkpoint="step-00000001",
+        step=1,
+        trained_length=MAX_LENGTH,
+        precision="float32",
+        stored_weights="float32",
+        device="cpu",
+        max_length=MAX_LENGTH,
+        num_positions=MAX_LENGTH,
+        electra_tf="0",
+        tensorflow="0",
+    )
+    (extra / "export.json").write_text(schema.to_json(metadata))
 
 
 def test_report_compares_an_export_with_a_peer(tmp_path):

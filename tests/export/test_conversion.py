@@ -165,7 +165,7 @@ def test_labels_replace_those_of_the_files(tuned, tmp_path):
     labels = ("no", "yes", "maybe")
     _convert(tuned, tmp_path / "out", labels=labels)
     assert conversion.read(tmp_path / "out").task.labels == labels
-    _refuses(tuned, r"not \(1,\)", labels=("a",))
+    _refuses(tuned, r"expected \(1,\)", labels=("a",))
 
 
 def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
