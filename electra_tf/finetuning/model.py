@@ -37,15 +37,8 @@ _TOKENS = ("input_ids", "input_mask", "segment_ids")
 class FinetuningModel(step_lib.TrainableModel):
     """An encoder with the heads of one or several tasks.
 
-    Args:
-        encoder: is trained too.
-        heads: task name to its head, built; `task_id` counts in this order.
-        seed: of dropout.
-        num_micro_batches: parts whose gradients are accumulated.
-        clip_norm: largest global norm of the gradient.
-
-    Call arguments:
-        features: as `RowTable.batch` gives them.
+    `task_id` counts the built `heads` in their order. It is called with
+    features as `RowTable.batch` gives them.
     """
 
     def __init__(
@@ -284,13 +277,8 @@ class Predictor:
     """Runs a model's heads over rows; each head is traced once.
 
     Every host of several predicts all rows, so that all know the scores.
-
-    Args:
-        strategy: the model was built in its scope.
-        model: its heads are run.
-        batch_size: rows of a batch, on all local devices together.
-        static_length: pad all batches to it, for devices that compile for
-            every length; 0 pads each to its own longest row.
+    Batches are padded to `static_length`, for devices that compile for every
+    length; 0 pads each to its own longest row.
     """
 
     def __init__(

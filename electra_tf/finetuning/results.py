@@ -52,10 +52,7 @@ class Summary:
 def read_trials(
     output_dir: pathlib.Path,
 ) -> dict[int, trial_dir.TrialResult]:
-    """Reads the finished trials of a folder, by number.
-
-    Raises `FileNotFoundError` if there is none.
-    """
+    """Reads the finished trials of a folder, by number."""
     found = {}
     for folder in sorted(output_dir.glob("trial_*")):
         number = folder.name.removeprefix("trial_")
@@ -132,10 +129,6 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
     """Finds the trial that a folder means; None if it is no fine-tuning's.
 
     The output_dir of a fine-tuning means the trial with the best dev score.
-
-    Raises:
-        FileNotFoundError: if no trial of a fine-tuning has finished.
-        OSError: if there can be nothing at such a path, or it may not be read.
     """
     config_file = folder / trial_dir.CONFIG_FILE
     try:

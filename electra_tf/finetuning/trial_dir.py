@@ -129,14 +129,7 @@ def claim(
     description: TrialDescription,
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> None:
-    """Makes the folder this trial's, or checks that it is.
-
-    The vocabulary is copied there.
-
-    Raises:
-        ModelError: if the folder holds another trial (names the
-            differences), or no trial but files.
-    """
+    """Makes the folder this trial's; `ModelError` if it is another's."""
     path = folder / CONFIG_FILE
     if path.exists():
         if (folder / RESULT_FILE).exists() or checkpoints.latest(folder):

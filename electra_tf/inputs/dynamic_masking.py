@@ -16,11 +16,7 @@ Tensors = dict[str, tf.Tensor]
 
 
 class DynamicMasking:
-    """Masks batches as a config says; equal places give equal masks.
-
-    The vocabulary gives special ids, which are never chosen, and continuation
-    pieces.
-    """
+    """Masks batches as a config says; equal places give equal masks."""
 
     def __init__(
         self,
@@ -59,16 +55,7 @@ class DynamicMasking:
     def __call__(
         self, features: Tensors, step: tf.Tensor, is_training: bool
     ) -> masking.MaskedInputs:
-        """Masks a batch.
-
-        Args:
-            features: `[n, k, S]` int32 tensors, and `stream_ids` `[n]` int64.
-            step: scalar int64, of the step or the held-out batch.
-            is_training: False gives the masks of held-out batches.
-
-        Returns:
-            The batch as B = n x k rows, those of a stream together.
-        """
+        """Masks `[n, k, S]` features with `stream_ids` `[n]` as `[n * k, S]`."""
         _, rows, length = features["input_ids"].shape
         slots = masking.max_predictions_per_seq(self.settings.mask_prob, length)
 

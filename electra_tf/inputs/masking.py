@@ -43,9 +43,6 @@ def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
     """Slots of a row, P: `int((mask_prob + 0.005) * max_seq_length)`.
 
     That is 19 for 0.15 of 128 tokens, and 79 for 0.15 of 512.
-
-    Raises:
-        ValueError: if rows are so short that there would be none.
     """
     num_slots = int((mask_prob + 0.005) * max_seq_length)
     if num_slots < 1:
@@ -98,8 +95,7 @@ def draw_positions(
 
     Args:
         eligible: `[B, S]` bool.
-        num: `[B]` int32, positions to choose; a row with fewer candidates
-            gives all it has.
+        num: `[B]` int32, positions to choose; fewer if there are fewer.
         uniform: `[B, S]` float32 in `[0, 1)`.
         max_predictions: slots of a row, P, at most S.
 
@@ -145,13 +141,10 @@ def _first_slots(num: tf.Tensor, max_predictions: int) -> tf.Tensor:
 def random_tokens(
     uniform: tf.Tensor, vocab_size: int, special_ids: Sequence[int]
 ) -> tf.Tensor:
-    """Random entries of the vocabulary, for the slots that show one.
+    """Random entries of the vocabulary, `[B, P]` int32, all but special ones.
 
-    All entries but the special ones are equally likely. BERT draws special
-    tokens too; we do not, since a [SEP] inside a sentence says nothing about
-    words.
-
-    Uniform numbers `[B, P]` in `[0, 1)` become `[B, P]` int32.
+    BERT draws special tokens too; we do not, since a [SEP] inside a sentence
+    says nothing about words.
     """
     excluded = sorted(set(special_ids))
     num_left = vocab_size - len(excluded)
@@ -234,21 +227,12 @@ def scatter_update(
     positions: tf.Tensor,
     weights: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Writes ids to the chosen positions.
+    """Writes ids `[B, P]` to positions of `[B, S]`, never to position 0.
 
     A position that several slots name receives the mean of their ids, rounded
-    down, as in the original. It never happens to those of `draw_positions`.
-
-    Args:
-        sequence: `[B, S]` int32.
-        updates: `[B, P]` int32.
-        positions: `[B, P]` int32; position 0, the unused slot's, is never
-            written.
-        weights: `[B, P]`, 0 where a slot must not write; None: all may.
-
-    Returns:
-        The sequence after writing, `[B, S]` int32, and an indicator, `[B, S]`
-        int32, that is 1 where something was written.
+    down, as in the original. Slots of weight 0 do not write. Returns the ids
+    after writing and an indicator, both `[B, S]` int32, that is 1 where
+    something was written.
     """
     is_writing = positions > 0
     if weights is not None:

@@ -52,10 +52,8 @@ def open_split(
 ) -> Split:
     """Opens the folder with a split's `manifest.json` and shards.
 
-    Raises:
-        DataError: if there is no manifest, if the records were made with
-            another vocabulary or row length, or (`DamagedShardError`) if a
-            shard is missing or has another size than when it was written.
+    Raises `DataError` if the records were made with another vocabulary or row
+    length, or a shard is missing or of another size than when written.
     """
     manifest = Manifest.load(folder)
     manifest.check(vocabulary=vocabulary, max_seq_length=max_seq_length)
@@ -76,14 +74,7 @@ def build_training_dataset(
     """Endless batches in the order of `streams.py`, one element per replica.
 
     A worker with L local replicas gets L consecutive elements for every
-    global batch.
-
-    Args:
-        split: the training split.
-        order: made for `split.shard_sizes`.
-        position: where to begin; None begins at the first batch.
-        context: which worker this is, as `tf.distribute` says; None is one
-            worker with one replica.
+    global batch. No context means one worker with one replica.
     """
     position = position or streams.Position()
     share = _Share.of(context, order.num_streams)

@@ -63,14 +63,7 @@ def stream_seeds(
 ) -> tf.Tensor:
     """One stateless seed per stream, for one purpose at one step.
 
-    Args:
-        run_seed: seed of the run.
-        purpose: one of this module's constants.
-        step: scalar integer, the step or evaluation batch from 0.
-        stream_ids: `[n]` integer, below `MAX_STREAMS`.
-
-    Returns:
-        `[n, 2]` int64; the counter is `step * MAX_STREAMS + stream_id`.
+    Returns `[n, 2]` int64; the counter is `step * MAX_STREAMS + stream_id`.
     """
     streams = tf.cast(stream_ids, tf.int64)
     counters = tf.cast(step, tf.int64) * MAX_STREAMS + streams
@@ -88,14 +81,12 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     compile for 16 streams.)
 
     Args:
-        seeds: `[n, 2]` int64 with a static n, as `stream_seeds` gives them for
-            streams `c, c + 1, ..., c + n - 1`.
+        seeds: `[n, 2]` int64 with a static n, of consecutive streams.
         shape: static shape of one stream's numbers, rows first. All draws of
             one purpose must have the same.
 
     Returns:
-        `[n * shape[0], *shape[1:]]` float32 in `[0, 1)`, multiples of 2**-23,
-        stream after stream.
+        `[n * shape[0], *shape[1:]]` float32 in `[0, 1)`, multiples of 2**-23.
     """
     num_streams, size = seeds.shape[0], math.prod(shape)
     groups = -(-size // _WORDS_PER_COUNT)

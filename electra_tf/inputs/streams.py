@@ -143,22 +143,12 @@ class StreamOrder:
         block: tf.Tensor,
         first_example: tf.Tensor,
     ) -> tf.Tensor:
-        """Permutes one block and leaves out what this run must not see.
+        """Permutes one block `[m]` and leaves out what this run must not see.
 
-        Args:
-            records: `[m]`, the block as read.
-            epoch, stream, block: scalar int64; blocks of the stream's range
-                count from 0.
-            first_example: scalar int64, examples of the range that were
-                consumed before.
-
-        Returns:
-            `[m']`: the permuted block without consumed examples and without
-            those that would not fill a batch at the epoch's end.
-
-        Raises:
-            tf.errors.InvalidArgumentError: on iteration, if the shards hold
-                fewer records than `shard_sizes` says.
+        Left out are the first `first_example` examples of the stream's range,
+        which were consumed before, and those that would not fill a batch at the
+        epoch's end. Iterating raises `InvalidArgumentError` if the shards hold
+        fewer records than `shard_sizes` says.
         """
         begin = block * self.shuffle_block
         expected = tf.minimum(

@@ -27,11 +27,7 @@ _CONTINUATION_PREFIX = "##"
 
 
 def continuation_table(tokens: Sequence[str]) -> np.ndarray:
-    """Marks the entries of `vocabulary.tokens` that continue a word, `[V]`.
-
-    Raises:
-        ValueError: if no token does, so that words cannot be told.
-    """
+    """Marks the entries of `vocabulary.tokens` that continue a word, `[V]`."""
     table = np.array(
         [token.startswith(_CONTINUATION_PREFIX) for token in tokens], np.bool_
     )
@@ -48,16 +44,10 @@ def continuation_table(tokens: Sequence[str]) -> np.ndarray:
 def word_starts(
     input_ids: tf.Tensor, eligible: tf.Tensor, is_continuation: tf.Tensor
 ) -> tf.Tensor:
-    """Marks the first position of every word that may be chosen.
+    """Marks the first position of every word that may be chosen, `[B, S]` bool.
 
-    Args:
-        input_ids: `[B, S]` int32, before masking.
-        eligible: `[B, S]` bool, from `masking.eligible_positions`.
-        is_continuation: `[V]` bool, from `continuation_table`.
-
-    Returns:
-        `[B, S]` bool. A word goes on up to the next start, or to the next
-        position that is not eligible.
+    A word goes on up to the next start, or to the next position that is not
+    eligible.
     """
     continues = tf.gather(tf.convert_to_tensor(is_continuation), input_ids)
     is_previous_eligible = tf.pad(eligible[:, :-1], [[0, 0], [1, 0]])
@@ -70,10 +60,6 @@ def whole_word_draw_fn(starts_word: tf.Tensor) -> masking.DrawFn:
 
     Words are in the order of their random keys, the pieces of a word in
     consecutive slots in the order of the text; used slots come first.
-
-    Args:
-        starts_word: `[B, S]` bool, from `word_starts` with the eligible
-            positions that the function will be called with.
     """
 
     def draw(
@@ -107,15 +93,11 @@ def _word_sizes(starts_word: tf.Tensor, eligible: tf.Tensor) -> tf.Tensor:
 
 
 def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
-    """Keeps the sizes of the words that the rule takes, sets others to 0.
+    """Keeps the sizes `[B, R]` of words that the rule takes, sets others to 0.
 
     Each round takes words up to the first that does not fit, then drops all
     that are larger than what is left: they will not fit later. A handful of
     rounds does for text; S rounds of one word each would be slow.
-
-    Args:
-        sizes: `[B, R]` int32, pieces by rank, 0 where there is no word.
-        num: `[B]` int32, positions to choose.
     """
 
     def fitting(sizes: tf.Tensor, left: tf.Tensor) -> tf.Tensor:

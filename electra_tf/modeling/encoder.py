@@ -140,14 +140,7 @@ def merge_heads(context: tf.Tensor) -> tf.Tensor:
 
 @layers.register
 class TransformerBlock(layers.SizedLayer):
-    """Self-attention and feed-forward, each with residual and LayerNorm.
-
-    Call arguments:
-        hidden: `[B * S, D]`.
-        attention_bias: `[B, 1, 1, S]` or `[B, 1, S, S]`, 0 or
-            `MASKED_SCORE` per key (and query).
-        dropout_seed: `[2]` int64, or None for inference.
-    """
+    """Self-attention and feed-forward, each with residual and LayerNorm."""
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)
@@ -194,7 +187,10 @@ class TransformerBlock(layers.SizedLayer):
         attention_bias: tf.Tensor,
         dropout_seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Transforms `[B * S, D]` activations."""
+        """Transforms `[B * S, D]` activations.
+
+        The bias is `[B, 1, 1, S]` or `[B, 1, S, S]`, 0 or `MASKED_SCORE`.
+        """
         seeds = [
             layers.add_to_seed(dropout_seed, site)
             for site in range(_SITES_PER_BLOCK)
@@ -225,14 +221,9 @@ def compute_attention_bias(
 ) -> tf.Tensor:
     """What to add to attention scores so that some keys are not seen.
 
-    Args:
-        input_mask: `[B, S]` integer, 1 for tokens, 0 for padding.
-        direction: one of `DIRECTIONS`; which side of itself a token sees.
-
-    Returns:
-        Float32, 0 for what is seen and `MASKED_SCORE` for the rest:
-        `[B, 1, 1, S]` for both sides, where it is padding alone, else
-        `[B, 1, S, S]`. A token always sees its own position.
+    Float32, 0 for what is seen and `MASKED_SCORE` for the rest. It is
+    `[B, 1, 1, S]` for the direction `both`, where only padding is hidden, else
+    `[B, 1, S, S]`. A token always sees its own position.
     """
     visible = tf.cast(input_mask, tf.float32)[:, tf.newaxis, tf.newaxis, :]
     if direction != "both":

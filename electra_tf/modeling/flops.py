@@ -138,10 +138,7 @@ class Convention(abc.ABC):
     def _vocabulary_head(
         self, sizes: config.EncoderConfig, width: int, is_everywhere: bool
     ) -> float:
-        """Forward operations of a masked-LM head that reads `width` states.
-
-        It scores the masked tokens, or all of them.
-        """
+        """Operations of a masked-LM head that scores masked tokens, or all."""
 
     @abc.abstractmethod
     def _replaced_token_head(self) -> float:

@@ -104,11 +104,7 @@ def dropout(
 
 
 class SizedLayer(keras.layers.Layer):
-    """A layer with the sizes of an encoder.
-
-    Args:
-        settings: the sizes; as a mapping where Keras loads a saved layer.
-    """
+    """A layer with the sizes of an encoder, a mapping where Keras loads it."""
 
     def __init__(
         self,
@@ -141,11 +137,8 @@ class Network(SizedLayer):
 class Linear(keras.layers.Layer):
     """An affine map of the last axis, `y = x @ kernel + bias`.
 
-    Args:
-        units: width of the output.
-        kernel_initializer: as Keras takes it; the default is the one that
-            TensorFlow 1 used where the original names none.
-
+    The default initializer is that of TensorFlow 1, used where the original
+    names none.
     """
 
     def __init__(

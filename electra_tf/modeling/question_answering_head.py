@@ -48,20 +48,11 @@ class QuestionAnsweringHead(task_heads.TaskHead):
 
     The loss of a row is the mean of the cross-entropies of start and end, plus
     `answerable_weight` times that of the classifier, whose logit is high where
-    there is no answer.
+    there is no answer. `beam_size` starts, and ends for each, are kept.
 
     Variables are numbered as TensorFlow 1 numbered the original's: those
     called `dense`, `dense_1`, ... by the order in which they are made, so that
     options change the numbers; `qa_hidden` apart.
-
-    Args:
-        seed: of the weights.
-        joint_prediction: whether the end depends on the start.
-        beam_size: starts, and ends for each, that are kept; a shorter row has
-            as many as it has positions.
-        answerable_uses_start_logits: whether the classifier sees where
-            answers may start.
-        answerable_weight: factor of the classifier's loss.
     """
 
     config_names = (

@@ -64,12 +64,9 @@ class TaskHead(keras.layers.Layer, abc.ABC):
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """The loss of every row, `[B]` float32.
+        """The loss of every row, `[B]` float32, from the last layer's states.
 
-        Args:
-            hidden: `[B, S, D]`, the encoder's last layer.
-            features: tokens and `columns`.
-            seed: `[2]` int64 of dropout, or None.
+        Those are `[B, S, D]`. Features are tokens and `columns`.
         """
 
     @abc.abstractmethod

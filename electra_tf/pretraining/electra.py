@@ -181,10 +181,6 @@ class Electra(model_lib.PretrainingModel):
         The input is built from the ids *before* masking, so that neither
         [MASK] nor the tokens left unmasked tell the discriminator anything; a
         sample that equals the original is labelled real.
-
-        Args:
-            prepared: the masked batch and the seeds of its samples.
-            mlm_logits: `[B, P, V]` float32, the generator's.
         """
         masked = prepared.masked
         is_free = not self.settings.objective.disallow_correct
@@ -240,11 +236,6 @@ class Electra(model_lib.PretrainingModel):
 
         A generator that never reads the chosen tokens (two-tower, uniform,
         unigram) is counted at the same slots: all are alike to it.
-
-        Args:
-            masked: the batch.
-            generated: the generator's output for it.
-            sampled: `[B, P]` int32.
         """
         logits = generated.logits
         if not generated.encoder_outputs:

@@ -67,6 +67,11 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     known without weights are classmethods, so that costs and exports need no
     whole model.
 
+    Called with `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32, it
+    returns what the main network says of the text as it is: the probability
+    that each token was replaced, `[B, S]` float32, or those of the vocabulary,
+    `[B, S, V]`, where it is a masked language model.
+
     Args:
         settings: the whole config; `encoder.vocab_size` 0 takes the
             vocabulary's size.
@@ -76,19 +81,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     Attributes:
         generator: any class of `modeling.generators`, or None.
         main: the network whose `encoder` is kept after pre-training.
-
-    Call arguments:
-        features: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32.
-        training: whether dropout is on.
-
-    Returns:
-        What the main network says of the text as it is: `[B, S]` float32, the
-        probability that each token was replaced; `[B, S, V]`, those of the
-        vocabulary, where it is a masked language model.
-
-    Raises:
-        ConfigError: if the settings do not fit the objective.
-        ValueError: if the config's vocabulary size is not the vocabulary's.
     """
 
     extra_sizes: Mapping[str, int] = {}
@@ -324,12 +316,7 @@ def build_pretraining_model(
 def find_objective(
     settings: config.ExperimentConfig,
 ) -> type[PretrainingModel]:
-    """The subclass of `PretrainingModel` that a config names.
-
-    Raises:
-        ConfigError: if there is none of that name, or if the other settings
-            do not fit it.
-    """
+    """The subclass of `PretrainingModel` that a config names."""
     name = settings.objective.name
     if name in OBJECTIVES:
         module_name, class_name = OBJECTIVES[name].split(".")

@@ -37,13 +37,8 @@ def detection_statistics(
 ) -> dict[str, tf.Tensor]:
     """Counts for a detector's accuracy, precision, recall and AUC.
 
-    Args:
-        logits: `[B, S]` float32; a token is predicted fake where positive.
-        is_fake: `[B, S]` integer labels.
-        weights: `[B, S]` float32, 1 for tokens that count, 0 for padding.
-
-    Returns:
-        The vectors of `DETECTION_SIZES`, float32.
+    A token `[B, S]` is predicted fake where its logit is positive; weights
+    are 0 for padding. Returns the vectors of `DETECTION_SIZES`, float32.
     """
     labels = tf.cast(is_fake, tf.float32)
     predictions = tf.cast(logits > 0, tf.float32)
@@ -97,14 +92,10 @@ def summarize_detection(
 
 
 def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
-    """Area under the ROC curve, by trapezoids over histogram bins.
+    """Area under the ROC curve, by trapezoids; 0.5 where a class is empty.
 
-    Args:
-        positives, negatives: `[k]` weights of the cases by predicted
-            probability, lowest bin first.
-
-    Returns:
-        Scalar, 0-1; 0.5 where one of the classes is empty.
+    Takes the `[k]` weights of the cases by predicted probability, lowest bin
+    first.
     """
     # A positive case beats all negatives below its bin and half of those in it.
     below = tf.cumsum(negatives, exclusive=True)
@@ -117,13 +108,9 @@ def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
 class StatisticsMetric(keras.metrics.Metric):
     """Adds up statistics and derives all metrics of a model from the sums.
 
-    The statistics of a step are those of all replicas, so every replica adds
-    up the same numbers. A sum over replicas, as Keras reads it, multiplies all
-    of them by one factor, and metrics are quotients.
-
-    Args:
-        sizes: statistic name to the length of its vector.
-        derive_fn: makes metrics, scalars, from the vectors.
+    Every replica adds up the same numbers, those of all replicas. A sum over
+    replicas, as Keras reads it, multiplies all of them by one factor, and
+    metrics are quotients.
     """
 
     def __init__(

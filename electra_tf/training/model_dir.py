@@ -79,12 +79,7 @@ def claim(
 
 
 def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
-    """The settings of the run in a folder.
-
-    Raises:
-        ModelError: if there is no run.
-        ConfigError: if its config is damaged.
-    """
+    """The settings of the run in a folder, or `ModelError` if there is none."""
     path = model_dir / "config.json"
     if not path.is_file():
         raise errors.ModelError(

@@ -138,16 +138,12 @@ class LAMB(replica_optimizer.ReplicaOptimizer):
             + weight_decay * w
         w = w - rate * |w| / |u| * u
 
-    where the ratio of the two Euclidean norms is 1 if one of them is 0, so
-    that a variable that starts at 0 moves. The decay stands inside the trust
-    ratio (https://arxiv.org/abs/1904.00962, algorithm 2).
-
-    Args:
-        learning_rate: number or schedule.
-        exclude_from_layer_adaptation: regular expressions of variables whose
-            ratio is always 1. None: those of `exclude_from_weight_decay`; an
-            empty list: none (tensorflow-addons takes an empty list for None).
-        **options: as for `ReplicaOptimizer`.
+    The ratio of the two Euclidean norms is 1 if one of them is 0, so that a
+    variable that starts at 0 moves. It is also 1 for variables that match
+    `exclude_from_layer_adaptation`; None takes the patterns of
+    `exclude_from_weight_decay`, an empty list none (tensorflow-addons takes an
+    empty list for None). The decay stands inside the trust ratio
+    (https://arxiv.org/abs/1904.00962, algorithm 2).
     """
 
     def __init__(
@@ -206,17 +202,10 @@ def clip_by_global_norm(
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Gradients scaled down to a joint norm of at most `clip_norm`.
 
-    The rows of lookup gradients are summed first, so that the norm is the
-    true one. (The original's is slightly off for tables that are only looked
-    up, as it counts every occurrence of a row by itself.)
-
-    Args:
-        gradients: tensors or `tf.IndexedSlices`, of any floating dtype.
-        clip_norm: the largest norm let through; 0 lets every norm through.
-
-    Returns:
-        The dense float32 gradients, and their norm before clipping (a scalar).
-        A norm that is not finite turns every clipped gradient into NaN.
+    Returns dense float32 gradients, and their norm before clipping; 0 clips
+    none. A norm that is not finite turns every clipped gradient into NaN. The
+    rows of lookup gradients are summed first, so that the norm is the true
+    one. (The original counts every occurrence of a row by itself.)
     """
     dense = [replica_optimizer.densify(gradient) for gradient in gradients]
     if clip_norm == 0:

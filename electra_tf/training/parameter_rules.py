@@ -26,13 +26,8 @@ def resolve_rules(
 ) -> list[float]:
     """The value of every path: that of the first rule found in it.
 
-    Args:
-        rules: pairs of a regular expression and a value, in order.
-        paths: `variable.path` of every variable.
-        meaning: what the value is, for the error text.
-
-    Raises:
-        ValueError: if a rule is malformed, or a path matches no rule.
+    `meaning` says in errors what the value is. Raises `ValueError` if a rule
+    is malformed, or a path matches none.
 
     >>> rules = (("bias", 0.0), (".*", 1.0))
     >>> resolve_rules(rules, ["dense/kernel", "dense/bias"], "weight decay")
@@ -69,15 +64,8 @@ def layerwise_learning_rate_rules(
     their projection have depth 0, encoder layer i has i + 1, the task head
     has `top`. The original (`model/optimization.py`, `_get_layer_lrs`) sets
     `top = num_layers + 2`, so that its uppermost layer gets the exponent 2
-    and no variable gets 1. There is no rule for other variables, so that one
-    without a depth is an error when the rules are resolved.
-
-    Args:
-        layer_decay: factor from one depth to the next, in (0, 1].
-        num_layers: depth of the encoder by its config. Exponents count from
-            this number even where a model has fewer layers.
-        is_contiguous: leave no gap, as the paper describes it: `top =
-            num_layers + 1`.
+    and no variable gets 1; `is_contiguous` leaves no such gap. There is no
+    rule for other variables: they are an error.
     """
     top = num_layers + (1 if is_contiguous else 2)
     depths = {"/embeddings/": 0, "/embeddings_project/": 0}

@@ -83,19 +83,12 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     Args:
         learning_rate: number or schedule; update t, from 0, uses rate(t).
         weight_decay: number or schedule.
-        beta_1: decay of the first moment, in [0, 1).
-        beta_2: decay of the second moment, in [0, 1).
-        epsilon: added to the root of the second moment.
         exclude_from_weight_decay: regular expressions, searched anywhere in
             `variable.path`, of variables that are not decayed.
         learning_rate_multipliers: rules (see `parameter_rules`) for a factor
             on each variable's rate. None: 1 for all.
         weight_decay_multipliers: the same for each variable's decay. Both
             together replace `tfa.optimizers.MultiOptimizer`.
-        name: of the optimizer.
-
-    Raises:
-        ValueError: if a number is out of its range.
     """
 
     def __init__(
@@ -137,10 +130,6 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
         Call it with the trainable variables, in the order of the gradients,
         inside the scope of the strategy that they were made in.
-
-        Raises:
-            ValueError: for a variable that is not float32, that matches no
-                rule, or that was made under another strategy.
         """
         if self.built:
             return
@@ -164,22 +153,12 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         gradients: Sequence[Gradient],
         variables: Sequence[keras.Variable] | None = None,
     ) -> tf.Tensor:
-        """Updates variables once, within the calling replica.
+        """Updates variables once, within the calling replica; returns the rate.
 
         Nothing is communicated: every replica must pass the same gradients,
         reduced over all replicas. It may stand inside loops, conditions and
-        XLA-compiled functions.
-
-        Args:
-            gradients: one per variable.
-            variables: some of those given to `build`, None for all in that
-                order. The others keep values and moments.
-
-        Returns:
-            The scalar float32 learning rate used, before multipliers.
-
-        Raises:
-            ValueError: if the optimizer is not built or a gradient is missing.
+        XLA-compiled functions. `variables` are some of those given to `build`,
+        None for all; the others keep values and moments.
         """
         chosen = self._trainable_variables if variables is None else variables
         self._check_ready(gradients, chosen)

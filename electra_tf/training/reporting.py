@@ -78,13 +78,8 @@ class Table:
         train 1000/9000    2:13:05  37.174  3.919  0.029 0.6651 0.508   39.62
         valid 1000/9000    2:13:05  36.902  3.871  0.031 0.6592 0.513
 
-    The heading comes again every so many lines.
-
-    Args:
-        total_steps: last step, for the width of the first column.
-        names: metrics that the run reports; others get no column.
-        num_characters: room in a line; columns that it has no room for are
-            left out, the least important first. None takes all.
+    The heading comes again every so many lines. Where a line has no room for
+    all columns, the least important are left out.
     """
 
     def __init__(
@@ -154,8 +149,7 @@ class RunReport:
         first_step: step that the run starts from. Lines of later steps, which
             a killed run left, are removed: they will be made again.
         total_steps: last step, for progress.
-        late_names: metrics that the first line does not have, for which the
-            printed table shall have room.
+        late_names: metrics for which the table shall keep room.
     """
 
     def __init__(
@@ -195,17 +189,7 @@ class RunReport:
         metrics: Mapping[str, float],
         timing: Mapping[str, float] | None = None,
     ) -> None:
-        """Reports the metrics of a step to every place.
-
-        Args:
-            split: `train` or `validation`.
-            step: updates made so far.
-            metrics: what is reproducible.
-            timing: what is not, such as `tokens_per_second`.
-
-        Raises:
-            OSError: if the disk is full, naming the file.
-        """
+        """Reports what is reproducible of a step, and apart from it times."""
         if self._path is None:
             return
         timing = timing or {}

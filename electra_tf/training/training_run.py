@@ -207,13 +207,7 @@ class TrainingLoop:
 class TrainingRun(abc.ABC):
     """One training in a folder, resumable at any time to the bit.
 
-    Args:
-        settings: how to train and how often to log, evaluate and save.
-        strategy: where; the model was built in its scope.
-        model: with its optimizer built.
-        folder: for checkpoints and metrics.
-        num_steps: the last step.
-        evaluates: whether there is held-out data.
+    The model was built in the strategy's scope, with its optimizer.
 
     Attributes:
         start_step: updates that were made before this process.
@@ -257,15 +251,8 @@ class TrainingRun(abc.ABC):
     def run(self, stop: stopping.StopRequest) -> bool:
         """Trains from the newest checkpoint to the last step.
 
-        Returns:
-            True if the training is done, False if `stop` asked to end before;
-            all is saved then.
-
-        Raises:
-            ModelError: if the newest checkpoint is damaged, or is of
-                another training.
-            NonFiniteLossError: if the loss stops being a number.
-            MemoryError: if a batch does not fit into the device.
+        Returns False if `stop` asked to end before; all is saved then. Raises
+        `NonFiniteLossError` if the loss stops being a number.
         """
         origin = self._restore()
         self.report = reporting.RunReport(

@@ -102,16 +102,6 @@ def test_of_errors_the_least_is_the_best(tmp_path):
     assert results.best_trial(tmp_path) == 2
 
 
-def test_an_error_counts_against_the_scores_of_other_tasks(tmp_path):
-    _write(
-        tmp_path,
-        _mood(80.0) | _size(12.0),
-        _mood(81.0) | _size(11.0),
-        _mood(90.0) | _size(30.0),
-    )
-    assert results.best_trial(tmp_path) == 2
-
-
 def test_the_first_split_decides(tmp_path):
     better = _mood(80.0)["mood"], _mood(70.0)["mood"]
     for number, pair in ((1, better), (2, better[::-1])):
@@ -150,12 +140,6 @@ def test_other_folders_are_no_trials(folder, tmp_path):
     assert list(results.read_trials(folder)) == [2, 3, 4]
     with pytest.raises(FileNotFoundError, match="finished trial"):
         results.summarize(folder / "trial_01_old")
-
-
-def test_a_single_trial_has_no_spread(tmp_path):
-    _write(tmp_path, _mood(61.5))
-    numbers = results.summarize(tmp_path).scores["mood"]["dev"]["accuracy"]
-    assert (numbers.spread, numbers.median) == (0.0, 61.5)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import errors
 from electra_tf.inputs import options
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
-from electra_tf.text.vocabulary import Vocabulary
 
 # 103 examples of uneven shards, one of them empty.
 SIZES = (20, 31, 0, 5, 47)
@@ -103,16 +101,6 @@ def test_an_epoch_holds_every_example_once_except_the_rest(
         assert len(set(epoch.ravel().tolist())) == 12 * 8
 
 
-def test_every_epoch_has_another_order_and_another_rest(make_split):
-    split = make_split((103,))
-    batches = _training_batches(split, _order(split), 12 * 4)
-    epochs = np.split(batches.reshape(-1), 4)
-    for one, other in itertools.combinations(epochs, 2):
-        assert (one != other).mean() > 0.8
-    rests = {frozenset(range(103)) - set(epoch.tolist()) for epoch in epochs}
-    assert len(rests) == 4
-
-
 @pytest.mark.parametrize(
     ("num_replicas", "num_workers"), [(2, 1), (4, 2), (4, 4)]
 )
@@ -189,23 +177,6 @@ def test_a_mirrored_strategy_gives_each_replica_its_streams(
             assert ids == [2 * replica, 2 * replica + 1]
             np.testing.assert_array_equal(_numbers(element), batch[ids])
     assert len(traces) == 1
-
-
-def test_a_split_is_opened_from_its_manifest(make_dataset, vocabulary):
-    folder = make_dataset(SIZES)
-    split = pipeline.open_split(folder, vocabulary, 8)
-    assert split.shard_sizes == SIZES
-    assert split.num_examples == 103
-    numbers = _evaluation_batches(split, 13).ravel()
-    np.testing.assert_array_equal(numbers[:103], np.arange(103))
-
-
-def test_records_of_another_vocabulary_are_refused(make_dataset, vocabulary):
-    other = Vocabulary((*vocabulary.tokens, "d"))
-    with pytest.raises(
-        errors.DataError, match="size: .* has 8, expected was 9"
-    ):
-        pipeline.open_split(make_dataset(SIZES), other, 8)
 
 
 def _evaluation_batches(split, num_batches, **replicas):

@@ -46,15 +46,6 @@ def test_a_position_advances_over_the_ends_of_epochs():
         streams.Position(batch=-1)
 
 
-def test_sizes_follow_from_examples_streams_and_batch():
-    # 27 examples in 2 streams of 13, each giving 2 rows to a batch.
-    order = _order()
-    assert order.num_examples == 27
-    assert order.examples_per_stream == 13
-    assert order.rows_per_stream == 2
-    assert order.batches_per_epoch == 6
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -15,11 +15,6 @@ FIRST_CONTINUATION = 50
 IS_CONTINUATION = np.arange(100) >= FIRST_CONTINUATION
 
 
-def _uniform(seed, shape):
-    seeds = tf.constant([[seed, 0]], tf.int64)
-    return randomness.uniform_by_stream(seeds, shape)
-
-
 def _eligible(input_ids):
     input_ids = tf.constant(input_ids, tf.int32)
     input_mask = tf.cast(input_ids != PAD, tf.int32)
@@ -104,22 +99,6 @@ def test_a_word_that_does_not_fit_is_skipped_for_one_that_does():
     np.testing.assert_array_equal(weights, [[1, 1, 1, 0]])
 
 
-@pytest.mark.parametrize(
-    ("row", "num", "used"),
-    [
-        ([CLS, 11, 61, 62, SEP], 2, 0),  # the only word is too long
-        ([CLS, 11, 61, 62, SEP], 4, 3),  # the row has fewer than asked for
-        ([CLS, 11, 61, 12, 62], 3, 2),  # two of two pieces, one place left
-        ([CLS, SEP, MASK, SEP, PAD], 2, 0),
-        ([PAD] * 5, 1, 0),
-    ],
-)
-def test_slots_that_no_word_fits_stay_unused(row, num, used):
-    positions, weights = _draw([row], [num], np.full([1, 5], 0.5, "f"), 4)
-    np.testing.assert_array_equal(weights, [[1] * used + [0] * (4 - used)])
-    assert not positions.numpy()[0, used:].any()
-
-
 def test_no_more_is_chosen_than_there_are_slots():
     # Three may be chosen, but for the second word there is but one slot.
     positions, weights = _draw([[CLS, 12, 11, 61]], [3], np.zeros([1, 4]), 2)
@@ -144,18 +123,6 @@ def test_the_rule_is_followed_word_by_word(continuation_share, length, slots):
         assert weights.numpy()[index].tolist() == [1] * used + [0] * (
             slots - used
         )
-
-
-def test_single_pieces_are_drawn_as_by_the_plain_function():
-    rows = _random_rows(np.random.default_rng(4), 200, 32, 0.0)
-    num = np.full([200], 5, np.int32)
-    uniform = _uniform(5, (200, 32))
-    words = _draw(rows, num, uniform, 6)
-    plain = masking.draw_positions(
-        _eligible(rows), tf.constant(num), uniform, 6
-    )
-    for ours, theirs in zip(words, plain, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_whole_word_masking_compiles_and_gives_the_eager_result():

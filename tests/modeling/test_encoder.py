@@ -50,22 +50,6 @@ def test_attention_weights_sum_to_one_and_avoid_padding():
     assert (probs.transpose(0, 3, 1, 2)[is_padding] < 1e-12).all()
 
 
-def test_eager_and_compiled_agree_for_any_batch_and_length():
-    encoder = _encoder()
-    compiled = tf.function(
-        lambda *inputs: encoder(*inputs).sequence_output,
-        input_signature=[tf.TensorSpec([None, None], tf.int32)] * 3,
-    )
-    for rows, length in ((1, 7), (3, 16)):
-        arguments = [v[:, :length] for v in _arguments(
-            tiny.build_features(rows))]  # fmt: skip
-        np.testing.assert_allclose(
-            compiled(*arguments),
-            encoder(*arguments).sequence_output,
-            atol=1e-5,
-        )
-
-
 def test_bfloat16_follows_float32():
     features = _arguments(tiny.build_features(4))
     exact = _encoder()(*features).sequence_output

@@ -84,21 +84,6 @@ def test_a_cloze_prediction_sees_both_sides_but_never_its_own_token(
         assert (effect[others, position] > 1e-4).all()
 
 
-def test_each_encoder_sees_one_side_only(two_tower):
-    changed, row = _change_each(tiny.LENGTH)
-    base = two_tower(_inputs(row)).encoder_outputs
-    found = two_tower(_inputs(changed)).encoder_outputs
-    places = np.arange(tiny.LENGTH)
-    for before, after, sees in (
-        (base[0], found[0], places[:, None] <= places),
-        (base[1], found[1], places[:, None] >= places),
-    ):
-        difference = after.sequence_output - before.sequence_output
-        effect = np.abs(difference.numpy()).max(-1)
-        assert not effect[~sees].any()
-        assert (effect[sees] > 1e-4).all()
-
-
 def test_cloze_logits_of_the_slots_are_those_of_their_positions(two_tower):
     masked = _inputs(np.tile(_row(tiny.LENGTH), (2, 1)))
     positions = tf.constant([[3, 9], [1, 0]])

@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
-from electra_tf.modeling import generators
 from tests.pretraining import tiny_objectives
 
 _NOISE_SHARE = 0.3  # `mask_prob` of these tiny models
@@ -25,21 +24,6 @@ def _expected_logits(energies, prediction_logits, ids):
     return energies.numpy() + of_ids + np.log(odds)
 
 
-def test_the_logit_adds_log_q_and_log_odds_to_the_energy(model):
-    prepared = tiny_objectives.prepare(model)
-    generated = model.generator(prepared.masked, None)
-    fake = model._get_fake_data(prepared, generated.logits)
-    energies = tf.constant(
-        np.random.default_rng(2).normal(0, 3, (8, 16)).astype(np.float32)
-    )
-    np.testing.assert_allclose(
-        model.noise_logits(energies, generated, fake),
-        _expected_logits(energies, generated.prediction_logits, fake.input_ids),
-        rtol=1e-5,
-        atol=1e-5,
-    )
-
-
 def test_the_loss_is_that_of_these_logits_with_noise_as_label(model):
     prepared = tiny_objectives.prepare(model)
     masked = prepared.masked
@@ -55,22 +39,6 @@ def test_the_loss_is_that_of_these_logits_with_noise_as_label(model):
     expected = -(np.log(likelihood) * masked.input_mask.numpy()).sum()
     sums = model.compute_losses(prepared, None)
     np.testing.assert_allclose(sums.losses["disc_loss"], expected, rtol=1e-5)
-
-
-def test_the_energies_of_the_data_distribution_make_it_bayes_optimal(model):
-    # Two words, data 3 : 1, noise 1 : 1: the best detector of noise among
-    # (1 - k) data and k noise is the logit of energies -log p.
-    data, noise = np.float32([0.75, 0.25]), np.float32([0.5, 0.5])
-    generated = generators.GeneratorOutput(
-        None, tf.constant(np.log([[noise, noise]]))
-    )
-    fake = model._get_fake_data(
-        tiny_objectives.prepare(model), tf.zeros([8, 4, 50])
-    )._replace(input_ids=tf.constant([[0, 1]]))
-    logits = model.noise_logits(tf.constant(-np.log([data])), generated, fake)
-    share = _NOISE_SHARE * noise
-    posterior = share / (share + (1 - _NOISE_SHARE) * data)
-    np.testing.assert_allclose(tf.sigmoid(logits)[0], posterior, rtol=1e-6)
 
 
 def test_a_sample_that_equals_the_original_still_counts_as_noise(

@@ -15,31 +15,6 @@ def model():
     return tiny_objectives.build_model("mlm")
 
 
-def test_there_is_no_generator_at_all(model):
-    assert model.generator is None
-    owners = {v.path.split("/")[0] for v in model.trainable_variables}
-    assert owners == {"electra", "generator_predictions"}
-    found = tiny_objectives.gradients_of(model, tiny_objectives.prepare(model))
-    idle = {path for path, gradient in found.items() if not gradient.any()}
-    assert not idle
-
-
-def test_the_main_encoder_sees_mask_tokens(model, monkeypatch):
-    watch = tiny_objectives.EncoderWatch(monkeypatch)
-    prepared = tiny_objectives.prepare(model)
-    model.compute_losses(prepared, None)
-    assert list(watch.ids) == ["electra"]
-    shown = watch.ids["electra"]
-    chosen = tiny_objectives.chosen_positions(prepared)
-    originals = prepared.masked.original_ids.numpy()
-    np.testing.assert_array_equal(shown[~chosen], originals[~chosen])
-    is_masked = shown[chosen] == _MASK
-    assert is_masked.mean() > 0.6
-    np.testing.assert_array_equal(
-        shown[chosen][~is_masked], originals[chosen][~is_masked]
-    )
-
-
 def test_the_loss_is_the_cross_entropy_of_the_masked_tokens(model):
     prepared = tiny_objectives.prepare(model)
     masked = prepared.masked

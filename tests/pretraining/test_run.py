@@ -3,19 +3,16 @@
 import json
 import os
 import pathlib
-import shutil
 import signal
 
 import matplotlib.image
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorflow.python.framework import config as tf_config
 
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.pretraining import run
-from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import reporting
@@ -179,18 +176,6 @@ def _lines_by_place(model_dir):
     return {(line["split"], line["step"]): line for line in lines}
 
 
-def test_two_devices_train_and_evaluate_like_one(moved):
-    folder, parts = moved
-    assert parts.strategy.num_replicas_in_sync == 2
-    one, two = _lines_by_place(folder / "one"), _lines_by_place(folder / "two")
-    assert set(two) == {("train", 4), ("validation", 4)}
-    for place, line in two.items():
-        for name, value in line.items():
-            if name != "split":
-                expected = one[place][name]
-                assert value == pytest.approx(expected, rel=1e-4, abs=1e-5)
-
-
 def test_a_run_moves_from_two_devices_to_one(moved, dataset):
     folder, _ = moved
     settings = tiny_run.build_settings(
@@ -210,33 +195,6 @@ def test_a_run_moves_from_two_devices_to_one(moved, dataset):
     assert set(_lines_by_place(one)) == set(_lines_by_place(two))
 
 
-def test_the_compiled_functions_are_traced_once(whole):
-    loop = whole[1].loop
-    assert loop.run_steps.experimental_get_tracing_count() == 1
-    assert loop.evaluate_batch.experimental_get_tracing_count() == 1
-
-
-def test_evaluation_does_not_depend_on_the_order_of_the_batches(whole):
-    model_dir, parts = whole
-    last = _lines_by_place(model_dir)["validation", 16]
-    loop, settings = parts.loop, parts.settings
-    batches = list(
-        run.pipeline.build_evaluation_dataset(
-            parts.dataset.held_out,
-            settings.data.num_streams,
-            settings.training.train_batch_size,
-        )
-    )
-    assert len(batches) == 3
-    loop.held_out.clear()
-    for index in (2, 0, 1):
-        index_of_batch = tf.constant(index, tf.int64)
-        loop.evaluate_batch(batches[index], index_of_batch)
-    metrics = loop.model.summarize(loop.held_out.read())
-    for name, value in metrics.items():
-        assert value == pytest.approx(last[name], rel=1e-5), name
-
-
 def test_evaluation_takes_as_many_batches_as_asked(whole, monkeypatch):
     model_dir, parts = whole
     last = _lines_by_place(model_dir)["validation", 16]
@@ -249,14 +207,6 @@ def test_evaluation_takes_as_many_batches_as_asked(whole, monkeypatch):
         losses[wanted] = parts.evaluate(16).metrics["loss"]
     assert losses[0] == losses[3] == losses[99] == last["loss"]
     assert len({losses[1], losses[2], losses[3]}) == 3
-
-
-def test_evaluation_changes_no_training_state(whole):
-    _, parts = whole
-    before = {n: np.array(v) for n, v in parts.loop.variables().items()}
-    parts.evaluate(16)
-    for name, variable in parts.loop.variables().items():
-        np.testing.assert_array_equal(before[name], variable, err_msg=name)
 
 
 def test_the_best_checkpoint_is_known_and_kept(whole):
@@ -363,42 +313,11 @@ def test_a_folder_of_other_settings_is_refused(whole, dataset):
     assert "optimizer.learning_rate was 0.001, now 0.5" in message
 
 
-def test_a_finished_run_may_log_otherwise(whole, dataset):
-    model_dir, _ = whole
-    before = tiny_run.checkpoint_files(model_dir)
-    lines = tiny_run.reproducible_metrics(model_dir)
-    settings = tiny_run.replace(
-        _whole_settings(dataset), training={"log_steps": 1}
-    )
-    assert run.pretrain(settings, model_dir)
-    assert tiny_run.checkpoint_files(model_dir) == before
-    assert tiny_run.reproducible_metrics(model_dir) == lines
-
-
 def test_other_examples_are_refused(whole, tmp_path):
     other = tiny_run.write_dataset(tmp_path / "other", seed=5)
     message = _refused(_whole_settings(other), whole[0], errors.ModelError)
     assert "trained on other examples" in message
     assert "init_from" in message
-
-
-def test_another_vocabulary_is_refused(whole, tmp_path):
-    other = vocabulary_lib.Vocabulary((*tiny.VOCABULARY.tokens, "more"))
-    folder = tiny_run.write_dataset(tmp_path / "other", other)
-    message = _refused(_whole_settings(folder), whole[0], errors.ModelError)
-    assert "another vocabulary" in message
-
-
-def test_a_damaged_checkpoint_is_named(whole, dataset, tmp_path):
-    model_dir = tmp_path / "copy"
-    shutil.copytree(whole[0], model_dir)
-    path = checkpoints.latest(model_dir) / "variables.data-00000-of-00001"
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(content)
-    message = _refused(_whole_settings(dataset), model_dir, errors.ModelError)
-    assert str(path.parent) in message
-    assert "Remove this folder" in message
 
 
 def test_a_batch_that_the_devices_cannot_divide_is_refused(dataset, tmp_path):
@@ -410,22 +329,6 @@ def test_a_batch_that_the_devices_cannot_divide_is_refused(dataset, tmp_path):
     message = _refused(settings, tmp_path / "new", errors.ConfigError)
     assert "num_streams=3, replicas=2" in message
     assert "--config.data.num_streams=4" in message
-
-
-def test_records_of_another_length_are_refused(dataset, tmp_path):
-    settings = tiny_run.replace(
-        tiny_run.build_settings(dataset), data={"max_seq_length": 8}
-    )
-    message = _refused(settings, tmp_path / "new", errors.DataError)
-    assert "16" in message
-    assert "8" in message
-
-
-def test_a_missing_dataset_is_named(tmp_path):
-    settings = tiny_run.build_settings(tmp_path / "nowhere")
-    message = _refused(settings, tmp_path / "new", FileNotFoundError)
-    assert "nowhere" in message
-    assert "build_pretraining_dataset.py" in message
 
 
 def test_a_disk_that_is_full_at_the_very_end_loses_nothing(

@@ -9,14 +9,6 @@ from electra_tf.pretraining import sampling
 from tests import tiny
 
 
-def test_gumbel_noise_is_the_originals_formula():
-    uniform = np.float32([0.0, 0.3, 0.999])
-    expected = -np.log(-np.log(uniform + 1e-9) + 1e-9)
-    np.testing.assert_allclose(
-        sampling.gumbel_noise(tf.constant(uniform)), expected, rtol=1e-4
-    )
-
-
 def test_samples_follow_the_softmax():
     probabilities = np.float32([0.5, 0.3, 0.15, 0.05])
     count = 40_000

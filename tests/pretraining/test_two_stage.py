@@ -196,18 +196,6 @@ def test_the_moving_average_begins_anew_with_stage_two():
     assert (averages[kernel] != weights[kernel].numpy()).numpy().all()
 
 
-def test_the_switch_reaches_both_replicas(two_devices):
-    with two_devices.scope():
-        model = _build()
-    model.enter_phase(1, is_beginning=True)
-    source = model.generator.encoder.embeddings.word_embeddings
-    target = model.main.encoder.embeddings.word_embeddings
-    replicas = [value.numpy() for value in target.value.values]
-    assert len(replicas) == 2
-    for values in replicas:
-        np.testing.assert_array_equal(values, source.value.values[0])
-
-
 @pytest.mark.parametrize(
     ("section", "fields", "message"),
     [

@@ -122,26 +122,6 @@ def test_replicas_stay_equal_inside_a_loop_and_a_condition(
     assert_close(values_of(variables), reference_values(build_optimizer, 5))
 
 
-def build_and_fit(build_optimizer):
-    """Three updates of a dense layer by Keras' own loop."""
-    keras.utils.set_random_seed(3)
-    model = keras.Sequential([keras.Input([4]), keras.layers.Dense(2)])
-    model.compile(build_optimizer(), "mse")
-    features = np.random.default_rng(1).normal(size=[24, 4])
-    model.fit(features, features[:, :2], 8, shuffle=False, verbose=0)
-    return model
-
-
-def test_plain_fit_trains_alike_on_one_and_two_devices(
-    build_optimizer, two_devices
-):
-    alone = build_and_fit(build_optimizer)
-    with two_devices.scope():
-        mirrored = build_and_fit(build_optimizer)
-    assert mirrored.optimizer.iterations.numpy() == 3
-    assert_close(mirrored.get_weights(), alone.get_weights())
-
-
 def test_fit_and_our_own_loop_make_the_same_updates(build_optimizer):
     variables, optimizer = small_model_variables(), build_optimizer()
     for step in range(4):
@@ -181,11 +161,6 @@ def test_an_optimizer_survives_serialization(optimizer):
     copy = keras.optimizers.deserialize(config)
     assert type(copy) is type(optimizer)
     assert copy.get_config() == optimizer.get_config()
-
-
-def test_keras_extras_are_not_accepted():
-    with pytest.raises(TypeError, match="clipnorm"):
-        AdamWeightDecay(0.1, clipnorm=1.0)
 
 
 def test_keras_exclusion_by_short_name_is_refused():

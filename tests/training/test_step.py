@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from electra_tf.pretraining import run
 from electra_tf.training import averaging
-from electra_tf.training import step as step_lib
 from tests import tiny
 
 
@@ -81,23 +80,6 @@ def _run_steps(strategy, settings, num_steps):
     statistics = steps(values)
     weights = {v.path: v.numpy() for v in model.trainable_variables}
     return weights, {n: v.numpy() for n, v in statistics.items()}, model
-
-
-def test_two_replicas_train_like_one(two_devices):
-    settings = tiny.build_settings()
-    one, one_statistics, _ = _run_steps(
-        tf.distribute.get_strategy(), settings, 3
-    )
-    two, two_statistics, model = _run_steps(two_devices, settings, 3)
-    for name, value in one_statistics.items():
-        np.testing.assert_allclose(
-            value, two_statistics[name], rtol=1e-4, atol=1e-5, err_msg=name
-        )
-    for name, value in one.items():
-        np.testing.assert_allclose(value, two[name], atol=2e-5, err_msg=name)
-    for variable in model.trainable_variables:
-        first, second = two_devices.experimental_local_results(variable.value)
-        np.testing.assert_array_equal(first, second)
 
 
 def test_dropout_depends_on_the_seed_and_on_nothing_hidden():
@@ -175,30 +157,3 @@ def test_the_moving_average_is_a_worked_example():
     weight.assign([5.0])
     average.reset()
     assert average.by_path()["kernel"].numpy() == [5.0]
-
-
-def test_a_step_updates_the_moving_average():
-    settings = tiny.build_settings(ema_decay=0.9)
-    tf.keras.utils.set_random_seed(3)
-    model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
-    features = tiny.deal(tiny.build_features())
-    expected = [v.numpy() for v in model.trainable_variables]
-    for kept in (2 / 11, 3 / 12):
-        model.training_step(features)
-        expected = [
-            kept * average + (1 - kept) * v.numpy()
-            for average, v in zip(
-                expected, model.trainable_variables, strict=True
-            )
-        ]
-    averages = model.weight_average.by_path()
-    for variable, value in zip(
-        model.trainable_variables, expected, strict=True
-    ):
-        np.testing.assert_allclose(averages[variable.path], value, atol=1e-6)
-
-
-def test_one_stream_is_added_in_front():
-    features = step_lib.as_one_stream(tiny.build_features(2))
-    assert features["input_ids"].shape == (1, 2, tiny.LENGTH)
-    assert features["stream_ids"].numpy().tolist() == [0]
