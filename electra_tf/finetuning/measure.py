@@ -68,10 +68,6 @@ def measure_loaded_encoder(
     Returns:
         `{task}_probe` and, unless there are no steps, `{task}_finetune`: the
         task's metric as a share, 1 at best.
-
-    Raises:
-        ValueError: for an unknown task, or data that are not as published.
-        FileNotFoundError: if a task is not there.
     """
     results = {}
     for task, train, dev in _read_rows(
@@ -220,10 +216,6 @@ def probe(
     data. The model is logistic regression with an L2 penalty of 1 / (2 C) =
     0.5 on the weights against the summed loss, fitted by at most 100 steps of
     L-BFGS from zero. There is nothing random in it.
-
-    Raises:
-        ValueError: if it is no classification or tagging task, or all labels
-            of `train` are the same.
     """
     labels, is_told = _flat_labels(train)
     found = np.unique(labels[is_told])

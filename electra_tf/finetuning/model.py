@@ -243,34 +243,17 @@ def build_optimizer(
     num_steps: int,
     num_layers: int,
 ) -> keras.optimizers.Optimizer:
-    """Builds the optimizer with its schedule and rates by depth.
-
-    Exponents of the rates are counted from the encoder's `num_layers`.
-    """
+    """Builds the optimizer with its schedule and rates by depth."""
     schedule = schedules.PolynomialDecayTimesWarmup(
         options.learning_rate,
         num_steps,
         warmup_proportion=options.warmup_proportion,
         power=options.lr_decay_power,
     )
-    kinds = {"adam": optimizers.AdamWeightDecay, "lamb": optimizers.LAMB}
-    return kinds[options.name](
-        schedule,
-        weight_decay=options.weight_decay_rate,
-        beta_1=options.beta_1,
-        beta_2=options.beta_2,
-        epsilon=options.epsilon,
-        exclude_from_weight_decay=parameter_rules.NO_DECAY_PATTERNS,
-        learning_rate_multipliers=(
-            parameter_rules.layerwise_learning_rate_rules(
-                options.layerwise_lr_decay,
-                num_layers,
-                is_contiguous=options.contiguous_lr_decay,
-            )
-        ),
-        # Keras would number it, and its variables in checkpoints with it.
-        name=options.name,
+    rules = parameter_rules.layerwise_learning_rate_rules(
+        options.layerwise_lr_decay, num_layers, options.contiguous_lr_decay
     )
+    return optimizers.build(options, schedule, learning_rate_multipliers=rules)
 
 
 class Predictor:

@@ -132,10 +132,7 @@ def write(
 
 
 def with_known_labels(model: portable.PortableModel) -> portable.PortableModel:
-    """Fills in the task's standard labels when the files have none.
-
-    A model of a task whose labels differ from data to data stays as it is.
-    """
+    """Fills in the task's standard labels when the files have none."""
     if model.task is None or model.task.labels:
         return model
     standard = _find_standard(model.task)

@@ -110,10 +110,7 @@ def _deciding_first(score: trial_dir.Score, metric: str) -> list[str]:
 
 
 def best_trial(output_dir: pathlib.Path) -> int:
-    """Returns the number of the trial with the best deciding score.
-
-    See `trial_dir.mean_merit`. Without any dev data it is the first trial.
-    """
+    """Returns the number of the trial with the best deciding score."""
     return _best_of(read_trials(output_dir))
 
 
@@ -152,10 +149,7 @@ def write(
     table: str,
     settings: finetuning_config.FinetuningConfig,
 ) -> None:
-    """Writes `results.json`, and `results.txt` with the table.
-
-    The first holds the settings and the fields of `content`, a dataclass.
-    """
+    """Writes `results.json`, and `results.txt` with the table."""
     both = {
         "settings": dataclasses.asdict(settings),
         **dataclasses.asdict(content),
@@ -169,10 +163,7 @@ def write(
 
 
 def format_table(summary: Summary) -> str:
-    """Formats the scores as a table, one line for each metric.
-
-    Those on test data stand below it, in a table of their own.
-    """
+    """Formats the scores as a table, one line for each metric."""
     heading = "task split metric median mean sd best trials"
     lines = [heading.split()]
     for task, splits in summary.scores.items():
@@ -239,11 +230,7 @@ def explain_marks(table: str) -> str:
 
 
 def align(lines: Sequence[Sequence[str]]) -> str:
-    """Writes cells below one another, as a table of text.
-
-    The first three columns and the last are aligned to the left, others to
-    the right.
-    """
+    """Writes cells below one another, as a table of text."""
     columns = []
     for place, column in enumerate(zip(*lines, strict=True)):
         side = "<" if place < 3 or place == len(lines[0]) - 1 else ">"

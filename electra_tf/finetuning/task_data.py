@@ -289,12 +289,7 @@ class RowTable:
         )
 
     def batch(self, rows: tf.Tensor, length: tf.Tensor | int) -> Tensors:
-        """Pads the rows of indices `[B]` to `length`, S; none may be longer.
-
-        Returns:
-            `input_ids`, `input_mask`, `segment_ids` `[B, S]`, `task_id` `[B]`,
-            and all columns, `[B]` or `[B, S]`; int32 or float32.
-        """
+        """Pads the rows of indices `[B]` to `length`, S; none may be longer."""
         tokens = rows_lib.pad(
             tf.gather(self._ids, rows),
             tf.gather(self._segment_starts, rows),

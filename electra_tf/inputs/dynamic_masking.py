@@ -44,10 +44,7 @@ class DynamicMasking:
         stream_ids: tf.Tensor,
         is_training: bool,
     ) -> tf.Tensor:
-        """Stateless seeds `[n, 2]` of streams, for masks or samples.
-
-        `step` counts held-out batches where it is not training.
-        """
+        """Stateless seeds `[n, 2]` of streams, for masks or samples."""
         if not is_training:
             purpose += randomness.EVALUATION
         return randomness.stream_seeds(self.run_seed, purpose, step, stream_ids)
@@ -55,7 +52,7 @@ class DynamicMasking:
     def __call__(
         self, features: Tensors, step: tf.Tensor, is_training: bool
     ) -> masking.MaskedInputs:
-        """Masks `[n, k, S]` features with `stream_ids` `[n]` as `[n * k, S]`."""
+        """Masks features `[n, k, S]` of streams `[n]` as `[n * k, S]`."""
         _, rows, length = features["input_ids"].shape
         slots = masking.max_predictions_per_seq(self.settings.mask_prob, length)
 

@@ -88,19 +88,11 @@ def draw_positions(
     uniform: tf.Tensor,
     max_predictions: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Chooses positions uniformly without replacement.
+    """Chooses positions `[B, P]` uniformly without replacement, and weights.
 
     Every position gets a random key and the largest keys win, which makes all
-    subsets and all orders equally likely.
-
-    Args:
-        eligible: `[B, S]` bool.
-        num: `[B]` int32, positions to choose; fewer if there are fewer.
-        uniform: `[B, S]` float32 in `[0, 1)`.
-        max_predictions: slots of a row, P, at most S.
-
-    Returns:
-        Positions `[B, P]` int32 and weights `[B, P]` float32.
+    subsets and all orders equally likely. Of the `[B, S]` `eligible` ones
+    `num` are chosen, or all if there are fewer.
     """
     keys = tf.where(eligible, uniform, -1.0)
     largest, positions = tf.math.top_k(keys, max_predictions)
@@ -214,10 +206,7 @@ def mask_inputs(
 
 
 def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Picks the vectors at `[B, P]` positions of `[B, S, D]`: `[B, P, D]`.
-
-    Unused slots get the vector of position 0.
-    """
+    """Picks the vectors at `[B, P]` positions of `[B, S, D]`: `[B, P, D]`."""
     return tf.gather(sequence, positions, batch_dims=1)
 
 
@@ -250,10 +239,7 @@ def scatter_update(
 def sum_by_position(
     values: tf.Tensor, positions: tf.Tensor, sequence: tf.Tensor
 ) -> tf.Tensor:
-    """Adds `[B, N]` values up at their positions in a row, `[B, S]` int32.
-
-    Of `sequence` `[B, S]` only the shape counts.
-    """
+    """Adds `[B, N]` values up at their positions in rows `[B, S]`."""
     num_rows, length = sequence.shape
     if num_rows is None:
         num_rows = tf.shape(sequence)[0]

@@ -114,12 +114,9 @@ def dropout_seed(
     micro_batch: tf.Tensor | int,
     num_micro_batches: int,
 ) -> tf.Tensor:
-    """The seed of one micro-batch's dropout on one replica, all from 0.
+    """The `[2]` int64 seed of one micro-batch's dropout on one replica.
 
-    Returns:
-        `[2]` int64 with counter `((step * num_replicas + replica) *
-        num_micro_batches + micro_batch) * 1024`. A layer adds `[0, site]`,
-        site below 1024, to get its own.
+    A layer adds `[0, site]`, site below 1024, to get its own.
     """
     place = tf.cast(step, tf.int64) * num_replicas + tf.cast(replica, tf.int64)
     place = place * num_micro_batches + tf.cast(micro_batch, tf.int64)
@@ -128,17 +125,10 @@ def dropout_seed(
 
 
 def dropout_bits(size: int | tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Random words of one dropout site, the same bits anywhere.
+    """`[size]` random words of one dropout site, the same bits anywhere.
 
     The seed's counter is the high half of Philox's, so sites never overlap.
     (`tf.random.stateless_uniform` takes fifty graph nodes instead of six.)
-
-    Args:
-        size: words wanted; a scalar tensor where it is not known.
-        seed: `[2]` int64, `dropout_seed` plus `[0, site]`.
-
-    Returns:
-        `[size]` int32, all values equally likely.
     """
     counter = tf.stack([tf.constant(0, tf.int64), seed[1]])
     return tf.raw_ops.StatelessRandomUniformFullIntV2(

@@ -97,9 +97,7 @@ class StreamOrder:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Runs of records that make up a stream's range, from a block on.
 
-        Returns:
-            `[k]` int64 each, in reading order: index of the shard, its first
-            record to read, and how many.
+        `[k]` each, in reading order: the shard, its first record, and how many.
         """
         shards, starts, counts = self._ring(epoch)
         ends = tf.cumsum(counts)
@@ -145,10 +143,8 @@ class StreamOrder:
     ) -> tf.Tensor:
         """Permutes one block `[m]` and leaves out what this run must not see.
 
-        Left out are the first `first_example` examples of the stream's range,
-        which were consumed before, and those that would not fill a batch at the
-        epoch's end. Iterating raises `InvalidArgumentError` if the shards hold
-        fewer records than `shard_sizes` says.
+        That is the first `first_example` examples of the stream's range, which
+        were consumed before, and what would not fill a batch at the epoch's end.
         """
         begin = block * self.shuffle_block
         expected = tf.minimum(

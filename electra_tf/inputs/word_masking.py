@@ -127,11 +127,7 @@ def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
 def _fill_slots(
     first_positions: tf.Tensor, sizes: tf.Tensor, max_predictions: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Lays the pieces of the chosen words out in slots.
-
-    `[B, R]` first positions and sizes by rank become `[B, P]` positions and
-    weights.
-    """
+    """Lays `[B, R]` chosen words out in slots, `[B, P]`."""
     ends = tf.cumsum(sizes, axis=1)
     slots = tf.zeros_like(ends[:, :1]) + tf.range(max_predictions)
     # The word of slot p is the first one whose pieces reach beyond p.

@@ -22,10 +22,7 @@ class DiscriminatorOutput(NamedTuple):
 
 @layers.register
 class Discriminator(layers.Network):
-    """Says for every token whether it was replaced (paper, section 2).
-
-    Called like `Encoder`.
-    """
+    """Says for every token whether it was replaced (paper, section 2)."""
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)

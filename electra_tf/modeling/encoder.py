@@ -237,20 +237,10 @@ def compute_attention_bias(
 class Encoder(layers.SizedLayer):
     """Embeddings, their projection where widths differ, and the blocks.
 
-    Args:
-        settings: sizes and dropout.
-        embeddings: those of another encoder, to tie them; None makes new ones.
-        direction: one of `DIRECTIONS`, which side of itself a token sees.
-
-    Call arguments:
-        input_ids, input_mask, segment_ids: `[B, S]` int32.
-        dropout_seed: `[2]` int64 (`inputs.randomness.dropout_seed`), or None
-            for inference.
-        word_offset: `[B, S, E]` float32, added to the token embeddings, or
-            None.
-
-    Returns:
-        `EncoderOutput`.
+    `embeddings` are those of another encoder, to tie them. `direction`, one of
+    `DIRECTIONS`, is the side of itself that a token sees. It is called with
+    `[B, S]` int32 rows, a dropout seed (`inputs.randomness.dropout_seed`; None
+    for inference) and an offset `[B, S, E]` for the token embeddings.
     """
 
     def __init__(

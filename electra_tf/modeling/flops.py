@@ -147,10 +147,7 @@ class Convention(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class OriginalTransformer:
-    """A Transformer's operations by the original's formulas, for one row.
-
-    The defaults are the original's. Its quirks are kept: see the comments.
-    """
+    """A Transformer's operations by the original's formulas, for one row."""
 
     hidden_size: int  # `h` in the original
     num_layers: int  # `l`

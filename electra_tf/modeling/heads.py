@@ -87,10 +87,7 @@ class ReplacedTokenHead(layers.SizedLayer):
 
 @layers.register
 class CopyHead(layers.SizedLayer):
-    """One logit per token: whether the input token is the original.
-
-    A single linear layer, the sigmoid layer of All-Tokens MLM (paper, 3.5).
-    """
+    """Whether an input token is the original: a sigmoid layer (paper, 3.5)."""
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)

@@ -158,13 +158,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         )
 
     def predict(self, hidden: tf.Tensor, features: task_heads.Tensors) -> dict:
-        """What answers are read off; names as in the original's results.
-
-        `start_logits` `[B, S]`; in joint mode `start_top_log_probs` and
-        `start_top_index` `[B, K]`, `end_top_log_probs` and `end_top_index`
-        `[B, K, K]`, otherwise `end_logits` `[B, S]`; with the classifier
-        `answerable_logit` `[B]`.
-        """
+        """What answers are read off; names as in the original's results."""
         start_logits = self.compute_start_logits(hidden, features)
         outputs = {"start_logits": start_logits}
         if self.joint_prediction:
@@ -209,10 +203,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         features: task_heads.Tensors,
         start_logits: tf.Tensor,
     ) -> Beam:
-        """The K best starts, and the K best ends for each of them.
-
-        Ends before their start are among them, as in the original.
-        """
+        """The K best starts, and the K best ends for each of them."""
         _, length, width = layers.shape_of(hidden)
         # XLA wants to know K, if it can be known.
         smaller = min if isinstance(length, int) else tf.minimum
@@ -259,10 +250,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
     def _joint_parts(
         self, start_states: tf.Tensor, hidden: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The parts of the joint hidden layer that starts and places give.
-
-        `[N, 512]` for N start states, and `[B, S, 512]` with the bias.
-        """
+        """What starts (`[N, 512]`) and places (`[B, S, 512]`) add to it."""
         # The kernel's first D rows are those of the start.
         batch, length, width = layers.shape_of(hidden)
         kernel, bias = (

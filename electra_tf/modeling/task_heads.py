@@ -42,9 +42,8 @@ class TaskHead(keras.layers.Layer, abc.ABC):
 
     Attributes:
         config_names: the constructor's arguments, kept as attributes.
-        columns: the features that `compute_losses` reads beside `input_ids`,
-            `input_mask` and `segment_ids`, `[B, S]` int32. A row of another
-            task has zeros in all of them.
+        columns: the features that `compute_losses` reads beside the tokens. A
+            row of another task has zeros in all of them.
         prediction_columns: those of them that `predict` reads.
         padded_outputs: outputs `[B, S or W, ...]`, each with the feature whose
             length the axis has: `input_ids`, or a ragged column.

@@ -22,10 +22,7 @@ MAIN_ENCODER = discriminator_lib.MAIN_ENCODER
 
 
 class Towers(NamedTuple):
-    """The networks of a model: `main` has the encoder that is kept.
-
-    `generator` is any class of `generators`, or None.
-    """
+    """The generator of a model, if any, and the network that is kept."""
 
     generator: Any
     main: Any

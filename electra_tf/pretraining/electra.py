@@ -256,11 +256,9 @@ class Electra15(Electra):
     """The discriminator learns from the chosen positions only.
 
     The ablation of the paper's section 3.5 that asks whether ELECTRA gains
-    from being defined over all tokens: the sum of L_Disc runs over `m`, the
-    positions that were masked for the generator, instead of all tokens, and
-    is divided by their number. `disc_weight` then weighs a mean over 15 % of
-    the tokens: each of them counts about seven times as much as in `Electra`.
-    Detection scores are over the same positions.
+    from being defined over all tokens: L_Disc is the mean over the positions
+    that were masked for the generator. `disc_weight` then weighs a mean over
+    15 % of the tokens: each counts about seven times as much as in `Electra`.
     """
 
     def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:

@@ -45,10 +45,7 @@ def copying_lm_loss(
     original_ids: tf.Tensor,
     token_weights: tf.Tensor,
 ) -> tf.Tensor:
-    """Negative log likelihood of a vocabulary mixed with copying, summed.
-
-    Arguments as in `copying_log_likelihoods`, and `token_weights`, `[B, S]`.
-    """
+    """Negative log likelihood of a vocabulary mixed with copying, summed."""
     likelihoods = copying_log_likelihoods(
         logits, copy_logits, input_ids, original_ids
     )

@@ -197,10 +197,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     @property
     def clip_groups(self) -> Sequence[str]:
-        """The networks, where each is clipped by a norm of its own.
-
-        Shared weights belong to the main network.
-        """
+        """The networks, where each is clipped by a norm of its own."""
         if not self.settings.optimizer.clip_per_tower:
             return super().clip_groups
         main = {id(v) for v in self.main.trainable_variables}

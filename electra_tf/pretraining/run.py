@@ -35,7 +35,6 @@ from electra_tf.training import checkpoints
 from electra_tf.training import distribution
 from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import optimizers
-from electra_tf.training import parameter_rules
 from electra_tf.training import reporting
 from electra_tf.training import schedules
 from electra_tf.training import training_run
@@ -337,17 +336,7 @@ def build_optimizer(
     schedule = parts[0]
     if len(parts) > 1:
         schedule = schedules.Restarted(parts, phase_starts)
-    kinds = {"adam": optimizers.AdamWeightDecay, "lamb": optimizers.LAMB}
-    return kinds[options.name](
-        schedule,
-        weight_decay=options.weight_decay_rate,
-        beta_1=options.beta_1,
-        beta_2=options.beta_2,
-        epsilon=options.epsilon,
-        exclude_from_weight_decay=parameter_rules.NO_DECAY_PATTERNS,
-        # Keras would number it, and its variables in checkpoints with it.
-        name=options.name,
-    )
+    return optimizers.build(options, schedule)
 
 
 def explain_plateau(

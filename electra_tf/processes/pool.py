@@ -133,13 +133,9 @@ class ProcessPool:
     ) -> Iterator[Outcome]:
         """Yields how each task ended, as they do; a failure ends no other.
 
-        Args:
-            tasks: what to do; `str(task)` names it in errors.
-            on_report: called in this process with what handlers report.
-            on_start: called with each task that is given to a process.
-            on_wait: called every half second with the tasks in progress.
-            stop: once it has a signal, no task is started any more and the
-                processes get SIGTERM.
+        `on_start` is called with each task that is given to a process, `on_wait`
+        every half second with those in progress. Once `stop` has a signal, no
+        task is started any more and the processes get SIGTERM.
         """
         waiting = list(reversed(tasks))
         deadline: float | None = None

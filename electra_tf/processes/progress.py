@@ -114,9 +114,8 @@ class WorkProgress(ProgressBar):
 def format_time(seconds: float | None) -> str:
     """A duration as `h:mm:ss`, or as days and hours if it is long.
 
-    Example:
-        >>> format_time(3725), format_time(400_000), format_time(None)
-        ('1:02:05', '4d 15:06', '-')
+    >>> format_time(3725), format_time(400_000), format_time(None)
+    ('1:02:05', '4d 15:06', '-')
     """
     if seconds is None:
         return "-"

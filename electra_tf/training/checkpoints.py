@@ -273,10 +273,7 @@ def require_equal_layout(
     saved: Mapping[str, np.ndarray],
     variables: Variables,
 ) -> None:
-    """Raises `ModelError` unless names and shapes agree, listing which.
-
-    `checkpoint` is the folder, or a name for it in the message.
-    """
+    """Raises `ModelError` unless names and shapes agree, listing which."""
     missing = sorted(set(variables) - set(saved))
     unknown = sorted(set(saved) - set(variables))
     problems = [f"missing {name}" for name in missing]

@@ -72,10 +72,7 @@ def _histogram(bins: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 def summarize_detection(
     statistics: Mapping[str, tf.Tensor],
 ) -> dict[str, tf.Tensor]:
-    """Scores, each 0-1, from the vectors of `DETECTION_SIZES`, added up.
-
-    `majority_share` is the accuracy of giving all tokens the commoner label.
-    """
+    """Scores, each 0-1, from the vectors of `DETECTION_SIZES`, added up."""
     total = statistics["detected_tokens"]
     correct_fake = statistics["correct_fake"]
     replaced = ratio(statistics["true_fake"], total)
@@ -92,11 +89,7 @@ def summarize_detection(
 
 
 def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
-    """Area under the ROC curve, by trapezoids; 0.5 where a class is empty.
-
-    Takes the `[k]` weights of the cases by predicted probability, lowest bin
-    first.
-    """
+    """Area under the ROC curve, by trapezoids; 0.5 where a class is empty."""
     # A positive case beats all negatives below its bin and half of those in it.
     below = tf.cumsum(negatives, exclusive=True)
     wins = tf.reduce_sum(positives * (below + negatives / 2))

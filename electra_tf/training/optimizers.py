@@ -12,6 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.training import parameter_rules
 from electra_tf.training import replica_optimizer
 from electra_tf.training.replica_optimizer import Gradient
@@ -195,6 +197,27 @@ class LAMB(replica_optimizer.ReplicaOptimizer):
         if self.is_adapted[index]:
             rate *= _trust_ratio(value, update)
         replica_optimizer.assign_sub(variable, rate * update)
+
+
+def build(
+    options: config.OptimizerConfig
+    | finetuning_config.FinetuningOptimizerConfig,
+    schedule: Schedule,
+    **more: Any,
+) -> replica_optimizer.ReplicaOptimizer:
+    """The optimizer that a config names, with a schedule of its rate."""
+    kinds = {"adam": AdamWeightDecay, "lamb": LAMB}
+    return kinds[options.name](
+        schedule,
+        weight_decay=options.weight_decay_rate,
+        beta_1=options.beta_1,
+        beta_2=options.beta_2,
+        epsilon=options.epsilon,
+        exclude_from_weight_decay=parameter_rules.NO_DECAY_PATTERNS,
+        # Keras would number it, and its variables in checkpoints with it.
+        name=options.name,
+        **more,
+    )
 
 
 def clip_by_global_norm(

@@ -5,7 +5,6 @@ variable that no rule matches is an error, because a parameter that silently
 keeps a default is the kind of mistake nobody sees in a loss curve.
 """
 
-import math
 import re
 from collections.abc import Sequence
 
@@ -26,16 +25,14 @@ def resolve_rules(
 ) -> list[float]:
     """The value of every path: that of the first rule found in it.
 
-    `meaning` says in errors what the value is. Raises `ValueError` if a rule
-    is malformed, or a path matches none.
+    `meaning` says what the value is in the error for a path without a rule.
 
     >>> rules = (("bias", 0.0), (".*", 1.0))
     >>> resolve_rules(rules, ["dense/kernel", "dense/bias"], "weight decay")
     [1.0, 0.0]
     """
-    compiled = [_compile_rule(rule, meaning) for rule in rules]
     matches = [
-        [value for pattern, value in compiled if pattern.search(path)]
+        [value for pattern, value in rules if re.search(pattern, path)]
         for path in paths
     ]
     pairs = zip(paths, matches, strict=True)
@@ -75,17 +72,3 @@ def layerwise_learning_rate_rules(
     return tuple(
         (key, layer_decay ** (top - depth)) for key, depth in depths.items()
     )
-
-
-def _compile_rule(rule: Rule, meaning: str) -> tuple[re.Pattern[str], float]:
-    try:
-        pattern, value = rule
-        compiled, number = re.compile(pattern), float(value)
-        if not math.isfinite(number):
-            raise ValueError("the number must be finite")
-    except (TypeError, ValueError, re.error) as error:
-        raise ValueError(
-            f"Expected a {meaning} rule (regular expression, number). "
-            f"Received: {rule!r} ({error})."
-        ) from error
-    return compiled, number

@@ -161,7 +161,6 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         None for all; the others keep values and moments.
         """
         chosen = self._trainable_variables if variables is None else variables
-        self._check_ready(gradients, chosen)
         scalars = self._scalars(_as_scalar(self.learning_rate))
         for gradient, variable in zip(gradients, chosen, strict=True):
             index = self._get_variable_index(variable)
@@ -251,10 +250,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         rate: tf.Tensor,
         scalars: Scalars,
     ) -> None:
-        """Updates moments and variable by Adam's rule, as one fused operation.
-
-        It takes `1 - beta` of the float32 beta, as tensorflow-addons does.
-        """
+        """Updates moments and variable by Adam's rule, in one fused operation."""
         tf.raw_ops.ResourceApplyAdam(
             var=handle(variable),
             m=handle(self.first_moments[index]),
@@ -278,29 +274,6 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 f"{variable.dtype}. Use a mixed precision policy, which "
                 "computes in 16 bits and keeps the variables in float32."
             )
-        if _is_distributed(variable) != _is_distributed(self._iterations):
-            raise ValueError(
-                f"Expected {variable.path} and the optimizer to be made under "
-                "the same strategy. Make and build the optimizer inside "
-                "`strategy.scope()`."
-            )
-
-    def _check_ready(
-        self, gradients: Sequence[Gradient], variables: Sequence[Any]
-    ) -> None:
-        if not self.built:
-            raise ValueError(
-                "The optimizer has no variables yet. Call "
-                "`build(variables)` inside `strategy.scope()` first."
-            )
-        pairs = zip(variables, gradients, strict=False)
-        missing = [v.path for v, gradient in pairs if gradient is None]
-        if missing or len(gradients) != len(variables):
-            raise ValueError(
-                f"Expected one gradient for each of {len(variables)} "
-                f"variables. Received {len(gradients)}, None for: {missing}. "
-                "Build the optimizer with the variables that the loss uses."
-            )
 
 
 def densify(gradient: Gradient) -> tf.Tensor:
@@ -322,7 +295,3 @@ def _as_scalar(value: Any) -> tf.Tensor:
 def _as_rules(rules: Rules | None) -> tuple[parameter_rules.Rule, ...]:
     given = parameter_rules.ALL_ONE if rules is None else rules
     return tuple((pattern, value) for pattern, value in given)
-
-
-def _is_distributed(variable: keras.Variable) -> bool:
-    return isinstance(variable.value, tf.distribute.DistributedValues)

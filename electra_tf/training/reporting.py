@@ -115,10 +115,7 @@ class Table:
         seconds_left: float | None,
         metrics: Mapping[str, float],
     ) -> list[str]:
-        """The line of some metrics; before it the heading where it is due.
-
-        A column without a metric stays blank.
-        """
+        """The line of some metrics; before it the heading where it is due."""
         numbers = "".join(
             _format(c, metrics.get(c.name)) for c in self._columns
         )
@@ -143,13 +140,9 @@ def _format(column: Column, number: float | None) -> str:
 class RunReport:
     """Writes a run's metrics; leaving its `with` block flushes them.
 
-    Args:
-        model_dir: the run's folder; None, on other than the chief, writes and
-            prints nothing.
-        first_step: step that the run starts from. Lines of later steps, which
-            a killed run left, are removed: they will be made again.
-        total_steps: last step, for progress.
-        late_names: metrics for which the table shall keep room.
+    No `model_dir`, on other than the chief, writes and prints nothing. Lines
+    of later steps than the first, which a killed run left, are removed. The
+    table keeps room for `late_names`.
     """
 
     def __init__(
@@ -255,10 +248,7 @@ def drop_lines_after(path: pathlib.Path, step: int) -> None:
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The metrics of a run, one mapping per line; a last half line is left.
-
-    A run that was stopped before its first log has no file and no metrics.
-    """
+    """The metrics of a run, one mapping per line; a last half line is left."""
     if not path.exists():
         return []
     lines = []
@@ -298,11 +288,7 @@ _STYLES = {"train": "-", "validation": "o--"}
 
 
 def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
-    """Draws `training_curves.png` from a run's `metrics.jsonl`.
-
-    Returns:
-        The picture's path, or None where there are no metrics yet.
-    """
+    """Draws `training_curves.png`; None where there are no metrics yet."""
     lines = read_lines(model_dir / "metrics.jsonl")
     if not lines:
         return None

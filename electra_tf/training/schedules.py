@@ -129,10 +129,6 @@ class LinearSchedule:
     """
 
     def __init__(self, first: float, last: float, num_steps: int) -> None:
-        if num_steps < 1:
-            raise ValueError(
-                f"`num_steps` must be at least 1. Received: {num_steps}."
-            )
         self.first = first
         self.last = last
         self.num_steps = num_steps

@@ -114,10 +114,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     @property
     def statistic_sizes(self) -> Mapping[str, int]:
-        """Statistic name to the length of its vector.
-
-        Of every loss there are its sum and its normalizer.
-        """
+        """Statistic name to the length of its vector."""
         names = list(self.loss_coefficients)
         names += [normalizer_of(name) for name in names]
         return dict.fromkeys(names, 1) | dict(self.extra_sizes)

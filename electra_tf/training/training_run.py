@@ -58,10 +58,7 @@ def require_finite(values: Mapping[str, Any], where: str) -> None:
 
 
 class Statistics:
-    """Added-up statistics on the devices, read and cleared by the host.
-
-    `sizes` gives the length of each statistic's vector.
-    """
+    """Added-up statistics on the devices, read and cleared by the host."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = dict(sorted(sizes.items()))
@@ -95,11 +92,7 @@ class Evaluation(NamedTuple):
 
 
 class TrainingLoop:
-    """Runs a model's training step on a strategy's devices.
-
-    The model, with its optimizer built, was made in the strategy's scope.
-    `jit_compile` says whether XLA compiles the step of a replica.
-    """
+    """Runs a model's training step on a strategy's devices."""
 
     def __init__(
         self,
@@ -447,11 +440,7 @@ class TrainingRun(abc.ABC):
 
 
 class _Clock:
-    """Seconds and steps of training since the last log.
-
-    Evaluating and saving do not count, nor does the first call of the
-    compiled loop, which is traced and compiled.
-    """
+    """Seconds and steps of training since the last log, without tracing."""
 
     def __init__(self) -> None:
         self._is_traced = False

@@ -310,7 +310,7 @@ def test_a_folder_of_other_settings_is_refused(whole, dataset):
         _whole_settings(dataset), optimizer={"learning_rate": 0.5}
     )
     message = _refused(settings, whole[0], errors.ModelError)
-    assert "optimizer.learning_rate was 0.001, now 0.5" in message
+    assert "optimizer.learning_rate: 0.001, 0.5" in message
 
 
 def test_other_examples_are_refused(whole, tmp_path):

@@ -68,8 +68,8 @@ def test_other_settings_are_named_with_both_values(claimed):
         training={"log_steps": 77},
     )
     message = _refused(claimed, other)
-    assert "encoder.num_hidden_layers was 2, now 3" in message
-    assert "optimizer.learning_rate was 0.001, now 0.5" in message
+    assert "encoder.num_hidden_layers: 2, 3" in message
+    assert "optimizer.learning_rate: 0.001, 0.5" in message
     assert "log_steps" not in message
     assert "another --model_dir" in message
 

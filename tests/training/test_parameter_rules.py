@@ -17,20 +17,6 @@ def test_variables_without_a_rule_are_named_in_the_error():
         parameter_rules.resolve_rules((("a", 1.0),), ["a", "b", "c"], "rate")
 
 
-@pytest.mark.parametrize(
-    ("rule", "message"),
-    [
-        (("(", 1.0), "regular expression"),
-        (("a", "fast"), "number"),
-        (("a",), "regular expression"),
-        (("a", float("nan")), "finite"),
-    ],
-)
-def test_malformed_rules_are_refused(rule, message):
-    with pytest.raises(ValueError, match=message):
-        parameter_rules.resolve_rules([rule], ["a"], "rate")
-
-
 def resolve_layerwise(paths, **options):
     rules = parameter_rules.layerwise_learning_rate_rules(**options)
     return parameter_rules.resolve_rules(rules, paths, "learning rate")

@@ -172,22 +172,3 @@ def test_variables_must_be_float32():
     half = keras.Variable(np.ones(2), dtype="bfloat16", name="kernel")
     with pytest.raises(ValueError, match="kernel of bfloat16.*mixed"):
         AdamWeightDecay(0.1).build([half])
-
-
-def test_an_optimizer_made_outside_the_scope_is_refused(two_devices):
-    with two_devices.scope():
-        variables = small_model_variables()
-    with pytest.raises(ValueError, match="strategy.scope"):
-        AdamWeightDecay(0.1).build(variables)
-
-
-def test_each_variable_needs_a_gradient():
-    optimizer = AdamWeightDecay(0.1)
-    with pytest.raises(ValueError, match="no variables yet"):
-        optimizer.apply_in_replica_context([])
-    optimizer.build(small_model_variables())
-    with pytest.raises(ValueError, match=r"None for: \['bias'\]"):
-        kernel, _, gamma = gradients_of(0)
-        optimizer.apply_in_replica_context([kernel, None, gamma])
-    with pytest.raises(ValueError, match="Received 2"):
-        optimizer.apply_in_replica_context(gradients_of(0)[:2])
