@@ -144,7 +144,7 @@ class StreamOrder:
         """Permutes one block `[m]` and leaves out what this run must not see.
 
         That is the first `first_example` examples of the stream's range, which
-        were consumed before, and what would not fill a batch at the epoch's end.
+        were consumed before, and what fills no batch at the epoch's end.
         """
         begin = block * self.shuffle_block
         expected = tf.minimum(

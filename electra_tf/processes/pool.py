@@ -133,7 +133,7 @@ class ProcessPool:
     ) -> Iterator[Outcome]:
         """Yields how each task ended, as they do; a failure ends no other.
 
-        `on_start` is called with each task that is given to a process, `on_wait`
+        `on_start` is called with each task that a process begins, `on_wait`
         every half second with those in progress. Once `stop` has a signal, no
         task is started any more and the processes get SIGTERM.
         """

@@ -250,7 +250,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         rate: tf.Tensor,
         scalars: Scalars,
     ) -> None:
-        """Updates moments and variable by Adam's rule, in one fused operation."""
+        """Updates moments and variable by Adam's rule, one fused operation."""
         tf.raw_ops.ResourceApplyAdam(
             var=handle(variable),
             m=handle(self.first_moments[index]),

@@ -53,33 +53,6 @@ def test_guessing_is_the_commonest_label_of_the_training_data(
     assert found["cola"] == found["chunking"] == 0.0
 
 
-def test_training_data_are_limited_and_drawn_by_the_seed(
-    monkeypatch, loaded, tasks_dir
-):
-    def rows(**options):
-        seen = []
-
-        def note(encoder, train, dev):
-            seen.extend(
-                train.ids[row].tolist() for row in range(len(train.ids))
-            )
-            return {"logits": np.zeros((dev.num_rows, 2))}
-
-        monkeypatch.setattr(measure, "probe", note)
-        scores = measure.measure_loaded_encoder(
-            loaded, tasks_dir, ["sst2"], finetune_steps=0, **options
-        )
-        assert list(scores) == ["sst2_probe"]
-        return seen
-
-    assert len(rows(max_examples=0)) == len(rows(max_examples=500)) == 96
-    some = rows(max_examples=10, seed=1)
-    assert len(some) == 10
-    assert some == rows(max_examples=10, seed=1)
-    assert some != rows(max_examples=10, seed=2)
-    assert some != rows(max_examples=0)[:10]
-
-
 def test_unknown_and_absent_tasks_are_refused_before_any_work(
     monkeypatch, loaded, tasks_dir, tmp_path
 ):

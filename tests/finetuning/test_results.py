@@ -125,16 +125,6 @@ def test_scores_on_test_data_stand_apart_and_say_whose_they_are(folder):
     ]
 
 
-def test_without_any_score_the_first_trial_is_taken(tmp_path):
-    for number in (1, 2):
-        path = tmp_path / f"trial_{number:02d}"
-        path.mkdir()
-        result = dataclasses.replace(_RESULT, scores={"mood": {}})
-        trial_dir.write_result(path, result)
-    assert results.best_trial(tmp_path) == 1
-    assert results.summarize(tmp_path).scores == {"mood": {}}
-
-
 def test_other_folders_are_no_trials(folder, tmp_path):
     (folder / "trial_01").rename(folder / "trial_01_old")
     assert list(results.read_trials(folder)) == [2, 3, 4]
@@ -146,10 +136,7 @@ def test_other_folders_are_no_trials(folder, tmp_path):
     ("change", "field"),
     [
         ({"metrics": None}, "metrics"),
-        ({"metrics": {}}, "mood.dev"),
         ({"metrics": {"mood": "rouge"}}, "mood.dev"),
-        ({"scores": []}, "scores"),
-        ({"scores": {"mood": {"dev": {"metrics": {}}}}}, "is_degenerate"),
         ({"colour": 3}, "colour"),
     ],
     ids=str,

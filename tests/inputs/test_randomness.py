@@ -80,17 +80,6 @@ def test_uniform_numbers_have_equal_bits_eager_traced_and_compiled(
         np.testing.assert_array_equal(eager, traced(seeds))
 
 
-def test_dropout_bits_are_equal_eager_traced_and_compiled():
-    seed = randomness.dropout_seed(3, 2**33, 1, 2, 0, 1)
-    eager = randomness.dropout_bits(1001, seed).numpy()
-    for jit_compile in (False, True):
-        traced = tf.function(
-            lambda given: randomness.dropout_bits(1001, given),
-            jit_compile=jit_compile,
-        )
-        np.testing.assert_array_equal(eager, traced(seed))
-
-
 def test_neighbouring_dropout_sites_share_no_word():
     seed = randomness.dropout_seed(3, 5, 0, 1, 0, 1)
     first = randomness.dropout_bits(4000, seed).numpy()

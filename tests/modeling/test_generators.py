@@ -84,17 +84,6 @@ def test_a_cloze_prediction_sees_both_sides_but_never_its_own_token(
         assert (effect[others, position] > 1e-4).all()
 
 
-def test_cloze_logits_of_the_slots_are_those_of_their_positions(two_tower):
-    masked = _inputs(np.tile(_row(tiny.LENGTH), (2, 1)))
-    positions = tf.constant([[3, 9], [1, 0]])
-    output = two_tower(masked._replace(masked_positions=positions))
-    for row in range(2):
-        np.testing.assert_array_equal(
-            output.logits[row],
-            output.prediction_logits.numpy()[row, positions[row].numpy()],
-        )
-
-
 def test_no_two_encoders_of_a_model_share_dropout(monkeypatch):
     model = tiny_objectives.build_model("electric")
     watch = tiny_objectives.EncoderWatch(monkeypatch)
@@ -180,15 +169,3 @@ def test_an_unseen_token_costs_as_half_an_occurrence():
 def test_counts_of_another_vocabulary_or_nothing_are_refused(counts):
     with pytest.raises(ValueError, match="must be 50 numbers, not all 0"):
         generators.FixedGenerator(_VOCAB, counts)
-
-
-def test_a_masked_lm_predicts_from_what_is_shown_not_from_the_original():
-    generator = tiny_objectives.build_model("electra").generator
-    masked = _inputs(_row(tiny.LENGTH)[np.newaxis])
-    masked = masked._replace(masked_positions=tf.constant([[4]]))
-    base = generator(masked).logits
-    other = tf.constant(_row(tiny.LENGTH)[np.newaxis] * 0 + 9, tf.int32)
-    same = generator(masked._replace(original_ids=other)).logits
-    np.testing.assert_array_equal(base, same)
-    shown = generator(masked._replace(input_ids=other)).logits
-    assert np.abs((shown - base).numpy()).max() > 1e-2

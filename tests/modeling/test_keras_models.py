@@ -92,19 +92,6 @@ def test_a_users_model_learns_through_the_encoder(features):
     assert all(changed)
 
 
-def test_a_frozen_encoder_stays_as_it_is(features):
-    encoder = _build()
-    encoder.trainable = False
-    model = _functional(encoder)
-    assert len(model.trainable_variables) == 2
-    before = [v.numpy() for v in encoder.variables if v.dtype == "float32"]
-    _compile(model)
-    model.fit(features, np.zeros(8, np.int32), epochs=1, verbose=0)
-    after = [v.numpy() for v in encoder.variables if v.dtype == "float32"]
-    for old, new in zip(before, after, strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_users_model_is_saved_whole(kind, features, tmp_path):
     inputs = {

@@ -110,25 +110,6 @@ def test_every_start_of_the_beam_has_the_ends_it_would_have_alone(
 
 
 @pytest.mark.parametrize("is_joint", [True, False])
-def test_the_loss_is_the_mean_of_start_and_end_and_some_of_the_classifier(
-    hidden, features, is_joint
-):
-    head = _build(joint_prediction=is_joint, answerable_weight=0.25)
-    starts, ends = features["start_position"], features["end_position"]
-    start_logits = head.compute_start_logits(hidden, features)
-    end_logits = head.compute_end_logits(hidden, features, starts)
-    rows = np.arange(BATCH)
-    start_losses = -tf.nn.log_softmax(start_logits).numpy()[rows, starts]
-    end_losses = -tf.nn.log_softmax(end_logits).numpy()[rows, ends]
-    logits = head.compute_answerable_logits(hidden, start_logits).numpy()
-    signs = 1 - 2 * features["is_impossible"].numpy()
-    answerable = np.log1p(np.exp(signs * logits))
-    expected = (start_losses + end_losses) / 2 + 0.25 * answerable
-    found = head.compute_losses(hidden, features, None)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("is_joint", [True, False])
 def test_padding_changes_nothing(hidden, features, is_joint):
     head = _build(joint_prediction=is_joint, beam_size=3)
     longer = tf.pad(hidden, [[0, 0], [0, 5], [0, 0]], constant_values=2.0)

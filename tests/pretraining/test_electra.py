@@ -17,25 +17,6 @@ def prepared(model):
     return tiny_objectives.prepare(model)
 
 
-def test_both_losses_equal_a_computation_by_hand(model, prepared):
-    masked = prepared.masked
-    sampled = tiny_objectives.sample(model, prepared)
-    generated, fake = sampled.generated, sampled.fake
-    logits = model.discriminate(sampled, None).numpy()
-    scores = generated.logits.numpy().astype(np.float64)
-    log_probs = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
-    ids = masked.masked_ids.numpy()[..., None]
-    of_originals = np.take_along_axis(log_probs, ids, -1)[..., 0]
-    gen_loss = -(of_originals * masked.masked_weights.numpy()).sum()
-    is_fake = (fake.input_ids != masked.original_ids).numpy()
-    probability_of_fake = 1 / (1 + np.exp(-logits.astype(np.float64)))
-    likelihood = np.where(is_fake, probability_of_fake, 1 - probability_of_fake)
-    disc_loss = -(np.log(likelihood) * masked.input_mask.numpy()).sum()
-    sums = model.compute_losses(prepared, None).losses
-    np.testing.assert_allclose(sums["gen_loss"], gen_loss, rtol=1e-5)
-    np.testing.assert_allclose(sums["disc_loss"], disc_loss, rtol=1e-5)
-
-
 def test_no_gradient_flows_through_the_samples(model, prepared):
     found = tiny_objectives.gradients_of(model, prepared, ("disc_loss",))
     own = [v.path for v in model.generator.trainable_variables]

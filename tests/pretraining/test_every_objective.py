@@ -141,29 +141,6 @@ def test_a_killed_run_ends_with_the_same_bits(
     assert costs == sorted(set(costs))
 
 
-def test_a_kill_before_the_switch_of_stages_is_unnoticed(
-    dataset, tmp_path, monkeypatch
-):
-    settings = tiny.with_objective(
-        tiny_run.build_settings(
-            dataset,
-            num_train_steps=6,
-            ema_decay=0.9,
-            log_steps=1,
-            eval_steps=0,
-            save_checkpoints_steps=3,
-        ),
-        "two_stage",
-    )
-    newest = _require_kill_is_unnoticed(settings, tmp_path, monkeypatch, 5)
-    assert newest == 3
-    lines = tiny_run.reproducible_metrics(tmp_path / "whole")
-    # The rate begins anew with the second stage, and so does its warm-up.
-    rates = [line["learning_rate"] for line in lines]
-    assert rates[0] == rates[4] == 0.0 < rates[1]
-    assert ["disc_loss" in line for line in lines] == [False] * 4 + [True] * 2
-
-
 def test_the_best_checkpoint_is_that_of_the_last_stage(
     dataset, tmp_path, monkeypatch
 ):

@@ -15,29 +15,6 @@ def model():
     return tiny_objectives.build_model("mlm")
 
 
-def test_the_loss_is_the_cross_entropy_of_the_masked_tokens(model):
-    prepared = tiny_objectives.prepare(model)
-    masked = prepared.masked
-    logits = model.main(masked, None).logits.numpy()
-    expected, correct, hidden = 0.0, 0, 0
-    for row, slot in np.argwhere(masked.masked_weights.numpy()):
-        scores = logits[row, slot].astype(np.float64)
-        position = masked.masked_positions[row, slot]
-        original = masked.original_ids[row, position].numpy()
-        expected += np.log(np.exp(scores).sum()) - scores[original]
-        if masked.input_ids[row, position] == _MASK:
-            hidden += 1
-            correct += scores.argmax() == original
-    sums = model.compute_losses(prepared, None)
-    np.testing.assert_allclose(sums.losses["mlm_loss"], expected, rtol=1e-5)
-    num_masked = masked.masked_weights.numpy().sum()
-    assert model.loss_normalizers(prepared)["mlm_loss"] == num_masked
-    metrics = model.summarize(model.compute_statistics(prepared))
-    assert 0 < hidden < num_masked
-    assert metrics["mlm_accuracy"] == pytest.approx(correct / hidden)
-    assert metrics["loss"] == pytest.approx(expected / num_masked, rel=1e-5)
-
-
 @pytest.mark.parametrize(
     ("replace_prob", "random_prob"), [(0.85, 0.0), (0.8, 0.1)]
 )

@@ -6,7 +6,6 @@ import pathlib
 import signal
 
 import matplotlib.image
-import numpy as np
 import pytest
 from tensorflow.python.framework import config as tf_config
 
@@ -256,41 +255,6 @@ def test_a_run_leaves_these_files_and_no_others(whole):
     assert config.from_json((model_dir / "config.json").read_text())
 
 
-def test_a_second_phase_takes_longer_rows_and_keeps_the_weights(
-    whole, tmp_path, capsys
-):
-    dataset = tiny_run.write_dataset(tmp_path / "long", length=32)
-    # A rate of 0 leaves the weights as the second phase found them.
-    settings = tiny_run.replace(
-        tiny_run.build_settings(
-            dataset,
-            num_train_steps=2,
-            eval_steps=0,
-            init_from=str(whole[0]),
-        ),
-        encoder={"max_position_embeddings": 32},
-        data={"max_seq_length": 32},
-        optimizer={"learning_rate": 0.0},
-    )
-    assert run.pretrain(settings, tmp_path / "second")
-    first, second = (
-        checkpoints.load_tensors(checkpoints.latest(folder), "model")
-        for folder in (whole[0], tmp_path / "second")
-    )
-    tables = [name for name in first if "position_embeddings" in name]
-    assert len(tables) == 1
-    assert first[tables[0]].shape[0] == 16
-    assert second[tables[0]].shape[0] == 32
-    assert second[tables[0]][16:].std() > 0.01
-    for name, value in first.items():
-        kept = second[name][:16] if name in tables else second[name]
-        np.testing.assert_array_equal(value, kept, err_msg=name)
-    count = len(first)
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"restored {count} of {count} variables from" in said
-    assert "16 rows became 32" in said
-
-
 def _names(model_dir):
     paths = pathlib.Path(model_dir).rglob("*")
     return sorted(p for p in paths if "tensorboard" not in p.parts)
@@ -318,17 +282,6 @@ def test_other_examples_are_refused(whole, tmp_path):
     message = _refused(_whole_settings(other), whole[0], errors.ModelError)
     assert "trained on other examples" in message
     assert "init_from" in message
-
-
-def test_a_batch_that_the_devices_cannot_divide_is_refused(dataset, tmp_path):
-    settings = tiny_run.replace(
-        tiny_run.build_settings(dataset),
-        training={"strategy": "mirrored", "train_batch_size": 9},
-        data={"num_streams": 3},
-    )
-    message = _refused(settings, tmp_path / "new", errors.ConfigError)
-    assert "num_streams=3, replicas=2" in message
-    assert "--config.data.num_streams=4" in message
 
 
 def test_a_disk_that_is_full_at_the_very_end_loses_nothing(

@@ -5,9 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.training.optimizers import LAMB
 from electra_tf.training.optimizers import AdamWeightDecay
-from electra_tf.training.optimizers import AddonsAdamW
 from electra_tf.training.optimizers import clip_by_global_norm
 
 
@@ -51,49 +49,6 @@ def test_bias_and_layer_norm_are_not_decayed_but_embeddings_are():
     np.testing.assert_allclose(embeddings, [[2.0 - 0.5 * 0.01 * 2.0]])
     np.testing.assert_array_equal(bias, [2.0])
     np.testing.assert_array_equal(gamma, [1.0, 1.0])
-
-
-def test_sparse_rows_named_twice_are_summed_but_decayed_once():
-    (table,) = variables_named(table=[[1.0], [1.0], [1.0]])
-    (other,) = variables_named(table=[[1.0], [1.0], [1.0]])
-    rows = tf.IndexedSlices(
-        tf.constant([[0.1], [0.2], [0.3]]),
-        tf.constant([1, 2, 1]),
-        tf.constant([3, 1]),
-    )
-    sparse, dense = AddonsAdamW(0.1, weight_decay=0.5), AddonsAdamW(0.1)
-    sparse.build([table])
-    dense.build([other])
-    sparse.apply_in_replica_context([rows])
-    dense.apply_in_replica_context([tf.constant([[0.0], [0.4], [0.2]])])
-    decayed = other.numpy() - [[0.0], [0.5], [0.5]]
-    np.testing.assert_allclose(table.numpy(), decayed, atol=1e-6)
-
-
-def test_lamb_adaptation_follows_the_decay_list_unless_told_otherwise():
-    def step_size(**options):
-        (bias,) = variables_named(bias=[30.0, 40.0])
-        optimizer = LAMB(0.1, exclude_from_weight_decay=["bias"], **options)
-        optimizer.build([bias])
-        optimizer.apply_in_replica_context([tf.constant([1.0, 1.0])])
-        return np.linalg.norm(bias.numpy() - [30.0, 40.0])
-
-    assert step_size() == pytest.approx(0.1 * 2**0.5, rel=1e-4)
-    adapted = step_size(exclude_from_layer_adaptation=[])
-    assert adapted == pytest.approx(0.1 * 50, rel=1e-4)
-
-
-def test_rate_multipliers_scale_the_step_of_each_variable():
-    # A power of two scales without rounding, and 0 freezes.
-    variables = variables_named(a=[0.0], b=[0.0], c=[0.0])
-    optimizer = AdamWeightDecay(
-        0.1, learning_rate_multipliers=[("a", 1.0), ("b", 0.25), ("c", 0.0)]
-    )
-    optimizer.build(variables)
-    optimizer.apply_in_replica_context([tf.ones([1])] * 3)
-    full, quarter, frozen = (float(v.numpy()[0]) for v in variables)
-    assert full < 0
-    assert (quarter, frozen) == (full * 0.25, 0.0)
 
 
 def test_clipping_scales_to_the_true_norm_of_summed_rows():

@@ -32,20 +32,8 @@ PATHS = [
 ]
 
 
-def test_layerwise_exponents_are_the_originals():
-    values = resolve_layerwise(PATHS, layer_decay=0.5, num_layers=12)
-    assert values == [0.5**k for k in (14, 14, 13, 12, 2, 0)]
-
-
 def test_contiguous_exponents_leave_no_gap_above_the_last_layer():
     values = resolve_layerwise(
         PATHS, layer_decay=0.5, num_layers=12, is_contiguous=True
     )
     assert values == [0.5**k for k in (13, 13, 12, 11, 1, 0)]
-
-
-def test_a_variable_without_a_layer_is_an_error():
-    with pytest.raises(ValueError, match="encoder/layer_12/kernel"):
-        resolve_layerwise(
-            ["encoder/layer_12/kernel"], layer_decay=0.8, num_layers=12
-        )

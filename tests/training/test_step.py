@@ -37,60 +37,25 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch():
         np.testing.assert_allclose(value, part_statistics[name], rtol=1e-5)
 
 
-def _run_steps(strategy, settings, num_steps):
-    """Weights after some steps on the batch dealt to the replicas."""
+def _run_steps(settings, num_steps):
+    """Weights and statistics after some steps on one batch; the model."""
     tf.keras.utils.set_random_seed(3)
-    with strategy.scope():
-        model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
-    features = tiny.deal(tiny.build_features())
-    replicas = strategy.num_replicas_in_sync
-    parts = [
-        {n: tf.split(v, replicas)[r] for n, v in features.items()}
-        for r in range(replicas)
-    ]
-    values = strategy.experimental_distribute_values_from_function(
-        lambda context: parts[context.replica_id_in_sync_group]
-    )
-
-    @tf.function(autograph=False)
-    def steps(values):
-        def body(i, _):
-            out = strategy.run(model.training_step, args=(values,))
-            if replicas > 1:
-                out = tf.nest.map_structure(
-                    lambda v: strategy.experimental_local_results(v)[0], out
-                )
-            return i + 1, out
-
-        shapes = {
-            name: tf.zeros([size])
-            for name, size in (
-                model.statistic_sizes
-                | {
-                    "num_steps": 1,
-                    "gradient_norm": 1,
-                    "num_skipped_steps": 1,
-                }
-            ).items()
-        }
-        return tf.while_loop(
-            lambda i, _: i < num_steps, body, (tf.constant(0), shapes)
-        )[1]
-
-    statistics = steps(values)
+    model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
+    step = tf.function(model.training_step, autograph=False)
+    for _ in range(num_steps):
+        statistics = step(tiny.deal(tiny.build_features()))
     weights = {v.path: v.numpy() for v in model.trainable_variables}
     return weights, {n: v.numpy() for n, v in statistics.items()}, model
 
 
 def test_dropout_depends_on_the_seed_and_on_nothing_hidden():
     settings = tiny.with_dropout(tiny.build_settings())
-    strategy = tf.distribute.get_strategy()
-    first, _, _ = _run_steps(strategy, settings, 2)
-    again, _, _ = _run_steps(strategy, settings, 2)
+    first, _, _ = _run_steps(settings, 2)
+    again, _, _ = _run_steps(settings, 2)
     other = dataclasses.replace(
         settings, training=dataclasses.replace(settings.training, seed=8)
     )
-    third, _, _ = _run_steps(strategy, other, 2)
+    third, _, _ = _run_steps(other, 2)
     for name, value in first.items():
         np.testing.assert_array_equal(value, again[name])
     assert any((value != third[name]).any() for name, value in first.items())
@@ -100,9 +65,7 @@ def test_dropout_depends_on_the_seed_and_on_nothing_hidden():
 def test_mixed_precision_keeps_float32_weights_and_finite_losses(precision):
     settings = tiny.build_settings(precision=precision)
     # Float16 may skip a few steps at first, until its loss scale fits.
-    weights, statistics, model = _run_steps(
-        tf.distribute.get_strategy(), settings, 8
-    )
+    weights, statistics, model = _run_steps(settings, 8)
     assert all(value.dtype == np.float32 for value in weights.values())
     assert all(np.isfinite(value).all() for value in statistics.values())
     assert statistics["num_skipped_steps"][0] == 0
