@@ -45,9 +45,7 @@ class Embeddings(layers.SizedLayer):
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)
-        self.layer_norm = layers.LayerNorm(
-            name="LayerNorm", dtype=self.dtype_policy
-        )
+        self.layer_norm = self.make_norm()
 
     def build(self, input_shape: Any = None) -> None:
         """Creates the three tables and the normalization."""
@@ -146,23 +144,12 @@ class TransformerBlock(layers.SizedLayer):
         super().__init__(settings, **kwargs)
         width = self.settings.hidden_size
         inner = self.settings.intermediate_size
-        self.query_key_value = self._linear("qkv", 3 * width)
-        self.attention_output = self._linear("dense", width)
-        self.attention_norm = self._norm()
-        self.intermediate = self._linear("dense", inner)
-        self.output_projection = self._linear("dense", width)
-        self.output_norm = self._norm()
-
-    def _linear(self, name: str, units: int) -> layers.Linear:
-        return layers.Linear(
-            units,
-            layers.truncated_normal(self.settings.initializer_stddev),
-            name=name,
-            dtype=self.dtype_policy,
-        )
-
-    def _norm(self) -> layers.LayerNorm:
-        return layers.LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
+        self.query_key_value = self.make_linear("qkv", 3 * width)
+        self.attention_output = self.make_linear("dense", width)
+        self.attention_norm = self.make_norm()
+        self.intermediate = self.make_linear("dense", inner)
+        self.output_projection = self.make_linear("dense", width)
+        self.output_norm = self.make_norm()
 
     def build(self, input_shape: Any = None) -> None:
         """Creates all weights under the original's names."""

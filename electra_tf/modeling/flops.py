@@ -161,13 +161,6 @@ class OriginalTransformer:
     sparse_embed_lookup: bool = False  # token lookups cost nothing
     decoder: bool = False  # every block attends to an encoder too
 
-    def __post_init__(self) -> None:
-        if self.head_size is not None and self.num_heads is None:
-            raise ValueError(
-                "`head_size` needs `num_heads`. Received: "
-                f"head_size={self.head_size}, num_heads=None. Give both."
-            )
-
     @property
     def _embedding(self) -> int:
         return self.embedding_size or self.hidden_size

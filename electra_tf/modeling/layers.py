@@ -116,6 +116,15 @@ class SizedLayer(keras.layers.Layer):
             settings = config.EncoderConfig(**settings)
         self.settings = settings
 
+    def make_linear(self, name: str, units: int) -> "Linear":
+        """A linear layer with the encoder's initializer."""
+        initializer = truncated_normal(self.settings.initializer_stddev)
+        return Linear(units, initializer, name=name, dtype=self.dtype_policy)
+
+    def make_norm(self) -> "LayerNorm":
+        """A normalization, named as in the original."""
+        return LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
+
     def get_config(self) -> dict[str, Any]:
         """The sizes; a layer made of it shares weights with no other."""
         sizes = dataclasses.asdict(self.settings)

@@ -175,5 +175,3 @@ def test_what_adversarial_training_adds_counted_by_hand():
 def test_what_cannot_be_counted_is_refused():
     with pytest.raises(ValueError, match=r"--config\.encoder\.vocab_size"):
         _convention(encoder=tiny.build_settings().encoder)
-    with pytest.raises(ValueError, match="head_size=64, num_heads=None"):
-        flops.OriginalTransformer(64, 1, head_size=64)

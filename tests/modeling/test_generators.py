@@ -163,9 +163,3 @@ def test_an_unseen_token_costs_as_half_an_occurrence():
     for token in range(_VOCAB):
         expected = np.log(total / max(counts[token], 0.5))
         assert _unigram_loss(counts, token) == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize("counts", [np.ones(_VOCAB - 1), np.zeros(_VOCAB)])
-def test_counts_of_another_vocabulary_or_nothing_are_refused(counts):
-    with pytest.raises(ValueError, match="must be 50 numbers, not all 0"):
-        generators.FixedGenerator(_VOCAB, counts)

@@ -50,7 +50,7 @@ def test_auc_equals_the_rank_statistic():
     auc = metrics.compute_auc(
         counts["fake_histogram"].numpy(), counts["real_histogram"].numpy()
     )
-    assert auc == pytest.approx(expected, abs=2e-3)
+    assert float(auc) == pytest.approx(expected, abs=2e-3)
 
 
 def test_an_absent_class_gives_neutral_scores():
