@@ -1,16 +1,14 @@
 """Which tokens the generator must fill: choice, [MASK], gather and scatter.
 
 Dynamic masking as in the original's `pretrain/pretrain_helpers.py` (paper,
-section 3.1); `mask_inputs` does all of it. One deliberate departure: positions
-are drawn without replacement. The original draws with replacement, so that
-one position can fill several slots and its sampled tokens are then averaged
-to an id that nobody sampled; `draw_positions_with_replacement` and the
-averaging in `scatter_update` do the same for comparison.
+section 3.1), but positions are drawn without replacement: in the original
+one position can fill several slots, and its sampled tokens are averaged to
+an id that nobody sampled (`draw_positions_with_replacement` does the same).
 
-Shapes: B rows of all streams on a replica, S tokens, P slots of a row. A slot
-that a short row does not need has weight 0, position 0 and id 0; position 0
-holds [CLS] and is never chosen nor written. All functions have static shapes
-and compile under XLA. Randomness is an argument everywhere.
+Shapes: B rows of all streams on a replica, S tokens, P slots of a row. A
+slot that a short row does not need has weight 0, position 0 and id 0;
+position 0 holds [CLS] and is never chosen nor written. All shapes are
+static and all functions compile under XLA.
 """
 
 from collections.abc import Callable

@@ -1,15 +1,10 @@
 """Shards to global batches: read, order, parse, hand out to replicas.
 
-Training: every canonical stream (`streams.py`) is a small dataset that reads
-its shards in the background, one shuffled block ahead. The streams of a worker
-are interleaved one batch share at a time, parsed together, and cut into one
-element per local replica. Evaluation: the held-out examples in the order of
-the shards, the last batch filled up with empty rows.
-
-An element is a dict of `input_ids`, `input_mask`, `segment_ids`, int32
-`[C/R, B/C, S]` (streams first, all static), and `stream_ids`, int64 `[C/R]`,
-for the stateless seeds of masks and samples. C canonical streams, R replicas,
-B rows of a global batch, S tokens.
+Training streams (`streams.py`) read their shards in the background, one
+shuffled block ahead. Evaluation reads the held-out examples in the order of
+the shards. An element is a dict of `input_ids`, `input_mask`,
+`segment_ids`, int32 `[C/R, B/C, S]` (all static), and `stream_ids`, int64
+`[C/R]`. C canonical streams, R replicas, B rows of a global batch.
 """
 
 import dataclasses

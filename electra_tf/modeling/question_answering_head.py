@@ -1,17 +1,13 @@
 """The head of extractive question answering.
 
-Start: one linear layer. End: either one too, or, in joint mode, two layers on
-the hidden states of the start and of the place looked at, so that the end
-depends on the start; while training that is the gold start, in prediction each
-of the K best. Answerability: a classifier on [CLS], which may also see the
-hidden states averaged by the starts' probabilities (paper, appendix B; the
-original's `finetune/qa/qa_tasks.py`). Positions outside the document are out
-of the question, except [CLS], which stands for no answer here.
-
-The original puts a `[B, K, S, 2D]` tensor through the hidden layer of the
-joint end. Its product is the sum of a part that depends on the start alone and
-one that depends on the place alone; only their sum, one start at a time, has
-the full size here.
+Start: one linear layer. End: either one too, or, in joint mode, two layers
+on the hidden states of the start and of the place looked at; while training
+that is the gold start, in prediction each of the K best. Answerability: a
+classifier on [CLS], which may also see the states averaged by the starts'
+probabilities (paper, appendix B; the original's `finetune/qa/qa_tasks.py`).
+Positions outside the document are no candidates; [CLS] stands for no
+answer. The `[B, K, S, 2D]` input of the original's joint layer is never
+built: its product is a sum of a part for the start and one for the place.
 """
 
 import itertools

@@ -3,10 +3,9 @@
     batch [B, S] --mask--> generator --sample--> corrupted ids, labels
                                                      `--> main network
 
-`PretrainingModel` builds the networks and masks the batches; a subclass, in a
-module of its own, computes the losses. `build_pretraining_model` finds the
-subclass that a config names. The models train in our loop, and with `compile`
-and `fit` of Keras on `[B, S]` features.
+`PretrainingModel` builds the networks and masks the batches; a subclass, in
+a module of its own, computes the losses. `find_objective` finds the one
+that a config names.
 """
 
 import abc

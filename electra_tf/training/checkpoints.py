@@ -2,13 +2,12 @@
 
     model_dir/checkpoints/step-00001000/
         variables.index, variables.data-00000-of-00001
-        state.json
+        state.json          step, input position, best score
 
 `variables` is a TensorFlow checkpoint of flat names: `model/<path>`,
-`optimizer/<path>`, and so on. `state.json` holds what is not a tensor: step,
-input position, best score. Both carry checksums. A checkpoint is written to a
-hidden folder, flushed to disk and renamed; an old one is hidden before it is
-removed. So a kill at any instant leaves a checkpoint whole or not there.
+`optimizer/<path>`, and so on. Both carry checksums. A checkpoint is written
+to a hidden folder, flushed to disk and renamed; an old one is hidden before
+it is removed. So a kill at any instant leaves it whole or not there.
 """
 
 import hashlib

@@ -72,13 +72,6 @@ def test_streams_read_disjoint_ranges_that_cover_all_but_the_rest(num_streams):
         assert all(record < SIZES[shard] for shard, record in seen)
 
 
-def test_a_range_can_be_entered_at_any_block():
-    order = _order()
-    whole = _pieces(order, 3, 1)
-    for block in range(4):
-        assert _pieces(order, 3, 1, block) == whole[block * 4 :]
-
-
 def test_every_epoch_lays_the_shards_out_anew():
     order = _order(num_streams=1, global_batch_size=1)
     layouts = {tuple(_pieces(order, epoch, 0)) for epoch in range(10)}
@@ -105,14 +98,6 @@ def test_blocks_are_permuted_each_in_its_own_way():
     assert len(set(map(tuple, permutations))) == 4
     again = _order(shard_sizes=(4000,), shuffle_block=50, seed=2)
     assert _shuffled(again, 0, 0, 0, size=50) != permutations[0]
-
-
-def test_consumed_examples_and_the_epochs_rest_are_left_out():
-    order = _order()  # 13 examples a stream, 12 of them used
-    whole = _shuffled(order, 0, 0, 1)
-    assert _shuffled(order, 0, 0, 1, first_example=4) == whole
-    assert _shuffled(order, 0, 0, 1, first_example=6) == whole[2:]
-    assert _shuffled(order, 0, 0, 3, size=1) == []
 
 
 def test_a_block_that_is_too_short_is_an_error():

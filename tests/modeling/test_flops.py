@@ -119,30 +119,6 @@ def test_main_towers_cost_what_the_profiler_counts(embedding_size):
         assert ROWS * exact.trained(forward) == trained
 
 
-def test_an_encoder_counted_by_hand():
-    encoder = config.EncoderConfig(
-        vocab_size=7, embedding_size=3, hidden_size=4, num_hidden_layers=2,
-        num_attention_heads=2, intermediate_size=5,
-    )  # fmt: skip
-    exact = flops.ExactConvention(
-        flops.Sizes(encoder, config.GeneratorConfig(), 10, 2)
-    )
-    # Products [m, k] [k, n] as m * k * n; ten tokens, two slots.
-    segments = 10 * 2 * 3
-    project = 10 * 3 * 4
-    qkv, output = 10 * 4 * 12, 10 * 4 * 4
-    scores = context = 2 * (10 * 2 * 10)  # two heads of width 2
-    feed_forward = 2 * (10 * 4 * 5)
-    block = qkv + output + scores + context + feed_forward
-    once = segments + project + 2 * block
-    assert exact.discriminator() == 2 * (once + 10 * 4 * 4 + 10 * 4 * 1)
-    assert exact.masked_lm() == 2 * (once + 2 * 4 * 3 + 2 * 3 * 7)
-    # No gradient for the one-hot of the segments.
-    assert exact.trained(exact.masked_lm()) == (
-        3 * exact.masked_lm() - 2 * segments
-    )
-
-
 def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():
     original = _convention(flops.OriginalConvention, two_tower_generator=True)
     s, v, e, h, wide = tiny.LENGTH, ENCODER.vocab_size, 12, 16, 2 * 8
@@ -156,20 +132,6 @@ def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():
     for kind in ("uniform_generator", "unigram_generator"):
         fixed = _convention(flops.OriginalConvention, **{kind: True})
         assert fixed.generator() == 0
-
-
-def test_what_adversarial_training_adds_counted_by_hand():
-    exact = _convention()
-    slots, width, e, v = SLOTS, 8, 12, ENCODER.vocab_size
-    # One gradient each: for the weights, and for the distributions.
-    baseline, lookup = exact.reward_baseline(), exact.soft_lookup()
-    assert baseline == 2 * slots * width
-    assert exact.trained(baseline) == 2 * baseline
-    assert lookup == 2 * slots * v * e + 2 * tiny.LENGTH * slots * e
-    assert exact.trained(lookup) == 2 * lookup
-    original = _convention(flops.OriginalConvention)
-    assert original.reward_baseline() == 0.15625 * tiny.LENGTH * 2 * width
-    assert original.soft_lookup() == 0
 
 
 def test_what_cannot_be_counted_is_refused():

@@ -135,19 +135,6 @@ def test_the_unigram_generator_samples_by_the_counts_of_the_corpus():
     assert stats.chisquare(drawn[counts > 0], even).pvalue < 1e-12
 
 
-def test_the_uniform_generator_samples_evenly_and_costs_log_v():
-    model = tiny_objectives.build_model(
-        "electra", generator={"uniform_generator": True,
-                              "untied_generator_embeddings": False}
-    )  # fmt: skip
-    assert stats.chisquare(_draw(model)).pvalue > 1e-3
-    prepared = tiny_objectives.prepare(model)
-    metrics = model.summarize(model.compute_statistics(prepared))
-    mean = metrics["gen_loss"]
-    np.testing.assert_allclose(mean, np.log(_VOCAB), rtol=1e-6)
-    assert not model.generator.variables
-
-
 def _unigram_loss(counts, token):
     generator = generators.FixedGenerator(_VOCAB, counts)
     logits = generator(_inputs([[2, token, 3]])).prediction_logits

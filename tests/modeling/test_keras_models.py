@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.modeling import keras_models
-from electra_tf.modeling import towers
 from tests import tiny
 
 SIZES = config.EncoderConfig(
@@ -52,17 +51,6 @@ def _compile(model):
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=False,
     )
-
-
-def test_the_discriminator_gives_the_towers_logits(features):
-    keras.utils.set_random_seed(1)
-    tower = towers.build_discriminator(SIZES, "float32")
-    model = keras_models.DiscriminatorModel(tower, SIZES)
-    expected = tower(*(features[name] for name in keras_models.FEATURES))
-    np.testing.assert_array_equal(model(features), expected.logits)
-    assert {id(v) for v in model.trainable_variables} == {
-        id(v) for v in tower.trainable_variables
-    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
