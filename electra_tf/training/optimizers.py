@@ -63,17 +63,11 @@ class AdamWeightDecay(replica_optimizer.ReplicaOptimizer):
         self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
     ) -> None:
         if self._is_decayed(index):
-            rate = replica_optimizer.scale(
-                scalars.rate, self.rate_multipliers[index]
-            )
-            decay = replica_optimizer.scale(
-                scalars.decay, self.decay_multipliers[index]
-            )
+            rate = self._rate(index, scalars.rate)
+            decay = self._decay(index, scalars)
             decayed = rate * decay * replica_optimizer.read(variable)
             replica_optimizer.assign_sub(variable, decayed)
-        rate = replica_optimizer.scale(
-            scalars.adam_rate, self.rate_multipliers[index]
-        )
+        rate = self._rate(index, scalars.adam_rate)
         self._apply_adam(gradient, index, variable, rate, scalars)
 
     def _moment_gains(self) -> tuple[float, float]:
@@ -117,16 +111,12 @@ class AddonsAdamW(replica_optimizer.ReplicaOptimizer):
         self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
     ) -> None:
         if self._is_decayed(index):
-            decay = replica_optimizer.scale(
-                scalars.decay, self.decay_multipliers[index]
-            )
-            decayed = decay * replica_optimizer.read(variable)
+            decayed = self._decay(index, scalars)
+            decayed *= replica_optimizer.read(variable)
             if isinstance(gradient, tf.IndexedSlices):
                 decayed *= _row_mask(gradient, decayed.shape)
             replica_optimizer.assign_sub(variable, decayed)
-        rate = replica_optimizer.scale(
-            scalars.adam_rate, self.rate_multipliers[index]
-        )
+        rate = self._rate(index, scalars.adam_rate)
         self._apply_adam(gradient, index, variable, rate, scalars)
 
 
@@ -187,13 +177,8 @@ class LAMB(replica_optimizer.ReplicaOptimizer):
         second /= 1.0 - scalars.beta_2_power
         update = first / (tf.sqrt(second) + scalars.epsilon)
         if self._is_decayed(index):
-            decay = replica_optimizer.scale(
-                scalars.decay, self.decay_multipliers[index]
-            )
-            update += decay * value
-        rate = replica_optimizer.scale(
-            scalars.rate, self.rate_multipliers[index]
-        )
+            update += self._decay(index, scalars) * value
+        rate = self._rate(index, scalars.rate)
         if self.is_adapted[index]:
             rate *= _trust_ratio(value, update)
         replica_optimizer.assign_sub(variable, rate * update)

@@ -267,6 +267,15 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _is_decayed(self, index: int) -> bool:
         return self.decay_multipliers[index] != 0.0 and self.decay != 0.0
 
+    def _rate(self, index: int, rate: tf.Tensor) -> tf.Tensor:
+        # No operation where it is the value itself.
+        factor = self.rate_multipliers[index]
+        return rate if factor == 1.0 else rate * factor
+
+    def _decay(self, index: int, scalars: Scalars) -> tf.Tensor:
+        factor = self.decay_multipliers[index]
+        return scalars.decay if factor == 1.0 else scalars.decay * factor
+
     def _check_variable(self, variable: keras.Variable) -> None:
         if variable.dtype != "float32":
             raise ValueError(
@@ -279,11 +288,6 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
 def densify(gradient: Gradient) -> tf.Tensor:
     """The gradient as one dense float32 tensor; rows named twice are summed."""
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
-
-
-def scale(value: tf.Tensor, multiplier: float) -> tf.Tensor:
-    """The product, without an operation where it is the value itself."""
-    return value if multiplier == 1.0 else value * multiplier
 
 
 def _as_scalar(value: Any) -> tf.Tensor:
