@@ -166,14 +166,13 @@ def mask_inputs(
         position_uniform: `[B, S]` float32 in `[0, 1)`, decides the positions.
         replace_uniform: `[B, P]` float32 in `[0, 1)`; a slot below
             `replace_prob` shows [MASK], from there to `replace_prob +
-            random_prob` a random token, any other keeps its token.
+            random_prob` one of `random_ids`, any other keeps its token.
         special_ids: ids never to choose ([CLS], [SEP], [MASK]).
         mask_id: id of [MASK].
         mask_prob: fraction of the tokens to choose, 0-1.
         replace_prob: fraction of the chosen tokens to replace, 0-1.
         draw_fn: `draw_positions` or a function with its signature.
-        random_prob: fraction of the chosen tokens to show a random one, 0-1;
-            0.1 in BERT, 0 in the original.
+        random_prob: 0.1 in BERT, 0 in the original.
         random_ids: `[B, P]` int32 from `random_tokens`, for `random_prob`.
     """
     num_slots = replace_uniform.shape[1]

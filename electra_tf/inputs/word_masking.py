@@ -2,17 +2,12 @@
 
 A word is a maximal run of eligible positions of which all but the first hold
 a continuation piece (`##...`). The rule is BERT's
-(`create_pretraining_data.py`, flag `do_whole_word_mask`):
+(`create_pretraining_data.py`, flag `do_whole_word_mask`): words are taken in
+random order; one with more pieces than positions are left of
+`masking.num_predictions` is skipped, and the next ones are still tried.
 
-    1.  n = `masking.num_predictions`, the number of *positions*, is that of
-        ordinary masking.
-    2.  Words are taken in random order without replacement.
-    3.  A word with more pieces than positions are left of n is skipped; the
-        next ones are still tried.
-
-As the last positions go to what fits, short words are chosen a little more
-often than long ones. One departure: a continuation piece behind [CLS] or [SEP]
-begins a word of its own; BERT joins it to the last word before that token.
+One departure: a continuation piece behind [CLS] or [SEP] begins a word of its
+own; BERT joins it to the last word before that token.
 """
 
 from collections.abc import Sequence

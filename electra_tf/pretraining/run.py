@@ -49,10 +49,7 @@ _PLATEAU_MARGIN = 0.3
 def pretrain(
     settings: config.ExperimentConfig, model_dir: pathlib.Path
 ) -> bool:
-    """Trains to the last step of the config, or until asked to stop.
-
-    Returns:
-        True if the last step was reached.
+    """Trains to the last step of the config; False if asked to stop before.
 
     Raises:
         ValueError: for settings, data or a `model_dir` that do not fit
