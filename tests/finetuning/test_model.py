@@ -133,9 +133,9 @@ def test_dropout_reaches_the_encoder_and_the_heads():
 @pytest.mark.parametrize("task_ids", [[0, 1, 2, 0], [0, 0, 0, 0]])
 def test_losses_are_reported_per_row_and_task(task_ids):
     model = _build()
-    sums = model.compute_losses(_features(task_ids), None).statistics
+    sums = model.compute_statistics(_features(task_ids))
     metrics = model.summarize({k: v.numpy() for k, v in sums.items()})
-    losses = sums["loss"].numpy()
+    losses = sums["task_loss"].numpy()
     assert metrics["loss"] == pytest.approx(losses.sum() / 4, rel=1e-6)
     counts = [task_ids.count(n) for n in range(3)]
     for name, loss, count in zip(
