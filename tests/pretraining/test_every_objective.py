@@ -11,6 +11,15 @@ from electra_tf.training import reporting
 from tests import tiny
 from tests import tiny_run
 
+# One of each kind in the quick tests, the others in the slow ones.
+_QUICK = ("two_stage", "adversarial", "electric", "mlm")
+each_objective = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[] if n in _QUICK else [pytest.mark.slow])
+        for n in tiny.OBJECTIVE_NAMES
+    ],
+)
 COUNTS = np.r_[np.zeros(5), np.arange(1, 46)]
 
 
@@ -76,7 +85,7 @@ def _take_a_step(strategy, settings):
     return statistics, {v.path: v.numpy() for v in model.trainable_variables}
 
 
-@pytest.mark.parametrize("name", tiny.OBJECTIVE_NAMES)
+@each_objective
 def test_two_replicas_are_one(name, two_devices):
     settings = tiny_run.replace(
         _settings(name), optimizer={"num_warmup_steps": 0}
@@ -108,17 +117,7 @@ def _require_kill_is_unnoticed(settings, folder, monkeypatch, step):
     return newest
 
 
-# One of each kind in the quick tests, the others in the slow ones.
-_QUICK = ("two_stage", "adversarial", "electric", "mlm")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=[] if n in _QUICK else [pytest.mark.slow])
-        for n in tiny.OBJECTIVE_NAMES
-    ],
-)
+@each_objective
 def test_a_killed_run_ends_with_the_same_bits(
     name, dataset, tmp_path, monkeypatch
 ):
