@@ -55,13 +55,7 @@ def build_report(lines: Sequence[Line]) -> Report:
 def task_names(names: str) -> tuple[str, ...]:
     """Lists the tasks of the catalog that are learned one by one.
 
-    Returns:
-        Nothing if `task.names` means no benchmark, but tasks that one model
-        learns together.
-
-    Raises:
-        ConfigError: if a task is named that is not the benchmark's, or one
-            twice.
+    It is empty if `task.names` means tasks that one model learns together.
     """
     name, colon, some = names.replace(" ", "").partition(":")
     if name != NAME:
@@ -80,13 +74,7 @@ def task_names(names: str) -> tuple[str, ...]:
 
 
 def require_ready(request: session_lib.Request, names: Sequence[str]) -> None:
-    """Looks at what would stop the run after hours, before it begins.
-
-    Raises:
-        ConfigError: for what tasks cannot share.
-        FileNotFoundError: if files are missing; names the tasks.
-        DataError: if there are no data at all, or it is unclear where.
-    """
+    """Looks at what would stop the run after hours, before it begins."""
     schema.require(
         not request.splits,
         f"The tasks of {NAME} have splits of their own. Received: --splits="

@@ -37,17 +37,7 @@ def load_encoder(
     precision: str = "float32",
     use_average: bool = False,
 ) -> LoadedEncoder:
-    """Loads the main encoder of a model of any format.
-
-    Args:
-        path, which, use_average: as for `read_model`.
-        precision: of the products, one of `config.PRECISIONS`.
-
-    Raises:
-        FileNotFoundError: if there is no vocabulary; and as `read_model`.
-        ValueError: if the model is damaged or partial (lists how); and as
-            `read_model`.
-    """
+    """Loads the main encoder of a model of any format; see `read_model`."""
     model = read_model(path, which, use_average)
     vocabulary = require_vocabulary(model)
     encoder = build_encoder(model.encoder, precision)
@@ -74,11 +64,6 @@ def read_model(
         which: of a run: `latest`, `best` (lowest held-out loss), or the folder
             of a checkpoint.
         use_average: of a run: take the moving average of the weights.
-
-    Raises:
-        FileNotFoundError: if there is no model or no such checkpoint.
-        ValueError: if `which` or `use_average` are given for another format,
-            if a run kept no average, or if a file is damaged.
     """
     path = installed.find_model(path)
     format_name = reading.detect(path)
@@ -115,9 +100,6 @@ def random_encoder(
     """Builds an encoder that has learned nothing, the baseline of any measure.
 
     Keras draws the weights from global generators, so `seed` sets these.
-
-    Raises:
-        ValueError: if vocabulary and config differ in size.
     """
     keras.utils.set_random_seed(seed)
     sizes = towers.resolve_vocab_size(settings, vocabulary.size)

@@ -118,11 +118,6 @@ def write_predictions(
     """Predicts splits of all tasks, into a folder for each task.
 
     No splits means all but `train` for which there is a file.
-
-    Raises:
-        FileNotFoundError: if a split that was asked for has no file, or none
-            has.
-        ValueError: if a task has no such split.
     """
     written: list[pathlib.Path] = []
     for name, task in trial.prepared.tasks.items():
@@ -182,18 +177,9 @@ def list_gpus() -> list[str]:
 def run_side_by_side(request: session_lib.Request, devices: list[str]) -> bool:
     """Runs trials in processes of their own, `num_parallel` at a time.
 
-    Each writes to a log of its own. A signal is passed on: the trials save and
-    end, and the same command goes on from there.
-
-    Args:
-        request: what is asked for.
-        devices: names of GPUs, which the trials at work share evenly.
-
-    Returns:
-        False if a signal asked to stop; all is saved then.
-
-    Raises:
-        ValueError: if a trial failed; the others were finished first.
+    Each writes to a log of its own; they share the GPUs `devices` evenly. A
+    signal is passed on: the trials save and end (the result is False), and the
+    same command goes on from there.
     """
 
     def log_file(number: int) -> pathlib.Path:

@@ -68,10 +68,6 @@ def measure_loaded_encoder(
     Returns:
         `{task}_probe` and, unless there are no steps, `{task}_finetune`: the
         task's metric as a share, 1 at best.
-
-    Raises:
-        ValueError: for an unknown task, or data that are not as published.
-        FileNotFoundError: if a task is not there.
     """
     results = {}
     for task, train, dev in _read_rows(
@@ -208,22 +204,15 @@ def probe(
 ) -> task_lib.Outputs:
     """Fits a linear model to `train` and returns its `logits` for `dev`.
 
-    Nothing of the encoder is trained, so the score measures what pre-training
-    put there. What the linear model sees of the last layer is
+    Nothing of the encoder is trained. What the linear model sees of its last
+    layer is for classification the mean over all tokens beside the vector of
+    [CLS] (the objectives of pre-training give [CLS] alone little to hold), for
+    tagging the vector of each word's first piece.
 
-    * for classification the mean over all tokens beside the vector of [CLS],
-      2D numbers a sentence: the objectives of pre-training give [CLS] alone
-      little to hold;
-    * for tagging the vector of each word's first piece, D numbers a word.
-
-    Each number is standardized to mean 0 and variance 1 over the training
-    data. The model is logistic regression with an L2 penalty of 1 / (2 C) =
-    0.5 on the weights against the summed loss, fitted by at most 100 steps of
-    L-BFGS from zero. There is nothing random in it.
-
-    Raises:
-        ValueError: if it is no classification or tagging task, or all labels
-            of `train` are the same.
+    Each number is standardized over the training data. The model is logistic
+    regression with an L2 penalty of 1 / (2 C) = 0.5 on the weights against the
+    summed loss, fitted by at most 100 steps of L-BFGS from zero. There is
+    nothing random in it.
     """
     labels, is_told = _flat_labels(train)
     found = np.unique(labels[is_told])

@@ -37,15 +37,8 @@ _TOKENS = ("input_ids", "input_mask", "segment_ids")
 class FinetuningModel(step_lib.TrainableModel):
     """An encoder with the heads of one or several tasks.
 
-    Args:
-        encoder: is trained too.
-        heads: task name to its head, built; `task_id` counts in this order.
-        seed: of dropout.
-        num_micro_batches: parts whose gradients are accumulated.
-        clip_norm: largest global norm of the gradient.
-
-    Call arguments:
-        features: as `RowTable.batch` gives them.
+    `task_id` counts the built `heads` in their order. It is called with
+    features as `RowTable.batch` gives them.
     """
 
     def __init__(
@@ -250,47 +243,25 @@ def build_optimizer(
     num_steps: int,
     num_layers: int,
 ) -> keras.optimizers.Optimizer:
-    """Builds the optimizer with its schedule and rates by depth.
-
-    Exponents of the rates are counted from the encoder's `num_layers`.
-    """
+    """Builds the optimizer with its schedule and rates by depth."""
     schedule = schedules.PolynomialDecayTimesWarmup(
         options.learning_rate,
         num_steps,
         warmup_proportion=options.warmup_proportion,
         power=options.lr_decay_power,
     )
-    kinds = {"adam": optimizers.AdamWeightDecay, "lamb": optimizers.LAMB}
-    return kinds[options.name](
-        schedule,
-        weight_decay=options.weight_decay_rate,
-        beta_1=options.beta_1,
-        beta_2=options.beta_2,
-        epsilon=options.epsilon,
-        exclude_from_weight_decay=parameter_rules.NO_DECAY_PATTERNS,
-        learning_rate_multipliers=(
-            parameter_rules.layerwise_learning_rate_rules(
-                options.layerwise_lr_decay,
-                num_layers,
-                is_contiguous=options.contiguous_lr_decay,
-            )
-        ),
-        # Keras would number it, and its variables in checkpoints with it.
-        name=options.name,
+    rules = parameter_rules.layerwise_learning_rate_rules(
+        options.layerwise_lr_decay, num_layers, options.contiguous_lr_decay
     )
+    return optimizers.build(options, schedule, learning_rate_multipliers=rules)
 
 
 class Predictor:
     """Runs a model's heads over rows; each head is traced once.
 
     Every host of several predicts all rows, so that all know the scores.
-
-    Args:
-        strategy: the model was built in its scope.
-        model: its heads are run.
-        batch_size: rows of a batch, on all local devices together.
-        static_length: pad all batches to it, for devices that compile for
-            every length; 0 pads each to its own longest row.
+    Batches are padded to `static_length`, for devices that compile for every
+    length; 0 pads each to its own longest row.
     """
 
     def __init__(

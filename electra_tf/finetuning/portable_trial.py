@@ -29,18 +29,7 @@ _PAIR_COLUMN = "text_pair"
 
 
 def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
-    """Reads a trial's weights, those of its scores.
-
-    Args:
-        folder: of the trial.
-        name: of the task to take; may be empty if there is one.
-
-    Raises:
-        FileNotFoundError: if there is no checkpoint.
-        ModelError: if there is no trial, its checkpoint is damaged, or its
-            tensors or its vocabulary do not fit its description.
-        ValueError: for a task that it was not trained on.
-    """
+    """Reads a trial's weights, those of its scores, and one of its tasks."""
     description = trial_dir_lib.load(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
     own_run.resolve_vocab_size(description.encoder, vocabulary, folder)
@@ -110,13 +99,7 @@ def write(
     """Writes a fine-tuned model as a trial into an empty folder.
 
     A model of a task that has no name here becomes one of a user's own.
-
-    Returns:
-        The model as it was written.
-
-    Raises:
-        ModelError: if the vocabulary or the labels are missing, or if the
-            task's head has other tensors or shapes.
+    Returns the model as it was written.
     """
     vocabulary = model.vocabulary
     if vocabulary is None or model.task is None:
@@ -149,10 +132,7 @@ def write(
 
 
 def with_known_labels(model: portable.PortableModel) -> portable.PortableModel:
-    """Fills in the task's standard labels when the files have none.
-
-    A model of a task whose labels differ from data to data stays as it is.
-    """
+    """Fills in the task's standard labels when the files have none."""
     if model.task is None or model.task.labels:
         return model
     standard = _find_standard(model.task)

@@ -52,10 +52,7 @@ class Summary:
 def read_trials(
     output_dir: pathlib.Path,
 ) -> dict[int, trial_dir.TrialResult]:
-    """Reads the finished trials of a folder, by number.
-
-    Raises `FileNotFoundError` if there is none.
-    """
+    """Reads the finished trials of a folder, by number."""
     found = {}
     for folder in sorted(output_dir.glob("trial_*")):
         number = folder.name.removeprefix("trial_")
@@ -113,10 +110,7 @@ def _deciding_first(score: trial_dir.Score, metric: str) -> list[str]:
 
 
 def best_trial(output_dir: pathlib.Path) -> int:
-    """Returns the number of the trial with the best deciding score.
-
-    See `trial_dir.mean_merit`. Without any dev data it is the first trial.
-    """
+    """Returns the number of the trial with the best deciding score."""
     return _best_of(read_trials(output_dir))
 
 
@@ -132,10 +126,6 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
     """Finds the trial that a folder means; None if it is no fine-tuning's.
 
     The output_dir of a fine-tuning means the trial with the best dev score.
-
-    Raises:
-        FileNotFoundError: if no trial of a fine-tuning has finished.
-        OSError: if there can be nothing at such a path, or it may not be read.
     """
     config_file = folder / trial_dir.CONFIG_FILE
     try:
@@ -159,10 +149,7 @@ def write(
     table: str,
     settings: finetuning_config.FinetuningConfig,
 ) -> None:
-    """Writes `results.json`, and `results.txt` with the table.
-
-    The first holds the settings and the fields of `content`, a dataclass.
-    """
+    """Writes `results.json`, and `results.txt` with the table."""
     both = {
         "settings": dataclasses.asdict(settings),
         **dataclasses.asdict(content),
@@ -176,10 +163,7 @@ def write(
 
 
 def format_table(summary: Summary) -> str:
-    """Formats the scores as a table, one line for each metric.
-
-    Those on test data stand below it, in a table of their own.
-    """
+    """Formats the scores as a table, one line for each metric."""
     heading = "task split metric median mean sd best trials"
     lines = [heading.split()]
     for task, splits in summary.scores.items():
@@ -246,11 +230,7 @@ def explain_marks(table: str) -> str:
 
 
 def align(lines: Sequence[Sequence[str]]) -> str:
-    """Writes cells below one another, as a table of text.
-
-    The first three columns and the last are aligned to the left, others to
-    the right.
-    """
+    """Writes cells below one another, as a table of text."""
     columns = []
     for place, column in enumerate(zip(*lines, strict=True)):
         side = "<" if place < 3 or place == len(lines[0]) - 1 else ">"

@@ -39,14 +39,8 @@ Tensors = dict[str, tf.Tensor]
 class PreparedTasks:
     """Tasks with their examples and rows, which all trials of a process share.
 
-    Args:
-        settings: of the fine-tuning.
-        vocabulary: of the encoder.
-        num_positions: most tokens of a row that the encoder can take.
-        labels: those of a trained model by task, instead of the files' own.
-
-    Raises:
-        ValueError: for an unknown task, or rows longer than the encoder's.
+    The encoder takes at most `num_positions` tokens of a row. `labels` are
+    those of a trained model by task, instead of the files' own.
     """
 
     def __init__(
@@ -183,15 +177,7 @@ def order_for_training(
     seed: int,
     group_by_length: bool = True,
 ) -> BatchOrder:
-    """Orders rows for T batches of B: each comes once an epoch.
-
-    Args:
-        row_lengths: `[N]` integer, tokens of the rows.
-        batch_size: rows of a batch, B.
-        num_batches: updates, T.
-        seed: of the order.
-        group_by_length: put rows of like length into a batch.
-    """
+    """Orders rows for T batches of B, `[T, B]`: each comes once an epoch."""
     generator = np.random.default_rng(seed)
     count = num_batches * batch_size
     num_epochs = -(-count // len(row_lengths))
@@ -244,9 +230,6 @@ class RowTable:
     Rows of several tasks follow each other; `task_id` says which one a row is
     of. The columns that a task's head declares are called `<task>/<column>`,
     and are zeros, or empty, in rows of other tasks.
-
-    Raises:
-        ValueError: if a row has a list that is longer than the row.
     """
 
     def __init__(
@@ -306,12 +289,7 @@ class RowTable:
         )
 
     def batch(self, rows: tf.Tensor, length: tf.Tensor | int) -> Tensors:
-        """Pads the rows of indices `[B]` to `length`, S; none may be longer.
-
-        Returns:
-            `input_ids`, `input_mask`, `segment_ids` `[B, S]`, `task_id` `[B]`,
-            and all columns, `[B]` or `[B, S]`; int32 or float32.
-        """
+        """Pads the rows of indices `[B]` to `length`, S; none may be longer."""
         tokens = rows_lib.pad(
             tf.gather(self._ids, rows),
             tf.gather(self._segment_starts, rows),
@@ -339,17 +317,8 @@ def build_training_dataset(
     """Yields batches from a step on, one element per local replica and step.
 
     Elements are as `RowTable.batch` gives them, with a replica's share of the
-    rows of a global batch.
-
-    Args:
-        table: the rows.
-        order: which of them, made for the global batch.
-        first_step: batches before it are left out.
-        context: which worker this is; None is one worker with one replica.
-        static_length: pad all batches to it; 0 pads each to its own.
-
-    Raises:
-        ValueError: if the replicas do not divide the batch.
+    rows of a global batch. `static_length` pads all batches to it; 0 pads each
+    to its own.
     """
     context = context or tf.distribute.InputContext()
     num_replicas = context.num_replicas_in_sync

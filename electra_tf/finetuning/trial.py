@@ -260,11 +260,7 @@ def _look_ahead(prepared: task_data.PreparedTasks, needs_dev: bool) -> None:
 def run_trial(
     trial: Trial, stop: stopping.StopRequest
 ) -> trial_dir_lib.TrialResult | None:
-    """Trains and evaluates a trial, unless that has been done.
-
-    Returns:
-        The result, or None if it was asked to stop; all is saved then.
-    """
+    """Trains and evaluates a trial, unless it is done; None if stopped."""
     done = trial_dir_lib.read_result(trial.folder)
     if done is not None:
         return done

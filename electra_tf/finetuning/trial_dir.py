@@ -8,7 +8,6 @@ other settings is refused unless only safe fields differ.
 import pathlib
 import statistics
 from collections.abc import Mapping
-from typing import Any
 from typing import Literal
 
 import pydantic
@@ -23,7 +22,7 @@ from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
 
-CONFIG_FILE = "config.json"
+CONFIG_FILE = model_dir_lib.CONFIG_FILE
 RESULT_FILE = "results.json"
 
 # Fields that may differ when a trial is trained further: they change neither
@@ -75,10 +74,7 @@ class Score:
     lower_is_better: tuple[str, ...] = sentence_scores.LOWER_IS_BETTER
 
     def merit(self, metric: str) -> float:
-        """Returns a number that is the larger, the better the score is.
-
-        It is the metric itself, or minus it where less is better.
-        """
+        """Returns the metric, negative where less is better."""
         value = self.metrics[metric]
         return -value if metric in self.lower_is_better else value
 
@@ -111,10 +107,10 @@ class TrialResult:
 def mean_merit(
     scores: Mapping[str, Mapping[str, Score]], metrics: Mapping[str, str]
 ) -> float:
-    """Returns what decides between trials, or steps of one: larger is better.
+    """Returns what decides between trials: larger is better.
 
-    It is the mean over tasks of their deciding metric on their first split,
-    negative where less is better; 0 if there is no score at all.
+    It is the mean over tasks of their deciding metric's merit on their first
+    split; 0 if there is no score at all.
     """
     merits = [
         next(iter(splits.values())).merit(metrics[task])
@@ -129,34 +125,15 @@ def claim(
     description: TrialDescription,
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> None:
-    """Makes the folder this trial's, or checks that it is.
-
-    The vocabulary is copied there.
-
-    Raises:
-        ModelError: if the folder holds another trial (names the
-            differences), or no trial but files.
-    """
-    path = folder / CONFIG_FILE
-    if path.exists():
+    """Makes the folder this trial's; `ModelError` if it is another's."""
+    if model_dir_lib.has_config(folder, "trial", "--output_dir"):
         if (folder / RESULT_FILE).exists() or checkpoints.latest(folder):
             require_same(folder, load(folder), description, SAFE_TO_RESUME)
         else:
             # A start that failed leaves no claim.
-            path.unlink()
+            (folder / CONFIG_FILE).unlink()
         model_dir_lib.require_same_vocabulary(folder, vocabulary)
-    elif folder.is_dir() and any(
-        atomic.PARTIAL_MARK not in child.name for child in folder.iterdir()
-    ):
-        raise errors.ModelError(
-            f"{folder} is not empty and holds no {CONFIG_FILE} of a trial. "
-            "Choose a new or empty --output_dir."
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    atomic.remove_partial(folder)
-    vocabulary.save(folder)
-    if not path.exists():
-        _write(path, description)
+    model_dir_lib.claim(folder, description, vocabulary)
 
 
 def load(folder: pathlib.Path) -> TrialDescription:
@@ -172,7 +149,8 @@ def load(folder: pathlib.Path) -> TrialDescription:
 
 def write_result(folder: pathlib.Path, result: TrialResult) -> None:
     """Writes a trial's result; it is done when the file is there."""
-    _write(folder / RESULT_FILE, result)
+    with atomic.replacing_file(folder / RESULT_FILE) as partial:
+        partial.write_text(schema.to_json(result), "utf-8")
 
 
 def read_result(folder: pathlib.Path) -> TrialResult | None:
@@ -181,11 +159,6 @@ def read_result(folder: pathlib.Path) -> TrialResult | None:
     if not path.is_file():
         return None
     return schema.read(TrialResult, path, errors.ModelError)
-
-
-def _write(path: pathlib.Path, content: Any) -> None:
-    with atomic.replacing_file(path) as partial:
-        partial.write_text(schema.to_json(content), "utf-8")
 
 
 def final_checkpoint(
@@ -205,14 +178,4 @@ def require_same(
 ) -> None:
     """Raises `ModelError` unless two descriptions are of one trial."""
     safe = {f"settings.{name}" for name in safe_to_change}
-    changed = [
-        difference
-        for difference in schema.find_differences(old, new)
-        if difference.partition(":")[0] not in safe
-    ]
-    if changed:
-        raise errors.ModelError(
-            f"{folder} holds a trial with other settings (there, now): "
-            f"{'; '.join(changed)}. Choose another --output_dir, or restore "
-            "these settings."
-        )
+    model_dir_lib.require_same(folder, old, new, safe, "--output_dir")

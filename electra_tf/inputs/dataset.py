@@ -14,14 +14,7 @@ from electra_tf.text import vocabulary as vocabulary_lib
 
 
 class Dataset(NamedTuple):
-    """What a run needs of a dataset folder, checked.
-
-    Attributes:
-        vocabulary: that the records were made with.
-        train: the training split.
-        held_out: the validation split, or None if there is none.
-        identity: split name to a checksum of its examples and their order.
-    """
+    """What a run needs of a dataset folder, checked."""
 
     vocabulary: vocabulary_lib.Vocabulary
     train: pipeline.Split
@@ -32,13 +25,8 @@ class Dataset(NamedTuple):
 def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
     """Opens a dataset that `build_pretraining_dataset.py` has made.
 
-    Args:
-        folder: the dataset folder.
-        max_seq_length: tokens per row that the run expects.
-
-    Raises:
-        FileNotFoundError: if there is no dataset in the folder.
-        DataError: if the records do not fit, or a shard is damaged.
+    Raises `FileNotFoundError` if there is none, `DataError` if the records do
+    not fit the run's row length, or a shard is damaged.
     """
     vocabulary = load_vocabulary(folder)
     names = [TRAIN]
@@ -57,11 +45,7 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
 
 
 def load_vocabulary(folder: pathlib.Path) -> vocabulary_lib.Vocabulary:
-    """The vocabulary that travels with a dataset.
-
-    Raises:
-        FileNotFoundError: if there is no dataset in the folder.
-    """
+    """The vocabulary that travels with a dataset."""
     if not (folder / TRAIN / "manifest.json").is_file():
         raise FileNotFoundError(
             f"No dataset in {str(folder)!r}: expected train/manifest.json "
@@ -86,15 +70,10 @@ def compute_baselines(
     """Measures the training text's unigram model on held-out text.
 
     It says the commonest token everywhere, with the frequency of every token
-    as its probability: what a corpus gives away without a model. Both counts
-    are `[V]`, how often each entry occurs, 0 for what is never masked, such as
-    [CLS]. What the training text lacks counts as half an occurrence there, as
-    in the unigram generator's loss.
-
-    Returns:
-        `unigram_accuracy`, how often the commonest token is right, 0-1, and
-        `unigram_entropy`, the (cross) entropy of a token in nats: what
-        `masked_accuracy` and `masked_loss` must pass.
+    as its probability. Both counts are `[V]`, 0 for what is never masked. What
+    the training text lacks counts as half an occurrence, as in the unigram
+    generator's loss. `unigram_accuracy` and `unigram_entropy` (nats, crossed)
+    are what `masked_accuracy` and `masked_loss` must pass.
     """
     shares = held_out_counts / held_out_counts.sum()
     costs = -np.log(np.maximum(token_counts, 0.5) / token_counts.sum())

@@ -16,11 +16,7 @@ Tensors = dict[str, tf.Tensor]
 
 
 class DynamicMasking:
-    """Masks batches as a config says; equal places give equal masks.
-
-    The vocabulary gives special ids, which are never chosen, and continuation
-    pieces.
-    """
+    """Masks batches as a config says; equal places give equal masks."""
 
     def __init__(
         self,
@@ -48,10 +44,7 @@ class DynamicMasking:
         stream_ids: tf.Tensor,
         is_training: bool,
     ) -> tf.Tensor:
-        """Stateless seeds `[n, 2]` of streams, for masks or samples.
-
-        `step` counts held-out batches where it is not training.
-        """
+        """Stateless seeds `[n, 2]` of streams, for masks or samples."""
         if not is_training:
             purpose += randomness.EVALUATION
         return randomness.stream_seeds(self.run_seed, purpose, step, stream_ids)
@@ -59,16 +52,7 @@ class DynamicMasking:
     def __call__(
         self, features: Tensors, step: tf.Tensor, is_training: bool
     ) -> masking.MaskedInputs:
-        """Masks a batch.
-
-        Args:
-            features: `[n, k, S]` int32 tensors, and `stream_ids` `[n]` int64.
-            step: scalar int64, of the step or the held-out batch.
-            is_training: False gives the masks of held-out batches.
-
-        Returns:
-            The batch as B = n x k rows, those of a stream together.
-        """
+        """Masks features `[n, k, S]` of streams `[n]` as `[n * k, S]`."""
         _, rows, length = features["input_ids"].shape
         slots = masking.max_predictions_per_seq(self.settings.mask_prob, length)
 

@@ -1,16 +1,14 @@
 """Which tokens the generator must fill: choice, [MASK], gather and scatter.
 
 Dynamic masking as in the original's `pretrain/pretrain_helpers.py` (paper,
-section 3.1); `mask_inputs` does all of it. One deliberate departure: positions
-are drawn without replacement. The original draws with replacement, so that
-one position can fill several slots and its sampled tokens are then averaged
-to an id that nobody sampled; `draw_positions_with_replacement` and the
-averaging in `scatter_update` do the same for comparison.
+section 3.1), but positions are drawn without replacement: in the original
+one position can fill several slots, and its sampled tokens are averaged to
+an id that nobody sampled (`draw_positions_with_replacement` does the same).
 
-Shapes: B rows of all streams on a replica, S tokens, P slots of a row. A slot
-that a short row does not need has weight 0, position 0 and id 0; position 0
-holds [CLS] and is never chosen nor written. All functions have static shapes
-and compile under XLA. Randomness is an argument everywhere.
+Shapes: B rows of all streams on a replica, S tokens, P slots of a row. A
+slot that a short row does not need has weight 0, position 0 and id 0;
+position 0 holds [CLS] and is never chosen nor written. All shapes are
+static and all functions compile under XLA.
 """
 
 from collections.abc import Callable
@@ -43,9 +41,6 @@ def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
     """Slots of a row, P: `int((mask_prob + 0.005) * max_seq_length)`.
 
     That is 19 for 0.15 of 128 tokens, and 79 for 0.15 of 512.
-
-    Raises:
-        ValueError: if rows are so short that there would be none.
     """
     num_slots = int((mask_prob + 0.005) * max_seq_length)
     if num_slots < 1:
@@ -91,20 +86,11 @@ def draw_positions(
     uniform: tf.Tensor,
     max_predictions: int,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Chooses positions uniformly without replacement.
+    """Chooses positions `[B, P]` uniformly without replacement, and weights.
 
     Every position gets a random key and the largest keys win, which makes all
-    subsets and all orders equally likely.
-
-    Args:
-        eligible: `[B, S]` bool.
-        num: `[B]` int32, positions to choose; a row with fewer candidates
-            gives all it has.
-        uniform: `[B, S]` float32 in `[0, 1)`.
-        max_predictions: slots of a row, P, at most S.
-
-    Returns:
-        Positions `[B, P]` int32 and weights `[B, P]` float32.
+    subsets and all orders equally likely. Of the `[B, S]` `eligible` ones
+    `num` are chosen, or all if there are fewer.
     """
     keys = tf.where(eligible, uniform, -1.0)
     largest, positions = tf.math.top_k(keys, max_predictions)
@@ -145,13 +131,10 @@ def _first_slots(num: tf.Tensor, max_predictions: int) -> tf.Tensor:
 def random_tokens(
     uniform: tf.Tensor, vocab_size: int, special_ids: Sequence[int]
 ) -> tf.Tensor:
-    """Random entries of the vocabulary, for the slots that show one.
+    """Random entries of the vocabulary, `[B, P]` int32, all but special ones.
 
-    All entries but the special ones are equally likely. BERT draws special
-    tokens too; we do not, since a [SEP] inside a sentence says nothing about
-    words.
-
-    Uniform numbers `[B, P]` in `[0, 1)` become `[B, P]` int32.
+    BERT draws special tokens too; we do not, since a [SEP] inside a sentence
+    says nothing about words.
     """
     excluded = sorted(set(special_ids))
     num_left = vocab_size - len(excluded)
@@ -183,14 +166,13 @@ def mask_inputs(
         position_uniform: `[B, S]` float32 in `[0, 1)`, decides the positions.
         replace_uniform: `[B, P]` float32 in `[0, 1)`; a slot below
             `replace_prob` shows [MASK], from there to `replace_prob +
-            random_prob` a random token, any other keeps its token.
+            random_prob` one of `random_ids`, any other keeps its token.
         special_ids: ids never to choose ([CLS], [SEP], [MASK]).
         mask_id: id of [MASK].
         mask_prob: fraction of the tokens to choose, 0-1.
         replace_prob: fraction of the chosen tokens to replace, 0-1.
         draw_fn: `draw_positions` or a function with its signature.
-        random_prob: fraction of the chosen tokens to show a random one, 0-1;
-            0.1 in BERT, 0 in the original.
+        random_prob: 0.1 in BERT, 0 in the original.
         random_ids: `[B, P]` int32 from `random_tokens`, for `random_prob`.
     """
     num_slots = replace_uniform.shape[1]
@@ -221,10 +203,7 @@ def mask_inputs(
 
 
 def gather_positions(sequence: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """Picks the vectors at `[B, P]` positions of `[B, S, D]`: `[B, P, D]`.
-
-    Unused slots get the vector of position 0.
-    """
+    """Picks the vectors at `[B, P]` positions of `[B, S, D]`: `[B, P, D]`."""
     return tf.gather(sequence, positions, batch_dims=1)
 
 
@@ -234,21 +213,12 @@ def scatter_update(
     positions: tf.Tensor,
     weights: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Writes ids to the chosen positions.
+    """Writes ids `[B, P]` to positions of `[B, S]`, never to position 0.
 
     A position that several slots name receives the mean of their ids, rounded
-    down, as in the original. It never happens to those of `draw_positions`.
-
-    Args:
-        sequence: `[B, S]` int32.
-        updates: `[B, P]` int32.
-        positions: `[B, P]` int32; position 0, the unused slot's, is never
-            written.
-        weights: `[B, P]`, 0 where a slot must not write; None: all may.
-
-    Returns:
-        The sequence after writing, `[B, S]` int32, and an indicator, `[B, S]`
-        int32, that is 1 where something was written.
+    down, as in the original. Slots of weight 0 do not write. Returns the ids
+    after writing and an indicator, both `[B, S]` int32, that is 1 where
+    something was written.
     """
     is_writing = positions > 0
     if weights is not None:
@@ -266,10 +236,7 @@ def scatter_update(
 def sum_by_position(
     values: tf.Tensor, positions: tf.Tensor, sequence: tf.Tensor
 ) -> tf.Tensor:
-    """Adds `[B, N]` values up at their positions in a row, `[B, S]` int32.
-
-    Of `sequence` `[B, S]` only the shape counts.
-    """
+    """Adds `[B, N]` values up at their positions in rows `[B, S]`."""
     num_rows, length = sequence.shape
     if num_rows is None:
         num_rows = tf.shape(sequence)[0]

@@ -1,15 +1,10 @@
 """Shards to global batches: read, order, parse, hand out to replicas.
 
-Training: every canonical stream (`streams.py`) is a small dataset that reads
-its shards in the background, one shuffled block ahead. The streams of a worker
-are interleaved one batch share at a time, parsed together, and cut into one
-element per local replica. Evaluation: the held-out examples in the order of
-the shards, the last batch filled up with empty rows.
-
-An element is a dict of `input_ids`, `input_mask`, `segment_ids`, int32
-`[C/R, B/C, S]` (streams first, all static), and `stream_ids`, int64 `[C/R]`,
-for the stateless seeds of masks and samples. C canonical streams, R replicas,
-B rows of a global batch, S tokens.
+Training streams (`streams.py`) read their shards in the background, one
+shuffled block ahead. Evaluation reads the held-out examples in the order of
+the shards. An element is a dict of `input_ids`, `input_mask`,
+`segment_ids`, int32 `[C/R, B/C, S]` (all static), and `stream_ids`, int64
+`[C/R]`. C canonical streams, R replicas, B rows of a global batch.
 """
 
 import dataclasses
@@ -52,10 +47,8 @@ def open_split(
 ) -> Split:
     """Opens the folder with a split's `manifest.json` and shards.
 
-    Raises:
-        DataError: if there is no manifest, if the records were made with
-            another vocabulary or row length, or (`DamagedShardError`) if a
-            shard is missing or has another size than when it was written.
+    Raises `DataError` if the records were made with another vocabulary or row
+    length, or a shard is missing or of another size than when written.
     """
     manifest = Manifest.load(folder)
     manifest.check(vocabulary=vocabulary, max_seq_length=max_seq_length)
@@ -76,14 +69,7 @@ def build_training_dataset(
     """Endless batches in the order of `streams.py`, one element per replica.
 
     A worker with L local replicas gets L consecutive elements for every
-    global batch.
-
-    Args:
-        split: the training split.
-        order: made for `split.shard_sizes`.
-        position: where to begin; None begins at the first batch.
-        context: which worker this is, as `tf.distribute` says; None is one
-            worker with one replica.
+    global batch. No context means one worker with one replica.
     """
     position = position or streams.Position()
     share = _Share.of(context, order.num_streams)

@@ -63,14 +63,7 @@ def stream_seeds(
 ) -> tf.Tensor:
     """One stateless seed per stream, for one purpose at one step.
 
-    Args:
-        run_seed: seed of the run.
-        purpose: one of this module's constants.
-        step: scalar integer, the step or evaluation batch from 0.
-        stream_ids: `[n]` integer, below `MAX_STREAMS`.
-
-    Returns:
-        `[n, 2]` int64; the counter is `step * MAX_STREAMS + stream_id`.
+    Returns `[n, 2]` int64; the counter is `step * MAX_STREAMS + stream_id`.
     """
     streams = tf.cast(stream_ids, tf.int64)
     counters = tf.cast(step, tf.int64) * MAX_STREAMS + streams
@@ -88,14 +81,12 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     compile for 16 streams.)
 
     Args:
-        seeds: `[n, 2]` int64 with a static n, as `stream_seeds` gives them for
-            streams `c, c + 1, ..., c + n - 1`.
+        seeds: `[n, 2]` int64 with a static n, of consecutive streams.
         shape: static shape of one stream's numbers, rows first. All draws of
             one purpose must have the same.
 
     Returns:
-        `[n * shape[0], *shape[1:]]` float32 in `[0, 1)`, multiples of 2**-23,
-        stream after stream.
+        `[n * shape[0], *shape[1:]]` float32 in `[0, 1)`, multiples of 2**-23.
     """
     num_streams, size = seeds.shape[0], math.prod(shape)
     groups = -(-size // _WORDS_PER_COUNT)
@@ -123,12 +114,9 @@ def dropout_seed(
     micro_batch: tf.Tensor | int,
     num_micro_batches: int,
 ) -> tf.Tensor:
-    """The seed of one micro-batch's dropout on one replica, all from 0.
+    """The `[2]` int64 seed of one micro-batch's dropout on one replica.
 
-    Returns:
-        `[2]` int64 with counter `((step * num_replicas + replica) *
-        num_micro_batches + micro_batch) * 1024`. A layer adds `[0, site]`,
-        site below 1024, to get its own.
+    A layer adds `[0, site]`, site below 1024, to get its own.
     """
     place = tf.cast(step, tf.int64) * num_replicas + tf.cast(replica, tf.int64)
     place = place * num_micro_batches + tf.cast(micro_batch, tf.int64)
@@ -137,17 +125,10 @@ def dropout_seed(
 
 
 def dropout_bits(size: int | tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Random words of one dropout site, the same bits anywhere.
+    """`[size]` random words of one dropout site, the same bits anywhere.
 
     The seed's counter is the high half of Philox's, so sites never overlap.
     (`tf.random.stateless_uniform` takes fifty graph nodes instead of six.)
-
-    Args:
-        size: words wanted; a scalar tensor where it is not known.
-        seed: `[2]` int64, `dropout_seed` plus `[0, site]`.
-
-    Returns:
-        `[size]` int32, all values equally likely.
     """
     counter = tf.stack([tf.constant(0, tf.int64), seed[1]])
     return tf.raw_ops.StatelessRandomUniformFullIntV2(

@@ -34,12 +34,7 @@ class DamagedShardError(errors.DataError):
 
 @contextlib.contextmanager
 def explain_shard_errors(split: "Split") -> Iterator[None]:
-    """Turns TensorFlow's errors about broken records into one clear error.
-
-    Raises:
-        DamagedShardError: instead of an error that a broken record of the
-            split caused. Errors from elsewhere pass unchanged.
-    """
+    """Turns TensorFlow's errors about broken records into one clear error."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
@@ -53,12 +48,7 @@ def explain_shard_errors(split: "Split") -> Iterator[None]:
 
 
 def check_files(folder: pathlib.Path, manifest: Manifest) -> None:
-    """Checks that every shard is there and has the size it was written with.
-
-    Raises:
-        DamagedShardError: naming the first file that is missing or that has
-            another size, and the record from which on it is damaged.
-    """
+    """Checks that every shard is there and has the size it was written with."""
     for shard in manifest.shards:
         path = folder / shard.name
         if not path.is_file():
@@ -77,10 +67,7 @@ def check_files(folder: pathlib.Path, manifest: Manifest) -> None:
 
 
 def find_damage(split: "Split") -> str | None:
-    """A sentence about the first damaged shard; None if all can be read.
-
-    Reads every shard up to the damage, some hundred thousand records a second.
-    """
+    """A sentence about the first damaged shard; None if all can be read."""
     for path, expected in zip(split.paths, split.shard_sizes, strict=True):
         damage = _find_damage_in(path, expected, split.max_seq_length)
         if damage is not None:

@@ -97,9 +97,7 @@ class StreamOrder:
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Runs of records that make up a stream's range, from a block on.
 
-        Returns:
-            `[k]` int64 each, in reading order: index of the shard, its first
-            record to read, and how many.
+        `[k]` each, in reading order: the shard, its first record, and how many.
         """
         shards, starts, counts = self._ring(epoch)
         ends = tf.cumsum(counts)
@@ -143,22 +141,10 @@ class StreamOrder:
         block: tf.Tensor,
         first_example: tf.Tensor,
     ) -> tf.Tensor:
-        """Permutes one block and leaves out what this run must not see.
+        """Permutes one block `[m]` and leaves out what this run must not see.
 
-        Args:
-            records: `[m]`, the block as read.
-            epoch, stream, block: scalar int64; blocks of the stream's range
-                count from 0.
-            first_example: scalar int64, examples of the range that were
-                consumed before.
-
-        Returns:
-            `[m']`: the permuted block without consumed examples and without
-            those that would not fill a batch at the epoch's end.
-
-        Raises:
-            tf.errors.InvalidArgumentError: on iteration, if the shards hold
-                fewer records than `shard_sizes` says.
+        That is the first `first_example` examples of the stream's range, which
+        were consumed before, and what fills no batch at the epoch's end.
         """
         begin = block * self.shuffle_block
         expected = tf.minimum(

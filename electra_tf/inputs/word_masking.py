@@ -2,17 +2,12 @@
 
 A word is a maximal run of eligible positions of which all but the first hold
 a continuation piece (`##...`). The rule is BERT's
-(`create_pretraining_data.py`, flag `do_whole_word_mask`):
+(`create_pretraining_data.py`, flag `do_whole_word_mask`): words are taken in
+random order; one with more pieces than positions are left of
+`masking.num_predictions` is skipped, and the next ones are still tried.
 
-    1.  n = `masking.num_predictions`, the number of *positions*, is that of
-        ordinary masking.
-    2.  Words are taken in random order without replacement.
-    3.  A word with more pieces than positions are left of n is skipped; the
-        next ones are still tried.
-
-As the last positions go to what fits, short words are chosen a little more
-often than long ones. One departure: a continuation piece behind [CLS] or [SEP]
-begins a word of its own; BERT joins it to the last word before that token.
+One departure: a continuation piece behind [CLS] or [SEP] begins a word of its
+own; BERT joins it to the last word before that token.
 """
 
 from collections.abc import Sequence
@@ -27,11 +22,7 @@ _CONTINUATION_PREFIX = "##"
 
 
 def continuation_table(tokens: Sequence[str]) -> np.ndarray:
-    """Marks the entries of `vocabulary.tokens` that continue a word, `[V]`.
-
-    Raises:
-        ValueError: if no token does, so that words cannot be told.
-    """
+    """Marks the entries of `vocabulary.tokens` that continue a word, `[V]`."""
     table = np.array(
         [token.startswith(_CONTINUATION_PREFIX) for token in tokens], np.bool_
     )
@@ -48,16 +39,10 @@ def continuation_table(tokens: Sequence[str]) -> np.ndarray:
 def word_starts(
     input_ids: tf.Tensor, eligible: tf.Tensor, is_continuation: tf.Tensor
 ) -> tf.Tensor:
-    """Marks the first position of every word that may be chosen.
+    """Marks the first position of every word that may be chosen, `[B, S]` bool.
 
-    Args:
-        input_ids: `[B, S]` int32, before masking.
-        eligible: `[B, S]` bool, from `masking.eligible_positions`.
-        is_continuation: `[V]` bool, from `continuation_table`.
-
-    Returns:
-        `[B, S]` bool. A word goes on up to the next start, or to the next
-        position that is not eligible.
+    A word goes on up to the next start, or to the next position that is not
+    eligible.
     """
     continues = tf.gather(tf.convert_to_tensor(is_continuation), input_ids)
     is_previous_eligible = tf.pad(eligible[:, :-1], [[0, 0], [1, 0]])
@@ -70,10 +55,6 @@ def whole_word_draw_fn(starts_word: tf.Tensor) -> masking.DrawFn:
 
     Words are in the order of their random keys, the pieces of a word in
     consecutive slots in the order of the text; used slots come first.
-
-    Args:
-        starts_word: `[B, S]` bool, from `word_starts` with the eligible
-            positions that the function will be called with.
     """
 
     def draw(
@@ -107,15 +88,11 @@ def _word_sizes(starts_word: tf.Tensor, eligible: tf.Tensor) -> tf.Tensor:
 
 
 def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
-    """Keeps the sizes of the words that the rule takes, sets others to 0.
+    """Keeps the sizes `[B, R]` of words that the rule takes, sets others to 0.
 
     Each round takes words up to the first that does not fit, then drops all
     that are larger than what is left: they will not fit later. A handful of
     rounds does for text; S rounds of one word each would be slow.
-
-    Args:
-        sizes: `[B, R]` int32, pieces by rank, 0 where there is no word.
-        num: `[B]` int32, positions to choose.
     """
 
     def fitting(sizes: tf.Tensor, left: tf.Tensor) -> tf.Tensor:
@@ -145,11 +122,7 @@ def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
 def _fill_slots(
     first_positions: tf.Tensor, sizes: tf.Tensor, max_predictions: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Lays the pieces of the chosen words out in slots.
-
-    `[B, R]` first positions and sizes by rank become `[B, P]` positions and
-    weights.
-    """
+    """Lays `[B, R]` chosen words out in slots, `[B, P]`."""
     ends = tf.cumsum(sizes, axis=1)
     slots = tf.zeros_like(ends[:, :1]) + tf.range(max_predictions)
     # The word of slot p is the first one whose pieces reach beyond p.

@@ -22,14 +22,7 @@ class DiscriminatorOutput(NamedTuple):
 
 @layers.register
 class Discriminator(layers.Network):
-    """Says for every token whether it was replaced (paper, section 2).
-
-    Call arguments:
-        input_ids, input_mask, segment_ids: `[B, S]` int32.
-        dropout_seed: `[2]` int64, or None for inference.
-        word_offset: `[B, S, E]` float32, added to the token embeddings, or
-            None.
-    """
+    """Says for every token whether it was replaced (paper, section 2)."""
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)

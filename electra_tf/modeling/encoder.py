@@ -45,9 +45,7 @@ class Embeddings(layers.SizedLayer):
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)
-        self.layer_norm = layers.LayerNorm(
-            name="LayerNorm", dtype=self.dtype_policy
-        )
+        self.layer_norm = self.make_norm()
 
     def build(self, input_shape: Any = None) -> None:
         """Creates the three tables and the normalization."""
@@ -140,36 +138,18 @@ def merge_heads(context: tf.Tensor) -> tf.Tensor:
 
 @layers.register
 class TransformerBlock(layers.SizedLayer):
-    """Self-attention and feed-forward, each with residual and LayerNorm.
-
-    Call arguments:
-        hidden: `[B * S, D]`.
-        attention_bias: `[B, 1, 1, S]` or `[B, 1, S, S]`, 0 or
-            `MASKED_SCORE` per key (and query).
-        dropout_seed: `[2]` int64, or None for inference.
-    """
+    """Self-attention and feed-forward, each with residual and LayerNorm."""
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)
         width = self.settings.hidden_size
         inner = self.settings.intermediate_size
-        self.query_key_value = self._linear("qkv", 3 * width)
-        self.attention_output = self._linear("dense", width)
-        self.attention_norm = self._norm()
-        self.intermediate = self._linear("dense", inner)
-        self.output_projection = self._linear("dense", width)
-        self.output_norm = self._norm()
-
-    def _linear(self, name: str, units: int) -> layers.Linear:
-        return layers.Linear(
-            units,
-            layers.truncated_normal(self.settings.initializer_stddev),
-            name=name,
-            dtype=self.dtype_policy,
-        )
-
-    def _norm(self) -> layers.LayerNorm:
-        return layers.LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
+        self.query_key_value = self.make_linear("qkv", 3 * width)
+        self.attention_output = self.make_linear("dense", width)
+        self.attention_norm = self.make_norm()
+        self.intermediate = self.make_linear("dense", inner)
+        self.output_projection = self.make_linear("dense", width)
+        self.output_norm = self.make_norm()
 
     def build(self, input_shape: Any = None) -> None:
         """Creates all weights under the original's names."""
@@ -194,7 +174,10 @@ class TransformerBlock(layers.SizedLayer):
         attention_bias: tf.Tensor,
         dropout_seed: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Transforms `[B * S, D]` activations."""
+        """Transforms `[B * S, D]` activations.
+
+        The bias is `[B, 1, 1, S]` or `[B, 1, S, S]`, 0 or `MASKED_SCORE`.
+        """
         seeds = [
             layers.add_to_seed(dropout_seed, site)
             for site in range(_SITES_PER_BLOCK)
@@ -225,14 +208,9 @@ def compute_attention_bias(
 ) -> tf.Tensor:
     """What to add to attention scores so that some keys are not seen.
 
-    Args:
-        input_mask: `[B, S]` integer, 1 for tokens, 0 for padding.
-        direction: one of `DIRECTIONS`; which side of itself a token sees.
-
-    Returns:
-        Float32, 0 for what is seen and `MASKED_SCORE` for the rest:
-        `[B, 1, 1, S]` for both sides, where it is padding alone, else
-        `[B, 1, S, S]`. A token always sees its own position.
+    Float32, 0 for what is seen and `MASKED_SCORE` for the rest. It is
+    `[B, 1, 1, S]` for the direction `both`, where only padding is hidden, else
+    `[B, 1, S, S]`. A token always sees its own position.
     """
     visible = tf.cast(input_mask, tf.float32)[:, tf.newaxis, tf.newaxis, :]
     if direction != "both":
@@ -246,20 +224,10 @@ def compute_attention_bias(
 class Encoder(layers.SizedLayer):
     """Embeddings, their projection where widths differ, and the blocks.
 
-    Args:
-        settings: sizes and dropout.
-        embeddings: those of another encoder, to tie them; None makes new ones.
-        direction: one of `DIRECTIONS`, which side of itself a token sees.
-
-    Call arguments:
-        input_ids, input_mask, segment_ids: `[B, S]` int32.
-        dropout_seed: `[2]` int64 (`inputs.randomness.dropout_seed`), or None
-            for inference.
-        word_offset: `[B, S, E]` float32, added to the token embeddings, or
-            None.
-
-    Returns:
-        `EncoderOutput`.
+    `embeddings` are those of another encoder, to tie them. `direction`, one of
+    `DIRECTIONS`, is the side of itself that a token sees. It is called with
+    `[B, S]` int32 rows, a dropout seed (`inputs.randomness.dropout_seed`; None
+    for inference) and an offset `[B, S, E]` for the token embeddings.
     """
 
     def __init__(

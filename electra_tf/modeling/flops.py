@@ -138,10 +138,7 @@ class Convention(abc.ABC):
     def _vocabulary_head(
         self, sizes: config.EncoderConfig, width: int, is_everywhere: bool
     ) -> float:
-        """Forward operations of a masked-LM head that reads `width` states.
-
-        It scores the masked tokens, or all of them.
-        """
+        """Operations of a masked-LM head that scores masked tokens, or all."""
 
     @abc.abstractmethod
     def _replaced_token_head(self) -> float:
@@ -150,10 +147,7 @@ class Convention(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class OriginalTransformer:
-    """A Transformer's operations by the original's formulas, for one row.
-
-    The defaults are the original's. Its quirks are kept: see the comments.
-    """
+    """A Transformer's operations by the original's formulas, for one row."""
 
     hidden_size: int  # `h` in the original
     num_layers: int  # `l`
@@ -166,13 +160,6 @@ class OriginalTransformer:
     output_fraction: float = OUTPUT_FRACTION  # tokens that the softmax scores
     sparse_embed_lookup: bool = False  # token lookups cost nothing
     decoder: bool = False  # every block attends to an encoder too
-
-    def __post_init__(self) -> None:
-        if self.head_size is not None and self.num_heads is None:
-            raise ValueError(
-                "`head_size` needs `num_heads`. Received: "
-                f"head_size={self.head_size}, num_heads=None. Give both."
-            )
 
     @property
     def _embedding(self) -> int:

@@ -33,14 +33,7 @@ class Targets(NamedTuple):
 
 
 class GeneratorOutput(NamedTuple):
-    """What a generator computes.
-
-    Attributes:
-        logits: `[B, P, V]` float32, for the masked positions.
-        prediction_logits: `[B, N, V]` float32, for its `Targets`; the same
-            tensor where those are the masked positions.
-        encoder_outputs: its encoders' intermediates, none, one or two.
-    """
+    """What a generator computes; `logits` are for the masked positions."""
 
     logits: tf.Tensor
     prediction_logits: tf.Tensor
@@ -51,16 +44,8 @@ class GeneratorOutput(NamedTuple):
 class MaskedLMGenerator(layers.Network):
     """A masked language model (paper, section 2).
 
-    Args:
-        settings: sizes of its encoder.
-        head_name: first part of the paths of the head's weights.
-        encoder_name: first part of the paths of the encoder's weights.
-        embeddings: those of another encoder, to tie them; None makes new ones.
-        encoder: another network's, to tie all of it; None makes a new one.
-
-    Call arguments:
-        masked: `masking.MaskedInputs`.
-        dropout_seed: `[2]` int64, or None for inference.
+    `embeddings`, or a whole `encoder`, of another network are tied; None makes
+    new ones. The names begin the paths of the weights.
     """
 
     def __init__(
@@ -110,12 +95,7 @@ class MaskedLMGenerator(layers.Network):
     def score_tokens(
         self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None = None
     ) -> tf.Tensor:
-        """Scores the vocabulary at every position, `[B, S, V]` float32.
-
-        Args:
-            rows: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32.
-            dropout_seed: `[2]` int64, or None for inference.
-        """
+        """Scores the vocabulary at every position, `[B, S, V]` float32."""
         output = self.encoder(*rows, dropout_seed)
         table = self.encoder.embeddings.word_embeddings
         return self.head(output.sequence_output, table)
@@ -135,14 +115,6 @@ class TwoTowerGenerator(layers.Network):
     t + 1 of the second, so that it never sees t, and no [MASK] is needed:
     one pass gives the distribution of every token given all others. At the
     ends the states wrap around, as in the original's `roll`.
-
-    Args:
-        settings: sizes of both encoders.
-        embeddings: those of another encoder, to tie them; None makes new ones.
-
-    Call arguments:
-        masked: `masking.MaskedInputs`; the ids before masking are read.
-        dropout_seed: `[2]` int64, or None for inference.
     """
 
     def __init__(
@@ -201,17 +173,10 @@ class FixedGenerator(keras.layers.Layer):
     """Proposes by one distribution everywhere; it has no weights.
 
     Uniform, as the original's `uniform_generator` (its loss is the constant
-    log V), or by the frequencies of a corpus, the unigram generator of the
-    paper's Figure 3. Entries that do not occur in the corpus, special tokens
-    among them, are never proposed; in the loss they count as half an
+    log V), or by `token_counts` `[V]` of a corpus, the unigram generator of
+    the paper's Figure 3. Entries that do not occur in the corpus, special
+    tokens among them, are never proposed; in the loss they count as half an
     occurrence.
-
-    Args:
-        vocab_size: entries, V.
-        token_counts: `[V]` how often each occurs, or None for uniform.
-
-    Raises:
-        ValueError: for counts of another length, or nothing but zeros.
     """
 
     def __init__(
@@ -225,7 +190,7 @@ class FixedGenerator(keras.layers.Layer):
         self.token_counts = token_counts
         self.log_probs = self.sampling_logits = np.zeros(vocab_size)
         if token_counts is not None:
-            counts = _check_counts(token_counts, vocab_size)
+            counts = np.asarray(token_counts, np.float64)
             self.log_probs = np.log(np.maximum(counts, 0.5) / counts.sum())
             self.sampling_logits = np.where(
                 counts > 0, self.log_probs, _IMPOSSIBLE
@@ -266,14 +231,3 @@ class FixedGenerator(keras.layers.Layer):
             counts = np.asarray(counts).tolist()
         own = {"vocab_size": self.vocab_size, "token_counts": counts}
         return super().get_config() | own
-
-
-def _check_counts(counts: np.ndarray, vocab_size: int) -> np.ndarray:
-    counts = np.asarray(counts, np.float64)
-    if counts.shape != (vocab_size,) or not counts.sum() > 0:
-        raise ValueError(
-            f"`token_counts` must be {vocab_size} numbers, not all 0. "
-            f"Received: shape {counts.shape}, sum {counts.sum()}. Take those "
-            "of the dataset that the vocabulary belongs to."
-        )
-    return counts

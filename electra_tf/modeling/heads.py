@@ -22,15 +22,8 @@ class MaskedLMHead(layers.SizedLayer):
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)
-        self.dense = layers.Linear(
-            self.settings.embedding_size,
-            layers.truncated_normal(self.settings.initializer_stddev),
-            name="dense",
-            dtype=self.dtype_policy,
-        )
-        self.layer_norm = layers.LayerNorm(
-            name="LayerNorm", dtype=self.dtype_policy
-        )
+        self.dense = self.make_linear("dense", self.settings.embedding_size)
+        self.layer_norm = self.make_norm()
 
     def build(self, input_shape: Any = None) -> None:
         """Creates the dense layer, the normalization and the bias."""
@@ -66,12 +59,7 @@ class ReplacedTokenHead(layers.SizedLayer):
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)
-        self.dense = layers.Linear(
-            self.settings.hidden_size,
-            layers.truncated_normal(self.settings.initializer_stddev),
-            name="dense",
-            dtype=self.dtype_policy,
-        )
+        self.dense = self.make_linear("dense", self.settings.hidden_size)
         self.logit = layers.Linear(1, name="dense_1", dtype=self.dtype_policy)
 
     def build(self, input_shape: Any = None) -> None:
@@ -87,10 +75,7 @@ class ReplacedTokenHead(layers.SizedLayer):
 
 @layers.register
 class CopyHead(layers.SizedLayer):
-    """One logit per token: whether the input token is the original.
-
-    A single linear layer, the sigmoid layer of All-Tokens MLM (paper, 3.5).
-    """
+    """Whether an input token is the original: a sigmoid layer (paper, 3.5)."""
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)

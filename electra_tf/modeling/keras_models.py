@@ -62,16 +62,7 @@ class TakesRows(keras.Model):
 
 
 class RowsModel(TakesRows, abc.ABC):
-    """A network as a Keras model: a dict of rows in, one tensor out.
-
-    Args:
-        layer: holds the weights.
-        settings: sizes of its encoder.
-
-    Call arguments:
-        features: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` integer.
-        training: whether dropout is on.
-    """
+    """A network as a Keras model: a dict of rows in, one tensor out."""
 
     def __init__(
         self, layer: Any, settings: config.EncoderConfig, **kwargs: Any
@@ -94,12 +85,7 @@ class RowsModel(TakesRows, abc.ABC):
     def compute(
         self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """The model's tensor for checked rows.
-
-        Args:
-            rows: `FEATURES` in their order, each `[B, S]` int32.
-            dropout_seed: `[2]` int64, or None for inference.
-        """
+        """The model's tensor for checked rows, `FEATURES` in their order."""
 
     def get_config(self) -> dict[str, Any]:
         """Sizes and precision; the weights are saved beside them."""
@@ -113,12 +99,7 @@ class RowsModel(TakesRows, abc.ABC):
     @classmethod
     @abc.abstractmethod
     def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
-        """A layer of these sizes, with fresh weights.
-
-        Args:
-            settings: of its encoder.
-            dtype: Keras dtype policy.
-        """
+        """A layer of these sizes, with fresh weights."""
 
     @classmethod
     def from_config(
@@ -201,11 +182,7 @@ class MaskedLMModel(RowsModel):
 def check_rows(
     features: Mapping[str, tf.Tensor], num_positions: int
 ) -> list[tf.Tensor]:
-    """The features in their order, as int32.
-
-    Raises:
-        ValueError: for other names, no integers, or rows that are too long.
-    """
+    """The features in their order, as int32, or a `ValueError`."""
     names = sorted(features) if isinstance(features, Mapping) else features
     if names != sorted(FEATURES):
         raise ValueError(

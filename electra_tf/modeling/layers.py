@@ -104,11 +104,7 @@ def dropout(
 
 
 class SizedLayer(keras.layers.Layer):
-    """A layer with the sizes of an encoder.
-
-    Args:
-        settings: the sizes; as a mapping where Keras loads a saved layer.
-    """
+    """A layer with the sizes of an encoder, a mapping where Keras loads it."""
 
     def __init__(
         self,
@@ -119,6 +115,15 @@ class SizedLayer(keras.layers.Layer):
         if isinstance(settings, Mapping):
             settings = config.EncoderConfig(**settings)
         self.settings = settings
+
+    def make_linear(self, name: str, units: int) -> "Linear":
+        """A linear layer with the encoder's initializer."""
+        initializer = truncated_normal(self.settings.initializer_stddev)
+        return Linear(units, initializer, name=name, dtype=self.dtype_policy)
+
+    def make_norm(self) -> "LayerNorm":
+        """A normalization, named as in the original."""
+        return LayerNorm(name="LayerNorm", dtype=self.dtype_policy)
 
     def get_config(self) -> dict[str, Any]:
         """The sizes; a layer made of it shares weights with no other."""
@@ -141,11 +146,8 @@ class Network(SizedLayer):
 class Linear(keras.layers.Layer):
     """An affine map of the last axis, `y = x @ kernel + bias`.
 
-    Args:
-        units: width of the output.
-        kernel_initializer: as Keras takes it; the default is the one that
-            TensorFlow 1 used where the original names none.
-
+    The default initializer is that of TensorFlow 1, used where the original
+    names none.
     """
 
     def __init__(

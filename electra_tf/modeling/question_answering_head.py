@@ -1,17 +1,13 @@
 """The head of extractive question answering.
 
-Start: one linear layer. End: either one too, or, in joint mode, two layers on
-the hidden states of the start and of the place looked at, so that the end
-depends on the start; while training that is the gold start, in prediction each
-of the K best. Answerability: a classifier on [CLS], which may also see the
-hidden states averaged by the starts' probabilities (paper, appendix B; the
-original's `finetune/qa/qa_tasks.py`). Positions outside the document are out
-of the question, except [CLS], which stands for no answer here.
-
-The original puts a `[B, K, S, 2D]` tensor through the hidden layer of the
-joint end. Its product is the sum of a part that depends on the start alone and
-one that depends on the place alone; only their sum, one start at a time, has
-the full size here.
+Start: one linear layer. End: either one too, or, in joint mode, two layers
+on the hidden states of the start and of the place looked at; while training
+that is the gold start, in prediction each of the K best. Answerability: a
+classifier on [CLS], which may also see the states averaged by the starts'
+probabilities (paper, appendix B; the original's `finetune/qa/qa_tasks.py`).
+Positions outside the document are no candidates; [CLS] stands for no
+answer. The `[B, K, S, 2D]` input of the original's joint layer is never
+built: its product is a sum of a part for the start and one for the place.
 """
 
 import itertools
@@ -48,20 +44,11 @@ class QuestionAnsweringHead(task_heads.TaskHead):
 
     The loss of a row is the mean of the cross-entropies of start and end, plus
     `answerable_weight` times that of the classifier, whose logit is high where
-    there is no answer.
+    there is no answer. `beam_size` starts, and ends for each, are kept.
 
     Variables are numbered as TensorFlow 1 numbered the original's: those
     called `dense`, `dense_1`, ... by the order in which they are made, so that
     options change the numbers; `qa_hidden` apart.
-
-    Args:
-        seed: of the weights.
-        joint_prediction: whether the end depends on the start.
-        beam_size: starts, and ends for each, that are kept; a shorter row has
-            as many as it has positions.
-        answerable_uses_start_logits: whether the classifier sees where
-            answers may start.
-        answerable_weight: factor of the classifier's loss.
     """
 
     config_names = (
@@ -167,13 +154,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         )
 
     def predict(self, hidden: tf.Tensor, features: task_heads.Tensors) -> dict:
-        """What answers are read off; names as in the original's results.
-
-        `start_logits` `[B, S]`; in joint mode `start_top_log_probs` and
-        `start_top_index` `[B, K]`, `end_top_log_probs` and `end_top_index`
-        `[B, K, K]`, otherwise `end_logits` `[B, S]`; with the classifier
-        `answerable_logit` `[B]`.
-        """
+        """What answers are read off; names as in the original's results."""
         start_logits = self.compute_start_logits(hidden, features)
         outputs = {"start_logits": start_logits}
         if self.joint_prediction:
@@ -218,10 +199,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         features: task_heads.Tensors,
         start_logits: tf.Tensor,
     ) -> Beam:
-        """The K best starts, and the K best ends for each of them.
-
-        Ends before their start are among them, as in the original.
-        """
+        """The K best starts, and the K best ends for each of them."""
         _, length, width = layers.shape_of(hidden)
         # XLA wants to know K, if it can be known.
         smaller = min if isinstance(length, int) else tf.minimum
@@ -268,10 +246,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
     def _joint_parts(
         self, start_states: tf.Tensor, hidden: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The parts of the joint hidden layer that starts and places give.
-
-        `[N, 512]` for N start states, and `[B, S, 512]` with the bias.
-        """
+        """What starts (`[N, 512]`) and places (`[B, S, 512]`) add to it."""
         # The kernel's first D rows are those of the start.
         batch, length, width = layers.shape_of(hidden)
         kernel, bias = (

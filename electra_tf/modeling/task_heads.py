@@ -42,9 +42,8 @@ class TaskHead(keras.layers.Layer, abc.ABC):
 
     Attributes:
         config_names: the constructor's arguments, kept as attributes.
-        columns: the features that `compute_losses` reads beside `input_ids`,
-            `input_mask` and `segment_ids`, `[B, S]` int32. A row of another
-            task has zeros in all of them.
+        columns: the features that `compute_losses` reads beside the tokens. A
+            row of another task has zeros in all of them.
         prediction_columns: those of them that `predict` reads.
         padded_outputs: outputs `[B, S or W, ...]`, each with the feature whose
             length the axis has: `input_ids`, or a ragged column.
@@ -64,12 +63,9 @@ class TaskHead(keras.layers.Layer, abc.ABC):
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
     ) -> tf.Tensor:
-        """The loss of every row, `[B]` float32.
+        """The loss of every row, `[B]` float32, from the last layer's states.
 
-        Args:
-            hidden: `[B, S, D]`, the encoder's last layer.
-            features: tokens and `columns`.
-            seed: `[2]` int64 of dropout, or None.
+        Those are `[B, S, D]`. Features are tokens and `columns`.
         """
 
     @abc.abstractmethod

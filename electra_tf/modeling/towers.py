@@ -22,10 +22,7 @@ MAIN_ENCODER = discriminator_lib.MAIN_ENCODER
 
 
 class Towers(NamedTuple):
-    """The networks of a model: `main` has the encoder that is kept.
-
-    `generator` is any class of `generators`, or None.
-    """
+    """The generator of a model, if any, and the network that is kept."""
 
     generator: Any
     main: Any
@@ -34,11 +31,7 @@ class Towers(NamedTuple):
 def resolve_vocab_size(
     encoder: config.EncoderConfig, vocab_size: int
 ) -> config.EncoderConfig:
-    """The encoder's config with the vocabulary's size in it.
-
-    Raises:
-        ValueError: if the config has another size than that, or 0.
-    """
+    """The encoder's config with the vocabulary's size in it."""
     if encoder.vocab_size not in (0, vocab_size):
         raise ValueError(
             "`encoder.vocab_size` must be the vocabulary's size, or 0 to take "
@@ -73,11 +66,7 @@ def build_generator(
     token_counts: np.ndarray | None = None,
     dtype: Any = None,
 ) -> Any:
-    """The generator of a config, any class of `generators`.
-
-    Raises:
-        ValueError: if a unigram generator gets no counts, `[V]`.
-    """
+    """The generator of a config, any class of `generators`."""
     vocab_size = main_settings.vocab_size
     if settings.uniform_generator:
         return generators.FixedGenerator(vocab_size, name="uniform")

@@ -23,11 +23,9 @@ class Adversarial(electra.Electra):
 
     The generator's loss is `(1 - a) L_MLM + a * adversarial`, where `a` goes
     from 0 at `adversarial_start_step` to 1 at `adversarial_full_step`; with
-    both at 0 it is the adversarial loss from the first step on, as in the
-    paper. Entropy of the sampling distribution, reward and masked-LM accuracy
-    are logged, in which the two failures that the paper reports can be seen: a
-    worse masked LM (58 against 65 % accuracy) and a distribution of low
-    entropy.
+    both at 0 it is adversarial from the first step on, as in the paper. The
+    two failures that the paper reports show in the log: a worse masked LM (58
+    against 65 % accuracy) and a distribution of low entropy.
     """
 
     extra_sizes = {
@@ -213,18 +211,15 @@ class Reinforce(Adversarial):
 
 @layers.register
 class StraightThrough(Adversarial):
-    """Straight-through Gumbel-softmax in place of REINFORCE.
+    """Straight-through Gumbel-softmax, which the paper left untried.
 
     The discriminator sees the sampled tokens as always: the largest of
     `logits / temperature + gumbel noise`. For the gradient, the one-hot sample
     stands for the softmax of these sums over `gumbel_temperature`, through
-    which the discriminator's loss reaches the generator, reversed: it is
-    maximised. The lower that temperature, the smaller the bias of the gradient
-    and the larger its variance. The paper left this estimator untried.
-
-    The loss that is maximised is the mean over all tokens, where REINFORCE
-    takes the mean over the masked ones: with the same `adversarial_weight` its
-    pull is several times weaker.
+    which the discriminator's loss reaches the generator, reversed. The lower
+    that temperature, the smaller the bias of the gradient and the larger its
+    variance. The loss is the mean over all tokens, so that with the same
+    `adversarial_weight` its pull is several times weaker than REINFORCE's.
     """
 
     @classmethod

@@ -7,16 +7,7 @@ from electra_tf.pretraining import model as model_lib
 
 
 class Cost:
-    """Training operations of a run, in one convention.
-
-    Args:
-        settings: the whole config, `encoder.vocab_size` resolved.
-        convention: a key of `flops.CONVENTIONS`.
-
-    Raises:
-        ValueError: if the vocabulary's size is open, or the settings do not
-            fit the objective.
-    """
+    """Training operations of a run, by a key of `flops.CONVENTIONS`."""
 
     def __init__(
         self, settings: config.ExperimentConfig, convention: str = "exact"

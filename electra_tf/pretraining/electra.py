@@ -181,10 +181,6 @@ class Electra(model_lib.PretrainingModel):
         The input is built from the ids *before* masking, so that neither
         [MASK] nor the tokens left unmasked tell the discriminator anything; a
         sample that equals the original is labelled real.
-
-        Args:
-            prepared: the masked batch and the seeds of its samples.
-            mlm_logits: `[B, P, V]` float32, the generator's.
         """
         masked = prepared.masked
         is_free = not self.settings.objective.disallow_correct
@@ -240,11 +236,6 @@ class Electra(model_lib.PretrainingModel):
 
         A generator that never reads the chosen tokens (two-tower, uniform,
         unigram) is counted at the same slots: all are alike to it.
-
-        Args:
-            masked: the batch.
-            generated: the generator's output for it.
-            sampled: `[B, P]` int32.
         """
         logits = generated.logits
         if not generated.encoder_outputs:
@@ -265,11 +256,9 @@ class Electra15(Electra):
     """The discriminator learns from the chosen positions only.
 
     The ablation of the paper's section 3.5 that asks whether ELECTRA gains
-    from being defined over all tokens: the sum of L_Disc runs over `m`, the
-    positions that were masked for the generator, instead of all tokens, and
-    is divided by their number. `disc_weight` then weighs a mean over 15 % of
-    the tokens: each of them counts about seven times as much as in `Electra`.
-    Detection scores are over the same positions.
+    from being defined over all tokens: L_Disc is the mean over the positions
+    that were masked for the generator. `disc_weight` then weighs a mean over
+    15 % of the tokens: each counts about seven times as much as in `Electra`.
     """
 
     def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:

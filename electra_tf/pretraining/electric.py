@@ -55,13 +55,7 @@ class Electric(electra.Electra):
         generated: generators.GeneratorOutput,
         fake: sampling.FakeData,
     ) -> tf.Tensor:
-        """`E + log q + log(k / (1 - k))` for every token, `[B, S]`.
-
-        Args:
-            energies: `[B, S]` float32, of the corrupted text.
-            generated: output of the two-tower cloze model.
-            fake: the corrupted text.
-        """
+        """`E + log q + log(k / (1 - k))` for every token, `[B, S]`."""
         log_q = -tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=fake.input_ids, logits=generated.prediction_logits
         )

@@ -16,13 +16,7 @@ from electra_tf.pretraining import sampling
 def masked_lm_loss(
     logits: tf.Tensor, masked_ids: tf.Tensor, masked_weights: tf.Tensor
 ) -> tf.Tensor:
-    """Negative log likelihood of the original tokens, summed (paper, eq. 2).
-
-    Args:
-        logits: `[B, P, V]`.
-        masked_ids: `[B, P]` int32, the original ids.
-        masked_weights: `[B, P]`.
-    """
+    """Negative log likelihood of `[B, P]` original tokens, summed (eq. 2)."""
     per_slot = tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=masked_ids, logits=logits
     )
@@ -32,13 +26,7 @@ def masked_lm_loss(
 def replaced_token_loss(
     logits: tf.Tensor, is_fake: tf.Tensor, token_weights: tf.Tensor
 ) -> tf.Tensor:
-    """Sigmoid cross entropy of real against replaced, summed (paper, eq. 3).
-
-    Args:
-        logits: `[B, S]`.
-        is_fake: `[B, S]` integer labels, 1 for replaced.
-        token_weights: `[B, S]`.
-    """
+    """Sigmoid cross entropy of real against replaced, summed (eq. 3)."""
     per_token = replaced_token_losses(logits, is_fake)
     return tf.reduce_sum(per_token * token_weights)
 
@@ -57,10 +45,7 @@ def copying_lm_loss(
     original_ids: tf.Tensor,
     token_weights: tf.Tensor,
 ) -> tf.Tensor:
-    """Negative log likelihood of a vocabulary mixed with copying, summed.
-
-    Arguments as in `copying_log_likelihoods`, and `token_weights`, `[B, S]`.
-    """
+    """Negative log likelihood of a vocabulary mixed with copying, summed."""
     likelihoods = copying_log_likelihoods(
         logits, copy_logits, input_ids, original_ids
     )
@@ -76,13 +61,8 @@ def copying_log_likelihoods(
     """Log likelihood of every token, `[B, S]`, with a copy mechanism.
 
     The mixture `D 1[x = input] + (1 - D) softmax` of the paper's section 3.5,
-    in log space: neither factor is ever rounded to 0.
-
-    Args:
-        logits: `[B, S, V]`, of the vocabulary.
-        copy_logits: `[B, S]`, D is its sigmoid.
-        input_ids: `[B, S]` int32, the tokens that the model saw.
-        original_ids: `[B, S]` int32, the tokens that it must predict.
+    in log space: neither factor is ever rounded to 0. D is the sigmoid of
+    `copy_logits`.
     """
     log_vocabulary = -tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=original_ids, logits=logits
@@ -119,12 +99,8 @@ def policy_gradient_loss(
 ) -> tf.Tensor:
     """The sum whose negative gradient is the REINFORCE estimate.
 
-    Args:
-        log_probs: `[B, P]`, of the samples.
-        rewards: `[B, P]`.
-        baselines: `[B, P]`; any that the samples do not influence leaves the
-            expectation as it is.
-        weights: `[B, P]`.
+    All are `[B, P]`. Any baseline that the samples do not influence leaves
+    the expectation as it is.
     """
     advantages = tf.stop_gradient(rewards - baselines)
     return -tf.reduce_sum(advantages * log_probs * weights)

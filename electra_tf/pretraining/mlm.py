@@ -144,11 +144,7 @@ def count_predictions(
 def split_slots(
     masked: masking.MaskedInputs, mask_id: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Weights of the slots that show [MASK], and of the other chosen ones.
-
-    Returns:
-        Two `[B, P]` float32; their sum is `masked.masked_weights`.
-    """
+    """Weights `[B, P]` of the slots that show [MASK], and of the others."""
     shown = tf.gather(masked.input_ids, masked.masked_positions, batch_dims=1)
     shows_mask = masked.masked_weights * tf.cast(shown == mask_id, tf.float32)
     return shows_mask, masked.masked_weights - shows_mask

@@ -3,10 +3,9 @@
     batch [B, S] --mask--> generator --sample--> corrupted ids, labels
                                                      `--> main network
 
-`PretrainingModel` builds the networks and masks the batches; a subclass, in a
-module of its own, computes the losses. `build_pretraining_model` finds the
-subclass that a config names. The models train in our loop, and with `compile`
-and `fit` of Keras on `[B, S]` features.
+`PretrainingModel` builds the networks and masks the batches; a subclass, in
+a module of its own, computes the losses. `find_objective` finds the one
+that a config names.
 """
 
 import abc
@@ -67,6 +66,11 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     known without weights are classmethods, so that costs and exports need no
     whole model.
 
+    Called with `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32, it
+    returns what the main network says of the text as it is: the probability
+    that each token was replaced, `[B, S]` float32, or those of the vocabulary,
+    `[B, S, V]`, where it is a masked language model.
+
     Args:
         settings: the whole config; `encoder.vocab_size` 0 takes the
             vocabulary's size.
@@ -76,19 +80,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
     Attributes:
         generator: any class of `modeling.generators`, or None.
         main: the network whose `encoder` is kept after pre-training.
-
-    Call arguments:
-        features: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32.
-        training: whether dropout is on.
-
-    Returns:
-        What the main network says of the text as it is: `[B, S]` float32, the
-        probability that each token was replaced; `[B, S, V]`, those of the
-        vocabulary, where it is a masked language model.
-
-    Raises:
-        ConfigError: if the settings do not fit the objective.
-        ValueError: if the config's vocabulary size is not the vocabulary's.
     """
 
     extra_sizes: Mapping[str, int] = {}
@@ -205,10 +196,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     @property
     def clip_groups(self) -> Sequence[str]:
-        """The networks, where each is clipped by a norm of its own.
-
-        Shared weights belong to the main network.
-        """
+        """The networks, where each is clipped by a norm of its own."""
         if not self.settings.optimizer.clip_per_tower:
             return super().clip_groups
         main = {id(v) for v in self.main.trainable_variables}
@@ -324,12 +312,7 @@ def build_pretraining_model(
 def find_objective(
     settings: config.ExperimentConfig,
 ) -> type[PretrainingModel]:
-    """The subclass of `PretrainingModel` that a config names.
-
-    Raises:
-        ConfigError: if there is none of that name, or if the other settings
-            do not fit it.
-    """
+    """The subclass of `PretrainingModel` that a config names."""
     name = settings.objective.name
     if name in OBJECTIVES:
         module_name, class_name = OBJECTIVES[name].split(".")

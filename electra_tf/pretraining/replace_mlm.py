@@ -84,10 +84,7 @@ class ReplaceMLM(electra.Electra):
 def count_restored(
     masked: masking.MaskedInputs, shown_ids: tf.Tensor, logits: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """The counts of `RESTORATION_SIZES`, for a network that sees samples.
-
-    It saw `shown_ids`, `[B, S]`, and gave `logits`, `[B, P, V]`.
-    """
+    """The counts of `RESTORATION_SIZES`, for a network that saw `shown_ids`."""
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
     shown = tf.gather(shown_ids, masked.masked_positions, batch_dims=1)
     is_wrong = tf.cast(shown != masked.masked_ids, tf.float32)

@@ -35,7 +35,6 @@ from electra_tf.training import checkpoints
 from electra_tf.training import distribution
 from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import optimizers
-from electra_tf.training import parameter_rules
 from electra_tf.training import reporting
 from electra_tf.training import schedules
 from electra_tf.training import training_run
@@ -50,10 +49,7 @@ _PLATEAU_MARGIN = 0.3
 def pretrain(
     settings: config.ExperimentConfig, model_dir: pathlib.Path
 ) -> bool:
-    """Trains to the last step of the config, or until asked to stop.
-
-    Returns:
-        True if the last step was reached.
+    """Trains to the last step of the config; False if asked to stop before.
 
     Raises:
         ValueError: for settings, data or a `model_dir` that do not fit
@@ -337,17 +333,7 @@ def build_optimizer(
     schedule = parts[0]
     if len(parts) > 1:
         schedule = schedules.Restarted(parts, phase_starts)
-    kinds = {"adam": optimizers.AdamWeightDecay, "lamb": optimizers.LAMB}
-    return kinds[options.name](
-        schedule,
-        weight_decay=options.weight_decay_rate,
-        beta_1=options.beta_1,
-        beta_2=options.beta_2,
-        epsilon=options.epsilon,
-        exclude_from_weight_decay=parameter_rules.NO_DECAY_PATTERNS,
-        # Keras would number it, and its variables in checkpoints with it.
-        name=options.name,
-    )
+    return optimizers.build(options, schedule)
 
 
 def explain_plateau(

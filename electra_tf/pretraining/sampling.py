@@ -30,16 +30,10 @@ def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
 def sample_from_softmax(
     logits: tf.Tensor, uniform: tf.Tensor, disallow: tf.Tensor | None = None
 ) -> tf.Tensor:
-    """Draws from the softmax of each row of logits; no gradient flows.
+    """Draws from the softmax of each row `[..., V]`; no gradient flows.
 
-    Args:
-        logits: `[..., V]` float32; divide by a temperature beforehand.
-        uniform: `[..., V]` float32 in [0, 1), the randomness.
-        disallow: `[...]` int32, one entry per row that must not be drawn
-            (its logit loses 1000), or None.
-
-    Returns:
-        `[...]` int32 indices.
+    `uniform` is the randomness, in [0, 1). Entries `[...]` in `disallow` are
+    not drawn: their logits lose 1000.
     """
     if disallow is not None:
         logits = disallow_tokens(logits, disallow)

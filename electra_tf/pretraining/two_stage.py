@@ -20,20 +20,16 @@ _GENERATOR_STAGE, _SECOND_STAGE = 0, 1
 class TwoStage(electra.Electra):
     """First L_MLM alone, then L_Disc alone (paper, 3.2, Figure 3 right).
 
+    Stage one trains the generator for `generator_steps` steps. Then the
+    discriminator's encoder takes the generator's weights
+    (`initialize_from_generator`; without, the paper found, it sometimes learns
+    nothing but the majority class), the generator is frozen, without dropout,
+    and the discriminator is trained on its samples. Learning rate, moving
+    averages and the rise of `disc_weight` begin anew with the second stage.
+
     Without `freeze_generator` the second stage is joint training, as in
     `Electra`, of a discriminator that starts from a young generator: small
     models learn with it sooner (docs/small_models.md).
-
-    Stage one trains the generator for `generator_steps` steps. Then the
-    discriminator's encoder is initialised with the generator's weights
-    (`initialize_from_generator`), the generator is frozen, and the
-    discriminator is trained on its samples. The paper found that without this
-    initialisation the discriminator sometimes fails to learn beyond the
-    majority class.
-
-    A frozen generator is used without dropout: it is not trained any more.
-    Learning-rate decay and warm-up begin anew with the second stage, and so
-    do the moving averages and the rise of `disc_weight`.
     """
 
     stage = _GENERATOR_STAGE

@@ -63,18 +63,10 @@ class ProcessPool:
     """Runs tasks in processes, or in the calling one if one is enough.
 
     Leaving its `with` block ends the processes. Tasks, reports and results
-    must be picklable.
-
-    Args:
-        start: called once per process without arguments; returns the handler,
-            which is called as `handler(task, report)` and returns the task's
-            result. `report(...)` sends its arguments to the parent.
-        num_processes: tasks at a time; 1 without `log_file` runs them in the
-            calling process.
-        log_file: gives the log of a task. Each task then has a process of its
-            own, and what that prints goes to the end of the log.
-        environments: variables that the first, second, ... of the processes
-            at work get, over and over.
+    must be picklable. `start` is called once per process and returns the
+    handler, called as `handler(task, report)`; `report(...)` sends its
+    arguments to the parent. With `log_file` each task has a process and a log
+    of its own. The processes at work get the `environments` in turn.
     """
 
     def __init__(
@@ -109,9 +101,7 @@ class ProcessPool:
     ) -> Iterator[tuple[Any, Any]]:
         """Yields each task with its result, as they are completed.
 
-        Raises:
-            WorkerError: if a process dies or a handler has a bug.
-            ValueError, OSError: as a handler raised it.
+        Raises what a handler raised, or `WorkerError` if it has a bug or died.
         """
         if len(self._workers) == 1 and self._log_file is None:
             self._handler = self._handler or self._start()
@@ -133,13 +123,9 @@ class ProcessPool:
     ) -> Iterator[Outcome]:
         """Yields how each task ended, as they do; a failure ends no other.
 
-        Args:
-            tasks: what to do; `str(task)` names it in errors.
-            on_report: called in this process with what handlers report.
-            on_start: called with each task that is given to a process.
-            on_wait: called every half second with the tasks in progress.
-            stop: once it has a signal, no task is started any more and the
-                processes get SIGTERM.
+        `on_start` is called with each task that a process begins, `on_wait`
+        every half second with those in progress. Once `stop` has a signal, no
+        task is started any more and the processes get SIGTERM.
         """
         waiting = list(reversed(tasks))
         deadline: float | None = None

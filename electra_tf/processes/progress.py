@@ -13,9 +13,6 @@ class TimeLeft:
 
     The pace counts from the first estimate on, because the time before it
     goes into starting processes or tracing.
-
-    Args:
-        total: amount of work, in any unit.
     """
 
     def __init__(self, total: float) -> None:
@@ -37,11 +34,6 @@ class ProgressBar:
     """Shows a share of the work and a status.
 
     A terminal gets a moving bar; anything else a line every so often.
-
-    Args:
-        title: what is being done.
-        log_seconds: time between two lines of a log.
-        is_error: whether it goes to standard error instead of output.
     """
 
     def __init__(
@@ -70,12 +62,7 @@ class ProgressBar:
         self._bar.stop()
 
     def show(self, share: float, status: str) -> None:
-        """Brings the bar up to date.
-
-        Args:
-            share: of the work, from 0 to 1.
-            status: what else there is to tell.
-        """
+        """Brings the bar up to date; `share` goes from 0 to 1."""
         if not self._bar.disable:
             self._bar.update(self._task, completed=share, status=status)
             return
@@ -92,13 +79,7 @@ class ProgressBar:
 
 
 class WorkProgress(ProgressBar):
-    """Shows how much work is done, at what rate, and the time left.
-
-    Args:
-        title: what is being done.
-        total: amount of work, in any unit.
-        unit: what the displayed count and rate are of, for example "tokens".
-    """
+    """Shows how much work is done, its rate in some unit, and the time left."""
 
     def __init__(self, title: str, total: float, unit: str) -> None:
         super().__init__(title)
@@ -133,9 +114,8 @@ class WorkProgress(ProgressBar):
 def format_time(seconds: float | None) -> str:
     """A duration as `h:mm:ss`, or as days and hours if it is long.
 
-    Example:
-        >>> format_time(3725), format_time(400_000), format_time(None)
-        ('1:02:05', '4d 15:06', '-')
+    >>> format_time(3725), format_time(400_000), format_time(None)
+    ('1:02:05', '4d 15:06', '-')
     """
     if seconds is None:
         return "-"

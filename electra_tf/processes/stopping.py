@@ -16,12 +16,9 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopRequest:
-    """Remembers that a signal asked the run to end.
+    """Remembers the name of a signal that asked the run to end.
 
     A context manager for the main thread: both signals are handled inside.
-
-    Attributes:
-        signal_name: for example `SIGTERM`; empty until a signal has come.
     """
 
     def __init__(self) -> None:

@@ -15,13 +15,8 @@ class WeightAverage(tf.Module):
 
         average += (1 - min(d, (1 + n) / (10 + n))) * (weight - average)
 
-    The smaller decay of early updates, as in
-    `tf.train.ExponentialMovingAverage`, keeps the first random weights from
-    weighing in for `1 / (1 - d)` updates.
-
-    Args:
-        variables: what is averaged; build inside the strategy's scope.
-        decay: largest share of the average that an update keeps, 0-1.
+    As in `tf.train.ExponentialMovingAverage`, early updates decay faster, so
+    that the first random weights soon count for nothing.
     """
 
     def __init__(self, variables: Sequence[Any], decay: float) -> None:

@@ -2,13 +2,12 @@
 
     model_dir/checkpoints/step-00001000/
         variables.index, variables.data-00000-of-00001
-        state.json
+        state.json          step, input position, best score
 
 `variables` is a TensorFlow checkpoint of flat names: `model/<path>`,
-`optimizer/<path>`, and so on. `state.json` holds what is not a tensor: step,
-input position, best score. Both carry checksums. A checkpoint is written to a
-hidden folder, flushed to disk and renamed; an old one is hidden before it is
-removed. So a kill at any instant leaves a checkpoint whole or not there.
+`optimizer/<path>`, and so on. Both carry checksums. A checkpoint is written
+to a hidden folder, flushed to disk and renamed; an old one is hidden before
+it is removed. So a kill at any instant leaves it whole or not there.
 """
 
 import hashlib
@@ -85,11 +84,7 @@ def best(model_dir: pathlib.Path) -> pathlib.Path | None:
 
 
 def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
-    """The checkpoint that is `latest`, `best` or in a folder.
-
-    Raises:
-        FileNotFoundError: if there is none.
-    """
+    """The checkpoint that is `latest`, `best` or in a folder."""
     if which == "latest":
         found = latest(model_dir)
         remedy = "Train first with scripts/run_pretraining.py."
@@ -120,20 +115,10 @@ def save(
 ) -> pathlib.Path:
     """Writes a checkpoint, then removes all but the `keep` newest.
 
-    Args:
-        model_dir: the run's folder.
-        step: updates made so far.
-        variables: tensor name to variable.
-        state: what else is restored, as JSON takes it; `best_step` in it
-            names a checkpoint that is kept whatever its age.
-        keep: how many stay.
-
-    Returns:
-        The checkpoint's folder.
-
-    Raises:
-        ModelError: if there is one of this step already, or if the disk
-            is full; earlier checkpoints are left as they were.
+    `state` is restored too and must be JSON; its `best_step` names a
+    checkpoint that is kept whatever its age. Raises `ModelError` if there is
+    one of this step already, or if the disk is full; earlier checkpoints are
+    left as they were.
     """
     final = model_dir / _FOLDER / folder_name(step)
     if final.exists():
@@ -163,11 +148,7 @@ def save(
 
 
 def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
-    """Reads the state that `save` was given, and its `step`.
-
-    Raises:
-        ModelError: if it is missing, damaged or of another format.
-    """
+    """Reads the state that `save` was given, and its `step`."""
     path = checkpoint / "state.json"
     try:
         content = json.loads(path.read_text("utf-8"))
@@ -189,15 +170,8 @@ def load_tensors(
 ) -> dict[str, np.ndarray]:
     """The checkpoint's tensors under `prefix/`, by the rest of their names.
 
-    Those that are stored as bfloat16 become float32.
-
-    Args:
-        checkpoint: a folder that `save` wrote.
-        prefix: `model` for the weights, `average` for their moving average.
-
-    Raises:
-        ModelError: if the files are missing, truncated or damaged, or if the
-            run kept no average.
+    The prefix is `model` for the weights, `average` for their moving average.
+    What is stored as bfloat16 becomes float32.
     """
     # Also of one whose state nobody needs here: it was saved as a whole.
     load_state(checkpoint)
@@ -219,9 +193,7 @@ def load_tensors(
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
     """Sets variables from a checkpoint that must hold exactly these.
 
-    Raises:
-        ModelError: if names or shapes differ (lists them), or if the
-            files are damaged. No variable has been changed then.
+    Raises `ModelError`, and changes none, if names, shapes or files are wrong.
     """
     _assign(checkpoint, _read(checkpoint, ""), variables)
 
@@ -229,12 +201,7 @@ def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
 def load_weights(
     checkpoint: pathlib.Path, variables: Variables, prefix: str = "model"
 ) -> None:
-    """Sets variables, by path, from the tensors of `load_tensors`.
-
-    Raises:
-        ModelError: if one is missing there or has another shape; tensors
-            without a variable are left out.
-    """
+    """Sets variables by path; tensors without a variable are left out."""
     saved = load_tensors(checkpoint, prefix)
     wanted = {name: saved[name] for name in saved if name in variables}
     _assign(checkpoint, wanted, variables)
@@ -305,10 +272,7 @@ def require_equal_layout(
     saved: Mapping[str, np.ndarray],
     variables: Variables,
 ) -> None:
-    """Raises `ModelError` unless names and shapes agree, listing which.
-
-    `checkpoint` is the folder, or a name for it in the message.
-    """
+    """Raises `ModelError` unless names and shapes agree, listing which."""
     missing = sorted(set(variables) - set(saved))
     unknown = sorted(set(saved) - set(variables))
     problems = [f"missing {name}" for name in missing]

@@ -65,12 +65,9 @@ def configure_process(settings: Settings) -> None:
 def build_strategy(settings: Settings) -> tf.distribute.Strategy:
     """The distribution strategy that a config names.
 
-    * `one_device`: the first GPU, or the CPU.
-    * `mirrored`: all GPUs of this host (or all logical CPUs).
-    * `multi_worker`: several hosts; each reads its place from `TF_CONFIG`.
-    * `tpu`: a Cloud TPU, `settings.tpu` names it.
-
-    Call it before anything else touches a device.
+    Call it before anything else touches a device. `mirrored` takes all GPUs of
+    this host (or all logical CPUs); `multi_worker` reads the place of each
+    host from `TF_CONFIG`; `tpu` is a Cloud TPU that `settings.tpu` names.
     """
     # Otherwise TensorFlow tells of every sum over devices that it plans.
     tf.get_logger().setLevel(logging.WARNING)
@@ -204,11 +201,7 @@ def require_same_step(strategy: tf.distribute.Strategy, step: int) -> None:
 
 @contextlib.contextmanager
 def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns TensorFlow's many errors about a lost host into one.
-
-    Raises:
-        ConnectionError: if another host does not answer any more.
-    """
+    """Turns TensorFlow's errors about a lost host into `ConnectionError`."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -256,13 +249,8 @@ def device_description(strategy: tf.distribute.Strategy) -> str:
 def peak_flops(device: str, precision: str) -> float:
     """Matrix-product operations per second of one device.
 
-    Args:
-        device: as `device_description` gives it.
-        precision: `float32`, `bfloat16` or `float16`.
-
-    Returns:
-        The data sheet's figure for known accelerators, a short measurement
-        for CPUs, 0 for what is unknown.
+    The data sheet's figure for known accelerators, a short measurement for
+    CPUs, 0 for what is unknown. `device` is as in `device_description`.
     """
     for name, (half, single) in _PEAKS.items():
         if re.search(rf"\b{name}\b", device):

@@ -37,13 +37,8 @@ def detection_statistics(
 ) -> dict[str, tf.Tensor]:
     """Counts for a detector's accuracy, precision, recall and AUC.
 
-    Args:
-        logits: `[B, S]` float32; a token is predicted fake where positive.
-        is_fake: `[B, S]` integer labels.
-        weights: `[B, S]` float32, 1 for tokens that count, 0 for padding.
-
-    Returns:
-        The vectors of `DETECTION_SIZES`, float32.
+    A token `[B, S]` is predicted fake where its logit is positive; weights
+    are 0 for padding. Returns the vectors of `DETECTION_SIZES`, float32.
     """
     labels = tf.cast(is_fake, tf.float32)
     predictions = tf.cast(logits > 0, tf.float32)
@@ -77,10 +72,7 @@ def _histogram(bins: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 def summarize_detection(
     statistics: Mapping[str, tf.Tensor],
 ) -> dict[str, tf.Tensor]:
-    """Scores, each 0-1, from the vectors of `DETECTION_SIZES`, added up.
-
-    `majority_share` is the accuracy of giving all tokens the commoner label.
-    """
+    """Scores, each 0-1, from the vectors of `DETECTION_SIZES`, added up."""
     total = statistics["detected_tokens"]
     correct_fake = statistics["correct_fake"]
     replaced = ratio(statistics["true_fake"], total)
@@ -97,15 +89,7 @@ def summarize_detection(
 
 
 def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
-    """Area under the ROC curve, by trapezoids over histogram bins.
-
-    Args:
-        positives, negatives: `[k]` weights of the cases by predicted
-            probability, lowest bin first.
-
-    Returns:
-        Scalar, 0-1; 0.5 where one of the classes is empty.
-    """
+    """Area under the ROC curve, by trapezoids; 0.5 where a class is empty."""
     # A positive case beats all negatives below its bin and half of those in it.
     below = tf.cumsum(negatives, exclusive=True)
     wins = tf.reduce_sum(positives * (below + negatives / 2))
@@ -117,13 +101,9 @@ def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
 class StatisticsMetric(keras.metrics.Metric):
     """Adds up statistics and derives all metrics of a model from the sums.
 
-    The statistics of a step are those of all replicas, so every replica adds
-    up the same numbers. A sum over replicas, as Keras reads it, multiplies all
-    of them by one factor, and metrics are quotients.
-
-    Args:
-        sizes: statistic name to the length of its vector.
-        derive_fn: makes metrics, scalars, from the vectors.
+    Every replica adds up the same numbers, those of all replicas. A sum over
+    replicas, as Keras reads it, multiplies all of them by one factor, and
+    metrics are quotients.
     """
 
     def __init__(

@@ -5,14 +5,17 @@ is refused unless only fields of `SAFE_TO_CHANGE` differ. The vocabulary is
 copied beside it, so that the folder can be exported without the dataset.
 """
 
-import dataclasses
 import pathlib
+from collections.abc import Collection
 from typing import Any
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
+
+CONFIG_FILE = "config.json"
 
 # Fields that may differ when a run is resumed: they change neither the model
 # nor the masks, samples and order of the examples. (Another number of devices
@@ -40,51 +43,48 @@ def check(
     settings: config.ExperimentConfig,
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> None:
-    """Checks that the folder is free or already this run's; writes nothing.
+    """Checks that the folder is free or already this run's; writes nothing."""
+    if not has_config(model_dir, "run", "--model_dir"):
+        return
+    old = load_settings(model_dir)
+    require_same(model_dir, old, settings, SAFE_TO_CHANGE, "--model_dir")
+    if (model_dir / "vocab.txt").exists():
+        require_same_vocabulary(model_dir, vocabulary)
 
-    Raises:
-        ModelError: if the folder holds a run with other settings or another
-            vocabulary (names the differences), or no run but files.
-    """
-    if (model_dir / "config.json").exists():
-        _require_same_run(model_dir, settings)
-        if (model_dir / "vocab.txt").exists():
-            require_same_vocabulary(model_dir, vocabulary)
-    elif model_dir.is_dir() and any(
-        atomic.PARTIAL_MARK not in path.name for path in model_dir.iterdir()
+
+def has_config(folder: pathlib.Path, what: str, flag: str) -> bool:
+    """Whether a folder is that of a run; refuses one of other files."""
+    if (folder / CONFIG_FILE).exists():
+        return True
+    if folder.is_dir() and any(
+        atomic.PARTIAL_MARK not in path.name for path in folder.iterdir()
     ):
         raise errors.ModelError(
-            f"{model_dir} is not empty and holds no config.json of a run. "
-            "Choose a new or empty --model_dir."
+            f"{folder} is not empty and holds no {CONFIG_FILE} of a {what}. "
+            f"Choose a new or empty {flag}."
         )
+    return False
 
 
 def claim(
-    model_dir: pathlib.Path,
-    settings: config.ExperimentConfig,
-    vocabulary: vocabulary_lib.Vocabulary,
+    folder: pathlib.Path, content: Any, vocabulary: vocabulary_lib.Vocabulary
 ) -> None:
-    """Writes settings and vocabulary to a folder that `check` let pass.
+    """Writes config and vocabulary to a folder that was checked before.
 
     Call it when nothing else can be wrong: a run that failed before may then
     be started again with other settings.
     """
-    path = model_dir / "config.json"
+    path = folder / CONFIG_FILE
     if not path.exists():
-        model_dir.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         with atomic.replacing_file(path) as partial:
-            partial.write_text(config.to_json(settings), "utf-8")
-    atomic.remove_partial(model_dir)
-    vocabulary.save(model_dir)
+            partial.write_text(schema.to_json(content), "utf-8")
+    atomic.remove_partial(folder)
+    vocabulary.save(folder)
 
 
 def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
-    """The settings of the run in a folder.
-
-    Raises:
-        ModelError: if there is no run.
-        ConfigError: if its config is damaged.
-    """
+    """The settings of the run in a folder, or `ModelError` if there is none."""
     path = model_dir / "config.json"
     if not path.is_file():
         raise errors.ModelError(
@@ -94,18 +94,24 @@ def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
     return config.load_json(path)
 
 
-def _require_same_run(
-    model_dir: pathlib.Path, settings: config.ExperimentConfig
+def require_same(
+    folder: pathlib.Path,
+    old: Any,
+    new: Any,
+    safe_to_change: Collection[str],
+    flag: str,
 ) -> None:
-    changed = differences(load_settings(model_dir), settings)
+    """Raises `ModelError` if fields differ that are not safe to change."""
+    changed = [
+        difference
+        for difference in schema.find_differences(old, new)
+        if difference.partition(":")[0] not in safe_to_change
+    ]
     if changed:
-        listed = "; ".join(
-            f"{name} was {was!r}, now {now!r}"
-            for name, (was, now) in changed.items()
-        )
         raise errors.ModelError(
-            f"{model_dir} holds a run with other settings: {listed}. Choose "
-            "another --model_dir, or restore these settings."
+            f"{folder} was made with other settings (there, now): "
+            f"{'; '.join(changed)}. Choose another {flag}, or restore these "
+            "settings."
         )
 
 
@@ -125,17 +131,3 @@ def require_same_vocabulary(
         f"{different[0]} there, now {different[1]}. Use a dataset made with "
         "the vocabulary of the run, or another --model_dir."
     )
-
-
-def differences(
-    old: Any, new: Any, safe_to_change: frozenset[str] = SAFE_TO_CHANGE
-) -> dict[str, tuple[Any, Any]]:
-    """Fields that differ and may not: `section.field` to (old, new)."""
-    before, after = dataclasses.asdict(old), dataclasses.asdict(new)
-    return {
-        f"{section}.{key}": (before[section][key], after[section][key])
-        for section in before
-        for key in before[section]
-        if before[section][key] != after[section][key]
-        and f"{section}.{key}" not in safe_to_change
-    }

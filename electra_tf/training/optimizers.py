@@ -12,6 +12,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import config
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.training import parameter_rules
 from electra_tf.training import replica_optimizer
 from electra_tf.training.replica_optimizer import Gradient
@@ -61,17 +63,11 @@ class AdamWeightDecay(replica_optimizer.ReplicaOptimizer):
         self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
     ) -> None:
         if self._is_decayed(index):
-            rate = replica_optimizer.scale(
-                scalars.rate, self.rate_multipliers[index]
-            )
-            decay = replica_optimizer.scale(
-                scalars.decay, self.decay_multipliers[index]
-            )
+            rate = self._rate(index, scalars.rate)
+            decay = self._decay(index, scalars)
             decayed = rate * decay * replica_optimizer.read(variable)
             replica_optimizer.assign_sub(variable, decayed)
-        rate = replica_optimizer.scale(
-            scalars.adam_rate, self.rate_multipliers[index]
-        )
+        rate = self._rate(index, scalars.adam_rate)
         self._apply_adam(gradient, index, variable, rate, scalars)
 
     def _moment_gains(self) -> tuple[float, float]:
@@ -115,16 +111,12 @@ class AddonsAdamW(replica_optimizer.ReplicaOptimizer):
         self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
     ) -> None:
         if self._is_decayed(index):
-            decay = replica_optimizer.scale(
-                scalars.decay, self.decay_multipliers[index]
-            )
-            decayed = decay * replica_optimizer.read(variable)
+            decayed = self._decay(index, scalars)
+            decayed *= replica_optimizer.read(variable)
             if isinstance(gradient, tf.IndexedSlices):
                 decayed *= _row_mask(gradient, decayed.shape)
             replica_optimizer.assign_sub(variable, decayed)
-        rate = replica_optimizer.scale(
-            scalars.adam_rate, self.rate_multipliers[index]
-        )
+        rate = self._rate(index, scalars.adam_rate)
         self._apply_adam(gradient, index, variable, rate, scalars)
 
 
@@ -138,16 +130,12 @@ class LAMB(replica_optimizer.ReplicaOptimizer):
             + weight_decay * w
         w = w - rate * |w| / |u| * u
 
-    where the ratio of the two Euclidean norms is 1 if one of them is 0, so
-    that a variable that starts at 0 moves. The decay stands inside the trust
-    ratio (https://arxiv.org/abs/1904.00962, algorithm 2).
-
-    Args:
-        learning_rate: number or schedule.
-        exclude_from_layer_adaptation: regular expressions of variables whose
-            ratio is always 1. None: those of `exclude_from_weight_decay`; an
-            empty list: none (tensorflow-addons takes an empty list for None).
-        **options: as for `ReplicaOptimizer`.
+    The ratio of the two Euclidean norms is 1 if one of them is 0, so that a
+    variable that starts at 0 moves. It is also 1 for variables that match
+    `exclude_from_layer_adaptation`; None takes the patterns of
+    `exclude_from_weight_decay`, an empty list none (tensorflow-addons takes an
+    empty list for None). The decay stands inside the trust ratio
+    (https://arxiv.org/abs/1904.00962, algorithm 2).
     """
 
     def __init__(
@@ -189,16 +177,32 @@ class LAMB(replica_optimizer.ReplicaOptimizer):
         second /= 1.0 - scalars.beta_2_power
         update = first / (tf.sqrt(second) + scalars.epsilon)
         if self._is_decayed(index):
-            decay = replica_optimizer.scale(
-                scalars.decay, self.decay_multipliers[index]
-            )
-            update += decay * value
-        rate = replica_optimizer.scale(
-            scalars.rate, self.rate_multipliers[index]
-        )
+            update += self._decay(index, scalars) * value
+        rate = self._rate(index, scalars.rate)
         if self.is_adapted[index]:
             rate *= _trust_ratio(value, update)
         replica_optimizer.assign_sub(variable, rate * update)
+
+
+def build(
+    options: config.OptimizerConfig
+    | finetuning_config.FinetuningOptimizerConfig,
+    schedule: Schedule,
+    **more: Any,
+) -> replica_optimizer.ReplicaOptimizer:
+    """The optimizer that a config names, with a schedule of its rate."""
+    kinds = {"adam": AdamWeightDecay, "lamb": LAMB}
+    return kinds[options.name](
+        schedule,
+        weight_decay=options.weight_decay_rate,
+        beta_1=options.beta_1,
+        beta_2=options.beta_2,
+        epsilon=options.epsilon,
+        exclude_from_weight_decay=parameter_rules.NO_DECAY_PATTERNS,
+        # Keras would number it, and its variables in checkpoints with it.
+        name=options.name,
+        **more,
+    )
 
 
 def clip_by_global_norm(
@@ -206,17 +210,10 @@ def clip_by_global_norm(
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Gradients scaled down to a joint norm of at most `clip_norm`.
 
-    The rows of lookup gradients are summed first, so that the norm is the
-    true one. (The original's is slightly off for tables that are only looked
-    up, as it counts every occurrence of a row by itself.)
-
-    Args:
-        gradients: tensors or `tf.IndexedSlices`, of any floating dtype.
-        clip_norm: the largest norm let through; 0 lets every norm through.
-
-    Returns:
-        The dense float32 gradients, and their norm before clipping (a scalar).
-        A norm that is not finite turns every clipped gradient into NaN.
+    Returns dense float32 gradients, and their norm before clipping; 0 clips
+    none. A norm that is not finite turns every clipped gradient into NaN. The
+    rows of lookup gradients are summed first, so that the norm is the true
+    one. (The original counts every occurrence of a row by itself.)
     """
     dense = [replica_optimizer.densify(gradient) for gradient in gradients]
     if clip_norm == 0:

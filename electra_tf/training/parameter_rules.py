@@ -5,7 +5,6 @@ variable that no rule matches is an error, because a parameter that silently
 keeps a default is the kind of mistake nobody sees in a loss curve.
 """
 
-import math
 import re
 from collections.abc import Sequence
 
@@ -26,21 +25,14 @@ def resolve_rules(
 ) -> list[float]:
     """The value of every path: that of the first rule found in it.
 
-    Args:
-        rules: pairs of a regular expression and a value, in order.
-        paths: `variable.path` of every variable.
-        meaning: what the value is, for the error text.
-
-    Raises:
-        ValueError: if a rule is malformed, or a path matches no rule.
+    `meaning` says what the value is in the error for a path without a rule.
 
     >>> rules = (("bias", 0.0), (".*", 1.0))
     >>> resolve_rules(rules, ["dense/kernel", "dense/bias"], "weight decay")
     [1.0, 0.0]
     """
-    compiled = [_compile_rule(rule, meaning) for rule in rules]
     matches = [
-        [value for pattern, value in compiled if pattern.search(path)]
+        [value for pattern, value in rules if re.search(pattern, path)]
         for path in paths
     ]
     pairs = zip(paths, matches, strict=True)
@@ -69,15 +61,8 @@ def layerwise_learning_rate_rules(
     their projection have depth 0, encoder layer i has i + 1, the task head
     has `top`. The original (`model/optimization.py`, `_get_layer_lrs`) sets
     `top = num_layers + 2`, so that its uppermost layer gets the exponent 2
-    and no variable gets 1. There is no rule for other variables, so that one
-    without a depth is an error when the rules are resolved.
-
-    Args:
-        layer_decay: factor from one depth to the next, in (0, 1].
-        num_layers: depth of the encoder by its config. Exponents count from
-            this number even where a model has fewer layers.
-        is_contiguous: leave no gap, as the paper describes it: `top =
-            num_layers + 1`.
+    and no variable gets 1; `is_contiguous` leaves no such gap. There is no
+    rule for other variables: they are an error.
     """
     top = num_layers + (1 if is_contiguous else 2)
     depths = {"/embeddings/": 0, "/embeddings_project/": 0}
@@ -87,17 +72,3 @@ def layerwise_learning_rate_rules(
     return tuple(
         (key, layer_decay ** (top - depth)) for key, depth in depths.items()
     )
-
-
-def _compile_rule(rule: Rule, meaning: str) -> tuple[re.Pattern[str], float]:
-    try:
-        pattern, value = rule
-        compiled, number = re.compile(pattern), float(value)
-        if not math.isfinite(number):
-            raise ValueError("the number must be finite")
-    except (TypeError, ValueError, re.error) as error:
-        raise ValueError(
-            f"Expected a {meaning} rule (regular expression, number). "
-            f"Received: {rule!r} ({error})."
-        ) from error
-    return compiled, number

@@ -83,19 +83,12 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     Args:
         learning_rate: number or schedule; update t, from 0, uses rate(t).
         weight_decay: number or schedule.
-        beta_1: decay of the first moment, in [0, 1).
-        beta_2: decay of the second moment, in [0, 1).
-        epsilon: added to the root of the second moment.
         exclude_from_weight_decay: regular expressions, searched anywhere in
             `variable.path`, of variables that are not decayed.
         learning_rate_multipliers: rules (see `parameter_rules`) for a factor
             on each variable's rate. None: 1 for all.
         weight_decay_multipliers: the same for each variable's decay. Both
             together replace `tfa.optimizers.MultiOptimizer`.
-        name: of the optimizer.
-
-    Raises:
-        ValueError: if a number is out of its range.
     """
 
     def __init__(
@@ -137,10 +130,6 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
 
         Call it with the trainable variables, in the order of the gradients,
         inside the scope of the strategy that they were made in.
-
-        Raises:
-            ValueError: for a variable that is not float32, that matches no
-                rule, or that was made under another strategy.
         """
         if self.built:
             return
@@ -164,25 +153,14 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         gradients: Sequence[Gradient],
         variables: Sequence[keras.Variable] | None = None,
     ) -> tf.Tensor:
-        """Updates variables once, within the calling replica.
+        """Updates variables once, within the calling replica; returns the rate.
 
         Nothing is communicated: every replica must pass the same gradients,
         reduced over all replicas. It may stand inside loops, conditions and
-        XLA-compiled functions.
-
-        Args:
-            gradients: one per variable.
-            variables: some of those given to `build`, None for all in that
-                order. The others keep values and moments.
-
-        Returns:
-            The scalar float32 learning rate used, before multipliers.
-
-        Raises:
-            ValueError: if the optimizer is not built or a gradient is missing.
+        XLA-compiled functions. `variables` are some of those given to `build`,
+        None for all; the others keep values and moments.
         """
         chosen = self._trainable_variables if variables is None else variables
-        self._check_ready(gradients, chosen)
         scalars = self._scalars(_as_scalar(self.learning_rate))
         for gradient, variable in zip(gradients, chosen, strict=True):
             index = self._get_variable_index(variable)
@@ -272,10 +250,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         rate: tf.Tensor,
         scalars: Scalars,
     ) -> None:
-        """Updates moments and variable by Adam's rule, as one fused operation.
-
-        It takes `1 - beta` of the float32 beta, as tensorflow-addons does.
-        """
+        """Updates moments and variable by Adam's rule, one fused operation."""
         tf.raw_ops.ResourceApplyAdam(
             var=handle(variable),
             m=handle(self.first_moments[index]),
@@ -292,6 +267,15 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _is_decayed(self, index: int) -> bool:
         return self.decay_multipliers[index] != 0.0 and self.decay != 0.0
 
+    def _rate(self, index: int, rate: tf.Tensor) -> tf.Tensor:
+        # No operation where it is the value itself.
+        factor = self.rate_multipliers[index]
+        return rate if factor == 1.0 else rate * factor
+
+    def _decay(self, index: int, scalars: Scalars) -> tf.Tensor:
+        factor = self.decay_multipliers[index]
+        return scalars.decay if factor == 1.0 else scalars.decay * factor
+
     def _check_variable(self, variable: keras.Variable) -> None:
         if variable.dtype != "float32":
             raise ValueError(
@@ -299,39 +283,11 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
                 f"{variable.dtype}. Use a mixed precision policy, which "
                 "computes in 16 bits and keeps the variables in float32."
             )
-        if _is_distributed(variable) != _is_distributed(self._iterations):
-            raise ValueError(
-                f"Expected {variable.path} and the optimizer to be made under "
-                "the same strategy. Make and build the optimizer inside "
-                "`strategy.scope()`."
-            )
-
-    def _check_ready(
-        self, gradients: Sequence[Gradient], variables: Sequence[Any]
-    ) -> None:
-        if not self.built:
-            raise ValueError(
-                "The optimizer has no variables yet. Call "
-                "`build(variables)` inside `strategy.scope()` first."
-            )
-        pairs = zip(variables, gradients, strict=False)
-        missing = [v.path for v, gradient in pairs if gradient is None]
-        if missing or len(gradients) != len(variables):
-            raise ValueError(
-                f"Expected one gradient for each of {len(variables)} "
-                f"variables. Received {len(gradients)}, None for: {missing}. "
-                "Build the optimizer with the variables that the loss uses."
-            )
 
 
 def densify(gradient: Gradient) -> tf.Tensor:
     """The gradient as one dense float32 tensor; rows named twice are summed."""
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
-
-
-def scale(value: tf.Tensor, multiplier: float) -> tf.Tensor:
-    """The product, without an operation where it is the value itself."""
-    return value if multiplier == 1.0 else value * multiplier
 
 
 def _as_scalar(value: Any) -> tf.Tensor:
@@ -343,7 +299,3 @@ def _as_scalar(value: Any) -> tf.Tensor:
 def _as_rules(rules: Rules | None) -> tuple[parameter_rules.Rule, ...]:
     given = parameter_rules.ALL_ONE if rules is None else rules
     return tuple((pattern, value) for pattern, value in given)
-
-
-def _is_distributed(variable: keras.Variable) -> bool:
-    return isinstance(variable.value, tf.distribute.DistributedValues)

@@ -78,13 +78,8 @@ class Table:
         train 1000/9000    2:13:05  37.174  3.919  0.029 0.6651 0.508   39.62
         valid 1000/9000    2:13:05  36.902  3.871  0.031 0.6592 0.513
 
-    The heading comes again every so many lines.
-
-    Args:
-        total_steps: last step, for the width of the first column.
-        names: metrics that the run reports; others get no column.
-        num_characters: room in a line; columns that it has no room for are
-            left out, the least important first. None takes all.
+    The heading comes again every so many lines. Where a line has no room for
+    all columns, the least important are left out.
     """
 
     def __init__(
@@ -120,10 +115,7 @@ class Table:
         seconds_left: float | None,
         metrics: Mapping[str, float],
     ) -> list[str]:
-        """The line of some metrics; before it the heading where it is due.
-
-        A column without a metric stays blank.
-        """
+        """The line of some metrics; before it the heading where it is due."""
         numbers = "".join(
             _format(c, metrics.get(c.name)) for c in self._columns
         )
@@ -148,14 +140,9 @@ def _format(column: Column, number: float | None) -> str:
 class RunReport:
     """Writes a run's metrics; leaving its `with` block flushes them.
 
-    Args:
-        model_dir: the run's folder; None, on other than the chief, writes and
-            prints nothing.
-        first_step: step that the run starts from. Lines of later steps, which
-            a killed run left, are removed: they will be made again.
-        total_steps: last step, for progress.
-        late_names: metrics that the first line does not have, for which the
-            printed table shall have room.
+    No `model_dir`, on other than the chief, writes and prints nothing. Lines
+    of later steps than the first, which a killed run left, are removed. The
+    table keeps room for `late_names`.
     """
 
     def __init__(
@@ -195,17 +182,7 @@ class RunReport:
         metrics: Mapping[str, float],
         timing: Mapping[str, float] | None = None,
     ) -> None:
-        """Reports the metrics of a step to every place.
-
-        Args:
-            split: `train` or `validation`.
-            step: updates made so far.
-            metrics: what is reproducible.
-            timing: what is not, such as `tokens_per_second`.
-
-        Raises:
-            OSError: if the disk is full, naming the file.
-        """
+        """Reports what is reproducible of a step, and apart from it times."""
         if self._path is None:
             return
         timing = timing or {}
@@ -271,10 +248,7 @@ def drop_lines_after(path: pathlib.Path, step: int) -> None:
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The metrics of a run, one mapping per line; a last half line is left.
-
-    A run that was stopped before its first log has no file and no metrics.
-    """
+    """The metrics of a run, one mapping per line; a last half line is left."""
     if not path.exists():
         return []
     lines = []
@@ -314,11 +288,7 @@ _STYLES = {"train": "-", "validation": "o--"}
 
 
 def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
-    """Draws `training_curves.png` from a run's `metrics.jsonl`.
-
-    Returns:
-        The picture's path, or None where there are no metrics yet.
-    """
+    """Draws `training_curves.png`; None where there are no metrics yet."""
     lines = read_lines(model_dir / "metrics.jsonl")
     if not lines:
         return None

@@ -19,21 +19,11 @@ class PolynomialDecayTimesWarmup(
         rate(t) = peak * (1 - min(t, N) / N) ** power * min(1, t / W)
         W = max(num_warmup_steps, N * warmup_proportion)
 
-    Both factors act at once, so the rate never quite reaches `peak`, the
-    decay runs over the warm-up steps too, and the first update under warm-up
-    has rate 0 (`model/optimization.py`, `create_optimizer`). W is not
-    rounded. Without warm-up the factor is 1; the original divides 0 by 0
-    there and yields NaN for the first update.
-
-    Args:
-        learning_rate: `peak`, the factor before decay and warm-up.
-        num_steps: N, updates until the rate is 0; it stays 0 afterwards.
-        num_warmup_steps: lower bound of W, in updates.
-        warmup_proportion: lower bound of W as a share of N, in [0, 1].
-        power: exponent of the decay; 1 is linear.
-
-    Raises:
-        ValueError: if a value is out of its range.
+    Both factors act at once, so the rate never quite reaches `learning_rate`
+    (the peak), the decay runs over the warm-up steps too, and the first update
+    under warm-up has rate 0 (`model/optimization.py`, `create_optimizer`). W
+    is not rounded. Without warm-up the factor is 1; the original divides 0 by
+    0 there and yields NaN for the first update.
 
     >>> schedule = PolynomialDecayTimesWarmup(1.0, 10, num_warmup_steps=5)
     >>> [round(float(schedule(step)), 2) for step in (0, 1, 5, 10)]
@@ -97,12 +87,7 @@ class PolynomialDecayTimesWarmup(
 
 @keras.saving.register_keras_serializable("electra_tf")
 class Restarted(keras.optimizers.schedules.LearningRateSchedule):
-    """One schedule after the other, each counting its steps from 0.
-
-    Args:
-        schedules: in their order.
-        starts: step at which each begins, ascending, the first 0.
-    """
+    """One schedule after the other, each counting its steps from 0."""
 
     def __init__(
         self,
@@ -138,21 +123,12 @@ class Restarted(keras.optimizers.schedules.LearningRateSchedule):
 class LinearSchedule:
     """A number that goes from one value to another and stays there.
 
-    Args:
-        first: value at step 0.
-        last: value from `num_steps` on.
-        num_steps: length of the way, at least 1.
-
     >>> schedule = LinearSchedule(2.0, 1.0, 4)
     >>> [float(schedule(step)) for step in (0, 1, 4, 9)]
     [2.0, 1.75, 1.0, 1.0]
     """
 
     def __init__(self, first: float, last: float, num_steps: int) -> None:
-        if num_steps < 1:
-            raise ValueError(
-                f"`num_steps` must be at least 1. Received: {num_steps}."
-            )
         self.first = first
         self.last = last
         self.num_steps = num_steps

@@ -58,11 +58,7 @@ class LossScale(tf.Module):
         )
 
     def update(self, is_finite: tf.Tensor) -> None:
-        """Adapts the factor after a step; chosen by `tf.where`, no branch.
-
-        Args:
-            is_finite: scalar bool, whether the step's gradients were finite.
-        """
+        """Adapts the factor after a step; chosen by `tf.where`, no branch."""
         good = tf.where(is_finite, self.num_good_steps + 1, 0)
         grows = good >= self.growth_steps
         value = tf.convert_to_tensor(self.value)
@@ -81,12 +77,9 @@ class LossScale(tf.Module):
 class TrainableModel(keras.Model, abc.ABC):
     """A Keras model that the step below can train.
 
-    Args:
-        seed: of masks, samples and dropout.
-        num_micro_batches: parts whose gradients are accumulated, M.
-        clip_norm: largest global norm of the reduced gradient; 0 for none.
-        means_per_replica: divide by the weights of each replica alone and
-            average the gradients, as the original does.
+    `num_micro_batches` are parts whose gradients are accumulated. With
+    `means_per_replica` losses are divided by the weights of each replica alone
+    and the gradients averaged, as the original does.
     """
 
     def __init__(
@@ -121,10 +114,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     @property
     def statistic_sizes(self) -> Mapping[str, int]:
-        """Statistic name to the length of its vector.
-
-        Of every loss there are its sum and its normalizer.
-        """
+        """Statistic name to the length of its vector."""
         names = list(self.loss_coefficients)
         names += [normalizer_of(name) for name in names]
         return dict.fromkeys(names, 1) | dict(self.extra_sizes)
@@ -157,14 +147,9 @@ class TrainableModel(keras.Model, abc.ABC):
     ) -> Any:
         """Turns what a replica received into what `compute_losses` takes.
 
-        Args:
-            features: `[n, k, S]` tensors and `stream_ids` `[n]`.
-            step: scalar int64, index of the global batch.
-            is_training: whether masks are those of training.
-
-        Returns:
-            A nest of tensors whose first axes are multiples of the number of
-            micro-batches.
+        Features are `[n, k, S]` tensors and `stream_ids` `[n]`; the result is a
+        nest of tensors whose first axes are multiples of the number of
+        micro-batches. Masks depend on `step`, the index of the global batch.
         """
 
     @abc.abstractmethod
@@ -183,11 +168,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def derive_metrics(self, statistics: Tensors) -> Tensors:
-        """Metric name to scalar, from statistics that were added up.
-
-        Args:
-            statistics: the vectors of `statistic_sizes`, float32 or float64.
-        """
+        """Metric name to scalar, from the sums of `statistic_sizes`."""
 
     def summarize(
         self, statistics: Mapping[str, np.ndarray]
@@ -201,15 +182,10 @@ class TrainableModel(keras.Model, abc.ABC):
         return {name: float(value) for name, value in found.items()}
 
     def training_step(self, features: Tensors) -> Tensors:
-        """Makes one update. To be called in a replica context.
+        """Makes one update, in a replica context, from its part of the batch.
 
-        Args:
-            features: this replica's part of the global batch, `[n, k, S]`
-                tensors (n streams, k rows of each) and `stream_ids` `[n]`.
-
-        Returns:
-            The statistics of the global batch, equal on all replicas, and
-            `num_steps`, `gradient_norm` and `num_skipped_steps`.
+        Returns the statistics of the global batch, equal on all replicas, and
+        `num_steps`, `gradient_norm` and `num_skipped_steps`.
         """
         step = tf.cast(self.optimizer.iterations.value, tf.int64)
         prepared = self.prepare(features, step, is_training=True)

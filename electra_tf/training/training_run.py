@@ -58,10 +58,7 @@ def require_finite(values: Mapping[str, Any], where: str) -> None:
 
 
 class Statistics:
-    """Added-up statistics on the devices, read and cleared by the host.
-
-    `sizes` gives the length of each statistic's vector.
-    """
+    """Added-up statistics on the devices, read and cleared by the host."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         self.sizes = dict(sorted(sizes.items()))
@@ -95,11 +92,7 @@ class Evaluation(NamedTuple):
 
 
 class TrainingLoop:
-    """Runs a model's training step on a strategy's devices.
-
-    The model, with its optimizer built, was made in the strategy's scope.
-    `jit_compile` says whether XLA compiles the step of a replica.
-    """
+    """Runs a model's training step on a strategy's devices."""
 
     def __init__(
         self,
@@ -207,13 +200,7 @@ class TrainingLoop:
 class TrainingRun(abc.ABC):
     """One training in a folder, resumable at any time to the bit.
 
-    Args:
-        settings: how to train and how often to log, evaluate and save.
-        strategy: where; the model was built in its scope.
-        model: with its optimizer built.
-        folder: for checkpoints and metrics.
-        num_steps: the last step.
-        evaluates: whether there is held-out data.
+    The model was built in the strategy's scope, with its optimizer.
 
     Attributes:
         start_step: updates that were made before this process.
@@ -257,15 +244,8 @@ class TrainingRun(abc.ABC):
     def run(self, stop: stopping.StopRequest) -> bool:
         """Trains from the newest checkpoint to the last step.
 
-        Returns:
-            True if the training is done, False if `stop` asked to end before;
-            all is saved then.
-
-        Raises:
-            ModelError: if the newest checkpoint is damaged, or is of
-                another training.
-            NonFiniteLossError: if the loss stops being a number.
-            MemoryError: if a batch does not fit into the device.
+        Returns False if `stop` asked to end before; all is saved then. Raises
+        `NonFiniteLossError` if the loss stops being a number.
         """
         origin = self._restore()
         self.report = reporting.RunReport(
@@ -460,11 +440,7 @@ class TrainingRun(abc.ABC):
 
 
 class _Clock:
-    """Seconds and steps of training since the last log.
-
-    Evaluating and saving do not count, nor does the first call of the
-    compiled loop, which is traced and compiled.
-    """
+    """Seconds and steps of training since the last log, without tracing."""
 
     def __init__(self) -> None:
         self._is_traced = False

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 from electra_tf import config
@@ -138,41 +137,6 @@ def test_sigterm_saves_and_a_full_disk_gives_one_error(
     code, _, errors = _run(_settings(dataset), model_dir)
     assert code == 0, errors
     tiny_run.require_equal_runs(whole, model_dir)
-
-
-def test_a_second_signal_kills(dataset, tmp_path):
-    # A call of the compiled loop lasts for minutes.
-    names = ("num_train_steps", "steps_per_loop", "log_steps",
-             "save_checkpoints_steps")  # fmt: skip
-    endless = dict.fromkeys(names, _ENDLESS)
-    settings = _settings(dataset, eval_steps=0, **endless)
-    process = tiny_run.start_script(settings, tmp_path / "run")
-    _wait_for((tmp_path / "run" / "vocab.txt").exists, process)
-    time.sleep(5.0)
-    process.send_signal(signal.SIGTERM)
-    assert "SIGTERM: saving" in process.stderr.readline()
-    assert process.poll() is None
-    process.send_signal(signal.SIGTERM)
-    assert _finish(process)[0] == 128 + signal.SIGTERM
-    assert checkpoints.latest(tmp_path / "run") is None
-
-
-def test_a_loss_that_is_no_number_stops_the_run(dataset, tmp_path):
-    model_dir = tmp_path / "run"
-    # The rate of the first step is 0, the second ruins the weights.
-    settings = tiny_run.replace(
-        _settings(dataset, save_checkpoints_steps=1, keep_checkpoints=9),
-        optimizer={"learning_rate": 1e30},
-    )
-    code, _, errors = _run(settings, model_dir)
-    assert code == 1
-    message = _the_error(errors)
-    assert "Not a finite number between steps 3 and 3: " in message
-    assert "the last checkpoint is good" in message
-    newest = checkpoints.latest(model_dir)
-    assert checkpoints.load_state(newest)["step"] == 2
-    for tensor in checkpoints.load_tensors(newest, "model").values():
-        assert np.isfinite(tensor).all()
 
 
 def _flip(path):

@@ -114,52 +114,6 @@ def test_the_average_of_all_eight_needs_no_word():
     assert last == "The average is that of the medians."
 
 
-class _StubSession:
-    """Trials that are done as soon as they begin."""
-
-    is_chief = True
-    stops_after = ""
-    begun: list[str] = []
-
-    def __init__(self, request):
-        self.request = request
-
-    def run(self, number, stop):
-        name = self.request.settings.task.names
-        folder = self.request.folder(number)
-        if trial_dir.read_result(folder) is not None:
-            return True
-        self.begun.append(f"{name} {number}")
-        metric = {"cola": "mcc", "sst2": "accuracy"}[name]
-        scores = {name: {"dev": trial_dir.Score({metric: 40.0 + 10 * number},
-                                                False)}}  # fmt: skip
-        folder.mkdir(parents=True)
-        result = trial_dir.TrialResult(
-            number, scores, {name: metric}, 1, "", 1.0, "", {}
-        )
-        trial_dir.write_result(folder, result)
-        if self.begun[-1] == self.stops_after:
-            stop.signal_name = "SIGTERM"
-        return True
-
-
-@pytest.mark.parametrize("moment", ["cola 1", "cola 2", "sst2 1"])
-def test_the_same_command_goes_on_after_the_task_it_was_stopped_in(
-    monkeypatch, tasks_dir, tmp_path, moment
-):
-    monkeypatch.setattr(session_lib, "Session", _StubSession)
-    monkeypatch.setattr(_StubSession, "begun", [])
-    monkeypatch.setattr(_StubSession, "stops_after", moment)
-    request = _request("glue:cola,sst2", tasks_dir, tmp_path, num_trials=2)
-    # The stub goes on to the end of a task, the signal is heard after it.
-    assert finetune.finetune(request) is None
-    assert not (tmp_path / "sst2").exists() or moment == "sst2 1"
-    report = finetune.finetune(request)
-    assert _StubSession.begun == ["cola 1", "cola 2", "sst2 1", "sst2 2"]
-    assert [line.title for line in report.lines] == ["CoLA", "SST-2"]
-    assert report.average == 55.0
-
-
 def test_every_task_has_a_folder_a_head_and_predictions_of_its_own(
     tasks_dir, pretrained_dir, tmp_path
 ):

@@ -15,7 +15,6 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.finetuning import finetune
-from electra_tf.finetuning import session
 from tests.finetuning import little_task
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -189,13 +188,3 @@ def test_mistakes_on_the_command_line_get_one_line(
     assert lines[-1].startswith("error: ") and message in lines[-1]
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_without_a_trial_there_is_nothing_to_score(data, tmp_path):
-    request = little_task.build_request(
-        data, None, tmp_path / "out", actions=("eval",)
-    )
-    with pytest.raises(FileNotFoundError, match="finished trial"):
-        finetune.finetune(request)
-    with pytest.raises(ValueError, match="No trial in"):
-        session.Session(request).load(1)

@@ -153,14 +153,6 @@ def test_replicas_share_the_rows_of_a_global_batch():
     assert labels(_context(1, 0, 2), first_step=3) == local[6:]
 
 
-def test_rows_can_be_padded_to_one_length():
-    table = _labelled([3, 9])
-    order = task_data.order_for_training(table.row_lengths, 2, 3, 1)
-    dataset = task_data.build_training_dataset(table, order, 0, None, 16)
-    assert {b["input_ids"].shape[1] for b in dataset} == {16}
-    assert dataset.element_spec["input_ids"].shape == [2, 16]
-
-
 def test_a_batch_that_replicas_cannot_share_is_refused():
     table = _labelled([3, 9, 4])
     order = task_data.order_for_training(table.row_lengths, 3, 1, 1)

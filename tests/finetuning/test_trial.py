@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
-from electra_tf.finetuning import finetune
 from electra_tf.finetuning import session as session_lib
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.modeling import task_heads
@@ -161,17 +160,6 @@ def test_dev_data_are_looked_at_before_training(pretrained_dir, tmp_path):
     assert not (request.folder(1) / "metrics.jsonl").exists()
 
 
-def test_without_dev_data_a_task_is_learned_and_predicted(
-    data, pretrained_dir, tmp_path
-):
-    request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", actions=("train", "predict")
-    )
-    finetune.finetune(_replace(request, "own", dev_file=""))
-    predicted = tmp_path / "out" / "predictions" / "own"
-    assert (predicted / "test_predictions.tsv").exists()
-
-
 def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
     training = {
         "num_train_epochs": 30.0,
@@ -195,27 +183,6 @@ def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
     (trial.folder / "results.json").unlink()
     _, again = _run(request)
     assert again.scores == result.scores
-
-
-def test_early_stopping_by_an_error_takes_the_least(
-    data, pretrained_dir, tmp_path
-):
-    for split in ("train", "dev"):
-        text = (data / f"{split}.csv").read_text()
-        numbers = text.replace(",good", ",1").replace(",bad", ",0")
-        (tmp_path / f"{split}.csv").write_text(numbers)
-    training = {"eval_steps": 4, "early_stopping_patience": 9}
-    request = little_task.build_request(
-        tmp_path, pretrained_dir, tmp_path / "out", training
-    )
-    trial, result = _run(
-        _replace(request, "own", kind="regression", metric="mse", test_file="")
-    )
-    lines = _lines(trial, "validation")
-    found = [line["own/dev/mse"] for line in lines]
-    assert [line["score"] for line in lines] == [-error for error in found]
-    assert min(found) < max(found)
-    assert result.scores["own"]["dev"].metrics["mse"] == min(found)
 
 
 def test_two_replicas_train_as_one(

@@ -31,14 +31,6 @@ def test_rows_too_short_for_a_slot_are_refused():
         masking.max_predictions_per_seq(0.15, 5)
 
 
-def test_special_tokens_and_padding_are_not_eligible():
-    inputs = _inputs([[CLS, 7, MASK, UNK, SEP, 8, SEP, PAD]])
-    eligible = masking.eligible_positions(
-        inputs["input_ids"], inputs["input_mask"], SPECIAL
-    )
-    np.testing.assert_array_equal(eligible, [[0, 1, 0, 1, 0, 1, 0, 0]])
-
-
 def test_the_largest_eligible_keys_are_chosen():
     eligible = tf.constant([[False, True, True, True, False, True]])
     uniform = tf.constant([[0.99, 0.2, 0.7, 0.1, 0.98, 0.5]])
@@ -150,21 +142,6 @@ def test_several_writes_to_one_position_average_as_in_the_original():
     )
     np.testing.assert_array_equal(updated, [[10, 7, 5]])
     np.testing.assert_array_equal(is_updated, [[0, 1, 1]])
-
-
-def test_gather_picks_vectors_and_its_gradient_returns_to_them():
-    sequence = tf.random.stateless_normal([2, 5, 3], [1, 2])
-    positions = tf.constant([[4, 1, 0], [2, 0, 0]])
-    with tf.GradientTape() as tape:
-        tape.watch(sequence)
-        gathered = masking.gather_positions(sequence, positions)
-        loss = tf.reduce_sum(gathered * [[[1.0], [1.0], [0.0]]])
-    np.testing.assert_array_equal(gathered[0, 0], sequence[0, 4])
-    np.testing.assert_array_equal(gathered[1, 0], sequence[1, 2])
-    gradient = tf.convert_to_tensor(tape.gradient(loss, sequence)).numpy()
-    np.testing.assert_array_equal(
-        gradient[..., 0], [[0, 1, 0, 0, 1], [1, 0, 1, 0, 0]]
-    )
 
 
 def test_the_whole_of_masking_compiles_and_gives_the_eager_result():

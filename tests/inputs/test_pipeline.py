@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import errors
-from electra_tf.inputs import options
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
-from electra_tf.text.vocabulary import Vocabulary
 
 # 103 examples of uneven shards, one of them empty.
 SIZES = (20, 31, 0, 5, 47)
@@ -103,16 +100,6 @@ def test_an_epoch_holds_every_example_once_except_the_rest(
         assert len(set(epoch.ravel().tolist())) == 12 * 8
 
 
-def test_every_epoch_has_another_order_and_another_rest(make_split):
-    split = make_split((103,))
-    batches = _training_batches(split, _order(split), 12 * 4)
-    epochs = np.split(batches.reshape(-1), 4)
-    for one, other in itertools.combinations(epochs, 2):
-        assert (one != other).mean() > 0.8
-    rests = {frozenset(range(103)) - set(epoch.tolist()) for epoch in epochs}
-    assert len(rests) == 4
-
-
 @pytest.mark.parametrize(
     ("num_replicas", "num_workers"), [(2, 1), (4, 2), (4, 4)]
 )
@@ -160,54 +147,6 @@ def test_jumping_late_into_a_large_epoch_takes_seconds(make_split):
     np.testing.assert_array_equal(jumped, walked[late:])
 
 
-def test_a_mirrored_strategy_gives_each_replica_its_streams(
-    make_split, two_devices
-):
-    split = make_split(SIZES)
-    order = _order(split)
-    dataset = two_devices.distribute_datasets_from_function(
-        lambda context: pipeline.build_training_dataset(
-            split, order, None, context
-        ),
-        options.input_options(two_devices),
-    )
-    iterator = iter(dataset)
-    traces = []
-
-    @tf.function
-    def step():
-        traces.append(None)
-        return two_devices.run(
-            lambda features: features, args=(next(iterator),)
-        )
-
-    expected = _training_batches(split, order, 14)
-    for batch in expected:
-        replicas = two_devices.experimental_local_results(step())
-        for replica, element in enumerate(replicas):
-            ids = element["stream_ids"].numpy().tolist()
-            assert ids == [2 * replica, 2 * replica + 1]
-            np.testing.assert_array_equal(_numbers(element), batch[ids])
-    assert len(traces) == 1
-
-
-def test_a_split_is_opened_from_its_manifest(make_dataset, vocabulary):
-    folder = make_dataset(SIZES)
-    split = pipeline.open_split(folder, vocabulary, 8)
-    assert split.shard_sizes == SIZES
-    assert split.num_examples == 103
-    numbers = _evaluation_batches(split, 13).ravel()
-    np.testing.assert_array_equal(numbers[:103], np.arange(103))
-
-
-def test_records_of_another_vocabulary_are_refused(make_dataset, vocabulary):
-    other = Vocabulary((*vocabulary.tokens, "d"))
-    with pytest.raises(
-        errors.DataError, match="size: .* has 8, expected was 9"
-    ):
-        pipeline.open_split(make_dataset(SIZES), other, 8)
-
-
 def _evaluation_batches(split, num_batches, **replicas):
     return _global_batches(
         lambda context: pipeline.build_evaluation_dataset(split, 4, 8, context),
@@ -244,13 +183,3 @@ def test_evaluation_fills_up_with_rows_that_weigh_nothing(make_split):
     )
     for name in ("input_ids", "segment_ids"):
         assert not elements[1][name].numpy().any()
-
-
-@pytest.mark.parametrize(("num_replicas", "num_workers"), [(3, 1), (2, 4)])
-def test_replicas_that_cannot_share_the_streams_are_refused(
-    make_split, num_replicas, num_workers
-):
-    split = make_split(SIZES)
-    context = tf.distribute.InputContext(num_workers, 0, num_replicas)
-    with pytest.raises(ValueError, match=f"{num_replicas} replicas on"):
-        pipeline.build_training_dataset(split, _order(split), None, context)

@@ -93,18 +93,6 @@ def test_training_on_a_damaged_shard_names_file_and_record(make_split, kind):
         _consume(split)
 
 
-def test_damage_is_named_under_a_mirrored_strategy(make_split, two_devices):
-    split = make_split(SIZES)
-    path = pathlib.Path(split.paths[2])
-    _flip(path, 3 * _record_size(path) + 60)
-    message = re.escape(f"{path} must hold 50")
-    with (
-        pytest.raises(DamagedShardError, match=message),
-        shard_errors.explain_shard_errors(split),
-    ):
-        _consume(split, two_devices)
-
-
 def test_evaluation_on_a_cut_shard_names_it(make_split):
     split = make_split(SIZES)
     path = pathlib.Path(split.paths[0])
@@ -135,13 +123,6 @@ def test_a_cut_or_missing_shard_is_found_before_training(
     message = f"Shard {path} must hold 30 .*{re.escape(expected)}.*--resume"
     with pytest.raises(DamagedShardError, match=message):
         pipeline.open_split(folder, vocabulary, conftest.LENGTH)
-
-
-def test_whole_shards_pass_and_show_no_damage(make_split):
-    split = make_split(SIZES)
-    with shard_errors.explain_shard_errors(split):
-        _consume(split)
-    assert shard_errors.find_damage(split) is None
 
 
 def test_errors_of_the_model_pass_unchanged(make_split):

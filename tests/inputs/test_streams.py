@@ -46,15 +46,6 @@ def test_a_position_advances_over_the_ends_of_epochs():
         streams.Position(batch=-1)
 
 
-def test_sizes_follow_from_examples_streams_and_batch():
-    # 27 examples in 2 streams of 13, each giving 2 rows to a batch.
-    order = _order()
-    assert order.num_examples == 27
-    assert order.examples_per_stream == 13
-    assert order.rows_per_stream == 2
-    assert order.batches_per_epoch == 6
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -79,13 +70,6 @@ def test_streams_read_disjoint_ranges_that_cover_all_but_the_rest(num_streams):
         assert len(seen) == len(set(seen)) == 27 // num_streams * num_streams
         assert {len(pairs) for pairs in ranges} == {27 // num_streams}
         assert all(record < SIZES[shard] for shard, record in seen)
-
-
-def test_a_range_can_be_entered_at_any_block():
-    order = _order()
-    whole = _pieces(order, 3, 1)
-    for block in range(4):
-        assert _pieces(order, 3, 1, block) == whole[block * 4 :]
 
 
 def test_every_epoch_lays_the_shards_out_anew():
@@ -114,14 +98,6 @@ def test_blocks_are_permuted_each_in_its_own_way():
     assert len(set(map(tuple, permutations))) == 4
     again = _order(shard_sizes=(4000,), shuffle_block=50, seed=2)
     assert _shuffled(again, 0, 0, 0, size=50) != permutations[0]
-
-
-def test_consumed_examples_and_the_epochs_rest_are_left_out():
-    order = _order()  # 13 examples a stream, 12 of them used
-    whole = _shuffled(order, 0, 0, 1)
-    assert _shuffled(order, 0, 0, 1, first_example=4) == whole
-    assert _shuffled(order, 0, 0, 1, first_example=6) == whole[2:]
-    assert _shuffled(order, 0, 0, 3, size=1) == []
 
 
 def test_a_block_that_is_too_short_is_an_error():

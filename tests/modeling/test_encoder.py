@@ -35,37 +35,6 @@ def test_padding_does_not_change_what_tokens_see():
     )
 
 
-def test_attention_weights_sum_to_one_and_avoid_padding():
-    encoder = _encoder()
-    features = tiny.build_features(3)
-    output = encoder(*_arguments(features))
-    bias = encoder_lib.compute_attention_bias(features["input_mask"])
-    hidden = tf.reshape(output.embedding_output, [-1, 16])
-    fused = encoder.blocks[0].query_key_value(hidden)
-    query, key, _ = encoder_lib.split_heads(fused, bias, num_heads=2)
-    probs = encoder_lib.compute_probs(query, key, bias).numpy()
-    assert probs.shape == (3, 2, 16, 16)
-    np.testing.assert_allclose(probs.sum(-1), 1.0, atol=1e-5)
-    is_padding = features["input_mask"].numpy() == 0
-    assert (probs.transpose(0, 3, 1, 2)[is_padding] < 1e-12).all()
-
-
-def test_eager_and_compiled_agree_for_any_batch_and_length():
-    encoder = _encoder()
-    compiled = tf.function(
-        lambda *inputs: encoder(*inputs).sequence_output,
-        input_signature=[tf.TensorSpec([None, None], tf.int32)] * 3,
-    )
-    for rows, length in ((1, 7), (3, 16)):
-        arguments = [v[:, :length] for v in _arguments(
-            tiny.build_features(rows))]  # fmt: skip
-        np.testing.assert_allclose(
-            compiled(*arguments),
-            encoder(*arguments).sequence_output,
-            atol=1e-5,
-        )
-
-
 def test_bfloat16_follows_float32():
     features = _arguments(tiny.build_features(4))
     exact = _encoder()(*features).sequence_output

@@ -84,32 +84,6 @@ def test_a_cloze_prediction_sees_both_sides_but_never_its_own_token(
         assert (effect[others, position] > 1e-4).all()
 
 
-def test_each_encoder_sees_one_side_only(two_tower):
-    changed, row = _change_each(tiny.LENGTH)
-    base = two_tower(_inputs(row)).encoder_outputs
-    found = two_tower(_inputs(changed)).encoder_outputs
-    places = np.arange(tiny.LENGTH)
-    for before, after, sees in (
-        (base[0], found[0], places[:, None] <= places),
-        (base[1], found[1], places[:, None] >= places),
-    ):
-        difference = after.sequence_output - before.sequence_output
-        effect = np.abs(difference.numpy()).max(-1)
-        assert not effect[~sees].any()
-        assert (effect[sees] > 1e-4).all()
-
-
-def test_cloze_logits_of_the_slots_are_those_of_their_positions(two_tower):
-    masked = _inputs(np.tile(_row(tiny.LENGTH), (2, 1)))
-    positions = tf.constant([[3, 9], [1, 0]])
-    output = two_tower(masked._replace(masked_positions=positions))
-    for row in range(2):
-        np.testing.assert_array_equal(
-            output.logits[row],
-            output.prediction_logits.numpy()[row, positions[row].numpy()],
-        )
-
-
 def test_no_two_encoders_of_a_model_share_dropout(monkeypatch):
     model = tiny_objectives.build_model("electric")
     watch = tiny_objectives.EncoderWatch(monkeypatch)
@@ -161,19 +135,6 @@ def test_the_unigram_generator_samples_by_the_counts_of_the_corpus():
     assert stats.chisquare(drawn[counts > 0], even).pvalue < 1e-12
 
 
-def test_the_uniform_generator_samples_evenly_and_costs_log_v():
-    model = tiny_objectives.build_model(
-        "electra", generator={"uniform_generator": True,
-                              "untied_generator_embeddings": False}
-    )  # fmt: skip
-    assert stats.chisquare(_draw(model)).pvalue > 1e-3
-    prepared = tiny_objectives.prepare(model)
-    metrics = model.summarize(model.compute_statistics(prepared))
-    mean = metrics["gen_loss"]
-    np.testing.assert_allclose(mean, np.log(_VOCAB), rtol=1e-6)
-    assert not model.generator.variables
-
-
 def _unigram_loss(counts, token):
     generator = generators.FixedGenerator(_VOCAB, counts)
     logits = generator(_inputs([[2, token, 3]])).prediction_logits
@@ -189,21 +150,3 @@ def test_an_unseen_token_costs_as_half_an_occurrence():
     for token in range(_VOCAB):
         expected = np.log(total / max(counts[token], 0.5))
         assert _unigram_loss(counts, token) == pytest.approx(expected, rel=1e-5)
-
-
-@pytest.mark.parametrize("counts", [np.ones(_VOCAB - 1), np.zeros(_VOCAB)])
-def test_counts_of_another_vocabulary_or_nothing_are_refused(counts):
-    with pytest.raises(ValueError, match="must be 50 numbers, not all 0"):
-        generators.FixedGenerator(_VOCAB, counts)
-
-
-def test_a_masked_lm_predicts_from_what_is_shown_not_from_the_original():
-    generator = tiny_objectives.build_model("electra").generator
-    masked = _inputs(_row(tiny.LENGTH)[np.newaxis])
-    masked = masked._replace(masked_positions=tf.constant([[4]]))
-    base = generator(masked).logits
-    other = tf.constant(_row(tiny.LENGTH)[np.newaxis] * 0 + 9, tf.int32)
-    same = generator(masked._replace(original_ids=other)).logits
-    np.testing.assert_array_equal(base, same)
-    shown = generator(masked._replace(input_ids=other)).logits
-    assert np.abs((shown - base).numpy()).max() > 1e-2

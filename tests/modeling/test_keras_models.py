@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.modeling import keras_models
-from electra_tf.modeling import towers
 from tests import tiny
 
 SIZES = config.EncoderConfig(
@@ -54,23 +53,6 @@ def _compile(model):
     )
 
 
-def test_shapes_are_those_of_the_towers(features):
-    rows, length = features["input_ids"].shape
-    for kind, shape in zip(KINDS, ([16], [], [SIZES.vocab_size]), strict=True):
-        assert _build(kind)(features).shape == (rows, length, *shape)
-
-
-def test_the_discriminator_gives_the_towers_logits(features):
-    keras.utils.set_random_seed(1)
-    tower = towers.build_discriminator(SIZES, "float32")
-    model = keras_models.DiscriminatorModel(tower, SIZES)
-    expected = tower(*(features[name] for name in keras_models.FEATURES))
-    np.testing.assert_array_equal(model(features), expected.logits)
-    assert {id(v) for v in model.trainable_variables} == {
-        id(v) for v in tower.trainable_variables
-    }
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_dropout_is_on_in_training_only(kind, features):
     model = _build(kind)
@@ -98,32 +80,6 @@ def test_a_users_model_learns_through_the_encoder(features):
     assert all(changed)
 
 
-def test_a_frozen_encoder_stays_as_it_is(features):
-    encoder = _build()
-    encoder.trainable = False
-    model = _functional(encoder)
-    assert len(model.trainable_variables) == 2
-    before = [v.numpy() for v in encoder.variables if v.dtype == "float32"]
-    _compile(model)
-    model.fit(features, np.zeros(8, np.int32), epochs=1, verbose=0)
-    after = [v.numpy() for v in encoder.variables if v.dtype == "float32"]
-    for old, new in zip(before, after, strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
-def test_the_discriminator_is_compiled_and_fitted_by_itself(features):
-    model = _build(keras_models.DiscriminatorModel)
-    model.compile(
-        keras.optimizers.Adam(5e-3),
-        keras.losses.BinaryCrossentropy(from_logits=True),
-    )
-    is_fake = tf.cast(features["input_ids"] % 2, tf.float32)
-    dataset = tf.data.Dataset.from_tensor_slices((features, is_fake)).batch(4)
-    losses = model.fit(dataset, epochs=8, verbose=0).history["loss"]
-    assert losses[-1] < 0.9 * losses[0]
-    assert model.predict(features, verbose=0).shape == is_fake.shape
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_users_model_is_saved_whole(kind, features, tmp_path):
     inputs = {
@@ -137,27 +93,6 @@ def test_a_users_model_is_saved_whole(kind, features, tmp_path):
         again.predict(features, verbose=0), model.predict(features, verbose=0)
     )
     assert again.count_params() == model.count_params()
-
-
-def test_weights_of_models_that_share_are_saved_once(features, tmp_path):
-    def build(seed):
-        keras.utils.set_random_seed(seed)
-        tower = towers.build_discriminator(SIZES, "float32")
-        inputs = {
-            name: keras.Input([None], dtype="int32", name=name)
-            for name in keras_models.FEATURES
-        }
-        outputs = [
-            keras_models.EncoderModel(tower.encoder, SIZES)(inputs),
-            keras_models.DiscriminatorModel(tower, SIZES)(inputs),
-        ]
-        return keras.Model(inputs, outputs)
-
-    first, second = build(1), build(2)
-    first.save_weights(tmp_path / "all.weights.h5")
-    second.load_weights(tmp_path / "all.weights.h5")
-    for old, new in zip(first(features), second(features), strict=True):
-        np.testing.assert_array_equal(old, new)
 
 
 def test_lower_precision_is_kept_in_the_config(features):

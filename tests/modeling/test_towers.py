@@ -81,11 +81,6 @@ def test_tied_embeddings_are_one_layer():
     assert pair.generator.encoder.embeddings is pair.main.encoder.embeddings
 
 
-def test_tied_towers_are_one_encoder():
-    pair = _pair(untied_generator=False)
-    assert pair.generator.encoder is pair.main.encoder
-
-
 def test_untied_towers_share_nothing():
     pair = _pair(untied_generator_embeddings=True)
     own = {id(v) for v in pair.generator.variables}
@@ -129,20 +124,6 @@ def test_initial_values_follow_the_original():
 def test_a_vocabulary_of_another_size_is_refused():
     with pytest.raises(ValueError, match="vocab_size=30522.*of 50 entries"):
         towers.resolve_vocab_size(config.EncoderConfig(), 50)
-
-
-def test_two_towers_read_from_both_sides_and_share_the_embeddings():
-    pair = _pair(two_tower_generator=True)
-    left, right = pair.generator.left_to_right, pair.generator.right_to_left
-    assert left.embeddings is right.embeddings is pair.main.encoder.embeddings
-    paths = [v.path for v in pair.generator.variables]
-    assert "generator_ltr/encoder/layer_0/output/dense/kernel" in paths
-    assert "generator_rtl/encoder/layer_1/attention/self/qkv/bias" in paths
-    assert "cloze_predictions/dense/kernel" in paths
-    (kernel,) = [v for v in pair.generator.variables
-                 if v.path == "cloze_predictions/dense/kernel"]  # fmt: skip
-    # Both states of four side by side, to the shared width of twelve.
-    assert tuple(kernel.shape) == (8, 12)
 
 
 def test_a_unigram_generator_needs_counts():

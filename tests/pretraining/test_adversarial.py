@@ -81,10 +81,6 @@ def test_the_share_goes_from_likelihood_to_adversarial(start, full, expected):
         assert float(factors["adversarial_loss"]) == 6.0 * share
 
 
-def _generator_paths(model):
-    return [v.path for v in model.generator.trainable_variables]
-
-
 @pytest.mark.parametrize("name", _ESTIMATORS)
 def test_before_the_start_gradients_are_those_of_joint_training(joint, name):
     model = _build_like(
@@ -99,37 +95,6 @@ def test_before_the_start_gradients_are_those_of_joint_training(joint, name):
         )
     extra = ours.keys() - theirs.keys()
     assert all(path.startswith("reward_baseline") for path in extra)
-
-
-def test_alone_the_adversarial_loss_leaves_no_likelihood(model):
-    prepared = tiny_objectives.prepare(model)
-    found = tiny_objectives.gradients_of(model, prepared, ("gen_loss",))
-    assert not any(gradient.any() for gradient in found.values())
-    found = tiny_objectives.gradients_of(model, prepared)
-    assert found["generator/embeddings/word_embeddings"].any()
-
-
-def test_statistics_are_unscaled_and_the_loss_is_that_of_joint_training(
-    model, joint
-):
-    prepared = tiny_objectives.prepare(model)
-    ours, theirs = (
-        m.summarize(m.compute_statistics(prepared)) for m in (model, joint)
-    )
-    for name, value in theirs.items():
-        assert ours[name] == pytest.approx(value, rel=1e-5)
-
-
-def test_the_discriminator_learns_as_in_joint_training(model, joint):
-    prepared = tiny_objectives.prepare(model)
-    ours = tiny_objectives.gradients_of(model, prepared)
-    theirs = tiny_objectives.gradients_of(joint, prepared)
-    own = [v.path for v in model.main.trainable_variables]
-    for path in own:
-        assert theirs[path].any()
-        np.testing.assert_allclose(
-            ours[path], theirs[path], rtol=1e-5, atol=1e-7, err_msg=path
-        )
 
 
 def _rewards(model, prepared, fake):
@@ -190,60 +155,6 @@ def test_the_baseline_learns_alone(reinforce):
         reinforce, prepared, ("adversarial_loss", "gen_loss", "disc_loss")
     )
     assert not any(others[path].any() for path in trained)
-
-
-@pytest.mark.parametrize("disallow_correct", [False, True])
-def test_entropy_and_reward_of_a_known_case(
-    joint, monkeypatch, disallow_correct
-):
-    model = _build_like(joint, "adversarial", disallow_correct=disallow_correct)
-    prepared = tiny_objectives.prepare(model)
-    ids = prepared.masked.masked_ids.numpy()
-    weights = prepared.masked.masked_weights.numpy()
-    # Half on one word, the rest even over three others; all four occur.
-    words = np.unique(ids[weights > 0])[:4]
-    probabilities = np.full(50, 1e-30)
-    probabilities[words] = [1 / 2, 1 / 6, 1 / 6, 1 / 6]
-    generated = model.generator(prepared.masked, None)
-    generated = generated._replace(
-        logits=tf.zeros([8, 4, 50]) + np.float32(np.log(probabilities))
-    )
-    monkeypatch.setattr(model.generator, "call", lambda *_: generated)
-    fake = model._get_fake_data(prepared, generated.logits)
-    entropies = np.full((8, 4), np.log(2) / 2 + np.log(6) / 2)
-    if disallow_correct:
-        # Without the first 1/3 each; without another 0.6, 0.2 and 0.2.
-        entropies[ids == words[0]] = np.log(3)
-        entropies[np.isin(ids, words[1:])] = -0.6 * np.log(0.6) - 0.4 * np.log(
-            0.2
-        )
-    reward = (_rewards(model, prepared, fake) * weights).sum() / weights.sum()
-    metrics = model.summarize(model.compute_statistics(prepared))
-    mean_entropy = (entropies * weights).sum() / weights.sum()
-    assert metrics["generator_entropy"] == pytest.approx(mean_entropy, rel=1e-5)
-    assert metrics["reward"] == pytest.approx(reward, rel=1e-5)
-
-
-def test_the_offset_is_zero_in_value(straight_through, monkeypatch):
-    prepared = tiny_objectives.prepare(straight_through)
-    plain = _build_like(straight_through, "electra", temperature=2.0)
-    seen = []
-    for model in (straight_through, plain):
-        original = model.discriminate
-
-        def discriminate(*arguments, original=original):
-            output = original(*arguments)
-            seen.append((arguments, output.numpy()))
-            return output
-
-        monkeypatch.setattr(model, "discriminate", discriminate)
-        model.compute_losses(prepared, None)
-    (arguments, logits), (plain_arguments, plain_logits) = seen
-    offset = arguments[2]
-    assert offset.shape == (8, 16, 12)
-    assert not offset.numpy().any()
-    assert len(plain_arguments) == 2
-    np.testing.assert_array_equal(logits, plain_logits)
 
 
 def _soft_loss(model, prepared, generated):

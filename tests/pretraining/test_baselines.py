@@ -36,13 +36,6 @@ def test_held_out_text_is_measured_by_the_training_text():
     )
 
 
-def test_a_description_gives_both_numbers():
-    text = run._describe({"unigram_accuracy": 0.0786, "unigram_entropy": 6.444})
-    assert "7.9%" in text
-    assert "6.44 nats" in text
-    assert run._describe({}) == ""
-
-
 @pytest.mark.parametrize("name", ["masked_loss", "mlm_masked_loss"])
 def test_who_sits_on_the_plateau_is_told_what_to_change(name):
     text = run.explain_plateau({name: 5.9} | _ENTROPY, 12_000_000)
@@ -65,8 +58,8 @@ def test_nobody_else_is_told(metrics, num_tokens):
 
 @pytest.mark.parametrize(
     ("margin", "generator", "num_warnings"),
-    [(0.3, {}, 1), (-100.0, {}, 0), (0.3, _UNIFORM, 0)],
-    ids=["plateau", "learned", "nothing to learn"],
+    [(0.3, {}, 1), (0.3, _UNIFORM, 0)],
+    ids=["plateau", "nothing to learn"],
 )
 def test_a_run_warns_once_and_notes_the_baselines(
     margin, generator, num_warnings, tmp_path, monkeypatch, capsys

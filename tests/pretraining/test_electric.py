@@ -5,72 +5,12 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
-from electra_tf.modeling import generators
 from tests.pretraining import tiny_objectives
-
-_NOISE_SHARE = 0.3  # `mask_prob` of these tiny models
 
 
 @pytest.fixture(scope="module")
 def model():
     return tiny_objectives.build_model("electric")
-
-
-def _expected_logits(energies, prediction_logits, ids):
-    """`E + log q + log(k / (1 - k))` in float64."""
-    scores = prediction_logits.numpy().astype(np.float64)
-    log_q = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
-    of_ids = np.take_along_axis(log_q, ids.numpy()[..., None], -1)[..., 0]
-    odds = _NOISE_SHARE / (1 - _NOISE_SHARE)
-    return energies.numpy() + of_ids + np.log(odds)
-
-
-def test_the_logit_adds_log_q_and_log_odds_to_the_energy(model):
-    prepared = tiny_objectives.prepare(model)
-    generated = model.generator(prepared.masked, None)
-    fake = model._get_fake_data(prepared, generated.logits)
-    energies = tf.constant(
-        np.random.default_rng(2).normal(0, 3, (8, 16)).astype(np.float32)
-    )
-    np.testing.assert_allclose(
-        model.noise_logits(energies, generated, fake),
-        _expected_logits(energies, generated.prediction_logits, fake.input_ids),
-        rtol=1e-5,
-        atol=1e-5,
-    )
-
-
-def test_the_loss_is_that_of_these_logits_with_noise_as_label(model):
-    prepared = tiny_objectives.prepare(model)
-    masked = prepared.masked
-    sampled = tiny_objectives.sample(model, prepared)
-    generated, fake = sampled.generated, sampled.fake
-    energies = model.discriminate(sampled, None)
-    logits = _expected_logits(
-        energies, generated.prediction_logits, fake.input_ids
-    )
-    is_noise = tiny_objectives.chosen_positions(prepared)
-    probability = 1 / (1 + np.exp(-logits))
-    likelihood = np.where(is_noise, probability, 1 - probability)
-    expected = -(np.log(likelihood) * masked.input_mask.numpy()).sum()
-    sums = model.compute_losses(prepared, None)
-    np.testing.assert_allclose(sums.losses["disc_loss"], expected, rtol=1e-5)
-
-
-def test_the_energies_of_the_data_distribution_make_it_bayes_optimal(model):
-    # Two words, data 3 : 1, noise 1 : 1: the best detector of noise among
-    # (1 - k) data and k noise is the logit of energies -log p.
-    data, noise = np.float32([0.75, 0.25]), np.float32([0.5, 0.5])
-    generated = generators.GeneratorOutput(
-        None, tf.constant(np.log([[noise, noise]]))
-    )
-    fake = model._get_fake_data(
-        tiny_objectives.prepare(model), tf.zeros([8, 4, 50])
-    )._replace(input_ids=tf.constant([[0, 1]]))
-    logits = model.noise_logits(tf.constant(-np.log([data])), generated, fake)
-    share = _NOISE_SHARE * noise
-    posterior = share / (share + (1 - _NOISE_SHARE) * data)
-    np.testing.assert_allclose(tf.sigmoid(logits)[0], posterior, rtol=1e-6)
 
 
 def test_a_sample_that_equals_the_original_still_counts_as_noise(
@@ -99,23 +39,6 @@ def test_no_gradient_reaches_the_cloze_model_through_log_q(model):
     likelihood = tiny_objectives.gradients_of(model, prepared, ("gen_loss",))
     assert all(likelihood[path].any() for path in own)
     assert not likelihood["electra/embeddings/word_embeddings"].any()
-
-
-def test_the_cloze_model_learns_from_every_token(model):
-    prepared = tiny_objectives.prepare(model)
-    masked = prepared.masked
-    special = [2, 3, 4]  # [CLS], [SEP], [MASK]
-    is_word = (masked.input_mask.numpy() == 1) & ~np.isin(
-        masked.original_ids.numpy(), special
-    )
-    sums = model.compute_losses(prepared, None)
-    assert model.loss_normalizers(prepared)["gen_loss"] == is_word.sum()
-    logits = model.generator(masked, None).prediction_logits.numpy()
-    scores = logits.astype(np.float64)
-    log_q = scores - np.log(np.exp(scores).sum(-1, keepdims=True))
-    ids = masked.original_ids.numpy()[..., None]
-    expected = -np.take_along_axis(log_q, ids, -1)[..., 0][is_word].sum()
-    np.testing.assert_allclose(sums.losses["gen_loss"], expected, rtol=1e-5)
 
 
 def test_another_generator_is_refused():

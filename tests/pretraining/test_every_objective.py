@@ -11,6 +11,15 @@ from electra_tf.training import reporting
 from tests import tiny
 from tests import tiny_run
 
+# One of each kind in the quick tests, the others in the slow ones.
+_QUICK = ("two_stage", "adversarial", "electric", "mlm")
+each_objective = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=[] if n in _QUICK else [pytest.mark.slow])
+        for n in tiny.OBJECTIVE_NAMES
+    ],
+)
 COUNTS = np.r_[np.zeros(5), np.arange(1, 46)]
 
 
@@ -76,7 +85,7 @@ def _take_a_step(strategy, settings):
     return statistics, {v.path: v.numpy() for v in model.trainable_variables}
 
 
-@pytest.mark.parametrize("name", tiny.OBJECTIVE_NAMES)
+@each_objective
 def test_two_replicas_are_one(name, two_devices):
     settings = tiny_run.replace(
         _settings(name), optimizer={"num_warmup_steps": 0}
@@ -108,17 +117,7 @@ def _require_kill_is_unnoticed(settings, folder, monkeypatch, step):
     return newest
 
 
-# One of each kind in the quick tests, the others in the slow ones.
-_QUICK = ("two_stage", "adversarial", "electric", "mlm")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(n, marks=[] if n in _QUICK else [pytest.mark.slow])
-        for n in tiny.OBJECTIVE_NAMES
-    ],
-)
+@each_objective
 def test_a_killed_run_ends_with_the_same_bits(
     name, dataset, tmp_path, monkeypatch
 ):
@@ -139,29 +138,6 @@ def test_a_killed_run_ends_with_the_same_bits(
     assert all(np.isfinite(list(line.values())[3:]).all() for line in lines)
     costs = [line["train_flops"] for line in lines if line["split"] == "train"]
     assert costs == sorted(set(costs))
-
-
-def test_a_kill_before_the_switch_of_stages_is_unnoticed(
-    dataset, tmp_path, monkeypatch
-):
-    settings = tiny.with_objective(
-        tiny_run.build_settings(
-            dataset,
-            num_train_steps=6,
-            ema_decay=0.9,
-            log_steps=1,
-            eval_steps=0,
-            save_checkpoints_steps=3,
-        ),
-        "two_stage",
-    )
-    newest = _require_kill_is_unnoticed(settings, tmp_path, monkeypatch, 5)
-    assert newest == 3
-    lines = tiny_run.reproducible_metrics(tmp_path / "whole")
-    # The rate begins anew with the second stage, and so does its warm-up.
-    rates = [line["learning_rate"] for line in lines]
-    assert rates[0] == rates[4] == 0.0 < rates[1]
-    assert ["disc_loss" in line for line in lines] == [False] * 4 + [True] * 2
 
 
 def test_the_best_checkpoint_is_that_of_the_last_stage(

@@ -15,54 +15,6 @@ def model():
     return tiny_objectives.build_model("mlm")
 
 
-def test_there_is_no_generator_at_all(model):
-    assert model.generator is None
-    owners = {v.path.split("/")[0] for v in model.trainable_variables}
-    assert owners == {"electra", "generator_predictions"}
-    found = tiny_objectives.gradients_of(model, tiny_objectives.prepare(model))
-    idle = {path for path, gradient in found.items() if not gradient.any()}
-    assert not idle
-
-
-def test_the_main_encoder_sees_mask_tokens(model, monkeypatch):
-    watch = tiny_objectives.EncoderWatch(monkeypatch)
-    prepared = tiny_objectives.prepare(model)
-    model.compute_losses(prepared, None)
-    assert list(watch.ids) == ["electra"]
-    shown = watch.ids["electra"]
-    chosen = tiny_objectives.chosen_positions(prepared)
-    originals = prepared.masked.original_ids.numpy()
-    np.testing.assert_array_equal(shown[~chosen], originals[~chosen])
-    is_masked = shown[chosen] == _MASK
-    assert is_masked.mean() > 0.6
-    np.testing.assert_array_equal(
-        shown[chosen][~is_masked], originals[chosen][~is_masked]
-    )
-
-
-def test_the_loss_is_the_cross_entropy_of_the_masked_tokens(model):
-    prepared = tiny_objectives.prepare(model)
-    masked = prepared.masked
-    logits = model.main(masked, None).logits.numpy()
-    expected, correct, hidden = 0.0, 0, 0
-    for row, slot in np.argwhere(masked.masked_weights.numpy()):
-        scores = logits[row, slot].astype(np.float64)
-        position = masked.masked_positions[row, slot]
-        original = masked.original_ids[row, position].numpy()
-        expected += np.log(np.exp(scores).sum()) - scores[original]
-        if masked.input_ids[row, position] == _MASK:
-            hidden += 1
-            correct += scores.argmax() == original
-    sums = model.compute_losses(prepared, None)
-    np.testing.assert_allclose(sums.losses["mlm_loss"], expected, rtol=1e-5)
-    num_masked = masked.masked_weights.numpy().sum()
-    assert model.loss_normalizers(prepared)["mlm_loss"] == num_masked
-    metrics = model.summarize(model.compute_statistics(prepared))
-    assert 0 < hidden < num_masked
-    assert metrics["mlm_accuracy"] == pytest.approx(correct / hidden)
-    assert metrics["loss"] == pytest.approx(expected / num_masked, rel=1e-5)
-
-
 @pytest.mark.parametrize(
     ("replace_prob", "random_prob"), [(0.85, 0.0), (0.8, 0.1)]
 )

@@ -43,15 +43,6 @@ def test_statistics_have_the_announced_sizes(model):
         assert sizes == {n: (k,) for n, k in model.statistic_sizes.items()}
 
 
-def test_the_losses_are_those_with_a_factor_and_a_weight(model):
-    prepared = tiny_objectives.prepare(model)
-    for phase in _phases(model):
-        model.enter_phase(phase, is_beginning=True)
-        names = set(model.loss_coefficients)
-        assert set(model.loss_normalizers(prepared)) == names
-        assert set(model.compute_losses(prepared, None).losses) == names
-
-
 def test_the_total_is_the_sum_of_factors_times_means(model):
     prepared = tiny_objectives.prepare(model)
     for phase in _phases(model):

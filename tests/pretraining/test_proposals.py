@@ -88,12 +88,3 @@ def test_restored_are_wrong_samples_whose_original_is_guessed(masked, logits):
     )
     counts = replace_mlm.count_restored(masked, sampled, logits)
     assert counts == {"replaced_tokens": 2, "restored_tokens": 1}
-
-
-def test_every_accuracy_is_a_share_of_its_own_slots():
-    assert electra.GENERATOR_RATIOS == {
-        "masked_loss": ("masked_loss", "masked_tokens"),
-        "masked_accuracy": ("masked_correct", "masked_tokens"),
-        "kept_accuracy": ("kept_correct", "kept_tokens"),
-        "sampled_accuracy": ("sampled_correct", "masked_tokens"),
-    }

@@ -40,14 +40,6 @@ def test_the_main_encoder_sees_samples_where_the_generator_sees_mask(
         np.testing.assert_array_equal(watch.ids["electra"], fake.input_ids)
 
 
-def test_only_masked_positions_contribute_to_the_loss(model, monkeypatch):
-    prepared = tiny_objectives.prepare(model)
-    watch = tiny_objectives.EncoderWatch(monkeypatch)
-    slopes = tiny_objectives.state_gradient(watch, model, prepared, "mlm_loss")
-    chosen = tiny_objectives.chosen_positions(prepared)
-    np.testing.assert_array_equal(slopes > 0, chosen)
-
-
 def test_it_predicts_the_originals_not_what_it_sees(model):
     prepared = tiny_objectives.prepare(model)
     masked = prepared.masked

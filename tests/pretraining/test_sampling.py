@@ -9,26 +9,6 @@ from electra_tf.pretraining import sampling
 from tests import tiny
 
 
-def test_gumbel_noise_is_the_originals_formula():
-    uniform = np.float32([0.0, 0.3, 0.999])
-    expected = -np.log(-np.log(uniform + 1e-9) + 1e-9)
-    np.testing.assert_allclose(
-        sampling.gumbel_noise(tf.constant(uniform)), expected, rtol=1e-4
-    )
-
-
-def test_samples_follow_the_softmax():
-    probabilities = np.float32([0.5, 0.3, 0.15, 0.05])
-    count = 40_000
-    logits = tf.tile(tf.math.log(probabilities)[tf.newaxis], [count, 1])
-    uniform = tf.random.stateless_uniform([count, 4], [1, 2])
-    drawn = sampling.sample_from_softmax(logits, uniform).numpy()
-    observed = np.bincount(drawn, minlength=4)
-    expected = probabilities * count
-    chi_square = ((observed - expected) ** 2 / expected).sum()
-    assert chi_square < 16.27  # 0.1 % quantile of three degrees of freedom
-
-
 def test_a_disallowed_token_is_never_drawn():
     logits = tf.constant(np.tile(np.float32([9, 0, 0]), (500, 1)))
     uniform = tf.random.stateless_uniform([500, 3], [1, 2])

@@ -110,17 +110,6 @@ def test_entering_after_a_resume_within_stage_two_copies_nothing():
     assert model.loss_coefficients == {"gen_loss": 0.0, "disc_loss": 50.0}
 
 
-def test_without_initialization_the_discriminator_keeps_its_own_weights():
-    model = _build(objective={"initialize_from_generator": False})
-    before = tiny_objectives.snapshot(model.trainable_variables)
-    _enter_stage_two(model)
-    for variable in model.trainable_variables:
-        np.testing.assert_array_equal(variable, before[variable.path])
-    generator = _relative(model.generator.encoder)
-    main = _relative(model.main.encoder)
-    assert all((generator[name] != main[name]).any() for name in main)
-
-
 def test_each_stage_has_one_loss(trained):
     model, states = trained
     first, second = states["first_statistics"], states["second_statistics"]
@@ -194,18 +183,6 @@ def test_the_moving_average_begins_anew_with_stage_two():
     averages[kernel].assign_add(tf.ones_like(averages[kernel]))
     model.enter_phase(1, is_beginning=False)
     assert (averages[kernel] != weights[kernel].numpy()).numpy().all()
-
-
-def test_the_switch_reaches_both_replicas(two_devices):
-    with two_devices.scope():
-        model = _build()
-    model.enter_phase(1, is_beginning=True)
-    source = model.generator.encoder.embeddings.word_embeddings
-    target = model.main.encoder.embeddings.word_embeddings
-    replicas = [value.numpy() for value in target.value.values]
-    assert len(replicas) == 2
-    for values in replicas:
-        np.testing.assert_array_equal(values, source.value.values[0])
 
 
 @pytest.mark.parametrize(

@@ -49,12 +49,7 @@ SECTIONS: dict[str, dict[str, dict[str, Any]]] = {
 def build_settings(
     name: str, **sections: Mapping[str, Any]
 ) -> config.ExperimentConfig:
-    """The tiny settings with one of `SECTIONS`; one layer, four slots a row.
-
-    Args:
-        name: a key of `SECTIONS`.
-        **sections: fields that differ further.
-    """
+    """The tiny settings with one of `SECTIONS`; one layer, four slots a row."""
     settings = tiny.build_settings()
     own = SECTIONS[name]
     merged = {
@@ -76,13 +71,7 @@ def build_model(
     token_counts: np.ndarray | None = None,
     **sections: Mapping[str, Any],
 ) -> model_lib.PretrainingModel:
-    """A model with its optimizer and with random weights.
-
-    Args:
-        name: a key of `SECTIONS`.
-        token_counts: for the unigram generator.
-        **sections: fields that differ from those.
-    """
+    """A model with its optimizer and with random weights."""
     # Tests ask how large effects are, which depends on the weights.
     tf.keras.utils.set_random_seed(3)
     model = run.build_model_and_optimizer(
@@ -132,13 +121,7 @@ def gradients_of(
     prepared: model_lib.PreparedBatch,
     names: tuple[str, ...] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Gradients of the mean losses by path, before clipping; 0 for none.
-
-    Args:
-        model: the model.
-        prepared: the batch.
-        names: losses, each with its factor; None for all.
-    """
+    """Gradients of the mean losses by path, before clipping; 0 for none."""
     normalizers = model.loss_normalizers(prepared)
     factors = model.loss_factors(model.optimizer.iterations.value)
     with tf.GradientTape() as tape:
@@ -163,15 +146,9 @@ def snapshot(variables: Any) -> dict[str, np.ndarray]:
 
 
 class EncoderWatch:
-    """What the encoders of a model are called with.
+    """What the encoders of a model are called with: ids, seeds by name.
 
-    Args:
-        monkeypatch: pytest's.
-
-    Attributes:
-        ids: encoder name to the `[B, S]` ids of its last call.
-        seeds: encoder name to the dropout seed of its last call.
-        offset: added to the main encoder's states, if set.
+    `offset`, if set, is added to the main encoder's states.
     """
 
     def __init__(self, monkeypatch: Any) -> None:
@@ -198,17 +175,7 @@ def state_gradient(
     prepared: model_lib.PreparedBatch,
     loss: str,
 ) -> np.ndarray:
-    """Largest gradient of a loss at each state of the main encoder.
-
-    Args:
-        watch: of this test.
-        model: the model.
-        prepared: the batch.
-        loss: name of one loss.
-
-    Returns:
-        `[B, S]`, of absolute values.
-    """
+    """Largest gradient of a loss at the states of the main encoder."""
     shape = [*prepared.masked.original_ids.shape, 16]
     watch.offset = tf.zeros(shape)
     with tf.GradientTape() as tape:

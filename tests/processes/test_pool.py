@@ -53,11 +53,6 @@ def test_every_task_is_done_once_and_reported(num_processes):
     assert again == {7: 49}
 
 
-def test_no_tasks_are_no_results():
-    with ProcessPool(start_squaring, 2) as pool:
-        assert list(pool.run([], lambda *content: None)) == []
-
-
 @pytest.mark.parametrize(
     ("kind", "error", "message"),
     [
@@ -78,11 +73,6 @@ def test_failures_are_named_and_end_all_workers(kind, error, message):
     with pytest.raises(error, match=message), pool:
         list(pool.run(list(range(8)), lambda *content: None))
     assert multiprocessing.active_children() == []
-
-
-def test_number_of_processes_is_checked():
-    with pytest.raises(ValueError, match="at least 1. Received: 0"):
-        ProcessPool(start_squaring, 0)
 
 
 def start_telling():

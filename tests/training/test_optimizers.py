@@ -1,14 +1,23 @@
-"""The update rules, worked by hand, and clipping."""
+"""The update rules by hand, in replicas, under XLA and in Keras."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.training import parameter_rules
 from electra_tf.training.optimizers import LAMB
 from electra_tf.training.optimizers import AdamWeightDecay
 from electra_tf.training.optimizers import AddonsAdamW
 from electra_tf.training.optimizers import clip_by_global_norm
+from electra_tf.training.schedules import PolynomialDecayTimesWarmup
+
+SCHEDULE = PolynomialDecayTimesWarmup(0.1, 20, num_warmup_steps=3)
+BUILDERS = {
+    "adam": lambda: AdamWeightDecay(SCHEDULE),
+    "addons_adamw": lambda: AddonsAdamW(SCHEDULE, weight_decay=0.01),
+    "lamb": lambda: LAMB(SCHEDULE, weight_decay=0.01),
+}
 
 
 def variables_named(**values):
@@ -53,69 +62,6 @@ def test_bias_and_layer_norm_are_not_decayed_but_embeddings_are():
     np.testing.assert_array_equal(gamma, [1.0, 1.0])
 
 
-def test_addons_decay_is_not_multiplied_by_the_rate():
-    (weight,) = variables_named(kernel=[2.0])
-    optimizer = AddonsAdamW(0.5, weight_decay=0.01)
-    optimizer.build([weight])
-    optimizer.apply_in_replica_context([tf.zeros([1])])
-    np.testing.assert_allclose(weight.numpy(), [2.0 - 0.01 * 2.0])
-
-
-def test_sparse_rows_named_twice_are_summed_but_decayed_once():
-    (table,) = variables_named(table=[[1.0], [1.0], [1.0]])
-    (other,) = variables_named(table=[[1.0], [1.0], [1.0]])
-    rows = tf.IndexedSlices(
-        tf.constant([[0.1], [0.2], [0.3]]),
-        tf.constant([1, 2, 1]),
-        tf.constant([3, 1]),
-    )
-    sparse, dense = AddonsAdamW(0.1, weight_decay=0.5), AddonsAdamW(0.1)
-    sparse.build([table])
-    dense.build([other])
-    sparse.apply_in_replica_context([rows])
-    dense.apply_in_replica_context([tf.constant([[0.0], [0.4], [0.2]])])
-    decayed = other.numpy() - [[0.0], [0.5], [0.5]]
-    np.testing.assert_allclose(table.numpy(), decayed, atol=1e-6)
-
-
-@pytest.mark.parametrize("start", [[[0.0, 0.0]], [[3.0, 4.0]]])
-def test_lamb_moves_by_rate_times_norm_and_also_from_zero(start):
-    (weight,) = variables_named(kernel=start)
-    optimizer = LAMB(0.1)
-    optimizer.build([weight])
-    optimizer.apply_in_replica_context([tf.constant([[1.0, 1.0]])])
-    step = np.linalg.norm(weight.numpy() - start)
-    # From zero the ratio is 1, and the first corrected update is (1, 1).
-    norm = np.linalg.norm(start) or np.sqrt(2.0)
-    assert step == pytest.approx(0.1 * norm, rel=1e-5)
-
-
-def test_lamb_adaptation_follows_the_decay_list_unless_told_otherwise():
-    def step_size(**options):
-        (bias,) = variables_named(bias=[30.0, 40.0])
-        optimizer = LAMB(0.1, exclude_from_weight_decay=["bias"], **options)
-        optimizer.build([bias])
-        optimizer.apply_in_replica_context([tf.constant([1.0, 1.0])])
-        return np.linalg.norm(bias.numpy() - [30.0, 40.0])
-
-    assert step_size() == pytest.approx(0.1 * 2**0.5, rel=1e-4)
-    adapted = step_size(exclude_from_layer_adaptation=[])
-    assert adapted == pytest.approx(0.1 * 50, rel=1e-4)
-
-
-def test_rate_multipliers_scale_the_step_of_each_variable():
-    # A power of two scales without rounding, and 0 freezes.
-    variables = variables_named(a=[0.0], b=[0.0], c=[0.0])
-    optimizer = AdamWeightDecay(
-        0.1, learning_rate_multipliers=[("a", 1.0), ("b", 0.25), ("c", 0.0)]
-    )
-    optimizer.build(variables)
-    optimizer.apply_in_replica_context([tf.ones([1])] * 3)
-    full, quarter, frozen = (float(v.numpy()[0]) for v in variables)
-    assert full < 0
-    assert (quarter, frozen) == (full * 0.25, 0.0)
-
-
 def test_clipping_scales_to_the_true_norm_of_summed_rows():
     rows = tf.IndexedSlices(
         tf.constant([[1.0], [2.0]]), tf.constant([1, 1]), tf.constant([3, 1])
@@ -124,14 +70,6 @@ def test_clipping_scales_to_the_true_norm_of_summed_rows():
     assert float(norm) == 5.0
     np.testing.assert_allclose(clipped[0], [[0.0], [0.6], [0.0]], rtol=1e-6)
     np.testing.assert_allclose(clipped[1], [0.8], rtol=1e-6)
-
-
-def test_gradients_below_the_norm_pass_unchanged_in_float32():
-    half = tf.constant([0.25, -0.5], tf.float16)
-    (clipped,), norm = clip_by_global_norm([half], 1.0)
-    assert clipped.dtype == tf.float32
-    np.testing.assert_array_equal(clipped, [0.25, -0.5])
-    assert float(norm) == pytest.approx(0.3125**0.5)
 
 
 def test_a_gradient_that_is_not_finite_spreads_to_all():
@@ -161,3 +99,186 @@ def test_a_clip_norm_of_zero_lets_every_gradient_through():
 def test_numbers_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         AdamWeightDecay(0.1, **options)
+
+
+@pytest.fixture(params=BUILDERS)
+def build_optimizer(request):
+    return BUILDERS[request.param]
+
+
+def small_model_variables():
+    return variables_named(
+        kernel=[[0.5, -0.3], [0.2, 0.1]], bias=[0.1, -0.2], gamma=[1.0, 1.0]
+    )
+
+
+def gradients_of(step):
+    """Fixed gradients of `small_model_variables` at a step."""
+    generator = np.random.default_rng(step)
+    shapes = ([2, 2], [2], [2])
+    return [tf.constant(generator.normal(size=s), tf.float32) for s in shapes]
+
+
+def values_of(variables):
+    return [variable.numpy() for variable in variables]
+
+
+def train_in_replica(optimizer, variables, num_steps, **function_options):
+    update = tf.function(optimizer.apply_in_replica_context, **function_options)
+    for step in range(num_steps):
+        update(gradients_of(step))
+    assert update.experimental_get_tracing_count() == 1
+    return values_of(variables)
+
+
+def reference_values(build_optimizer, num_steps):
+    """What the optimizer gives eagerly on one device."""
+    variables, optimizer = small_model_variables(), build_optimizer()
+    optimizer.build(variables)
+    for step in range(num_steps):
+        optimizer.apply_in_replica_context(gradients_of(step))
+    return values_of(variables)
+
+
+def assert_close(values, expected, tolerance=1e-6):
+    for value, other in zip(values, expected, strict=True):
+        np.testing.assert_allclose(value, other, rtol=0, atol=tolerance)
+
+
+def test_at_rate_zero_only_the_moments_change():
+    variables = small_model_variables()
+    optimizer = AdamWeightDecay(SCHEDULE)
+    optimizer.build(variables)
+    before = values_of(variables)
+    rate = optimizer.apply_in_replica_context(gradients_of(0))
+    assert float(rate) == 0.0
+    assert_close(values_of(variables), before, tolerance=0)
+    assert all(np.any(m.numpy() != 0) for m in optimizer.second_moments)
+    assert int(optimizer.iterations) == 1
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_graph_and_xla_give_the_eager_numbers(build_optimizer, jit_compile):
+    variables, optimizer = small_model_variables(), build_optimizer()
+    optimizer.build(variables)
+    values = train_in_replica(optimizer, variables, 5, jit_compile=jit_compile)
+    assert_close(values, reference_values(build_optimizer, 5))
+
+
+def test_replicas_stay_equal_inside_a_loop_and_a_condition(
+    build_optimizer, two_devices
+):
+    with two_devices.scope():
+        variables, optimizer = small_model_variables(), build_optimizer()
+        optimizer.build(variables)
+    stacked = [
+        tf.stack(g) for g in zip(*map(gradients_of, range(6)), strict=True)
+    ]
+
+    def replica_step(step):
+        gradients = [gradient[step] for gradient in stacked]
+
+        def update():
+            optimizer.apply_in_replica_context(gradients)
+            return 0
+
+        # The last step is left out, as a step with overflow would be.
+        tf.cond(step < 5, update, lambda: 0)
+
+    @tf.function
+    def train():
+        for step in tf.range(6):
+            two_devices.run(replica_step, args=(step,))
+
+    train()
+    for variable in [*variables, *optimizer.variables]:
+        first, second = variable.value.values
+        np.testing.assert_array_equal(first.numpy(), second.numpy())
+    assert optimizer.iterations.numpy() == 5
+    assert_close(values_of(variables), reference_values(build_optimizer, 5))
+
+
+def test_fit_and_our_own_loop_make_the_same_updates(build_optimizer):
+    variables, optimizer = small_model_variables(), build_optimizer()
+    for step in range(4):
+        optimizer.apply(gradients_of(step), variables)
+    assert_close(values_of(variables), reference_values(build_optimizer, 4), 0)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        AdamWeightDecay(
+            SCHEDULE,
+            weight_decay=0.02,
+            beta_1=0.8,
+            beta_2=0.99,
+            epsilon=1e-5,
+            exclude_from_weight_decay=["x"],
+            learning_rate_multipliers=[("a", 0.5), (".*", 1.0)],
+        ),
+        AddonsAdamW(
+            0.01,
+            weight_decay=SCHEDULE,
+            weight_decay_multipliers=[(".*", 0.3)],
+        ),
+        LAMB(
+            0.01,
+            weight_decay=0.1,
+            exclude_from_weight_decay=["a"],
+            exclude_from_layer_adaptation=["b"],
+            name="lamb",
+        ),
+    ],
+    ids=lambda optimizer: type(optimizer).__name__,
+)
+def test_an_optimizer_survives_serialization(optimizer):
+    config = keras.optimizers.serialize(optimizer)
+    copy = keras.optimizers.deserialize(config)
+    assert type(copy) is type(optimizer)
+    assert copy.get_config() == optimizer.get_config()
+
+
+def test_keras_exclusion_by_short_name_is_refused():
+    with pytest.raises(ValueError, match="constructor's argument"):
+        AdamWeightDecay(0.1).exclude_from_weight_decay(var_names=["bias"])
+
+
+def test_variables_must_be_float32():
+    half = keras.Variable(np.ones(2), dtype="bfloat16", name="kernel")
+    with pytest.raises(ValueError, match="kernel of bfloat16.*mixed"):
+        AdamWeightDecay(0.1).build([half])
+
+
+def test_the_first_matching_rule_wins():
+    rules = (("layer_1/", 0.5), ("kernel", 2.0), (".*", 1.0))
+    paths = ["encoder/layer_1/kernel", "encoder/layer_10/kernel", "bias"]
+    values = parameter_rules.resolve_rules(rules, paths, "rate")
+    assert values == [0.5, 2.0, 1.0]
+
+
+def test_variables_without_a_rule_are_named_in_the_error():
+    with pytest.raises(ValueError, match=r"2 that match none.*'b', 'c'"):
+        parameter_rules.resolve_rules((("a", 1.0),), ["a", "b", "c"], "rate")
+
+
+def resolve_layerwise(paths, **options):
+    rules = parameter_rules.layerwise_learning_rate_rules(**options)
+    return parameter_rules.resolve_rules(rules, paths, "learning rate")
+
+
+PATHS = [
+    "electra/embeddings/word_embeddings",
+    "electra/embeddings_project/kernel",
+    "electra/encoder/layer_0/kernel",
+    "electra/encoder/layer_1/kernel",
+    "electra/encoder/layer_11/kernel",
+    "task_specific/squad/kernel",
+]
+
+
+def test_contiguous_exponents_leave_no_gap_above_the_last_layer():
+    values = resolve_layerwise(
+        PATHS, layer_decay=0.5, num_layers=12, is_contiguous=True
+    )
+    assert values == [0.5**k for k in (13, 13, 12, 11, 1, 0)]

@@ -50,15 +50,6 @@ def test_warmup_is_the_larger_of_both_settings_and_not_rounded():
     assert float(by_steps(1)) == pytest.approx(24 / 25 / 5, rel=1e-6)
 
 
-def test_it_reads_a_variable_and_compiles():
-    schedule = PolynomialDecayTimesWarmup(1.0, 10, num_warmup_steps=5)
-    step = keras.Variable(1, dtype="int64", trainable=False)
-    compiled = tf.function(lambda: schedule(step), jit_compile=True)
-    assert float(schedule(step)) == pytest.approx(0.18, rel=1e-6)
-    assert float(compiled()) == pytest.approx(0.18, rel=1e-6)
-    assert schedule(step).dtype == tf.float32
-
-
 def test_it_survives_serialization():
     schedule = PolynomialDecayTimesWarmup(0.1, 50, 3, 0.2, 2.0)
     config = keras.saving.serialize_keras_object(schedule)
@@ -120,8 +111,3 @@ def test_a_linear_schedule_goes_and_stays(step):
     np.testing.assert_allclose(values, expected, rtol=1e-6)
     assert float(schedule(step)) == 1.0
     assert schedule(step).dtype == tf.float32
-
-
-def test_a_linear_schedule_needs_steps():
-    with pytest.raises(ValueError, match="`num_steps` must be at least 1"):
-        LinearSchedule(1.0, 2.0, 0)

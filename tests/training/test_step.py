@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from electra_tf.pretraining import run
 from electra_tf.training import averaging
-from electra_tf.training import step as step_lib
 from tests import tiny
 
 
@@ -38,77 +37,25 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch():
         np.testing.assert_allclose(value, part_statistics[name], rtol=1e-5)
 
 
-def _run_steps(strategy, settings, num_steps):
-    """Weights after some steps on the batch dealt to the replicas."""
+def _run_steps(settings, num_steps):
+    """Weights and statistics after some steps on one batch; the model."""
     tf.keras.utils.set_random_seed(3)
-    with strategy.scope():
-        model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
-    features = tiny.deal(tiny.build_features())
-    replicas = strategy.num_replicas_in_sync
-    parts = [
-        {n: tf.split(v, replicas)[r] for n, v in features.items()}
-        for r in range(replicas)
-    ]
-    values = strategy.experimental_distribute_values_from_function(
-        lambda context: parts[context.replica_id_in_sync_group]
-    )
-
-    @tf.function(autograph=False)
-    def steps(values):
-        def body(i, _):
-            out = strategy.run(model.training_step, args=(values,))
-            if replicas > 1:
-                out = tf.nest.map_structure(
-                    lambda v: strategy.experimental_local_results(v)[0], out
-                )
-            return i + 1, out
-
-        shapes = {
-            name: tf.zeros([size])
-            for name, size in (
-                model.statistic_sizes
-                | {
-                    "num_steps": 1,
-                    "gradient_norm": 1,
-                    "num_skipped_steps": 1,
-                }
-            ).items()
-        }
-        return tf.while_loop(
-            lambda i, _: i < num_steps, body, (tf.constant(0), shapes)
-        )[1]
-
-    statistics = steps(values)
+    model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
+    step = tf.function(model.training_step, autograph=False)
+    for _ in range(num_steps):
+        statistics = step(tiny.deal(tiny.build_features()))
     weights = {v.path: v.numpy() for v in model.trainable_variables}
     return weights, {n: v.numpy() for n, v in statistics.items()}, model
 
 
-def test_two_replicas_train_like_one(two_devices):
-    settings = tiny.build_settings()
-    one, one_statistics, _ = _run_steps(
-        tf.distribute.get_strategy(), settings, 3
-    )
-    two, two_statistics, model = _run_steps(two_devices, settings, 3)
-    for name, value in one_statistics.items():
-        np.testing.assert_allclose(
-            value, two_statistics[name], rtol=1e-4, atol=1e-5, err_msg=name
-        )
-    for name, value in one.items():
-        np.testing.assert_allclose(value, two[name], atol=2e-5, err_msg=name)
-    for variable in model.trainable_variables:
-        first, second = two_devices.experimental_local_results(variable.value)
-        np.testing.assert_array_equal(first, second)
-
-
 def test_dropout_depends_on_the_seed_and_on_nothing_hidden():
     settings = tiny.with_dropout(tiny.build_settings())
-    strategy = tf.distribute.get_strategy()
-    first, _, _ = _run_steps(strategy, settings, 2)
-    again, _, _ = _run_steps(strategy, settings, 2)
+    first, _, _ = _run_steps(settings, 2)
+    again, _, _ = _run_steps(settings, 2)
     other = dataclasses.replace(
         settings, training=dataclasses.replace(settings.training, seed=8)
     )
-    third, _, _ = _run_steps(strategy, other, 2)
+    third, _, _ = _run_steps(other, 2)
     for name, value in first.items():
         np.testing.assert_array_equal(value, again[name])
     assert any((value != third[name]).any() for name, value in first.items())
@@ -118,9 +65,7 @@ def test_dropout_depends_on_the_seed_and_on_nothing_hidden():
 def test_mixed_precision_keeps_float32_weights_and_finite_losses(precision):
     settings = tiny.build_settings(precision=precision)
     # Float16 may skip a few steps at first, until its loss scale fits.
-    weights, statistics, model = _run_steps(
-        tf.distribute.get_strategy(), settings, 8
-    )
+    weights, statistics, model = _run_steps(settings, 8)
     assert all(value.dtype == np.float32 for value in weights.values())
     assert all(np.isfinite(value).all() for value in statistics.values())
     assert statistics["num_skipped_steps"][0] == 0
@@ -175,30 +120,3 @@ def test_the_moving_average_is_a_worked_example():
     weight.assign([5.0])
     average.reset()
     assert average.by_path()["kernel"].numpy() == [5.0]
-
-
-def test_a_step_updates_the_moving_average():
-    settings = tiny.build_settings(ema_decay=0.9)
-    tf.keras.utils.set_random_seed(3)
-    model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
-    features = tiny.deal(tiny.build_features())
-    expected = [v.numpy() for v in model.trainable_variables]
-    for kept in (2 / 11, 3 / 12):
-        model.training_step(features)
-        expected = [
-            kept * average + (1 - kept) * v.numpy()
-            for average, v in zip(
-                expected, model.trainable_variables, strict=True
-            )
-        ]
-    averages = model.weight_average.by_path()
-    for variable, value in zip(
-        model.trainable_variables, expected, strict=True
-    ):
-        np.testing.assert_allclose(averages[variable.path], value, atol=1e-6)
-
-
-def test_one_stream_is_added_in_front():
-    features = step_lib.as_one_stream(tiny.build_features(2))
-    assert features["input_ids"].shape == (1, 2, tiny.LENGTH)
-    assert features["stream_ids"].numpy().tolist() == [0]
