@@ -79,15 +79,7 @@ class ExperimentConfig:
             ) from error
 
     def check_devices(self, num_replicas: int) -> None:
-        """Checks that replicas and micro-batches can share the streams.
-
-        Args:
-            num_replicas: devices that train together.
-
-        Raises:
-            ConfigError: if `num_streams` is not a multiple of
-                `num_replicas * num_micro_batches`.
-        """
+        """Raises `ConfigError` if devices cannot share the streams evenly."""
         parts = num_replicas * self.training.num_micro_batches
         streams = self.data.num_streams
         require(
@@ -112,7 +104,7 @@ def to_config_dict(config: Any) -> ml_collections.ConfigDict:
 
 
 def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
-    """Builds the settings of a pre-training run; see `freeze_as`."""
+    """Builds the settings of a pre-training run, as `freeze_as` does."""
     return freeze_as(settings, ExperimentConfig)
 
 
@@ -133,11 +125,6 @@ def freeze_as(
     return schema.build(kind, settings, name)
 
 
-def build_section(name: str, kind: type, values: Mapping[str, Any]) -> Any:
-    """One section of a config."""
-    return schema.build(kind, values, name)
-
-
 def load_file(path: pathlib.Path, argument: str = "") -> ExperimentConfig:
     """Runs a file of `configs/pretrain` and freezes what it returns.
 
@@ -150,12 +137,7 @@ def load_file(path: pathlib.Path, argument: str = "") -> ExperimentConfig:
 
 
 def run_file(path: pathlib.Path, argument: str = "") -> Mapping[str, Any]:
-    """What the `get_config` of a file of `configs/` returns.
-
-    Args:
-        path: the file.
-        argument: as for `load_file`.
-    """
+    """Calls the `get_config` of a file of `configs/`; see `load_file`."""
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
         raise errors.ConfigError(f"{path} is not a Python file of configs/.")

@@ -186,20 +186,28 @@ def to_json(value: Any) -> str:
 
 
 def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
-    """Lists what differs between two values of one schema.
+    """Lists what differs between two dataclasses or mappings.
 
     Returns:
-        One `field: ours, theirs` for each leaf that differs, fields of
-        sections joined by dots.
+        One `section.field: ours, theirs` for each leaf that differs.
     """
-    if not dataclasses.is_dataclass(ours):
+    ours, theirs = (
+        {field.name: getattr(value, field.name) for field in fields}
+        if (fields := getattr(value, "__dataclass_fields__", {}).values())
+        else value
+        for value in (ours, theirs)
+    )
+    if not isinstance(ours, Mapping) or not isinstance(theirs, Mapping):
         return [] if ours == theirs else [f"{prefix}: {ours!r}, {theirs!r}"]
-    found = []
-    for field in dataclasses.fields(ours):
-        pair = getattr(ours, field.name), getattr(theirs, field.name)
-        name = f"{prefix}.{field.name}" if prefix else field.name
-        found += find_differences(*pair, name)
-    return found
+    return [
+        difference
+        for name in {**ours, **theirs}
+        for difference in find_differences(
+            ours.get(name),
+            theirs.get(name),
+            f"{prefix}.{name}" if prefix else name,
+        )
+    ]
 
 
 def find_changed(value: Any) -> dict[str, Any]:

@@ -102,12 +102,12 @@ class Manifest:
             "tokenizer": dataclasses.asdict(vocabulary.settings),
         }
         found = {name: getattr(self, name) for name in expected}
-        differences = find_differences(found, expected)
+        differences = schema.find_differences(found, expected)
         if differences:
             raise errors.DataError(
-                f"The {self.split} records do not fit: "
-                + "; ".join(differences)
-                + ". Build the dataset again, or change the config."
+                f"The {self.split} records do not fit. Theirs and what is "
+                f"expected: {'; '.join(differences)}. Build the dataset "
+                "again, or change the config."
             )
 
 
@@ -120,31 +120,16 @@ def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def find_differences(
-    found: Mapping[str, Any], expected: Mapping[str, Any]
-) -> list[str]:
-    """Lists the values of a dataset that are not the expected ones."""
-    result = []
-    for name in sorted({*found, *expected}):
-        old, new = found.get(name), expected.get(name)
-        if isinstance(old, dict) and isinstance(new, dict):
-            result += [f"{name} {text}" for text in find_differences(old, new)]
-        elif old != new:
-            result.append(f"{name}: the dataset has {old}, expected was {new}")
-    return result
-
-
 def load_token_counts(
     folder: str | os.PathLike, vocab_size: int | None = None
 ) -> np.ndarray:
     """Loads how often each id occurs in a split: `[vocabulary]` int64.
 
-    Counted are the tokens of the written examples, each as often as it stands
-    there, [UNK] included. [CLS], [SEP], [MASK] and padding have count 0.
+    Counted are the tokens of the written examples, [UNK] included; [CLS],
+    [SEP], [MASK] and padding are not.
 
     Raises:
-        DataError: if the file is missing or damaged, or its counts are not
-            those of such a split and of `vocab_size` ids.
+        DataError: if the file is missing, damaged or of another vocabulary.
     """
     manifest = Manifest.load(folder)
     path = pathlib.Path(folder, manifest.token_counts)
@@ -155,20 +140,14 @@ def load_token_counts(
             f"{path} cannot be read: {error}. Build the dataset again."
         ) from error
     size = manifest.vocabulary["size"] if vocab_size is None else vocab_size
-    expected, received = None, ""
-    if counts.dtype != np.int64 or counts.shape != (size,):
-        expected = f"one int64 count for each of {size} ids"
-        received = f"{counts.dtype} {list(counts.shape)}"
-    elif (counts < 0).any():
-        expected = "counts of at least 0"
-        received = f"{counts.min()} for id {counts.argmin()}"
-    elif manifest.num_examples and not counts.any():
-        expected = f"the tokens of {manifest.num_examples} examples"
-        received = "zeros only"
-    if expected:
+    has_form = counts.dtype == np.int64 and counts.shape == (size,)
+    is_filled = counts.any() or not manifest.num_examples
+    if not (has_form and is_filled and counts.min() >= 0):
         raise errors.DataError(
-            f"{path} must hold {expected}. Received: {received}. Build the "
-            "dataset again, or use the vocabulary that is saved with it."
+            f"{path} must hold one int64 count from 0 up for each of {size} "
+            f"ids, not all 0. Received: {counts.dtype} {list(counts.shape)} "
+            f"{counts!r:.60}. Build the dataset again, or use the vocabulary "
+            "that is saved with it."
         )
     return counts
 
@@ -188,12 +167,7 @@ def load_index(folder: str | os.PathLike) -> dict[str, Any]:
 
 
 def save_index(folder: pathlib.Path, build: Mapping[str, Any]) -> None:
-    """Writes the manifest of a whole dataset, whose splits are complete.
-
-    Args:
-        folder: the dataset folder.
-        build: the settings it was built with.
-    """
+    """Writes the manifest of a dataset whose splits are complete."""
     splits = {}
     for split in SPLITS:
         if (folder / split / MANIFEST_FILE).is_file():

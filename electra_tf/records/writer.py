@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
 from electra_tf.records import atomic
@@ -138,12 +139,12 @@ def _check_folder(
                 "or empty this one yourself."
             )
         return
-    differences = manifest_lib.find_differences(found, record)
+    differences = schema.find_differences(found, record)
     if differences:
         raise errors.DataError(
-            f"{output} holds {state} built otherwise. "
-            + "; ".join(differences)
-            + ". Name another folder, or delete this one."
+            f"{output} holds {state} built otherwise. Its values and yours: "
+            f"{'; '.join(differences)}. Name another folder, or delete this "
+            "one."
         )
     if not resume:
         raise errors.DataError(
@@ -179,8 +180,7 @@ def _finished_manifests(
         return {}
     return {
         split: manifest_lib.Manifest.load(output / split)
-        for split in manifest_lib.SPLITS
-        if (output / split).is_dir()
+        for split in manifest_lib.load_index(output)["splits"]
     }
 
 

@@ -139,18 +139,6 @@ def test_cut_is_at_the_maximum_not_at_the_target():
     assert as_pairs(builder.take())[1] == (list(range(12)), [])
 
 
-def test_empty_lines_and_documents_change_nothing():
-    plain, padded = [], []
-    for lengths, result in (([5, 9], plain), ([0, 5, 0, 0, 9, 0], padded)):
-        rng = random.Random(1)
-        builder = ExampleBuilder(16, rng)
-        for _ in range(50):
-            add_document(builder, np.arange(14, dtype=np.int32), lengths)
-            add_document(builder, np.zeros([0], np.int32), [])
-        result.extend([as_pairs(builder.take()), rng.random()])
-    assert plain == padded
-
-
 def test_pieces_of_a_document_give_the_same_as_the_whole():
     lengths = random.Random(2).choices(range(1, 30), k=200)
     token_ids = np.arange(sum(lengths), dtype=np.int32)

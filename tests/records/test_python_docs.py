@@ -62,13 +62,6 @@ def test_documents_are_modules_in_order_without_repetitions(
     assert provenance["files"]["one.txt"]["documents"] == 1
 
 
-def test_present_corpus_is_kept(installation, tmp_path):
-    folder = python_docs.prepare(tmp_path / "out")
-    (folder / "one.txt").write_text("kept")
-    assert python_docs.prepare(folder) == folder
-    assert (folder / "one.txt").read_text() == "kept"
-
-
 def test_other_folders_are_not_touched(installation, tmp_path, monkeypatch):
     (tmp_path / "full").mkdir()
     with pytest.raises(
@@ -76,6 +69,9 @@ def test_other_folders_are_not_touched(installation, tmp_path, monkeypatch):
     ):
         python_docs.prepare(tmp_path / "full")
     folder = python_docs.prepare(tmp_path / "out")
+    (folder / "one.txt").write_text("kept")
+    assert python_docs.prepare(folder) == folder
+    assert (folder / "one.txt").read_text() == "kept"
     monkeypatch.setattr(
         python_docs, "installed_versions", lambda: {"python": "9"}
     )
