@@ -56,11 +56,10 @@ def run(
 
 
 def find_configs(argv: list[str]) -> list[str]:
-    """The arguments, with paths of installed configs where there are no others.
+    """The process's arguments, with installed configs where a path has none.
 
-    Args:
-        argv: of the process; `--config=FILE[:ARGUMENT]` and `--study=FILE`
-            name configs, also as two arguments.
+    `--config=FILE[:ARGUMENT]` and `--study=FILE` name configs, also as two
+    arguments.
     """
     found = list(argv)
     for place, argument in enumerate(argv):
@@ -97,12 +96,7 @@ def _parse(argv: list[str], schema: type) -> list[str]:
 
 
 def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
-    """Raises `ConfigError` unless `config.section.field` exists.
-
-    Args:
-        name: as in `--config.training.seed=1`, without dashes and value.
-        schema: the frozen dataclass of sections.
-    """
+    """Raises `ConfigError` unless `config.section.field` is in the schema."""
     settings = schema()
     known = [
         f"config.{section}.{field}"

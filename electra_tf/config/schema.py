@@ -39,6 +39,7 @@ _WORDS = {
     "a valid number": "a number",
     "a valid string": "text",
     "a valid boolean": "true or false",
+    "a valid list": "a list",
     "an object": "a section of fields",
 }
 _CONFIG = pydantic.ConfigDict(
@@ -241,12 +242,12 @@ def _plain(values: Any) -> Any:
 
 
 def _describe_all(schema: Any, error: pydantic.ValidationError) -> str:
-    found = [_describe(schema, detail) for detail in error.errors()]
+    found = [describe(schema, detail) for detail in error.errors()]
     return " ".join(dict.fromkeys(found))
 
 
-def _describe(schema: Any, detail: Any) -> str:
-    """One sentence for one error of pydantic."""
+def describe(schema: Any, detail: Any) -> str:
+    """One sentence for one of the `errors()` of a `ValidationError`."""
     *parents, name = detail["loc"] or ("",)
     field = ".".join(map(str, [*parents, name]))
     received, kind = detail["input"], detail["type"]
@@ -261,6 +262,8 @@ def _describe(schema: Any, detail: Any) -> str:
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     expected = detail["msg"].removeprefix("Input should be ")
+    if kind == "model_type":
+        expected = "a JSON object"
     for theirs, ours in _WORDS.items():
         expected = expected.replace(theirs, ours)
     return f"`{field}` must be {expected}. Received: {received!r:.60}."

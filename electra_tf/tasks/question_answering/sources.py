@@ -273,11 +273,7 @@ def _parse_start(value: Any, place: str, column: str) -> int:
 
 
 def _require_text(row: files.Record, column: str) -> str:
-    value = row.values[column]
-    if isinstance(value, int) and not isinstance(value, bool):
-        # JSON lines may have numbers for ids and answers.
-        value = str(value)
-    if not isinstance(value, str) or not value.strip():
-        expected = f"text in {column!r}"
-        raise files.unexpected(row.place, expected, value)
-    return value
+    text = row.text(column)
+    if not text.strip():
+        raise files.unexpected(row.place, f"a text in column {column!r}", text)
+    return text

@@ -31,8 +31,6 @@ DIAGNOSTIC = "ax"
 as a task it is MNLI, name and head and all, with the diagnostic set instead
 of the test sets to predict."""
 
-# Left-out lines that a warning names one by one.
-_MAX_NAMED = 20
 _OFFICIAL = "Repair it or take the official file."
 
 
@@ -323,7 +321,13 @@ def read(spec: GlueTask, data_dir: str, split: str) -> list[Example]:
         source = path = _find(spec, data_dir, split)
         examples, bad_lines = read_file(spec, file.columns, path)
         if bad_lines:
-            _warn_of_bad_lines(path, bad_lines)
+            logging.warning(
+                "%s: left out %d lines with another number of fields than the "
+                "header, as the original does; lines %s.",
+                path,
+                len(bad_lines),
+                files.list_some(bad_lines),
+            )
     count = len(examples)
     official = count if count in file.counts else file.counts[0]
     files.warn_of_count(source, count, official)
@@ -432,16 +436,3 @@ def _number(text: str) -> float:
     except ValueError:
         return math.nan
     return number if math.isfinite(number) else math.nan
-
-
-def _warn_of_bad_lines(path: pathlib.Path, bad_lines: Sequence[int]) -> None:
-    named = ", ".join(map(str, bad_lines[:_MAX_NAMED]))
-    more = len(bad_lines) - _MAX_NAMED
-    logging.warning(
-        "%s: left out %d lines with another number of fields than the header, "
-        "as the original does; lines %s%s.",
-        path,
-        len(bad_lines),
-        named,
-        f" and {more} more" if more > 0 else "",
-    )

@@ -150,10 +150,10 @@ def _example(
     parse_label: _ParseLabel,
     has_label: bool,
 ) -> Example:
-    text = _text(record, settings.text_column)
+    text = record.text(settings.text_column)
     pair = None
     if settings.text_pair_column:
-        pair = _text(record, settings.text_pair_column)
+        pair = record.text(settings.text_pair_column)
     if not text.strip() and not (pair or "").strip():
         expected = f"a text in column {settings.text_column!r}"
         raise files.unexpected(record.place, expected, text, "Remove the row.")
@@ -162,15 +162,6 @@ def _example(
         eid = _in_one_line(record, settings.id_column)
     label = parse_label(record) if has_label else None
     return Example(eid, text, pair, label)
-
-
-def _text(record: files.Record, column: str) -> str:
-    value = record.values[column]
-    if not isinstance(value, str):
-        expected = f"a text in column {column!r}"
-        remedy = "Write it in quotation marks."
-        raise files.unexpected(record.place, expected, value, remedy)
-    return value
 
 
 def _in_one_line(record: files.Record, column: str) -> str:

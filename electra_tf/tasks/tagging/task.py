@@ -5,6 +5,7 @@ say something of each word by itself (parts of speech), scored by accuracy.
 Spans are learned in the encoding `BIOES`, whatever the file's is.
 """
 
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Sequence
@@ -114,16 +115,17 @@ class TaggingTask(task_lib.FileTask):
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
-        """Makes the rows of sentences; see `words`."""
+        """Makes the rows of sentences (`words.build_rows`), with their tags."""
         del is_training
-        aligned = words_lib.align(
+        rows = words_lib.build_rows(
             [example.words for example in examples],
             tokenizer,
             max_seq_length,
             self.cuts_early,
         )
-        num_words = sum(len(example.words) for example in examples)
-        num_missing = num_words - len(aligned.words.values)
+        words = rows.details
+        counts = np.array([len(example.words) for example in examples], int)
+        num_missing = counts.sum() - len(words.values)
         if num_missing and self.cuts_early:
             logging.warning(
                 "%s: %d of %d words are not looked at, most of them because "
@@ -131,30 +133,9 @@ class TaggingTask(task_lib.FileTask):
                 "and count as wrong. --config.task.max_seq_length changes it.",
                 self.name,
                 num_missing,
-                num_words,
+                counts.sum(),
                 max_seq_length,
             )
-        tags = self._number_tags(examples, aligned)
-        splits = aligned.words.splits
-        return rows_lib.Rows(
-            ids=aligned.ids,
-            # As in the original, all of a sentence is segment 1.
-            segment_starts=np.zeros(len(aligned.ids), np.int32),
-            examples=aligned.sentences,
-            ragged={
-                "word_positions": aligned.positions,
-                "tags": rows_lib.Ragged(np.maximum(tags, 0), splits),
-                "tag_weights": rows_lib.Ragged(
-                    (tags >= 0).astype(np.float32), splits
-                ),
-            },
-            details=aligned.words,
-        )
-
-    def _number_tags(
-        self, examples: Sequence[conll.Sentence], aligned: words_lib.Alignment
-    ) -> np.ndarray:
-        """The class of each word that is looked at, or -1; `[total]` int32."""
         numbers = {tag: number for number, tag in enumerate(self.labels)}
         flat: list[int] = []
         for example in examples:
@@ -163,11 +144,18 @@ class TaggingTask(task_lib.FileTask):
             else:
                 tags = spans.encode_tags(example.tags, self.has_spans)
                 flat += [numbers.get(tag, -1) for tag in tags]
-        counts = np.array([len(example.words) for example in examples], int)
-        starts = (np.cumsum(counts) - counts)[aligned.sentences]
-        words = aligned.words
+        starts = (np.cumsum(counts) - counts)[rows.examples]
         places = np.repeat(starts, words.lengths) + words.values
-        return np.array(flat, np.int32)[places]
+        classes = np.array(flat, np.int32)[places]
+        columns = {
+            "tags": np.maximum(classes, 0),
+            "tag_weights": (classes >= 0).astype(np.float32),
+        }
+        ragged = {
+            name: rows_lib.Ragged(values, words.splits)
+            for name, values in columns.items()
+        }
+        return dataclasses.replace(rows, ragged={**rows.ragged, **ragged})
 
     def build_head(
         self, hidden_size: int, seed: int, dtype: Any = None

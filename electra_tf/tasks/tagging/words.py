@@ -50,18 +50,6 @@ class WordRows(NamedTuple):
     num_truncated: tf.Tensor  # `[N]` int64, pieces that are in no row
 
 
-class Alignment(NamedTuple):
-    """R rows of a split, as a training keeps them."""
-
-    ids: rows_lib.Ragged  # `[R, (tokens)]` int32, [CLS] and [SEP] included
-    # `[R, (words)]` int32, where in the row the words are looked at that can be
-    # tagged
-    positions: rows_lib.Ragged
-    # `[R, (words)]` int32, which words of the sentence they are
-    words: rows_lib.Ragged
-    sentences: np.ndarray  # `[R]` int32, which sentence each row is of
-
-
 class WordRowBuilder(tf.Module):
     """Makes rows of words, in Python or in a graph.
 
@@ -240,13 +228,18 @@ class WordRowBuilder(tf.Module):
         )
 
 
-def align(
+def build_rows(
     sentences: Sequence[Sequence[str]],
     tokenizer: tokenizer_lib.Tokenizer,
     max_seq_length: int,
     cuts_early: bool = True,
-) -> Alignment:
-    """Makes the rows of a whole split; arguments as of `WordRowBuilder`."""
+) -> rows_lib.Rows:
+    """Makes the rows of a whole split; arguments as of `WordRowBuilder`.
+
+    `ragged["word_positions"]` says where in a row the words are looked at that
+    can be tagged, `details`, `[R, (words)]` int32, which words of the sentence
+    they are.
+    """
     builder = WordRowBuilder(tokenizer, max_seq_length, cuts_early)
     ids, positions, words = [], [], []
     owners = [np.zeros(0, np.int32)]
@@ -263,11 +256,14 @@ def align(
         counts = np.diff(rows.row_splits.numpy())
         numbers_of_rows = begin + np.arange(len(counts), dtype=np.int32)
         owners.append(np.repeat(numbers_of_rows, counts))
-    return Alignment(
-        rows_lib.Ragged.join(ids),
-        rows_lib.Ragged.join(positions),
-        rows_lib.Ragged.join(words),
-        np.concatenate(owners),
+    examples = np.concatenate(owners)
+    return rows_lib.Rows(
+        ids=rows_lib.Ragged.join(ids),
+        # As in the original, all of a sentence is segment 1.
+        segment_starts=np.zeros_like(examples),
+        examples=examples,
+        ragged={"word_positions": rows_lib.Ragged.join(positions)},
+        details=rows_lib.Ragged.join(words),
     )
 
 

@@ -56,13 +56,6 @@ def test_the_best_span_is_the_answer_in_the_texts_own_words(tokenizer):
     assert found.null_odds == {}
 
 
-def test_a_span_can_begin_inside_a_word(tokenizer):
-    found = _decode(tokenizer, {4: 3.0}, {7: 2.0})
-    best = found.nbest["q1"][0]
-    assert best["text"] == "1895-18"
-    assert CONTEXT[best["start"] : best["end"]] == "1895-18"
-
-
 def test_offsets_follow_the_blanks_of_the_context(tokenizer):
     best = _decode(tokenizer, {14: 3.0}, {16: 3.0}).nbest["q1"][0]
     assert best["text"] == "on the mat"
@@ -217,7 +210,6 @@ def test_every_text_is_what_stands_at_its_offsets(tokenizer):
     [
         (["steve", "smith", "##son", "'", "s"], "steve smithson ' s"),
         (["##son", "a"], "son a"),
-        (["a", "#", "#", "b"], "a # # b"),
         ([], ""),
     ],
 )
@@ -230,7 +222,6 @@ def test_pieces_become_words(tokens, text):
     [
         ("steve smith", "Steve Smith's", "Steve Smith"),
         ("1895", "(1895-1943).", "1895"),
-        ("1895 - 1943", "(1895-1943).", "1895-1943"),
         ("uber alles", "\u00dcber  alles!", "\u00dcber  alles"),
         # The first occurrence counts, also inside a word.
         ("ssi", "Mississippi ssi", "ssi"),

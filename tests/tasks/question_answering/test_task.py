@@ -86,17 +86,6 @@ def test_variables_are_under_the_tasks_name():
     assert len(paths) == 10
 
 
-def test_trials_begin_with_other_weights():
-    qa = task.build_own_task(_own(train_file="x.csv"))
-    first, again, other = (qa.build_head(4, seed) for seed in (1, 1, 2))
-    for variable, same, different in zip(
-        first.weights, again.weights, other.weights, strict=True
-    ):
-        value = variable.numpy()
-        np.testing.assert_array_equal(value, same.numpy())
-        assert variable.name == "bias" or np.any(value != different.numpy())
-
-
 def test_what_decides_is_f1(tmp_path):
     settings = _settings(tmp_path)
     assert task.build_task("squad2", settings).metric == "best_f1"

@@ -257,11 +257,6 @@ def test_missing_files_and_folders_are_named(tmp_path):
         _chunking("tfds").read("train")
 
 
-def test_other_splits_are_refused(folder):
-    with pytest.raises(ValueError, match="splits train, dev, test.*'valid'"):
-        _chunking(folder).read("valid")
-
-
 def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
     (tmp_path / "train.txt").write_text("the DT\ncat NN\n\n")
     (tmp_path / "dev.txt").write_text("cats VB\ncat NN\n\n")
