@@ -95,11 +95,7 @@ class ExperimentConfig:
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
-    """The settings as a `ConfigDict`, what a config file returns.
-
-    Args:
-        config: an `ExperimentConfig` or a `FinetuningConfig`.
-    """
+    """The settings as a `ConfigDict`, what a config file returns."""
     return ml_collections.ConfigDict(dataclasses.asdict(config))
 
 
@@ -157,10 +153,5 @@ def from_json(text: str) -> ExperimentConfig:
 
 
 def load_json(path: pathlib.Path) -> ExperimentConfig:
-    """Reads a file of what `to_json` wrote.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        ConfigError: as `freeze` does, or if the file is damaged; names it.
-    """
+    """Reads what `to_json` wrote; `ConfigError` names a damaged file."""
     return schema.read(ExperimentConfig, path)

@@ -139,24 +139,14 @@ def read(
     path: pathlib.Path,
     error: type[Exception] = errors.ConfigError,
 ) -> _T:
-    """Reads a JSON file as a frozen dataclass.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        error: if the file is damaged or does not fit; names it.
-    """
+    """Reads a JSON file as a frozen dataclass; `error` names a damaged one."""
     return build(schema, read_object(path, error), str(path), error)
 
 
 def read_object(
     path: pathlib.Path, error: type[Exception] = ValueError
 ) -> dict[str, Any]:
-    """Reads the object that a JSON file holds.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        error: if it holds no JSON object; names the file.
-    """
+    """Reads the object of a JSON file; `error` names a damaged one."""
     try:
         content = json.loads(
             path.read_bytes().decode("utf-8"),
@@ -189,8 +179,7 @@ def to_json(value: Any) -> str:
 def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
     """Lists what differs between two dataclasses or mappings.
 
-    Returns:
-        One `section.field: ours, theirs` for each leaf that differs.
+    Each leaf that differs gives one `section.field: ours, theirs`.
     """
     ours, theirs = (
         {field.name: getattr(value, field.name) for field in fields}

@@ -92,9 +92,7 @@ class Corpus:
 class TfdsReader:
     """The documents of a range of TFDS examples, which are one document each.
 
-    Attributes:
-        invalid_utf8: byte sequences replaced so far.
-        num_bytes: bytes of text read so far.
+    `invalid_utf8` byte sequences were replaced and `num_bytes` of text read.
     """
 
     def __init__(self, reference: str, begin: int = 0, end: int | None = None):
@@ -303,11 +301,10 @@ def _next_document(
 
 
 def parse_tfds_name(reference: str) -> tuple[str, str]:
-    """Splits a reference into data set (with config, version) and text field.
+    """Splits a reference into data set (with config, version) and field.
 
-    Example:
-        >>> parse_tfds_name("tfds:wikipedia/20230601.en:1.0.0:title")
-        ('wikipedia/20230601.en:1.0.0', 'title')
+    >>> parse_tfds_name("tfds:wikipedia/20230601.en:1.0.0:title")
+    ('wikipedia/20230601.en:1.0.0', 'title')
     """
     name, *rest = reference.removeprefix(TFDS_PREFIX).split(":")
     if rest and _TFDS_VERSION.fullmatch(rest[0]):

@@ -70,10 +70,8 @@ class ExampleBuilder:
     ) -> None:
         """Adds lines to the document under construction.
 
-        Args:
-            token_ids: `[num_tokens]` int32, the lines' ids end to end; not
-                copied until `take` is called.
-            line_lengths: tokens of each line, as plain integers.
+        `token_ids`, `[num_tokens]` int32, are the lines' ids end to end; they
+        are not copied until `take` is called.
         """
         self.num_tokens += len(token_ids)
         if self._lines:
@@ -120,11 +118,7 @@ class ExampleBuilder:
         return np.concatenate([*pending, token_ids])
 
     def _make_example(self) -> None:
-        """Turns the pending lines into one example and draws the next target.
-
-        The cut is at the maximum length; a short target only makes the lines
-        stop early.
-        """
+        """Turns the pending lines into one example; draws the next target."""
         first, second, num_first = self._split_lines()
         num_second = self._num_pending - num_first
         rest: list[_Span] = []

@@ -64,11 +64,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> "Manifest":
-        """Loads the manifest of a split's folder.
-
-        Raises:
-            DataError: if there is none, or one of another format.
-        """
+        """Loads the manifest of a split's folder; raises `DataError`."""
         content = _read(folder)
         if "splits" in content:
             raise errors.DataError(
@@ -91,11 +87,7 @@ class Manifest:
         )
 
     def check(self, vocabulary: Vocabulary, max_seq_length: int) -> None:
-        """Checks that the records are those that a reader expects.
-
-        Raises:
-            DataError: names the dataset's values and the expected ones.
-        """
+        """Raises `DataError` unless the records are what a reader expects."""
         expected = {
             "max_seq_length": max_seq_length,
             "vocabulary": describe_vocabulary(vocabulary),
@@ -153,11 +145,7 @@ def load_token_counts(
 
 
 def load_index(folder: str | os.PathLike) -> dict[str, Any]:
-    """Loads the manifest of a whole dataset: its build, its splits.
-
-    Raises:
-        DataError: if the folder holds no finished dataset.
-    """
+    """Loads the manifest of a whole dataset; raises `DataError`."""
     content = _read(folder)
     if "splits" not in content:
         raise errors.DataError(

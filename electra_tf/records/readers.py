@@ -121,10 +121,7 @@ class FileReader:
             line_number += len(lines)
 
     def _texts(self, stream: IO[bytes], raw: IO[bytes]) -> Iterator[str]:
-        """Yields the decoded text in blocks of whole lines.
-
-        The line feed between two blocks belongs to neither.
-        """
+        """Yields blocks of whole lines, without line feeds between blocks."""
         remaining = None if self._end is None else self._end - self._begin
         rest = b""
         while True:

@@ -94,10 +94,7 @@ def claim_folder(
 
     If the block fails, what it has done stays for a later `resume`; except
     after a ValueError, since a build from wrong input cannot be completed.
-
-    Raises:
-        DataError: if the folder holds something else than `record` says, is in
-            use, or holds it already and `resume` is False.
+    `DataError` if the folder is in use or holds something else.
     """
     _check_folder(output, record, resume)
     build_folder = output / plan_lib.BUILD_FOLDER

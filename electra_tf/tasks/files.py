@@ -74,11 +74,7 @@ def unexpected(
 ) -> errors.DataError:
     """Builds the error for something in a file that is not as it should be.
 
-    Args:
-        place: file and line.
-        expected: what should stand there.
-        received: what stands there, None for nothing; texts are quoted.
-        remedy: what to do.
+    `place` is file and line; `received` None says that nothing is there.
     """
     shown = "none" if received is None else str(received)
     if isinstance(received, str):
@@ -174,12 +170,8 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
     """Yields line numbers from 1 and lines, without their ends.
 
     Only line feeds end lines (text may hold the other characters at which
-    `str.splitlines` would cut); a carriage return before one is dropped, and
-    so is a byte order mark. A `.gz` file is decompressed.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: for a line that is no UTF-8, or a damaged `.gz` file.
+    `str.splitlines` would cut); a carriage return before one is dropped, and so
+    is a byte order mark. A `.gz` file is decompressed.
     """
     with path.open("rb") as file:
         lines = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
@@ -240,18 +232,8 @@ def read_table(
     """Reads the rows of a CSV, TSV or JSON lines file, in its order.
 
     CSV is quoted as usual; TSV has no quoting, a quotation mark is a character
-    like any other. Both name their columns in the first line.
-
-    Args:
-        path: the file.
-        file_format: a value of `ENDINGS`, or `auto`: by the file's ending.
-        columns: those that every row must have.
-        optional_columns: those that are read where they are.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: for the first line that is not as expected, a missing
-            column, or a file without rows.
+    like any other. Both name their columns in the first line. Every row must
+    have `columns`; `optional_columns` are read where they are.
     """
     resolved = resolve_format(path, file_format)
     if not path.is_file():

@@ -13,20 +13,9 @@ DATA_DIR = "tfds"
 def read(name: str, split: str) -> list[dict[str, Any]]:
     """Reads the examples of a split, in the order in which they are stored.
 
-    Nothing is downloaded: the data set must have been prepared before.
-
-    Args:
-        name: of the data set, with its config, for example `glue/cola`.
-        split: its name there, for example `validation`.
-
-    Returns:
-        One dictionary for each example: feature to string, number, list or
-        dictionary. Classes are their names, or None where they are not told
-        (-1).
-
-    Raises:
-        DataError: if TensorFlow Datasets is missing, does not know the
-            data set or split, or has not prepared it.
+    Nothing is downloaded: the data set must have been prepared before. Each
+    example is a dictionary: feature to string, number, list or dictionary.
+    Classes are their names, or None where they are not told (-1).
     """
     builder = open_builder(name, split)
     # One file after the other: the order must not depend on timing.

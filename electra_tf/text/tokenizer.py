@@ -161,9 +161,8 @@ class Tokenizer(tf.Module):
 def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
     """The tokens, with harmless names for those that never match.
 
-    tensorflow-text goes wrong on some of those: after `a b` it takes the word
-    `aa` for unknown. `breaks` has the flags of characters that are words of
-    their own, besides punctuation.
+    On some of those tensorflow-text goes wrong: after `a b` it takes the word
+    `aa` for unknown. `breaks` are flags of characters that are words.
     """
     max_length = vocabulary.settings.max_word_length
     tokens = []

@@ -136,11 +136,7 @@ class Vocabulary:
         return hashlib.sha256(self._file_bytes()).hexdigest()
 
     def id_of(self, token: str) -> int:
-        """Returns the token's id.
-
-        Raises:
-            DataError: if the vocabulary lacks the token.
-        """
+        """Returns the token's id; raises `DataError` if it is absent."""
         try:
             return self._ids[token]
         except KeyError:
@@ -200,11 +196,7 @@ def _check_tokens(tokens: Sequence[str]) -> None:
 
 
 def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
-    """Reads the lines; a byte order mark and CR LF line ends are fine.
-
-    Raises:
-        DataError: for a line that is not UTF-8; names the file.
-    """
+    """Reads the lines; a byte order mark and CR LF line ends are fine."""
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     if not lines[-1]:
         lines.pop()

@@ -141,11 +141,7 @@ def count_words(
 
 
 def _count_chunks(texts: Iterable[str]) -> Iterator[dict[str, int]]:
-    """Yields stretches without blanks with their counts, in batches.
-
-    Blanks always separate words and nothing looks across them, so each stretch
-    needs to be normalised only once.
-    """
+    """Yields stretches without blanks with their counts, in batches."""
     chunks: collections.Counter[str] = collections.Counter()
     for text in texts:
         chunks.update(text.replace("\n", " ").split(" "))

@@ -114,17 +114,10 @@ class _MrqaLine(pydantic.BaseModel):
 def read_squad(
     path: pathlib.Path, needs_is_impossible: bool = False
 ) -> list[Example]:
-    """Reads the questions of a SQuAD file, in its order.
+    """Reads the questions of a SQuAD file, 1.1 or 2.0, in its order.
 
-    Args:
-        path: JSON of SQuAD 1.1 or 2.0.
-        needs_is_impossible: whether every question must say if it is
-            unanswerable, as in the training file of 2.0.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: for JSON that is malformed or lacks a key, an id that
-            occurs twice, or a file without questions. Names the place.
+    With `needs_is_impossible` every question must say if it is unanswerable, as
+    in the training file of 2.0. `DataError` names what is not as expected.
     """
     text = "\n".join(line for _, line in files.read_lines(path))
     try:
@@ -146,14 +139,7 @@ def read_squad(
 
 
 def read_mrqa(path: pathlib.Path) -> list[Example]:
-    """Reads the questions of an MRQA file, in its order.
-
-    Args:
-        path: JSON lines, plain, or compressed if the name ends with `.gz`.
-
-    Raises:
-        FileNotFoundError, DataError: as for `read_squad`; names the line.
-    """
+    """Reads the questions of an MRQA file, plain or `.gz`, in its order."""
     examples = []
     for number, line in files.read_lines(path):
         place = f"{path}, line {number}"
@@ -212,13 +198,7 @@ def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
 
 
 def check(examples: list[Example], source: object) -> list[Example]:
-    """Returns the examples, if there are any and their ids are different.
-
-    Predictions go by the ids.
-
-    Raises:
-        DataError: names the first id that occurs twice.
-    """
+    """Returns the examples, if there are any and their ids are different."""
     seen: dict[str, int] = {}
     for number, example in enumerate(examples, 1):
         if example.id in seen:
@@ -233,12 +213,8 @@ def check(examples: list[Example], source: object) -> list[Example]:
 def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
     """Returns the examples to learn from, with one warning of the others.
 
-    Left out are, as in the original, those whose answer is not where it is
-    said to be (`find_answer`): about one in 1,500 of SQuAD.
-
-    Raises:
-        DataError: for a question that has neither an answer nor is said to
-            be unanswerable.
+    Left out are, as in the original, those whose answer is not where it is said
+    to be (`find_answer`): about one in 1,500 of SQuAD.
     """
     missing = find_unanswered(examples, source)
     if missing:
@@ -258,8 +234,7 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
 def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
     """Lists the ids whose answer is not in the context at the place given.
 
-    Raises:
-        DataError: as for `keep_answered`.
+    `DataError` for one with no answer that is not said to be unanswerable.
     """
     for example in examples:
         if example.answer is None and not example.is_impossible:
@@ -309,10 +284,7 @@ def find_answer(example: Example) -> tuple[int, int] | None:
 
 
 def _find_word(context: str, place: int) -> int:
-    """Finds where the word of a character begins; of a blank, the one before.
-
-    -1 if there is none.
-    """
+    """Where the word of a character begins (of a blank, the one before)."""
     end = len(context[: place + 1].rstrip(QUESTION_BLANKS))
     if not end:
         return -1

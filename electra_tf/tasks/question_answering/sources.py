@@ -46,15 +46,7 @@ class Source:
         """Reads the questions of a split, in the order of the file.
 
         Training questions without their answer in the context are left out,
-        with a warning.
-
-        Args:
-            data_dir: a folder, or `tfds`.
-            split: one of `SPLITS`.
-
-        Raises:
-            FileNotFoundError: if the file is not there.
-            DataError: for a record that is not as expected.
+        with a warning. `data_dir` is a folder, or `tfds`.
         """
         source: object
         if data_dir == tfds_source.DATA_DIR:
@@ -69,12 +61,7 @@ class Source:
         return examples
 
     def find(self, data_dir: str, split: str) -> pathlib.Path:
-        """Finds the file of a split.
-
-        Raises:
-            FileNotFoundError: if there is none; names the publisher's file.
-            DataError: if it is unclear which one is meant.
-        """
+        """Finds the file of a split; an error names the publisher's file."""
         if not data_dir:
             raise FileNotFoundError(
                 f"Expected a folder with the files of {self.name}. Received: "
@@ -155,14 +142,8 @@ def read_own(
 ) -> list[records.Example]:
     """Reads the questions of a user's own file, in its order.
 
-    Args:
-        settings: files, format and columns.
-        split: `train` and `dev` must have answers, `test` may.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: for the first record that is not as expected, or whose
-            answer is not in its context.
+    `train` and `dev` must have answers, `test` may. `DataError` for the first
+    record that is not as expected, or whose answer is not in its context.
     """
     path = pathlib.Path(settings.files[split])
     file_format = files.resolve_format(path, settings.file_format, _ENDINGS)

@@ -131,10 +131,7 @@ class QuestionAnsweringTask(task_lib.FileTask):
         return squad_scores.compute_squad1_scores(golds, predictions.texts)
 
     def has_labels(self, examples: Sequence[records.Example]) -> bool:
-        """Whether all questions tell their answers, and some have one.
-
-        A column of answers that is empty throughout tells nothing.
-        """
+        """Whether all questions tell their answers, and some have one."""
         return all(e.golds is not None for e in examples) and any(
             example.golds for example in examples
         )
@@ -144,11 +141,7 @@ class QuestionAnsweringTask(task_lib.FileTask):
         examples: Sequence[records.Example],
         predictions: answers.Predictions,
     ) -> bool:
-        """Whether all answers are one text, or no better than none at all.
-
-        The latter where some questions are unanswerable: if no threshold does
-        better than leaving every answer empty.
-        """
+        """Whether all answers are one text, or no better than none at all."""
         texts = set(predictions.texts.values())
         if len(texts) == 1 and len(predictions.texts) > 1:
             return True
@@ -210,11 +203,7 @@ def build_task(
 def build_own_task(
     settings: finetuning_config.FinetuningConfig,
 ) -> QuestionAnsweringTask:
-    """Builds the task of a user's own questions; some may be unanswerable.
-
-    Raises:
-        ValueError: for a metric of another kind of task.
-    """
+    """Builds the task of a user's own questions, some unanswerable."""
     own = settings.own
     readers = {
         split: functools.partial(sources.read_own, own, split)

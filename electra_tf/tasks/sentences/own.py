@@ -30,10 +30,7 @@ _ParseLabel = Callable[[files.Record], str | float]
 class OwnClassificationTask(ClassificationTask):
     """Classes of a user's own.
 
-    Args:
-        settings: which files, and their columns.
-        labels: those that may occur; empty where only a trained model knows
-            them, see `use_labels`.
+    `labels` are empty where only a trained model knows them, see `use_labels`.
     """
 
     def __init__(self, settings: _Settings, labels: Sequence[str]) -> None:
@@ -77,12 +74,7 @@ class OwnClassificationTask(ClassificationTask):
 
 
 def build_task(settings: finetuning_config.FinetuningConfig) -> TextTask:
-    """Builds the classification or regression that `own` describes.
-
-    Raises:
-        ValueError: for a metric that the kind has not.
-        DataError: if the training file has no labels.
-    """
+    """Builds the classification or regression that `own` describes."""
     own = settings.own
     if own.kind == "classification":
         labels = _listed_labels(own)
@@ -110,15 +102,6 @@ def read_examples(
     """Reads the examples of a CSV, TSV or JSON lines file, in its order.
 
     The test file needs no labels: its column of them may be empty, or absent.
-
-    Args:
-        settings: which files, and their columns.
-        split: which of the files.
-        parse_label: makes a row's label.
-
-    Raises:
-        FileNotFoundError: if the file is not there.
-        DataError: for the first row that is not as expected.
     """
     path, label = Path(settings.files[split]), settings.label_column
     texts = [settings.text_column, settings.text_pair_column]

@@ -263,11 +263,7 @@ class TaggingTask(task_lib.FileTask):
 def build_chunking(
     settings: finetuning_config.FinetuningConfig,
 ) -> TaggingTask:
-    """Builds the task of CoNLL-2000.
-
-    Rows are those of the original, whose way of cutting long sentences early
-    they share; at 256 tokens no sentence of CoNLL-2000 is cut.
-    """
+    """Builds the task of CoNLL-2000; rows are cut as in the original."""
     readers = conll.chunking_readers(settings.task.data_dir)
     return TaggingTask(CHUNKING, readers, has_spans=True, cuts_early=True)
 
@@ -278,13 +274,8 @@ def build_own_task(
     """Builds the task of a user's own data, as section `own` describes them.
 
     Tags mark spans if all are `O` or begin with `B-`, `I-`, `E-` or `S-`, and
-    not all are `O`; `own.metric` overrules that: `f1` for spans, `accuracy`
-    for words.
-
-    Raises:
-        ValueError: for settings that mean nothing here.
-        FileNotFoundError: if the training file is looked at and not there.
-        DataError: if it is looked at and damaged.
+    not all are `O`; `own.metric` overrules that: `f1` for spans, `accuracy` for
+    words.
     """
     own = settings.own
     if own.id_column:
