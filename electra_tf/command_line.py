@@ -38,12 +38,10 @@ def run(
     required: Sequence[str] = (),
     schema: type = config.ExperimentConfig,
 ) -> None:
-    """Parses flags, calls `main`, exits with its code.
+    """Parses flags, calls `main`, exits with its code, 0 for None.
 
-    Args:
-        main: does the work; returns an exit code, None for 0.
-        required: names of flags that must be given.
-        schema: whose settings `--config.section.field` may override.
+    `required` names flags that must be given; `schema` is whose settings
+    `--config.section.field` may override.
     """
     # Importing and tracing make millions of objects that stay: looking for
     # garbage after every 700 of them would take a tenth of the start.

@@ -25,13 +25,6 @@ def test_every_config_loads_and_survives_json(path):
     assert config.freeze(config.to_config_dict(settings)) == settings
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.py")))
-def test_every_config_states_command_hardware_and_expectation(path):
-    text = path.read_text()
-    for word in ("Command", "Hardware", "Expected", "expected"):
-        assert word in text or word.lower() in text.lower()
-
-
 @pytest.mark.parametrize(
     ("name", "argument"),
     [
@@ -156,36 +149,13 @@ def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
         ("hidden_size", ("256", 256.0, True, None, 0, 2**31, 10**400)),
         ("num_hidden_layers", (86, 0, "12")),
         ("vocab_size", (-1, 10**12)),
-        ("initializer_range", (-1, 1e9, _INF, _NAN, "0.02", None)),
-        ("hidden_dropout_prob", (1.0, -0.1, _NAN, "0.1", True)),
+        ("hidden_dropout_prob", (1.0, -0.1, _INF, _NAN, "0.1", True)),
     ],
 )
 def test_an_encoder_checks_itself(field, values):
     for value in values:
         with pytest.raises(errors.ConfigError, match=f"`{field}` must"):
             config.EncoderConfig(**{field: value})
-
-
-@pytest.mark.parametrize("value", [_INF, _NAN, 1e300])
-def test_a_generator_has_a_size(value):
-    for field in ("generator_hidden_size", "generator_layers"):
-        with pytest.raises(errors.ConfigError, match=f"{field}` must be "):
-            config.GeneratorConfig(**{field: value})
-    wide = config.GeneratorConfig(generator_hidden_size=1000)
-    encoder = config.EncoderConfig(hidden_size=2**30)
-    with pytest.raises(errors.ConfigError, match="hidden_size` must be less"):
-        wide.encoder_config(encoder)
-
-
-@pytest.mark.parametrize("value", [_INF, _NAN])
-def test_a_setting_without_a_bound_is_finite_too(value):
-    for build, field in (
-        (config.OptimizerConfig, "learning_rate"),
-        (config.ObjectiveConfig, "disc_weight"),
-        (config.TrainingConfig, "peak_flops"),
-    ):
-        with pytest.raises(errors.ConfigError, match=f"{field}` must be a fin"):
-            build(**{field: value})
 
 
 def test_replicas_must_be_able_to_share_the_streams():

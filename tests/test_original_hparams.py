@@ -121,21 +121,10 @@ def test_debug_shrinks_what_is_not_given():
     ("hparams", "objective", "is_two_tower"),
     [
         ({}, "electra", False),
-        ({"electra_objective": True}, "electra", False),
         ({"electra_objective": False}, "mlm", False),
         ({"two_tower_generator": True}, "electra", True),
         # Electric needs the two towers and brings them.
         ({"electric_objective": True}, "electric", True),
-        (
-            {"electric_objective": True, "electra_objective": False},
-            "electric",
-            True,
-        ),
-        (
-            {"electric_objective": False, "electra_objective": False},
-            "mlm",
-            False,
-        ),
     ],
 )
 def test_the_objective_flags_name_one_objective(
@@ -162,10 +151,6 @@ def test_the_objective_flags_name_one_objective(
         ({"tpu_name": "node-1"}, "`tpu_name` has no effect"),
         ({"num_train_steps": "many"}, "num_train_steps.*'many'"),
         ({"max_seq_length": 1024}, "max_position_embeddings=512"),
-        ({"untied_generator": False, "untied_generator_embeddings": True},
-         "one shared encoder"),
-        ({"untied_generator": False, "two_tower_generator": True},
-         "needs `untied_generator`"),
         ({"uniform_generator": True, "electric_objective": True},
          "At most one of"),
     ],

@@ -107,16 +107,11 @@ def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
 def freeze_as(
     settings: Mapping[str, Any], kind: type[_Config], name: str = ""
 ) -> _Config:
-    """Turns a `ConfigDict` or nested mapping into a validated config.
+    """Turns a `ConfigDict` or nested mapping into a config of a kind.
 
-    Args:
-        settings: section to field to value; absent fields keep defaults.
-        kind: the frozen dataclass of sections that it becomes.
-        name: what the settings are of, for messages.
-
-    Raises:
-        ConfigError: for an unknown section or field (names the closest one),
-            a value of another type, or values that cannot work.
+    `name` is what the settings are of, for messages. `ConfigError` for an
+    unknown section or field (names the closest one), or values that cannot
+    work.
     """
     return schema.build(kind, settings, name)
 
@@ -124,10 +119,7 @@ def freeze_as(
 def load_file(path: pathlib.Path, argument: str = "") -> ExperimentConfig:
     """Runs a file of `configs/pretrain` and freezes what it returns.
 
-    Args:
-        path: the file.
-        argument: passed to `get_config` unless empty, as
-            `--config=FILE:ARGUMENT` does.
+    `argument` goes to `get_config`, as in `--config=FILE:ARGUMENT`.
     """
     return freeze(run_file(path, argument))
 

@@ -108,13 +108,9 @@ def from_original_hparams(
 ) -> config.ExperimentConfig:
     """The run that the original would make of these hyperparameters.
 
-    Args:
-        hparams: the original's names to values; absent ones keep the
-            original's defaults, which depend on `model_size` and `debug`.
-
-    Raises:
-        ConfigError: for an unknown name (names the closest one), a setting
-            that has its place elsewhere, or values that cannot work.
+    Absent ones keep the original's defaults, which depend on `model_size` and
+    `debug`. `ConfigError` for an unknown name (names the closest one), or
+    values that cannot work.
 
     >>> settings = from_original_hparams({"model_size": "base"})
     >>> settings.encoder.hidden_size, settings.encoder.embedding_size

@@ -53,9 +53,9 @@ _CONFIG = pydantic.ConfigDict(
 def frozen(cls: type[_T]) -> type[_T]:
     """Makes a class a frozen, strict dataclass; use it as a decorator.
 
-    `dataclasses.replace`, `fields` and `asdict` work on it. Its construction
-    raises `ConfigError` for an unknown field or a value that the field's type
-    does not allow. Rules that span fields belong in `__post_init__`.
+    Its construction raises `ConfigError` for an unknown field or a value that
+    the field's type does not allow. Rules that span fields belong in
+    `__post_init__`.
     """
     decorate = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
     built = typing.cast(Any, decorate(cls))
@@ -114,16 +114,8 @@ def build(
     """Builds a frozen dataclass from nested mappings.
 
     Lists become tuples, whole numbers become floats, where the schema has
-    those; nothing else is converted.
-
-    Args:
-        schema: a class made by `frozen`.
-        values: field to value; absent fields keep their defaults.
-        name: what the values are of, a file for example, for messages.
-        error: what to raise.
-
-    Raises:
-        error: names every wrong field, what it expects and what it received.
+    those; nothing else is converted. `name` is what the values are of, a file
+    for example; `error` names every wrong field.
     """
     adapter = pydantic.TypeAdapter(schema)
     try:

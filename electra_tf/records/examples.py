@@ -34,15 +34,9 @@ class Examples(NamedTuple):
 class ExampleBuilder:
     """Collects lines until they reach a target length, then makes an example.
 
-    The end of a document always ends the example under construction. A later
-    example depends on earlier ones by the generator's state and the current
-    target length alone.
-
-    Args:
-        max_seq_length: tokens per example, [CLS] and [SEP]s included.
-        rng: source of random numbers.
-        keep_overflow: whether the tokens that the original cuts off begin the
-            next example of the same document.
+    The end of a document always ends the example under construction.
+    `max_seq_length` counts [CLS] and [SEP]s; with `keep_overflow` the tokens
+    that the original cuts off begin the next example of the same document.
     """
 
     def __init__(

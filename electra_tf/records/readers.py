@@ -74,9 +74,8 @@ class ReadingOptions:
 class FileReader:
     """The documents of one file, or of a range of its bytes.
 
-    Documents must begin at `begin` and at `end`. After and during iteration,
-    `num_bytes` were read, as they are on the disk, and `invalid_utf8` byte
-    sequences were replaced.
+    Documents must begin at `begin` and at `end`. `num_bytes` were read so far,
+    as they are on the disk, and `invalid_utf8` byte sequences replaced.
     """
 
     def __init__(

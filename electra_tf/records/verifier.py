@@ -21,13 +21,10 @@ def verify_dataset(
 ) -> dict[str, int]:
     """Reads every record back and checks it against the manifests.
 
-    Checked are size, checksum and number of records of every shard, the
-    length and form of every example, that ids exist, the token counts, that
-    shards are balanced, and that the vocabulary is the one recorded. Returns
-    the number of examples of each split.
-
-    Raises:
-        DataError: lists everything that is wrong, with the shards' names.
+    Checked are size, checksum and number of records of every shard, the form of
+    every example, that ids exist, the token counts, that shards are balanced,
+    and that the vocabulary is the one recorded. Returns the number of examples
+    of each split; `DataError` lists everything that is wrong.
     """
     folder = pathlib.Path(folder)
     index = manifest_lib.load_index(folder)

@@ -45,7 +45,7 @@ def build_dataset(
     resume: bool = False,
     beam_options: Sequence[str] | None = None,
 ) -> dict[str, manifest_lib.Manifest]:
-    """Builds a dataset folder, or completes one.
+    """Builds a dataset folder, or completes one; returns the splits' manifests.
 
     Args:
         settings: what to build.
@@ -54,9 +54,6 @@ def build_dataset(
             that were deleted. Only what is missing is done again.
         beam_options: command line of an Apache Beam runner that takes the place
             of local processes, see `records.beam`.
-
-    Returns:
-        The manifest of each split.
 
     Raises:
         DataError: if the corpus is missing, empty, binary, damaged or too

@@ -30,14 +30,6 @@ def test_failed_file_leaves_the_old_one(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
-def test_folder_appears_at_the_end(tmp_path):
-    with creating_folder(tmp_path / "p" / "a") as partial:
-        (partial / "x").write_text("1")
-        assert not (tmp_path / "p" / "a").exists()
-    assert names(tmp_path / "p") == ["a"]
-    assert names(tmp_path / "p" / "a") == ["x"]
-
-
 def test_folder_that_another_process_made_stays(tmp_path):
     with creating_folder(tmp_path / "a") as partial:
         (partial / "x").write_text("ours")

@@ -10,7 +10,6 @@ from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import python_docs
 from electra_tf.records.corpus import open_corpus
 from electra_tf.records.corpus import plan_units
-from electra_tf.records.readers import ReadingOptions
 
 
 def all_documents(corpus):
@@ -106,12 +105,6 @@ def test_large_structured_files_are_cut_between_documents(
     assert num_units > 5
 
 
-def test_files_that_are_one_document_are_not_cut(tmp_path):
-    (tmp_path / "a.txt").write_text("line\n\n" * 100)
-    options = ReadingOptions(blanks_separate_docs=False)
-    assert len(plan_units(open_corpus(str(tmp_path), options), 10)) == 1
-
-
 def test_small_files_share_a_unit(tmp_path):
     for index in range(10):
         (tmp_path / f"{index}.txt").write_text("x" * 10)
@@ -178,14 +171,13 @@ def test_tfds_field_is_chosen_and_checked(fake_tfds):
         errors.DataError, match="no field 'body'; it has .*'title'"
     ):
         all_documents(open_corpus("tfds:books:body"))
-
-
-def test_unknown_tfds_data_set_is_one_clear_error(fake_tfds):
     with pytest.raises(
         errors.DataError,
         match=r"cannot give unknown, split train: Not found Did you mean ab\?$",
     ):
         open_corpus("tfds:unknown")
+    with pytest.raises(errors.DataError, match="Expected tfds:NAME"):
+        open_corpus("tfds:a:b:c")
 
 
 def test_missing_tfds_is_named_with_its_extra(monkeypatch):
@@ -198,16 +190,9 @@ def test_missing_tfds_is_named_with_its_extra(monkeypatch):
     ("name", "expected"),
     [
         ("tfds:books", ("books", "text")),
-        ("tfds:wiki/2023.en:1.0.0", ("wiki/2023.en:1.0.0", "text")),
         ("tfds:wiki/2023.en:1.*.*:title", ("wiki/2023.en:1.*.*", "title")),
         ("tfds:books:body", ("books", "body")),
     ],
 )
 def test_tfds_names_are_parsed(name, expected):
     assert corpus_lib.parse_tfds_name(name) == expected
-
-
-@pytest.mark.parametrize("name", ["tfds:", "tfds:a:b:c"])
-def test_bad_tfds_names_are_refused(name):
-    with pytest.raises(errors.DataError, match="Expected tfds:NAME"):
-        corpus_lib.parse_tfds_name(name)

@@ -18,7 +18,6 @@ from electra_tf import errors
 from electra_tf.processes.pool import WorkerError
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import plan as plan_lib
-from electra_tf.records import readers
 from electra_tf.records import shards
 from electra_tf.records import writer
 from electra_tf.records.manifest import Manifest
@@ -259,27 +258,6 @@ def test_bad_corpora_leave_nothing_behind(
     assert not pathlib.Path(settings.output_dir).exists()
 
 
-def test_invalid_utf8_is_counted_by_file(settings, tmp_path):
-    folder = write_corpus(tmp_path / "bad")
-    with open(folder / "part_3.txt", "ab") as stream:
-        stream.write(b"\n\n" + b"some more text " * 40 + b"caf\xe9 \xff\n")
-    _, manifests = build(settings, corpus=(str(folder),))
-    assert manifests["train"].invalid_utf8 == {"part_3.txt": 2}
-
-
-def test_documents_in_pieces_give_the_same_bytes(
-    settings, tmp_path, monkeypatch
-):
-    settings = dataclasses.replace(
-        settings, blanks_separate_docs=False, validation_fraction=0.0
-    )
-    whole, _ = build(settings)
-    monkeypatch.setattr(readers, "_BLOCK_BYTES", 200)
-    pieces, manifests = build(settings, output_dir=str(tmp_path / "pieces"))
-    assert manifests["train"].num_documents == 6
-    assert folder_bytes(pieces) == folder_bytes(whole)
-
-
 @pytest.mark.parametrize(
     ("text", "fraction", "message"),
     [
@@ -338,17 +316,6 @@ def leave_unfinished(folder, error=KeyboardInterrupt):
     with pytest.raises(error), claim_folder(folder, RECORD, resume=False):
         (folder / ".build" / "parts" / "000000").mkdir()
         raise error
-
-
-def test_half_written_files_are_removed_on_resuming(tmp_path):
-    leave_unfinished(tmp_path / "x")
-    for name in ("train/.shard.partial-1", ".build/parts/.0.partial-1"):
-        partial = tmp_path / "x" / name
-        partial.parent.mkdir(exist_ok=True)
-        partial.write_text("half")
-        with claim_folder(tmp_path / "x", RECORD, resume=True):
-            assert not partial.exists()
-            assert (tmp_path / "x" / ".build" / "parts" / "000000").is_dir()
 
 
 def test_other_settings_are_named_with_both_values(tmp_path):

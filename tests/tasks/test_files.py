@@ -48,11 +48,6 @@ def test_the_first_of_several_names_in_a_folder_counts(tmp_path):
     assert _find(tmp_path, ("AX",), names).name == "diagnostic.tsv"
 
 
-def test_without_folder_names_every_folder_is_looked_into(tmp_path):
-    path = _write(tmp_path / "any" / "dev.json")
-    assert _find(tmp_path, (), ("dev.json",)) == path
-
-
 def test_a_missing_file_says_what_was_expected_where(tmp_path):
     _write(tmp_path / "1/2/3/CoLA" / "train.tsv")
     with pytest.raises(FileNotFoundError) as error:
@@ -75,12 +70,6 @@ def test_only_line_feeds_end_lines(tmp_path):
         (3, ""),
         (4, "e"),
     ]
-
-
-def test_text_in_another_encoding_is_refused_by_line(tmp_path):
-    path = _write(tmp_path / "x.tsv", b"a\ncaf\xe9\n")
-    with pytest.raises(errors.DataError, match="line 2: expected UTF-8"):
-        list(files.read_lines(path))
 
 
 def _read(path, columns=("text", "label"), file_format="auto", optional=()):

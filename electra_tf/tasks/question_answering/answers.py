@@ -267,14 +267,9 @@ def project(
 ) -> tuple[int, int] | None:
     """Finds where in the original text a prediction stands.
 
-    Args:
-        predicted: normalised words with single blanks.
-        normalized: the original text, normalised likewise.
-        original: words with blanks between them.
-
-    Returns:
-        Its first character and the one after its last; None if the texts do
-        not line up.
+    `predicted` and `normalized` are normalised words with single blanks.
+    Returns the first character and the one after the last; None if the texts do
+    not line up.
 
     >>> project("steve smith", "steve smith ' s", "Steve Smith's")
     (0, 11)

@@ -105,10 +105,8 @@ def lay_out(
         contexts: `[C, (pieces)]` int32.
         context_of_question: `[N]` int64.
         max_length: most tokens of a row.
-        max_query_length: most pieces of a question; the rest is cut off. Fewer
-            than `max_length - NUM_SPECIAL`.
-        doc_stride: pieces from one window to the next, or a window's length if
-            that is less.
+        max_query_length: most pieces of a question; the rest is cut off.
+        doc_stride: pieces from one window to the next, at most a window's.
         least: rows of a question whose context has no pieces, 0 or 1.
     """
     kept = tf.minimum(questions.row_lengths(), max_query_length)

@@ -25,17 +25,10 @@ _OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
 class QuestionAnsweringTask(task_lib.FileTask):
     """Questions whose answers are spans of a document.
 
-    What decides is F1. Where questions may be unanswerable it is `best_f1`, at
-    the threshold that is best on the questions at hand, as papers report it
-    for SQuAD 2.0; `f1` there is the score at `qa.qa_na_threshold`, which the
-    submission file uses too.
-
-    Args:
-        name: of the catalog.
-        readers: split to the function that reads its `records.Example`s.
-        settings: windows, head and decoding.
-        form: whose scores are computed, `sources.SQUAD1`, `SQUAD2` or `MRQA`;
-            of `SQUAD2` questions may be unanswerable.
+    What decides is F1. Where questions may be unanswerable (`form` is
+    `sources.SQUAD2`) it is `best_f1`, at the threshold that is best on the
+    questions at hand, as papers report it; `f1` there is the score at
+    `qa.qa_na_threshold`, which the submission file uses too.
     """
 
     kind = "qa"
@@ -161,11 +154,9 @@ class QuestionAnsweringTask(task_lib.FileTask):
     ) -> list[pathlib.Path]:
         """Writes JSON objects by question id.
 
-        `<split>_predictions.json` with the best answers and
-        `<split>_nbest.json`; where questions may be unanswerable also
-        `<split>_null_odds.json`, and `<split>_submission.json`, the form in
-        which SQuAD 2.0 takes predictions: empty where the null odds exceed
-        `qa.qa_na_threshold`.
+        They are best answers, n-best lists and, where questions may be
+        unanswerable, null odds and `<split>_submission.json`, in SQuAD 2.0's
+        form: empty where the null odds exceed `qa.qa_na_threshold`.
         """
         del examples
         contents: dict[str, dict] = {

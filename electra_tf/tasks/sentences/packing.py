@@ -36,13 +36,9 @@ def pack_texts(
     pairs: tf.Tensor | None,
     max_length: int,
 ) -> PackedTexts:
-    """Makes a row of each text or pair; a second text without pieces is none.
+    """Makes a row of each `[N]` text or pair; no pieces are no second text.
 
-    Args:
-        tokenizer: holds the vocabulary.
-        texts: `[N]` string.
-        pairs: `[N]` string, or None if there are no second texts.
-        max_length: most tokens of a row, special tokens included.
+    `max_length` counts special tokens too.
     """
     vocabulary = tokenizer.vocabulary
     first = tokenizer.tokenize(texts)

@@ -37,14 +37,9 @@ Predictions = list[list[str | None]]
 class TaggingTask(task_lib.FileTask):
     """A tag for every word.
 
-    Args:
-        name: of the catalog.
-        readers: split to the function that reads its `conll.Sentence`s.
-        has_spans: whether tags mark spans.
-        labels: tags that may occur, in any encoding; empty for those of the
-            training file. In the second case tags that only other files have
-            are never predicted, and count as errors.
-        cuts_early: see `words.WordRowBuilder`.
+    `labels` are tags that may occur, in any encoding; empty for those of the
+    training file. Then tags that only other files have are never predicted, and
+    count as errors. `cuts_early` is that of `words.WordRowBuilder`.
     """
 
     kind = "tagging"
@@ -234,9 +229,8 @@ class TaggingTask(task_lib.FileTask):
     ) -> list[pathlib.Path]:
         """Writes words, right tags if known and predicted tags as columns.
 
-        `<name>_<split>.conll` has tabs between columns and blank lines between
-        sentences, which is what the script `conlleval -d '\\t'` reads. Spans
-        are in the file's encoding, `BIO` or `BIOES`.
+        `<name>_<split>.conll` is what the script `conlleval -d '\\t'` reads.
+        Spans are in the file's encoding, `BIO` or `BIOES`.
         """
         path = folder / f"{self.name}_{split}.conll"
         columns = (

@@ -102,11 +102,10 @@ class WordRowBuilder(tf.Module):
             return lay_out(words, pieces, splits, before, is_special)
 
     def split(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Splits words, `[W]` string, into pieces.
+        """Splits words, `[W]` string, into pieces, `[W, (pieces)]` int32.
 
-        Returns:
-            `[W, (pieces)]` int32, none for words of control characters alone;
-            and `[W]` bool, whether a word is `[CLS]` or `[SEP]`.
+        Words of control characters alone have none. The second result, `[W]`
+        bool, says whether a word is `[CLS]` or `[SEP]`.
         """
         pieces = self.tokenizer.tokenize_words(self._normalizer.split(words))
         may_be_special = tf.strings.regex_full_match(words, r"(?s).*\[.*\].*")
@@ -179,12 +178,10 @@ class WordRowBuilder(tf.Module):
     ) -> WordRows:
         """Makes one row of each sentence.
 
-        Args:
-            words: `[N, (words)]` string.
-            pieces: `[W, (pieces)]` int32, of all words.
-            splits: `[N + 1]` int64, where the pieces of each sentence begin.
-            before: `[W]` int64, pieces of the sentence before each word.
-            is_special: `[W]` bool, words that are not tagged.
+        `pieces`, `[W, (pieces)]` int32, are of all words, `splits`, `[N + 1]`,
+        says where those of each sentence begin, `before`, `[W]`, how many of
+        its sentence stand before each word. Words that are special are not
+        tagged.
         """
         sentences, num_words = words.value_rowids(), words.row_lengths()
         limit = tf.cast(self.max_length - _NUM_SPECIAL, tf.int64)

@@ -94,15 +94,6 @@ def test_places_outside_the_document_do_not_count(tokenizer):
         assert found.texts["q1"] == answers.NO_ANSWER_FOUND
 
 
-def test_equal_texts_are_one_answer(tokenizer):
-    found = _decode(tokenizer, {4: 3.0, 7: 2.0}, {4: 1.0, 7: 0.5})
-    texts = [entry["text"] for entry in found.nbest["q1"]]
-    assert len(texts) == len(set(texts))
-    first = found.nbest["q1"][0]
-    assert (first["text"], first["start_logit"]) == ("18", 3.0)
-    assert len(texts) <= INDEPENDENT.n_best_size
-
-
 def test_an_answer_counts_where_it_has_most_context(tokenizer):
     rows = _rows(tokenizer, [example_of()], length=14)
     (chunk,) = rows.details
@@ -250,12 +241,3 @@ def test_a_prediction_is_cut_out_of_the_original(predicted, original, expected):
 )
 def test_what_does_not_line_up_has_no_place(predicted, normalized, original):
     assert answers.project(predicted, normalized, original) is None
-
-
-def test_texts_are_normalised_by_the_settings_of_the_tokenizer():
-    texts = ["Caf\u00e9,  X", "", "a-\u6e2fb", "\u200b"] * 2
-    lower = vocabulary_lib.TokenizerSettings()
-    cased = vocabulary_lib.TokenizerSettings(do_lower_case=False)
-    expected = ["cafe , x", "", "a - \u6e2f b", ""] * 2
-    assert answers.normalize(texts, lower) == expected
-    assert answers.normalize(texts, cased)[0] == "Caf\u00e9 , X"

@@ -155,14 +155,10 @@ def test_learning_needs_answers_that_are_there(tokenizer):
         _build([example], tokenizer, training=True)
 
 
-def test_pieces_are_those_of_the_whole_text(tokenizer):
+def test_every_piece_knows_its_word(tokenizer):
     data = questions.encode(CONTEXTS)
     found = questions.build_contexts(tokenizer, data)
     assert found.ids.to_list() == tokenizer.tokenize(data).to_list()
-
-
-def test_every_piece_knows_its_word(tokenizer):
-    found = questions.build_contexts(tokenizer, questions.encode(CONTEXTS))
     distinct = found.distinct.numpy()
     assert len(set(distinct)) == len(distinct)
     words = [

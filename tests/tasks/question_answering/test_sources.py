@@ -131,24 +131,15 @@ def test_a_table_has_answers_and_questions_without(write):
 
 
 def test_without_a_column_of_places_the_first_occurrence_counts(write):
-    path = write("own.tsv", "question\tcontext\tanswer\nwho\ta b a b\tb\n")
-    (example,) = _read(path, answer_start_column="")
-    assert example.answer == records.Answer("b", 2)
-
-
-def test_columns_are_named_by_the_config(write):
-    line = {"key": 7, "q": "who", "doc": "a b", "a": "b", "at": 2}
-    path = write("own.jsonl", json.dumps(line) + "\n")
-    (example,) = _read(
-        path,
-        id_column="key",
-        question_column="q",
-        context_column="doc",
-        answer_column="a",
-        answer_start_column="at",
-    )
+    fields = {"id_column": "k", "question_column": "q", "context_column": "c"}
+    fields |= {"answer_column": "a", "answer_start_column": ""}
+    path = write("own.tsv", "k\tq\tc\ta\n7\twho\ta b a b\tb\n")
+    (example,) = _read(path, **fields)
     assert example.id == "7"
     assert example.answer == records.Answer("b", 2)
+    path = write("own.tsv", "k\tq\tc\ta\n7\twho\ta b a b\tx\n")
+    with pytest.raises(errors.DataError, match=r"line 2 \(question '7'\)"):
+        _read(path, **fields)
 
 
 def test_a_test_file_needs_no_answers_but_may_have_them(write):
@@ -175,12 +166,6 @@ def test_a_bad_row_is_named_by_file_and_line(write, line, pattern):
     with pytest.raises(errors.DataError, match=pattern) as caught:
         _read(path)
     assert str(path) in str(caught.value)
-
-
-def test_an_answer_that_is_nowhere_is_named_with_its_id(write):
-    path = write("own.csv", "name,question,context,answer\nn1,who,a b,c\n")
-    with pytest.raises(errors.DataError, match=r"line 2 \(question 'n1'\)"):
-        _read(path, id_column="name", answer_start_column="")
 
 
 def test_published_forms_are_read_by_their_ending_or_by_name(write):
