@@ -101,12 +101,15 @@ def test_files_of_other_editors_give_the_same_vocabulary(tmp_path, content):
         (_lines(*TOKENS[:-1]), r"missing: \[MASK\].*6 tokens.*train"),
         (
             _lines(*TOKENS, *"cdefgh", *"cdefgh"),
-            "6 occur again.*'c' on lines 8 and 14.*and 1 more",
+            "6 occur again, such as 'c' on lines 8 and 14;",
         ),
         (_lines(*TOKENS, "[MASK]"), r"'\[MASK\]' on lines 7 and 8"),
-        (_lines("[PAD]", "", *TOKENS[1:]), "Line 2 is blank"),
-        (_lines(*TOKENS, " \t"), "Line 8 is blank"),
-        (_lines(*TOKENS) + b"c\r\n", r"line 8 holds a line end: 'c\\r'"),
+        (
+            _lines("[PAD]", "", *TOKENS[1:]),
+            "Line 2 must hold one",
+        ),
+        (_lines(*TOKENS, " \t"), "Line 8 must hold one token"),
+        (_lines(*TOKENS) + b"c\r\n", r"Line 8 .*end alike. Received: 'c\\r'"),
         (_lines(*TOKENS) + b"caf\xe9\n", "Line 8 is not valid UTF-8"),
     ],
 )
@@ -142,7 +145,7 @@ def test_settings_that_are_no_json_are_refused(tmp_path):
 
 @pytest.mark.parametrize("token", ["\ud800", "a\udfffb"])
 def test_a_token_that_utf8_cannot_hold_is_refused(token):
-    with pytest.raises(errors.DataError, match="line 8 is no text in UTF-8"):
+    with pytest.raises(errors.DataError, match="Line 8 must hold .* UTF-8"):
         Vocabulary((*TOKENS, token))
 
 

@@ -52,9 +52,13 @@ class Source:
         if data_dir == tfds_source.DATA_DIR:
             source = self.tfds_name
             examples = self._read_tfds(split)
+        elif self.form == MRQA:
+            source = path = self.find(data_dir, split)
+            examples = records.read_mrqa(path)
         else:
             source = path = self.find(data_dir, split)
-            examples = self._read_file(path, split)
+            needs_flag = self.form == SQUAD2 and split == "train"
+            examples = records.read_squad(path, needs_flag)
         files.warn_of_count(source, len(examples), self.num_questions[split])
         if split == "train":
             return records.keep_answered(examples, source)
@@ -76,14 +80,6 @@ class Source:
             except FileNotFoundError as error:
                 absences.append(error)
         raise absences[0]
-
-    def _read_file(
-        self, path: pathlib.Path, split: str
-    ) -> list[records.Example]:
-        if self.form == MRQA:
-            return records.read_mrqa(path)
-        needs_flag = self.form == SQUAD2 and split == "train"
-        return records.read_squad(path, needs_is_impossible=needs_flag)
 
     def _read_tfds(self, split: str) -> list[records.Example]:
         if not self.tfds_name:
@@ -155,20 +151,14 @@ def read_own(
     else:
         examples = _read_table(path, file_format, settings, has_answers)
     if has_answers:
-        _require_in_context(examples, path)
+        missing = set(records.find_unanswered(examples, path))
+        for example in examples:
+            if example.id in missing and example.answer is not None:
+                place = f"{path}, question {example.id!r}"
+                _require_answer(place, example.context, example.answer)
     if split == "train":
         return records.keep_answered(examples, path)
     return examples
-
-
-def _require_in_context(
-    examples: list[records.Example], path: pathlib.Path
-) -> None:
-    missing = set(records.find_unanswered(examples, path))
-    for example in examples:
-        if example.id in missing and example.answer is not None:
-            place = f"{path}, question {example.id!r}"
-            _require_answer(place, example.context, example.answer)
 
 
 def _require_answer(place: str, context: str, answer: records.Answer) -> None:
