@@ -42,13 +42,7 @@ def test_every_config_loads_and_survives_json(path):
 )
 def test_every_variant_of_a_config_is_another_run(name, argument):
     assert _load(name, argument) != _load(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["adversarial", "bert_base", "generators", "weight_tying"]
-)
-def test_an_unknown_variant_is_refused(name):
-    with pytest.raises(errors.ConfigError, match="must be one of.*'all_of_it'"):
+    with pytest.raises(errors.ConfigError, match="must be"):
         _load(name, "all_of_it")
 
 
@@ -84,17 +78,6 @@ def test_configs_hold_table_6_of_the_paper():
         assert generator.num_attention_heads == generator.hidden_size // 64
     assert masking.max_predictions_per_seq(0.15, 128) == 19
     assert masking.max_predictions_per_seq(0.25, 512) == 130
-
-
-def test_two_phases_differ_in_length_and_position_table():
-    first = _load("electra_base_two_phase", "1")
-    second = _load("electra_base_two_phase", "2")
-    assert first.data.max_seq_length == 128
-    assert first.encoder.max_position_embeddings == 128
-    assert second.data.max_seq_length == 512
-    assert second.encoder.max_position_embeddings == 512
-    with pytest.raises(ValueError, match="phase must be 1 or 2"):
-        _load("electra_base_two_phase", "3")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import numpy as np
 
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.text.vocabulary import Vocabulary
 
 FORMAT_VERSION: Literal[1] = 1

@@ -21,7 +21,7 @@ import sysconfig
 from collections.abc import Iterator
 
 from electra_tf import errors
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 
 # Import name and distribution name; packages that are absent are left out.
 _PACKAGES = (

@@ -22,8 +22,8 @@ import numpy as np
 
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.processes import atomic
 from electra_tf.processes import pool
-from electra_tf.records import atomic
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import examples as examples_lib
 from electra_tf.records import manifest as manifest_lib

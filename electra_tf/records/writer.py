@@ -24,9 +24,9 @@ import numpy as np
 
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.processes import atomic
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
-from electra_tf.records import atomic
 from electra_tf.records import manifest as manifest_lib
 from electra_tf.records import plan as plan_lib
 from electra_tf.records import shards

@@ -18,6 +18,7 @@ from absl import logging
 
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.processes import atomic
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY_FILE = "vocab.txt"
@@ -118,7 +119,8 @@ class Vocabulary:
                     "and models made with it would no longer fit."
                 )
         for path, content in contents.items():
-            _write_then_rename(path, content)
+            with atomic.replacing_file(path) as partial:
+                partial.write_bytes(content)
 
     @property
     def size(self) -> int:
@@ -236,16 +238,3 @@ def _warn_of_capitals(vocabulary: Vocabulary, path: pathlib.Path) -> None:
             vocabulary.size,
             SETTINGS_FILE,
         )
-
-
-def _write_then_rename(path: pathlib.Path, content: bytes) -> None:
-    """Writes the file so that its name never shows half of it."""
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        with open(partial, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)

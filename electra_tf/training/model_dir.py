@@ -11,7 +11,7 @@ from typing import Any
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 
 # Fields that may differ when a run is resumed: they change neither the model

@@ -43,13 +43,6 @@ def test_a_reader_that_expects_something_else_is_told_all_of_it(
         assert difference in str(caught.value)
 
 
-def test_missing_manifest_says_what_to_do(tmp_path):
-    with pytest.raises(
-        errors.DataError, match="manifest.json is missing. Build"
-    ):
-        Manifest.load(tmp_path)
-
-
 def test_whole_dataset_and_split_are_told_apart(dataset):
     with pytest.raises(
         errors.DataError, match=r"holds the splits \['train', 'val"

@@ -239,6 +239,12 @@ def test_other_datasets_are_not_overwritten(settings, dataset):
         ):
             writer.build_dataset(other, resume=resume)
     assert folder_bytes(dataset) == before
+    (dataset.parent / "thesis.tex").write_text("x")
+    for resume in (False, True):
+        with pytest.raises(errors.DataError, match="files: .*'thesis.tex'"):
+            claim(dataset.parent, resume=resume)
+        with pytest.raises(errors.DataError, match="is a file. Name a folder"):
+            claim(dataset.parent / "thesis.tex", resume=resume)
 
 
 @pytest.mark.parametrize(
@@ -318,15 +324,6 @@ def leave_unfinished(folder, error=KeyboardInterrupt):
         raise error
 
 
-def test_other_settings_are_named_with_both_values(tmp_path):
-    leave_unfinished(tmp_path / "x")
-    other = {"seed": 6, "builder": {"num_shards": {"train": 8}}}
-    message = "seed: 5, 6; builder.num_shards.train: 4, 8"
-    for resume in (False, True):
-        with pytest.raises(errors.DataError, match=message):
-            claim(tmp_path / "x", other, resume=resume)
-
-
 def test_wrong_input_and_early_interruption_leave_nothing(tmp_path):
     leave_unfinished(tmp_path / "x", ValueError)
     with (
@@ -335,16 +332,6 @@ def test_wrong_input_and_early_interruption_leave_nothing(tmp_path):
     ):
         raise KeyboardInterrupt
     assert not (tmp_path / "x").exists()
-
-
-def test_foreign_folders_and_files_are_not_touched(tmp_path):
-    (tmp_path / "thesis.tex").write_text("x")
-    for resume in (False, True):
-        with pytest.raises(errors.DataError, match=r"files: \['thesis.tex'\]"):
-            claim(tmp_path, resume=resume)
-        with pytest.raises(errors.DataError, match="is a file. Name a folder"):
-            claim(tmp_path / "thesis.tex", resume=resume)
-    assert folder_bytes(tmp_path) == {"thesis.tex": b"x"}
 
 
 def test_two_builds_in_one_folder_are_refused(tmp_path):
@@ -419,20 +406,6 @@ def test_killed_worker_is_a_clear_error_and_resume_completes(
     assert list(finished.glob("0*"))
     subprocess.run(script_command(settings, "--resume"), check=True)
     assert folder_bytes(output) == folder_bytes(one_go)
-
-
-@pytest.mark.slow
-def test_killed_parent_takes_its_workers_along(settings):
-    process = subprocess.Popen(script_command(settings))
-    worker = worker_of(process.pid)
-    time.sleep(1)
-    process.kill()
-    process.wait()
-    deadline = time.monotonic() + 60
-    while pathlib.Path(f"/proc/{worker}").exists():
-        assert time.monotonic() < deadline, "the worker goes on"
-        time.sleep(0.1)
-    subprocess.run(script_command(settings, "--resume"), check=True)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from electra_tf import errors
-from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.processes import atomic
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
 
@@ -170,7 +170,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
     def fail(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(vocabulary_lib.os, "fsync", fail)
+    monkeypatch.setattr(atomic.os, "fsync", fail)
     with pytest.raises(OSError, match="No space left"):
         Vocabulary(TOKENS).save(tmp_path)
     assert list(tmp_path.iterdir()) == []

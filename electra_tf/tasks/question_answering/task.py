@@ -9,7 +9,7 @@ from typing import Any
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.modeling import question_answering_head
 from electra_tf.modeling import task_heads
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import answers

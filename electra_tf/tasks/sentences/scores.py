@@ -17,7 +17,7 @@ import numpy as np
 import scipy.stats
 from sklearn import metrics
 
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.modeling import task_heads
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.sentences import packing

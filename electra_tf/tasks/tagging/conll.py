@@ -18,7 +18,7 @@ from absl import logging
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.tasks import files
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks import tfds_source

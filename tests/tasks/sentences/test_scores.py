@@ -56,16 +56,6 @@ def test_correlations_of_ranks_and_of_numbers():
     assert NUMBERS["spearman"](targets, -predictions) == pytest.approx(-100)
 
 
-def test_several_metrics_come_in_the_order_asked_for():
-    labels, predictions = _arrays([1, 0], [1, 1])
-    names = ("f1", "accuracy")
-    found = scores.compute_scores(
-        scores.CLASSIFICATION_METRICS, names, labels, predictions
-    )
-    assert list(found) == list(names)
-    assert found["accuracy"] == 50
-
-
 @pytest.mark.parametrize("counts", [(0, 0), (3, 2)])
 def test_nothing_to_score_is_refused(counts):
     labels, predictions = (np.zeros(count, int) for count in counts)

@@ -89,23 +89,18 @@ def test_rows_hold_what_the_head_reads(folder):
     assert head.dense.kernel.shape == (8, 5)
 
 
-def test_without_a_dev_file_the_test_file_is_the_dev_split(folder):
-    task = _chunking(folder)
-    assert task.read("dev") == task.read("test")
-    (folder / "dev.txt").write_text("sat VBD O\n")
-    task = _chunking(folder)
-    assert task.splits == ("train", "dev", "test")
-    assert task.dev_splits == ("dev",)
-    assert len(task.read("dev")) == 1
-
-
 def test_files_that_are_not_the_official_ones_are_told(folder, warnings):
     _chunking(folder).read("train")
     assert "2 examples, the official file 8936" in warnings.text
+    # Without a dev file the test file is the dev split.
+    task = _chunking(folder)
+    assert task.read("dev") == task.read("test")
+    assert task.dev_splits == ("dev",)
     warnings.clear()
     (folder / "dev.txt").write_text("sat VBD O\n")
     _chunking(folder).read("train")
     assert not warnings.text
+    assert len(_chunking(folder).read("dev")) == 1
 
 
 def test_predictions_are_tags_of_words(folder):

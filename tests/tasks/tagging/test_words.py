@@ -67,12 +67,6 @@ def test_a_word_is_looked_at_where_its_first_piece_is():
     )
 
 
-def test_a_word_without_pieces_is_looked_at_where_the_next_one_begins():
-    assert _align(["\u200b", "a", "\u200b"], 16) == (
-        ["[CLS]", "a", "[SEP]"], [1, 1, 2], [0, 1, 2],
-    )  # fmt: skip
-
-
 def test_long_sentences_are_cut_early_down_to_a_lone_end():
     sentence = ["abb"] * 5
     # Before a word: 5 words, 2 ends, the tokens so far, and one more.
@@ -153,12 +147,6 @@ def test_sentences_are_made_into_rows_in_chunks_as_at_once(monkeypatch):
         assert ours.splits.tolist() == theirs.splits.tolist()
 
 
-def test_there_may_be_no_sentences():
-    found = words_lib.build_rows([], TOKENIZER, 8)
-    assert found.examples.shape == (0,)
-    assert len(found.ids) == len(found.details) == 0
-
-
 PIECE_TOKENS = (
     *SPECIAL_TOKENS,
     *("a", "##a", "b", "##b", "ab", "##ab", "e", "##e", ".", "[", "]"),
@@ -198,33 +186,12 @@ def _expect_pieces(word, settings):
     ]
 
 
-def test_ideographs_are_letters_like_any_other():
-    pieces, _ = _split_words(
-        ["a東京", "東京", "東.京", "東 京", "東\u00ad京", "x東"]
-    )
-    assert pieces == [
-        ["a", "##東", "##京"],
-        ["東京"],
-        ["東", ".", "京"],
-        ["東", "京"],
-        ["東京"],
-        ["[UNK]"],
-    ]
-
-
 def test_special_tokens_stand_for_themselves():
     words = ["[CLS]", "[SEP]", "[CLS\u200b]", "[MASK]", "[cls]", "a[CLS]"]
     pieces, is_special = _split_words(words)
     assert is_special == [True, True, True, False, False, False]
     assert pieces[:3] == [["[CLS]"], ["[SEP]"], ["[CLS]"]]
     assert pieces[4] == ["[", "c", "##l", "##s", "]"]
-
-
-def test_long_words_are_unknown():
-    pieces, _ = _split_words(["ab" * 3, "ab" * 3 + "a", "東" * 6, "東" * 7])
-    assert pieces == [
-        ["ab", "##ab", "##ab"], ["[UNK]"], ["東", *["##東"] * 5], ["[UNK]"],
-    ]  # fmt: skip
 
 
 def test_lone_surrogates_vanish():
