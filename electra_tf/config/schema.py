@@ -173,12 +173,8 @@ def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
 
     Each leaf that differs gives one `section.field: ours, theirs`.
     """
-    ours, theirs = (
-        {field.name: getattr(value, field.name) for field in fields}
-        if (fields := getattr(value, "__dataclass_fields__", {}).values())
-        else value
-        for value in (ours, theirs)
-    )
+    if dataclasses.is_dataclass(ours) and dataclasses.is_dataclass(theirs):
+        ours, theirs = _as_mapping(ours), _as_mapping(theirs)
     if not isinstance(ours, Mapping) or not isinstance(theirs, Mapping):
         return [] if ours == theirs else [f"{prefix}: {ours!r}, {theirs!r}"]
     return [
@@ -192,12 +188,22 @@ def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
     ]
 
 
-def find_changed(value: Any) -> dict[str, Any]:
-    """The fields of a frozen dataclass that are not at their defaults."""
+def _as_mapping(value: Any) -> dict[str, Any]:
     return {
         field.name: getattr(value, field.name)
         for field in dataclasses.fields(value)
-        if getattr(value, field.name) != field.default
+    }
+
+
+def find_changed(value: Any) -> dict[str, Any]:
+    """The fields of a frozen dataclass that are not at their defaults."""
+    defaults = {
+        field.name: field.default for field in dataclasses.fields(value)
+    }
+    return {
+        name: found
+        for name, found in _as_mapping(value).items()
+        if found != defaults[name]
     }
 
 
