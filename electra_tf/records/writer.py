@@ -99,7 +99,13 @@ def claim_folder(
     for folder in (parts_folder, build_folder / "shards"):
         folder.mkdir(parents=True, exist_ok=True)
     with (build_folder / _LOCK_FILE).open("w") as lock:
-        _lock(lock, output)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise errors.DataError(
+                f"Another process is building in {output}. Wait for it, or end "
+                "it and run again with --resume."
+            ) from error
         splits = [output / split for split in manifest_lib.SPLITS]
         for folder in (output, build_folder, *build_folder.iterdir(), *splits):
             atomic.remove_partial(folder)
@@ -145,17 +151,6 @@ def _check_folder(
             f"{output} holds {state} with these settings. Use --resume to "
             "complete it, name another folder, or delete this one."
         )
-
-
-def _lock(lock: Any, output: pathlib.Path) -> None:
-    """Takes the folder's lock, which ends with this process."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise errors.DataError(
-            f"Another process is building in {output}. Wait for it, or end it "
-            "and run again with --resume."
-        ) from error
 
 
 def _release_folder(output: pathlib.Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 from electra_tf.modeling import question_answering_head
 from electra_tf.modeling import task_heads
 from electra_tf.processes import atomic
@@ -201,11 +202,8 @@ def build_own_task(
         for split in own.files
     }
     task = QuestionAnsweringTask("own", readers, settings.qa, sources.SQUAD2)
-    if own.metric and own.metric not in _OWN_METRICS:
-        raise ValueError(
-            "`own.metric` of question answering must be one of "
-            f"{', '.join(_OWN_METRICS)}. Received: {own.metric!r}."
-        )
+    if own.metric:
+        schema.require_choice("own.metric", own.metric, _OWN_METRICS)
     task.metric = own.metric or task.metric
     return task
 

@@ -194,9 +194,8 @@ def _find_labels(own: _Settings) -> tuple[str, ...]:
 
 
 def _listed_labels(own: _Settings) -> tuple[str, ...]:
-    """Returns the labels that the config lists, or none."""
-    labels = tuple(name.strip() for name in own.labels.split(","))
-    labels = tuple(name for name in labels if name)
+    """The labels that the config lists, or none."""
+    labels = own.label_names
     if own.labels and (len(labels) < 2 or len(set(labels)) < len(labels)):
         raise errors.DataError(
             "`own.labels` must list two or more different labels between "

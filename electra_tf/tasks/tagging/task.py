@@ -16,6 +16,7 @@ from absl import logging
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
@@ -277,13 +278,9 @@ def build_own_task(
             "`own.id_column` must be empty for tagging: predictions are in "
             f"the order of the file. Received: {own.id_column!r}."
         )
-    if own.metric not in ("", "f1", "accuracy"):
-        raise ValueError(
-            "`own.metric` must be f1, of spans, or accuracy, of words, or "
-            f"empty. Received: {own.metric!r}."
-        )
-    names = (name.strip() for name in own.labels.split(","))
-    labels = tuple(dict.fromkeys(name for name in names if name))
+    if own.metric:
+        schema.require_choice("own.metric", own.metric, ("f1", "accuracy"))
+    labels = tuple(dict.fromkeys(own.label_names))
     if not labels and not own.train_file:
         raise ValueError(
             "Tagging needs to know its tags. Received: no training file and "

@@ -233,7 +233,10 @@ def test_a_label_that_is_not_listed_is_refused(tmp_path):
         ({}, "no labels"),
         ({"test_file": "x.conll"}, "no labels"),
         ({"train_file": "x.conll", "id_column": "id"}, "own.id_column"),
-        ({"train_file": "x.conll", "metric": "mcc"}, "f1, of spans.*'mcc'"),
+        (
+            {"train_file": "x.conll", "metric": "mcc"},
+            "one of f1, accuracy.*'mcc'",
+        ),
         ({"train_file": "x.doc"}, "ends with one of.*'.doc'"),
         ({"test_file": "x.conll", "labels": "X", "metric": "f1"}, "own.labels"),
     ],
