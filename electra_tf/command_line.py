@@ -38,12 +38,10 @@ def run(
     required: Sequence[str] = (),
     schema: type = config.ExperimentConfig,
 ) -> None:
-    """Parses flags, calls `main`, exits with its code.
+    """Parses flags, calls `main`, exits with its code, 0 for None.
 
-    Args:
-        main: does the work; returns an exit code, None for 0.
-        required: names of flags that must be given.
-        schema: whose settings `--config.section.field` may override.
+    `required` names flags that must be given; `schema` is whose settings
+    `--config.section.field` may override.
     """
     # Importing and tracing make millions of objects that stay: looking for
     # garbage after every 700 of them would take a tenth of the start.
@@ -56,11 +54,10 @@ def run(
 
 
 def find_configs(argv: list[str]) -> list[str]:
-    """The arguments, with paths of installed configs where there are no others.
+    """The process's arguments, with installed configs where a path has none.
 
-    Args:
-        argv: of the process; `--config=FILE[:ARGUMENT]` and `--study=FILE`
-            name configs, also as two arguments.
+    `--config=FILE[:ARGUMENT]` and `--study=FILE` name configs, also as two
+    arguments.
     """
     found = list(argv)
     for place, argument in enumerate(argv):
@@ -97,12 +94,7 @@ def _parse(argv: list[str], schema: type) -> list[str]:
 
 
 def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
-    """Raises `ConfigError` unless `config.section.field` exists.
-
-    Args:
-        name: as in `--config.training.seed=1`, without dashes and value.
-        schema: the frozen dataclass of sections.
-    """
+    """Raises `ConfigError` unless `config.section.field` is in the schema."""
     settings = schema()
     known = [
         f"config.{section}.{field}"

@@ -30,11 +30,7 @@ def folder(name: str) -> pathlib.Path:
 
 
 def __getattr__(name: str) -> Callable[[], None]:
-    """What runs a script, for the console commands.
-
-    Raises:
-        AttributeError: if there is no such script.
-    """
+    """What runs a script, for the console commands."""
     script = folder("scripts") / f"{name}.py"
     if name.startswith("_") or not script.is_file():
         raise AttributeError(f"There is no script {script}.")
@@ -48,13 +44,8 @@ def _run(script: pathlib.Path) -> None:
 def find_config(path: str) -> str:
     """A config's path as given if it exists, else that of the installed one.
 
-    Args:
-        path: `configs/pretrain/tiny.py` or `pretrain/tiny.py`, and an argument
-            for it after a colon, if it takes one.
-
-    Returns:
-        A path with the same argument; `path` itself if there is no such
-        config either, so that whoever opens it says so.
+    `path` may end with a colon and an argument. It comes back as it is if there
+    is no such config either, so that whoever opens it says so.
     """
     name, colon, argument = path.partition(":")
     if not name or pathlib.Path(name).exists():
@@ -72,11 +63,7 @@ def model_names() -> tuple[str, ...]:
 def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
     """A model's path as given if it exists, else that of the shipped one.
 
-    Args:
-        path: of a model in any format, or one of `model_names`.
-
-    Returns:
-        `path` itself if there is neither, so that whoever opens it says so.
+    `path` itself if there is neither, so that whoever opens it says so.
     """
     given = pathlib.Path(path)
     if str(given) not in model_names():

@@ -25,13 +25,6 @@ def test_every_config_loads_and_survives_json(path):
     assert config.freeze(config.to_config_dict(settings)) == settings
 
 
-@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.py")))
-def test_every_config_states_command_hardware_and_expectation(path):
-    text = path.read_text()
-    for word in ("Command", "Hardware", "Expected", "expected"):
-        assert word in text or word.lower() in text.lower()
-
-
 @pytest.mark.parametrize(
     ("name", "argument"),
     [
@@ -49,13 +42,7 @@ def test_every_config_states_command_hardware_and_expectation(path):
 )
 def test_every_variant_of_a_config_is_another_run(name, argument):
     assert _load(name, argument) != _load(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["adversarial", "bert_base", "generators", "weight_tying"]
-)
-def test_an_unknown_variant_is_refused(name):
-    with pytest.raises(errors.ConfigError, match="must be one of.*'all_of_it'"):
+    with pytest.raises(errors.ConfigError, match="all_of_it"):
         _load(name, "all_of_it")
 
 
@@ -91,17 +78,6 @@ def test_configs_hold_table_6_of_the_paper():
         assert generator.num_attention_heads == generator.hidden_size // 64
     assert masking.max_predictions_per_seq(0.15, 128) == 19
     assert masking.max_predictions_per_seq(0.25, 512) == 130
-
-
-def test_two_phases_differ_in_length_and_position_table():
-    first = _load("electra_base_two_phase", "1")
-    second = _load("electra_base_two_phase", "2")
-    assert first.data.max_seq_length == 128
-    assert first.encoder.max_position_embeddings == 128
-    assert second.data.max_seq_length == 512
-    assert second.encoder.max_position_embeddings == 512
-    with pytest.raises(ValueError, match="phase must be 1 or 2"):
-        _load("electra_base_two_phase", "3")
 
 
 @pytest.mark.parametrize(
@@ -156,36 +132,13 @@ def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
         ("hidden_size", ("256", 256.0, True, None, 0, 2**31, 10**400)),
         ("num_hidden_layers", (86, 0, "12")),
         ("vocab_size", (-1, 10**12)),
-        ("initializer_range", (-1, 1e9, _INF, _NAN, "0.02", None)),
-        ("hidden_dropout_prob", (1.0, -0.1, _NAN, "0.1", True)),
+        ("hidden_dropout_prob", (1.0, -0.1, _INF, _NAN, "0.1", True)),
     ],
 )
 def test_an_encoder_checks_itself(field, values):
     for value in values:
         with pytest.raises(errors.ConfigError, match=f"`{field}` must"):
             config.EncoderConfig(**{field: value})
-
-
-@pytest.mark.parametrize("value", [_INF, _NAN, 1e300])
-def test_a_generator_has_a_size(value):
-    for field in ("generator_hidden_size", "generator_layers"):
-        with pytest.raises(errors.ConfigError, match=f"{field}` must be "):
-            config.GeneratorConfig(**{field: value})
-    wide = config.GeneratorConfig(generator_hidden_size=1000)
-    encoder = config.EncoderConfig(hidden_size=2**30)
-    with pytest.raises(errors.ConfigError, match="hidden_size` must be less"):
-        wide.encoder_config(encoder)
-
-
-@pytest.mark.parametrize("value", [_INF, _NAN])
-def test_a_setting_without_a_bound_is_finite_too(value):
-    for build, field in (
-        (config.OptimizerConfig, "learning_rate"),
-        (config.ObjectiveConfig, "disc_weight"),
-        (config.TrainingConfig, "peak_flops"),
-    ):
-        with pytest.raises(errors.ConfigError, match=f"{field}` must be a fin"):
-            build(**{field: value})
 
 
 def test_replicas_must_be_able_to_share_the_streams():

@@ -121,12 +121,7 @@ OBJECTIVE_NAMES = (*_OBJECTIVES, *_VARIANTS)
 def with_objective(
     settings: config.ExperimentConfig, name: str
 ) -> config.ExperimentConfig:
-    """The settings with an objective, or a variant of one, that trains.
-
-    Args:
-        settings: of a tiny model.
-        name: one of `OBJECTIVE_NAMES`.
-    """
+    """The settings with one of `OBJECTIVE_NAMES`, so that it trains."""
     objective, sections = _VARIANTS.get(name) or (name, _OBJECTIVES[name])
     changed = {
         section: dataclasses.replace(getattr(settings, section), **fields)

@@ -42,13 +42,7 @@ def write_run(
     objective: str = "electra",
     vocabulary: vocabulary_lib.Vocabulary = VOCABULARY,
 ) -> model_lib.PretrainingModel:
-    """Writes what a run leaves, and gives its model.
-
-    Args:
-        folder: where; made.
-        objective: one of `tiny.OBJECTIVE_NAMES`.
-        vocabulary: of the run.
-    """
+    """Writes what a run leaves, and gives its model."""
     settings = build_settings(objective)
     keras.utils.set_random_seed(6)
     model = model_lib.build_pretraining_model(settings, vocabulary)

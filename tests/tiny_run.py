@@ -32,14 +32,7 @@ def write_dataset(
     length: int = tiny.LENGTH,
     seed: int = 0,
 ) -> pathlib.Path:
-    """Writes a dataset of random examples of up to 16 tokens.
-
-    Args:
-        folder: where; made.
-        vocabulary: what the manifest names.
-        length: tokens per row; those after the 16th are padding.
-        seed: of the examples.
-    """
+    """Writes a dataset of random examples of up to 16 tokens, then padding."""
     _write_split(folder / "train", NUM_TRAIN, 3, vocabulary, length, seed)
     _write_split(
         folder / "validation", NUM_HELD_OUT, 1, vocabulary, length, seed + 1
@@ -95,13 +88,7 @@ def _write_split(folder, num_examples, num_shards, vocabulary, length, seed):
 def build_settings(
     dataset: pathlib.Path, dropout: bool = True, **training: Any
 ) -> config.ExperimentConfig:
-    """The tiny model with one layer, deterministic, on a dataset.
-
-    Args:
-        dataset: folder that `write_dataset` made.
-        dropout: whether with the usual dropout.
-        **training: fields of that section.
-    """
+    """The tiny model with one layer, deterministic, on a written dataset."""
     settings = tiny.build_settings(**({"deterministic": True} | training))
     if dropout:
         settings = tiny.with_dropout(settings)
@@ -160,14 +147,7 @@ def start_script(
     cluster: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> subprocess.Popen[str]:
-    """Starts scripts/run_pretraining.py in a process of its own.
-
-    Args:
-        settings: the run's config.
-        model_dir: the run's folder.
-        cluster: what TF_CONFIG says.
-        **options: of `subprocess.Popen`.
-    """
+    """Starts scripts/run_pretraining.py; `cluster` is what TF_CONFIG says."""
     path = model_dir.with_name(f"{model_dir.name}_config.py")
     path.write_text(
         "from electra_tf import config\n"

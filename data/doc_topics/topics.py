@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from electra_tf import errors
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.records import python_docs
 
 TOPICS: Mapping[str, tuple[str, ...]] = {

@@ -11,7 +11,7 @@ import pandas as pd
 
 from electra_tf.analysis import studies
 from electra_tf.analysis import study_run
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 
 _MAX_PANELS = 9
 _MAX_COLUMNS = 3

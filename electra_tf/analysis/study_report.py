@@ -16,7 +16,7 @@ import pandas as pd
 from electra_tf.analysis import studies
 from electra_tf.analysis import study_pictures
 from electra_tf.analysis import study_run
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 
 AVERAGE = "average"
 _NOTHING = "–"

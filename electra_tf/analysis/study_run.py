@@ -17,8 +17,8 @@ import pydantic
 from electra_tf import config
 from electra_tf.analysis import studies
 from electra_tf.config import schema
+from electra_tf.processes import atomic
 from electra_tf.processes import pool as pool_lib
-from electra_tf.records import atomic
 
 REQUEST_FILE = "request.json"
 RESULT_FILE = "result.json"

@@ -79,15 +79,7 @@ class ExperimentConfig:
             ) from error
 
     def check_devices(self, num_replicas: int) -> None:
-        """Checks that replicas and micro-batches can share the streams.
-
-        Args:
-            num_replicas: devices that train together.
-
-        Raises:
-            ConfigError: if `num_streams` is not a multiple of
-                `num_replicas * num_micro_batches`.
-        """
+        """Raises `ConfigError` if devices cannot share the streams evenly."""
         parts = num_replicas * self.training.num_micro_batches
         streams = self.data.num_streams
         require(
@@ -103,59 +95,37 @@ class ExperimentConfig:
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
-    """The settings as a `ConfigDict`, what a config file returns.
-
-    Args:
-        config: an `ExperimentConfig` or a `FinetuningConfig`.
-    """
+    """The settings as a `ConfigDict`, what a config file returns."""
     return ml_collections.ConfigDict(dataclasses.asdict(config))
 
 
 def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
-    """Builds the settings of a pre-training run; see `freeze_as`."""
+    """Builds the settings of a pre-training run, as `freeze_as` does."""
     return freeze_as(settings, ExperimentConfig)
 
 
 def freeze_as(
     settings: Mapping[str, Any], kind: type[_Config], name: str = ""
 ) -> _Config:
-    """Turns a `ConfigDict` or nested mapping into a validated config.
+    """Turns a `ConfigDict` or nested mapping into a config of a kind.
 
-    Args:
-        settings: section to field to value; absent fields keep defaults.
-        kind: the frozen dataclass of sections that it becomes.
-        name: what the settings are of, for messages.
-
-    Raises:
-        ConfigError: for an unknown section or field (names the closest one),
-            a value of another type, or values that cannot work.
+    `name` is what the settings are of, for messages. `ConfigError` for an
+    unknown section or field (names the closest one), or values that cannot
+    work.
     """
     return schema.build(kind, settings, name)
-
-
-def build_section(name: str, kind: type, values: Mapping[str, Any]) -> Any:
-    """One section of a config."""
-    return schema.build(kind, values, name)
 
 
 def load_file(path: pathlib.Path, argument: str = "") -> ExperimentConfig:
     """Runs a file of `configs/pretrain` and freezes what it returns.
 
-    Args:
-        path: the file.
-        argument: passed to `get_config` unless empty, as
-            `--config=FILE:ARGUMENT` does.
+    `argument` goes to `get_config`, as in `--config=FILE:ARGUMENT`.
     """
     return freeze(run_file(path, argument))
 
 
 def run_file(path: pathlib.Path, argument: str = "") -> Mapping[str, Any]:
-    """What the `get_config` of a file of `configs/` returns.
-
-    Args:
-        path: the file.
-        argument: as for `load_file`.
-    """
+    """Calls the `get_config` of a file of `configs/`; see `load_file`."""
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
         raise errors.ConfigError(f"{path} is not a Python file of configs/.")
@@ -175,10 +145,5 @@ def from_json(text: str) -> ExperimentConfig:
 
 
 def load_json(path: pathlib.Path) -> ExperimentConfig:
-    """Reads a file of what `to_json` wrote.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        ConfigError: as `freeze` does, or if the file is damaged; names it.
-    """
+    """Reads what `to_json` wrote; `ConfigError` names a damaged file."""
     return schema.read(ExperimentConfig, path)

@@ -77,6 +77,11 @@ class OwnTaskConfig:
         }
         return {split: path for split, path in named.items() if path}
 
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """The labels that are listed, if any."""
+        return _split_names(self.labels)
+
     def __post_init__(self) -> None:
         require(
             self.min_value < self.max_value,
@@ -189,5 +194,9 @@ class FinetuningConfig:
     @property
     def task_names(self) -> tuple[str, ...]:
         """The tasks, in the order given."""
-        names = (name.strip() for name in self.task.names.split(","))
-        return tuple(name for name in names if name)
+        return _split_names(self.task.names)
+
+
+def _split_names(text: str) -> tuple[str, ...]:
+    names = (name.strip() for name in text.split(","))
+    return tuple(name for name in names if name)

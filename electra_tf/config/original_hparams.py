@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from electra_tf import config
-from electra_tf import errors
 from electra_tf.config import schema
 
 MODEL_SIZES: Mapping[str, Mapping[str, int]] = {
@@ -57,7 +56,7 @@ _OBJECTIVE_FIELDS: Mapping[str, bool] = {
     "electric_objective": False,
     "two_tower_generator": False,
 }
-# Read by the functions below.
+# Read by functions below.
 _OTHER_FIELDS = (
     "debug",
     "model_size",
@@ -109,20 +108,22 @@ def from_original_hparams(
 ) -> config.ExperimentConfig:
     """The run that the original would make of these hyperparameters.
 
-    Args:
-        hparams: the original's names to values; absent ones keep the
-            original's defaults, which depend on `model_size` and `debug`.
-
-    Raises:
-        ConfigError: for an unknown name (names the closest one), a setting
-            that has its place elsewhere, or values that cannot work.
+    Absent ones keep the original's defaults, which depend on `model_size` and
+    `debug`. `ConfigError` for an unknown name (names the closest one), or
+    values that cannot work.
 
     >>> settings = from_original_hparams({"model_size": "base"})
     >>> settings.encoder.hidden_size, settings.encoder.embedding_size
     (768, 768)
     """
-    _refuse_unknown("hyperparameter", hparams, _known_names())
-    _refuse_settings_of_other_places(hparams)
+    known = [*_FIELDS, *_OBJECTIVE_FIELDS, *_OTHER_FIELDS, *_ELSEWHERE]
+    _refuse_unknown("hyperparameter", hparams, known)
+    for name, (default, place) in _ELSEWHERE.items():
+        config.require(
+            hparams.get(name, default) == default,
+            f"`{name}` is not a setting of the model or its training here: "
+            f"{place}. Received: {name}={hparams.get(name)!r}. Leave it out.",
+        )
     sections: dict[str, dict[str, Any]] = {
         "encoder": _encoder_fields(hparams),
         "training": _tpu_fields(hparams),
@@ -132,54 +133,36 @@ def from_original_hparams(
         section, field = place.split(".")
         value = hparams.get(name, debug_values.get(name, default))
         sections.setdefault(section, {})[field] = value
-    sections["objective"]["name"] = _objective_name(hparams)
-    sections["generator"]["two_tower_generator"] = _has_two_towers(hparams)
-    _drop_idle_fields(sections)
+    generator, objective = sections["generator"], sections["objective"]
+    is_electric = _flag(hparams, "electric_objective")
+    is_electra = _flag(hparams, "electra_objective")
+    has_two_towers = _flag(hparams, "two_tower_generator")
+    # Electric turns the two towers on by itself, as in the original.
+    generator["two_tower_generator"] = has_two_towers or is_electric
+    objective["name"] = "electric" if is_electric else "electra"
+    # What the original reads and then does nothing with is taken out.
+    if not (is_electric or is_electra):
+        objective["name"] = "mlm"
+        generator.clear()
+        for field in ("disc_weight", "temperature", "disallow_correct"):
+            del objective[field]
+    elif generator["uniform_generator"] or not generator["untied_generator"]:
+        del generator["generator_hidden_size"], generator["generator_layers"]
     batch_size = sections["training"]["train_batch_size"]
     if isinstance(batch_size, int):
         sections["data"]["num_streams"] = math.gcd(batch_size, _MAX_STREAMS)
     return config.freeze(sections)
 
 
-def _known_names() -> list[str]:
-    return [*_FIELDS, *_OBJECTIVE_FIELDS, *_OTHER_FIELDS, *_ELSEWHERE]
-
-
 def _refuse_unknown(
     kind: str, given: Iterable[str], known: Iterable[str]
 ) -> None:
-    names = list(known)
     for key in given:
         config.require(
-            key in names,
+            key in known,
             f"Unknown {kind} of the original: {key!r}. "
-            f"{schema.suggest(str(key), names)}",
+            f"{schema.suggest(str(key), known)}",
         )
-
-
-def _drop_idle_fields(sections: dict[str, dict[str, Any]]) -> None:
-    """Takes out what the original reads and then does nothing with."""
-    generator, objective = sections["generator"], sections["objective"]
-    if objective["name"] == "mlm":
-        generator.clear()
-        for field in ("disc_weight", "temperature", "disallow_correct"):
-            del objective[field]
-    elif generator["uniform_generator"] or not generator["untied_generator"]:
-        for field in ("generator_hidden_size", "generator_layers"):
-            del generator[field]
-
-
-def _objective_name(hparams: Mapping[str, Any]) -> str:
-    if _flag(hparams, "electric_objective"):
-        return "electric"
-    return "electra" if _flag(hparams, "electra_objective") else "mlm"
-
-
-def _has_two_towers(hparams: Mapping[str, Any]) -> bool:
-    # Electric turns it on by itself, as in the original.
-    return _flag(hparams, "two_tower_generator") or _flag(
-        hparams, "electric_objective"
-    )
 
 
 def _flag(hparams: Mapping[str, Any], name: str) -> bool:
@@ -191,67 +174,50 @@ def _flag(hparams: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-def _refuse_settings_of_other_places(hparams: Mapping[str, Any]) -> None:
-    for name, (default, place) in _ELSEWHERE.items():
-        if name in hparams and hparams[name] != default:
-            raise errors.ConfigError(
-                f"`{name}` is not a setting of the model or its training "
-                f"here: {place}. Received: {name}={hparams[name]!r}. Leave "
-                "it out."
-            )
-
-
 def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     """Sizes of the discriminator, resolved in the original's order."""
     overrides = hparams.get("model_hparam_overrides", {})
-    if not isinstance(overrides, Mapping):
-        raise errors.ConfigError(
-            "`model_hparam_overrides` must be a JSON object. "
-            f"Received: {overrides!r}."
-        )
+    config.require(
+        isinstance(overrides, Mapping),
+        "`model_hparam_overrides` must be a JSON object. "
+        f"Received: {overrides!r}.",
+    )
     known = (*_ENCODER_FIELDS, "hidden_act")
     _refuse_unknown("model_hparam_overrides field", overrides, known)
-    fields = {"vocab_size": hparams.get("vocab_size", 30522)}
-    fields |= _size_defaults(hparams)
-    fields |= overrides
-    size = fields["hidden_size"]
+    model_size = hparams.get("model_size", "small")
+    config.require_choice("model_size", model_size, tuple(MODEL_SIZES))
+    fields: dict[str, Any] = {"vocab_size": hparams.get("vocab_size", 30522)}
+    fields |= MODEL_SIZES[model_size] | overrides
+    width = fields["hidden_size"]
     config.require(
-        type(size) is int,
-        f"`hidden_size` must be a whole number. Received: {size!r:.80}.",
+        type(width) is int,
+        f"`hidden_size` must be a whole number. Received: {width!r:.80}.",
     )
-    fields.setdefault(
-        "num_attention_heads", max(1, fields["hidden_size"] // 64)
+    fields.setdefault("num_attention_heads", max(1, width // 64))
+    fields.setdefault("intermediate_size", 4 * width)
+    activation = fields.pop("hidden_act", "gelu")
+    config.require(
+        activation == "gelu",
+        "`hidden_act` must be 'gelu', the only activation here. "
+        f"Received: {activation!r}.",
     )
-    fields.setdefault("intermediate_size", 4 * fields["hidden_size"])
-    if fields.pop("hidden_act", "gelu") != "gelu":
-        raise errors.ConfigError(
-            "`hidden_act` must be 'gelu', the only activation here. "
-            f"Received: {overrides['hidden_act']!r}."
-        )
-    fields["embedding_size"] = _embedding_size(hparams, fields["hidden_size"])
+    # An explicit null is the hidden size for every model.
+    embedding_size = hparams.get(
+        "embedding_size", 128 if model_size == "small" else None
+    )
+    fields["embedding_size"] = (
+        width if embedding_size is None else embedding_size
+    )
     return fields
-
-
-def _size_defaults(hparams: Mapping[str, Any]) -> dict[str, int]:
-    size = hparams.get("model_size", "small")
-    config.require_choice("model_size", size, tuple(MODEL_SIZES))
-    return dict(MODEL_SIZES[size])
-
-
-def _embedding_size(hparams: Mapping[str, Any], hidden_size: int) -> int:
-    """128 for Small, else the hidden size; so is an explicit null."""
-    is_small = hparams.get("model_size", "small") == "small"
-    size = hparams.get("embedding_size", 128 if is_small else None)
-    return hidden_size if size is None else size
 
 
 def _tpu_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     name = hparams.get("tpu_name")
-    if not _flag(hparams, "use_tpu"):
-        if name is not None:
-            raise errors.ConfigError(
-                "`tpu_name` has no effect without `use_tpu`. Received: "
-                f"tpu_name={name!r}. Set `use_tpu` too, or leave it out."
-            )
-        return {}
-    return {"strategy": "tpu", "tpu": name or ""}
+    if _flag(hparams, "use_tpu"):
+        return {"strategy": "tpu", "tpu": name or ""}
+    config.require(
+        name is None,
+        "`tpu_name` has no effect without `use_tpu`. Received: "
+        f"tpu_name={name!r}. Set `use_tpu` too, or leave it out.",
+    )
+    return {}

@@ -39,6 +39,7 @@ _WORDS = {
     "a valid number": "a number",
     "a valid string": "text",
     "a valid boolean": "true or false",
+    "a valid list": "a list",
     "an object": "a section of fields",
 }
 _CONFIG = pydantic.ConfigDict(
@@ -52,9 +53,9 @@ _CONFIG = pydantic.ConfigDict(
 def frozen(cls: type[_T]) -> type[_T]:
     """Makes a class a frozen, strict dataclass; use it as a decorator.
 
-    `dataclasses.replace`, `fields` and `asdict` work on it. Its construction
-    raises `ConfigError` for an unknown field or a value that the field's type
-    does not allow. Rules that span fields belong in `__post_init__`.
+    Its construction raises `ConfigError` for an unknown field or a value that
+    the field's type does not allow. Rules that span fields belong in
+    `__post_init__`.
     """
     decorate = pydantic.dataclasses.dataclass(frozen=True, config=_CONFIG)
     built = typing.cast(Any, decorate(cls))
@@ -113,16 +114,8 @@ def build(
     """Builds a frozen dataclass from nested mappings.
 
     Lists become tuples, whole numbers become floats, where the schema has
-    those; nothing else is converted.
-
-    Args:
-        schema: a class made by `frozen`.
-        values: field to value; absent fields keep their defaults.
-        name: what the values are of, a file for example, for messages.
-        error: what to raise.
-
-    Raises:
-        error: names every wrong field, what it expects and what it received.
+    those; nothing else is converted. `name` is what the values are of, a file
+    for example; `error` names every wrong field.
     """
     adapter = pydantic.TypeAdapter(schema)
     try:
@@ -138,24 +131,14 @@ def read(
     path: pathlib.Path,
     error: type[Exception] = errors.ConfigError,
 ) -> _T:
-    """Reads a JSON file as a frozen dataclass.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        error: if the file is damaged or does not fit; names it.
-    """
+    """Reads a JSON file as a frozen dataclass; `error` names a damaged one."""
     return build(schema, read_object(path, error), str(path), error)
 
 
 def read_object(
     path: pathlib.Path, error: type[Exception] = ValueError
 ) -> dict[str, Any]:
-    """Reads the object that a JSON file holds.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        error: if it holds no JSON object; names the file.
-    """
+    """Reads the object of a JSON file; `error` names a damaged one."""
     try:
         content = json.loads(
             path.read_bytes().decode("utf-8"),
@@ -186,28 +169,41 @@ def to_json(value: Any) -> str:
 
 
 def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
-    """Lists what differs between two values of one schema.
+    """Lists what differs between two dataclasses or mappings.
 
-    Returns:
-        One `field: ours, theirs` for each leaf that differs, fields of
-        sections joined by dots.
+    Each leaf that differs gives one `section.field: ours, theirs`.
     """
-    if not dataclasses.is_dataclass(ours):
+    if dataclasses.is_dataclass(ours) and dataclasses.is_dataclass(theirs):
+        ours, theirs = _as_mapping(ours), _as_mapping(theirs)
+    if not isinstance(ours, Mapping) or not isinstance(theirs, Mapping):
         return [] if ours == theirs else [f"{prefix}: {ours!r}, {theirs!r}"]
-    found = []
-    for field in dataclasses.fields(ours):
-        pair = getattr(ours, field.name), getattr(theirs, field.name)
-        name = f"{prefix}.{field.name}" if prefix else field.name
-        found += find_differences(*pair, name)
-    return found
+    return [
+        difference
+        for name in {**ours, **theirs}
+        for difference in find_differences(
+            ours.get(name),
+            theirs.get(name),
+            f"{prefix}.{name}" if prefix else name,
+        )
+    ]
+
+
+def _as_mapping(value: Any) -> dict[str, Any]:
+    return {
+        field.name: getattr(value, field.name)
+        for field in dataclasses.fields(value)
+    }
 
 
 def find_changed(value: Any) -> dict[str, Any]:
     """The fields of a frozen dataclass that are not at their defaults."""
+    defaults = {
+        field.name: field.default for field in dataclasses.fields(value)
+    }
     return {
-        field.name: getattr(value, field.name)
-        for field in dataclasses.fields(value)
-        if getattr(value, field.name) != field.default
+        name: found
+        for name, found in _as_mapping(value).items()
+        if found != defaults[name]
     }
 
 
@@ -233,12 +229,12 @@ def _plain(values: Any) -> Any:
 
 
 def _describe_all(schema: Any, error: pydantic.ValidationError) -> str:
-    found = [_describe(schema, detail) for detail in error.errors()]
+    found = [describe(schema, detail) for detail in error.errors()]
     return " ".join(dict.fromkeys(found))
 
 
-def _describe(schema: Any, detail: Any) -> str:
-    """One sentence for one error of pydantic."""
+def describe(schema: Any, detail: Any) -> str:
+    """One sentence for one of the `errors()` of a `ValidationError`."""
     *parents, name = detail["loc"] or ("",)
     if isinstance(name, int) and not parents:  # an argument by its position
         name = dataclasses.fields(schema)[name].name
@@ -255,6 +251,8 @@ def _describe(schema: Any, detail: Any) -> str:
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     expected = detail["msg"].removeprefix("Input should be ")
+    if kind == "model_type":
+        expected = "a JSON object"
     for theirs, ours in _WORDS.items():
         expected = expected.replace(theirs, ours)
     return f"`{field}` must be {expected}. Received: {received!r:.60}."

@@ -16,8 +16,6 @@ from electra_tf.config.schema import Fraction
 from electra_tf.config.schema import NonNegative
 from electra_tf.config.schema import Positive
 from electra_tf.config.schema import require
-from electra_tf.config.schema import require_choice as require_choice
-from electra_tf.config.schema import require_range as require_range
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 Strategy = Annotated[

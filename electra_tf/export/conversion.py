@@ -25,7 +25,7 @@ from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.tasks.sentences import glue
 from electra_tf.text import vocabulary as vocabulary_lib
 

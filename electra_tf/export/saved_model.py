@@ -34,7 +34,7 @@ from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial_dir as trial_dir_lib
 from electra_tf.pretraining import model as model_lib
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints

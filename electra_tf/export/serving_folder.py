@@ -26,7 +26,7 @@ from electra_tf import errors
 from electra_tf.export import self_check
 from electra_tf.export import signatures
 from electra_tf.export.models import exported_module
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 
 MODELS_CONFIG = "models.config"
 BATCHING_CONFIG = "batching.config"

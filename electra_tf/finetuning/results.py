@@ -16,7 +16,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import trial_dir
 from electra_tf.formats import own_run
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 
 MARK = "*"
 """Stands beside the scores of a trial that says the same of everything."""

@@ -16,7 +16,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.tasks.sentences import scores as sentence_scores
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints

@@ -28,8 +28,8 @@ from electra_tf.inputs import shard_errors
 from electra_tf.inputs import streams
 from electra_tf.pretraining import cost as cost_lib
 from electra_tf.pretraining import model as model_lib
+from electra_tf.processes import atomic
 from electra_tf.processes import stopping
-from electra_tf.records import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution

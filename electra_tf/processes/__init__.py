@@ -1,1 +1,1 @@
-"""Processes side by side, and how far they have come."""
+"""Processes side by side, their progress, and files that appear whole."""

@@ -24,10 +24,8 @@ _NAMESPACE = "electra_tf"
 class BeamPool(contextlib.AbstractContextManager):
     """Does what `pool.ProcessPool` does, by one pipeline per list of tasks.
 
-    Args:
-        start: called once in every Beam worker; returns the handler.
-        options: command line of the runner, for example
-            `["--runner=FlinkRunner", "--flink_master=host:8081"]`.
+    `options` are the command line of the runner, for example
+    `["--runner=FlinkRunner", "--flink_master=host:8081"]`.
     """
 
     def __init__(

@@ -92,9 +92,7 @@ class Corpus:
 class TfdsReader:
     """The documents of a range of TFDS examples, which are one document each.
 
-    Attributes:
-        invalid_utf8: byte sequences replaced so far.
-        num_bytes: bytes of text read so far.
+    `invalid_utf8` byte sequences were replaced and `num_bytes` of text read.
     """
 
     def __init__(self, reference: str, begin: int = 0, end: int | None = None):
@@ -106,7 +104,7 @@ class TfdsReader:
     def __iter__(self) -> Iterator[readers.Document]:
         """Yields the examples in the order in which they are stored."""
         dataset_name, field = parse_tfds_name(self._reference)
-        tfds = _import_tfds()
+        tfds = import_tfds()
         builder = tfds.builder(dataset_name)
         if field not in builder.info.features:
             raise errors.DataError(
@@ -233,7 +231,7 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
 def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     """Ranges of a TFDS data set of about one unit each, and its version."""
     dataset_name, _ = parse_tfds_name(name)
-    tfds = _import_tfds()
+    tfds = import_tfds()
     try:
         builder = tfds.builder(dataset_name)
         builder.download_and_prepare()
@@ -303,11 +301,10 @@ def _next_document(
 
 
 def parse_tfds_name(reference: str) -> tuple[str, str]:
-    """Splits a reference into data set (with config, version) and text field.
+    """Splits a reference into data set (with config, version) and field.
 
-    Example:
-        >>> parse_tfds_name("tfds:wikipedia/20230601.en:1.0.0:title")
-        ('wikipedia/20230601.en:1.0.0', 'title')
+    >>> parse_tfds_name("tfds:wikipedia/20230601.en:1.0.0:title")
+    ('wikipedia/20230601.en:1.0.0', 'title')
     """
     name, *rest = reference.removeprefix(TFDS_PREFIX).split(":")
     if rest and _TFDS_VERSION.fullmatch(rest[0]):
@@ -320,13 +317,14 @@ def parse_tfds_name(reference: str) -> tuple[str, str]:
     return name, rest[0] if rest else "text"
 
 
-def _import_tfds() -> Any:
+def import_tfds() -> Any:
+    """Imports TensorFlow Datasets, or raises `DataError` with the remedy."""
     try:
         import tensorflow_datasets as tfds
     except ImportError as error:
         raise errors.DataError(
-            f"Corpora named {TFDS_PREFIX}... need TensorFlow Datasets, which "
-            f"is not installed ({error}). Install it: pip install "
-            "'electra-tf[tfds]'."
+            "TensorFlow Datasets is needed here and not installed "
+            f"({error}). Install it: pip install 'electra-tf[tfds]', or name "
+            "files instead."
         ) from error
     return tfds

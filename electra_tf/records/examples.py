@@ -34,15 +34,9 @@ class Examples(NamedTuple):
 class ExampleBuilder:
     """Collects lines until they reach a target length, then makes an example.
 
-    The end of a document always ends the example under construction. A later
-    example depends on earlier ones by the generator's state and the current
-    target length alone.
-
-    Args:
-        max_seq_length: tokens per example, [CLS] and [SEP]s included.
-        rng: source of random numbers.
-        keep_overflow: whether the tokens that the original cuts off begin the
-            next example of the same document.
+    The end of a document always ends the example under construction.
+    `max_seq_length` counts [CLS] and [SEP]s; with `keep_overflow` the tokens
+    that the original cuts off begin the next example of the same document.
     """
 
     def __init__(
@@ -70,10 +64,8 @@ class ExampleBuilder:
     ) -> None:
         """Adds lines to the document under construction.
 
-        Args:
-            token_ids: `[num_tokens]` int32, the lines' ids end to end; not
-                copied until `take` is called.
-            line_lengths: tokens of each line, as plain integers.
+        `token_ids`, `[num_tokens]` int32, are the lines' ids end to end; they
+        are not copied until `take` is called.
         """
         self.num_tokens += len(token_ids)
         if self._lines:
@@ -120,11 +112,7 @@ class ExampleBuilder:
         return np.concatenate([*pending, token_ids])
 
     def _make_example(self) -> None:
-        """Turns the pending lines into one example and draws the next target.
-
-        The cut is at the maximum length; a short target only makes the lines
-        stop early.
-        """
+        """Turns the pending lines into one example; draws the next target."""
         first, second, num_first = self._split_lines()
         num_second = self._num_pending - num_first
         rest: list[_Span] = []

@@ -17,7 +17,7 @@ import numpy as np
 
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.text.vocabulary import Vocabulary
 
 FORMAT_VERSION: Literal[1] = 1
@@ -64,11 +64,7 @@ class Manifest:
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> "Manifest":
-        """Loads the manifest of a split's folder.
-
-        Raises:
-            DataError: if there is none, or one of another format.
-        """
+        """Loads the manifest of a split's folder; raises `DataError`."""
         content = _read(folder)
         if "splits" in content:
             raise errors.DataError(
@@ -91,23 +87,19 @@ class Manifest:
         )
 
     def check(self, vocabulary: Vocabulary, max_seq_length: int) -> None:
-        """Checks that the records are those that a reader expects.
-
-        Raises:
-            DataError: names the dataset's values and the expected ones.
-        """
+        """Raises `DataError` unless the records are what a reader expects."""
         expected = {
             "max_seq_length": max_seq_length,
             "vocabulary": describe_vocabulary(vocabulary),
             "tokenizer": dataclasses.asdict(vocabulary.settings),
         }
         found = {name: getattr(self, name) for name in expected}
-        differences = find_differences(found, expected)
+        differences = schema.find_differences(found, expected)
         if differences:
             raise errors.DataError(
-                f"The {self.split} records do not fit: "
-                + "; ".join(differences)
-                + ". Build the dataset again, or change the config."
+                f"The {self.split} records do not fit. Theirs and what is "
+                f"expected: {'; '.join(differences)}. Build the dataset "
+                "again, or change the config."
             )
 
 
@@ -120,31 +112,16 @@ def describe_vocabulary(vocabulary: Vocabulary) -> dict[str, Any]:
     }
 
 
-def find_differences(
-    found: Mapping[str, Any], expected: Mapping[str, Any]
-) -> list[str]:
-    """Lists the values of a dataset that are not the expected ones."""
-    result = []
-    for name in sorted({*found, *expected}):
-        old, new = found.get(name), expected.get(name)
-        if isinstance(old, dict) and isinstance(new, dict):
-            result += [f"{name} {text}" for text in find_differences(old, new)]
-        elif old != new:
-            result.append(f"{name}: the dataset has {old}, expected was {new}")
-    return result
-
-
 def load_token_counts(
     folder: str | os.PathLike, vocab_size: int | None = None
 ) -> np.ndarray:
     """Loads how often each id occurs in a split: `[vocabulary]` int64.
 
-    Counted are the tokens of the written examples, each as often as it stands
-    there, [UNK] included. [CLS], [SEP], [MASK] and padding have count 0.
+    Counted are the tokens of the written examples, [UNK] included; [CLS],
+    [SEP], [MASK] and padding are not.
 
     Raises:
-        DataError: if the file is missing or damaged, or its counts are not
-            those of such a split and of `vocab_size` ids.
+        DataError: if the file is missing, damaged or of another vocabulary.
     """
     manifest = Manifest.load(folder)
     path = pathlib.Path(folder, manifest.token_counts)
@@ -155,30 +132,20 @@ def load_token_counts(
             f"{path} cannot be read: {error}. Build the dataset again."
         ) from error
     size = manifest.vocabulary["size"] if vocab_size is None else vocab_size
-    expected, received = None, ""
-    if counts.dtype != np.int64 or counts.shape != (size,):
-        expected = f"one int64 count for each of {size} ids"
-        received = f"{counts.dtype} {list(counts.shape)}"
-    elif (counts < 0).any():
-        expected = "counts of at least 0"
-        received = f"{counts.min()} for id {counts.argmin()}"
-    elif manifest.num_examples and not counts.any():
-        expected = f"the tokens of {manifest.num_examples} examples"
-        received = "zeros only"
-    if expected:
+    has_form = counts.dtype == np.int64 and counts.shape == (size,)
+    is_filled = counts.any() or not manifest.num_examples
+    if not (has_form and is_filled and counts.min() >= 0):
         raise errors.DataError(
-            f"{path} must hold {expected}. Received: {received}. Build the "
-            "dataset again, or use the vocabulary that is saved with it."
+            f"{path} must hold one int64 count from 0 up for each of {size} "
+            f"ids, not all 0. Received: {counts.dtype} {list(counts.shape)} "
+            f"{counts!r:.60}. Build the dataset again, or use the vocabulary "
+            "that is saved with it."
         )
     return counts
 
 
 def load_index(folder: str | os.PathLike) -> dict[str, Any]:
-    """Loads the manifest of a whole dataset: its build, its splits.
-
-    Raises:
-        DataError: if the folder holds no finished dataset.
-    """
+    """Loads the manifest of a whole dataset; raises `DataError`."""
     content = _read(folder)
     if "splits" not in content:
         raise errors.DataError(
@@ -188,12 +155,7 @@ def load_index(folder: str | os.PathLike) -> dict[str, Any]:
 
 
 def save_index(folder: pathlib.Path, build: Mapping[str, Any]) -> None:
-    """Writes the manifest of a whole dataset, whose splits are complete.
-
-    Args:
-        folder: the dataset folder.
-        build: the settings it was built with.
-    """
+    """Writes the manifest of a dataset whose splits are complete."""
     splits = {}
     for split in SPLITS:
         if (folder / split / MANIFEST_FILE).is_file():

@@ -114,12 +114,7 @@ class BuildPlan:
 
 
 def build_plan(settings: BuildSettings) -> BuildPlan:
-    """Opens corpus and vocabulary and divides the work.
-
-    Raises:
-        DataError: if the corpus is missing or empty, or the dataset would
-            become part of it.
-    """
+    """Opens corpus and vocabulary, divides the work; raises `DataError`."""
     output = pathlib.Path(settings.output_dir)
     for name in settings.corpus:
         if output.resolve().is_relative_to(pathlib.Path(name).resolve()):

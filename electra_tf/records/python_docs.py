@@ -21,7 +21,7 @@ import sysconfig
 from collections.abc import Iterator
 
 from electra_tf import errors
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 
 # Import name and distribution name; packages that are absent are left out.
 _PACKAGES = (
@@ -106,10 +106,8 @@ def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
     """Returns a folder that holds the corpus; harvests it if need be.
 
     It has one text file per package, blank lines between documents, and
-    `provenance.json` with versions and counts.
-
-    Raises:
-        DataError: if the folder holds something else.
+    `provenance.json` with versions and counts. `DataError` if it holds
+    something else.
     """
     folder = pathlib.Path(folder) if folder else default_folder()
     versions = installed_versions()
@@ -165,10 +163,7 @@ def _roots() -> Iterator[tuple[str, pathlib.Path]]:
 
 
 def _documents(root: pathlib.Path, seen: set[bytes]) -> Iterator[list[str]]:
-    """Yields one document per module: paragraphs that were not seen before.
-
-    Adds the digests of its paragraphs to `seen`.
-    """
+    """Yields a document per module: paragraphs not in `seen` before."""
     for path in _source_files(root):
         try:
             tree = ast.parse(path.read_bytes())
@@ -198,11 +193,7 @@ def _source_files(root: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
-    """Yields the docstrings of a module, in the order of the source.
-
-    All texts count if `is_pydoc`: `pydoc_data.topics` is one dictionary of
-    them. Functions inside functions are seldom documented: not searched.
-    """
+    """Yields the docstrings of a module; all texts if `is_pydoc`."""
     if is_pydoc:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -225,9 +216,8 @@ def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
 def prose_paragraphs(text: str) -> list[str]:
     """Extracts the paragraphs of a docstring that read as English sentences.
 
-    Doctests, fenced and indented code, tables, headings, parameter names and
-    types, addresses and markup go; each paragraph becomes one line. The style
-    may be reStructuredText, Markdown, numpy's or Google's.
+    Code, tables, headings, parameter names and types, addresses and markup go,
+    in any usual style; each paragraph becomes one line.
     """
     paragraphs = map(_strip_markup, _raw_paragraphs(inspect.cleandoc(text)))
     return [paragraph for paragraph in paragraphs if _is_prose(paragraph)]

@@ -74,9 +74,8 @@ class ReadingOptions:
 class FileReader:
     """The documents of one file, or of a range of its bytes.
 
-    Documents must begin at `begin` and at `end`. After and during iteration,
-    `num_bytes` were read, as they are on the disk, and `invalid_utf8` byte
-    sequences were replaced.
+    Documents must begin at `begin` and at `end`. `num_bytes` were read so far,
+    as they are on the disk, and `invalid_utf8` byte sequences replaced.
     """
 
     def __init__(
@@ -121,10 +120,7 @@ class FileReader:
             line_number += len(lines)
 
     def _texts(self, stream: IO[bytes], raw: IO[bytes]) -> Iterator[str]:
-        """Yields the decoded text in blocks of whole lines.
-
-        The line feed between two blocks belongs to neither.
-        """
+        """Yields blocks of whole lines, without line feeds between blocks."""
         remaining = None if self._end is None else self._end - self._begin
         rest = b""
         while True:

@@ -24,11 +24,9 @@ FEATURE_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 
 def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
-    """Serialises n examples as `tf.train.Example` messages.
+    """Serialises `[n, S]` features as n `tf.train.Example` messages.
 
-    Args:
-        features: for each of `FEATURE_NAMES` an `[n, S]` array of integers;
-            ids from 0 to 2**31 - 1, masks and segments 0 or 1.
+    Ids are integers from 0 to 2**31 - 1, masks and segments 0 or 1.
     """
     flat_ids, ends = _pack_ids(features["input_ids"])
     num_rows, num_columns = features["input_ids"].shape
@@ -57,10 +55,7 @@ def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
 def parse_examples(
     serialized: "tf.Tensor", max_seq_length: int
 ) -> dict[str, "tf.Tensor"]:
-    """Parses `[n]` records into `[n, max_seq_length]` int32; runs in tf.data.
-
-    TensorFlow raises InvalidArgumentError for a record of another length.
-    """
+    """Parses `[n]` records into `[n, max_seq_length]` int32, in a graph."""
     import tensorflow as tf
 
     specification = {
@@ -72,11 +67,7 @@ def parse_examples(
 
 
 def _pack_ids(values: np.ndarray) -> tuple[bytes, list[int]]:
-    """The varints of all rows end to end, and where each row ends.
-
-    A varint has seven bits per byte, the lowest first; the top bit says that
-    another byte follows. `values` are `[n, S]` integers from 0 to 2**31 - 1.
-    """
+    """The varints of all rows end to end, and where each row ends."""
     if not values.size:
         return b"", [0] * len(values)
     values_left = values.ravel()
@@ -103,12 +94,7 @@ def _record_header(ids_size: int, tail_size: int) -> bytes:
 
 
 def _feature_header(name: str, packed_size: int) -> bytes:
-    """The bytes before a feature's packed values.
-
-    The messages nest as Example { features(1): Features { feature(1): map
-    entry { key(1), value(2): Feature { int64_list(3): Int64List {
-    value(1) } } } } }; every level is a tag byte, a size and the content.
-    """
+    """The bytes before a feature's values: on each level tag and size."""
     header = b""
     for tag in (b"\x0a", b"\x1a", b"\x12"):
         header = tag + _varint(len(header) + packed_size) + header

@@ -22,8 +22,8 @@ import numpy as np
 
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.processes import atomic
 from electra_tf.processes import pool
-from electra_tf.records import atomic
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import examples as examples_lib
 from electra_tf.records import manifest as manifest_lib
@@ -57,8 +57,8 @@ class PartTask:
 class ShardTask:
     """The order to write one shard of a split.
 
-    For each part, `residues` says which of its examples belong to the shard:
-    those with this number modulo the number of shards.
+    `residues` has for each part the number, modulo the number of shards, of its
+    examples that belong to the shard.
     """
 
     split: str
@@ -88,11 +88,7 @@ def load_report(plan: BuildPlan, index: int) -> PartReport:
 def build_part(
     plan: BuildPlan, task: PartTask, tokenize: Tokenize, report: pool.Report
 ) -> None:
-    """Builds one part and puts it in its folder.
-
-    `report` is called with the bytes of the corpus and the tokens done since
-    the last call.
-    """
+    """Builds one part; reports bytes of the corpus and tokens."""
     report(0, 0)
     sources = list(plan.units[task.index])
     builders = _start_builders(plan, task.index, sources)
@@ -129,10 +125,7 @@ def build_part(
 def _start_builders(
     plan: BuildPlan, index: int, sources: list[corpus_lib.Source]
 ) -> dict[str, ExampleBuilder]:
-    """A builder for each split; in the original's order, shuffles sources.
-
-    There the generator that shuffles the files goes on to build the examples.
-    """
+    """A builder for each split; shuffles sources in the original's order."""
     settings = plan.settings
     rngs = {
         split: random.Random(f"{settings.seed} {split} {index}")
@@ -166,10 +159,7 @@ def _batches(
 
 
 def _choose_split(plan: BuildPlan, document: readers.Document) -> str:
-    """The split of a document, by a checksum of its text.
-
-    Equal documents always fall on the same side, wherever they stand.
-    """
+    """The split of a document by a checksum: equal ones share a side."""
     fraction = plan.settings.validation_fraction
     if not fraction:
         return manifest_lib.TRAIN
@@ -203,10 +193,7 @@ def _save_part(
 def _save_examples(
     plan: BuildPlan, folder: pathlib.Path, split: str, examples: Examples
 ) -> int:
-    """Writes examples, listed by their number modulo the shards; counts them.
-
-    The files are plain arrays: a shard reads many small pieces of them.
-    """
+    """Writes examples, listed by number modulo the shards; counts them."""
     num_shards = plan.num_shards[split]
     residues = np.arange(len(examples.first_lengths)) % num_shards
     order = np.argsort(residues, kind="stable")
@@ -269,11 +256,7 @@ def _token_type(plan: BuildPlan) -> np.dtype:
 
 @functools.lru_cache(maxsize=1)
 def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
-    """Returns the function that turns lines into ids.
-
-    It returns the ids end to end, `[num_tokens]` int32, and the number of
-    tokens of each line.
-    """
+    """Returns what turns lines into ids end to end and lines' lengths."""
     import tensorflow as tf
 
     from electra_tf.text.tokenizer import Tokenizer
@@ -290,10 +273,7 @@ def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
 def find_shard(
     plan: BuildPlan, split: str, index: int
 ) -> manifest_lib.Shard | None:
-    """Returns what this build noted down of a shard; None if it is to do.
-
-    A file of another size is to be written again, too.
-    """
+    """Returns a finished shard as noted down; None if it is to do."""
     note = plan.note_path(split, index)
     path = plan.shard_path(split, index)
     if not note.is_file() or not path.is_file():
@@ -315,8 +295,7 @@ def write_shard(
 ) -> manifest_lib.Shard:
     """Writes one shard from all parts; it appears when it is complete.
 
-    Its examples are shuffled, except in the original's order. `report` is
-    called with the examples written, as work and as count.
+    Its examples are shuffled, except in the original's order.
     """
     import tensorflow as tf
 

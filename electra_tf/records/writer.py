@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from electra_tf import errors
+from electra_tf.config import schema
+from electra_tf.processes import atomic
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
-from electra_tf.records import atomic
 from electra_tf.records import manifest as manifest_lib
 from electra_tf.records import plan as plan_lib
 from electra_tf.records import shards
@@ -44,7 +45,7 @@ def build_dataset(
     resume: bool = False,
     beam_options: Sequence[str] | None = None,
 ) -> dict[str, manifest_lib.Manifest]:
-    """Builds a dataset folder, or completes one.
+    """Builds a dataset folder, or completes one; returns the splits' manifests.
 
     Args:
         settings: what to build.
@@ -53,9 +54,6 @@ def build_dataset(
             that were deleted. Only what is missing is done again.
         beam_options: command line of an Apache Beam runner that takes the place
             of local processes, see `records.beam`.
-
-    Returns:
-        The manifest of each split.
 
     Raises:
         DataError: if the corpus is missing, empty, binary, damaged or too
@@ -93,10 +91,7 @@ def claim_folder(
 
     If the block fails, what it has done stays for a later `resume`; except
     after a ValueError, since a build from wrong input cannot be completed.
-
-    Raises:
-        DataError: if the folder holds something else than `record` says, is in
-            use, or holds it already and `resume` is False.
+    `DataError` if the folder is in use or holds something else.
     """
     _check_folder(output, record, resume)
     build_folder = output / plan_lib.BUILD_FOLDER
@@ -104,7 +99,13 @@ def claim_folder(
     for folder in (parts_folder, build_folder / "shards"):
         folder.mkdir(parents=True, exist_ok=True)
     with (build_folder / _LOCK_FILE).open("w") as lock:
-        _lock(lock, output)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise errors.DataError(
+                f"Another process is building in {output}. Wait for it, or end "
+                "it and run again with --resume."
+            ) from error
         splits = [output / split for split in manifest_lib.SPLITS]
         for folder in (output, build_folder, *build_folder.iterdir(), *splits):
             atomic.remove_partial(folder)
@@ -138,29 +139,18 @@ def _check_folder(
                 "or empty this one yourself."
             )
         return
-    differences = manifest_lib.find_differences(found, record)
+    differences = schema.find_differences(found, record)
     if differences:
         raise errors.DataError(
-            f"{output} holds {state} built otherwise. "
-            + "; ".join(differences)
-            + ". Name another folder, or delete this one."
+            f"{output} holds {state} built otherwise. Its values and yours: "
+            f"{'; '.join(differences)}. Name another folder, or delete this "
+            "one."
         )
     if not resume:
         raise errors.DataError(
             f"{output} holds {state} with these settings. Use --resume to "
             "complete it, name another folder, or delete this one."
         )
-
-
-def _lock(lock: Any, output: pathlib.Path) -> None:
-    """Takes the folder's lock, which ends with this process."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        raise errors.DataError(
-            f"Another process is building in {output}. Wait for it, or end it "
-            "and run again with --resume."
-        ) from error
 
 
 def _release_folder(output: pathlib.Path) -> None:
@@ -179,8 +169,7 @@ def _finished_manifests(
         return {}
     return {
         split: manifest_lib.Manifest.load(output / split)
-        for split in manifest_lib.SPLITS
-        if (output / split).is_dir()
+        for split in manifest_lib.load_index(output)["splits"]
     }
 
 

@@ -30,11 +30,7 @@ TASK_NAMES = (*glue.NAMES, *qa_sources.SOURCES, tagging.CHUNKING, own.NAME)
 
 
 def build_task(name: str, settings: Settings) -> task_lib.Task:
-    """Builds the task of one of `TASK_NAMES` or `ALIASES`.
-
-    Raises:
-        ValueError: for another name.
-    """
+    """Builds the task of one of `TASK_NAMES` or `ALIASES`."""
     known = ALIASES.get(name, name)
     if known in glue.NAMES:
         return glue.build_task(known, settings)
@@ -56,9 +52,8 @@ def build_task(name: str, settings: Settings) -> task_lib.Task:
 def build_tasks(settings: Settings) -> list[task_lib.Task]:
     """Builds all tasks that a config names, in its order.
 
-    Raises:
-        ValueError: for a name that there is not, none at all, or two that are
-            the same task (`mnli` and `ax` share one head).
+    `ValueError` for none, an unknown one, or two that are the same (`mnli` and
+    `ax` share one head).
     """
     tasks = [build_task(name, settings) for name in settings.task_names]
     names = [task.name for task in tasks]

@@ -31,6 +31,8 @@ ENDINGS: Mapping[str, str] = {
 
 # How far below the given folder a task's own folder is looked for.
 _MAX_DEPTH = 3
+# Items of a list that a message names.
+_NUM_SHOWN = 10
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Rows = Iterator[tuple[int, list[str]]]
@@ -50,6 +52,19 @@ class Record:
         """File and line, for errors."""
         return f"{self.path}, line {self.line}"
 
+    def text(self, column: str) -> str:
+        """A column's text; JSON may hold a whole number, for an id say.
+
+        Raises:
+            DataError: for any other value.
+        """
+        value = self.values[column]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if not isinstance(value, str):
+            raise unexpected(self.place, f"a text in column {column!r}", value)
+        return value
+
 
 def unexpected(
     place: object,
@@ -59,11 +74,7 @@ def unexpected(
 ) -> errors.DataError:
     """Builds the error for something in a file that is not as it should be.
 
-    Args:
-        place: file and line.
-        expected: what should stand there.
-        received: what stands there, None for nothing; texts are quoted.
-        remedy: what to do.
+    `place` is file and line; `received` None says that nothing is there.
     """
     shown = "none" if received is None else str(received)
     if isinstance(received, str):
@@ -73,17 +84,22 @@ def unexpected(
     )
 
 
+def list_some(items: Sequence[object]) -> str:
+    """The first ten between commas, and how many there are beside them."""
+    rest = len(items) - _NUM_SHOWN
+    more = f" and {rest} more" if rest > 0 else ""
+    return ", ".join(map(str, items[:_NUM_SHOWN])) + more
+
+
 def find_file(
     data_dir: pathlib.Path,
     folder_names: Sequence[str],
     file_names: Sequence[str],
     task: str,
 ) -> pathlib.Path:
-    """Finds the file of one split at or below a folder.
+    """Finds the file of one split at or up to three levels below a folder.
 
-    It is `<folder>/<file>` in `data_dir` or up to three levels down, or
-    `<file>` in `data_dir` itself if that is called like one of the folders.
-    The one nearest to the top counts.
+    The file nearest to the top counts.
 
     Args:
         data_dir: where to look.
@@ -139,13 +155,7 @@ def _levels(folder: pathlib.Path) -> Iterator[list[pathlib.Path]]:
 
 
 def warn_of_count(source: object, found: int, official: int) -> None:
-    """Warns of a file that is not as long as the published one.
-
-    Args:
-        source: the file, or what else the examples are from.
-        found: how many examples it has.
-        official: how many the published one has.
-    """
+    """Warns of a file with another number of examples than published."""
     if found != official:
         logging.warning(
             "%s holds %d examples, the official file %d: scores will not "
@@ -160,12 +170,8 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
     """Yields line numbers from 1 and lines, without their ends.
 
     Only line feeds end lines (text may hold the other characters at which
-    `str.splitlines` would cut); a carriage return before one is dropped, and
-    so is a byte order mark. A `.gz` file is decompressed.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: for a line that is no UTF-8, or a damaged `.gz` file.
+    `str.splitlines` would cut); a carriage return before one is dropped, and so
+    is a byte order mark. A `.gz` file is decompressed.
     """
     with path.open("rb") as file:
         lines = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
@@ -187,15 +193,7 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
 
 
 def parse_object(line: str, place: str) -> dict:
-    """Parses the object on a line of a JSON lines file.
-
-    Args:
-        line: without its end.
-        place: file and line, for errors.
-
-    Raises:
-        DataError: if there is no object on it.
-    """
+    """Parses the object on a line of a JSON lines file."""
     try:
         record = json.loads(line)
     except ValueError as error:
@@ -211,16 +209,7 @@ def resolve_format(
     file_format: str,
     endings: Mapping[str, str] = ENDINGS,
 ) -> str:
-    """Returns the format of a file.
-
-    Args:
-        path: the file.
-        file_format: its format, or `auto`: by the ending of the name.
-        endings: the endings that are known, and their formats.
-
-    Raises:
-        DataError: for an ending or a format that is not known.
-    """
+    """Returns the format of a file, for `auto` by the ending of its name."""
     remedy = "Rename the file or give --config.own.file_format."
     if file_format == "auto":
         if path.suffix.lower() not in endings:
@@ -243,18 +232,8 @@ def read_table(
     """Reads the rows of a CSV, TSV or JSON lines file, in its order.
 
     CSV is quoted as usual; TSV has no quoting, a quotation mark is a character
-    like any other. Both name their columns in the first line.
-
-    Args:
-        path: the file.
-        file_format: a value of `ENDINGS`, or `auto`: by the file's ending.
-        columns: those that every row must have.
-        optional_columns: those that are read where they are.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: for the first line that is not as expected, a missing
-            column, or a file without rows.
+    like any other. Both name their columns in the first line. Every row must
+    have `columns`; `optional_columns` are read where they are.
     """
     resolved = resolve_format(path, file_format)
     if not path.is_file():
@@ -277,10 +256,7 @@ def read_table(
 
 
 def read_unquoted(path: pathlib.Path) -> Rows:
-    """Yields line numbers and the fields between tabs.
-
-    Blank lines at the end are left out.
-    """
+    """Yields numbers of lines and fields between tabs; no last blank lines."""
     for number, line in _without_last_blanks(path):
         yield number, line.split("\t")
 

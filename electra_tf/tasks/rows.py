@@ -34,12 +34,7 @@ class Words(NamedTuple):
 
 
 def split_words(texts: tf.Tensor, blanks: str) -> Words:
-    """Splits texts into words.
-
-    Args:
-        texts: `[N]` string, UTF-8.
-        blanks: characters that separate words.
-    """
+    """Splits `[N]` UTF-8 strings into words between some characters."""
     plain = texts
     for size in _BLANK_SIZES:
         own = "".join(b for b in blanks if len(b.encode()) == size)
@@ -89,11 +84,8 @@ def split_windows(
 ) -> Windows:
     """Splits texts into windows (the original's `finetune/qa/qa_tasks.py`).
 
-    Args:
-        totals: `[N]` int64, pieces of the texts.
-        rooms: `[N]` int64, most pieces of a window, at least 1.
-        strides: `[N]` int64, from one window to the next, 1 to the room.
-        least: windows of a text without pieces, 0 or 1.
+    Arguments are `[N]` int64, as in `Windows`: strides are 1 to the room. A
+    text without pieces has `least` windows, 0 or 1.
     """
     # One, and as many more as it takes to get to the end.
     counts = tf.where(totals > rooms, 1 - (rooms - totals) // strides, 1)
@@ -113,18 +105,11 @@ def split_windows(
 def find_best_window(
     windows: Windows, texts: tf.Tensor, pieces: tf.Tensor
 ) -> tf.Tensor:
-    """Finds the window in which a piece has most context.
+    """Finds the window in which a piece has most context, `[...]` int64.
 
-    That is the smaller of what is left and right of the piece, plus a
-    hundredth of the window's length; the first of equals wins.
-
-    Args:
-        windows: of N texts.
-        texts: integer, numbers of texts; its shape broadcasts to the pieces'.
-        pieces: `[...]` int64, pieces of these texts.
-
-    Returns:
-        `[...]` int64, the number of the window among those of its text.
+    That is the smaller of what is left and right of the piece, plus a hundredth
+    of the window's length; the first of equals wins. Windows are numbered for
+    each text. `pieces`, `[...]` int64, are of `texts`, which broadcast to them.
     """
     rooms = tf.gather(windows.rooms, texts)[..., tf.newaxis]
     strides = tf.gather(windows.strides, texts)[..., tf.newaxis]
@@ -161,11 +146,7 @@ def token(token_id: int, counts: tf.Tensor) -> Part:
 
 
 def join(parts: Sequence[Part]) -> tf.RaggedTensor:
-    """Lays out R rows: each has its slices of all parts, one after another.
-
-    Returns:
-        `[R, (tokens)]` int32.
-    """
+    """Lays out R rows, `[R, (tokens)]` int32: slices of all parts in turn."""
     sizes = tf.stack([tf.size(part.values, tf.int64) for part in parts])
     starts = tf.stack([part.starts for part in parts], 1)
     starts = tf.reshape(starts + tf.cumsum(sizes, exclusive=True), [-1])
@@ -187,14 +168,9 @@ def pad(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Pads rows to one length.
 
-    Args:
-        ids: `[R, (tokens)]` int32.
-        segment_starts: `[R]`, the first token of segment 1.
-        length: tokens, S; None takes the longest row's, at least 1.
-        pad_id: id of padding.
-
-    Returns:
-        `input_ids`, `input_mask` and `segment_ids`, `[R, S]` int32.
+    `segment_starts`, `[R]`, is the first token of segment 1. Without `length`,
+    S is the longest row's, at least 1. Returns `input_ids`, `input_mask` and
+    `segment_ids`, `[R, S]` int32.
     """
     counts = ids.row_lengths()
     if length is None:

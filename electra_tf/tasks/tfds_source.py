@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from electra_tf import errors
+from electra_tf.records import corpus
 
 DATA_DIR = "tfds"
 """The value of `task.data_dir` that means to read from there."""
@@ -13,24 +14,13 @@ DATA_DIR = "tfds"
 def read(name: str, split: str) -> list[dict[str, Any]]:
     """Reads the examples of a split, in the order in which they are stored.
 
-    Nothing is downloaded: the data set must have been prepared before.
-
-    Args:
-        name: of the data set, with its config, for example `glue/cola`.
-        split: its name there, for example `validation`.
-
-    Returns:
-        One dictionary for each example: feature to string, number, list or
-        dictionary. Classes are their names, or None where they are not told
-        (-1).
-
-    Raises:
-        DataError: if TensorFlow Datasets is missing, does not know the
-            data set or split, or has not prepared it.
+    Nothing is downloaded: the data set must have been prepared before. Each
+    example is a dictionary: feature to string, number, list or dictionary.
+    Classes are their names, or None where they are not told (-1).
     """
     builder = open_builder(name, split)
     # One file after the other: the order must not depend on timing.
-    in_order = _import_tfds().ReadConfig(interleave_cycle_length=1)
+    in_order = corpus.import_tfds().ReadConfig(interleave_cycle_length=1)
     dataset = builder.as_dataset(
         split=split, shuffle_files=False, read_config=in_order
     )
@@ -43,7 +33,7 @@ def read(name: str, split: str) -> list[dict[str, Any]]:
 
 def open_builder(name: str, split: str) -> Any:
     """Returns the builder of a data set that can be read; raises as `read`."""
-    tfds = _import_tfds()
+    tfds = corpus.import_tfds()
     try:
         builder = tfds.builder(name)
     except Exception as error:
@@ -83,15 +73,3 @@ def _plain(value: Any, feature: Any) -> Any:
     if hasattr(inner, "int2str"):
         return inner.int2str(value) if value >= 0 else None
     return value
-
-
-def _import_tfds() -> Any:
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise errors.DataError(
-            "Tasks from TensorFlow Datasets (task.data_dir=tfds) need that "
-            f"package, which is not installed ({error}). Install it: pip "
-            "install 'electra-tf[tfds]', or name a folder of official files."
-        ) from error
-    return tfds

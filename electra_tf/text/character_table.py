@@ -87,11 +87,7 @@ def build_character_table(settings: TokenizerSettings) -> CharacterTable:
 
 @functools.lru_cache(maxsize=1)
 def compute_flags() -> np.ndarray:
-    """Computes `[0x110000]` int32 flags, which no setting changes.
-
-    Control, format, private-use and unassigned characters vanish without
-    separating words, except tab, line feed and carriage return.
-    """
+    """Computes `[0x110000]` int32 flags, which no setting changes."""
     properties = unicode_tables.load_character_properties()
     dropped = properties.other.copy()
     dropped[_REPLACEMENT_CHARACTER] = True
@@ -120,8 +116,7 @@ def compute_flags() -> np.ndarray:
 def compute_changes(settings: TokenizerSettings) -> dict[int, CodePoints]:
     """Maps characters to what lower-casing and decomposition make of them.
 
-    The images still hold marks, which canonical reordering looks at. The final
-    sigma depends on its neighbours and is not covered.
+    The images still hold marks. The final sigma is not covered.
     """
     properties = unicode_tables.load_character_properties()
     if not settings.do_lower_case:
@@ -141,8 +136,8 @@ def simple_text_pattern(settings: TokenizerSettings) -> str:
     tensorflow-text (NFD, removal of marks, ASCII lower-casing, splitting) do
     what the rules say, whatever Unicode version is built into them. The texts
     hold nothing to drop, no capital that needs Unicode lower-casing (which
-    follows the locale of the process in TensorFlow: Turkish has another
-    lower-case I), no sigma, no spacing mark that could be reordered.
+    follows the locale in TensorFlow), no sigma, no mark that could be
+    reordered.
     """
     properties = unicode_tables.load_character_properties()
     flags = compute_flags()
@@ -165,11 +160,7 @@ def simple_text_pattern(settings: TokenizerSettings) -> str:
 
 
 def long_run_pattern(settings: TokenizerSettings) -> str:
-    """Builds an RE2 pattern of texts that may hold a word of too many bytes.
-
-    `max_word_length` bytes are at least a quarter as many characters; the
-    pattern looks for a run of those.
-    """
+    """Builds an RE2 pattern of texts that may hold a word of too many bytes."""
     if settings.max_word_length < _MAX_UTF8_BYTES:
         return "(?s).*"  # a single character may already be too much
     properties = unicode_tables.load_character_properties()

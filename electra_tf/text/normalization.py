@@ -160,11 +160,7 @@ def mark_positions(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 
 def _count_up_to(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Counts how many positions after the first were passed, `[size]` int32.
-
-    It equals `tf.repeat` of 0, 1, 2, ... for increasing positions from 0 on,
-    but makes no padded matrix.
-    """
+    """Counts positions after the first that were passed, `[size]` int32."""
     is_marked = mark_positions(positions, size)
     return tf.cumsum(tf.cast(is_marked, tf.int32)) - 1
 
@@ -240,9 +236,8 @@ def _reorder(characters: _Characters) -> _Characters:
 def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
     """Drops nonspacing marks (Mn).
 
-    Returns:
-        The characters left, and for each the largest source among it and the
-        marks behind it, which its word still covers in the text.
+    Returns the characters left, and for each the largest source among it and
+    the marks behind it, which its word still covers in the text.
     """
     is_kept = ~_has(characters.attributes, character_table.MARK)
     kept = tf.where(is_kept)[:, 0]

@@ -27,12 +27,7 @@ class Tokenizer(tf.Module):
     """Turns texts into ids, in Python, tf.data, tf.function or a SavedModel.
 
     The process that loads such a SavedModel must `import tensorflow_text`.
-
-    Attributes:
-        vocabulary: tokens and settings it was built from.
-
-    Raises:
-        DataError: for a token that is too long to be matched.
+    `DataError` for a token that is too long to be matched.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -62,14 +57,10 @@ class Tokenizer(tf.Module):
         )
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids of the texts, without special tokens.
+        """Returns the ids, `[N, (pieces)]` int32, without special tokens.
 
-        Args:
-            texts: `[N]` string, UTF-8; invalid bytes are dropped. `[CLS]` and
-                the like in a text are ordinary text.
-
-        Returns:
-            `[N, (pieces)]` int32.
+        `texts` are `[N]` UTF-8 strings; invalid bytes are dropped. `[CLS]` and
+        the like in a text are ordinary text.
         """
         return self._traced_ids(texts)
 
@@ -79,12 +70,9 @@ class Tokenizer(tf.Module):
         """Returns ids, and where in the text the word of each id stands.
 
         Blanks, punctuation and ideographs separate words; all pieces of a word
-        have the same offsets. Several times slower than `tokenize`.
-
-        Returns:
-            Three ragged tensors `[N, (pieces)]` int32: the ids, equal to those
-            of `tokenize`; the byte offset in the given text of the first byte
-            of the piece's word; and of the byte after its last one.
+        have the same offsets. Several times slower than `tokenize`. The three
+        ragged tensors, `[N, (pieces)]` int32, are the ids, the byte offset of
+        the word's first byte, and of the byte after its last one.
         """
         return self._traced_offsets(texts)
 
@@ -161,9 +149,8 @@ class Tokenizer(tf.Module):
 def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
     """The tokens, with harmless names for those that never match.
 
-    tensorflow-text goes wrong on some of those: after `a b` it takes the word
-    `aa` for unknown. `breaks` has the flags of characters that are words of
-    their own, besides punctuation.
+    On some of those tensorflow-text goes wrong: after `a b` it takes the word
+    `aa` for unknown. `breaks` are flags of characters that are words.
     """
     max_length = vocabulary.settings.max_word_length
     tokens = []

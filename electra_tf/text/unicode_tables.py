@@ -68,11 +68,7 @@ def _parse_images(pairs: np.ndarray) -> dict[int, CodePoints]:
 
 
 def compute_tables() -> dict[str, np.ndarray]:
-    """Computes the arrays of `unicode_14.npz`.
-
-    Raises:
-        RuntimeError: if this Python's tables are not those of Unicode 14.
-    """
+    """Computes the arrays of `unicode_14.npz`; needs Unicode 14."""
     if unicodedata.unidata_version != UNICODE_VERSION:
         raise RuntimeError(
             f"The tables must come from Unicode {UNICODE_VERSION}, but "

@@ -18,6 +18,7 @@ from absl import logging
 
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.processes import atomic
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY_FILE = "vocab.txt"
@@ -118,7 +119,8 @@ class Vocabulary:
                     "and models made with it would no longer fit."
                 )
         for path, content in contents.items():
-            _write_then_rename(path, content)
+            with atomic.replacing_file(path) as partial:
+                partial.write_bytes(content)
 
     @property
     def size(self) -> int:
@@ -136,11 +138,7 @@ class Vocabulary:
         return hashlib.sha256(self._file_bytes()).hexdigest()
 
     def id_of(self, token: str) -> int:
-        """Returns the token's id.
-
-        Raises:
-            DataError: if the vocabulary lacks the token.
-        """
+        """Returns the token's id; raises `DataError` if it is absent."""
         try:
             return self._ids[token]
         except KeyError:
@@ -162,32 +160,23 @@ def _check_tokens(tokens: Sequence[str]) -> None:
     first_lines: dict[str, int] = {}
     repeated = []
     for line, token in enumerate(tokens, start=1):
-        if not token.strip(" \t"):
-            raise errors.DataError(
-                f"Line {line} is blank; every line must hold one token. "
-                "Remove the line only if the ids behind it may shift."
-            )
-        if "\n" in token or "\r" in token:
-            raise errors.DataError(
-                f"The token of line {line} holds a line end: {token!r}. "
-                "Write all lines with the same line end."
-            )
         # JSON can spell halves of characters, which no encoding can.
-        if token.encode("utf-8", "ignore").decode("utf-8") != token:
+        is_text = token.encode("utf-8", "ignore").decode("utf-8") == token
+        if not token.strip(" \t") or set(token) & set("\r\n") or not is_text:
             raise errors.DataError(
-                f"The token of line {line} is no text in UTF-8: {token!r:.80}. "
-                "Take the file again from where it comes from."
+                f"Line {line} must hold one token in UTF-8, and all lines end "
+                f"alike. Received: {token!r:.80}. Repair the line, or take the "
+                "file again from where it comes from; removing a line shifts "
+                "the ids behind it."
             )
         first = first_lines.setdefault(token, line)
         if first != line:
             repeated.append(f"{token!r} on lines {first} and {line}")
     if repeated:
-        more = len(repeated) - _NUM_SHOWN
-        shown = "; ".join(repeated[:_NUM_SHOWN])
         raise errors.DataError(
-            f"Tokens must be unique, but {len(repeated)} occur again: {shown}"
-            f"{f'; and {more} more' if more > 0 else ''}. Replace the later "
-            "ones by unused names such as [unused0], so that no id shifts."
+            f"Tokens must be unique, but {len(repeated)} occur again, such as "
+            f"{'; '.join(repeated[:_NUM_SHOWN])}. Replace the later ones by "
+            "unused names such as [unused0], so that no id shifts."
         )
     missing = [token for token in SPECIAL_TOKENS if token not in first_lines]
     if missing:
@@ -200,11 +189,7 @@ def _check_tokens(tokens: Sequence[str]) -> None:
 
 
 def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
-    """Reads the lines; a byte order mark and CR LF line ends are fine.
-
-    Raises:
-        DataError: for a line that is not UTF-8; names the file.
-    """
+    """Reads the lines; a byte order mark and CR LF line ends are fine."""
     lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -226,11 +211,8 @@ def _read_settings(path: pathlib.Path) -> TokenizerSettings:
     """The settings file's content, or defaults if there is none."""
     if not path.exists():
         return TokenizerSettings()
-    values = schema.read_object(path, errors.DataError)
     try:
-        return schema.build(
-            TokenizerSettings, values, str(path), errors.DataError
-        )
+        return schema.read(TokenizerSettings, path, errors.DataError)
     except errors.DataError as error:
         raise errors.DataError(
             f"{error} If the file is Hugging Face's, convert the model with "
@@ -256,16 +238,3 @@ def _warn_of_capitals(vocabulary: Vocabulary, path: pathlib.Path) -> None:
             vocabulary.size,
             SETTINGS_FILE,
         )
-
-
-def _write_then_rename(path: pathlib.Path, content: bytes) -> None:
-    """Writes the file so that its name never shows half of it."""
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        with open(partial, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)

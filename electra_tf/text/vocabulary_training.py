@@ -65,11 +65,6 @@ def train_vocabulary(
             this share of the text become tokens, besides those of ASCII; words
             with others will be [UNK]. 1 for all characters.
         min_frequency: how often two pieces must meet to become one.
-
-    Raises:
-        DataError: for an argument out of range, if there is no text, if the
-            characters alone exceed the size, or if the corpus supports fewer
-            tokens than asked for.
     """
     settings = settings or TokenizerSettings()
     arguments = {
@@ -141,11 +136,7 @@ def count_words(
 
 
 def _count_chunks(texts: Iterable[str]) -> Iterator[dict[str, int]]:
-    """Yields stretches without blanks with their counts, in batches.
-
-    Blanks always separate words and nothing looks across them, so each stretch
-    needs to be normalised only once.
-    """
+    """Yields stretches without blanks with their counts, in batches."""
     chunks: collections.Counter[str] = collections.Counter()
     for text in texts:
         chunks.update(text.replace("\n", " ").split(" "))

@@ -12,7 +12,7 @@ from typing import Any
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 
 CONFIG_FILE = "config.json"

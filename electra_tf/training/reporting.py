@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from electra_tf.processes import atomic
 from electra_tf.processes import progress
-from electra_tf.records import atomic
 
 _LINES_PER_HEADING = 20
 _LABELS = {"train": "train", "validation": "valid"}

@@ -187,7 +187,7 @@ def test_results_of_other_settings_are_refused(tmp_path):
     request = _folder(tmp_path, "electra", 1) / study_run.REQUEST_FILE
     text = request.read_text()
     request.write_text(text.replace('"train": "', '"train": "f'))
-    with pytest.raises(errors.ConfigError, match="dataset: {'train': 'f"):
+    with pytest.raises(errors.ConfigError, match="dataset.train: 'f"):
         _run(tmp_path)
     request.unlink()
     with pytest.raises(errors.ConfigError, match="settings are not known"):

@@ -16,7 +16,7 @@ from electra_tf.finetuning import trial_dir
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.training import checkpoints
 from tests import full_disk
 from tests.formats import tiny_models

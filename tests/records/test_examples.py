@@ -117,10 +117,6 @@ def test_later_short_line_may_return_to_the_first_segment():
     assert pairs == [([1, 2, 4, 5], [3] * 9)]
 
 
-def test_single_segment_example_takes_up_to_the_maximum_minus_two():
-    assert build([[1] * 9, [2] * 9], [0.09, 0.9]) == [([1] * 9 + [2] * 5, [])]
-
-
 def test_short_target_carries_over_to_the_next_document():
     rng = ScriptedRandom([0.0, 0.04, 5, 0.0, 0.9, 0.0, 0.9])
     builder = ExampleBuilder(16, rng)
@@ -129,26 +125,6 @@ def test_short_target_carries_over_to_the_next_document():
     # The first document ends before 16 tokens; it draws the target 5, which
     # the second document reaches after its second line.
     assert as_pairs(builder.take()) == [(list(range(8)), [])] * 2
-
-
-def test_cut_is_at_the_maximum_not_at_the_target():
-    rng = ScriptedRandom([0.0, 0.0, 5, 0.0, 0.9])
-    builder = ExampleBuilder(16, rng)
-    add_document(builder, np.arange(1, dtype=np.int32), [1])
-    add_document(builder, np.arange(12, dtype=np.int32), [12])
-    assert as_pairs(builder.take())[1] == (list(range(12)), [])
-
-
-def test_empty_lines_and_documents_change_nothing():
-    plain, padded = [], []
-    for lengths, result in (([5, 9], plain), ([0, 5, 0, 0, 9, 0], padded)):
-        rng = random.Random(1)
-        builder = ExampleBuilder(16, rng)
-        for _ in range(50):
-            add_document(builder, np.arange(14, dtype=np.int32), lengths)
-            add_document(builder, np.zeros([0], np.int32), [])
-        result.extend([as_pairs(builder.take()), rng.random()])
-    assert plain == padded
 
 
 def test_pieces_of_a_document_give_the_same_as_the_whole():

@@ -24,44 +24,23 @@ def test_manifest_is_the_same_after_a_round_trip(dataset, tmp_path):
     assert Manifest.load(tmp_path / "copy") == manifest
 
 
-def test_matching_reader_is_accepted(dataset, vocabulary):
-    Manifest.load(dataset / "train").check(vocabulary, 32)
-
-
-def test_other_length_is_named_with_both_values(dataset, vocabulary):
-    with pytest.raises(
-        errors.DataError,
-        match="max_seq_length: the dataset has 32, expected was 128",
-    ):
-        Manifest.load(dataset / "train").check(vocabulary, 128)
-
-
-def test_other_vocabulary_is_named_with_both_values(dataset, vocabulary):
-    other = Vocabulary((*SPECIAL_TOKENS, "a"), vocabulary.settings)
-    message = (
-        f"vocabulary sha256: the dataset has {vocabulary.sha256}, expected "
-        f"was {other.sha256}; vocabulary size: the dataset has "
-        f"{vocabulary.size}, expected was 6"
+def test_a_reader_that_expects_something_else_is_told_all_of_it(
+    dataset, vocabulary
+):
+    manifest = Manifest.load(dataset / "train")
+    manifest.check(vocabulary, 32)
+    other = Vocabulary(
+        (*SPECIAL_TOKENS, "a"), TokenizerSettings(do_lower_case=False)
     )
-    with pytest.raises(errors.DataError, match=message):
-        Manifest.load(dataset / "train").check(other, 32)
-
-
-def test_other_casing_is_named(dataset, vocabulary):
-    settings = TokenizerSettings(do_lower_case=False)
-    other = dataclasses.replace(vocabulary, settings=settings)
-    with pytest.raises(
-        errors.DataError,
-        match="tokenizer do_lower_case: the dataset has True, expected was F",
+    with pytest.raises(errors.DataError) as caught:
+        manifest.check(other, 128)
+    for difference in (
+        "max_seq_length: 32, 128",
+        f"vocabulary.sha256: {vocabulary.sha256!r}, {other.sha256!r}",
+        f"vocabulary.size: {vocabulary.size}, 6",
+        "tokenizer.do_lower_case: True, False",
     ):
-        Manifest.load(dataset / "train").check(other, 32)
-
-
-def test_missing_manifest_says_what_to_do(tmp_path):
-    with pytest.raises(
-        errors.DataError, match="manifest.json is missing. Build"
-    ):
-        Manifest.load(tmp_path)
+        assert difference in str(caught.value)
 
 
 def test_whole_dataset_and_split_are_told_apart(dataset):
@@ -117,31 +96,19 @@ def test_token_counts_are_those_of_the_written_records(dataset, vocabulary):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda counts: counts[:-1], r"each of 59 ids. Received: int64 \[58\]"),
-        (lambda counts: counts[None], r"Received: int64 \[1, 59\]"),
+        (lambda counts: counts[:-1], r"each of 59 ids.*: int64 \[58\]"),
         (lambda counts: counts / 2, r"Received: float64 \[59\]"),
-        (lambda counts: counts - 2 * (counts == counts.max()) * counts.max(),
-         "counts of at least 0. Received: -"),
-        (lambda counts: 0 * counts, "tokens of .* examples. Received: zeros"),
+        (lambda counts: counts - counts.max(), "from 0 up"),
+        (lambda counts: 0 * counts, "not all 0"),
     ],
-)  # fmt: skip
+)
 def test_impossible_token_counts_are_refused(dataset, change, message):
     path = dataset / "train" / "unigram_counts.npy"
     np.save(path, change(np.load(path)))
     with pytest.raises(errors.DataError, match=message):
         load_token_counts(dataset / "train")
-
-
-def test_counts_for_another_vocabulary_are_refused(dataset):
-    with pytest.raises(errors.DataError, match=r"each of 60 ids.*int64 \[59\]"):
-        load_token_counts(dataset / "train", vocab_size=60)
-
-
-def test_missing_token_counts_are_named(dataset):
-    (dataset / "train" / "unigram_counts.npy").unlink()
-    with pytest.raises(
-        errors.DataError, match="unigram_counts.npy cannot be read"
-    ):
+    path.unlink()
+    with pytest.raises(errors.DataError, match="counts.npy cannot be read"):
         load_token_counts(dataset / "train")
 
 

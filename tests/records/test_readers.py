@@ -73,13 +73,8 @@ def test_json_lines_are_one_document_each(tmp_path):
     path = write(tmp_path / "a.jsonl", content)
     assert read(path) == [["one", "two"], ["x"]]
     path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(content.encode()))
-    assert read(path) == [["one", "two"], ["x"]]
-
-
-def test_text_field_is_chosen(tmp_path):
-    path = write(tmp_path / "a.jsonl", '{"body": "one", "text": "two"}')
-    assert read(path, text_field="body") == [["one"]]
+    path.write_bytes(gzip.compress(content.encode().replace(b"text", b"body")))
+    assert read(path, text_field="body") == [["one", "two"], ["x"]]
 
 
 @pytest.mark.parametrize(
@@ -95,13 +90,6 @@ def test_bad_json_is_named_by_line(tmp_path, line, message):
     path = write(tmp_path / "a.jsonl", f'{{"text": "x"}}\n{line}\n')
     with pytest.raises(errors.DataError, match=message):
         read(path)
-
-
-def test_half_characters_of_json_are_replaced_and_counted(tmp_path):
-    path = write(tmp_path / "a.jsonl", '{"text": "bad \\ud800 end"}')
-    reader = FileReader(str(path), ReadingOptions())
-    assert list(reader) == [Document(["bad \ufffd end"])]
-    assert reader.invalid_utf8 == 1
 
 
 def test_wiki_extractor_tags_bound_documents(tmp_path):
@@ -132,9 +120,6 @@ def test_openwebtext_archives_hold_one_document_per_member(tmp_path):
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(errors.DataError, match="data.xz is damaged"):
         read(path)
-
-
-def test_plain_tar_is_an_archive_too(tmp_path):
     make_archive(tmp_path / "a.tar", {"x": b"one"}, "w")
     assert read(tmp_path / "a.tar") == [["one"]]
 
@@ -147,13 +132,17 @@ def test_invalid_utf8_is_replaced_and_counted(tmp_path):
     (document,) = reader
     assert document.lines[0].endswith("\ufffd \ufffdt\ufffd")
     assert reader.invalid_utf8 == 3
+    # So are the halves of characters that JSON can spell.
+    path = write(tmp_path / "a.jsonl", '{"text": "bad \\ud800 end"}')
+    reader = FileReader(str(path), ReadingOptions())
+    assert list(reader) == [Document(["bad \ufffd end"])]
+    assert reader.invalid_utf8 == 1
 
 
 @pytest.mark.parametrize(
     "content",
     [
         bytes(range(256)) * 20,
-        "utf-16 text".encode("utf-16"),
         "привет, мир".encode("cp1251"),
         b"\x7fELF" + bytes(100),
     ],
@@ -165,11 +154,6 @@ def test_binary_files_are_refused(tmp_path, content):
         errors.DataError, match="a.txt is no UTF-8 text: .* iconv"
     ):
         read(path)
-
-
-def test_stray_control_characters_are_no_binary_file(tmp_path):
-    path = write(tmp_path / "a.txt", "a form\x0cfeed and one \x00 among many.")
-    assert len(read(path)) == 1
 
 
 def test_long_documents_come_in_pieces(tmp_path, monkeypatch):
@@ -198,11 +182,3 @@ def test_range_of_bytes_is_read_alone(tmp_path):
     reader = FileReader(str(path), ReadingOptions(), begin=4, end=10)
     assert [document.lines for document in reader] == [["two"]]
     assert reader.num_bytes == 6
-
-
-def test_progress_is_in_bytes_of_the_file(tmp_path):
-    path = tmp_path / "a.txt.gz"
-    path.write_bytes(gzip.compress(b"one\n" * 1000))
-    reader = FileReader(str(path), ReadingOptions())
-    list(reader)
-    assert reader.num_bytes == path.stat().st_size

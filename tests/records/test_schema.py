@@ -33,9 +33,9 @@ def tensorflow_record(features, index):
 
 
 @pytest.mark.parametrize(
-    "largest_id", [0, 127, 128, 16383, 16384, 30521, 2**21, 2**28, 2**31 - 1]
+    "largest_id", [0, 127, 128, 16383, 16384, 2**28, 2**31 - 1]
 )
-@pytest.mark.parametrize("max_seq_length", [5, 127, 128, 512])
+@pytest.mark.parametrize("max_seq_length", [5, 127, 128])
 def test_records_are_byte_equal_to_tensorflow(largest_id, max_seq_length):
     features = make_features(4, max_seq_length, largest_id)
     records = schema.serialize_examples(features)

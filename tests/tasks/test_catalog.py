@@ -30,11 +30,6 @@ def test_an_unknown_name_lists_the_known_ones_and_the_nearest():
         catalog.build_task("colla", settings_of(names="colla"))
 
 
-def test_several_tasks_are_built_in_order():
-    tasks = catalog.build_tasks(settings_of(names="rte, cola"))
-    assert [task.name for task in tasks] == ["rte", "cola"]
-
-
 @pytest.mark.parametrize("names", ["", "sst,sst2", "mnli,ax"])
 def test_no_task_or_one_twice_is_refused(names):
     with pytest.raises(ValueError, match="one or more different tasks"):

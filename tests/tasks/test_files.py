@@ -2,7 +2,6 @@
 
 import csv
 import json
-import logging
 
 import pytest
 
@@ -20,7 +19,7 @@ def _find(folder, folders=("CoLA", "cola"), names=("train.tsv",)):
     return files.find_file(folder, folders, names, "CoLA")
 
 
-@pytest.mark.parametrize("place", ["CoLA", "cola", "a/COLA", "a/b/CoLA"])
+@pytest.mark.parametrize("place", ["CoLA", "a/b/COLA"])
 def test_a_file_is_found_by_its_folder_in_any_case(tmp_path, place):
     path = _write(tmp_path / "top" / place / "train.tsv")
     assert _find(tmp_path / "top") == path
@@ -49,11 +48,6 @@ def test_the_first_of_several_names_in_a_folder_counts(tmp_path):
     assert _find(tmp_path, ("AX",), names).name == "diagnostic.tsv"
 
 
-def test_without_folder_names_every_folder_is_looked_into(tmp_path):
-    path = _write(tmp_path / "any" / "dev.json")
-    assert _find(tmp_path, (), ("dev.json",)) == path
-
-
 def test_a_missing_file_says_what_was_expected_where(tmp_path):
     _write(tmp_path / "1/2/3/CoLA" / "train.tsv")
     with pytest.raises(FileNotFoundError) as error:
@@ -76,20 +70,6 @@ def test_only_line_feeds_end_lines(tmp_path):
         (3, ""),
         (4, "e"),
     ]
-
-
-def test_text_in_another_encoding_is_refused_by_line(tmp_path):
-    path = _write(tmp_path / "x.tsv", b"a\ncaf\xe9\n")
-    with pytest.raises(errors.DataError, match="line 2: expected UTF-8"):
-        list(files.read_lines(path))
-
-
-def test_another_number_than_published_is_noticed(tmp_path, caplog):
-    with caplog.at_level(logging.WARNING, logger="absl"):
-        files.warn_of_count(tmp_path, 8_551, 8_551)
-        assert caplog.text == ""
-        files.warn_of_count(tmp_path, 8_550, 8_551)
-    assert "8550 examples, the official file 8551" in caplog.text
 
 
 def _read(path, columns=("text", "label"), file_format="auto", optional=()):
@@ -119,11 +99,6 @@ def test_a_quoted_field_may_hold_lines_and_rows_know_where_they_begin(tmp_path):
     records = _read(path)
     assert [r.values["text"] for r in records] == ["a\nb\n\nc", "d"]
     assert [r.line for r in records] == [2, 7]
-
-
-def test_a_quotation_mark_in_tsv_is_text(tmp_path):
-    path = _write(tmp_path / "a.tsv", 'text\tlabel\n"a\t1\nb" ""\t0\n')
-    assert [r.values["text"] for r in _read(path)] == ['"a', 'b" ""']
 
 
 def test_fields_longer_than_pythons_limit_are_read(tmp_path):
@@ -159,11 +134,8 @@ def test_columns_that_may_be_missing_are_read_where_they_are(tmp_path):
     ("name", "text", "expected"),
     [
         ("a.csv", "", "first line with the columns text, label"),
-        ("a.tsv", "\n\n", "first line with the columns"),
         ("a.jsonl", "", "expected rows of text, label. Received: none"),
-        ("a.csv", "text,label\n", "expected rows of text, label"),
         ("a.csv", "text,label\na,1\nb\n", "line 3: expected 2 .*instead of 1"),
-        ("a.tsv", "text\tlabel\na\t1\t\n", "line 2: .* instead of 3"),
         ("a.tsv", "text\tlabel\na\t1\n\nb\t0\n", "line 3: .*instead of 1"),
         ("a.csv", 'text,label\na,1\n"b,0\nc,1\n', "line 3: expected f.*"
          "unexpected end of data, line 4"),
@@ -171,12 +143,10 @@ def test_columns_that_may_be_missing_are_read_where_they_are(tmp_path):
         ("a.csv", "Text,lable\na,1\n", "line 1: .*column 'text' instead of 0.*"
          "mean 'Text'.*Known: Text, lable"),
         ("a.csv", "text,text,label\na,b,1\n", "column 'text' instead of 2"),
-        ("a.csv", "text;label\na;1\n", "column 'text'.*text;label"),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n',
          "line 2: expected one column 'label'"),
         ("a.jsonl", '{"text": "a", "label": 1\n', "line 1: expected a JSON"),
         ("a.jsonl", '["a", 1]\n', "line 1: expected a JSON object, one on"),
-        ("a.jsonl", '{"text": "a", "label": 1}\n\n{"text": "b"}\n', "line 2"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_file_and_line(

@@ -15,18 +15,13 @@ def _split_words(texts, parted_at=rows_lib.QUESTION_BLANKS):
 
 def test_words_of_contexts_end_at_five_blanks_and_no_others():
     text = " a\tb\r\nc\u202fd\u00a0e  \u2028f"
+    assert _split_words(["", "a", "\n\t "])[0] == [[], [b"a"], []]
     words, starts, ends = _split_words([text, "b"])
     expected = ["a", "b", "c", "d\u00a0e", "\u2028f"]
     assert words == [[word.encode() for word in expected], [b"b"]]
     assert (starts[1], ends[1]) == ([0], [1])
     for word, start, end in zip(words[0], starts[0], ends[0], strict=True):
         assert text.encode()[start:end] == word
-
-
-@pytest.mark.parametrize("text", ["", " ", "\n\t "])
-def test_blanks_alone_are_no_words(text):
-    assert _split_words([text, "a", text])[0] == [[], [b"a"], []]
-    assert _split_words([]) == [[], [], []]
 
 
 def test_all_blanks_are_those_of_python():
@@ -75,11 +70,8 @@ def test_windows_are_those_of_a_loop():
         counts = np.bincount(found.texts, minlength=len(totals))
         assert found.counts.numpy().tolist() == counts.tolist()
         assert all(found.numbers[i] == 0 for i in found.splits[:-1])
-
-
-def test_a_text_without_pieces_has_a_window_if_wanted():
-    assert _split([0, 4], 3, 2).counts.numpy().tolist() == [1, 2]
-    assert _split([0, 4], 3, 2, least=0).counts.numpy().tolist() == [0, 2]
+    found = _split([0, 4], 3, 2, least=0)
+    assert found.counts.numpy().tolist() == [0, 2]
 
 
 def _best_by_loop(spans, piece):
@@ -96,7 +88,7 @@ def _best_by_loop(spans, piece):
 @pytest.mark.parametrize(
     ("total", "room", "stride"),
     [
-        *((total, 14, stride) for total in (40, 61, 63) for stride in (4, 5)),
+        *((total, 14, stride) for total in (40, 63) for stride in (4, 5)),
         (63, 14, 1),
         (63, 14, 14),
         # Lengths that differ by more than a hundred outweigh a piece.

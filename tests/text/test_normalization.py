@@ -50,18 +50,6 @@ def test_lower_casing_and_stripping(split_words, text, words):
     assert split_words(text) == words
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        (LOWER, ["cafe", "'", "e", "\u1112\u1161\u11ab"]),
-        (KEEP, ["caf\xe9", "'", "e\u0301", "\ud55c"]),
-        (CASED, ["CAF\xc9", "'", "e\u0301", "\ud55c"]),
-    ],
-)
-def test_the_casing_modes(split_words, settings, words):
-    assert split_words("CAF\xc9'e\u0301 \ud55c", settings) == words
-
-
 def test_a_word_ends_with_its_text():
     normalizer = Normalizer(KEEP)
     words = normalizer.split(tf.constant(["\u0391\u03a3", "\u0391", "a", ""]))
@@ -81,19 +69,6 @@ def test_spacing_marks_are_put_into_canonical_order(split_words):
 def test_invalid_bytes_are_dropped(split_words):
     text = b"a\xffb\xed\xa0\x80c \xe2\x82 d\xc0\x80e\xf4\x90\x80\x80"
     assert split_words(text) == ["abc", "de"]
-
-
-def test_no_texts_and_empty_texts():
-    normalizer = Normalizer(LOWER)
-    for texts in ([], ["", " ", "\u0301", "\0"]):
-        words = normalizer.split(tf.constant(texts, tf.string))
-        assert words.words.shape == [0]
-        assert words.text_splits.numpy().tolist() == [0] * (len(texts) + 1)
-
-
-def test_lengths_count_normalised_characters():
-    words = Normalizer(LOWER).split(tf.constant(["\xc9\xc9 \ud55c a\u0301"]))
-    assert words.num_characters.numpy().tolist() == [2, 3, 1]
 
 
 def test_positions_beyond_the_size_are_left_out():

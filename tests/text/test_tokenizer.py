@@ -33,11 +33,6 @@ def test_the_longest_piece_wins_and_an_unmatched_rest_is_unknown():
     assert _pieces(tokenizer, "unaffable") == ["un", "##aff", "##able"]
 
 
-def test_special_tokens_in_a_text_are_ordinary_text():
-    tokenizer = _tokenizer("[", "]", "mask")
-    assert _pieces(tokenizer, "[MASK]") == ["[", "mask", "]"]
-
-
 def test_the_limit_of_a_word_counts_normalised_characters():
     letters = "a\xdf\u1112\u1161\u11abi"
     continued = [f"##{letter}" for letter in letters]
@@ -61,12 +56,6 @@ def test_the_limit_of_a_word_counts_normalised_characters():
         for text in (word, f"a.{word}.a", f"{word} \u03a3"):
             first_pieces = _pieces(tokenizer, text)[:3]
             assert ("[UNK]" not in first_pieces) == is_known, text[:5]
-
-
-def test_another_limit_holds_for_characters_of_any_size():
-    tokenizer = _tokenizer("a", "##a", "\u4e2d", "\xdf", max_word_length=1)
-    pieces = _pieces(tokenizer, "a\u4e2d aa \xdf")
-    assert pieces == ["a", "\u4e2d", "[UNK]", "\xdf"]
 
 
 def test_a_limit_may_be_large():
@@ -98,18 +87,6 @@ def test_rows_keep_their_order_when_only_some_are_simple():
     assert tokenizer.tokenize(tf.constant(texts)).to_list() == [
         [5], [7], [], [6, 5], [5, 5], [], [1],
     ]  # fmt: skip
-
-
-def test_ids_are_ragged_int32_also_for_no_texts():
-    tokenizer = _tokenizer("a")
-    for texts in ([], [""], ["a a", "a"]):
-        texts = tf.constant(texts, tf.string)
-        for part in (
-            tokenizer.tokenize(texts),
-            *tokenizer.tokenize_with_offsets(texts),
-        ):
-            assert part.dtype == tf.int32
-            assert part.nrows() == len(texts)
 
 
 def test_a_dataset_and_a_function_give_the_same_ids():

@@ -84,22 +84,6 @@ def _noisy_texts(golden) -> list[bytes]:
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
-def test_words_are_ordered_apart_and_not_empty(golden, settings):
-    texts = _noisy_texts(golden)
-    words = Normalizer(settings).split(tf.constant(texts))
-    splits = words.text_splits.numpy()
-    for text, begin, end in zip(texts, splits[:-1], splits[1:], strict=True):
-        position = 0
-        for start, stop in zip(
-            words.starts.numpy()[begin:end],
-            words.ends.numpy()[begin:end],
-            strict=True,
-        ):
-            assert position <= start < stop <= len(text), text
-            position = stop
-
-
-@pytest.mark.parametrize("settings", SETTINGS)
 def test_the_slice_alone_gives_the_same_word(golden, settings):
     # Except where a sigma is final: that depends on what stands around.
     normalizer = Normalizer(settings)

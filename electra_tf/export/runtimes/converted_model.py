@@ -23,7 +23,7 @@ from electra_tf.export import self_check
 from electra_tf.export.runtimes import frozen_signature
 from electra_tf.export.runtimes import litert_model
 from electra_tf.export.runtimes import onnx_model
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.text import vocabulary as vocabulary_lib
 
 FORMATS: dict[str, Any] = {"litert": litert_model, "onnx": onnx_model}

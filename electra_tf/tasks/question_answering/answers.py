@@ -60,11 +60,8 @@ def decode(
 ) -> Predictions:
     """Reads the predictions for the questions of some rows.
 
-    Args:
-        rows: as `questions.build_rows` makes them to predict from.
-        outputs: of `QuestionAnsweringHead.predict`, for each row.
-        settings: how the head was built, and what counts as an answer.
-        has_unanswerable: whether questions may be unanswerable.
+    `rows` are those of `questions.build_rows` to predict from, `outputs` those
+    of `QuestionAnsweringHead.predict` for each row.
     """
     predictions = Predictions({}, {}, {})
     begin = 0
@@ -80,10 +77,7 @@ def decode(
 
 
 def _pad(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """The outputs of all rows as one array; rows may differ in length.
-
-    What is added is at the end of the best, and nowhere in the context.
-    """
+    """The outputs of all rows as one array; fillers are never an answer."""
     arrays = [np.asarray(array) for array in arrays]
     shape = np.max([array.shape for array in arrays] or [()], axis=0)
     dtype = arrays[0].dtype if arrays else np.float32
@@ -159,10 +153,7 @@ class _Candidates:
         self._end_scores = found.end_scores.numpy()
 
     def sort(self, begin: int, end: int) -> Any:
-        """First and last pieces, start and end scores of rows, best first.
-
-        Equals stay in the order of windows, starts, ends.
-        """
+        """First and last pieces, start and end scores of rows, best first."""
         rows, starts, ends = np.nonzero(self._is_valid[begin:end])
         rows = rows + begin
         order = np.argsort(-self._scores[rows, starts, ends], kind="stable")
@@ -225,12 +216,7 @@ class _SpanTexts:
         self._found: dict[tuple[int, int, int], tuple[str, int, int]] = {}
 
     def find(self, number: int, first: int, last: int) -> tuple[str, int, int]:
-        """Text, first character and the one after the last of a span.
-
-        Args:
-            number: of the question.
-            first, last: pieces of its context.
-        """
+        """Text, first character and the one after the last of some pieces."""
         context = int(self._chunk.context_of_example[number])
         key = (context, first, last)
         if key not in self._found:
@@ -267,7 +253,7 @@ class _SpanTexts:
 
 
 def join_pieces(tokens: Sequence[str]) -> str:
-    """Joins word pieces to a text, words apart.
+    """Joins word pieces to a text.
 
     >>> join_pieces(["smith", "##son", "'", "s"])
     "smithson ' s"
@@ -281,14 +267,9 @@ def project(
 ) -> tuple[int, int] | None:
     """Finds where in the original text a prediction stands.
 
-    Args:
-        predicted: normalised words with single blanks.
-        normalized: the original text, normalised likewise.
-        original: words with blanks between them.
-
-    Returns:
-        Its first character and the one after its last; None if the texts do
-        not line up.
+    `predicted` and `normalized` are normalised words with single blanks.
+    Returns the first character and the one after the last; None if the texts do
+    not line up.
 
     >>> project("steve smith", "steve smith ' s", "Steve Smith's")
     (0, 11)

@@ -78,9 +78,7 @@ def build_contexts(
 ) -> Contexts:
     """Splits contexts, `[C]` string in UTF-8, into words and pieces.
 
-    Contexts repeat their words, so each distinct word is tokenized once. A
-    word's pieces do not depend on the words beside it, because the tokenizer
-    splits at all of these blanks.
+    Contexts repeat their words, so each distinct word is tokenized once.
     """
     with tf.device(_DEVICE):
         words = rows_lib.split_words(contexts, rows_lib.QUESTION_BLANKS)
@@ -107,10 +105,8 @@ def lay_out(
         contexts: `[C, (pieces)]` int32.
         context_of_question: `[N]` int64.
         max_length: most tokens of a row.
-        max_query_length: most pieces of a question; the rest is cut off. Fewer
-            than `max_length - NUM_SPECIAL`.
-        doc_stride: pieces from one window to the next, or a window's length if
-            that is less.
+        max_query_length: most pieces of a question; the rest is cut off.
+        doc_stride: pieces from one window to the next, at most a window's.
         least: rows of a question whose context has no pieces, 0 or 1.
     """
     kept = tf.minimum(questions.row_lengths(), max_query_length)
@@ -152,18 +148,12 @@ def build_rows(
     doc_stride: int,
     is_training: bool,
 ) -> rows_lib.Rows:
-    """Makes the rows of a whole split.
+    """Makes the rows of a whole split; lengths as of `lay_out`.
 
-    Args:
-        examples: questions; to learn from, with answers.
-        tokenizer: holds the vocabulary.
-        max_seq_length, max_query_length, doc_stride: as of `lay_out`.
-        is_training: whether `COLUMNS` tell the answers; otherwise they are
-            zeros, and `details` are `Chunk`s, from which answers are decoded.
-
-    Raises:
-        ValueError: if a question leaves no room for its context.
-        DataError: in training, if an answer is not in its context.
+    In training `COLUMNS` tell the answers. Otherwise they are zeros, and
+    `details` are `Chunk`s, from which answers are decoded. `ValueError` if a
+    question leaves no room for its context, `DataError` if an answer is not
+    there.
     """
     chunks = []
     owners, starts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
@@ -282,18 +272,9 @@ def find_answer_pieces(
     for `1895`. Of these it is the first run of pieces that equals the answer's
     own, if there is one; `Japan` stays `Japanese`.
 
-    Args:
-        examples: N questions.
-        contexts: their distinct contexts.
-        context_of_example: `[N]` integer.
-        tokenizer: of the answers.
-
-    Returns:
-        `[N, 2]` int64, 0 for unanswerable questions. The last piece is before
-        the first if the answer's words have no pieces.
-
-    Raises:
-        DataError: for the first answer that is not in its context.
+    Returns `[N, 2]` int64, 0 for unanswerable questions. The last piece is
+    before the first if the answer's words have no pieces. `DataError` for an
+    answer that is not in its context.
     """
     answers = [e.answer.text if e.answer else "" for e in examples]
     wanted = tokenizer.tokenize(encode(answers)).to_list()

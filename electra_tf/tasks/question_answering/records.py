@@ -12,22 +12,22 @@ import pathlib
 import re
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Annotated
 from typing import Any
+from typing import TypeVar
 
+import pydantic
 from absl import logging
 
+from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.tasks import files
 from electra_tf.tasks.rows import QUESTION_BLANKS
 
-# Ids that a warning shows.
-_NUM_SHOWN = 10
-_KINDS = {
-    str: "a string",
-    int: "a whole number",
-    list: "a list",
-    bool: "true or false",
-}
 _ANY_BLANKS = re.compile(f"[{QUESTION_BLANKS}]+")
+_T = TypeVar("_T")
+_NotEmpty = Annotated[list[_T], pydantic.Field(min_length=1)]
+_Content = TypeVar("_Content", bound=pydantic.BaseModel)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,49 +53,93 @@ class Example:
     is_impossible: bool = False
 
 
+class _SquadAnswer(pydantic.BaseModel):
+    text: pydantic.StrictStr
+    answer_start: pydantic.StrictInt
+
+
+class _SquadQuestion(pydantic.BaseModel):
+    id: pydantic.StrictStr
+    question: pydantic.StrictStr
+    answers: list[_SquadAnswer] | None = None
+    is_impossible: pydantic.StrictBool | None = None
+
+    def to_example(self, context: str) -> Example:
+        """Without a flag, no answers mean that they are not told."""
+        has_flag = self.is_impossible is not None
+        if not self.answers and not has_flag:
+            return Example(self.id, self.question, context)
+        answers = [Answer(a.text, a.answer_start) for a in self.answers or ()]
+        return Example(
+            self.id,
+            self.question,
+            context,
+            tuple(answer.text for answer in answers),
+            answers[0] if answers else None,
+            bool(self.is_impossible),
+        )
+
+
+class _SquadParagraph(pydantic.BaseModel):
+    context: pydantic.StrictStr
+    qas: list[_SquadQuestion]
+
+
+class _SquadArticle(pydantic.BaseModel):
+    paragraphs: list[_SquadParagraph]
+
+
+class _SquadFile(pydantic.BaseModel):
+    data: list[_SquadArticle]
+
+
+class _MrqaSpan(pydantic.BaseModel):
+    text: pydantic.StrictStr
+    # Pairs of characters; of the first answer the first place counts.
+    char_spans: _NotEmpty[_NotEmpty[pydantic.StrictInt]]
+
+
+class _MrqaQuestion(pydantic.BaseModel):
+    qid: pydantic.StrictStr
+    question: pydantic.StrictStr
+    answers: list[pydantic.StrictStr] | None = None
+    detected_answers: list[_MrqaSpan] | None = None
+
+
+class _MrqaLine(pydantic.BaseModel):
+    context: pydantic.StrictStr
+    qas: list[_MrqaQuestion]
+
+
 def read_squad(
     path: pathlib.Path, needs_is_impossible: bool = False
 ) -> list[Example]:
-    """Reads the questions of a SQuAD file, in its order.
+    """Reads the questions of a SQuAD file, 1.1 or 2.0, in its order.
 
-    Args:
-        path: JSON of SQuAD 1.1 or 2.0.
-        needs_is_impossible: whether every question must say if it is
-            unanswerable, as in the training file of 2.0.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: for JSON that is malformed or lacks a key, an id that
-            occurs twice, or a file without questions. Names the record.
+    With `needs_is_impossible` every question must say if it is unanswerable, as
+    in the training file of 2.0. `DataError` names what is not as expected.
     """
-    content = _parse_json(path)
+    text = "\n".join(line for _, line in files.read_lines(path))
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"{path}, line {error.lineno}, character {error.colno}"
+        raise files.unexpected(
+            place, "JSON of SQuAD's form", error, "Take the official file."
+        ) from error
     examples = []
-    for a, article in enumerate(_get(content, "data", list, str(path)), 1):
-        place = f"{path}, article {a}"
-        paragraphs = _get(article, "paragraphs", list, place)
-        for p, paragraph in enumerate(paragraphs, 1):
-            here = f"{place}, paragraph {p}"
-            context = _get(paragraph, "context", str, here)
-            for q, record in enumerate(_get(paragraph, "qas", list, here), 1):
-                place_of_question = f"{here}, question {q}"
-                if needs_is_impossible:
-                    _get(record, "is_impossible", bool, place_of_question)
-                examples.append(
-                    _squad_example(record, context, place_of_question)
-                )
+    for article in _parse(_SquadFile, content, path).data:
+        for paragraph in article.paragraphs:
+            for question in paragraph.qas:
+                if needs_is_impossible and question.is_impossible is None:
+                    place = f"{path}, question {question.id!r}"
+                    raise files.unexpected(place, "the key 'is_impossible'")
+                examples.append(question.to_example(paragraph.context))
     return check(examples, path)
 
 
 def read_mrqa(path: pathlib.Path) -> list[Example]:
-    """Reads the questions of an MRQA file, in its order.
-
-    Args:
-        path: JSON lines, plain, or compressed if the name ends with `.gz`.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: as for `read_squad`; names the line.
-    """
+    """Reads the questions of an MRQA file, plain or `.gz`, in its order."""
     examples = []
     for number, line in files.read_lines(path):
         place = f"{path}, line {number}"
@@ -104,12 +148,33 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
         record = files.parse_object(line, place)
         if "header" in record:
             continue
-        context = _get(record, "context", str, place)
-        for q, question in enumerate(_get(record, "qas", list, place), 1):
+        content = _parse(_MrqaLine, record, place)
+        for question in content.qas:
+            answer, golds = None, question.answers
+            if question.detected_answers:
+                first = question.detected_answers[0]
+                answer = Answer(first.text, first.char_spans[0][0])
             examples.append(
-                _mrqa_example(question, context, f"{place}, question {q}")
+                Example(
+                    question.qid,
+                    question.question,
+                    content.context,
+                    None if golds is None else tuple(golds),
+                    answer,
+                )
             )
     return check(examples, path)
+
+
+def _parse(kind: type[_Content], content: Any, place: object) -> _Content:
+    """What a file holds, if it has the form of its kind."""
+    try:
+        return kind.model_validate(content)
+    except pydantic.ValidationError as error:
+        problem = schema.describe(kind, error.errors(include_url=False)[0])
+        raise errors.DataError(
+            f"{place}: {problem} Repair the file, or take the official one."
+        ) from error
 
 
 def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
@@ -133,13 +198,7 @@ def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
 
 
 def check(examples: list[Example], source: object) -> list[Example]:
-    """Returns the examples, if there are any and their ids are different.
-
-    Predictions go by the ids.
-
-    Raises:
-        DataError: names the first id that occurs twice.
-    """
+    """Returns the examples, if there are any and their ids are different."""
     seen: dict[str, int] = {}
     for number, example in enumerate(examples, 1):
         if example.id in seen:
@@ -154,25 +213,19 @@ def check(examples: list[Example], source: object) -> list[Example]:
 def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
     """Returns the examples to learn from, with one warning of the others.
 
-    Left out are, as in the original, those whose answer is not where it is
-    said to be (`find_answer`): about one in 1,500 of SQuAD.
-
-    Raises:
-        DataError: for a question that has neither an answer nor is said to
-            be unanswerable.
+    Left out are, as in the original, those whose answer is not where it is said
+    to be (`find_answer`): about one in 1,500 of SQuAD.
     """
     missing = find_unanswered(examples, source)
     if missing:
-        rest = len(missing) - _NUM_SHOWN
         logging.warning(
             "%s: %d of %d questions are left out of training, because the "
             "words of the context at the place given do not hold their "
-            "answer: %s%s.",
+            "answer: %s.",
             source,
             len(missing),
             len(examples),
-            ", ".join(missing[:_NUM_SHOWN]),
-            f" and {rest} more" if rest > 0 else "",
+            files.list_some(missing),
         )
     left_out = set(missing)
     return [example for example in examples if example.id not in left_out]
@@ -181,8 +234,7 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
 def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
     """Lists the ids whose answer is not in the context at the place given.
 
-    Raises:
-        DataError: as for `keep_answered`.
+    `DataError` for one with no answer that is not said to be unanswerable.
     """
     for example in examples:
         if example.answer is None and not example.is_impossible:
@@ -232,91 +284,8 @@ def find_answer(example: Example) -> tuple[int, int] | None:
 
 
 def _find_word(context: str, place: int) -> int:
-    """Finds where the word of a character begins; of a blank, the one before.
-
-    -1 if there is none.
-    """
+    """Where the word of a character begins (of a blank, the one before)."""
     end = len(context[: place + 1].rstrip(QUESTION_BLANKS))
     if not end:
         return -1
-    parted_at = QUESTION_BLANKS
-    return 1 + max(context.rfind(blank, 0, end) for blank in parted_at)
-
-
-def _squad_example(record: Any, context: str, place: str) -> Example:
-    identity = _get(record, "id", str, place)
-    place = f"{place} ({identity})"
-    question = _get(record, "question", str, place)
-    has_flag = "is_impossible" in record
-    is_impossible = has_flag and _get(record, "is_impossible", bool, place)
-    if "answers" not in record and not has_flag:
-        return Example(identity, question, context)
-    answers = []
-    for number, answer in enumerate(_get(record, "answers", list, place), 1):
-        here = f"{place}, answer {number}"
-        text = _get(answer, "text", str, here)
-        answers.append(Answer(text, _get(answer, "answer_start", int, here)))
-    if not answers and not has_flag:
-        # The test files of 2.0 have empty lists.
-        return Example(identity, question, context)
-    return Example(
-        identity,
-        question,
-        context,
-        tuple(answer.text for answer in answers),
-        answers[0] if answers else None,
-        is_impossible,
-    )
-
-
-def _mrqa_example(record: Any, context: str, place: str) -> Example:
-    identity = _get(record, "qid", str, place)
-    place = f"{place} ({identity})"
-    question = _get(record, "question", str, place)
-    golds = None
-    if "answers" in record:
-        texts = _get(record, "answers", list, place)
-        golds = tuple(_require(text, str, "answer", place) for text in texts)
-    answer = None
-    if record.get("detected_answers"):
-        # Of the first answer the first place.
-        detected = _get(record, "detected_answers", list, place)[0]
-        here = f"{place}, detected_answers"
-        spans = _get(detected, "char_spans", list, here)
-        try:
-            start = _require(spans[0][0], int, "char_spans", here)
-        except (IndexError, TypeError, KeyError) as error:
-            expected = "`char_spans` to begin with a pair of characters"
-            raise files.unexpected(here, expected, spans) from error
-        answer = Answer(_get(detected, "text", str, here), start)
-    return Example(identity, question, context, golds, answer)
-
-
-def _parse_json(path: pathlib.Path) -> Any:
-    try:
-        return json.loads("\n".join(line for _, line in files.read_lines(path)))
-    except json.JSONDecodeError as error:
-        place = f"{path}, line {error.lineno}, character {error.colno}"
-        raise files.unexpected(
-            place, "JSON of SQuAD's form", error, "Take the official file."
-        ) from error
-
-
-def _get(record: Any, key: str, kind: type, place: str) -> Any:
-    """A value of a JSON object, which must be there and of a kind."""
-    if not isinstance(record, dict):
-        expected = f"an object with {key!r}"
-        raise files.unexpected(place, expected, record)
-    if key not in record:
-        raise files.unexpected(place, f"the key {key!r}", list(record))
-    return _require(record[key], kind, key, place)
-
-
-def _require(value: Any, kind: type, key: str, place: str) -> Any:
-    """The value itself, if it is of a kind of `_KINDS`."""
-    # In JSON true is no number.
-    is_truth = isinstance(value, bool)
-    if not isinstance(value, kind) or (is_truth and kind is not bool):
-        expected = f"{key!r} to be {_KINDS[kind]}"
-        raise files.unexpected(place, expected, value)
-    return value
+    return 1 + max(context.rfind(blank, 0, end) for blank in QUESTION_BLANKS)

@@ -46,35 +46,26 @@ class Source:
         """Reads the questions of a split, in the order of the file.
 
         Training questions without their answer in the context are left out,
-        with a warning.
-
-        Args:
-            data_dir: a folder, or `tfds`.
-            split: one of `SPLITS`.
-
-        Raises:
-            FileNotFoundError: if the file is not there.
-            DataError: for a record that is not as expected.
+        with a warning. `data_dir` is a folder, or `tfds`.
         """
         source: object
         if data_dir == tfds_source.DATA_DIR:
             source = self.tfds_name
             examples = self._read_tfds(split)
+        elif self.form == MRQA:
+            source = path = self.find(data_dir, split)
+            examples = records.read_mrqa(path)
         else:
             source = path = self.find(data_dir, split)
-            examples = self._read_file(path, split)
+            needs_flag = self.form == SQUAD2 and split == "train"
+            examples = records.read_squad(path, needs_flag)
         files.warn_of_count(source, len(examples), self.num_questions[split])
         if split == "train":
             return records.keep_answered(examples, source)
         return examples
 
     def find(self, data_dir: str, split: str) -> pathlib.Path:
-        """Finds the file of a split.
-
-        Raises:
-            FileNotFoundError: if there is none; names the publisher's file.
-            DataError: if it is unclear which one is meant.
-        """
+        """Finds the file of a split; an error names the publisher's file."""
         if not data_dir:
             raise FileNotFoundError(
                 f"Expected a folder with the files of {self.name}. Received: "
@@ -89,14 +80,6 @@ class Source:
             except FileNotFoundError as error:
                 absences.append(error)
         raise absences[0]
-
-    def _read_file(
-        self, path: pathlib.Path, split: str
-    ) -> list[records.Example]:
-        if self.form == MRQA:
-            return records.read_mrqa(path)
-        needs_flag = self.form == SQUAD2 and split == "train"
-        return records.read_squad(path, needs_is_impossible=needs_flag)
 
     def _read_tfds(self, split: str) -> list[records.Example]:
         if not self.tfds_name:
@@ -155,14 +138,8 @@ def read_own(
 ) -> list[records.Example]:
     """Reads the questions of a user's own file, in its order.
 
-    Args:
-        settings: files, format and columns.
-        split: `train` and `dev` must have answers, `test` may.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: for the first record that is not as expected, or whose
-            answer is not in its context.
+    `train` and `dev` must have answers, `test` may. `DataError` for the first
+    record that is not as expected, or whose answer is not in its context.
     """
     path = pathlib.Path(settings.files[split])
     file_format = files.resolve_format(path, settings.file_format, _ENDINGS)
@@ -174,20 +151,14 @@ def read_own(
     else:
         examples = _read_table(path, file_format, settings, has_answers)
     if has_answers:
-        _require_in_context(examples, path)
+        missing = set(records.find_unanswered(examples, path))
+        for example in examples:
+            if example.id in missing and example.answer is not None:
+                place = f"{path}, question {example.id!r}"
+                _require_answer(place, example.context, example.answer)
     if split == "train":
         return records.keep_answered(examples, path)
     return examples
-
-
-def _require_in_context(
-    examples: list[records.Example], path: pathlib.Path
-) -> None:
-    missing = set(records.find_unanswered(examples, path))
-    for example in examples:
-        if example.id in missing and example.answer is not None:
-            place = f"{path}, question {example.id!r}"
-            _require_answer(place, example.context, example.answer)
 
 
 def _require_answer(place: str, context: str, answer: records.Answer) -> None:
@@ -273,11 +244,7 @@ def _parse_start(value: Any, place: str, column: str) -> int:
 
 
 def _require_text(row: files.Record, column: str) -> str:
-    value = row.values[column]
-    if isinstance(value, int) and not isinstance(value, bool):
-        # JSON lines may have numbers for ids and answers.
-        value = str(value)
-    if not isinstance(value, str) or not value.strip():
-        expected = f"text in {column!r}"
-        raise files.unexpected(row.place, expected, value)
-    return value
+    text = row.text(column)
+    if not text.strip():
+        raise files.unexpected(row.place, f"a text in column {column!r}", text)
+    return text

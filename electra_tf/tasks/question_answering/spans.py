@@ -48,11 +48,9 @@ def list_candidates(
 ) -> Candidates:
     """Lists the pairs that the head proposes, best starts and ends first.
 
-    Args:
-        outputs: of `QuestionAnsweringHead.predict`.
-        shifts: `[R]` int64, tokens before the context's first.
-        num_best: starts and ends that are looked at where the end does not
-            depend on the start.
+    `outputs` are those of `QuestionAnsweringHead.predict`, `shifts`, `[R]`
+    int64, tokens before the context's first. `num_best` starts and ends are
+    looked at where the end does not depend on the start.
     """
     if "start_top_index" in outputs:
         starts = outputs["start_top_index"]
@@ -81,10 +79,7 @@ def are_valid(
 ) -> tf.Tensor:
     """Tests which candidates are spans of the context, `[R, K, M]` bool.
 
-    Args:
-        candidates: of R rows.
-        lengths: `[R]` int64, pieces of the context in each.
-        max_answer_length: in pieces.
+    `lengths`, `[R]` int64, are pieces of the context in each row.
     """
     firsts, lasts = candidates.starts[:, :, tf.newaxis], candidates.ends
     return (
@@ -100,10 +95,7 @@ def have_most_context(
 ) -> tf.Tensor:
     """Tests which starts have most context in their row, `[R, K]` bool.
 
-    Args:
-        candidates: of R rows.
-        windows: of all rows.
-        rows: `[R]` integer, which of them the candidates are of.
+    `rows`, `[R]`, says of which of all rows the candidates are.
     """
     texts, numbers, starts = (
         tf.gather(values, rows)[:, tf.newaxis]
@@ -136,9 +128,7 @@ def find_best(candidates: Candidates, is_valid: tf.Tensor) -> Spans:
 def choose_windows(scores: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
     """Finds the row with the best score of each question, `[N]` int64.
 
-    Args:
-        scores: `[R]` float32; every question has rows.
-        splits: `[N + 1]` int64, where those of each begin.
+    The rows of questions begin at `splits`, `[N + 1]` int64; all have some.
     """
     ragged = tf.RaggedTensor.from_row_splits(scores, splits, validate=False)
     _, place = _first_best(ragged.to_tensor(tf.float32.min))
@@ -215,14 +205,10 @@ class SpanFinder(tf.Module):
         lasts: tf.Tensor,
         is_found: tf.Tensor,
     ) -> Places:
-        """Finds the spans; an empty text at 0 where there is none.
+        """Finds the spans; an empty text at 0 where `is_found` is false.
 
-        Args:
-            texts: `[B]` string, the contexts as they are.
-            contexts: of them.
-            firsts: `[B]` int64, pieces of the contexts.
-            lasts: `[B]` int64, the last ones, included.
-            is_found: `[B]` bool, whether there is a span.
+        `texts`, `[B]` string, are the contexts as they are; `firsts` and
+        `lasts`, `[B]` int64, pieces of them, both included.
         """
         with tf.device(_DEVICE):
             begins = contexts.ids.row_starts()
@@ -241,10 +227,7 @@ class SpanFinder(tf.Module):
     def _locate(
         self, contexts: questions.Contexts, places: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Bytes of the contexts at which pieces start and end, `[B]` int32.
-
-        `places`, `[B]` int64, are pieces among those of all contexts.
-        """
+        """Bytes of the contexts at which pieces start and end, `[B]` int32."""
         # One word more: there may be none at all to look at.
         owners = tf.pad(contexts.pieces.value_rowids(), [[0, 1]])
         last = tf.size(owners, tf.int64) - 1

@@ -59,11 +59,7 @@ def compute_raw_scores(golds: Golds, predictions: Texts) -> RawScores:
 
 
 def compute_squad1_scores(golds: Golds, predictions: Texts) -> dict[str, float]:
-    """Computes `exact_match` and `f1`; a missing prediction counts 0.
-
-    Raises:
-        ValueError: for a question without answers, or none at all.
-    """
+    """Computes `exact_match` and `f1`; a missing prediction counts 0."""
     return compute_mrqa_scores(golds, predictions, skip_missing=False)
 
 
@@ -72,13 +68,8 @@ def compute_mrqa_scores(
 ) -> dict[str, float]:
     """Computes `exact_match` and `f1`.
 
-    Args:
-        golds, predictions: by id.
-        skip_missing: whether questions without a prediction are left out, as
-            in the original; they count 0 otherwise.
-
-    Raises:
-        ValueError: for a question without answers, or none that is scored.
+    Questions without a prediction are left out, as in the original, or count 0.
+    `ValueError` for a question without answers, or none that is scored.
     """
     exact, f1 = 0.0, 0.0
     total = 0
@@ -114,16 +105,8 @@ def compute_squad2_scores(
 
     They are `exact`, `f1` and `total` over all questions, and over those with
     (`HasAns_`) and without (`NoAns_`) answers, if there are any; `best_exact`
-    and `best_f1` with the thresholds (`best_exact_thresh`, `best_f1_thresh`)
-    at which they are reached.
-
-    Args:
-        golds, predictions: by id.
-        null_odds: id to a number that is high where there is no answer.
-        threshold: above it the answer counts as empty.
-
-    Raises:
-        ValueError: if a question has no prediction or null odds.
+    and `best_f1` with the thresholds (`best_exact_thresh`, `best_f1_thresh`) at
+    which they are reached. Null odds above `threshold` make an answer empty.
     """
     _require_all(golds, "prediction", predictions)
     _require_all(golds, "null odds", null_odds)

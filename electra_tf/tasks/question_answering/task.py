@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 from electra_tf.modeling import question_answering_head
 from electra_tf.modeling import task_heads
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import answers
@@ -25,17 +26,10 @@ _OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
 class QuestionAnsweringTask(task_lib.FileTask):
     """Questions whose answers are spans of a document.
 
-    What decides is F1. Where questions may be unanswerable it is `best_f1`, at
-    the threshold that is best on the questions at hand, as papers report it
-    for SQuAD 2.0; `f1` there is the score at `qa.qa_na_threshold`, which the
-    submission file uses too.
-
-    Args:
-        name: of the catalog.
-        readers: split to the function that reads its `records.Example`s.
-        settings: windows, head and decoding.
-        form: whose scores are computed, `sources.SQUAD1`, `SQUAD2` or `MRQA`;
-            of `SQUAD2` questions may be unanswerable.
+    What decides is F1. Where questions may be unanswerable (`form` is
+    `sources.SQUAD2`) it is `best_f1`, at the threshold that is best on the
+    questions at hand, as papers report it; `f1` there is the score at
+    `qa.qa_na_threshold`, which the submission file uses too.
     """
 
     kind = "qa"
@@ -131,10 +125,7 @@ class QuestionAnsweringTask(task_lib.FileTask):
         return squad_scores.compute_squad1_scores(golds, predictions.texts)
 
     def has_labels(self, examples: Sequence[records.Example]) -> bool:
-        """Whether all questions tell their answers, and some have one.
-
-        A column of answers that is empty throughout tells nothing.
-        """
+        """Whether all questions tell their answers, and some have one."""
         return all(e.golds is not None for e in examples) and any(
             example.golds for example in examples
         )
@@ -144,11 +135,7 @@ class QuestionAnsweringTask(task_lib.FileTask):
         examples: Sequence[records.Example],
         predictions: answers.Predictions,
     ) -> bool:
-        """Whether all answers are one text, or no better than none at all.
-
-        The latter where some questions are unanswerable: if no threshold does
-        better than leaving every answer empty.
-        """
+        """Whether all answers are one text, or no better than none at all."""
         texts = set(predictions.texts.values())
         if len(texts) == 1 and len(predictions.texts) > 1:
             return True
@@ -168,11 +155,9 @@ class QuestionAnsweringTask(task_lib.FileTask):
     ) -> list[pathlib.Path]:
         """Writes JSON objects by question id.
 
-        `<split>_predictions.json` with the best answers and
-        `<split>_nbest.json`; where questions may be unanswerable also
-        `<split>_null_odds.json`, and `<split>_submission.json`, the form in
-        which SQuAD 2.0 takes predictions: empty where the null odds exceed
-        `qa.qa_na_threshold`.
+        They are best answers, n-best lists and, where questions may be
+        unanswerable, null odds and `<split>_submission.json`, in SQuAD 2.0's
+        form: empty where the null odds exceed `qa.qa_na_threshold`.
         """
         del examples
         contents: dict[str, dict] = {
@@ -210,22 +195,15 @@ def build_task(
 def build_own_task(
     settings: finetuning_config.FinetuningConfig,
 ) -> QuestionAnsweringTask:
-    """Builds the task of a user's own questions; some may be unanswerable.
-
-    Raises:
-        ValueError: for a metric of another kind of task.
-    """
+    """Builds the task of a user's own questions, some unanswerable."""
     own = settings.own
     readers = {
         split: functools.partial(sources.read_own, own, split)
         for split in own.files
     }
     task = QuestionAnsweringTask("own", readers, settings.qa, sources.SQUAD2)
-    if own.metric and own.metric not in _OWN_METRICS:
-        raise ValueError(
-            "`own.metric` of question answering must be one of "
-            f"{', '.join(_OWN_METRICS)}. Received: {own.metric!r}."
-        )
+    if own.metric:
+        schema.require_choice("own.metric", own.metric, _OWN_METRICS)
     task.metric = own.metric or task.metric
     return task
 

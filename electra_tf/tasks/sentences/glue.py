@@ -31,8 +31,6 @@ DIAGNOSTIC = "ax"
 as a task it is MNLI, name and head and all, with the diagnostic set instead
 of the test sets to predict."""
 
-# Left-out lines that a warning names one by one.
-_MAX_NAMED = 20
 _OFFICIAL = "Repair it or take the official file."
 
 
@@ -108,12 +106,7 @@ def _task(
 ) -> GlueTask:
     """A task whose files are `train.tsv`, `dev.tsv` and `test.tsv`.
 
-    Args:
-        name: in the catalog and in TensorFlow Datasets.
-        folders: the official one is the task's title too.
-        columns: with labels, and without.
-        counts: of the three files.
-        **fields: as of `GlueTask`.
+    `columns` are those with labels, and without; `counts` those of the files.
     """
     labelled, unlabelled = columns
     source, title = f"glue/{name}", folders[0]
@@ -300,19 +293,9 @@ def require(spec: GlueTask, data_dir: str, split: str) -> None:
 def read(spec: GlueTask, data_dir: str, split: str) -> list[Example]:
     """Reads the examples of a split, in the order of the official file.
 
-    A number of them that is not the official one is logged as a warning,
-    and so are lines that were left out.
-
-    Args:
-        spec: the task.
-        data_dir: a folder of the official or the original's layout (see
-            `files.find_file`), or `tfds`.
-        split: of the task.
-
-    Raises:
-        FileNotFoundError: if the file is not there.
-        DataError: if no folder is named, there are several files, or for the
-            first line that is not as published.
+    A number of them that is not the official one is logged as a warning, and so
+    are lines that were left out. `data_dir` is a folder of the official or the
+    original's layout (see `files.find_file`), or `tfds`.
     """
     file = spec.splits[split]
     source: object
@@ -323,7 +306,13 @@ def read(spec: GlueTask, data_dir: str, split: str) -> list[Example]:
         source = path = _find(spec, data_dir, split)
         examples, bad_lines = read_file(spec, file.columns, path)
         if bad_lines:
-            _warn_of_bad_lines(path, bad_lines)
+            logging.warning(
+                "%s: left out %d lines with another number of fields than the "
+                "header, as the original does; lines %s.",
+                path,
+                len(bad_lines),
+                files.list_some(bad_lines),
+            )
     count = len(examples)
     official = count if count in file.counts else file.counts[0]
     files.warn_of_count(source, count, official)
@@ -360,15 +349,7 @@ def _read_tfds(spec: GlueTask, file: Split) -> list[Example]:
 def read_file(
     spec: GlueTask, columns: Columns, path: pathlib.Path
 ) -> tuple[list[Example], list[int]]:
-    """Reads one official file.
-
-    Returns:
-        Its examples in order, and the numbers of the lines left out.
-
-    Raises:
-        DataError: for the first line that is not as published, unless
-            such lines are left out.
-    """
+    """Reads an official file: its examples, and lines that were left out."""
     lines = files.read_unquoted(path)
     width = columns.least_width
     if columns.has_header:
@@ -432,16 +413,3 @@ def _number(text: str) -> float:
     except ValueError:
         return math.nan
     return number if math.isfinite(number) else math.nan
-
-
-def _warn_of_bad_lines(path: pathlib.Path, bad_lines: Sequence[int]) -> None:
-    named = ", ".join(map(str, bad_lines[:_MAX_NAMED]))
-    more = len(bad_lines) - _MAX_NAMED
-    logging.warning(
-        "%s: left out %d lines with another number of fields than the header, "
-        "as the original does; lines %s%s.",
-        path,
-        len(bad_lines),
-        named,
-        f" and {more} more" if more > 0 else "",
-    )

@@ -30,10 +30,7 @@ _ParseLabel = Callable[[files.Record], str | float]
 class OwnClassificationTask(ClassificationTask):
     """Classes of a user's own.
 
-    Args:
-        settings: which files, and their columns.
-        labels: those that may occur; empty where only a trained model knows
-            them, see `use_labels`.
+    `labels` are empty where only a trained model knows them, see `use_labels`.
     """
 
     def __init__(self, settings: _Settings, labels: Sequence[str]) -> None:
@@ -77,12 +74,7 @@ class OwnClassificationTask(ClassificationTask):
 
 
 def build_task(settings: finetuning_config.FinetuningConfig) -> TextTask:
-    """Builds the classification or regression that `own` describes.
-
-    Raises:
-        ValueError: for a metric that the kind has not.
-        DataError: if the training file has no labels.
-    """
+    """Builds the classification or regression that `own` describes."""
     own = settings.own
     if own.kind == "classification":
         labels = _listed_labels(own)
@@ -110,15 +102,6 @@ def read_examples(
     """Reads the examples of a CSV, TSV or JSON lines file, in its order.
 
     The test file needs no labels: its column of them may be empty, or absent.
-
-    Args:
-        settings: which files, and their columns.
-        split: which of the files.
-        parse_label: makes a row's label.
-
-    Raises:
-        FileNotFoundError: if the file is not there.
-        DataError: for the first row that is not as expected.
     """
     path, label = Path(settings.files[split]), settings.label_column
     texts = [settings.text_column, settings.text_pair_column]
@@ -150,10 +133,10 @@ def _example(
     parse_label: _ParseLabel,
     has_label: bool,
 ) -> Example:
-    text = _text(record, settings.text_column)
+    text = record.text(settings.text_column)
     pair = None
     if settings.text_pair_column:
-        pair = _text(record, settings.text_pair_column)
+        pair = record.text(settings.text_pair_column)
     if not text.strip() and not (pair or "").strip():
         expected = f"a text in column {settings.text_column!r}"
         raise files.unexpected(record.place, expected, text, "Remove the row.")
@@ -162,15 +145,6 @@ def _example(
         eid = _in_one_line(record, settings.id_column)
     label = parse_label(record) if has_label else None
     return Example(eid, text, pair, label)
-
-
-def _text(record: files.Record, column: str) -> str:
-    value = record.values[column]
-    if not isinstance(value, str):
-        expected = f"a text in column {column!r}"
-        remedy = "Write it in quotation marks."
-        raise files.unexpected(record.place, expected, value, remedy)
-    return value
 
 
 def _in_one_line(record: files.Record, column: str) -> str:
@@ -220,9 +194,8 @@ def _find_labels(own: _Settings) -> tuple[str, ...]:
 
 
 def _listed_labels(own: _Settings) -> tuple[str, ...]:
-    """Returns the labels that the config lists, or none."""
-    labels = tuple(name.strip() for name in own.labels.split(","))
-    labels = tuple(name for name in labels if name)
+    """The labels that the config lists, or none."""
+    labels = own.label_names
     if own.labels and (len(labels) < 2 or len(set(labels)) < len(labels)):
         raise errors.DataError(
             "`own.labels` must list two or more different labels between "

@@ -36,13 +36,9 @@ def pack_texts(
     pairs: tf.Tensor | None,
     max_length: int,
 ) -> PackedTexts:
-    """Makes a row of each text or pair; a second text without pieces is none.
+    """Makes a row of each `[N]` text or pair; no pieces are no second text.
 
-    Args:
-        tokenizer: holds the vocabulary.
-        texts: `[N]` string.
-        pairs: `[N]` string, or None if there are no second texts.
-        max_length: most tokens of a row, special tokens included.
+    `max_length` counts special tokens too.
     """
     vocabulary = tokenizer.vocabulary
     first = tokenizer.tokenize(texts)
@@ -69,13 +65,9 @@ def cut_pairs(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Computes how many pieces are kept of each text, two `[N]` int64 tensors.
 
-    It is the closed form of this rule: while a row is too long, the longer
-    text loses its last piece, the second one where both are equally long.
-
-    Args:
-        first: `[N]` int64, pieces of the first texts.
-        second: `[N]` int64, of the second ones, 0 for none.
-        max_length: most tokens of a row.
+    It is the closed form of this rule: while a row is too long, the longer text
+    loses its last piece, the second one where both are equally long. A second
+    text of 0 pieces is none.
     """
     room = tf.where(second > 0, max_length - 3, max_length - 2)
     room = tf.cast(room, tf.int64)
@@ -92,15 +84,9 @@ def pack(
     tokenizer: tokenizer_lib.Tokenizer,
     max_length: int,
 ) -> tuple[rows_lib.Ragged, np.ndarray]:
-    """Makes the rows of a whole split.
+    """Makes the rows of a whole split; arguments as of `pack_texts`.
 
-    Arguments are those of `pack_texts`, in Python; a pair may be None.
-
-    Returns:
-        Ids `[N, (tokens)]` and where segment 1 begins, `[N]` int32.
-
-    Raises:
-        ValueError: if a row cannot hold one piece of each text.
+    Returns ids `[N, (tokens)]` and where segment 1 begins, `[N]` int32.
     """
     if max_length < MIN_LENGTH:
         raise ValueError(

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.stats
 from sklearn import metrics
 
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
@@ -90,11 +90,7 @@ def compute_scores(
     labels: np.ndarray,
     predictions: np.ndarray,
 ) -> dict[str, float]:
-    """Computes several of the `known` metrics of the same predictions.
-
-    Raises:
-        ValueError: if there is nothing to score.
-    """
+    """Computes several of the `known` metrics of the same predictions."""
     if not len(labels) or len(labels) != len(predictions):
         raise ValueError(
             "Expected as many predictions as labels, and some. Received: "
@@ -110,14 +106,9 @@ def draw_confusion(
     names: Sequence[str],
     title: str,
 ) -> None:
-    """Draws which class was taken for which; each row's shares are colours.
+    """Draws into a PNG file which class was taken for which.
 
-    Args:
-        path: of the PNG file, which appears complete or not at all.
-        labels: `[N]` integer.
-        predictions: `[N]` integer.
-        names: of the classes.
-        title: of the picture, before the numbers of examples and right ones.
+    `labels` and `predictions` are `[N]` integers.
     """
     # Imported here: it takes a second that a run's start need not wait for.
     import matplotlib

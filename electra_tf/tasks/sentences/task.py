@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.modeling import task_heads
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.sentences import packing
@@ -117,11 +117,7 @@ class TextTask(task_lib.FileTask):
 
     @abc.abstractmethod
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Reads answers off the head's output, in Python or in a graph.
-
-        Args:
-            outputs: of the head, `head_output` among them, `[B, ...]`.
-        """
+        """Reads answers off the head's `[B, ...]` outputs, also in a graph."""
 
     def has_labels(self, examples: Sequence[Example]) -> bool:
         """Whether all examples have labels."""
@@ -163,11 +159,7 @@ class TextTask(task_lib.FileTask):
 class ClassificationTask(TextTask):
     """One class for a text or a pair of texts.
 
-    Args:
-        name, readers: as of `TextTask`.
-        labels: names of the classes; what is predicted is an index of them.
-        metrics: names in `scores.CLASSIFICATION_METRICS`; the first decides.
-        **kwargs: as of `TextTask`.
+    What is predicted is an index of `labels`; other arguments as of `TextTask`.
     """
 
     kind = "classification"
@@ -185,11 +177,7 @@ class ClassificationTask(TextTask):
         self.labels = tuple(labels)
 
     def use_labels(self, labels: Sequence[str]) -> None:
-        """Takes the labels of a trained model, in its order.
-
-        Raises:
-            ValueError: if they are not the task's.
-        """
+        """Takes the labels of a trained model, in its order."""
         if set(labels) != set(self.labels):
             raise ValueError(
                 f"Expected a model of {self.name} with the labels "
@@ -287,18 +275,11 @@ class ClassificationTask(TextTask):
 
 
 class RegressionTask(TextTask):
-    """One number for a text or a pair of texts.
+    """One number for a text or a pair of texts; arguments as of `TextTask`.
 
-    The head learns the place in a range, 0 to 1. Predictions are in the
-    task's own unit, and not cut to the range. The mean squared error is that
-    of the places, as in the original.
-
-    Args:
-        name, readers: as of `TextTask`.
-        min_value: least number.
-        max_value: largest number.
-        metrics: names in `scores.REGRESSION_METRICS`; the first decides.
-        **kwargs: as of `TextTask`.
+    The head learns the place in a range, 0 to 1. Predictions are in the task's
+    own unit, and not cut to the range. The mean squared error is that of the
+    places, as in the original.
     """
 
     kind = "regression"
@@ -392,10 +373,7 @@ class RegressionTask(TextTask):
 
 
 def add_swapped(examples: Sequence[Example]) -> list[Example]:
-    """Returns every pair, followed by the same pair in the other order.
-
-    The numbers of the others go on where those of the examples end.
-    """
+    """Returns every pair, followed by it swapped, with another number."""
     doubled = []
     for example in examples:
         eid = example.eid

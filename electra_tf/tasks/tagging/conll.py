@@ -18,7 +18,7 @@ from absl import logging
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.records import atomic
+from electra_tf.processes import atomic
 from electra_tf.tasks import files
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks import tfds_source
@@ -50,9 +50,6 @@ def chunking_readers(data_dir: str) -> task_lib.Readers:
     original's layout is `chunk/{train,dev,test}.txt`. Where there is no
     `dev.txt` the test file serves as dev split too: its scores are the
     published ones, but nothing may be chosen by them.
-
-    Args:
-        data_dir: where the folder is, see `files.find_file`.
     """
     return {
         split: functools.cache(
@@ -145,18 +142,8 @@ def read_columns(
 
     Columns are separated by tabs, or by blanks in lines without tabs: in the
     first case a word may hold blanks. Lines that begin with `-DOCSTART-` are
-    left out.
-
-    Args:
-        path: the file.
-        needs_tags: without it, a file with a single column is one of words.
-        word_column: index of the words' column, from 0; negative from the end.
-        tag_column: of the tags', likewise.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: for a line with more or fewer fields than the first has,
-            or a file without sentences, tags or such columns.
+    left out. Columns count from 0, or from the end if negative; without
+    `needs_tags` a single column is one of words.
     """
     if not path.is_file():
         raise FileNotFoundError(
@@ -205,10 +192,7 @@ def _split_sentences(
 
 
 def _split_fields(line: str) -> list[str]:
-    """Splits a line at tabs, or at blanks if it has no tabs.
-
-    Other blank characters, such as a no-break space, are text.
-    """
+    """Splits a line at tabs, or else at blanks of ASCII alone."""
     line = line.strip(" \t")
     parts = line.split("\t" if "\t" in line else " ")
     return [part.strip(" ") for part in parts if part.strip(" ")]
@@ -240,17 +224,8 @@ def read_table(
 ) -> list[Sentence]:
     """Reads the sentences of a CSV, TSV or JSON lines file, in its order.
 
-    Args:
-        path: the file.
-        file_format: as for `files.read_table`.
-        word_column: its values are lists of strings (in CSV and TSV as JSON),
-            or strings that are split at blanks.
-        tag_column: likewise.
-        needs_tags: without it, the column of tags may be absent.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        DataError: for the first row that is not as expected.
+    The columns hold lists of strings (in CSV and TSV as JSON), or strings that
+    are split at blanks. Without `needs_tags` that of tags may be absent.
     """
     required = (word_column, tag_column)[: 1 + needs_tags]
     sentences = []
@@ -298,12 +273,7 @@ def _parse_list(text: str) -> list[Any] | None:
 def write_columns(
     path: pathlib.Path, sentences: Iterable[Sequence[Sequence[str]]]
 ) -> None:
-    """Writes a CoNLL file with tabs between columns, complete or not at all.
-
-    Args:
-        path: the file; replaced if it is there.
-        sentences: the columns of each, of one length.
-    """
+    """Writes a CoNLL file, tabs between columns, or leaves none."""
     with (
         atomic.replacing_file(path) as partial,
         partial.open("w", encoding="utf-8", newline="\n") as file,

@@ -56,12 +56,11 @@ def find_spans(tags: Sequence[str]) -> list[Span]:
 
     A span begins at `B`, at `S` and after `O`, and goes on up to the next one
     or the next `O`. So every encoding is read alike, `I` may begin a span, and
-    tags of several kinds in a row without a beginning are one span, of its
-    last word's kind.
+    tags of several kinds in a row without a beginning are one span, of its last
+    word's kind.
 
-    Example:
-        >>> find_spans(["B-NP", "E-NP", "O", "I-VP"])
-        [Span(start=0, end=1, kind='NP'), Span(start=3, end=3, kind='VP')]
+    >>> find_spans(["B-NP", "E-NP", "O", "I-VP"])
+    [Span(start=0, end=1, kind='NP'), Span(start=3, end=3, kind='VP')]
     """
     spans: list[Span] = []
     start, last = 0, OUTSIDE
@@ -87,11 +86,8 @@ def encode_spans(
 ) -> list[str]:
     """Makes the tags of a sentence with these spans, in one of `ENCODINGS`.
 
-    A span of one word is `S` in `BIOES`, `B` in the others.
-
-    Example:
-        >>> encode_spans([Span(0, 1, "NP"), Span(3, 3, "VP")], 4, "BIOES")
-        ['B-NP', 'E-NP', 'O', 'S-VP']
+    >>> encode_spans([Span(0, 1, "NP"), Span(3, 3, "VP")], 4, "BIOES")
+    ['B-NP', 'E-NP', 'O', 'S-VP']
     """
     tags = [OUTSIDE] * num_words
     for start, end, kind in spans:
@@ -126,10 +122,7 @@ def list_classes(
 def classes_of_labels(
     labels: Sequence[str], has_spans: bool
 ) -> tuple[str, ...]:
-    """Lists the tags to learn where a user lists those that may occur.
-
-    Of spans each kind has all its places, and `O` is added.
-    """
+    """Lists the tags to learn where a user lists those that may occur."""
     if not has_spans:
         return tuple(labels)
     kinds = {_kind_of(tag) for tag in labels} - {""}
@@ -167,11 +160,7 @@ def compute_span_scores(
 def compute_accuracy(
     gold: Sequence[Tags], predicted: Sequence[PredictedTags]
 ) -> float:
-    """Computes the share of words with the right tag.
-
-    Raises:
-        ValueError: if there is no word.
-    """
+    """Computes the share of words with the right tag; there must be one."""
     is_right = [
         tag == answer
         for tags, answers in zip(gold, predicted, strict=True)
@@ -187,13 +176,9 @@ def compute_seqeval_scores(
 ) -> dict[str, float]:
     """Computes F1 of whole spans as the package seqeval counts them.
 
-    Where the tags are well-formed they all agree with `compute_span_scores`;
-    they differ in how they read, say, `I-VP` after `B-NP`.
-
-    Returns:
-        `seqeval_f1`, which reads tags like the script `conlleval`, and
-        `seqeval_strict_f1`, which counts predicted spans only if their tags
-        are well-formed `BIOES`.
+    `seqeval_f1` reads tags like the script `conlleval`; `seqeval_strict_f1`
+    counts predicted spans only if their tags are well-formed `BIOES`. Both
+    agree with `compute_span_scores` where all tags are well-formed.
     """
     answers = _without_gaps(predicted)
     encoded = [reencode(tags, "BIOES") for tags in gold]

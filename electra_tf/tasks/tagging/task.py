@@ -5,6 +5,7 @@ say something of each word by itself (parts of speech), scored by accuracy.
 Spans are learned in the encoding `BIOES`, whatever the file's is.
 """
 
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from absl import logging
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
@@ -36,14 +38,9 @@ Predictions = list[list[str | None]]
 class TaggingTask(task_lib.FileTask):
     """A tag for every word.
 
-    Args:
-        name: of the catalog.
-        readers: split to the function that reads its `conll.Sentence`s.
-        has_spans: whether tags mark spans.
-        labels: tags that may occur, in any encoding; empty for those of the
-            training file. In the second case tags that only other files have
-            are never predicted, and count as errors.
-        cuts_early: see `words.WordRowBuilder`.
+    `labels` are tags that may occur, in any encoding; empty for those of the
+    training file. Then tags that only other files have are never predicted, and
+    count as errors. `cuts_early` is that of `words.WordRowBuilder`.
     """
 
     kind = "tagging"
@@ -114,16 +111,17 @@ class TaggingTask(task_lib.FileTask):
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
-        """Makes the rows of sentences; see `words`."""
+        """Makes the rows of sentences (`words.build_rows`), with their tags."""
         del is_training
-        aligned = words_lib.align(
+        rows = words_lib.build_rows(
             [example.words for example in examples],
             tokenizer,
             max_seq_length,
             self.cuts_early,
         )
-        num_words = sum(len(example.words) for example in examples)
-        num_missing = num_words - len(aligned.words.values)
+        words = rows.details
+        counts = np.array([len(example.words) for example in examples], int)
+        num_missing = counts.sum() - len(words.values)
         if num_missing and self.cuts_early:
             logging.warning(
                 "%s: %d of %d words are not looked at, most of them because "
@@ -131,30 +129,9 @@ class TaggingTask(task_lib.FileTask):
                 "and count as wrong. --config.task.max_seq_length changes it.",
                 self.name,
                 num_missing,
-                num_words,
+                counts.sum(),
                 max_seq_length,
             )
-        tags = self._number_tags(examples, aligned)
-        splits = aligned.words.splits
-        return rows_lib.Rows(
-            ids=aligned.ids,
-            # As in the original, all of a sentence is segment 1.
-            segment_starts=np.zeros(len(aligned.ids), np.int32),
-            examples=aligned.sentences,
-            ragged={
-                "word_positions": aligned.positions,
-                "tags": rows_lib.Ragged(np.maximum(tags, 0), splits),
-                "tag_weights": rows_lib.Ragged(
-                    (tags >= 0).astype(np.float32), splits
-                ),
-            },
-            details=aligned.words,
-        )
-
-    def _number_tags(
-        self, examples: Sequence[conll.Sentence], aligned: words_lib.Alignment
-    ) -> np.ndarray:
-        """The class of each word that is looked at, or -1; `[total]` int32."""
         numbers = {tag: number for number, tag in enumerate(self.labels)}
         flat: list[int] = []
         for example in examples:
@@ -163,11 +140,18 @@ class TaggingTask(task_lib.FileTask):
             else:
                 tags = spans.encode_tags(example.tags, self.has_spans)
                 flat += [numbers.get(tag, -1) for tag in tags]
-        counts = np.array([len(example.words) for example in examples], int)
-        starts = (np.cumsum(counts) - counts)[aligned.sentences]
-        words = aligned.words
+        starts = (np.cumsum(counts) - counts)[rows.examples]
         places = np.repeat(starts, words.lengths) + words.values
-        return np.array(flat, np.int32)[places]
+        classes = np.array(flat, np.int32)[places]
+        columns = {
+            "tags": np.maximum(classes, 0),
+            "tag_weights": (classes >= 0).astype(np.float32),
+        }
+        ragged = {
+            name: rows_lib.Ragged(values, words.splits)
+            for name, values in columns.items()
+        }
+        return dataclasses.replace(rows, ragged={**rows.ragged, **ragged})
 
     def build_head(
         self, hidden_size: int, seed: int, dtype: Any = None
@@ -246,9 +230,8 @@ class TaggingTask(task_lib.FileTask):
     ) -> list[pathlib.Path]:
         """Writes words, right tags if known and predicted tags as columns.
 
-        `<name>_<split>.conll` has tabs between columns and blank lines between
-        sentences, which is what the script `conlleval -d '\\t'` reads. Spans
-        are in the file's encoding, `BIO` or `BIOES`.
+        `<name>_<split>.conll` is what the script `conlleval -d '\\t'` reads.
+        Spans are in the file's encoding, `BIO` or `BIOES`.
         """
         path = folder / f"{self.name}_{split}.conll"
         columns = (
@@ -275,11 +258,7 @@ class TaggingTask(task_lib.FileTask):
 def build_chunking(
     settings: finetuning_config.FinetuningConfig,
 ) -> TaggingTask:
-    """Builds the task of CoNLL-2000.
-
-    Rows are those of the original, whose way of cutting long sentences early
-    they share; at 256 tokens no sentence of CoNLL-2000 is cut.
-    """
+    """Builds the task of CoNLL-2000; rows are cut as in the original."""
     readers = conll.chunking_readers(settings.task.data_dir)
     return TaggingTask(CHUNKING, readers, has_spans=True, cuts_early=True)
 
@@ -290,13 +269,8 @@ def build_own_task(
     """Builds the task of a user's own data, as section `own` describes them.
 
     Tags mark spans if all are `O` or begin with `B-`, `I-`, `E-` or `S-`, and
-    not all are `O`; `own.metric` overrules that: `f1` for spans, `accuracy`
-    for words.
-
-    Raises:
-        ValueError: for settings that mean nothing here.
-        FileNotFoundError: if the training file is looked at and not there.
-        DataError: if it is looked at and damaged.
+    not all are `O`; `own.metric` overrules that: `f1` for spans, `accuracy` for
+    words.
     """
     own = settings.own
     if own.id_column:
@@ -304,13 +278,9 @@ def build_own_task(
             "`own.id_column` must be empty for tagging: predictions are in "
             f"the order of the file. Received: {own.id_column!r}."
         )
-    if own.metric not in ("", "f1", "accuracy"):
-        raise ValueError(
-            "`own.metric` must be f1, of spans, or accuracy, of words, or "
-            f"empty. Received: {own.metric!r}."
-        )
-    names = (name.strip() for name in own.labels.split(","))
-    labels = tuple(dict.fromkeys(name for name in names if name))
+    if own.metric:
+        schema.require_choice("own.metric", own.metric, ("f1", "accuracy"))
+    labels = tuple(dict.fromkeys(own.label_names))
     if not labels and not own.train_file:
         raise ValueError(
             "Tagging needs to know its tags. Received: no training file and "

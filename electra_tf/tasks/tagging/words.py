@@ -50,18 +50,6 @@ class WordRows(NamedTuple):
     num_truncated: tf.Tensor  # `[N]` int64, pieces that are in no row
 
 
-class Alignment(NamedTuple):
-    """R rows of a split, as a training keeps them."""
-
-    ids: rows_lib.Ragged  # `[R, (tokens)]` int32, [CLS] and [SEP] included
-    # `[R, (words)]` int32, where in the row the words are looked at that can be
-    # tagged
-    positions: rows_lib.Ragged
-    # `[R, (words)]` int32, which words of the sentence they are
-    words: rows_lib.Ragged
-    sentences: np.ndarray  # `[R]` int32, which sentence each row is of
-
-
 class WordRowBuilder(tf.Module):
     """Makes rows of words, in Python or in a graph.
 
@@ -114,11 +102,10 @@ class WordRowBuilder(tf.Module):
             return lay_out(words, pieces, splits, before, is_special)
 
     def split(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
-        """Splits words, `[W]` string, into pieces.
+        """Splits words, `[W]` string, into pieces, `[W, (pieces)]` int32.
 
-        Returns:
-            `[W, (pieces)]` int32, none for words of control characters alone;
-            and `[W]` bool, whether a word is `[CLS]` or `[SEP]`.
+        Words of control characters alone have none. The second result, `[W]`
+        bool, says whether a word is `[CLS]` or `[SEP]`.
         """
         pieces = self.tokenizer.tokenize_words(self._normalizer.split(words))
         may_be_special = tf.strings.regex_full_match(words, r"(?s).*\[.*\].*")
@@ -191,12 +178,10 @@ class WordRowBuilder(tf.Module):
     ) -> WordRows:
         """Makes one row of each sentence.
 
-        Args:
-            words: `[N, (words)]` string.
-            pieces: `[W, (pieces)]` int32, of all words.
-            splits: `[N + 1]` int64, where the pieces of each sentence begin.
-            before: `[W]` int64, pieces of the sentence before each word.
-            is_special: `[W]` bool, words that are not tagged.
+        `pieces`, `[W, (pieces)]` int32, are of all words, `splits`, `[N + 1]`,
+        says where those of each sentence begin, `before`, `[W]`, how many of
+        its sentence stand before each word. Words that are special are not
+        tagged.
         """
         sentences, num_words = words.value_rowids(), words.row_lengths()
         limit = tf.cast(self.max_length - _NUM_SPECIAL, tf.int64)
@@ -240,13 +225,18 @@ class WordRowBuilder(tf.Module):
         )
 
 
-def align(
+def build_rows(
     sentences: Sequence[Sequence[str]],
     tokenizer: tokenizer_lib.Tokenizer,
     max_seq_length: int,
     cuts_early: bool = True,
-) -> Alignment:
-    """Makes the rows of a whole split; arguments as of `WordRowBuilder`."""
+) -> rows_lib.Rows:
+    """Makes the rows of a whole split; arguments as of `WordRowBuilder`.
+
+    `ragged["word_positions"]` says where in a row the words are looked at that
+    can be tagged, `details`, `[R, (words)]` int32, which words of the sentence
+    they are.
+    """
     builder = WordRowBuilder(tokenizer, max_seq_length, cuts_early)
     ids, positions, words = [], [], []
     owners = [np.zeros(0, np.int32)]
@@ -263,11 +253,14 @@ def align(
         counts = np.diff(rows.row_splits.numpy())
         numbers_of_rows = begin + np.arange(len(counts), dtype=np.int32)
         owners.append(np.repeat(numbers_of_rows, counts))
-    return Alignment(
-        rows_lib.Ragged.join(ids),
-        rows_lib.Ragged.join(positions),
-        rows_lib.Ragged.join(words),
-        np.concatenate(owners),
+    examples = np.concatenate(owners)
+    return rows_lib.Rows(
+        ids=rows_lib.Ragged.join(ids),
+        # As in the original, all of a sentence is segment 1.
+        segment_starts=np.zeros_like(examples),
+        examples=examples,
+        ragged={"word_positions": rows_lib.Ragged.join(positions)},
+        details=rows_lib.Ragged.join(words),
     )
 
 

@@ -66,13 +66,6 @@ def test_the_best_score_is_the_best_of_all_thresholds():
     assert found["best_exact"] == pytest.approx(max(tried))
 
 
-def test_without_unanswerable_questions_their_keys_are_absent():
-    golds = {"a": ("cat",)}
-    scores = squad_scores.compute_squad2_scores(golds, {"a": "cat"}, ODDS, 0)
-    assert "NoAns_exact" not in scores
-    assert scores["HasAns_total"] == scores["total"] == 1
-
-
 def test_empty_answers_differ_between_1_1_and_2_0():
     golds, texts = {"a": ("the",)}, {"a": ""}
     old = squad_scores.compute_squad1_scores(golds, texts)
@@ -102,8 +95,3 @@ def test_nothing_to_score_is_an_error():
         squad_scores.compute_squad1_scores(GOLDS, TEXTS)
     with pytest.raises(ValueError, match="0 of 0 questions"):
         squad_scores.compute_squad2_scores({}, {}, {}, 0)
-
-
-def test_the_threshold_empties_answers():
-    found = squad_scores.apply_null_threshold(TEXTS, ODDS, 0.0)
-    assert found == {"a": "A Cat.", "b": "red cat", "c": ""}

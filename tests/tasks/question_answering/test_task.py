@@ -78,25 +78,6 @@ def _features(rows, width):
     return hidden, features
 
 
-def test_variables_are_under_the_tasks_name():
-    head = task.build_own_task(_own(train_file="x.csv")).build_head(4, 1)
-    paths = {variable.path for variable in head.weights}
-    assert "task_specific/own/dense/kernel" in paths
-    assert "task_specific/own/qa_hidden/kernel" in paths
-    assert len(paths) == 10
-
-
-def test_trials_begin_with_other_weights():
-    qa = task.build_own_task(_own(train_file="x.csv"))
-    first, again, other = (qa.build_head(4, seed) for seed in (1, 1, 2))
-    for variable, same, different in zip(
-        first.weights, again.weights, other.weights, strict=True
-    ):
-        value = variable.numpy()
-        np.testing.assert_array_equal(value, same.numpy())
-        assert variable.name == "bias" or np.any(value != different.numpy())
-
-
 def test_what_decides_is_f1(tmp_path):
     settings = _settings(tmp_path)
     assert task.build_task("squad2", settings).metric == "best_f1"
@@ -132,23 +113,6 @@ def test_questions_without_gold_answers_are_not_scored(tmp_path):
         qa.score(examples, _predictions({"a": "cat"}))
 
 
-@pytest.mark.parametrize(
-    ("golds", "expected"),
-    [
-        ((("a",), ()), True),
-        (((), ()), False),
-        ((("a",), None), False),
-    ],
-)
-def test_labels_are_answers_of_which_some_are_texts(golds, expected):
-    qa = task.build_task("squad2", _settings("."))
-    examples = [
-        records.Example(str(place), "Who?", CONTEXT, gold)
-        for place, gold in enumerate(golds)
-    ]
-    assert qa.has_labels(examples) is expected
-
-
 def test_files_hold_answers_by_id(tmp_path):
     qa = task.build_task("squad2", _settings(tmp_path, qa_na_threshold=0.5))
     predictions = _predictions({"a": "cat", "b": "mat"}, [0.5, 0.6])
@@ -169,14 +133,6 @@ def test_files_hold_answers_by_id(tmp_path):
     assert names == ["dev_predictions.json", "dev_nbest.json"]
 
 
-def test_one_text_for_all_questions_is_degenerate(tmp_path):
-    qa = task.build_task("squad1", _settings(tmp_path))
-    examples = [records.Example(i, "who", "cat", ("cat",)) for i in "ab"]
-    assert qa.is_degenerate(examples, _predictions({"a": "x", "b": "x"}))
-    assert not qa.is_degenerate(examples, _predictions({"a": "x", "b": "y"}))
-    assert not qa.is_degenerate(examples[:1], _predictions({"a": "x"}))
-
-
 def test_to_do_no_better_than_no_answers_at_all_is_degenerate(tmp_path):
     qa = task.build_task("squad2", _settings(tmp_path))
     examples = [
@@ -187,6 +143,9 @@ def test_to_do_no_better_than_no_answers_at_all_is_degenerate(tmp_path):
     right = _predictions({"a": "cat", "b": "y"}, [0.0, 1.0])
     assert qa.is_degenerate(examples, wrong)
     assert not qa.is_degenerate(examples, right)
+    assert qa.is_degenerate(examples, _predictions({"a": "x", "b": "x"}))
+    assert qa.has_labels(examples)
+    assert not qa.has_labels(examples[1:])
     unknown = [records.Example(i, "who", "cat") for i in "ab"]
     assert not qa.is_degenerate(unknown, wrong)
 

@@ -123,30 +123,16 @@ def test_broken_lines_of_qqp_are_left_out_with_their_numbers(tmp_path, caplog):
     assert "2 examples, the official file 363846" in caplog.text
 
 
-def test_either_release_of_qqp_is_the_official_one(tmp_path, caplog):
-    _write(tmp_path, "QQP/dev.tsv", QQP + "0\t1\t2\ta\tb\t1\n" * 40_430)
-    with caplog.at_level(logging.WARNING, logger="absl"):
-        _task("qqp", tmp_path).read("dev")
-    assert caplog.text == ""
-    assert glue.TASKS["qqp"].splits["train"].counts == (363_846, 363_849)
-
-
 @pytest.mark.parametrize(
     ("name", "place", "text", "expected"),
     [
         ("cola", "CoLA", "a\t1\t\tx\nb\t1\tx\n", "line 2: expected 4 .*of 3"),
-        ("cola", "CoLA", "a\t1\t\tx\n\nb\t1\t\tx\n", "line 2: .*instead of 1"),
-        ("cola", "CoLA", "a\t1\t\tx\ty\n", "line 1: .*instead of 5"),
         ("cola", "CoLA", "a\t2\t\tx\n", "line 1: .* 0, 1. Received: '2'"),
         ("cola", "CoLA", "", "expected examples of CoLA. Received: none"),
         ("sst2", "SST-2", "x\t1\ny\t0\n", r"line 1: expected the names.*x\\t1"),
-        ("sst2", "SST-2", "", "line 1: expected the names"),
-        ("sst2", "SST-2", "sentence\tlabel\n", "expected examples of SST-2"),
-        ("sst2", "SST-2", "s\tl\nx\t1\ny\tone\n", "line 3: .*'one'"),
         ("stsb", "STS-B", "a\tb\ts\nx\ty\t5.1\n", "line 2: expected a score"),
         ("stsb", "STS-B", "a\tb\ts\nx\ty\tnan\n", "line 2: expected a score"),
         ("rte", "RTE", "index\ta\tb\n0\tx\ty\n", "at least 4 between tabs"),
-        ("qqp", "QQP", QQP + "0\t1\t2\ta\tb\tx\n", "line 2: .*'x'"),
     ],
 )  # fmt: skip
 def test_a_malformed_line_is_one_error(tmp_path, name, place, text, expected):
@@ -188,15 +174,11 @@ def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
     ]
     assert [e.label for e in task.read("test")] == [None, None]
     assert calls == [("glue/qqp", "train"), ("glue/qqp", "test")]
-
-
-def test_tensorflow_datasets_has_scores_and_single_sentences(monkeypatch):
-    rows = [{"idx": 0, "sentence1": "a", "sentence2": "b", "label": 2.5,
-             "sentence": "c"}]  # fmt: skip
-    monkeypatch.setattr(tfds_source, "read", lambda name, split: rows)
-    examples = _task("stsb", "tfds").read("dev")
-    assert examples == [Example(0, "a", "b", 2.5)]
-    assert _task("cola", "tfds").read("test") == [Example(0, "c")]
+    rows[:] = [
+        {"idx": 0, "sentence1": "a", "sentence2": "b", "label": 2.5},
+    ]
+    stsb = _task("stsb", "tfds").read("dev")
+    assert stsb == [Example(0, "a", "b", 2.5)]
 
 
 def test_pairs_are_doubled_unless_the_config_says_otherwise():
@@ -211,28 +193,10 @@ SUBMISSIONS = {
     "CoLA.tsv", "SST-2.tsv", "MRPC.tsv", "STS-B.tsv", "QQP.tsv", "MNLI-m.tsv",
     "MNLI-mm.tsv", "QNLI.tsv", "RTE.tsv", "WNLI.tsv", "AX.tsv",
 }  # fmt: skip
-# Of the GLUE paper's Table 1 and the task's files: train, dev, test.
-COUNTS = {
-    "cola": (8_551, 1_043, 1_063),
-    "sst2": (67_349, 872, 1_821),
-    "mrpc": (3_668, 408, 1_725),
-    "stsb": (5_749, 1_500, 1_379),
-    "qqp": (363_846, 40_430, 390_965),
-    "mnli": (392_702, 9_815, 9_832, 9_796, 9_847, 1_104),
-    "qnli": (104_743, 5_463, 5_463),
-    "rte": (2_490, 277, 3_000),
-    "wnli": (635, 71, 146),
-}
-
-
-@pytest.mark.parametrize("name", COUNTS)
-def test_every_task_has_its_published_counts(name):
-    splits = glue.TASKS[name].splits.values()
-    assert tuple(split.counts[0] for split in splits) == COUNTS[name]
 
 
 def test_there_are_nine_tasks_and_a_submission_for_each_unlabelled_split():
-    assert set(glue.TASKS) == set(COUNTS)
+    assert len(glue.TASKS) == 9
     unlabelled = {
         (task.name, split)
         for task in glue.TASKS.values()
@@ -246,6 +210,7 @@ def test_there_are_nine_tasks_and_a_submission_for_each_unlabelled_split():
         if file.submission
     }
     assert unlabelled == set(files)
+    assert glue.TASKS["qqp"].splits["train"].counts == (363_846, 363_849)
     assert set(files.values()) == SUBMISSIONS
 
 
@@ -265,14 +230,3 @@ def test_rte_and_sts_train_longer_and_scores_are_the_officials():
             else scores.REGRESSION_METRICS
         )
         assert set(task.metrics) <= set(known)
-
-
-def test_mnli_is_decided_on_the_matched_half():
-    assert glue.TASKS["mnli"].dev_splits == ("dev_matched", "dev_mismatched")
-
-
-def test_a_file_without_header_has_as_many_columns_as_are_read():
-    columns = glue.TASKS["cola"].splits["train"].columns
-    assert (columns.least_width, columns.has_header) == (4, False)
-    assert glue.Columns(-3, -2, -1).least_width == 3
-    assert glue.Columns(8, 9, -1).least_width == 10

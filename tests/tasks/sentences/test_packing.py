@@ -21,8 +21,8 @@ def _pack(tokenizer, texts, pairs, length):
 def test_sentences_and_pairs_stand_between_special_tokens(tokenizer):
     rows, starts = _pack(
         tokenizer,
-        ["The cat", "the", "", "\x00", "cat"],
-        [None, "unable", "sat", None, " \x00"],
+        ["The cat", "the", "", "\x00", "cat", "cat " * 5],
+        [None, "unable", "sat", None, " \x00", "sat " * 2],
         8,
     )
     assert rows == [
@@ -32,24 +32,11 @@ def test_sentences_and_pairs_stand_between_special_tokens(tokenizer):
         [CLS, SEP],
         # A second text without pieces is none.
         [CLS, CAT, SEP],
-    ]
-    assert starts == [4, 3, 2, 2, 3]
-
-
-def test_what_is_too_long_is_cut(tokenizer):
-    rows, starts = _pack(
-        tokenizer,
-        ["cat " * 5, "cat " * 5, "cat", "cat " * 4],
-        [None, "sat " * 2, "sat " * 9, "sat " * 4],
-        8,
-    )
-    assert rows == [
-        [CLS] + [CAT] * 5 + [SEP],
-        [CLS] + [CAT] * 3 + [SEP] + [SAT] * 2 + [SEP],
-        [CLS, CAT, SEP] + [SAT] * 4 + [SEP],
+        # What is too long is cut.
         [CLS] + [CAT] * 3 + [SEP] + [SAT] * 2 + [SEP],
     ]
-    assert starts == [7, 5, 3, 5]
+    assert starts == [4, 3, 2, 2, 3, 5]
+    assert _pack(tokenizer, [], [], 8) == ([], [])
 
 
 def _cut_one_at_a_time(first, second, length):
@@ -90,11 +77,6 @@ def test_chunks_join_into_one_split(tokenizer, monkeypatch):
     np.testing.assert_array_equal(whole[0].splits, parts[0].splits)
     np.testing.assert_array_equal(whole[1], parts[1])
     assert parts[0].values.dtype == parts[1].dtype == np.int32
-
-
-def test_no_texts_give_no_rows(tokenizer):
-    ids, starts = packing.pack([], [], tokenizer, 8)
-    assert len(ids) == len(starts) == len(ids.values) == 0
 
 
 def test_a_row_without_room_for_a_pair_is_refused(tokenizer):

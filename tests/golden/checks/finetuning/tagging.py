@@ -109,20 +109,20 @@ def _check_features(path, info_path):
     """Rows of a split, exactly."""
     info, split = loading.read_json(info_path), path.stem[len("features_") :]
     length, sentences = info["max_seq_length"], _read(info_path, split)
-    aligned = words_lib.align(
+    rows = words_lib.build_rows(
         [sentence.words for sentence in sentences],
         loading.load_tokenizer(path.parent),
         length,
     )
-    ids, mapping = _rows(aligned.ids), info["label_mapping"]
+    ids, mapping = _rows(rows.ids), info["label_mapping"]
     ones = [np.ones(len(row)) for row in ids]
     ours = {
         "input_ids": ids,
         "input_mask": ones,
         "segment_ids": ones,
         "labels": [_labels(row, mapping)[:length] for row in sentences],
-        "labels_mask": [np.ones(len(row)) for row in _rows(aligned.words)],
-        "labeled_positions": _rows(aligned.positions),
+        "labels_mask": [np.ones(len(row)) for row in _rows(rows.details)],
+        "labeled_positions": _rows(rows.ragged["word_positions"]),
     }
     overflowing = info["examples_that_overflow"].get(split, [])
     left = [row for row in range(len(ids)) if row not in overflowing]

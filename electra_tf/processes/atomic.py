@@ -44,9 +44,6 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     If another process has created `path` in the meantime, that one stays: both
     are taken to hold the same. If the block raises, the folder is deleted, and
     so are the folders above it that were made for it.
-
-    Raises:
-        OSError: if there can be no such folder; names the path.
     """
     path = pathlib.Path(path)
     partial = _partial_name(path)
