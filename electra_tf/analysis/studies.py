@@ -122,12 +122,7 @@ class Study:
             self.arm_settings(name)
 
     def arm_settings(self, name: str) -> config.ExperimentConfig:
-        """The settings of an arm at the number of steps of `base`.
-
-        Raises:
-            ConfigError: for fields that do not exist, values that cannot work,
-                or fields that the study itself sets.
-        """
+        """The settings of an arm at the number of steps of `base`."""
         changes = self.arms[name]
         for section, field in _SET_BY_THE_STUDY:
             schema.require(
@@ -179,12 +174,7 @@ class Plan:
 
 
 def load_study(path: pathlib.Path) -> Study:
-    """Runs a file of `configs/studies/` and returns its `get_study()`.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ConfigError: if it holds no study, or one that cannot work.
-    """
+    """Runs a file of `configs/studies/` and returns its `get_study()`."""
     if not path.is_file():
         raise FileNotFoundError(
             f"There is no study {str(path)!r}. Name a file of configs/studies."
@@ -228,17 +218,10 @@ def plan_study(
 ) -> Plan:
     """Gives every arm its number of steps.
 
-    Args:
-        study: what to compare.
-        vocab_size: entries of the dataset's vocabulary.
-        run_flops_fn: settings, vocabulary size included, to the operations of
-            their whole training; it must grow with the number of steps.
-        num_train_steps: of the reference arm; 0 takes the study's.
-        has_tasks: whether models are measured on tasks; then the last arm is
-            the reference arm's model with random weights.
-
-    Raises:
-        ConfigError: if the settings fix another size of the vocabulary.
+    `run_flops_fn` counts the operations of a whole training from its settings
+    and must grow with the number of steps. The reference arm trains for
+    `num_train_steps`, or the study's where that is 0. With tasks, the last arm
+    is the reference arm's model with random weights.
     """
     steps = num_train_steps or study.base.training.num_train_steps
     arms = {
@@ -266,9 +249,6 @@ def select_arms(plan: Plan, names: Sequence[str]) -> Plan:
 
     Each arm costs what it did, even if the reference arm is left out. Without
     names, all arms stay.
-
-    Raises:
-        ConfigError: for an arm that does not exist.
     """
     for name in names:
         _require_arm("--arms", name, plan.study.arms)

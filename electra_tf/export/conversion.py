@@ -68,12 +68,6 @@ def convert(
 ) -> portable.PortableModel:
     """Writes a model in another format.
 
-    Args:
-        source: a folder, or the prefix of a TF1 checkpoint.
-        target_format: one of `reading.FORMATS`.
-        output_dir: folder to create.
-        options: what else is known or wanted.
-
     Returns:
         What was written; its notes say what was left out.
 
@@ -109,10 +103,8 @@ def read(
 ) -> portable.PortableModel:
     """Reads a model of any format, pre-trained or fine-tuned.
 
-    Args:
-        path: as of `reading.read`; also the folder of a trial, or of a
-            fine-tuning, which means its best trial.
-        options: what else is known.
+    Beyond what `reading.read` takes, `path` may be the folder of a trial, or of
+    a fine-tuning, which means its best trial.
     """
     options = options or ConversionOptions()
     path = installed.find_model(path)
@@ -273,15 +265,7 @@ def _drop(
 def write(
     model: portable.PortableModel, target_format: str, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a model into an empty folder.
-
-    Returns:
-        The model as the format states it: the task may have another name,
-        KerasHub has one rate of dropout.
-
-    Raises:
-        ModelError: if the format cannot hold it.
-    """
+    """Writes a model into an empty folder; returns it as the format states it."""
     if target_format == reading.OURS and model.task is not None:
         return portable_trial.write(model, folder)
     if target_format == reading.TF1:

@@ -107,10 +107,6 @@ def from_hugging_face(
 ) -> tuple[parameter_names.Arrays, portable.PortableTask]:
     """Turns a head as the class there has it into ours.
 
-    Args:
-        tensors: of the model, those of `head_shapes` among them.
-        task: as its config says.
-
     Returns:
         The model's tensors, and the task: whether it has a hidden layer is
         known now.
@@ -139,11 +135,7 @@ def from_hugging_face(
 def to_hugging_face(
     tensors: portable.Tensors, task: portable.PortableTask
 ) -> portable.Tensors:
-    """Turns our head, among a model's tensors, into what the class has.
-
-    Raises:
-        ModelError: if that class cannot compute what ours does.
-    """
+    """Turns our head, among a model's tensors, into what the class has."""
     if task.kind == "tagging":
         return exchange_segments(tensors)
     if task.kind == "qa":
@@ -163,11 +155,7 @@ def to_hugging_face(
 
 
 def exchange_segments(tensors: portable.Tensors) -> parameter_names.Arrays:
-    """Exchanges segments 0 and 1 of a tagger; twice changes nothing.
-
-    Raises:
-        ModelError: if there is only one segment.
-    """
+    """Exchanges segments 0 and 1 of a tagger; twice changes nothing."""
     table = tensors[_SEGMENTS]
     if len(table) < 2:
         raise errors.ModelError(
@@ -217,11 +205,7 @@ def _gelu_twin(kernel: np.ndarray, head: str) -> parameter_names.Arrays:
 def read_task(
     stated: Mapping[str, Any], architecture: str, file: pathlib.Path
 ) -> portable.PortableTask:
-    """Returns what a config says of the task of one of `CLASSES`.
-
-    Raises:
-        ModelError: for what is not understood here.
-    """
+    """Returns what a config says of the task of one of `CLASSES`."""
     fields = portable.build_known(_TaskFields, stated, file)
     name, has_pairs = fields.finetuning_task or "own", fields.text_pairs
     if architecture == CLASSES["qa"]:
@@ -271,11 +255,7 @@ def _require_labels(labels: Sequence[str], source: str) -> None:
 
 
 def task_fields(task: portable.PortableTask, origin: str) -> dict[str, Any]:
-    """Returns what a config must say of a task.
-
-    Raises:
-        ModelError: if the labels are not known.
-    """
+    """Returns what a config must say of a task."""
     fields: dict[str, Any] = {"finetuning_task": task.name}
     if task.kind == "qa":
         return fields

@@ -85,11 +85,7 @@ def _class_name(content: Mapping[str, Any]) -> str:
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
-    """Reads the encoder and the vocabulary in the folder of a preset.
-
-    Raises:
-        ModelError: if it is damaged or of another backbone.
-    """
+    """Reads the encoder and the vocabulary in the folder of a preset."""
     encoder = _read_sizes(path / CONFIG_FILE)
     expected = layout.encoder_shapes(portable.MAIN, encoder)
     kinds = _check_weights(path, expected, encoder.hidden_size)
@@ -161,9 +157,6 @@ def _check_weights(
 
     KerasHub would leave out layers that the config does not count, and ask
     for more memory than there is if it counts too many.
-
-    Returns:
-        The dtypes of the weights.
     """
     weights = _list_weights(path)
     problems = parameter_names.dtype_problems(
@@ -276,9 +269,6 @@ def write(
 
     Returns:
         The model with what a preset can state, and notes on the rest.
-
-    Raises:
-        ModelError: if there is more than an encoder.
     """
     others = [part for part in model.parts if part != portable.MAIN]
     if others:

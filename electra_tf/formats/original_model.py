@@ -78,10 +78,6 @@ def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
 
     Args:
         path: its prefix (`model.ckpt-1000`), or a folder with one checkpoint.
-
-    Raises:
-        FileNotFoundError: if there is none, or a folder has several.
-        ModelError: if it cannot be read, or its step is no number of updates.
     """
     prefix = _find_prefix(path)
     try:
@@ -142,13 +138,6 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     """Reads a checkpoint of the original, pre-trained or fine-tuned.
 
     Optimizer slots are left out and counted in the notes.
-
-    Args:
-        path: as of `read_checkpoint`.
-
-    Raises:
-        FileNotFoundError: if there is none, or a folder has several.
-        ModelError: if it is damaged, partial, or has tensors without a place.
     """
     checkpoint = read_checkpoint(path)
     origin = f"TF1 checkpoint {checkpoint.path}"
@@ -297,14 +286,7 @@ def _infer_sizes(
 def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a checkpoint that the original restores from.
-
-    Returns:
-        The same model.
-
-    Raises:
-        ModelError: for parts or sizes that the original cannot have.
-    """
+    """Writes a checkpoint that the original restores from."""
     unknown = [part for part in model.parts if part not in _WRITABLE]
     if unknown:
         raise errors.ModelError(

@@ -123,16 +123,7 @@ def take_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
 def build_known(
     kind: type[_T], stated: Mapping[str, Any], file: pathlib.Path
 ) -> _T:
-    """Builds what is known of another project's JSON file.
-
-    Args:
-        kind: made by `schema.frozen`; other fields of the file are ignored.
-        stated: the file's content.
-        file: for the message.
-
-    Raises:
-        ModelError: for values that `kind` does not allow.
-    """
+    """Builds what is known of another project's JSON file."""
     names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     known = {name: stated[name] for name in stated if name in names}
     return schema.build(kind, known, str(file), errors.ModelError)
@@ -199,15 +190,6 @@ def join(main: PortableModel, generator: PortableModel) -> PortableModel:
     """Joins a discriminator and its generator, the reverse of `split`.
 
     Weights that are equal in both become shared ones.
-
-    Args:
-        main: the discriminator.
-        generator: a masked LM, whose encoder is its main one.
-
-    Raises:
-        ModelError: if they are not a discriminator alone and a masked LM
-            alone, if vocabularies differ, or if the generator has embeddings
-            of its own that are not of its own width.
     """
     # More would come along unseen, or be overwritten.
     for model, head in ((main, REPLACED_TOKEN_HEAD),

@@ -28,18 +28,7 @@ _MODULES: Any = {
 
 
 def detect(path: str | pathlib.Path) -> str:
-    """Finds out the format of what lies at a path.
-
-    Args:
-        path: a folder, or the prefix of a TF1 checkpoint.
-
-    Returns:
-        One of `FORMATS`.
-
-    Raises:
-        FileNotFoundError: if there is nothing.
-        ModelError: if it is none of them.
-    """
+    """Finds out the format of what lies at a path."""
     path = pathlib.Path(path)
     if (path.parent / f"{path.name}.index").is_file():
         return TF1
@@ -96,14 +85,7 @@ def read(
 def write(
     model: portable.PortableModel, format_name: str, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a pre-trained or fine-tuned model into an empty folder.
-
-    Returns:
-        The model as the format states it.
-
-    Raises:
-        ModelError: if the format cannot hold it.
-    """
+    """Writes a pre-trained or fine-tuned model into an empty folder."""
     return _MODULES[format_name].write(model, folder)
 
 
@@ -120,17 +102,10 @@ def build_towers(
 ) -> towers.Towers:
     """Builds the towers of a pre-trained model, with their weights.
 
-    Args:
-        model: a discriminator, a masked language model, or both.
-        precision: of the products, one of `config.PRECISIONS`.
-
     Returns:
         `main` is a `Discriminator`, or a `MaskedLMGenerator` where there is
         none; `generator` is None for a model of one tower. What they share in
         the model they share here.
-
-    Raises:
-        ModelError: if the model has neither head.
     """
     dtype = layers.dtype_policy(precision)
     if portable.REPLACED_TOKEN_HEAD in model.parts:
@@ -161,15 +136,7 @@ def build_towers(
 def assign(
     variables: Iterable[keras.Variable], model: portable.PortableModel
 ) -> None:
-    """Puts the weights of a model into variables of its sizes.
-
-    Args:
-        variables: of the layers, some twice if they are shared.
-        model: its tensors that no variable is called like are left out.
-
-    Raises:
-        ModelError: if a weight is missing or has another shape.
-    """
+    """Puts the weights of a model into variables of its sizes."""
     named = {variable.path: variable for variable in variables}
     values = {p: v for p, v in model.tensors.items() if p in named}
     checkpoints.require_equal_layout(model.origin, values, named)

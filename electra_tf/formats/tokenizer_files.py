@@ -73,10 +73,6 @@ def load_if_there(
 
     Returns:
         None if the folder has no vocabulary.
-
-    Raises:
-        ModelError: if its files contradict each other or the model.
-        DataError: if the tokens cannot be used.
     """
     has_list = (folder / vocabulary_lib.VOCABULARY_FILE).is_file()
     is_described = (folder / TOKENIZER_FILE).is_file()
@@ -112,9 +108,6 @@ def fit_rows(
 
     Rows without a token (tables are sometimes padded to round numbers) get
     names that no text contains.
-
-    Raises:
-        ModelError: if there are more tokens than rows.
     """
     num_missing = encoder.vocab_size - vocabulary.size
     if num_missing < 0:
@@ -313,13 +306,7 @@ def write_hugging_face(
     folder: pathlib.Path,
     num_positions: int,
 ) -> None:
-    """Writes what `AutoTokenizer.from_pretrained` reads.
-
-    Args:
-        vocabulary: of the model.
-        folder: of the model.
-        num_positions: most tokens of a row.
-    """
+    """Writes what `AutoTokenizer.from_pretrained` reads."""
     settings = vocabulary.settings
     strips = settings.do_lower_case and settings.strip_accents
     stated = {

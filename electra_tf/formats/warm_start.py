@@ -65,11 +65,6 @@ class Target(NamedTuple):
 def warm_start(path: str | pathlib.Path, target: Target) -> str:
     """Sets variables to the weights of a model of any format.
 
-    Args:
-        path: a run's folder, a Hugging Face model, a KerasHub preset, or a TF1
-            checkpoint.
-        target: the model that starts.
-
     Returns:
         One paragraph: how many variables were restored, which were resized,
         which parts stay fresh, and which of the model found no place.
@@ -134,11 +129,7 @@ def _leftovers(
 def _token_rows(
     model: portable.PortableModel, vocabulary: vocabulary_lib.Vocabulary
 ) -> np.ndarray:
-    """Returns where each token of the model stands in the new vocabulary.
-
-    Returns:
-        `[V]`; rows that no token belongs to are `_NOWHERE`.
-    """
+    """Returns where each token of the model stands in the new vocabulary."""
     own = model.vocabulary
     if own is None:
         raise errors.ModelError(

@@ -82,9 +82,6 @@ class LoadedExport(TextModel):
         folder: where it is.
         metadata: its export.json, or None for a SavedModel of another kind.
         signature_names: what it offers, sorted.
-
-    Raises:
-        FileNotFoundError: if there is no SavedModel.
     """
 
     def __init__(self, export_dir: str | pathlib.Path) -> None:
@@ -140,11 +137,7 @@ class InMemoryModel(TextModel):
 
 
 def load_saved_model(export_dir: pathlib.Path) -> Any:
-    """Loads a SavedModel; its signatures alone do not keep the weights alive.
-
-    Raises:
-        FileNotFoundError: if there is none.
-    """
+    """Loads a SavedModel; its signatures alone do not keep the weights alive."""
     if not (export_dir / "saved_model.pb").is_file():
         raise FileNotFoundError(
             "A SavedModel must be given, a folder with saved_model.pb. "
@@ -184,12 +177,7 @@ def predict_in_batches(
 
 
 def check_texts(name: str, texts: Iterable[str]) -> list[str]:
-    """Checks an argument that must be any number of `str` for a UTF-8 model.
-
-    Raises:
-        ValueError: for a single text, anything that is not text, or text that
-            UTF-8 cannot hold.
-    """
+    """Checks an argument that must be any number of `str` for a UTF-8 model."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise ValueError(
             f"`{name}` must be a list of str. Received: {texts!r:.80}. Put a "

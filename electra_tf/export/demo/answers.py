@@ -30,9 +30,6 @@ class DemoModel:
         description: one line about the model, shown on the page.
         score: gives words with probabilities, or None if the model cannot.
         fill: gives fillings of masks, or None if the model cannot.
-
-    Raises:
-        ValueError: if it can do neither.
     """
 
     def __init__(
@@ -66,9 +63,6 @@ class DemoModel:
 
         Returns:
             `parts` as of `split_parts`, and `num_truncated`.
-
-        Raises:
-            ValueError: for a request that cannot be answered.
         """
         text = _read_text(request)
         if self._score is None:
@@ -87,9 +81,6 @@ class DemoModel:
 
         Returns:
             `masks`: for each a list of `token` and `probability`.
-
-        Raises:
-            ValueError: for a request that cannot be answered.
         """
         text = _read_text(request)
         if self._fill is None:
@@ -106,12 +97,9 @@ class DemoModel:
 def build_demo_model(
     live: Any = None, export_dir: pathlib.Path | None = None
 ) -> DemoModel:
-    """Builds what answers the page.
+    """Builds what answers the page, from an `Electra`, an export, or both.
 
-    Args:
-        live: an `electra_tf.electra.Electra`, or None; it fills masks, and
-            scores words where there is no export.
-        export_dir: of an exported model that scores words, or None.
+    The `Electra` fills masks, and scores words where there is no export.
     """
     descriptions = []
     score: ScoreFn | None = None
