@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf.config import schema
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.formats import layout
@@ -78,7 +79,7 @@ def convert(
             hold it, or if it reads back otherwise. Nothing is written then.
     """
     options = options or ConversionOptions()
-    reading.require_format(target_format)
+    schema.require_choice("format", target_format, reading.FORMATS)
     atomic.refuse_existing(output_dir, "--output_dir")
     model = read(source, options)
     model = _settle_pairs(_override(model, options))
@@ -265,7 +266,7 @@ def _drop(
 def write(
     model: portable.PortableModel, target_format: str, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a model into an empty folder; returns it as the format states it."""
+    """Writes a model, and returns it as the format states it."""
     if target_format == reading.OURS and model.task is not None:
         return portable_trial.write(model, folder)
     if target_format == reading.TF1:

@@ -80,7 +80,7 @@ def read(export_dir: pathlib.Path) -> ExportMetadata:
 
 
 def describe_signatures(names: Sequence[str]) -> dict[str, Any]:
-    """Signature to purpose, inputs and outputs: the content of signatures.json."""
+    """Returns the content of signatures.json; the first name is the default."""
     table = {
         name: {
             "purpose": documented.purpose,

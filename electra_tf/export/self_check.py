@@ -56,7 +56,7 @@ def check(
     module: exported_module.ExportedModule,
     tolerance: float,
 ) -> float:
-    """Compares every signature with the module that the export was made from."""
+    """Returns how far the export is from the module that it was made from."""
     requests = _build_requests(module)
     with tf.device("/CPU:0"):
         expected = fresh_process.run(module.run, requests)

@@ -8,6 +8,7 @@ import keras
 
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf.config import schema
 from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import original_model
@@ -78,7 +79,7 @@ def read(
     """
     found = installed.find_model(path)
     format_name = format_name or detect(found)
-    require_format(format_name)
+    schema.require_choice("format", format_name, FORMATS)
     return _MODULES[format_name].read(found)
 
 
@@ -87,14 +88,6 @@ def write(
 ) -> portable.PortableModel:
     """Writes a pre-trained or fine-tuned model into an empty folder."""
     return _MODULES[format_name].write(model, folder)
-
-
-def require_format(format_name: str) -> None:
-    """Raises `ValueError` unless there is a format of that name."""
-    if format_name not in FORMATS:
-        raise ValueError(
-            f"Formats are {', '.join(FORMATS)}. Received: {format_name!r}."
-        )
 
 
 def build_towers(

@@ -84,12 +84,23 @@ def load_if_there(
         return fit_rows(vocabulary_lib.Vocabulary.load(folder), encoder, folder)
     described = _read_tokenizer(folder) if is_described else None
     tokens = _read_tokens(folder, described)
+    settings = _read_settings(folder, stated, described)
+    return build(tokens, settings, encoder, folder)
+
+
+def build(
+    tokens: tuple[str, ...],
+    settings: Mapping[str, Any],
+    encoder: config.EncoderConfig,
+    source: pathlib.Path,
+) -> vocabulary_lib.Vocabulary:
+    """Builds a vocabulary from a model's files, see `fit_rows`."""
     try:
-        settings = _read_settings(folder, stated, described)
-        vocabulary = vocabulary_lib.Vocabulary(tokens, settings)
+        chosen = vocabulary_lib.TokenizerSettings(**settings)
+        vocabulary = vocabulary_lib.Vocabulary(tokens, chosen)
     except errors.DataError as error:
-        raise errors.DataError(f"{folder}: {error}") from error
-    return fit_rows(vocabulary, encoder, folder)
+        raise errors.DataError(f"{source}: {error}") from error
+    return fit_rows(vocabulary, encoder, source)
 
 
 def _read_object(path: pathlib.Path) -> dict[str, Any]:
@@ -262,7 +273,7 @@ def _read_settings(
     folder: pathlib.Path,
     stated: Mapping[str, Any],
     described: tokenizers.Tokenizer | None,
-) -> vocabulary_lib.TokenizerSettings:
+) -> dict[str, Any]:
     """Reads the settings off both files, which must agree.
 
     Which of them Hugging Face follows depends on the tokenizer's class.
@@ -296,9 +307,11 @@ def _read_settings(
             "the original. Received: strip_accents=true, do_lower_case=false."
         )
     # Without lower-casing, strip_accents has no effect.
-    return vocabulary_lib.TokenizerSettings(
-        lowers, strips is not False or not lowers, length
-    )
+    return {
+        "do_lower_case": lowers,
+        "strip_accents": strips is not False or not lowers,
+        "max_word_length": length,
+    }
 
 
 def write_hugging_face(

@@ -16,16 +16,6 @@ def _peer_command(value):
     return [sys.executable, "-m", "tests.analysis.word_peer", str(value)]
 
 
-def test_requests_are_answered_batch_by_batch():
-    reply = word_peer.WordPeer().ask(
-        texts=TEXTS, batch_size=2, wants_answers=True
-    )
-    assert len(reply["seconds"]) == 3
-    assert reply["num_texts"] == 5
-    assert reply["num_tokens"] == 3 + 1 + 2 + 4 + 1
-    assert reply["answers"][1:4] == [[0.5], [0.5] * 2, [0.5] * 4]
-
-
 @pytest.mark.parametrize(
     ("amount", "batch_size", "expected"),
     [((10, 100, 2), 2, [2, 3]), ((10, 3, 2), 1, [1, 2]), ((1, 9, 5), 64, [1])],
@@ -100,12 +90,6 @@ def test_peer_that_does_not_start_says_why():
         inference_benchmark.PeerProcess(command)
 
 
-def test_command_of_the_peer_names_folder_attention_and_threads(tmp_path):
-    command = inference_benchmark.peer_command(tmp_path, "python9", "eager", 3)
-    assert command[0] == "python9"
-    assert command[-3:] == [str(tmp_path), "eager", "3"]
-
-
 def save_model(folder, name):
     """A SavedModel that gives every word a half, under a signature's name."""
     module = tf.Module()
@@ -156,9 +140,3 @@ def test_export_that_does_not_score_is_refused(tmp_path):
         ValueError, match="must have the signature 'score_text'"
     ):
         inference_benchmark.ScoringExport(tmp_path / "export")
-
-
-def test_file_without_texts_is_refused(tmp_path):
-    (tmp_path / "texts").write_text(" \n\n")
-    with pytest.raises(ValueError, match="without any"):
-        inference_benchmark.read_texts(tmp_path / "texts")

@@ -81,16 +81,6 @@ def test_texts_of_another_kind_are_named(texts, message):
         text_models.check_texts("texts", texts)
 
 
-def test_export_says_what_it_offers_and_where_it_comes_from(detector):
-    assert detector.objective == "electra"
-    assert detector.signature_names == [
-        "features_ids",
-        "features_text",
-        "score_ids",
-        "score_text",
-    ]
-
-
 def test_what_is_not_offered_is_refused_with_what_is(objective_exports):
     export = text_models.LoadedExport(objective_exports("mlm").folder)
     with pytest.raises(
@@ -141,13 +131,6 @@ def test_pieces_of_a_word_are_joined():
         ("cat", 10, 13): [0.125],
         ("cat", 14, 17): [0.5],
     }
-
-
-def test_most_suspicious_words_come_largest_first():
-    sentence = scored("a b c", [0.2, 0.9, 0.4])
-    assert [w.text for w in sentence.most_suspicious()] == ["b"]
-    assert [w.text for w in sentence.most_suspicious(9)] == ["b", "c", "a"]
-    assert scored("x", [0.1])._replace(words=()).most_suspicious() == ()
 
 
 def test_swap_exchanges_the_first_whole_word():
@@ -209,12 +192,6 @@ def test_likelihoods_of_words_add_up_to_the_sentence(energy_model, detector):
     assert (len(long.words), long.num_truncated) == (22, 18)
     with pytest.raises(ValueError, match="'likelihood_text'.*'electra'"):
         scoring.score_likelihood(detector, ["the cat"])
-
-
-def test_marked_sentence_shows_words_between_marks():
-    sentence = scored("Die Größe über alles", [0.1, 0.9, 0.8, 0.0])
-    marked = display.mark_words(sentence, sentence.most_suspicious(2))
-    assert marked.plain == "Die >>Größe<< >>über<< alles"
 
 
 def test_colours_appear_on_terminals_only(monkeypatch):
@@ -356,16 +333,6 @@ def run_script(name, folder, *arguments):
     )  # fmt: skip
 
 
-@pytest.mark.slow
-def test_script_says_what_an_export_offers_instead(objective_exports):
-    folder = objective_exports("mlm").folder
-    finished = run_script("score_text", folder, "--text=the cat")
-    assert finished.returncode == 1
-    assert "objective 'mlm'" in finished.stderr
-    assert "predict_ids" in finished.stderr
-    assert "Traceback" not in finished.stderr
-
-
 @pytest.mark.parametrize(
     "name", ["electra", pytest.param("electric", marks=pytest.mark.slow)]
 )
@@ -394,14 +361,3 @@ def test_script_prints_tables_and_marked_sentences(
     wanted = "likely than the" if is_likelihood else "swapped word is number"
     assert wanted in second
     assert "\x1b" not in finished.stdout
-
-
-@pytest.mark.slow
-def test_script_prints_predictions(task_exports):
-    finished = run_script(
-        "predict_text",
-        task_exports("mrpc"),
-        "--text=the cat",
-        "--text_pair=the dog",
-    )
-    assert finished.stdout.startswith("the cat\nthe dog\n  ")

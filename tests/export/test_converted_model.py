@@ -238,11 +238,6 @@ def test_what_cannot_be_converted_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_no_export_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="saved_model.pb"):
-        converted_model.convert(tmp_path, tmp_path / "out", "litert")
-
-
 @pytest.mark.parametrize("package", ["tf2onnx", "onnxruntime"])
 def test_onnx_without_its_packages_names_them(
     exported, tmp_path, monkeypatch, package

@@ -404,15 +404,6 @@ def test_own_pairs_are_classified_by_their_own_labels(tmp_path):
     ]
 
 
-def test_own_scores_have_their_own_range(tmp_path):
-    trial = write_own(tmp_path, kind="regression", min_value=-10, max_value=30)
-    texts = ["the cat", "sat"]
-    answer = run_eagerly(trial)("regress_text", texts=texts)
-    expected = trial.decode("own", examples(texts))
-    np.testing.assert_allclose(answer["score"], expected, rtol=1e-4)
-    assert np.ptp(expected) > 1
-
-
 def test_long_own_texts_are_tagged_to_the_end(tmp_path):
     labels = ("DET", "NOUN", "VERB")
     trial = write_own(tmp_path, labels, kind="tagging")

@@ -63,14 +63,6 @@ def test_hidden_states_stay_the_same(changes):
     np.testing.assert_allclose(encode(encoder), before, 1e-5, 1e-5)
 
 
-@pytest.mark.parametrize("num_parts", [1, 3])
-def test_any_number_of_parts_computes_the_block(num_parts):
-    encoder = build_encoder()
-    before = encode(encoder)
-    parallel_blocks.replace(encoder, num_parts)
-    np.testing.assert_allclose(encode(encoder), before, 1e-5, 1e-5)
-
-
 def test_one_direction_stays_one():
     encoder = build_encoder(direction="left_to_right")
     before = encode(encoder)

@@ -1,6 +1,5 @@
 """Exports of every objective answer with their network's numbers."""
 
-import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -318,28 +317,6 @@ def test_offsets_slice_the_words_out_of_the_input(loaded, tiny_run):
         assert (rows[name][~is_word] == -1).all()
 
 
-def test_features_are_zero_at_padding_and_cls_comes_first(loaded):
-    rows = loaded("features_text", texts=encode(*TEXTS))
-    assert rows["sentence_features"].shape == (4, 32)
-    np.testing.assert_array_equal(
-        rows["sentence_features"], rows["token_features"][:, 0]
-    )
-    is_padding = rows["input_mask"] == 0
-    assert (rows["token_features"][is_padding] == 0).all()
-    assert (np.abs(rows["token_features"][~is_padding]).max(-1) > 0).all()
-
-
-def test_long_text_is_cut_and_says_how_much(loaded):
-    rows = loaded("score_text", texts=encode("the cat " * 20, "the cat"))
-    np.testing.assert_array_equal(rows["num_tokens"], [MAX_LENGTH, 4])
-    np.testing.assert_array_equal(
-        rows["num_truncated"], [40 - (MAX_LENGTH - 2), 0]
-    )
-    assert rows["input_ids"].shape == (2, MAX_LENGTH)
-    assert rows["input_ids"][0, -1] == 3
-    assert (rows["word_ends"][0, 1:-1] > 0).all()
-
-
 def test_empty_batch_gives_empty_answers(loaded):
     texts = np.array([], dtype=np.bytes_)
     rows = loaded("score_text", texts=texts)
@@ -381,12 +358,6 @@ def test_ids_that_cannot_be_are_refused(loaded, change, message):
         loaded("score_ids", **ids)
 
 
-@pytest.mark.parametrize("max_length", [-1, 2, MAX_LENGTH + 1])
-def test_max_length_beyond_the_positions_is_refused(build, max_length):
-    with pytest.raises(ValueError, match="`max_length` must be 3 to 24"):
-        build(max_length=max_length)
-
-
 def test_shorter_max_length_cuts_text_but_not_ids(build):
     module = build(max_length=4)
     rows = module.run("score_text", texts=tf.constant(["the cat sat on"]))
@@ -414,14 +385,3 @@ def test_network_of_any_objective_is_loaded_whole(
             np.testing.assert_array_equal(
                 found.numpy(), factor * trained.numpy()
             )
-
-
-def test_another_vocabulary_than_the_runs_is_refused(tiny_run):
-    encoder = dataclasses.replace(tiny_run.settings.encoder, vocab_size=99)
-    settings = dataclasses.replace(tiny_run.settings, encoder=encoder)
-    with pytest.raises(ValueError, match="vocab_size=99"):
-        pretrained.load_network(
-            settings,
-            tiny_run.vocabulary,
-            tiny_run.model_dir / "checkpoints" / "step-00000007",
-        )

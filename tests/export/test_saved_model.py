@@ -137,6 +137,11 @@ def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
             devices = {node.device for node in function.node_def}
             assert devices <= {"", "/device:CPU:0"}
     ops = {node.op for node in nodes}
+    # Servers have these of TensorFlow Text; more would have to be looked up.
+    assert {op for op in ops if "Tokenize" in op or "UTF8" in op} == {
+        "FastWordpieceTokenizeWithOffsets",
+        "NormalizeUTF8",
+    }
     assert "MatMul" in ops
     assert not [op for op in ops if "PyFunc" in op or "Xla" in op]
     assert not [op for op in ops if "Random" in op]
@@ -192,32 +197,6 @@ def test_checkpoint_before_the_last_phase_is_warned_of(
     assert ("begins at step 7" in caplog.text) == is_early
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"precision": "float64"}, "'float64'"),
-        ({"device": "gpu"}, "cpu, any. Received: 'gpu'"),
-        ({"weights": "int4"}, "float32, bfloat16, int8.*'int4'"),
-    ],
-)
-def test_unknown_options_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        saved_model.ExportOptions(**options)
-
-
-@pytest.mark.parametrize(
-    ("which", "name"),
-    [("latest", "step-00000007"), ("best", "step-00000006")],
-)
-def test_checkpoint_is_found_by_word(tiny_run, tmp_path, which, name):
-    found = checkpoints.find(tiny_run.model_dir, which)
-    assert found.name == name
-    assert checkpoints.find(tiny_run.model_dir, str(found)) == found
-    for missing in (which, "/nowhere/step-1"):
-        with pytest.raises(FileNotFoundError, match="checkpoint"):
-            checkpoints.find(tmp_path, missing)
-
-
 @pytest.mark.slow
 def test_export_for_any_device_gives_the_same_answers(
     tiny_run, loaded, tmp_path
@@ -244,19 +223,6 @@ def test_lower_precision_can_be_exported(tiny_run, tmp_path, precision):
     model = tf.saved_model.load(str(tmp_path / "export"))
     answer = model.signatures["score_text"](texts=tf.constant(["the cat"]))
     assert answer["replaced_probability"].dtype == tf.float32
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("task", TASKS)
-def test_every_task_passes_its_self_check(
-    tiny_trial, tmp_path, task, precision
-):
-    options = saved_model.ExportOptions(precision=precision)
-    result = saved_model.export(
-        tiny_trial.folder, tmp_path / "export", options, task
-    )
-    assert result.largest_difference <= self_check.TOLERANCES[precision]
 
 
 def test_output_dir_means_the_trial_with_the_best_score(

@@ -167,11 +167,6 @@ def test_a_server_that_is_not_there_is_told(protocol):
         ask({protocol: server}, protocol, {"texts": TEXTS}, timeout=5.0)
 
 
-def test_a_port_that_is_no_model_server_is_told(servers):
-    with pytest.raises(serving_client.ServerError, match="JSON.*<html>not a"):
-        ask(servers, "rest", {"texts": TEXTS}, model="html")
-
-
 def test_the_port_of_the_other_protocol_is_told(servers):
     """By whatever way the two misunderstand each other."""
     swapped = {"rest": servers["grpc"], "grpc": servers["rest"]}
@@ -225,12 +220,6 @@ def test_a_server_that_is_no_host_and_port_is_refused(protocol, server):
 def test_inputs_that_are_no_rows_are_refused(protocol, rows):
     with pytest.raises(ValueError, match="`input_ids` must be a list of rows"):
         ask({protocol: "localhost:1"}, protocol, {"input_ids": rows})
-
-
-def test_an_unknown_protocol_is_refused():
-    target = serving_client.Target("localhost:1", "electra")
-    with pytest.raises(ValueError, match="rest, grpc"):
-        serving_client.predict("http", target, {})
 
 
 def test_grpc_without_its_packages_names_them(monkeypatch):

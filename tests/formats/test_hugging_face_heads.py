@@ -125,15 +125,6 @@ def test_a_hidden_layer_is_kept_as_it_is(kind):
     np.testing.assert_allclose(_apply(head, states), expected, rtol=1e-9)
 
 
-def test_tagging_is_one_layer_there_and_here():
-    model, head = _write("tagging")
-    np.testing.assert_array_equal(
-        head["classifier.weight"],
-        model.tensors["task_specific/chunking/dense/kernel"].T,
-    )
-    assert set(head) == {"classifier.weight", "classifier.bias"}
-
-
 def test_tagging_needs_two_segments():
     model = tiny_models.build("tagging")
     model.tensors[_TABLE] = model.tensors[_TABLE][:1]
@@ -200,13 +191,6 @@ def test_labels_are_different_texts_of_one_line(label):
     _, head = _write("classification")
     with pytest.raises(errors.ModelError, match=r"json: id2label must.*put 2"):
         _read(head, "classification", id2label=_LABELS | {"2": label})
-
-
-@pytest.mark.parametrize("labels", [{"0": "a", "1": "b", "3": "c"}, {"a": "0"}])
-def test_labels_are_numbered_from_0(labels):
-    _, head = _write("classification")
-    with pytest.raises(errors.ModelError, match="outputs 0, 1 and so on"):
-        _read(head, "classification", id2label=labels)
 
 
 @pytest.mark.parametrize(

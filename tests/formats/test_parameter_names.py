@@ -134,10 +134,3 @@ def test_numbers_that_are_none_are_refused(tensors):
     tensors[_NAMES[0]][1, 1] = np.nan
     with pytest.raises(errors.ModelError, match="file.*query/kernel.* NaN"):
         _take(tensors)
-
-
-def test_a_long_list_of_problems_is_cut_off():
-    expected = {f"weight_{number}": (1,) for number in range(30)}
-    with pytest.raises(errors.ModelError, match="30 problems") as error:
-        parameter_names.take({}, expected, parameter_names.ORIGINAL, "file")
-    assert str(error.value).count("is missing") == 20

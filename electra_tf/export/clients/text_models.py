@@ -137,7 +137,7 @@ class InMemoryModel(TextModel):
 
 
 def load_saved_model(export_dir: pathlib.Path) -> Any:
-    """Loads a SavedModel; its signatures alone do not keep the weights alive."""
+    """Loads a SavedModel; keep it, or its signatures lose their weights."""
     if not (export_dir / "saved_model.pb").is_file():
         raise FileNotFoundError(
             "A SavedModel must be given, a folder with saved_model.pb. "

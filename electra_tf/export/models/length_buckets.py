@@ -64,7 +64,7 @@ def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
 
 
 def split(lengths: tf.Tensor, max_tokens: int = TOKENS) -> Buckets:
-    """Splits rows, which need `lengths` columns each, `[B]` int32, into buckets.
+    """Splits rows that need `lengths` columns, `[B]` int32, into buckets.
 
     Without rows there is one bucket, which is empty.
     """
