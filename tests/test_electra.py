@@ -1,7 +1,5 @@
 """The Python API: what a model in memory answers, and how it is loaded."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
@@ -118,22 +116,6 @@ def test_features_are_the_encoders(electra):
         assert token.dtype == np.float32
         assert token.shape == (count, 16)
         np.testing.assert_allclose(token, state[:count], atol=1e-5)
-
-
-def test_answers_do_not_depend_on_the_other_texts(electra):
-    texts = [" ".join(["cat", "dog"] * (number % 9)) for number in range(80)]
-    together = electra.features(texts)
-    scored = electra.score(texts)
-    for number in (0, 1, 8, 41, 79):
-        alone = electra.features([texts[number]])[0]
-        np.testing.assert_allclose(together[number], alone, atol=1e-5)
-        assert scored[number].data.decode() == texts[number]
-        (single,) = electra.score([texts[number]])
-        np.testing.assert_allclose(
-            [w.replaced_probability for w in scored[number].words],
-            [w.replaced_probability for w in single.words],
-            atol=1e-5,
-        )
 
 
 def test_no_texts_give_no_answers(electra):
@@ -317,10 +299,3 @@ def test_nothing_there_is_an_error(tmp_path):
         electra_tf.load(tmp_path)
     with pytest.raises(ValueError, match="`format` must be one of"):
         electra_tf.load(tmp_path, format="pickle")
-
-
-def test_sizes_of_vocabulary_and_encoder_must_agree():
-    settings = tiny_electra.build_settings()
-    sizes = dataclasses.replace(settings.encoder, vocab_size=99)
-    with pytest.raises(ValueError, match="vocabulary of 24 entries"):
-        electra_lib.Electra.untrained(sizes, tiny_electra.VOCABULARY)

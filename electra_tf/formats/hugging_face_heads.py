@@ -15,6 +15,7 @@ W h + b. Such a head is recognized when it comes back.
 """
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -63,9 +64,7 @@ class _TaskFields:
     Models of others give the values themselves, an output of 0 means 0.
     """
 
-    finetuning_task: (
-        Annotated[str, pydantic.Field(pattern="^[^/]*$")] | None
-    ) = None
+    finetuning_task: _Name | None = None
     id2label: Mapping[str, str] | None = None
     problem_type: _Problem | None = None
     text_pairs: bool = False
@@ -207,23 +206,20 @@ def read_task(
 ) -> portable.PortableTask:
     """Returns what a config says of the task of one of `CLASSES`."""
     fields = portable.build_known(_TaskFields, stated, file)
-    name, has_pairs = fields.finetuning_task or "own", fields.text_pairs
+    task = functools.partial(
+        portable.PortableTask,
+        fields.finetuning_task or "own",
+        has_pairs=fields.text_pairs,
+    )
     if architecture == CLASSES["qa"]:
-        return portable.PortableTask(name, "qa", has_pairs=has_pairs)
+        return task("qa")
     labels = _read_labels(fields.id2label, file)
-    kind = "tagging"
-    if architecture != CLASSES["tagging"]:
-        is_number = fields.problem_type is None and len(labels) == 1
-        is_number = is_number or fields.problem_type == "regression"
-        kind = "regression" if is_number else "classification"
-    if kind == "regression":
-        return portable.PortableTask(
-            name,
-            kind,
-            value_range=fields.regression_value_range,
-            has_pairs=has_pairs,
-        )
-    return portable.PortableTask(name, kind, labels, has_pairs=has_pairs)
+    if architecture == CLASSES["tagging"]:
+        return task("tagging", labels)
+    is_number = fields.problem_type is None and len(labels) == 1
+    if is_number or fields.problem_type == "regression":
+        return task("regression", value_range=fields.regression_value_range)
+    return task("classification", labels)
 
 
 def _read_labels(

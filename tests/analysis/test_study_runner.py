@@ -215,16 +215,6 @@ def test_two_studies_do_not_share_a_folder_at_once(tmp_path):
     assert _run(tmp_path) == []
 
 
-def test_without_a_folder_of_tasks_only_held_out_text_is_measured(tmp_path):
-    given = _write_folders(tmp_path)
-    options = study_runner.Options(given.dataset_dir, given.output_dir)
-    plan = toy_study.build_plan()
-    assert study_runner.build_requests(plan, options)[0].asked.tasks == ()
-    study_runner.run_study(plan, options, toy_study.print_process)
-    table = (tmp_path / "study" / "table.md").read_text()
-    assert "Not measured: no --tasks_dir was given." in table
-
-
 def _log_step(request, step):
     """Writes a line of metrics, and one that is being written."""
     folder = request.folder / study_run.MODEL_FOLDER

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import export_metadata
 from electra_tf.export import signatures
 from electra_tf.export.models import pretrained
 from electra_tf.inputs import masking
@@ -163,20 +162,6 @@ def test_text_is_answered_like_its_ids(export):
     conftest.assert_close(*({k: d[k] for k in shared} for d in (text, ids)))
 
 
-@pytest.mark.parametrize("name", ["two_stage", "mlm", "electric"])
-def test_readme_is_of_the_objective_and_its_example_runs(
-    objective_exports, name
-):
-    export = objective_exports(name)
-    readme = (export.folder / "README.md").read_text()
-    assert f"objective `{name}`" in readme
-    named = {s for s in signatures.SIGNATURES if f"### `{s}`" in readme}
-    assert named == OFFERED[name]
-    code = readme.split("```python\n")[1].split("```")[0]
-    code = code.replace("PATH_OF_THIS_FOLDER", str(export.folder))
-    exec(compile(code, "README.md", "exec"), {})
-
-
 def test_saved_weights_are_the_main_networks_alone(export):
     saved = tf.train.list_variables(str(export.folder / "variables/variables"))
     num_saved = sum(
@@ -220,16 +205,6 @@ def test_predictions_are_probabilities_best_first(objective_exports, build):
     module = pretrained.MaskedLanguageModule(small, tokenizer)
     answer = module.run("predict_ids", **as_ids(ROWS))
     assert answer["top_ids"].shape == (3, 7, 3)
-
-
-def test_network_of_another_kind_offers_features(objective_exports, build):
-    encoder = objective_exports("mlm").model.main.encoder
-    module = build(SimpleNamespace(encoder=encoder))
-    assert set(module.signature_names) == FEATURES
-    answer = module.run("features_ids", **as_ids(ROWS))
-    assert answer["sentence_features"].shape == (3, 16)
-    table = export_metadata.describe_signatures(module.signature_names)
-    assert table["serving_default"] == table["features_text"]
 
 
 @pytest.mark.parametrize("name", ["all_tokens_mlm", "mlm", "electric"])

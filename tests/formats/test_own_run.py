@@ -35,15 +35,6 @@ def _write_own_objective(folder, **more):
     return folder
 
 
-@pytest.mark.parametrize("kind", tiny_models.PRETRAINED)
-def test_a_converted_model_is_a_run_that_reads_back(tmp_path, kind):
-    model = _write(tmp_path, kind)
-    assert own_run.is_folder(tmp_path)
-    found = own_run.read(tmp_path)
-    tiny_models.require_same(found, model)
-    assert found.step == model.step
-
-
 def test_parts_of_a_users_own_objective_are_kept(tmp_path):
     folder = _write_own_objective(
         tmp_path / "run", **{"mine/kernel": np.ones([2, 3])}

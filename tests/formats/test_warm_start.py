@@ -88,14 +88,6 @@ def test_a_longer_position_table_keeps_the_first_rows(source):
     assert f"; {POSITIONS}: 20 rows became 24" in report
 
 
-def test_a_shorter_position_table_takes_the_first_rows(source):
-    target = _target(max_position_embeddings=8)
-    report = warm_start.warm_start(source, target)
-    saved = tiny_models.build("embeddings").tensors[POSITIONS]
-    np.testing.assert_array_equal(_values(target)[POSITIONS], saved[:8])
-    assert "20 rows became 8" in report
-
-
 @pytest.mark.parametrize(
     "tokens",
     [

@@ -32,21 +32,6 @@ def exported(run, tmp_path_factory):
     return export_conftest.export_unchecked(run, folder).folder
 
 
-def test_an_export_scores_as_the_model_does(run, exported):
-    live = answers.build_demo_model(electra_tf.load(run))
-    export = answers.build_demo_model(export_dir=exported)
-    text = {"text": "The cat sat, on a (bad) film!"}
-    ours, theirs = live.score(text)["parts"], export.score(text)["parts"]
-    assert [p["text"] for p in ours] == [p["text"] for p in theirs]
-    for first, second in zip(ours, theirs, strict=True):
-        if first["probability"] is None:
-            assert second["probability"] is None
-        else:
-            assert first["probability"] == pytest.approx(
-                second["probability"], abs=1e-6
-            )
-
-
 def test_an_export_and_a_model_do_what_each_can(run, exported):
     alone = answers.build_demo_model(export_dir=exported)
     assert alone.describe()["can_fill"] is False
