@@ -50,6 +50,11 @@ class Judgements(NamedTuple):
         """Share of all pairs that are right, 0-1."""
         return float(self.points.mean())
 
+    @property
+    def by_phenomenon(self) -> dict[str, float]:
+        """Share of right pairs for each phenomenon."""
+        return self.points.groupby(level=0).mean().to_dict()
+
     def describe(self) -> list[str]:
         """The shares beside chance, as the lines of a table."""
         header = ("BLiMP", "pairs", "right", "std error", "chance")

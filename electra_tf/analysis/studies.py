@@ -63,39 +63,25 @@ MASKED_LM_ARM: Overrides = {
 
 @schema.frozen
 class Study:
-    """Arms, seeds and measures of a comparison.
-
-    Attributes:
-        name: of the study.
-        question: what it asks, in a sentence.
-        base: settings that the arms share.
-        arms: name to what differs from `base`: section to field to value.
-            Fields that count steps are meant for `base`'s number of steps.
-        budget: `steps` (all arms train as long) or `flops` (all arms cost as
-            much as the reference arm).
-        reference_arm: the arm that takes `base.training.num_train_steps`.
-        seeds: one run for each seed, arm and budget.
-        tasks: what the models are measured on: classification and tagging
-            tasks by their names, and `BLIMP`; may be empty.
-        tasks_dir: folder of the tasks' official files; empty if it is given
-            when the study runs.
-        finetune_steps: length of the short fine-tune; 0 is none.
-        max_examples: most training examples of a task; 0 is all.
-        budget_fractions: the whole comparison is made at each of these parts
-            of the budget.
-    """
+    """Arms, seeds and measures of a comparison."""
 
     name: str
-    question: str
-    base: config.ExperimentConfig
+    question: str  # in a sentence
+    base: config.ExperimentConfig  # that the arms share
+    # Name to what differs from `base`: section to field to value. Fields that
+    # count steps are meant for `base`'s number of steps.
     arms: Mapping[str, Overrides]
+    # `steps` (all arms train as long) or `flops` (all cost as much as the
+    # reference arm, which takes `base.training.num_train_steps`).
     budget: Annotated[str, schema.one_of("steps", "flops")]
     reference_arm: str
+    # One run for each seed, arm and budget.
     seeds: tuple[schema.Count, ...] = (1, 2, 3)
-    tasks: tuple[str, ...] = ()
-    tasks_dir: str = ""
-    finetune_steps: schema.Count = 0
-    max_examples: schema.Count = 0
+    tasks: tuple[str, ...] = ()  # of classification and tagging, and `BLIMP`
+    tasks_dir: str = ""  # official files; empty if given when the study runs
+    finetune_steps: schema.Count = 0  # of the short fine-tune; 0 is none
+    max_examples: schema.Count = 0  # of a task in training; 0 is all
+    # The whole comparison is made at each of these parts of the budget.
     budget_fractions: tuple[pydantic.PositiveFloat, ...] = (1.0,)
 
     def __post_init__(self) -> None:

@@ -192,15 +192,13 @@ def _build_warm_up(
 
 
 def _read(path: pathlib.Path) -> str:
-    data = path.read_bytes()
     try:
         # Unlike `read_text`, line ends stay as they are.
-        return data.decode("utf-8")
+        return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
         raise errors.ModelError(
-            f"{path} must be UTF-8. Received: byte {data[error.start]:#04x} "
-            f"in line {line}. Save it as UTF-8, or move it away."
+            f"{path} must be UTF-8. Received: {error}. Save it as UTF-8, or "
+            "move it away."
         ) from error
 
 

@@ -56,21 +56,14 @@ _HEAD_WIDTH = 64
 
 
 class OriginalCheckpoint(NamedTuple):
-    """What a checkpoint of the original holds, by the original's names.
+    """What a checkpoint of the original holds, by the original's names."""
 
-    Attributes:
-        path: the prefix that it was read from.
-        variables: name to float32 weights.
-        first_moments: name to Adam's m; empty in released checkpoints.
-        second_moments: name to Adam's v; empty in released checkpoints.
-        global_step: number of updates made, or None.
-    """
-
-    path: str
-    variables: parameter_names.Arrays
+    path: str  # the prefix that it was read from
+    variables: parameter_names.Arrays  # float32
+    # Adam's m and v; empty in released checkpoints.
     first_moments: parameter_names.Arrays
     second_moments: parameter_names.Arrays
-    global_step: int | None
+    global_step: int | None  # number of updates made
 
 
 def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:

@@ -47,19 +47,12 @@ _NAMED_SIZES = ("embedding_size", "hidden_size", "num_hidden_layers",
 
 
 class Target(NamedTuple):
-    """The model that starts.
+    """The model that starts."""
 
-    Attributes:
-        variables: `variable.path` to variable.
-        encoder: sizes of its main encoder.
-        generator: of its generator's encoder, if it has one.
-        vocabulary: of the records that it will read.
-    """
-
-    variables: Mapping[str, Any]
-    encoder: config.EncoderConfig
-    generator: config.EncoderConfig
-    vocabulary: vocabulary_lib.Vocabulary
+    variables: Mapping[str, Any]  # by `variable.path`
+    encoder: config.EncoderConfig  # the main one
+    generator: config.EncoderConfig  # of its generator, if it has one
+    vocabulary: vocabulary_lib.Vocabulary  # of the records that it will read
 
 
 def warm_start(path: str | pathlib.Path, target: Target) -> str:

@@ -47,6 +47,7 @@ def test_shares_are_those_of_a_scorer_that_likes_short_sentences():
     found = blimp.judge(_shorter, _pairs())
     # Right, wrong, a tie; right.
     assert found.points.tolist() == [1.0, 0.0, 0.5, 1.0]
+    assert found.by_phenomenon == {"length": 0.5, "number": 1.0}
     assert found.accuracy == 2.5 / 4
     assert [line.split() for line in found.describe()] == [
         ["BLiMP", "pairs", "right", "std", "error", "chance"],

@@ -85,7 +85,7 @@ def test_anything_that_gives_str_is_taken(texts):
         (None, "Received: None"),
         (["a", b"b"], r"bytes as number 1 \(from 0\): b'b'"),
         ([1.5], "float as number 0"),
-        (["a", "b\udc80"], "surrogate pair in number 1 .* character 1"),
+        (["a", "b\udc80"], "str as number 1 .* position 1: surrogates"),
     ],
 )
 def test_texts_of_another_kind_are_named(texts, message):

@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_added_to_is_refused_and_kept(
 def test_a_file_in_another_encoding_is_refused_by_name(tmp_path):
     path = tmp_path / "models.config"
     path.write_bytes("# one\n# für\nmodel_config_list {}\n".encode("latin-1"))
-    words = f"{path} must be UTF-8.*0xfc in line 2. Save it as UTF-8"
+    words = f"{path} must be UTF-8.*0xfc in position 9.*Save it as UTF-8"
     with pytest.raises(errors.ModelError, match=words):
         serving_folder.ServingFolder(tmp_path, "electra")
 

@@ -185,19 +185,14 @@ def check_texts(name: str, texts: Iterable[str]) -> list[str]:
         )
     checked = list(texts)
     for number, text in enumerate(checked):
-        if not isinstance(text, str):
-            raise ValueError(
-                f"`{name}` must be a list of str. Received: "
-                f"{type(text).__name__} as number {number} (from 0): "
-                f"{repr(text)[:80]}. Decode bytes first: data.decode('utf-8')."
-            )
         try:
             text.encode("utf-8")
-        except UnicodeEncodeError as error:
+        except (AttributeError, UnicodeEncodeError) as error:
             raise ValueError(
-                f"`{name}` must be valid Unicode. Received: half of a "
-                f"surrogate pair in number {number} (from 0), at character "
-                f"{error.start}. Read the text with its right encoding."
+                f"`{name}` must be a list of str of valid Unicode. Received: "
+                f"{type(text).__name__} as number {number} (from 0): "
+                f"{repr(text)[:80]}, {error}. Decode bytes first: "
+                "data.decode('utf-8')."
             ) from error
     return checked
 
