@@ -1,11 +1,11 @@
 import functools
-import json
 import sys
 
 import pytest
 import tensorflow as tf
 
 from electra_tf.analysis import inference_benchmark
+from electra_tf.export import export_metadata
 from tests.analysis import word_peer
 
 TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
@@ -105,9 +105,12 @@ def save_model(folder, name):
 
     module.score = score
     tf.saved_model.save(module, str(folder), signatures={name: score})
-    extra = folder / "assets.extra"
-    extra.mkdir()
-    (extra / "export.json").write_text(json.dumps({"max_length": MAX_LENGTH}))
+    (folder / "assets.extra").mkdir()
+    export_metadata.ExportMetadata(
+        *("detector", (name,), "run/step-1", 1, MAX_LENGTH),
+        *("float32", "float32", "cpu", MAX_LENGTH, MAX_LENGTH, "0", "2.20"),
+        objective="electra",
+    ).write(folder)
 
 
 def test_report_compares_an_export_with_a_peer(tmp_path):

@@ -214,6 +214,7 @@ def test_warm_up_is_short_and_as_long_as_the_model_takes(exported, loaded):
     assert np.ptp([len(text) for text in texts]) > 50
 
 
+@pytest.mark.slow
 def test_exports_become_versions_that_are_complete(tiny_run, tmp_path):
     for number in ("1", "2"):
         target, served = serving_folder.choose_target(

@@ -12,7 +12,6 @@ import pytest
 import electra_tf
 from electra_tf.export.demo import answers
 from tests import tiny_electra
-from tests.export import conftest as export_conftest
 
 SCRIPT = pathlib.Path(__file__).parents[3] / "scripts" / "serve_demo.py"
 
@@ -23,13 +22,6 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     tiny_electra.write_run(folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def exported(run, tmp_path_factory):
-    """An export of it."""
-    folder = tmp_path_factory.mktemp("export") / "saved"
-    return export_conftest.export_unchecked(run, folder).folder
 
 
 def test_an_export_and_a_model_do_what_each_can(run, exported):
