@@ -250,11 +250,7 @@ class Electra:
         Returns:
             `[N, D]` float32; or a list of N arrays `[tokens, D]` float32.
         """
-        if level not in _LEVELS:
-            raise ValueError(
-                f"`level` must be one of {', '.join(_LEVELS)}. Received: "
-                f"{level!r}."
-            )
+        schema.require_choice("level", level, _LEVELS)
         name = f"{level}_features"
         answers = self._model.predict(
             "features_text",

@@ -138,19 +138,6 @@ def test_weights_are_rounded_to_nearest_ties_to_even():
     )
 
 
-def test_the_same_command_writes_the_same_bytes(pretrained, tmp_path):
-    conversion.convert(
-        pretrained.parent / "run", reading.OURS, tmp_path / "again", ROUNDED
-    )
-    assert _files(tmp_path / "again") == _files(pretrained / NAME)
-
-
-def test_no_state_of_an_optimizer_comes_along(shipped):
-    checkpoint = checkpoints.latest(shipped)
-    everything = checkpoints._read(checkpoint, "")
-    assert all(name.startswith("model/") for name in everything)
-
-
 @pytest.mark.parametrize("name", installed.model_names() or [None])
 def test_what_is_shipped_is_small_described_and_works(name):
     if name is None:

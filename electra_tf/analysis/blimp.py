@@ -75,11 +75,8 @@ def read_pairs(
 ) -> list[Pair]:
     """Reads the same number of pairs of every file, drawn by the seed.
 
-    Args:
-        data_dir: folder of the JSON lines files, or at most three levels
-            above it.
-        pairs_per_file: 0 for all.
-        seed: of the choice.
+    The JSON lines files are in `data_dir` or at most three levels below it; 0
+    `pairs_per_file` takes all.
 
     Raises:
         FileNotFoundError: if the files are not there.
@@ -114,10 +111,8 @@ def judge(
     the paper's "full sentence" method; two equal scores are half right, so
     that chance is 0.5.
 
-    Args:
-        score_fn: takes sentences, returns a number for each, higher for what
-            is likelier: `SentenceScorer.score`, or that of any other model.
-        pairs: one at least.
+    `score_fn` takes sentences and returns a number for each, higher for what is
+    likelier: `SentenceScorer.score`, or that of any other model.
 
     Raises:
         ValueError: if there is no pair, or a score is not a number.

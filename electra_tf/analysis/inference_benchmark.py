@@ -60,10 +60,6 @@ class ScoringExport(text_models.LoadedExport):
 
     Attributes:
         max_length: tokens at which it cuts texts.
-
-    Raises:
-        FileNotFoundError: if the folder has no export.
-        ValueError: if it does not score texts.
     """
 
     def __init__(self, folder: pathlib.Path) -> None:
@@ -89,11 +85,7 @@ def peer_command(
 
 
 class PeerProcess:
-    """A model in a process of its own, asked through pipes.
-
-    Raises:
-        RuntimeError: if the process ends, with what it wrote last.
-    """
+    """A model in a process of its own, asked through pipes."""
 
     def __init__(self, command: Sequence[str]) -> None:
         # A pipe that nobody reads would fill up and stop it.
@@ -143,17 +135,7 @@ def report(
     amount: Amount,
     peer_command: Sequence[str] | None = None,
 ) -> Iterator[str]:
-    """Times an export on the texts of a file.
-
-    Yields:
-        Lines to print.
-
-    Raises:
-        FileNotFoundError: if there is no export or no file.
-        ValueError: if the export does not score texts, or the peer sees other
-            tokens.
-        RuntimeError: if the peer does not run.
-    """
+    """Times an export on the texts of a file."""
     texts = read_texts(texts_file)
     export = ScoringExport(export_dir)
     sides: list[AskFn] = [functools.partial(transformers_peer.answer, export)]
@@ -172,11 +154,7 @@ def report(
 
 
 def read_texts(path: pathlib.Path) -> list[str]:
-    """The lines of a file that are not blank.
-
-    Raises:
-        ValueError: if there are none.
-    """
+    """The lines of a file that are not blank."""
     lines = path.read_text("utf-8").splitlines()
     texts = [line.strip() for line in lines if line.strip()]
     if not texts:
@@ -188,11 +166,7 @@ def read_texts(path: pathlib.Path) -> list[str]:
 
 
 def largest_difference(sides: Sequence[AskFn], texts: list[str]) -> float:
-    """Of the probabilities that two sides give the same tokens.
-
-    Raises:
-        ValueError: if they see other tokens.
-    """
+    """Of the probabilities that two sides give the same tokens."""
     first, second = (
         ask(texts=texts, batch_size=16, wants_answers=True)["answers"]
         for ask in sides

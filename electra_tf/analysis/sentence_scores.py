@@ -59,9 +59,6 @@ class SentenceScorer:
         tower: what an objective's `build_main` makes, with its weights.
         vocabulary: that it was trained with.
         objective: that it was trained with; empty if it is not known.
-
-    Raises:
-        ValueError: if the tower is an encoder without a head.
     """
 
     def __init__(
@@ -91,14 +88,7 @@ class SentenceScorer:
         self._read = tf.function(read, input_signature=inputs, autograph=False)
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
-        """Scores every text, `[N]` float64.
-
-        Args:
-            texts: sentences; what is longer than the model's positions is cut.
-
-        Raises:
-            ValueError: for anything but a list of str.
-        """
+        """Scores every text, `[N]` float64."""
         rows = [
             (text.encode(),) for text in text_models.check_texts("texts", texts)
         ]
@@ -163,10 +153,6 @@ class FrequencyScorer:
 
     A score is the sum of log frequencies, so short sentences of common words
     are likely. A token that does not occur counts as half an occurrence.
-
-    Args:
-        vocabulary: what the counts are of.
-        token_counts: `[V]` of a corpus.
     """
 
     def __init__(

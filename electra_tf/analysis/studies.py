@@ -63,39 +63,25 @@ MASKED_LM_ARM: Overrides = {
 
 @schema.frozen
 class Study:
-    """Arms, seeds and measures of a comparison.
-
-    Attributes:
-        name: of the study.
-        question: what it asks, in a sentence.
-        base: settings that the arms share.
-        arms: name to what differs from `base`: section to field to value.
-            Fields that count steps are meant for `base`'s number of steps.
-        budget: `steps` (all arms train as long) or `flops` (all arms cost as
-            much as the reference arm).
-        reference_arm: the arm that takes `base.training.num_train_steps`.
-        seeds: one run for each seed, arm and budget.
-        tasks: what the models are measured on: classification and tagging
-            tasks by their names, and `BLIMP`; may be empty.
-        tasks_dir: folder of the tasks' official files; empty if it is given
-            when the study runs.
-        finetune_steps: length of the short fine-tune; 0 is none.
-        max_examples: most training examples of a task; 0 is all.
-        budget_fractions: the whole comparison is made at each of these parts
-            of the budget.
-    """
+    """Arms, seeds and measures of a comparison."""
 
     name: str
-    question: str
-    base: config.ExperimentConfig
+    question: str  # in a sentence
+    base: config.ExperimentConfig  # that the arms share
+    # Name to what differs from `base`: section to field to value. Fields that
+    # count steps are meant for `base`'s number of steps.
     arms: Mapping[str, Overrides]
+    # `steps` (all arms train as long) or `flops` (all cost as much as the
+    # reference arm, which takes `base.training.num_train_steps`).
     budget: Annotated[str, schema.one_of("steps", "flops")]
     reference_arm: str
+    # One run for each seed, arm and budget.
     seeds: tuple[schema.Count, ...] = (1, 2, 3)
-    tasks: tuple[str, ...] = ()
-    tasks_dir: str = ""
-    finetune_steps: schema.Count = 0
-    max_examples: schema.Count = 0
+    tasks: tuple[str, ...] = ()  # of classification and tagging, and `BLIMP`
+    tasks_dir: str = ""  # official files; empty if given when the study runs
+    finetune_steps: schema.Count = 0  # of the short fine-tune; 0 is none
+    max_examples: schema.Count = 0  # of a task in training; 0 is all
+    # The whole comparison is made at each of these parts of the budget.
     budget_fractions: tuple[pydantic.PositiveFloat, ...] = (1.0,)
 
     def __post_init__(self) -> None:
@@ -122,12 +108,7 @@ class Study:
             self.arm_settings(name)
 
     def arm_settings(self, name: str) -> config.ExperimentConfig:
-        """The settings of an arm at the number of steps of `base`.
-
-        Raises:
-            ConfigError: for fields that do not exist, values that cannot work,
-                or fields that the study itself sets.
-        """
+        """The settings of an arm at the number of steps of `base`."""
         changes = self.arms[name]
         for section, field in _SET_BY_THE_STUDY:
             schema.require(
@@ -179,12 +160,7 @@ class Plan:
 
 
 def load_study(path: pathlib.Path) -> Study:
-    """Runs a file of `configs/studies/` and returns its `get_study()`.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ConfigError: if it holds no study, or one that cannot work.
-    """
+    """Runs a file of `configs/studies/` and returns its `get_study()`."""
     if not path.is_file():
         raise FileNotFoundError(
             f"There is no study {str(path)!r}. Name a file of configs/studies."
@@ -228,17 +204,10 @@ def plan_study(
 ) -> Plan:
     """Gives every arm its number of steps.
 
-    Args:
-        study: what to compare.
-        vocab_size: entries of the dataset's vocabulary.
-        run_flops_fn: settings, vocabulary size included, to the operations of
-            their whole training; it must grow with the number of steps.
-        num_train_steps: of the reference arm; 0 takes the study's.
-        has_tasks: whether models are measured on tasks; then the last arm is
-            the reference arm's model with random weights.
-
-    Raises:
-        ConfigError: if the settings fix another size of the vocabulary.
+    `run_flops_fn` counts the operations of a whole training from its settings
+    and must grow with the number of steps. The reference arm trains for
+    `num_train_steps`, or the study's where that is 0. With tasks, the last arm
+    is the reference arm's model with random weights.
     """
     steps = num_train_steps or study.base.training.num_train_steps
     arms = {
@@ -266,9 +235,6 @@ def select_arms(plan: Plan, names: Sequence[str]) -> Plan:
 
     Each arm costs what it did, even if the reference arm is left out. Without
     names, all arms stay.
-
-    Raises:
-        ConfigError: for an arm that does not exist.
     """
     for name in names:
         _require_arm("--arms", name, plan.study.arms)

@@ -34,11 +34,6 @@ def draw_measures(
 
     Studies at one budget show arms one below the other. Studies at several
     budgets show each measure over the FLOPs of training.
-
-    Args:
-        path: of the PNG file.
-        plan: gives the arms and their order.
-        measures: a row per run, named by its arm, and a column per measure.
     """
     names = list(measures)[:_MAX_PANELS]
     columns = min(_MAX_COLUMNS, len(names))

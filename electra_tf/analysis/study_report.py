@@ -40,15 +40,7 @@ def write_report(
     failed: Sequence[str] = (),
     has_tasks: bool = True,
 ) -> None:
-    """Writes results.json, table.md and study.png.
-
-    Args:
-        output_dir: where.
-        plan: what was planned; gives the order of the rows.
-        results: the runs that have finished.
-        failed: a line about every run that failed.
-        has_tasks: whether tasks are measured at all.
-    """
+    """Writes results.json, table.md and study.png."""
     study_run.write_json(
         output_dir / "results.json", _to_json(plan, results, failed)
     )

@@ -61,18 +61,7 @@ def run_study(
     options: Options,
     run_fn: study_run.RunFn = study_run.perform,
 ) -> list[Failure]:
-    """Runs what is not finished yet, and rewrites the report after each run.
-
-    Args:
-        plan: the runs.
-        options: where.
-        run_fn: does a run; a function of a module, called in a new process.
-
-    Raises:
-        ConfigError: if the folder holds runs of other settings, or another
-            process is at work in it.
-        KeyboardInterrupt: if SIGINT or SIGTERM came; all runs are saved.
-    """
+    """Runs what is not finished yet, and rewrites the report after each run."""
     requests = build_requests(plan, options)
     for request in requests:
         _require_same_request(request)

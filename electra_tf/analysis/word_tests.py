@@ -132,11 +132,6 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
 
     A sentence ends at `.`, `!` or `?` before a blank and a capital letter, and
     at the end of a line.
-
-    Raises:
-        DataError: if there is no such corpus.
-        ValueError: if none of its sentences has `MIN_WORDS` to `MAX_WORDS`
-            words.
     """
     generator = np.random.default_rng(seed)
     opened = corpus_lib.open_corpus(corpus)
@@ -173,14 +168,8 @@ def run(
 ) -> WordTests:
     """Both tests, or the one that the model can answer.
 
-    Args:
-        electra: with a generator, a discriminator, or both.
-        sentences: one gap and one swap is drawn in each; those that the model
-            would cut are left out.
-        seed: of gaps and swaps.
-
-    Raises:
-        ValueError: if the model has neither.
+    One gap and one swap is drawn in each sentence; sentences that the model
+    would cut are left out.
     """
     if not (electra.can_fill_masks or electra.can_score):
         raise ValueError(
@@ -254,12 +243,7 @@ def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
 
 
 def read_swaps(path: pathlib.Path) -> list[SwappedWord]:
-    """Reads a table of swaps: sentence, word and replacement, split by tabs.
-
-    Raises:
-        ValueError: if it is another table, or if a word does not occur in its
-            sentence.
-    """
+    """Reads a table of swaps: sentence, word and replacement, split by tabs."""
     lines = path.read_text("utf-8").splitlines()
     rows = [line.split("\t") for line in lines[1:]]
     if lines[:1] != [_HEADER] or any(len(row) != 3 for row in rows):

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf.config import schema
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.formats import layout
@@ -68,12 +69,6 @@ def convert(
 ) -> portable.PortableModel:
     """Writes a model in another format.
 
-    Args:
-        source: a folder, or the prefix of a TF1 checkpoint.
-        target_format: one of `reading.FORMATS`.
-        output_dir: folder to create.
-        options: what else is known or wanted.
-
     Returns:
         What was written; its notes say what was left out.
 
@@ -84,7 +79,7 @@ def convert(
             hold it, or if it reads back otherwise. Nothing is written then.
     """
     options = options or ConversionOptions()
-    reading.require_format(target_format)
+    schema.require_choice("format", target_format, reading.FORMATS)
     atomic.refuse_existing(output_dir, "--output_dir")
     model = read(source, options)
     model = _settle_pairs(_override(model, options))
@@ -109,10 +104,8 @@ def read(
 ) -> portable.PortableModel:
     """Reads a model of any format, pre-trained or fine-tuned.
 
-    Args:
-        path: as of `reading.read`; also the folder of a trial, or of a
-            fine-tuning, which means its best trial.
-        options: what else is known.
+    Beyond what `reading.read` takes, `path` may be the folder of a trial, or of
+    a fine-tuning, which means its best trial.
     """
     options = options or ConversionOptions()
     path = installed.find_model(path)
@@ -273,15 +266,7 @@ def _drop(
 def write(
     model: portable.PortableModel, target_format: str, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a model into an empty folder.
-
-    Returns:
-        The model as the format states it: the task may have another name,
-        KerasHub has one rate of dropout.
-
-    Raises:
-        ModelError: if the format cannot hold it.
-    """
+    """Writes a model, and returns it as the format states it."""
     if target_format == reading.OURS and model.task is not None:
         return portable_trial.write(model, folder)
     if target_format == reading.TF1:

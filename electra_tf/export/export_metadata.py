@@ -74,22 +74,13 @@ class ExportMetadata:
 
 
 def read(export_dir: pathlib.Path) -> ExportMetadata:
-    """Reads export.json of an export.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        ExportError: if it is damaged, or of another version.
-    """
+    """Reads export.json of an export."""
     path = export_dir / EXTRA_FOLDER / _FILE
     return schema.read(ExportMetadata, path, errors.ExportError)
 
 
 def describe_signatures(names: Sequence[str]) -> dict[str, Any]:
-    """Signature to purpose, inputs and outputs: the content of signatures.json.
-
-    Args:
-        names: of the signatures that a model has, the default first.
-    """
+    """Returns the content of signatures.json; the first name is the default."""
     table = {
         name: {
             "purpose": documented.purpose,

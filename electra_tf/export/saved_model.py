@@ -290,10 +290,6 @@ def load_task(
         checkpoint: as of `ExportOptions`; `latest` is the best one where
             training stopped early by the dev score.
         precision, max_length: as of `ExportOptions`.
-
-    Raises:
-        FileNotFoundError: if there is no such checkpoint.
-        ValueError: for an unknown task or length, or if weights are missing.
     """
     description = trial_dir_lib.load(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)

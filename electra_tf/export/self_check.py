@@ -56,20 +56,7 @@ def check(
     module: exported_module.ExportedModule,
     tolerance: float,
 ) -> float:
-    """Compares every signature with the module that the export was made from.
-
-    Args:
-        export_dir: folder of the SavedModel.
-        module: runs here operation by operation, without the saved graphs.
-        tolerance: one of `TOLERANCES`.
-
-    Returns:
-        The largest difference found.
-
-    Raises:
-        ExportError: if the folder does not load with TensorFlow and
-            TensorFlow Text alone, or if an answer differs.
-    """
+    """Returns how far the export is from the module that it was made from."""
     requests = _build_requests(module)
     with tf.device("/CPU:0"):
         expected = fresh_process.run(module.run, requests)
@@ -82,17 +69,7 @@ def compare(
     received: Mapping[str, np.ndarray],
     tolerance: float,
 ) -> float:
-    """The largest difference of two sets of answers.
-
-    Args:
-        expected: name to array; floats may differ by `tolerance`, all else
-            must be equal, except for choices where the tolerance is coarse.
-        received: the same names.
-        tolerance: see `TOLERANCES`.
-
-    Raises:
-        ExportError: naming what is missing, unknown or different.
-    """
+    """The largest difference of two sets of answers, name to array."""
     if set(expected) != set(received):
         raise errors.ExportError(
             "The saved model must answer with the documented names. Missing: "

@@ -48,16 +48,6 @@ class ServingFolder:
     """The versions of one model in a serving folder.
 
     Nothing is written before `write_settings`.
-
-    Args:
-        folder: what a server serves; need not exist.
-        model_name: what clients ask for.
-        server_dir: the folder's absolute path as the server sees it; empty
-            for what models.config says of the model, or `DEFAULT_SERVER_DIR`.
-
-    Raises:
-        ModelError: for a name or path that cannot be, or a models.config that
-            contradicts them or cannot be added to.
     """
 
     def __init__(
@@ -149,9 +139,6 @@ def choose_target(
     """The folder to create, and the serving folder that it belongs to.
 
     Arguments are flags of `scripts/export_saved_model.py`, None where absent.
-
-    Raises:
-        ValueError: if these do not go together.
     """
     if (export_dir is None) == (serving_dir is None):
         raise ValueError("Give exactly one of --export_dir and --serving_dir.")
@@ -205,15 +192,13 @@ def _build_warm_up(
 
 
 def _read(path: pathlib.Path) -> str:
-    data = path.read_bytes()
     try:
         # Unlike `read_text`, line ends stay as they are.
-        return data.decode("utf-8")
+        return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
         raise errors.ModelError(
-            f"{path} must be UTF-8. Received: byte {data[error.start]:#04x} "
-            f"in line {line}. Save it as UTF-8, or move it away."
+            f"{path} must be UTF-8. Received: {error}. Save it as UTF-8, or "
+            "move it away."
         ) from error
 
 

@@ -90,14 +90,7 @@ def _is_pair(path: pathlib.Path) -> bool:
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
-    """Reads a folder with a model, or with both of a pre-trained ELECTRA.
-
-    Raises:
-        FileNotFoundError: if a file is missing.
-        ModelError: if the model is damaged, partial, not ELECTRA, or computes
-            what ours does not (names what).
-        ImportError: for `pytorch_model.bin` without PyTorch.
-    """
+    """Reads a folder with a model, or with both of a pre-trained ELECTRA."""
     if not _is_pair(path):
         return _read_one(path)
     main = _read_one(path / "discriminator")
@@ -188,16 +181,7 @@ def _take_tied_output(
 def read_tensors(
     folder: pathlib.Path,
 ) -> tuple[parameter_names.Arrays, pathlib.Path]:
-    """Reads all tensors of a model's folder.
-
-    Returns:
-        Name to array, and the file that they are from.
-
-    Raises:
-        FileNotFoundError: if there is no file of tensors.
-        ModelError: if a file is damaged, or holds more than tensors.
-        ImportError: for `pytorch_model.bin` without PyTorch.
-    """
+    """Reads all tensors of a model's folder."""
     for name, read_file in (
         (SAFETENSORS_FILE, _read_safetensors),
         (INDEX_FILE, _read_parts),
@@ -299,11 +283,7 @@ def _to_array(tensor: Any) -> np.ndarray:
 def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes what `from_pretrained` reads, and returns the same model.
-
-    Raises:
-        ModelError: for parts that there is no class for (names them).
-    """
+    """Writes what `from_pretrained` reads, and returns the same model."""
     _require_classes(model)
     for name, part in portable.split(model).items():
         target = folder / name

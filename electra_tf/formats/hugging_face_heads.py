@@ -15,6 +15,7 @@ W h + b. Such a head is recognized when it comes back.
 """
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -63,9 +64,7 @@ class _TaskFields:
     Models of others give the values themselves, an output of 0 means 0.
     """
 
-    finetuning_task: (
-        Annotated[str, pydantic.Field(pattern="^[^/]*$")] | None
-    ) = None
+    finetuning_task: _Name | None = None
     id2label: Mapping[str, str] | None = None
     problem_type: _Problem | None = None
     text_pairs: bool = False
@@ -107,10 +106,6 @@ def from_hugging_face(
 ) -> tuple[parameter_names.Arrays, portable.PortableTask]:
     """Turns a head as the class there has it into ours.
 
-    Args:
-        tensors: of the model, those of `head_shapes` among them.
-        task: as its config says.
-
     Returns:
         The model's tensors, and the task: whether it has a hidden layer is
         known now.
@@ -139,11 +134,7 @@ def from_hugging_face(
 def to_hugging_face(
     tensors: portable.Tensors, task: portable.PortableTask
 ) -> portable.Tensors:
-    """Turns our head, among a model's tensors, into what the class has.
-
-    Raises:
-        ModelError: if that class cannot compute what ours does.
-    """
+    """Turns our head, among a model's tensors, into what the class has."""
     if task.kind == "tagging":
         return exchange_segments(tensors)
     if task.kind == "qa":
@@ -163,11 +154,7 @@ def to_hugging_face(
 
 
 def exchange_segments(tensors: portable.Tensors) -> parameter_names.Arrays:
-    """Exchanges segments 0 and 1 of a tagger; twice changes nothing.
-
-    Raises:
-        ModelError: if there is only one segment.
-    """
+    """Exchanges segments 0 and 1 of a tagger; twice changes nothing."""
     table = tensors[_SEGMENTS]
     if len(table) < 2:
         raise errors.ModelError(
@@ -217,29 +204,22 @@ def _gelu_twin(kernel: np.ndarray, head: str) -> parameter_names.Arrays:
 def read_task(
     stated: Mapping[str, Any], architecture: str, file: pathlib.Path
 ) -> portable.PortableTask:
-    """Returns what a config says of the task of one of `CLASSES`.
-
-    Raises:
-        ModelError: for what is not understood here.
-    """
+    """Returns what a config says of the task of one of `CLASSES`."""
     fields = portable.build_known(_TaskFields, stated, file)
-    name, has_pairs = fields.finetuning_task or "own", fields.text_pairs
+    task = functools.partial(
+        portable.PortableTask,
+        fields.finetuning_task or "own",
+        has_pairs=fields.text_pairs,
+    )
     if architecture == CLASSES["qa"]:
-        return portable.PortableTask(name, "qa", has_pairs=has_pairs)
+        return task("qa")
     labels = _read_labels(fields.id2label, file)
-    kind = "tagging"
-    if architecture != CLASSES["tagging"]:
-        is_number = fields.problem_type is None and len(labels) == 1
-        is_number = is_number or fields.problem_type == "regression"
-        kind = "regression" if is_number else "classification"
-    if kind == "regression":
-        return portable.PortableTask(
-            name,
-            kind,
-            value_range=fields.regression_value_range,
-            has_pairs=has_pairs,
-        )
-    return portable.PortableTask(name, kind, labels, has_pairs=has_pairs)
+    if architecture == CLASSES["tagging"]:
+        return task("tagging", labels)
+    is_number = fields.problem_type is None and len(labels) == 1
+    if is_number or fields.problem_type == "regression":
+        return task("regression", value_range=fields.regression_value_range)
+    return task("classification", labels)
 
 
 def _read_labels(
@@ -271,11 +251,7 @@ def _require_labels(labels: Sequence[str], source: str) -> None:
 
 
 def task_fields(task: portable.PortableTask, origin: str) -> dict[str, Any]:
-    """Returns what a config must say of a task.
-
-    Raises:
-        ModelError: if the labels are not known.
-    """
+    """Returns what a config must say of a task."""
     fields: dict[str, Any] = {"finetuning_task": task.name}
     if task.kind == "qa":
         return fields

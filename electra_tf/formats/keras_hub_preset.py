@@ -31,7 +31,6 @@ from electra_tf.text import vocabulary as vocabulary_lib
 CONFIG_FILE = "config.json"
 _CLASS = "ElectraBackbone"
 _POOLER = "pooled_dense"
-_CHUNK_BYTES = 2**20
 # Our sizes and KerasHub's arguments.
 _SIZES = {
     "vocab_size": "vocab_size",
@@ -85,11 +84,7 @@ def _class_name(content: Mapping[str, Any]) -> str:
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
-    """Reads the encoder and the vocabulary in the folder of a preset.
-
-    Raises:
-        ModelError: if it is damaged or of another backbone.
-    """
+    """Reads the encoder and the vocabulary in the folder of a preset."""
     encoder = _read_sizes(path / CONFIG_FILE)
     expected = layout.encoder_shapes(portable.MAIN, encoder)
     kinds = _check_weights(path, expected, encoder.hidden_size)
@@ -104,7 +99,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
         parameter_names.KERAS_HUB,
         f"KerasHub preset {path}",
     )
-    vocabulary, notes = _read_vocabulary(path, encoder)
+    vocabulary = _read_vocabulary(path, encoder)
     return portable.PortableModel(
         tensors,
         encoder,
@@ -113,7 +108,7 @@ def read(path: pathlib.Path) -> portable.PortableModel:
         notes=(
             f"left out {_POOLER}, which is KerasHub's own",
             *parameter_names.precision_notes(kinds),
-            *notes,
+            *tokenizer_files.notes_of(vocabulary),
         ),
     )
 
@@ -157,13 +152,10 @@ def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
 def _check_weights(
     path: pathlib.Path, expected: layout.Shapes, width: int
 ) -> set[str]:
-    """Compares the files of weights with the sizes in the config.
+    """Returns the dtypes of weights that have the sizes in the config.
 
     KerasHub would leave out layers that the config does not count, and ask
     for more memory than there is if it counts too many.
-
-    Returns:
-        The dtypes of the weights.
     """
     weights = _list_weights(path)
     problems = parameter_names.dtype_problems(
@@ -242,31 +234,20 @@ def _flatten(path: str, value: np.ndarray) -> np.ndarray:
 
 def _read_vocabulary(
     path: pathlib.Path, encoder: config.EncoderConfig
-) -> tuple[vocabulary_lib.Vocabulary | None, tuple[str, ...]]:
-    """Returns the vocabulary, None without a tokenizer, and notes."""
+) -> vocabulary_lib.Vocabulary | None:
     tokens = path / "assets" / "tokenizer" / "vocabulary.txt"
     described = path / tokenizer_files.TOKENIZER_FILE
     if not tokens.exists() and not described.exists():
-        return None, ("there is no vocabulary in the preset",)
-    for file in (tokens, described):
-        if not file.is_file():
-            raise errors.ModelError(
-                f"{file} must be there with the rest of the preset's "
-                "tokenizer. Received: no such file. Restore it."
-            )
+        return None
     content = schema.read_object(described, errors.ModelError)
     stated = _arguments(content, described)
     options = portable.build_known(_Tokenizer, stated, described)
-    settings = vocabulary_lib.TokenizerSettings(
-        do_lower_case=options.lowercase, strip_accents=options.strip_accents
-    )
-    try:
-        listed = vocabulary_lib.read_tokens(tokens)
-        vocabulary = vocabulary_lib.Vocabulary(listed, settings)
-    except errors.DataError as error:
-        raise errors.ModelError(f"{tokens}: {error}") from error
-    fitted = tokenizer_files.fit_rows(vocabulary, encoder, tokens)
-    return fitted, tokenizer_files.notes_of(fitted)
+    settings = {
+        "do_lower_case": options.lowercase,
+        "strip_accents": options.strip_accents,
+    }
+    listed = vocabulary_lib.read_tokens(tokens)
+    return tokenizer_files.build(listed, settings, encoder, tokens)
 
 
 def write(
@@ -276,9 +257,6 @@ def write(
 
     Returns:
         The model with what a preset can state, and notes on the rest.
-
-    Raises:
-        ModelError: if there is more than an encoder.
     """
     others = [part for part in model.parts if part != portable.MAIN]
     if others:
@@ -321,16 +299,11 @@ def _as_preset(model: portable.PortableModel) -> portable.PortableModel:
 
 
 def _require_space(folder: pathlib.Path, model: portable.PortableModel) -> None:
-    """Raises `OSError` if the disk cannot take the model.
-
-    HDF5 ends the whole process when it meets a full disk.
-    """
-    num_bytes = sum(value.nbytes for value in model.tensors.values())
+    """Raises `OSError` on a full disk, where HDF5 would end the process."""
     trial = folder / "space"
     try:
-        with trial.open("wb") as stream:
-            for _ in range(1 + num_bytes // _CHUNK_BYTES):
-                stream.write(bytes(_CHUNK_BYTES))
+        num_bytes = sum(value.nbytes for value in model.tensors.values())
+        trial.write_bytes(bytes(num_bytes))
     finally:
         trial.unlink()
 

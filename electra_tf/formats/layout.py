@@ -75,14 +75,7 @@ def part_shapes(
     generator: config.EncoderConfig | None,
     tying: str,
 ) -> Shapes | None:
-    """Returns the shapes of one part of a model; None for an unknown part.
-
-    Args:
-        part: first part of the paths.
-        encoder: sizes of the main encoder.
-        generator: sizes of the generator's encoder, None where there is none.
-        tying: what they share, as of `PortableModel`.
-    """
+    """Returns the shapes of one part of a model; None for an unknown part."""
     # A head without a generator's encoder belongs to the main one.
     proposing = generator or encoder
     width = encoder.hidden_size
@@ -219,13 +212,7 @@ def generator_settings(
 def require_generator(
     model: portable.PortableModel, settings: config.ExperimentConfig, rule: str
 ) -> None:
-    """Raises `ModelError` unless a config describes the model's generator.
-
-    Args:
-        model: to be written.
-        settings: what its files would say.
-        rule: how they describe a generator, for the message.
-    """
+    """Raises `ModelError` unless a config describes the model's generator."""
     if model.generator is None:
         return
     derived = settings.generator.encoder_config(settings.encoder)

@@ -56,21 +56,14 @@ _HEAD_WIDTH = 64
 
 
 class OriginalCheckpoint(NamedTuple):
-    """What a checkpoint of the original holds, by the original's names.
+    """What a checkpoint of the original holds, by the original's names."""
 
-    Attributes:
-        path: the prefix that it was read from.
-        variables: name to float32 weights.
-        first_moments: name to Adam's m; empty in released checkpoints.
-        second_moments: name to Adam's v; empty in released checkpoints.
-        global_step: number of updates made, or None.
-    """
-
-    path: str
-    variables: parameter_names.Arrays
+    path: str  # the prefix that it was read from
+    variables: parameter_names.Arrays  # float32
+    # Adam's m and v; empty in released checkpoints.
     first_moments: parameter_names.Arrays
     second_moments: parameter_names.Arrays
-    global_step: int | None
+    global_step: int | None  # number of updates made
 
 
 def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
@@ -78,10 +71,6 @@ def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
 
     Args:
         path: its prefix (`model.ckpt-1000`), or a folder with one checkpoint.
-
-    Raises:
-        FileNotFoundError: if there is none, or a folder has several.
-        ModelError: if it cannot be read, or its step is no number of updates.
     """
     prefix = _find_prefix(path)
     try:
@@ -142,13 +131,6 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     """Reads a checkpoint of the original, pre-trained or fine-tuned.
 
     Optimizer slots are left out and counted in the notes.
-
-    Args:
-        path: as of `read_checkpoint`.
-
-    Raises:
-        FileNotFoundError: if there is none, or a folder has several.
-        ModelError: if it is damaged, partial, or has tensors without a place.
     """
     checkpoint = read_checkpoint(path)
     origin = f"TF1 checkpoint {checkpoint.path}"
@@ -297,14 +279,7 @@ def _infer_sizes(
 def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a checkpoint that the original restores from.
-
-    Returns:
-        The same model.
-
-    Raises:
-        ModelError: for parts or sizes that the original cannot have.
-    """
+    """Writes a checkpoint that the original restores from."""
     unknown = [part for part in model.parts if part not in _WRITABLE]
     if unknown:
         raise errors.ModelError(

@@ -51,11 +51,6 @@ def read(
         path: the run's folder.
         which: `latest`, `best`, or the folder of a checkpoint.
         use_average: take the moving average of the weights.
-
-    Raises:
-        FileNotFoundError: if there is no such checkpoint or no vocabulary.
-        ModelError: if there is no run, or if the checkpoint is damaged or
-            lacks tensors.
     """
     settings = model_dir_lib.load_settings(path)
     vocabulary = vocabulary_lib.Vocabulary.load(path)
@@ -85,11 +80,7 @@ def resolve_vocab_size(
     vocabulary: vocabulary_lib.Vocabulary,
     folder: pathlib.Path,
 ) -> config.EncoderConfig:
-    """Returns the sizes in a folder's config with those of its vocabulary.
-
-    Raises:
-        ModelError: if the two do not belong together.
-    """
+    """Returns the sizes in a folder's config with those of its vocabulary."""
     try:
         return towers.resolve_vocab_size(encoder, vocabulary.size)
     except ValueError as error:
@@ -126,15 +117,7 @@ def _check_known_parts(model: portable.PortableModel) -> None:
 def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a run that export, fine-tuning and pre-training start from.
-
-    Returns:
-        The same model.
-
-    Raises:
-        ModelError: if the vocabulary is missing, or for sizes that a config
-            cannot have.
-    """
+    """Writes a run that export, fine-tuning and pre-training start from."""
     if model.vocabulary is None:
         raise errors.ModelError(
             "A run holds the vocabulary that its ids mean. Received: none in "
@@ -171,11 +154,7 @@ def _pack(tensors: portable.Tensors) -> portable.Tensors:
 
 
 def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
-    """Returns the config of a run that would have made a model.
-
-    Raises:
-        ModelError: for sizes that no config can have.
-    """
+    """Returns the config of a run that would have made a model."""
     is_discriminator = portable.REPLACED_TOKEN_HEAD in model.parts
     is_masked_lm = portable.MASKED_LM_HEAD in model.parts
     objective = model.objective or (

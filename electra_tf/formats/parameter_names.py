@@ -157,13 +157,8 @@ def take(
 ) -> Arrays:
     """Turns the tensors of a file into a model's, as float32.
 
-    Args:
-        tensors: foreign name to array.
-        expected: our path to shape.
-        table: how our paths are called there.
-        origin: where the tensors are from, for the message.
-        may_be_unused: regular expression of foreign names that may be left
-            over.
+    `expected` has our paths; foreign names that match `may_be_unused` may be
+    left over.
 
     Raises:
         ModelError: lists what is missing, left over, of another shape, or no
@@ -202,11 +197,7 @@ def _find_problems(tensors: Tensors, parts: layout.Shapes) -> list[str]:
 
 
 def dtype_problems(kinds: Mapping[str, str]) -> list[str]:
-    """Lists tensors that hold no floating point numbers.
-
-    Args:
-        kinds: name of a tensor to that of its dtype.
-    """
+    """Lists tensors that hold no floating point numbers."""
     return [
         f"{name} holds {kind}"
         for name, kind in kinds.items()

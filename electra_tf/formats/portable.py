@@ -34,26 +34,18 @@ _EMBEDDINGS = f"{MAIN}/embeddings"
 
 @dataclasses.dataclass(frozen=True)
 class PortableTask:
-    """What a fine-tuned model was trained for.
+    """What a fine-tuned model was trained for."""
 
-    Attributes:
-        name: as in the paths of its head, `task_specific/<name>/`.
-        kind: one of `finetuning_config.OWN_KINDS`.
-        labels: in the order of the head's outputs; empty where there are none
-            or where the files do not say.
-        has_hidden_layer: of classification and regression, whether a dense
-            layer with gelu stands before the output layer, as in Hugging Face.
-        value_range: of regression, which values an output of 0 and of 1 mean.
-        has_pairs: of a task called `own`, whether texts come in pairs; of
-            tasks with other names that is known.
-    """
-
-    name: str
-    kind: str
+    name: str  # as in the paths of its head, `task_specific/<name>/`
+    kind: str  # one of `finetuning_config.OWN_KINDS`
+    # In the order of the outputs; empty if there are none or files do not say.
     labels: tuple[str, ...] = ()
+    # Of classification and regression: whether a dense layer with gelu stands
+    # before the output layer, as in Hugging Face.
     has_hidden_layer: bool = False
+    # Of regression, which values an output of 0 and of 1 mean.
     value_range: tuple[float, float] = (0.0, 1.0)
-    has_pairs: bool = False
+    has_pairs: bool = False  # of a task called `own`; of others it is known
 
     @property
     def head(self) -> str:
@@ -63,33 +55,19 @@ class PortableTask:
 
 @dataclasses.dataclass(frozen=True)
 class PortableModel:
-    """A pre-trained or fine-tuned model.
+    """A pre-trained or fine-tuned model."""
 
-    Attributes:
-        tensors: our path to float32 array.
-        encoder: sizes of the main encoder; `vocab_size` is the table's.
-        generator: sizes of the generator's encoder, None where there is none.
-        tying: what generator and main encoder share: `none`, `embeddings` or
-            `all`.
-        vocabulary: None where the files do not hold one.
-        task: of a fine-tuned model.
-        objective: that it was trained with, as in the config;
-            empty where the files do not say.
-        step: updates made, 0 where they do not say.
-        origin: one line that says where it was read.
-        notes: what was left out or changed in reading, one line each.
-    """
-
-    tensors: Tensors
-    encoder: config.EncoderConfig
-    generator: config.EncoderConfig | None = None
+    tensors: Tensors  # our path to float32 array
+    encoder: config.EncoderConfig  # the main one; `vocab_size` is the table's
+    generator: config.EncoderConfig | None = None  # None where there is none
+    # What generator and encoder share: `none`, `embeddings` or `all`.
     tying: str = "embeddings"
-    vocabulary: vocabulary_lib.Vocabulary | None = None
-    task: PortableTask | None = None
-    objective: str = ""
-    step: int = 0
-    origin: str = ""
-    notes: tuple[str, ...] = ()
+    vocabulary: vocabulary_lib.Vocabulary | None = None  # if the files hold one
+    task: PortableTask | None = None  # of a fine-tuned model
+    objective: str = ""  # as in the config; empty where files do not say
+    step: int = 0  # updates made, 0 where files do not say
+    origin: str = ""  # one line that says where it was read
+    notes: tuple[str, ...] = ()  # what was left out or changed in reading
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -123,16 +101,7 @@ def take_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
 def build_known(
     kind: type[_T], stated: Mapping[str, Any], file: pathlib.Path
 ) -> _T:
-    """Builds what is known of another project's JSON file.
-
-    Args:
-        kind: made by `schema.frozen`; other fields of the file are ignored.
-        stated: the file's content.
-        file: for the message.
-
-    Raises:
-        ModelError: for values that `kind` does not allow.
-    """
+    """Builds what is known of another project's JSON file."""
     names = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     known = {name: stated[name] for name in stated if name in names}
     return schema.build(kind, known, str(file), errors.ModelError)
@@ -199,15 +168,6 @@ def join(main: PortableModel, generator: PortableModel) -> PortableModel:
     """Joins a discriminator and its generator, the reverse of `split`.
 
     Weights that are equal in both become shared ones.
-
-    Args:
-        main: the discriminator.
-        generator: a masked LM, whose encoder is its main one.
-
-    Raises:
-        ModelError: if they are not a discriminator alone and a masked LM
-            alone, if vocabularies differ, or if the generator has embeddings
-            of its own that are not of its own width.
     """
     # More would come along unseen, or be overwritten.
     for model, head in ((main, REPLACED_TOKEN_HEAD),

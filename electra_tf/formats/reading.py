@@ -8,6 +8,7 @@ import keras
 
 from electra_tf import errors
 from electra_tf import installed
+from electra_tf.config import schema
 from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import original_model
@@ -28,18 +29,7 @@ _MODULES: Any = {
 
 
 def detect(path: str | pathlib.Path) -> str:
-    """Finds out the format of what lies at a path.
-
-    Args:
-        path: a folder, or the prefix of a TF1 checkpoint.
-
-    Returns:
-        One of `FORMATS`.
-
-    Raises:
-        FileNotFoundError: if there is nothing.
-        ModelError: if it is none of them.
-    """
+    """Finds out the format of what lies at a path."""
     path = pathlib.Path(path)
     if (path.parent / f"{path.name}.index").is_file():
         return TF1
@@ -89,30 +79,15 @@ def read(
     """
     found = installed.find_model(path)
     format_name = format_name or detect(found)
-    require_format(format_name)
+    schema.require_choice("format", format_name, FORMATS)
     return _MODULES[format_name].read(found)
 
 
 def write(
     model: portable.PortableModel, format_name: str, folder: pathlib.Path
 ) -> portable.PortableModel:
-    """Writes a pre-trained or fine-tuned model into an empty folder.
-
-    Returns:
-        The model as the format states it.
-
-    Raises:
-        ModelError: if the format cannot hold it.
-    """
+    """Writes a pre-trained or fine-tuned model into an empty folder."""
     return _MODULES[format_name].write(model, folder)
-
-
-def require_format(format_name: str) -> None:
-    """Raises `ValueError` unless there is a format of that name."""
-    if format_name not in FORMATS:
-        raise ValueError(
-            f"Formats are {', '.join(FORMATS)}. Received: {format_name!r}."
-        )
 
 
 def build_towers(
@@ -120,17 +95,10 @@ def build_towers(
 ) -> towers.Towers:
     """Builds the towers of a pre-trained model, with their weights.
 
-    Args:
-        model: a discriminator, a masked language model, or both.
-        precision: of the products, one of `config.PRECISIONS`.
-
     Returns:
         `main` is a `Discriminator`, or a `MaskedLMGenerator` where there is
         none; `generator` is None for a model of one tower. What they share in
         the model they share here.
-
-    Raises:
-        ModelError: if the model has neither head.
     """
     dtype = layers.dtype_policy(precision)
     if portable.REPLACED_TOKEN_HEAD in model.parts:
@@ -161,15 +129,7 @@ def build_towers(
 def assign(
     variables: Iterable[keras.Variable], model: portable.PortableModel
 ) -> None:
-    """Puts the weights of a model into variables of its sizes.
-
-    Args:
-        variables: of the layers, some twice if they are shared.
-        model: its tensors that no variable is called like are left out.
-
-    Raises:
-        ModelError: if a weight is missing or has another shape.
-    """
+    """Puts the weights of a model into variables of its sizes."""
     named = {variable.path: variable for variable in variables}
     values = {p: v for p, v in model.tensors.items() if p in named}
     checkpoints.require_equal_layout(model.origin, values, named)

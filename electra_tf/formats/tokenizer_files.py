@@ -73,10 +73,6 @@ def load_if_there(
 
     Returns:
         None if the folder has no vocabulary.
-
-    Raises:
-        ModelError: if its files contradict each other or the model.
-        DataError: if the tokens cannot be used.
     """
     has_list = (folder / vocabulary_lib.VOCABULARY_FILE).is_file()
     is_described = (folder / TOKENIZER_FILE).is_file()
@@ -88,12 +84,23 @@ def load_if_there(
         return fit_rows(vocabulary_lib.Vocabulary.load(folder), encoder, folder)
     described = _read_tokenizer(folder) if is_described else None
     tokens = _read_tokens(folder, described)
+    settings = _read_settings(folder, stated, described)
+    return build(tokens, settings, encoder, folder)
+
+
+def build(
+    tokens: tuple[str, ...],
+    settings: Mapping[str, Any],
+    encoder: config.EncoderConfig,
+    source: pathlib.Path,
+) -> vocabulary_lib.Vocabulary:
+    """Builds a vocabulary from a model's files, see `fit_rows`."""
     try:
-        settings = _read_settings(folder, stated, described)
-        vocabulary = vocabulary_lib.Vocabulary(tokens, settings)
+        chosen = vocabulary_lib.TokenizerSettings(**settings)
+        vocabulary = vocabulary_lib.Vocabulary(tokens, chosen)
     except errors.DataError as error:
-        raise errors.DataError(f"{folder}: {error}") from error
-    return fit_rows(vocabulary, encoder, folder)
+        raise errors.DataError(f"{source}: {error}") from error
+    return fit_rows(vocabulary, encoder, source)
 
 
 def _read_object(path: pathlib.Path) -> dict[str, Any]:
@@ -112,9 +119,6 @@ def fit_rows(
 
     Rows without a token (tables are sometimes padded to round numbers) get
     names that no text contains.
-
-    Raises:
-        ModelError: if there are more tokens than rows.
     """
     num_missing = encoder.vocab_size - vocabulary.size
     if num_missing < 0:
@@ -269,7 +273,7 @@ def _read_settings(
     folder: pathlib.Path,
     stated: Mapping[str, Any],
     described: tokenizers.Tokenizer | None,
-) -> vocabulary_lib.TokenizerSettings:
+) -> dict[str, Any]:
     """Reads the settings off both files, which must agree.
 
     Which of them Hugging Face follows depends on the tokenizer's class.
@@ -303,9 +307,11 @@ def _read_settings(
             "the original. Received: strip_accents=true, do_lower_case=false."
         )
     # Without lower-casing, strip_accents has no effect.
-    return vocabulary_lib.TokenizerSettings(
-        lowers, strips is not False or not lowers, length
-    )
+    return {
+        "do_lower_case": lowers,
+        "strip_accents": strips is not False or not lowers,
+        "max_word_length": length,
+    }
 
 
 def write_hugging_face(
@@ -313,13 +319,7 @@ def write_hugging_face(
     folder: pathlib.Path,
     num_positions: int,
 ) -> None:
-    """Writes what `AutoTokenizer.from_pretrained` reads.
-
-    Args:
-        vocabulary: of the model.
-        folder: of the model.
-        num_positions: most tokens of a row.
-    """
+    """Writes what `AutoTokenizer.from_pretrained` reads."""
     settings = vocabulary.settings
     strips = settings.do_lower_case and settings.strip_accents
     stated = {

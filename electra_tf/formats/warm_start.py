@@ -47,28 +47,16 @@ _NAMED_SIZES = ("embedding_size", "hidden_size", "num_hidden_layers",
 
 
 class Target(NamedTuple):
-    """The model that starts.
+    """The model that starts."""
 
-    Attributes:
-        variables: `variable.path` to variable.
-        encoder: sizes of its main encoder.
-        generator: of its generator's encoder, if it has one.
-        vocabulary: of the records that it will read.
-    """
-
-    variables: Mapping[str, Any]
-    encoder: config.EncoderConfig
-    generator: config.EncoderConfig
-    vocabulary: vocabulary_lib.Vocabulary
+    variables: Mapping[str, Any]  # by `variable.path`
+    encoder: config.EncoderConfig  # the main one
+    generator: config.EncoderConfig  # of its generator, if it has one
+    vocabulary: vocabulary_lib.Vocabulary  # of the records that it will read
 
 
 def warm_start(path: str | pathlib.Path, target: Target) -> str:
     """Sets variables to the weights of a model of any format.
-
-    Args:
-        path: a run's folder, a Hugging Face model, a KerasHub preset, or a TF1
-            checkpoint.
-        target: the model that starts.
 
     Returns:
         One paragraph: how many variables were restored, which were resized,
@@ -134,11 +122,7 @@ def _leftovers(
 def _token_rows(
     model: portable.PortableModel, vocabulary: vocabulary_lib.Vocabulary
 ) -> np.ndarray:
-    """Returns where each token of the model stands in the new vocabulary.
-
-    Returns:
-        `[V]`; rows that no token belongs to are `_NOWHERE`.
-    """
+    """Returns where each token of the model stands in the new vocabulary."""
     own = model.vocabulary
     if own is None:
         raise errors.ModelError(

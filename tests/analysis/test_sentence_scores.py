@@ -130,11 +130,3 @@ def test_an_encoder_alone_is_refused(tmp_path):
     )
     with pytest.raises(ValueError, match="Received: an encoder alone"):
         sentence_scores.SentenceScorer(tower, tiny_electra.VOCABULARY)
-
-
-def test_texts_must_be_a_list(tmp_path):
-    tiny_electra.write_run(tmp_path)
-    scorer = sentence_scores.load_scorer(tmp_path)
-    with pytest.raises(ValueError, match="list of str.*single text"):
-        scorer.score("the cat")
-    assert scorer.score([]).shape == (0,)

@@ -54,12 +54,6 @@ def test_the_nearest_number_of_steps_is_taken(target, expected):
     assert found.training.num_train_steps == expected
 
 
-def test_equal_steps_are_equal_whatever_they_cost():
-    plan = toy_study.build_plan(budget="steps", num_train_steps=30)
-    assert [arm.num_steps for arm in plan.arms] == [30, 30]
-    assert [arm.flops for arm in plan.arms] == [6_000, 3_000]
-
-
 def test_schedules_keep_their_share_of_a_run():
     settings = studies.replace_fields(
         toy_study.BASE,

@@ -206,15 +206,6 @@ def test_a_request_of_an_earlier_version_is_the_same_request(tmp_path):
     assert _run(tmp_path, toy_study.fail_for_mlm) == []
 
 
-def test_runs_may_work_side_by_side(tmp_path):
-    options = _write_folders(tmp_path, num_parallel=2)
-    plan = toy_study.build_plan(num_train_steps=10)
-    requests = study_runner.build_requests(plan, options)
-    assert all(request.num_threads >= 1 for request in requests)
-    assert study_runner.run_study(plan, options, toy_study.take_steps) == []
-    assert len(_results(tmp_path)["runs"]) == 4
-
-
 def test_two_studies_do_not_share_a_folder_at_once(tmp_path):
     (tmp_path / "study").mkdir()
     with (tmp_path / "study" / ".lock").open("a") as file:
@@ -222,28 +213,6 @@ def test_two_studies_do_not_share_a_folder_at_once(tmp_path):
         with pytest.raises(errors.ConfigError, match="Another process"):
             _run(tmp_path)
     assert _run(tmp_path) == []
-
-
-def test_without_a_folder_of_tasks_only_held_out_text_is_measured(tmp_path):
-    given = _write_folders(tmp_path)
-    options = study_runner.Options(given.dataset_dir, given.output_dir)
-    plan = toy_study.build_plan()
-    assert study_runner.build_requests(plan, options)[0].asked.tasks == ()
-    study_runner.run_study(plan, options, toy_study.print_process)
-    table = (tmp_path / "study" / "table.md").read_text()
-    assert "Not measured: no --tasks_dir was given." in table
-
-
-def test_a_mistaken_option_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="--tasks_dir"):
-        study_runner.Options(tmp_path, tmp_path, tmp_path / "absent")
-    with pytest.raises(errors.ConfigError, match="`num_parallel`.*: 0"):
-        study_runner.Options(tmp_path, tmp_path, None, 0)
-
-
-def test_a_score_must_be_a_number():
-    with pytest.raises(errors.ConfigError, match="cola_probe.*finite"):
-        study_run.RunResult({}, {"cola_probe": float("nan")}, 1.0, 1.0)
 
 
 def _log_step(request, step):

@@ -1,6 +1,5 @@
 """Gaps, swaps, and what a model that knows nothing makes of them."""
 
-import json
 import os
 import pathlib
 import subprocess
@@ -205,18 +204,3 @@ def test_the_script_prints_numbers_beside_baselines(tmp_path):
     # All embedded swaps find their words.
     assert " of 20 " in shown.stdout
     assert "The [MASK] sat.\n    " in shown.stdout
-
-
-@pytest.mark.slow
-def test_the_script_prints_json(tmp_path):
-    tiny_electra.write_run(tmp_path / "run")
-    shown = _run_script(
-        f"--model={tmp_path / 'run'}", f"--swaps={SWAPS}", "--json"
-    )
-    assert json.loads(shown.stdout)["swaps"]["num_swaps"] == 20
-
-
-def test_the_script_wants_something_to_do(tmp_path):
-    shown = _run_script(f"--model={tmp_path}")
-    assert shown.returncode == 1
-    assert shown.stderr == "error: Give --sentences, --swaps or --text.\n"

@@ -95,18 +95,8 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     discriminator = towers.build_discriminator(
         dataclasses.replace(settings.encoder, vocab_size=vocabulary.size)
     )
-    model_dir = tmp_path_factory.mktemp("run")
-    vocabulary.save(model_dir)
-    (model_dir / "config.json").write_text(config.to_json(settings))
-    weights = {f"model/{v.path}": v for v in discriminator.variables}
-    averages = {
-        f"average/{v.path}": tf.Variable(0.5 * v.value)
-        for v in discriminator.variables
-    }
-    for step in (6, 7):
-        checkpoints.save(
-            model_dir, step, weights | averages, {"best_step": 6}, keep=2
-        )
+    model_dir = tmp_path_factory.mktemp("tiny") / "run"
+    save_run(model_dir, settings, vocabulary, discriminator.variables, (6, 7))
     return TinyRun(model_dir, settings, vocabulary, discriminator)
 
 
@@ -148,7 +138,8 @@ def objective_exports(
         keras.utils.set_random_seed(5)
         model = model_lib.build_pretraining_model(settings, tiny_run.vocabulary)
         folder = tmp_path_factory.mktemp(name)
-        model_dir = save_run(folder / "run", settings, tiny_run, model)
+        model_dir, variables = folder / "run", model.trainable_variables
+        save_run(model_dir, settings, tiny_run.vocabulary, variables)
         result = export_unchecked(model_dir, folder / "export")
         call = load(result.folder)
         return ObjectiveExport(result.folder, model_dir, settings, model, call)
@@ -179,23 +170,18 @@ def objective_settings(name: str) -> config.ExperimentConfig:
     return config.freeze(sections)
 
 
-def save_run(
-    model_dir: pathlib.Path,
-    settings: config.ExperimentConfig,
-    tiny_run: TinyRun,
-    model: model_lib.PretrainingModel,
-) -> pathlib.Path:
-    """Writes what a run leaves: all towers, and averages of half the size."""
+def save_run(model_dir, settings, vocabulary, variables, steps=(7,)):
+    """Writes what a run leaves: weights, and averages of half the size."""
     model_dir.mkdir()
-    tiny_run.vocabulary.save(model_dir)
+    vocabulary.save(model_dir)
     (model_dir / "config.json").write_text(config.to_json(settings))
-    weights = {f"model/{v.path}": v for v in model.trainable_variables}
-    averages = {
-        f"average/{v.path}": tf.Variable(0.5 * v.value)
-        for v in model.trainable_variables
-    }
-    checkpoints.save(model_dir, 7, weights | averages, {"best_step": 7}, keep=1)
-    return model_dir
+    weights = {f"model/{v.path}": v for v in variables}
+    for v in variables:
+        weights[f"average/{v.path}"] = tf.Variable(0.5 * v.value)
+    for step in steps:
+        checkpoints.save(
+            model_dir, step, weights, {"best_step": steps[0]}, keep=2
+        )
 
 
 def load(folder: pathlib.Path) -> Any:

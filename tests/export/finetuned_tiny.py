@@ -5,7 +5,6 @@ same weights.
 """
 
 import dataclasses
-import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -130,12 +129,6 @@ def write_scores(folder: pathlib.Path, value: float) -> None:
         {},
     )
     trial_dir.write_result(folder, result)
-
-
-def read_facts(export_dir: pathlib.Path) -> dict[str, Any]:
-    """What export.json holds."""
-    path = export_dir / "assets.extra" / "export.json"
-    return json.loads(path.read_text())
 
 
 def replace(settings: Any, section: str, **fields: Any) -> Any:

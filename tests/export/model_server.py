@@ -116,8 +116,6 @@ class RestHandler(http.server.BaseHTTPRequestHandler):
 
     def _predict(self, body: bytes, name: str, version: int) -> bytes:
         served: ServedModel = self.server.served
-        if name == "html":
-            return b"<html>not a model server</html>"
         request = json.loads(body)
         served.check(name, version)
         signature = request.get("signature_name", "serving_default")

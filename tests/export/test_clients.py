@@ -1,11 +1,7 @@
 """What clients make of the answers of models, and how they show them."""
 
 import functools
-import os
-import pathlib
-import re
-import subprocess
-import sys
+import types
 
 import numpy as np
 import pytest
@@ -15,8 +11,8 @@ from rich import console as rich_console
 from electra_tf.export.clients import display
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
-
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+from electra_tf.export.models import pretrained
+from electra_tf.text import tokenizer as tokenizer_lib
 
 
 def scored(text, probabilities):
@@ -37,22 +33,38 @@ def printed(renderable, **options):
 
 
 @pytest.fixture(scope="module")
-def detector(exported):
-    return text_models.LoadedExport(exported)
+def build(tiny_run):
+    """A model of the run's discriminator, as of an objective."""
+    tokenizer = tokenizer_lib.Tokenizer(tiny_run.vocabulary)
+    return lambda objective: text_models.InMemoryModel(
+        pretrained.build_module(objective, tiny_run.discriminator, tokenizer)
+    )
 
 
 @pytest.fixture(scope="module")
-def energy_model(objective_exports):
-    return text_models.LoadedExport(objective_exports("electric").folder)
+def detector(build):
+    return build("electra")
 
 
-@pytest.fixture(scope="module")
-def describe(task_exports):
-    def call(task, **inputs):
-        export = text_models.LoadedExport(task_exports(task))
-        return list(display.describe_predictions(export, inputs))
+class StubExport:
+    """An export of a fine-tuned model that gives these answers."""
 
-    return call
+    folder = "folder"
+
+    def __init__(self, signature, rows=(), **metadata):
+        self.metadata = types.SimpleNamespace(
+            signatures=(signature,), **metadata
+        )
+        self.rows = rows
+
+    def predict(self, signature, **columns):
+        assert signature in self.metadata.signatures
+        texts = ([text.encode() for text in c] for c in columns.values())
+        return zip(zip(*texts, strict=True), self.rows, strict=True)
+
+
+def describe(export, **inputs):
+    return list(display.describe_predictions(export, inputs))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +85,7 @@ def test_anything_that_gives_str_is_taken(texts):
         (None, "Received: None"),
         (["a", b"b"], r"bytes as number 1 \(from 0\): b'b'"),
         ([1.5], "float as number 0"),
-        (["a", "b\udc80"], "surrogate pair in number 1 .* character 1"),
+        (["a", "b\udc80"], "str as number 1 .* position 1: surrogates"),
     ],
 )
 def test_texts_of_another_kind_are_named(texts, message):
@@ -81,22 +93,12 @@ def test_texts_of_another_kind_are_named(texts, message):
         text_models.check_texts("texts", texts)
 
 
-def test_export_says_what_it_offers_and_where_it_comes_from(detector):
-    assert detector.objective == "electra"
-    assert detector.signature_names == [
-        "features_ids",
-        "features_text",
-        "score_ids",
-        "score_text",
-    ]
-
-
-def test_what_is_not_offered_is_refused_with_what_is(objective_exports):
-    export = text_models.LoadedExport(objective_exports("mlm").folder)
+def test_what_is_not_offered_is_refused_with_what_is(exported):
+    export = text_models.LoadedExport(exported)
     with pytest.raises(
-        ValueError, match="'score_text'.*objective 'mlm'.*predict_ids"
+        ValueError, match="'likelihood_text'.*objective 'electra'.*score_ids"
     ):
-        scoring.score(export, ["the cat"])
+        scoring.score_likelihood(export, ["the cat"])
 
 
 def test_saved_model_of_another_kind_offers_nothing(tmp_path):
@@ -112,7 +114,7 @@ def test_saved_model_of_another_kind_offers_nothing(tmp_path):
     with pytest.raises(ValueError, match="nothing by name"):
         export.require("score_text")
     with pytest.raises(ValueError, match="of nothing"):
-        list(display.describe_predictions(export, {"texts": ["a"]}))
+        describe(export, texts=["a"])
 
 
 def test_texts_of_like_length_go_together_and_come_back_in_order(detector):
@@ -141,13 +143,6 @@ def test_pieces_of_a_word_are_joined():
         ("cat", 10, 13): [0.125],
         ("cat", 14, 17): [0.5],
     }
-
-
-def test_most_suspicious_words_come_largest_first():
-    sentence = scored("a b c", [0.2, 0.9, 0.4])
-    assert [w.text for w in sentence.most_suspicious()] == ["b"]
-    assert [w.text for w in sentence.most_suspicious(9)] == ["b", "c", "a"]
-    assert scored("x", [0.1])._replace(words=()).most_suspicious() == ()
 
 
 def test_swap_exchanges_the_first_whole_word():
@@ -193,7 +188,8 @@ def test_exported_model_scores_words(detector):
     assert score([]) == []
 
 
-def test_likelihoods_of_words_add_up_to_the_sentence(energy_model, detector):
+def test_likelihoods_of_words_add_up_to_the_sentence(build):
+    energy_model = build("electric")
     (result,) = scoring.score_likelihood(energy_model, ["Unaffable cats sat."])
     assert [w.text for w in result.words] == ["Unaffable", "cats", "sat", "."]
     total = sum(word.log_likelihood for word in result.words)
@@ -207,14 +203,6 @@ def test_likelihoods_of_words_add_up_to_the_sentence(energy_model, detector):
     empty, long = scoring.score_likelihood(energy_model, texts)
     assert (empty.words, empty.pseudo_log_likelihood) == ((), 0.0)
     assert (len(long.words), long.num_truncated) == (22, 18)
-    with pytest.raises(ValueError, match="'likelihood_text'.*'electra'"):
-        scoring.score_likelihood(detector, ["the cat"])
-
-
-def test_marked_sentence_shows_words_between_marks():
-    sentence = scored("Die Größe über alles", [0.1, 0.9, 0.8, 0.0])
-    marked = display.mark_words(sentence, sentence.most_suspicious(2))
-    assert marked.plain == "Die >>Größe<< >>über<< alles"
 
 
 def test_colours_appear_on_terminals_only(monkeypatch):
@@ -291,117 +279,83 @@ def test_swap_is_described_before_and_after():
         assert f"{value:.3f}" in sentence
 
 
-def test_labels_stand_with_their_probabilities(describe):
-    first, second = describe("sst2", texts=["the cat sat", "evil\x1b[31m"])
-    lines = first.splitlines()
-    assert lines[0] == "the cat sat"
-    found = [
-        re.fullmatch(r"  ([01])  (0\.\d{3})( +#*)?", line) for line in lines[1:]
+def test_labels_stand_with_their_probabilities():
+    row = {"probabilities": np.float32([0.3, 0.7])}
+    export = StubExport(
+        "classify_text", [row], kind="classification", labels=("poor", "ok")
+    )
+    (text,) = describe(export, texts=["evil\x1b[31m"])
+    assert text.splitlines() == [
+        "evil [31m",
+        f"  ok    0.700  {'#' * 21}",
+        f"  poor  0.300  {'#' * 9}",
     ]
-    assert {match[1] for match in found} == {"0", "1"}
-    shares = [float(match[2]) for match in found]
-    assert shares == sorted(shares, reverse=True)
-    assert sum(shares) == pytest.approx(1.0, abs=0.002)
-    assert "\x1b" not in second
 
 
-def test_pairs_have_a_score(describe):
-    (text,) = describe("stsb", texts=["the cat"], text_pairs=["the dog"])
-    assert re.fullmatch(
-        r"the cat\nthe dog\n  -?\d+\.\d{3} \(trained on 0 to 5\)", text
+def test_pairs_have_a_score():
+    export = StubExport(
+        *("regress_pair_text", [{"score": np.float32(1.25)}]),
+        kind="regression",
+        min_value=0.0,
+        max_value=5.0,
     )
+    (text,) = describe(export, texts=["the cat"], text_pairs=["the dog"])
+    assert text == "the cat\nthe dog\n  1.250 (trained on 0 to 5)"
 
 
-def test_words_stand_with_their_tags(describe):
-    (text,) = describe("chunking", texts=["the cats sat"])
-    lines = text.splitlines()[1:]
-    assert [line.split()[0] for line in lines] == ["the", "cats", "sat"]
-    assert all(
-        re.search(r" (O|[BIES]-\w\w) +0\.\d{3}$", line) for line in lines
+def test_words_stand_with_their_tags():
+    row = {
+        "words": np.array([b"the", b"cats", b""]),
+        "num_words": 2,
+        "tags": np.array([b"O", b"B-NP", b""]),
+        "tag_probabilities": np.float32([0.5, 0.25, 0]),
+    }
+    export = StubExport("tag_text", [row], kind="tagging")
+    (text,) = describe(export, texts=["the cats"])
+    assert text.splitlines()[1:] == [
+        "  the   O         0.500",
+        "  cats  B-NP      0.250",
+    ]
+
+
+def answer(text, first, last, first_byte, last_byte):
+    return {
+        "answers": np.bytes_(text),
+        "answer_starts": first,
+        "answer_ends": last,
+        "answer_byte_starts": first_byte,
+        "answer_byte_ends": last_byte,
+        "answer_scores": 1.5,
+        "null_odds": -2.0,
+    }
+
+
+def test_answers_are_marked_in_their_context():
+    rows = [answer("the cat", 2, 9, 3, 10), answer("", 0, 0, 0, 0)]
+    export = StubExport("answer_text", rows, kind="question_answering")
+    found, none = describe(
+        export, questions=["who?", "what?"], contexts=["Ä the cat sat"]
     )
+    assert found.splitlines() == [
+        "who?",
+        "  the cat",
+        "  characters 2 to 9, score 1.500, null odds -2.000",
+        "  Ä >>the cat<< sat",
+    ]
+    assert none.splitlines()[1] == "  (none)"
+    assert none.splitlines()[3] == "  Ä the cat sat"
+    # Of a long context 200 bytes are shown on either side.
+    export.rows = [answer("cat", 300, 303, 300, 303)]
+    context = "x" * 300 + "cat" + "y" * 300
+    (text,) = describe(export, questions=["who?"], contexts=[context])
+    assert text.splitlines()[3] == f"  {'x' * 200}>>cat<<{'y' * 200}"
 
 
-def test_answers_are_marked_in_their_context(describe):
-    context = "Ä the cat sat"
-    texts = describe("squad2", questions=["who?", "what?"], contexts=[context])
-    assert len(texts) == 2
-    for text, asked in zip(texts, ("who?", "what?"), strict=True):
-        question, answer, place, marked = text.splitlines()
-        assert question == asked
-        start, end = map(int, re.findall(r"\d+", place)[:2])
-        assert answer.strip() == context[start:end]
-        assert marked.strip() == (
-            f"{context[:start]}>>{context[start:end]}<<{context[end:]}"
-        )
-
-
-def test_inputs_that_the_model_does_not_take_are_refused(describe, detector):
+def test_inputs_that_the_model_does_not_take_are_refused():
+    export = StubExport("answer_text", kind="question_answering")
     with pytest.raises(ValueError, match="questions and contexts. Received: "):
-        describe("squad2", texts=["a"])
+        describe(export, texts=["a"])
     with pytest.raises(ValueError, match="as many of all inputs"):
-        describe("squad2", questions=["a"] * 3, contexts=["b"] * 4)
+        describe(export, questions=["a"] * 3, contexts=["b"] * 4)
     with pytest.raises(ValueError, match="score_text.py is for pre-trained"):
-        list(display.describe_predictions(detector, {"texts": ["a"]}))
-
-
-def run_script(name, folder, *arguments):
-    return subprocess.run(
-        [sys.executable, f"scripts/{name}.py", f"--saved_model={folder}",
-         *arguments],
-        cwd=REPOSITORY,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )  # fmt: skip
-
-
-@pytest.mark.slow
-def test_script_says_what_an_export_offers_instead(objective_exports):
-    folder = objective_exports("mlm").folder
-    finished = run_script("score_text", folder, "--text=the cat")
-    assert finished.returncode == 1
-    assert "objective 'mlm'" in finished.stderr
-    assert "predict_ids" in finished.stderr
-    assert "Traceback" not in finished.stderr
-
-
-@pytest.mark.parametrize(
-    "name", ["electra", pytest.param("electric", marks=pytest.mark.slow)]
-)
-def test_script_prints_tables_and_marked_sentences(
-    exported, objective_exports, name
-):
-    folder = exported
-    if name == "electric":
-        folder = objective_exports(name).folder
-    finished = run_script(
-        "score_text",
-        folder,
-        "--text=The cat sat on the mat.",
-        "--swap=mat:table",
-    )
-    assert finished.returncode == 0, finished.stderr
-    first, second = finished.stdout.split("With mat:table:")
-    for part, last in ((first, "mat"), (second, "table")):
-        words = [line.split()[0] for line in part.splitlines() if line.split()]
-        assert last in words
-        marked = [line for line in part.splitlines() if ">>" in line]
-        plain = marked[0].replace(">>", "").replace("<<", "")
-        assert plain == f"The cat sat on the {last}."
-        is_likelihood = name == "electric"
-        assert part.count("pseudo-log-likelihood") == is_likelihood
-    wanted = "likely than the" if is_likelihood else "swapped word is number"
-    assert wanted in second
-    assert "\x1b" not in finished.stdout
-
-
-@pytest.mark.slow
-def test_script_prints_predictions(task_exports):
-    finished = run_script(
-        "predict_text",
-        task_exports("mrpc"),
-        "--text=the cat",
-        "--text_pair=the dog",
-    )
-    assert finished.stdout.startswith("the cat\nthe dog\n  ")
+        describe(StubExport("score_text", kind="detector"), texts=["a"])

@@ -1,10 +1,6 @@
 """A conversion writes a whole model, or nothing and says why."""
 
 import dataclasses
-import json
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,8 +12,6 @@ from electra_tf.finetuning import trial_dir
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.processes import atomic
-from electra_tf.training import checkpoints
 from tests import full_disk
 from tests.formats import tiny_models
 
@@ -68,53 +62,6 @@ def test_what_was_written_is_described(source, tmp_path):
     assert lines[5].split() == ["54", "tensors", f"{total:,}"]
 
 
-def test_an_output_folder_that_exists_is_left_alone(source, tmp_path):
-    for name in ("folder", "file", "link"):
-        output = tmp_path / name
-        {
-            "folder": output.mkdir,
-            "file": output.touch,
-            "link": lambda: pathlib.Path.symlink_to(
-                tmp_path / "link", tmp_path / "absent"
-            ),
-        }[name]()
-        with pytest.raises(FileExistsError, match=name):
-            _convert(source, output)
-        assert output.is_symlink() or not (
-            output.is_dir() and any(output.iterdir())
-        )
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("a" * 256, "too long"),
-        ("a\0b", "null"),
-        ("file/a", "Not a directory"),
-        ("link/a", "File exists"),
-        ("p/" + "a" * 256 + "/b", "too long"),
-    ],
-)
-def test_an_output_folder_that_cannot_be_is_refused(
-    source, tmp_path, name, message
-):
-    (tmp_path / "file").touch()
-    (tmp_path / "link").symlink_to(tmp_path / "absent")
-    before = tiny_models.names_in(tmp_path)
-    with pytest.raises(OSError, match=f"at which.*{message}") as caught:
-        _convert(source, tmp_path / name)
-    assert repr(str(tmp_path / name)) in str(caught.value)
-    assert atomic.PARTIAL_MARK not in str(caught.value)
-    assert tiny_models.names_in(tmp_path) == before
-
-
-def test_folders_that_were_made_for_a_refused_model_are_removed(tmp_path):
-    source = _write(tmp_path / "source", "electric")
-    with pytest.raises(errors.ModelError, match="has no class"):
-        _convert(source, tmp_path / "p" / "q" / "out")
-    assert tiny_models.names_in(tmp_path) == ["source"]
-
-
 @pytest.mark.parametrize(
     ("options", "message", "kind"),
     [
@@ -155,17 +102,11 @@ def test_parts_are_dropped_and_noted(source, tmp_path):
     assert found.parts == ("discriminator_predictions", "electra")
 
 
-def test_a_head_is_dropped_with_its_task(tuned, tmp_path):
-    written = _convert(tuned, tmp_path / "out", drop="task_specific")
-    assert written.task is None
-    assert conversion.read(tmp_path / "out").parts == ("electra",)
-
-
 def test_labels_replace_those_of_the_files(tuned, tmp_path):
     labels = ("no", "yes", "maybe")
     _convert(tuned, tmp_path / "out", labels=labels)
     assert conversion.read(tmp_path / "out").task.labels == labels
-    _refuses(tuned, r"expected \(1,\)", labels=("a",))
+    _refuses(tuned, "expected", labels=("a",))
 
 
 def test_a_vocabulary_replaces_that_of_the_files(source, tmp_path):
@@ -243,7 +184,7 @@ def test_damaged_files_are_refused_and_nothing_is_written(
     target = "huggingface" if source_format != "huggingface" else "tf1"
     _convert(source, tmp_path / "whole", target)
     _damage(source / name)
-    _refuses(source, ".", target_format=target)
+    _refuses(source, str(source), target_format=target)
 
 
 @pytest.mark.parametrize("target_format", reading.FORMATS)
@@ -303,36 +244,6 @@ def test_nothing_may_get_lost():
         conversion.require_equal(one, other)
 
 
-def test_one_checkpoint_of_a_run_is_taken(source, tmp_path):
-    run = tmp_path / "run"
-    _convert(source, run, "electra_tf")
-    model = conversion.read(run)
-    weights = {f"model/{n}": v + 1 for n, v in model.tensors.items()}
-    checkpoints.save(run, 50, weights, {"best_step": 41}, keep=3)
-    best = _convert(run, tmp_path / "best", checkpoint="best")
-    tiny_models.require_same(best, model)
-    latest = _convert(run, tmp_path / "latest")
-    name = "discriminator_predictions/dense/bias"
-    np.testing.assert_array_equal(latest.tensors[name], model.tensors[name] + 1)
-
-
-def test_nothing_half_written_is_left_when_it_is_stopped(source, monkeypatch):
-    def stopped(model, folder):
-        (folder / "half").write_text("")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(hugging_face, "write", stopped)
-    _refuses(source, None, KeyboardInterrupt)
-    assert not list(source.parent.glob(f"*{atomic.PARTIAL_MARK}*"))
-
-
-def test_a_converted_folder_says_what_it_came_from(source, tmp_path):
-    _convert(source, tmp_path / "run", "electra_tf")
-    (state,) = tmp_path.glob("run/checkpoints/*/state.json")
-    told = json.loads(state.read_text())["state"]["dataset"]
-    assert str(source) in told["converted from"]
-
-
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
@@ -366,13 +277,6 @@ def test_pairs_travel_along_or_are_told(tmp_path):
     assert settings.own.text_pair_column
 
 
-def test_pairs_of_a_named_task_need_not_be_told(tuned, tmp_path):
-    for target in (reading.OURS, reading.TF1, reading.HUGGING_FACE):
-        _convert(tuned, tmp_path / target, target, has_pairs=True)
-        task = conversion.read(tmp_path / target).task
-        assert (task.name, task.has_pairs) == ("mnli", False)
-
-
 def test_a_named_task_of_single_texts_has_no_pairs(tmp_path):
     task = portable.PortableTask("cola", "classification", ("0", "1"))
     model = tiny_models.build("own")
@@ -394,19 +298,3 @@ def test_labels_that_tf1_files_cannot_hold_are_refused(tuned, labels):
     """They would be read as the task's usual ones."""
     _refuses(tuned, "'mnli' has outputs for contradiction, entailment, neut",
              labels=labels, target_format="tf1")  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("flag", ["input", "output_dir"])
-def test_an_empty_path_is_not_the_current_folder(flag):
-    paths = {"input": "a", "output_dir": "b"} | {flag: ""}
-    script = pathlib.Path(__file__).parents[2] / "scripts/convert_checkpoint.py"
-    done = subprocess.run(
-        [sys.executable, str(script), "--to=tf1"]
-        + [f"--{name}={path}" for name, path in paths.items()],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert f"--{flag} must be a path. Received: an empty one." in done.stderr

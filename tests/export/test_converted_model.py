@@ -1,8 +1,6 @@
 """Exports for LiteRT and ONNX."""
 
 import importlib.util
-import json
-import subprocess
 import sys
 
 import numpy as np
@@ -238,11 +236,6 @@ def test_what_cannot_be_converted_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_no_export_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="saved_model.pb"):
-        converted_model.convert(tmp_path, tmp_path / "out", "litert")
-
-
 @pytest.mark.parametrize("package", ["tf2onnx", "onnxruntime"])
 def test_onnx_without_its_packages_names_them(
     exported, tmp_path, monkeypatch, package
@@ -253,17 +246,3 @@ def test_onnx_without_its_packages_names_them(
     with pytest.raises(ImportError, match=r"pip install electra-tf\[onnx\]"):
         converted_model.convert(exported, tmp_path / "out", "onnx")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_script_converts_or_says_why_not(exported, tmp_path):
-    command = [sys.executable, "scripts/convert_saved_model.py",
-               f"--saved_model={exported}", f"--out={tmp_path / 'out'}",
-               "--format=litert"]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "largest difference" in done.stdout
-    facts = json.loads((tmp_path / "out" / "export.json").read_text())
-    assert facts["step"] == 7
-    failed = subprocess.run(command, capture_output=True, text=True)
-    assert failed.returncode == 1
-    assert "error: The folder to create must not exist" in failed.stderr

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export.clients import mask_filling
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny_electra
 
 
@@ -76,15 +74,6 @@ def test_many_texts_keep_their_order_and_their_answers(electra):
             )
 
 
-def test_probabilities_of_the_whole_vocabulary_add_up_to_one(electra):
-    size = electra.vocabulary.size
-    row = electra.fill_masks(["a [MASK]"], size)[0][0]
-    numbers = [filling.probability for filling in row]
-    assert numbers == sorted(numbers, reverse=True)
-    assert sum(numbers) == pytest.approx(1, abs=1e-5)
-    assert all(type(number) is float for number in numbers)
-
-
 def test_a_long_text_is_cut_behind_its_masks(electra):
     filled = electra.fill_masks(["[MASK] " + "cat " * 40])
     assert len(filled[0]) == 1
@@ -106,7 +95,3 @@ def test_top_k_must_be_possible(electra, top_k):
     assert electra.vocabulary.size == 24
     with pytest.raises(ValueError, match="`top_k` must be an int, 1 to 24"):
         electra.fill_masks(["[MASK]"], top_k)
-
-
-def test_the_mask_is_the_vocabularys():
-    assert mask_filling.MASK in vocabulary_lib.SPECIAL_TOKENS

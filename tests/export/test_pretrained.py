@@ -1,6 +1,5 @@
 """Exports of every objective answer with their network's numbers."""
 
-import dataclasses
 import math
 from types import SimpleNamespace
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.export import export_metadata
 from electra_tf.export import signatures
 from electra_tf.export.models import pretrained
 from electra_tf.inputs import masking
@@ -164,20 +162,6 @@ def test_text_is_answered_like_its_ids(export):
     conftest.assert_close(*({k: d[k] for k in shared} for d in (text, ids)))
 
 
-@pytest.mark.parametrize("name", ["two_stage", "mlm", "electric"])
-def test_readme_is_of_the_objective_and_its_example_runs(
-    objective_exports, name
-):
-    export = objective_exports(name)
-    readme = (export.folder / "README.md").read_text()
-    assert f"objective `{name}`" in readme
-    named = {s for s in signatures.SIGNATURES if f"### `{s}`" in readme}
-    assert named == OFFERED[name]
-    code = readme.split("```python\n")[1].split("```")[0]
-    code = code.replace("PATH_OF_THIS_FOLDER", str(export.folder))
-    exec(compile(code, "README.md", "exec"), {})
-
-
 def test_saved_weights_are_the_main_networks_alone(export):
     saved = tf.train.list_variables(str(export.folder / "variables/variables"))
     num_saved = sum(
@@ -221,16 +205,6 @@ def test_predictions_are_probabilities_best_first(objective_exports, build):
     module = pretrained.MaskedLanguageModule(small, tokenizer)
     answer = module.run("predict_ids", **as_ids(ROWS))
     assert answer["top_ids"].shape == (3, 7, 3)
-
-
-def test_network_of_another_kind_offers_features(objective_exports, build):
-    encoder = objective_exports("mlm").model.main.encoder
-    module = build(SimpleNamespace(encoder=encoder))
-    assert set(module.signature_names) == FEATURES
-    answer = module.run("features_ids", **as_ids(ROWS))
-    assert answer["sentence_features"].shape == (3, 16)
-    table = export_metadata.describe_signatures(module.signature_names)
-    assert table["serving_default"] == table["features_text"]
 
 
 @pytest.mark.parametrize("name", ["all_tokens_mlm", "mlm", "electric"])
@@ -318,28 +292,6 @@ def test_offsets_slice_the_words_out_of_the_input(loaded, tiny_run):
         assert (rows[name][~is_word] == -1).all()
 
 
-def test_features_are_zero_at_padding_and_cls_comes_first(loaded):
-    rows = loaded("features_text", texts=encode(*TEXTS))
-    assert rows["sentence_features"].shape == (4, 32)
-    np.testing.assert_array_equal(
-        rows["sentence_features"], rows["token_features"][:, 0]
-    )
-    is_padding = rows["input_mask"] == 0
-    assert (rows["token_features"][is_padding] == 0).all()
-    assert (np.abs(rows["token_features"][~is_padding]).max(-1) > 0).all()
-
-
-def test_long_text_is_cut_and_says_how_much(loaded):
-    rows = loaded("score_text", texts=encode("the cat " * 20, "the cat"))
-    np.testing.assert_array_equal(rows["num_tokens"], [MAX_LENGTH, 4])
-    np.testing.assert_array_equal(
-        rows["num_truncated"], [40 - (MAX_LENGTH - 2), 0]
-    )
-    assert rows["input_ids"].shape == (2, MAX_LENGTH)
-    assert rows["input_ids"][0, -1] == 3
-    assert (rows["word_ends"][0, 1:-1] > 0).all()
-
-
 def test_empty_batch_gives_empty_answers(loaded):
     texts = np.array([], dtype=np.bytes_)
     rows = loaded("score_text", texts=texts)
@@ -381,12 +333,6 @@ def test_ids_that_cannot_be_are_refused(loaded, change, message):
         loaded("score_ids", **ids)
 
 
-@pytest.mark.parametrize("max_length", [-1, 2, MAX_LENGTH + 1])
-def test_max_length_beyond_the_positions_is_refused(build, max_length):
-    with pytest.raises(ValueError, match="`max_length` must be 3 to 24"):
-        build(max_length=max_length)
-
-
 def test_shorter_max_length_cuts_text_but_not_ids(build):
     module = build(max_length=4)
     rows = module.run("score_text", texts=tf.constant(["the cat sat on"]))
@@ -414,14 +360,3 @@ def test_network_of_any_objective_is_loaded_whole(
             np.testing.assert_array_equal(
                 found.numpy(), factor * trained.numpy()
             )
-
-
-def test_another_vocabulary_than_the_runs_is_refused(tiny_run):
-    encoder = dataclasses.replace(tiny_run.settings.encoder, vocab_size=99)
-    settings = dataclasses.replace(tiny_run.settings, encoder=encoder)
-    with pytest.raises(ValueError, match="vocab_size=99"):
-        pretrained.load_network(
-            settings,
-            tiny_run.vocabulary,
-            tiny_run.model_dir / "checkpoints" / "step-00000007",
-        )

@@ -1,11 +1,6 @@
 """What a server needs of an export, proved without one."""
 
 import json
-import os
-import pathlib
-import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -21,12 +16,6 @@ EXPORTS = [
         for task in ("sst2", "mrpc", "stsb")
     ),
 ]
-# The line that docs/serving.md gives.
-CLI = (
-    "import tensorflow_text; "
-    "from tensorflow.python.tools import saved_model_cli; "
-    "saved_model_cli.main()"
-)
 LONG = "the cat sat on the mat, unaffable items in a cafe. " * 9
 TEXTS = ["The cat sat on the mat.", "", "cat", LONG, "  ", "東京 …!", "in a\n"]
 
@@ -65,72 +54,6 @@ def build_inputs(names, texts):
         return id_inputs(names, len(texts))
     data = conftest.encode(*texts)
     return dict(zip(names, (data, data[::-1]), strict=False))
-
-
-def run_cli(*arguments):
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", CLI, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout
-
-
-def show(rows):
-    """Rows as the command line takes them."""
-    return f"[{', '.join(map(repr, rows.tolist()))}]"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["run", "chunking"])
-def test_saved_model_cli_shows_and_runs(name, exported, task_exports, tmp_path):
-    folder = exported if name == "run" else task_exports(name)
-    documented = documented_signatures(folder)
-    shown = run_cli("show", "--dir", folder, "--tag_set", "serve")
-    assert set(re.findall(r"key: \"(\w+)\"", shown)) >= set(documented)
-    call = conftest.load(folder)
-    for signature in documented:
-        names = list(documented[signature]["inputs"])
-        inputs = build_inputs(names, ["The cat sat .", "", "東京 mat"])
-        expressions = ";".join(
-            f"{key}={show(value)}" for key, value in inputs.items()
-        )
-        run_cli(
-            "run", "--dir", folder, "--tag_set", "serve", "--signature_def",
-            signature, "--input_exprs", expressions, "--outdir",
-            tmp_path / signature,
-        )  # fmt: skip
-        found = {
-            path.stem: np.load(path, allow_pickle=True)
-            for path in (tmp_path / signature).iterdir()
-        }
-        conftest.assert_close(found, call(signature, **inputs))
-
-
-@pytest.mark.parametrize(
-    "name", ["run", pytest.param("squad2", marks=pytest.mark.slow)]
-)
-def test_all_operations_are_tensorflows_or_tensorflow_texts(
-    name, exported, task_exports, tmp_path
-):
-    folder = exported if name == "run" else task_exports(name)
-    script = pathlib.Path(__file__).with_name("registered_ops.py")
-    done = subprocess.run(
-        [sys.executable, "-I", script, folder],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["missing"] == []
-    assert found["modules"] == ["electra_tf"]  # the name is blocked
-    # Servers have these of TensorFlow Text; more would have to be looked up.
-    assert set(found["text"]) == {
-        "FastWordpieceTokenizeWithOffsets", "NormalizeUTF8",
-    }  # fmt: skip
 
 
 def test_every_row_of_a_large_batch_is_answered_as_if_alone(export):

@@ -24,8 +24,12 @@ from electra_tf.training import checkpoints
 from tests.export import conftest
 from tests.export import finetuned_tiny
 
-TASKS = tuple(finetuned_tiny.TASKS.split(","))
-EXPORTS = ("run", *TASKS)
+EXPORTS = (
+    *("run", "sst2", "chunking", "squad2"),
+    # Their exports are like that of sst2.
+    pytest.param("mrpc", marks=pytest.mark.slow),
+    pytest.param("stsb", marks=pytest.mark.slow),
+)
 _FREE = "BSW"
 
 
@@ -137,6 +141,11 @@ def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
             devices = {node.device for node in function.node_def}
             assert devices <= {"", "/device:CPU:0"}
     ops = {node.op for node in nodes}
+    # Servers have these of TensorFlow Text; more would have to be looked up.
+    assert {op for op in ops if "Tokenize" in op or "UTF8" in op} == {
+        "FastWordpieceTokenizeWithOffsets",
+        "NormalizeUTF8",
+    }
     assert "MatMul" in ops
     assert not [op for op in ops if "PyFunc" in op or "Xla" in op]
     assert not [op for op in ops if "Random" in op]
@@ -146,18 +155,6 @@ def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
         if node.HasField("user_object")
     }
     assert not [kind for kind in kinds if "keras" in kind]
-
-
-@pytest.mark.parametrize("content", ["file", None])
-def test_existing_folder_is_refused_and_left_alone(tiny_run, tmp_path, content):
-    folder = tmp_path / "export"
-    folder.mkdir()
-    if content:
-        (folder / content).write_text("mine")
-    with pytest.raises(FileExistsError, match="must not exist"):
-        saved_model.export(tiny_run.model_dir, folder)
-    assert [p.name for p in folder.iterdir()] == ([content] if content else [])
-    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_export_that_fails_its_check_leaves_nothing(
@@ -192,32 +189,6 @@ def test_checkpoint_before_the_last_phase_is_warned_of(
     assert ("begins at step 7" in caplog.text) == is_early
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"precision": "float64"}, "'float64'"),
-        ({"device": "gpu"}, "cpu, any. Received: 'gpu'"),
-        ({"weights": "int4"}, "float32, bfloat16, int8.*'int4'"),
-    ],
-)
-def test_unknown_options_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        saved_model.ExportOptions(**options)
-
-
-@pytest.mark.parametrize(
-    ("which", "name"),
-    [("latest", "step-00000007"), ("best", "step-00000006")],
-)
-def test_checkpoint_is_found_by_word(tiny_run, tmp_path, which, name):
-    found = checkpoints.find(tiny_run.model_dir, which)
-    assert found.name == name
-    assert checkpoints.find(tiny_run.model_dir, str(found)) == found
-    for missing in (which, "/nowhere/step-1"):
-        with pytest.raises(FileNotFoundError, match="checkpoint"):
-            checkpoints.find(tmp_path, missing)
-
-
 @pytest.mark.slow
 def test_export_for_any_device_gives_the_same_answers(
     tiny_run, loaded, tmp_path
@@ -244,19 +215,6 @@ def test_lower_precision_can_be_exported(tiny_run, tmp_path, precision):
     model = tf.saved_model.load(str(tmp_path / "export"))
     answer = model.signatures["score_text"](texts=tf.constant(["the cat"]))
     assert answer["replaced_probability"].dtype == tf.float32
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("task", TASKS)
-def test_every_task_passes_its_self_check(
-    tiny_trial, tmp_path, task, precision
-):
-    options = saved_model.ExportOptions(precision=precision)
-    result = saved_model.export(
-        tiny_trial.folder, tmp_path / "export", options, task
-    )
-    assert result.largest_difference <= self_check.TOLERANCES[precision]
 
 
 def test_output_dir_means_the_trial_with_the_best_score(
@@ -287,21 +245,6 @@ def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(tmp_path):
     for which in ("latest", "best"):
         trained = saved_model.load_task(trial.folder, "stsb", which)
         assert checkpoints.step_of(trained.checkpoint) == 7
-
-
-def test_weights_that_are_not_all_there_are_refused(tmp_path, tiny_trial):
-    folder = tmp_path / "trial"
-    shutil.copytree(tiny_trial.folder, folder)
-    shutil.rmtree(folder / "checkpoints")
-    weights = {
-        f"model/{v.path}": v
-        for v in tiny_trial.model.trainable_variables
-        if "sst2" not in v.path
-    }
-    checkpoints.save(folder, 7, weights, {}, keep=1)
-    with pytest.raises(errors.ModelError, match="sst2/dense/kernel"):
-        saved_model.export(folder, tmp_path / "export", task="sst2")
-    assert not (tmp_path / "export").exists()
 
 
 @pytest.mark.parametrize(

@@ -182,29 +182,6 @@ def test_transformers_takes_both_towers(tmp_path, peer):
         )
 
 
-@pytest.mark.parametrize("kind", _CLASSES)
-def test_what_transformers_writes_is_read(tmp_path, peer, kind):
-    sizes = tiny_models.ENCODER
-    fields = {
-        "vocab_size": sizes.vocab_size,
-        "embedding_size": 12,
-        "hidden_size": 16,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 24,
-        "max_position_embeddings": 20,
-        "num_labels": {"regression": 1, "answering": 2}.get(kind, 3),
-    }
-    tiny_models.VOCABULARY.save(tmp_path / "words")
-    (tmp_path / "words" / "tokenizer_config.json").unlink()
-    folder = tmp_path / "hf"
-    peer("make", folder, _CLASSES[kind], json.dumps(fields), tmp_path / "words")
-    model = hugging_face.read(folder)
-    assert model.vocabulary.tokens == tiny_models.VOCABULARY.tokens
-    assert model.vocabulary.settings.do_lower_case
-    _require_equal_outputs(model, folder, _CLASSES[kind], peer, tmp_path)
-
-
 @pytest.mark.parametrize(
     "settings",
     [{}, {"do_lower_case": False}, {"strip_accents": False}],

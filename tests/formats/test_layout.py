@@ -184,24 +184,6 @@ def _check_changed(model, tensors):
     )
 
 
-def test_a_head_and_its_task_come_together():
-    model = tiny_models.build("classification")
-    with pytest.raises(errors.ModelError, match="mnli/dense/kernel .* not"):
-        layout.check(dataclasses.replace(model, task=None))
-    encoder = portable.take_part(model.tensors, "electra")
-    with pytest.raises(errors.ModelError, match="dense/kernel is missing"):
-        layout.check(dataclasses.replace(model, tensors=encoder))
-
-
-def test_a_model_without_a_main_encoder_is_refused():
-    model = tiny_models.build("discriminator")
-    head = portable.take_part(model.tensors, "discriminator_predictions")
-    with pytest.raises(errors.ModelError, match="main encoder"):
-        layout.check(dataclasses.replace(model, tensors=head))
-    with pytest.raises(errors.ModelError, match="nothing"):
-        layout.check(dataclasses.replace(model, tensors={}))
-
-
 @pytest.mark.parametrize(
     "kind", ["embeddings", "none", "all", "wide", "other_heads", "electric"]
 )

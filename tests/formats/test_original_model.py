@@ -8,12 +8,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
-from electra_tf.config import original_hparams
 from electra_tf.formats import original_model
 from electra_tf.formats import portable
 from tests.formats import tiny_models
-
-DATA = "model.ckpt.data-00000-of-00001"
 
 
 @pytest.fixture
@@ -47,11 +44,8 @@ def _put_tensors(folder, tensors, name="model.ckpt"):
 def _change_hparams(folder, changes, leave_out=()):
     file = folder / "hparams.json"
     before = json.loads(file.read_text())
-    overrides = changes.get("model_hparam_overrides")
-    if isinstance(overrides, dict):
-        overrides = before["model_hparam_overrides"] | overrides
-        changes = {"model_hparam_overrides": overrides}
-    hparams = before | changes
+    name = "model_hparam_overrides"
+    hparams = before | changes | {name: before[name] | changes.get(name, {})}
     hparams = {n: v for n, v in hparams.items() if n not in leave_out}
     file.write_text(json.dumps(hparams))
 
@@ -63,9 +57,8 @@ def _refuses(folder, message):
 
 @pytest.mark.parametrize(
     "kind",
-    ["embeddings", "none", "all", "electric", "masked_lm", "classification",
-     "tagging", "answering", "joint_answering"],
-)  # fmt: skip
+    ["none", "all", "electric", "masked_lm", "tagging", "joint_answering"],
+)
 @pytest.mark.parametrize("has_hparams", [True, False])
 def test_every_tensor_is_needed_and_no_other_has_a_place(
     folder, kind, has_hparams
@@ -118,18 +111,6 @@ def test_moments_and_step_are_told_from_weights(folder):
     assert found.notes == (f"left out {count} optimizer slots",)
 
 
-def test_hyperparameters_build_the_model_again(folder):
-    model = _write(folder, "none")
-    hparams = json.loads((folder / "hparams.json").read_text())
-    settings = original_hparams.from_original_hparams(hparams)
-    assert settings.encoder == model.encoder
-    assert settings.generator.encoder_config(settings.encoder) == (
-        model.generator
-    )
-    assert settings.generator.weight_tying == "none"
-    assert settings.data.max_seq_length == 20
-
-
 @pytest.mark.parametrize(("width", "heads"), [(64, 1), (48, 1), (192, 3)])
 def test_a_released_checkpoint_has_heads_64_wide(folder, width, heads):
     encoder = dataclasses.replace(
@@ -153,12 +134,10 @@ def test_a_released_checkpoint_has_heads_64_wide(folder, width, heads):
     "path",
     [
         "electra/embeddings/word_embeddings",
-        "electra/embeddings/position_embeddings",
-        "electra/encoder/layer_0/attention/output/dense/kernel",
         "electra/encoder/layer_0/intermediate/dense/kernel",
     ],
 )
-@pytest.mark.parametrize("shape", [None, (), (3,), (1, 2, 3)])
+@pytest.mark.parametrize("shape", [None, (1, 2, 3)])
 def test_sizes_cannot_be_read_off_what_is_no_matrix(folder, path, shape):
     _write(folder, "encoder")
     (folder / "hparams.json").unlink()
@@ -178,12 +157,6 @@ def test_sizes_cannot_be_read_off_what_is_no_matrix(folder, path, shape):
         ({"untied_generator_embeddings": True}, "generator/emb.*is missing"),
         ({"untied_generator": False}, "generator.* should be"),
         ({"hiden_size": 3}, r"hparams\.json: .*hiden_size"),
-        ({"model_size": ["base"]}, r"hparams\.json: `model_size`"),
-        ({"model_hparam_overrides": 3}, r"hparams\.json: .*overrides"),
-        (
-            {"model_hparam_overrides": {"hidden_size": "16"}},
-            r"hparams\.json: `.*hidden_size` must be a whole number",
-        ),
         (
             {"model_hparam_overrides": {"num_hidden_layers": 3}},
             "by its hparams.json,.*layer_2.* is missing",
@@ -199,29 +172,6 @@ def test_hyperparameters_of_another_model_are_refused(folder, changes, message):
     _refuses(folder, message)
 
 
-@pytest.mark.parametrize("content", ["", "[1]", '{"vocab_size": NaN}'])
-def test_hyperparameters_that_are_none_are_refused(folder, content):
-    _write(folder)
-    (folder / "hparams.json").write_text(content)
-    _refuses(folder, r"hparams\.json")
-
-
-@pytest.mark.parametrize("name", [DATA, "model.ckpt.index"])
-def test_a_file_cut_off_changed_or_absent_is_refused(folder, name):
-    _write(folder)
-    message = "readable TensorFlow 1 checkpoint at .*model.ckpt.*Copy its"
-    whole = (folder / name).read_bytes()
-    for length in (0, 30, len(whole) - 1):
-        (folder / name).write_bytes(whole[:length])
-        _refuses(folder, message)
-    if name == DATA:
-        changed = whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:]
-        (folder / name).write_bytes(changed)
-        _refuses(folder, message)
-        (folder / name).unlink()
-        _refuses(folder, message)
-
-
 def test_no_checkpoint_and_several_are_errors(folder):
     _write(folder)
     with pytest.raises(FileNotFoundError, match="no absent.index"):
@@ -233,9 +183,8 @@ def test_no_checkpoint_and_several_are_errors(folder):
 
 @pytest.mark.parametrize(
     "step",
-    [np.array([3]), np.float32(3), np.int64(-1), np.uint64(2**63),
-     np.bool_(True), b"3"],
-)  # fmt: skip
+    [np.array([3]), np.float32(3), np.int64(-1), np.uint64(2**63)],
+)
 def test_a_step_that_is_no_number_of_updates_is_refused(folder, step):
     _write(folder)
     _put_tensors(folder, _tensors(folder) | {"global_step": step})
@@ -249,14 +198,6 @@ def test_a_checkpoint_without_a_step_has_none(folder):
     _put_tensors(folder, tensors)
     assert original_model.read_checkpoint(folder).global_step is None
     assert original_model.read(folder).step == 0
-
-
-def test_a_checkpoint_without_the_main_encoder_is_refused(folder):
-    _write(folder)
-    tensors = _tensors(folder)
-    others = {n: v for n, v in tensors.items() if not n.startswith("electra/")}
-    _put_tensors(folder, others)
-    _refuses(folder, "electra/embeddings/word_embeddings is missing")
 
 
 def test_a_model_of_two_tasks_is_refused(folder):
@@ -314,20 +255,3 @@ def test_parts_and_sizes_that_the_original_lacks_are_refused(tmp_path):
     with pytest.raises(errors.ModelError, match=message):
         original_model.write(tiny_models.build("other_heads"), tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_vocabulary_that_is_not_the_models_is_refused(folder):
-    _write(folder)
-    file = folder / "vocab.txt"
-    tokens = file.read_text().splitlines()
-    file.write_text("\n".join([*tokens, "more"]))
-    _refuses(folder, "of 24 tokens. Received: 25 tokens")
-    file.write_text("\n".join(tokens[:-2]))
-    found = original_model.read(folder)
-    names = ("[no_token_0]", "[no_token_1]")
-    assert found.vocabulary.tokens[-3:] == (tokens[-3], *names)
-    assert found.notes == ("2 rows of the token table have no token",)
-    file.unlink()
-    found = original_model.read(folder)
-    assert found.vocabulary is None
-    assert "no vocabulary" in found.notes[0]

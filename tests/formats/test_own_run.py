@@ -9,12 +9,10 @@ import pytest
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.export import conversion
-from electra_tf.export.models import pretrained
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
 from electra_tf.pretraining import model as model_lib
 from electra_tf.training import checkpoints
-from electra_tf.training import model_dir
 from tests.formats import tiny_models
 
 
@@ -35,27 +33,6 @@ def _write_own_objective(folder, **more):
     model = _write(folder)
     _put_tensors(folder, model.tensors | more)
     return folder
-
-
-@pytest.mark.parametrize("kind", tiny_models.PRETRAINED)
-def test_a_converted_model_is_a_run_that_reads_back(tmp_path, kind):
-    model = _write(tmp_path, kind)
-    assert own_run.is_folder(tmp_path)
-    found = own_run.read(tmp_path)
-    tiny_models.require_same(found, model)
-    assert found.step == model.step
-
-
-def test_a_converted_model_is_loaded_like_any_run(tmp_path):
-    model = _write(tmp_path)
-    main = pretrained.load_network(
-        model_dir.load_settings(tmp_path),
-        model.vocabulary,
-        checkpoints.latest(tmp_path),
-    )
-    assert len(main.variables) == 35
-    for variable in main.variables:
-        np.testing.assert_array_equal(variable, model.tensors[variable.path])
 
 
 def test_parts_of_a_users_own_objective_are_kept(tmp_path):
@@ -99,14 +76,6 @@ def test_a_checkpoint_of_other_tensors_is_refused(tmp_path):
             own_run.read(tmp_path)
 
 
-def test_a_damaged_checkpoint_is_refused(tmp_path):
-    _write(tmp_path)
-    (data,) = tmp_path.glob("checkpoints/*/variables.data*")
-    data.write_bytes(data.read_bytes()[:-10])
-    with pytest.raises(errors.ModelError, match="step-00000041"):
-        own_run.read(tmp_path)
-
-
 def test_a_config_of_other_sizes_is_refused(tmp_path):
     _write(tmp_path)
     file = tmp_path / "config.json"
@@ -145,15 +114,6 @@ def test_a_generator_that_no_config_describes_is_refused(tmp_path, sizes):
     assert not list(tmp_path.iterdir())
 
 
-def test_sizes_that_no_config_has_are_refused(tmp_path):
-    encoder = dataclasses.replace(
-        tiny_models.ENCODER, max_position_embeddings=4
-    )
-    with pytest.raises(errors.ModelError, match="cannot be here.*at least"):
-        _write(tmp_path, "discriminator", encoder=encoder)
-    assert not list(tmp_path.iterdir())
-
-
 def test_one_checkpoint_of_several_is_chosen(tmp_path):
     model = _write(tmp_path)
     other = {name: value + 1 for name, value in model.tensors.items()}
@@ -178,13 +138,6 @@ def test_an_average_is_read_where_it_was_kept(tmp_path):
     checkpoints.save(tmp_path, 50, weights, {}, keep=1)
     found = own_run.read(tmp_path, use_average=True)
     tiny_models.require_same(found, model)
-
-
-def test_an_objective_that_files_name_is_kept():
-    model = dataclasses.replace(
-        tiny_models.build("embeddings"), objective="electra_15"
-    )
-    assert own_run.build_settings(model).objective.name == "electra_15"
 
 
 def test_a_model_of_two_stages_becomes_a_run_that_can_be_exported():

@@ -6,7 +6,6 @@ import pytest
 from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.finetuning import portable_trial
-from electra_tf.formats import hugging_face
 from electra_tf.formats import reading
 from electra_tf.modeling import generators
 from tests.formats import tiny_models
@@ -51,23 +50,10 @@ def test_a_format_that_there_is_not_is_refused(tmp_path):
         reading.read(tmp_path, "onnx")
 
 
-def test_the_present_folder_is_a_path(tmp_path, monkeypatch):
-    hugging_face.write(tiny_models.build("discriminator"), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    assert reading.detect(".") == reading.HUGGING_FACE
-    assert reading.read("./").parts == ("discriminator_predictions", "electra")
-
-
 def test_a_trial_is_named_as_what_it_is(tmp_path):
     portable_trial.write(tiny_models.build("tagging"), tmp_path)
     with pytest.raises(errors.ModelError, match="fine-tuned trial"):
         reading.read(tmp_path)
-
-
-def test_a_model_is_what_its_own_config_says(tmp_path):
-    hugging_face.write(tiny_models.build("discriminator"), tmp_path)
-    (tmp_path / "discriminator").mkdir()
-    assert reading.read(tmp_path).tensors
 
 
 @pytest.mark.parametrize(
@@ -117,10 +103,3 @@ def test_products_have_the_precision_and_weights_are_float32():
 def test_an_encoder_alone_is_no_tower():
     with pytest.raises(errors.ModelError, match="needs a head.*tiny enc"):
         reading.build_towers(tiny_models.build("encoder"))
-
-
-def test_a_weight_that_is_missing_is_named():
-    model = tiny_models.build("discriminator")
-    del model.tensors["discriminator_predictions/dense_1/bias"]
-    with pytest.raises(errors.ModelError, match="dense_1/bias"):
-        reading.build_towers(model)

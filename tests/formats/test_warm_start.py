@@ -1,7 +1,6 @@
 """The weights of one model start another, every one accounted for."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -89,22 +88,6 @@ def test_a_longer_position_table_keeps_the_first_rows(source):
     assert f"; {POSITIONS}: 20 rows became 24" in report
 
 
-def test_a_shorter_position_table_takes_the_first_rows(source):
-    target = _target(max_position_embeddings=8)
-    report = warm_start.warm_start(source, target)
-    saved = tiny_models.build("embeddings").tensors[POSITIONS]
-    np.testing.assert_array_equal(_values(target)[POSITIONS], saved[:8])
-    assert "20 rows became 8" in report
-
-
-def test_own_positions_of_a_generator_are_resized_too(tmp_path):
-    _write(tmp_path / "source", "none")
-    report = warm_start.warm_start(
-        tmp_path / "source", _target("none", max_position_embeddings=24)
-    )
-    assert "; generator/embeddings/position_embeddings: 20 rows" in report
-
-
 @pytest.mark.parametrize(
     "tokens",
     [
@@ -170,15 +153,6 @@ def test_a_part_that_finds_no_place_is_reported(source):
     assert "; its generator_predictions (5 tensors) is not used" in report
 
 
-def test_what_was_left_out_in_reading_is_reported(tmp_path):
-    model = _write(tmp_path / "source", "encoder", "keras_hub")
-    target = _target("discriminator")
-    report = warm_start.warm_start(tmp_path / "source", target)
-    assert report.endswith("left out pooled_dense, which is KerasHub's own")
-    for name, value in model.tensors.items():
-        assert _values(target)[name].tobytes() == value.tobytes()
-
-
 def test_half_a_part_is_refused(source):
     target = _target()
     name = "generator/encoder/layer_0/output/dense/bias"
@@ -220,24 +194,6 @@ def test_dropout_may_differ(source):
     warm_start.warm_start(source, target._replace(encoder=encoder))
     # The generator's is the encoder's.
     assert target.generator.hidden_dropout_prob == 0.25
-
-
-def test_a_damaged_model_changes_nothing(tmp_path):
-    folder = tmp_path / "source"
-    _write(folder, "discriminator", "huggingface")
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:-10])
-    _refuses(folder, _target("discriminator"), "cut off or damaged")
-    content = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(
-        json.dumps(content | {"hidden_act": "relu"})
-    )
-    _refuses(folder, _target("discriminator"), "relu")
-
-
-def test_no_model_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="absent"):
-        warm_start.warm_start(tmp_path / "absent", _target())
 
 
 def test_rows_that_no_token_belongs_to_need_no_place(tmp_path):

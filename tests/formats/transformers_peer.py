@@ -2,7 +2,6 @@
 
 python transformers_peer.py answer FOLDER CLASS INPUTS OUTPUTS
 python transformers_peer.py tokenize FOLDER TEXTS OUTPUTS
-python transformers_peer.py make FOLDER CLASS FIELDS VOCABULARY
 """
 
 import json
@@ -38,20 +37,5 @@ def tokenize(folder: str, texts: str, outputs: str) -> None:
         json.dump([tokenizer(line)["input_ids"] for line in lines], stream)
 
 
-def make(folder: str, name: str, fields: str, vocabulary: str) -> None:
-    """A model with random weights and its tokenizer, as it saves them."""
-    torch.manual_seed(3)
-    config = transformers.ElectraConfig(**json.loads(fields))
-    model = getattr(transformers, name)(config)
-    for path, parameter in model.named_parameters():
-        mean = float(path.endswith("LayerNorm.weight"))
-        torch.nn.init.normal_(parameter, mean, 0.2)
-    model.save_pretrained(folder)
-    tokenizer = transformers.ElectraTokenizerFast.from_pretrained(vocabulary)
-    tokenizer.save_pretrained(folder)
-
-
 if __name__ == "__main__":
-    {"answer": answer, "tokenize": tokenize, "make": make}[sys.argv[1]](
-        *sys.argv[2:]
-    )
+    {"answer": answer, "tokenize": tokenize}[sys.argv[1]](*sys.argv[2:])

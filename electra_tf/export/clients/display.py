@@ -29,12 +29,7 @@ _Word = scoring.ScoredWord | scoring.LikelyWord
 
 
 def print_scored(texts: Sequence[_Text], num_marked: int = 1) -> None:
-    """Prints tables of words and marked sentences, on a terminal in colour.
-
-    Args:
-        texts: to show.
-        num_marked: most suspicious, or least likely, words to mark in each.
-    """
+    """Prints tables of words and marked sentences, on a terminal in colour."""
     console = rich_console.Console(highlight=False, markup=False)
     for scored in texts:
         marked = _choose(scored, num_marked)
@@ -137,12 +132,7 @@ def describe_predictions(
 ) -> Iterator[str]:
     """Describes the answers of a fine-tuned model, one string for each row.
 
-    Args:
-        export: of a fine-tuned model.
-        inputs: name to texts; a single one counts for all rows.
-
-    Raises:
-        ValueError: if the model is not fine-tuned, or needs other inputs.
+    `inputs` are texts by name; a single text counts for all rows.
     """
     metadata = export.metadata
     if metadata is None or metadata.kind not in _FORMATS:

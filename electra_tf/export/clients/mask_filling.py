@@ -30,13 +30,7 @@ class Filling(NamedTuple):
 
 
 class MaskFiller:
-    """Fills masks with a generator, or with any masked language model.
-
-    Args:
-        network: one of `NETWORKS`.
-        tokenizer: of the vocabulary that it was trained with.
-        max_length: tokens at which texts are cut, [CLS] and [SEP] included.
-    """
+    """Fills masks with a generator, or with any masked language model."""
 
     def __init__(
         self, network: Any, tokenizer: tokenizer_lib.Tokenizer, max_length: int
@@ -59,17 +53,9 @@ class MaskFiller:
         Each mask is filled for itself: those of one text are not chosen to
         fit each other.
 
-        Args:
-            texts: each holds `[MASK]` at least once, next to anything.
-            top_k: tokens for each mask.
-
         Returns:
             Per text, per mask in the order of the text: the tokens, most
             probable first.
-
-        Raises:
-            ValueError: if a text has no mask, or one beyond what the model
-                sees, or for a `top_k` beyond the vocabulary.
         """
         size = self._vocabulary.size
         if not isinstance(top_k, int) or not 1 <= top_k <= size:

@@ -67,11 +67,7 @@ class LikelyText(NamedTuple):
 def score(
     model: text_models.TextModel, texts: Iterable[str | bytes]
 ) -> list[ScoredText]:
-    """Scores every word of every text.
-
-    Raises:
-        ValueError: if the model does not detect replaced tokens.
-    """
+    """Scores every word of every text."""
     scored = []
     for (data,), row in model.predict(_SCORE_SIGNATURE, texts=texts):
         pieces = join_pieces(data, row, "replaced_probability")
@@ -87,9 +83,6 @@ def score_likelihood(
 
     Log likelihoods are up to a constant per token, which the model does not
     know: they compare texts of about equal length, no more.
-
-    Raises:
-        ValueError: if the model does not offer likelihoods.
     """
     scored = []
     for (data,), row in model.predict(LIKELIHOOD_SIGNATURE, texts=texts):
@@ -133,15 +126,7 @@ class Swap(NamedTuple):
 
 
 def swap_word(text: str, swap: str) -> Swap:
-    """Exchanges the first occurrence of a word in a sentence.
-
-    Args:
-        text: the sentence.
-        swap: `WORD:REPLACEMENT`; only whole words of equal case count.
-
-    Raises:
-        ValueError: if `swap` has another form or the word does not occur.
-    """
+    """Exchanges the first occurrence of a word in a sentence."""
     word, colon, replacement = swap.partition(":")
     if not (word and colon and replacement):
         raise ValueError(

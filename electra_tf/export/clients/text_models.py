@@ -82,9 +82,6 @@ class LoadedExport(TextModel):
         folder: where it is.
         metadata: its export.json, or None for a SavedModel of another kind.
         signature_names: what it offers, sorted.
-
-    Raises:
-        FileNotFoundError: if there is no SavedModel.
     """
 
     def __init__(self, export_dir: str | pathlib.Path) -> None:
@@ -140,11 +137,7 @@ class InMemoryModel(TextModel):
 
 
 def load_saved_model(export_dir: pathlib.Path) -> Any:
-    """Loads a SavedModel; its signatures alone do not keep the weights alive.
-
-    Raises:
-        FileNotFoundError: if there is none.
-    """
+    """Loads a SavedModel; keep it, or its signatures lose their weights."""
     if not (export_dir / "saved_model.pb").is_file():
         raise FileNotFoundError(
             "A SavedModel must be given, a folder with saved_model.pb. "
@@ -184,12 +177,7 @@ def predict_in_batches(
 
 
 def check_texts(name: str, texts: Iterable[str]) -> list[str]:
-    """Checks an argument that must be any number of `str` for a UTF-8 model.
-
-    Raises:
-        ValueError: for a single text, anything that is not text, or text that
-            UTF-8 cannot hold.
-    """
+    """Checks an argument that must be any number of `str` for a UTF-8 model."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise ValueError(
             f"`{name}` must be a list of str. Received: {texts!r:.80}. Put a "
@@ -197,19 +185,14 @@ def check_texts(name: str, texts: Iterable[str]) -> list[str]:
         )
     checked = list(texts)
     for number, text in enumerate(checked):
-        if not isinstance(text, str):
-            raise ValueError(
-                f"`{name}` must be a list of str. Received: "
-                f"{type(text).__name__} as number {number} (from 0): "
-                f"{repr(text)[:80]}. Decode bytes first: data.decode('utf-8')."
-            )
         try:
             text.encode("utf-8")
-        except UnicodeEncodeError as error:
+        except (AttributeError, UnicodeEncodeError) as error:
             raise ValueError(
-                f"`{name}` must be valid Unicode. Received: half of a "
-                f"surrogate pair in number {number} (from 0), at character "
-                f"{error.start}. Read the text with its right encoding."
+                f"`{name}` must be a list of str of valid Unicode. Received: "
+                f"{type(text).__name__} as number {number} (from 0): "
+                f"{repr(text)[:80]}, {error}. Decode bytes first: "
+                "data.decode('utf-8')."
             ) from error
     return checked
 

@@ -30,9 +30,6 @@ class DemoModel:
         description: one line about the model, shown on the page.
         score: gives words with probabilities, or None if the model cannot.
         fill: gives fillings of masks, or None if the model cannot.
-
-    Raises:
-        ValueError: if it can do neither.
     """
 
     def __init__(
@@ -62,60 +59,42 @@ class DemoModel:
         }
 
     def score(self, request: Mapping[str, Any]) -> Answer:
-        """Scores the `text` of a request.
-
-        Returns:
-            `parts` as of `split_parts`, and `num_truncated`.
-
-        Raises:
-            ValueError: for a request that cannot be answered.
-        """
-        text = _read_text(request)
-        if self._score is None:
-            raise ValueError(
-                "This model does not score words: it has no discriminator."
-            )
-        with self._lock:
-            scored = self._score([text])[0]
+        """Scores the `text` of a request, in `parts` as of `split_parts`."""
+        lack = "score words: it has no discriminator"
+        scored = self._ask(self._score, lack, request)
         return {
             "parts": split_parts(scored),
             "num_truncated": scored.num_truncated,
         }
 
     def fill(self, request: Mapping[str, Any]) -> Answer:
-        """Fills the masks in the `text` of a request.
+        """Fills the masks in the `text` of a request, each with the best."""
+        lack = "fill masks: it has no generator"
+        masks = self._ask(self._fill, lack, request, _TOP_K)
+        return {"masks": [[best._asdict() for best in row] for row in masks]}
 
-        Returns:
-            `masks`: for each a list of `token` and `probability`.
-
-        Raises:
-            ValueError: for a request that cannot be answered.
-        """
+    def _ask(
+        self,
+        answer: Callable[..., Sequence[Any]] | None,
+        lack: str,
+        request: Mapping[str, Any],
+        *options: int,
+    ) -> Any:
         text = _read_text(request)
-        if self._fill is None:
-            raise ValueError(
-                "This model does not fill masks: it has no generator."
-            )
+        if answer is None:
+            raise ValueError(f"This model does not {lack}.")
         with self._lock:
-            masks = self._fill([text], _TOP_K)[0]
-        return {
-            "masks": [[filling._asdict() for filling in row] for row in masks]
-        }
+            return answer([text], *options)[0]
 
 
 def build_demo_model(
     live: Any = None, export_dir: pathlib.Path | None = None
 ) -> DemoModel:
-    """Builds what answers the page.
+    """Builds what answers the page, from an `Electra`, an export, or both.
 
-    Args:
-        live: an `electra_tf.electra.Electra`, or None; it fills masks, and
-            scores words where there is no export.
-        export_dir: of an exported model that scores words, or None.
+    The `Electra` fills masks, and scores words where there is no export.
     """
-    descriptions = []
-    score: ScoreFn | None = None
-    fill: FillFn | None = None
+    descriptions, score, fill = [], None, None
     if live is not None:
         descriptions.append(live.summary)
         score = live.score if live.can_score else None

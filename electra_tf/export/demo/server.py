@@ -53,16 +53,7 @@ class _Request(wrappers.Request):
 
 
 class DemoServer(serving.ThreadedWSGIServer):
-    """Serves the page of one model.
-
-    Args:
-        model: what answers.
-        host: address or name to listen at.
-        port: 0 for any that is free.
-
-    Raises:
-        OSError: if the host does not exist here, or the port is taken.
-    """
+    """Serves the page of one model."""
 
     def __init__(
         self, model: answers.DemoModel, host: str = "127.0.0.1", port: int = 0

@@ -40,17 +40,6 @@ class ExportedModule(tf.Module, abc.ABC):
         tokens_per_bucket: in a graph, rows are computed in buckets of about
             as many tokens (`length_buckets`); 0, the default, computes all
             rows at once, on any device.
-
-    Args:
-        encoder: its sizes say which ids there are.
-        layers: Keras layers that hold all other weights that answers need.
-        tokenizer: of the vocabulary that it was trained with.
-        max_length: tokens at which texts are cut, special tokens included; 0
-            for the model's number of positions.
-        min_length: the least `max_length` that makes sense.
-
-    Raises:
-        ValueError: if `max_length` is out of range.
     """
 
     kind: str
@@ -91,12 +80,7 @@ class ExportedModule(tf.Module, abc.ABC):
         """Signatures that it has, the default one first."""
 
     def prepare(self, weights: str, device: str) -> None:
-        """Gives the model the form of an export, for inference alone.
-
-        Args:
-            weights: one of `stored_weights.FORMATS`.
-            device: one of `DEVICES`.
-        """
+        """Gives the model the form of an export, for inference alone."""
         if device == "cpu":
             self.tokens_per_bucket = length_buckets.TOKENS
             parallel_blocks.replace(self._network.encoder)

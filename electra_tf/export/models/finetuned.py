@@ -38,18 +38,7 @@ Tensors = dict[str, tf.Tensor]
 
 
 class FinetunedModule(exported_module.ExportedModule):
-    """A fine-tuned model behind the signatures of its kind of task.
-
-    Args:
-        encoder: with its weights.
-        head: of the task, with its weights.
-        tokenizer: of the vocabulary that it was trained with.
-        task: that it was trained on, with the labels of the trained model.
-        max_length: most tokens of a row; 0 for the model's positions.
-
-    Raises:
-        ValueError: if `max_length` is out of range.
-    """
+    """A fine-tuned model behind the signatures of its kind of task."""
 
     min_length = 5
     """Fewest tokens of a row that make sense."""
@@ -84,12 +73,7 @@ class FinetunedModule(exported_module.ExportedModule):
         """Answers for rows of ids, which it checks."""
 
     def apply_head(self, *rows: tf.Tensor, **features: tf.Tensor) -> Tensors:
-        """Outputs of the head for rows, all at once.
-
-        Args:
-            *rows: `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32.
-            **features: what else the head reads.
-        """
+        """Outputs of the head for rows, all at once."""
         hidden = self._network.encoder(*rows).sequence_output
         names = ("input_ids", "input_mask", "segment_ids")
         tokens = dict(zip(names, rows, strict=True))

@@ -57,22 +57,16 @@ class Buckets(NamedTuple):
 
 
 def count_columns(input_mask: tf.Tensor) -> tf.Tensor:
-    """Columns up to each row's last token, at least 1, `[B]` int32.
-
-    Args:
-        input_mask: `[B, S]` int32, 1 for tokens.
-    """
+    """Columns up to each row's last token, at least 1, `[B]` int32."""
     places = tf.range(1, tf.shape(input_mask)[1] + 1)
     used = tf.where(input_mask > 0, places, 1)
     return tf.reduce_max(tf.pad(used, [[0, 0], [0, 1]], constant_values=1), 1)
 
 
 def split(lengths: tf.Tensor, max_tokens: int = TOKENS) -> Buckets:
-    """Splits rows into buckets; without rows there is one, which is empty.
+    """Splits rows that need `lengths` columns, `[B]` int32, into buckets.
 
-    Args:
-        lengths: `[B]` int32, columns that each row needs, at least 1.
-        max_tokens: see `TOKENS`.
+    Without rows there is one bucket, which is empty.
     """
     order = tf.argsort(lengths, direction="DESCENDING", stable=True)
     count = tf.size(order)

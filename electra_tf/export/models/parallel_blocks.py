@@ -73,13 +73,7 @@ class _FeedForward(NamedTuple):
 
 
 class ParallelBlock:
-    """A block in parts that takes another's place, for inference.
-
-    Args:
-        block: with its weights; gives up its normalization.
-        num_parts: of the attention and of the feed-forward layer; fewer where
-            there are not as many heads.
-    """
+    """A block in parts that takes another's place, for inference."""
 
     def __init__(
         self, block: encoder_lib.TransformerBlock, num_parts: int = NUM_PARTS

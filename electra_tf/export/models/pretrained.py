@@ -39,12 +39,6 @@ class PretrainedModule(exported_module.ExportedModule):
     `[B, S]` int32, and return what `signatures.TENSORS` documents. Answers at
     padding are constants: what a network computes there depends on how much
     padding there is.
-
-    Args:
-        network: with its weights; has an `encoder`.
-        tokenizer: of the vocabulary that it was trained with.
-        max_length: tokens at which texts are cut, [CLS] and [SEP] included; 0
-            for the model's number of positions.
     """
 
     kind = "encoder"
@@ -239,10 +233,7 @@ def build_module(
 ) -> PretrainedModule:
     """Builds the module that answers what a network was trained for.
 
-    Args:
-        objective: name of the one that it was trained with; the logits of the
-            same discriminator are energies in `electric`.
-        network, tokenizer, max_length: as of `PretrainedModule`.
+    The logits of the same discriminator are energies in `electric`.
     """
     module = PretrainedModule
     if isinstance(network, discriminator_lib.Discriminator):
@@ -265,17 +256,6 @@ def load_network(
     """Loads the main network of a pre-training checkpoint, on the CPU.
 
     Nothing of the generator is built or read, unless the two share it.
-
-    Args:
-        settings: the run's config.
-        vocabulary: the one that it trained with.
-        checkpoint: folder of a checkpoint.
-        precision: of the products, whatever the run trained with.
-        use_average: load the moving average of the weights.
-
-    Raises:
-        ValueError: if the run kept no average, or if vocabulary or checkpoint
-            do not fit the config.
     """
     settings = model_lib.resolve(settings, vocabulary.size)
     objective = model_lib.find_objective(settings)

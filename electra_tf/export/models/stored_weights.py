@@ -26,15 +26,10 @@ class StoredWeights:
     `tf.convert_to_tensor` gives the whole matrix, `look_up` some of its rows
     (`layers.look_up`).
 
+    With `scaled_axis` 0 every row has an int8 scale, with 1 every column.
+
     Attributes:
         variables: what is stored.
-
-    Args:
-        values: `[rows, columns]` float32.
-        weights: one of `FORMATS`.
-        scaled_axis: 0 gives every row an int8 scale, 1 every column.
-        dtype: of what layers read.
-        name: of the variable.
     """
 
     def __init__(
@@ -81,9 +76,8 @@ class StoredWeights:
 def quantize(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """Rounds to multiples of a scale; the error is at most half of it.
 
-    Args:
-        values: `[rows, columns]` float32.
-        axis: 0 for a scale of each row, 1 for one of each column.
+    `values` are `[rows, columns]` float32; with `axis` 0 every row has a scale,
+    with 1 every column.
 
     Returns:
         Int8 multiples, and the scales, `[rows, 1]` or `[1, columns]` float32.
@@ -96,13 +90,7 @@ def quantize(values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def replace(layers: Iterable[Any], weights: str) -> None:
-    """Makes layers read stored weights instead of their variables.
-
-    Args:
-        layers: Keras layers with their weights, used only for inference from
-            now on.
-        weights: one of `FORMATS`; float32 changes nothing.
-    """
+    """Makes layers read stored weights instead of their variables."""
     if weights == "float32":
         return
     replaced: dict[int, StoredWeights] = {}

@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.export import export_metadata
 from electra_tf.export import self_check
 from electra_tf.export.runtimes import frozen_signature
@@ -71,11 +72,7 @@ def convert(
         ImportError: if an optional package is not installed.
         ValueError: for an unknown format or signature.
     """
-    if format_name not in FORMATS:
-        raise ValueError(
-            f"`format` must be one of {', '.join(FORMATS)}. Received: "
-            f"{format_name!r}."
-        )
+    schema.require_choice("format", format_name, [*FORMATS])
     atomic.refuse_existing(out_dir, "--out")
     frozen = frozen_signature.freeze(export_dir, signature)
     metadata = export_metadata.read(export_dir)

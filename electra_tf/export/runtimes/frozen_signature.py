@@ -50,16 +50,7 @@ class FrozenSignature(NamedTuple):
 
 
 def freeze(export_dir: pathlib.Path, signature: str = "") -> FrozenSignature:
-    """Reads one signature of an export.
-
-    Args:
-        export_dir: made by scripts/export_saved_model.py.
-        signature: one that takes ids; empty for the first of those.
-
-    Raises:
-        FileNotFoundError: if there is no SavedModel.
-        ValueError: if it has no such signature, or one of raw text.
-    """
+    """Reads one signature of an export."""
     model = text_models.load_saved_model(export_dir)
     name = _choose(list(model.signatures), signature)
     # Its answers are the signature's; other runtimes lack what that needs.

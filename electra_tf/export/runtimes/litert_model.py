@@ -24,11 +24,7 @@ MAX_QUOTED = 600
 
 
 def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
-    """Converts to the content of a model file; batch and length stay free.
-
-    Raises:
-        ExportError: with the converter's words.
-    """
+    """Converts to the content of a model file; batch and length stay free."""
     function = frozen.as_function(rewrite(frozen.graph))
     options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
     with tempfile.TemporaryDirectory() as folder:

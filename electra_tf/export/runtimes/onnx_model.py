@@ -19,12 +19,7 @@ OPSET = 17
 
 
 def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
-    """Converts to the content of a model file; batch and length stay free.
-
-    Raises:
-        ExportError: with the converter's words.
-        ImportError: if tf2onnx is not installed.
-    """
+    """Converts to the content of a model file; batch and length stay free."""
     tf2onnx = _require("tf2onnx")
     _require("tf2onnx.convert")
     inputs = [f"{name}:0" for name in frozen.inputs]
@@ -47,11 +42,7 @@ def convert(frozen: frozen_signature.FrozenSignature) -> bytes:
 
 
 def load(path: pathlib.Path, signature: str) -> frozen_signature.Ask:
-    """A function that asks a model file.
-
-    Raises:
-        ImportError: if onnxruntime is not installed.
-    """
+    """A function that asks a model file."""
     del signature  # the file has one
     session = _require("onnxruntime").InferenceSession(
         str(path), providers=["CPUExecutionProvider"]

@@ -5,16 +5,12 @@ import threading
 from collections.abc import Callable
 from collections.abc import Iterator
 
-import keras
 import pytest
 
-from electra_tf import config
-from electra_tf import electra as electra_lib
 from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
 from electra_tf.export.demo import answers
 from electra_tf.export.demo import server
-from electra_tf.text import vocabulary as vocabulary_lib
 
 WORDS = "the cat sat on mat banana café a . , ! שלום ##s"
 
@@ -74,26 +70,3 @@ def fill_with_numbers(
 def stub_model() -> answers.DemoModel:
     """Answers at once, without TensorFlow."""
     return answers.DemoModel("a stub", score_by_length, fill_with_numbers)
-
-
-@pytest.fixture(scope="session")
-def live_model() -> answers.DemoModel:
-    """A tiny random model."""
-    keras.utils.set_random_seed(3)
-    sizes = config.EncoderConfig(
-        vocab_size=0,
-        embedding_size=8,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=32,
-    )
-    vocabulary = vocabulary_lib.Vocabulary(
-        (*vocabulary_lib.SPECIAL_TOKENS, *WORDS.split())
-    )
-    return answers.build_demo_model(
-        electra_lib.Electra.untrained(
-            sizes, vocabulary, config.GeneratorConfig(generator_hidden_size=1.0)
-        )
-    )

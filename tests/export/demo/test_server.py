@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import socket
 import threading
 
 import pytest
@@ -36,17 +35,6 @@ def _post(server, path, value, headers=JSON):
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     status, _, answer = _ask(server, "POST", path, body, headers)
     return status, json.loads(answer)
-
-
-def _send_raw(server, data):
-    """What comes back for bytes that no client library would send."""
-    with socket.create_connection(server.server_address[:2], 20) as connection:
-        connection.sendall(data)
-        connection.shutdown(socket.SHUT_WR)
-        received = b""
-        while chunk := connection.recv(65536):
-            received += chunk
-    return received
 
 
 @pytest.mark.parametrize(
@@ -112,43 +100,14 @@ def test_parts_put_together_are_the_text(server, text):
     assert answer["num_truncated"] == 0
 
 
-def test_every_mask_is_filled(server):
-    status, answer = _post(server, "/api/fill", {"text": "[MASK] or [MASK]"})
-    assert status == 200
-    assert len(answer["masks"]) == 2
-    assert answer["masks"][0][0] == {"token": "t1", "probability": 0.5}
-    assert len(answer["masks"][0]) == 5
-
-
-def test_a_random_model_answers_through_the_server(serve, live_model):
-    with serve(live_model) as server:
-        text = "The cat’s café… שלום!"
-        status, answer = _post(server, "/api/score", {"text": text})
-        assert status == 200
-        assert "".join(part["text"] for part in answer["parts"]) == text
-        numbers = [p["probability"] for p in answer["parts"]]
-        assert all(0 < n < 1 for n in numbers if n is not None)
-        status, answer = _post(server, "/api/fill", {"text": "a [MASK]."})
-        assert status == 200 and len(answer["masks"][0]) == 5
-        status, answer = _post(server, "/api/fill", {"text": "no gap"})
-        assert status == 400 and "[MASK]" in answer["error"]
-        long = {"text": "cat " * 100}
-        assert _post(server, "/api/score", long)[1]["num_truncated"] == 70
-
-
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         (b"", "no JSON"),
-        (b"{", "no JSON"),
-        (b"\xff\xfe\xfd", "no JSON"),
         (b"[" * 16000, "no JSON"),
         (b"[]", "JSON object"),
-        (b"3", "JSON object"),
-        (b"{}", "JSON object"),
         (b'{"text": "a", "more": 1}', "nothing else"),
         (b'{"text": 3}', "must be a string"),
-        (b'{"text": null}', "must be a string"),
         (b'{"text": "  \\n "}', "empty"),
         (b'{"text": "\\ud800"}', "surrogate"),
         (b'{"text": "' + b"x" * 2001 + b'"}', "at most 2,000 characters"),
@@ -190,58 +149,12 @@ def test_unknown_paths_do_not_exist(server, method, path):
     [
         ("POST", "/", "GET, HEAD"),
         ("POST", "/api/model", "GET, HEAD"),
-        ("DELETE", "/page.js", "GET, HEAD"),
         ("GET", "/api/score", "POST"),
-        ("HEAD", "/api/fill", "POST"),
-        ("PUT", "/api/score", "POST"),
-        ("OPTIONS", "/api/score", "POST"),
     ],
 )
 def test_other_methods_are_not_allowed(server, method, path, allowed):
     status, headers, _ = _ask(server, method, path)
     assert (status, headers["Allow"]) == (405, allowed)
-
-
-@pytest.mark.parametrize(
-    ("request_lines", "status"),
-    [
-        (
-            "POST /api/score HTTP/1.1\r\nHost: {host}\r\n"
-            "Content-Type: application/json\r\nContent-Length: 9\r\n",
-            400,
-        ),
-        ("GET / HTTP/1.1\r\nHost: {host}\r\nHost: {host}\r\n", 421),
-        ("GET / HTTP/1.1\r\n", 421),
-        ("GET / HTTP/9.9\r\n", 505),
-        ("BREW / HTTP/1.1\r\nHost: {host}\r\n", 405),
-        ("nonsense\r\n", 400),
-        ("GET /" + "x" * 70000 + " HTTP/1.1\r\n", 414),
-    ],
-)
-def test_broken_requests_are_answered_in_order(server, request_lines, status):
-    host = f"127.0.0.1:{server.server_address[1]}"
-    data = (request_lines.format(host=host) + "\r\n").encode()
-    answer = _send_raw(server, data)
-    assert str(status).encode() in answer[:200]
-
-
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-@pytest.mark.parametrize(
-    ("header", "body"),
-    [
-        ("Content-Length: {length}", "{inner}"),
-        ("Transfer-Encoding: chunked", "{length:x}\r\n{inner}\r\n0\r\n\r\n"),
-    ],
-)
-def test_a_body_is_never_taken_for_a_request(server, method, header, body):
-    host = f"127.0.0.1:{server.server_address[1]}"
-    inner = f"GET /api/model HTTP/1.1\r\nHost: {host}\r\n\r\n"
-    request = (
-        f"{method} / HTTP/1.1\r\nHost: {host}\r\n{header}\r\n\r\n{body}"
-    ).format(inner=inner, length=len(inner))
-    answer = _send_raw(server, request.encode())
-    assert answer.count(b"HTTP/1.1 ") == 1
-    assert b"Connection: close" in answer
 
 
 @pytest.mark.parametrize(
@@ -281,11 +194,6 @@ def test_a_taken_port_gives_one_clear_error(server, stub_model):
     port = server.server_address[1]
     with pytest.raises(OSError, match="Choose another --port"):
         server_lib.DemoServer(stub_model, "127.0.0.1", port)
-
-
-def test_a_host_that_is_not_this_machine_is_an_error(stub_model):
-    with pytest.raises(OSError, match="Cannot listen at host"):
-        server_lib.DemoServer(stub_model, "192.0.2.1", 0)
 
 
 def test_a_model_that_fails_does_not_end_the_server(serve):
