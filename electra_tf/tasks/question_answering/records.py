@@ -65,9 +65,12 @@ class _SquadQuestion(pydantic.BaseModel):
     is_impossible: pydantic.StrictBool | None = None
 
     def to_example(self, context: str) -> Example:
-        """Without a flag, no answers mean that they are not told."""
-        has_flag = self.is_impossible is not None
-        if not self.answers and not has_flag:
+        """Without answers nothing is told, unless the flag says more."""
+        if self.is_impossible is None:
+            is_told = bool(self.answers)
+        else:
+            is_told = self.is_impossible or self.answers is not None
+        if not is_told:
             return Example(self.id, self.question, context)
         answers = [Answer(a.text, a.answer_start) for a in self.answers or ()]
         return Example(

@@ -51,6 +51,21 @@ def test_a_squad_file_is_read_in_its_order(write):
     assert first.context is second.context
 
 
+@pytest.mark.parametrize(
+    ("said", "golds"),
+    [
+        ({"is_impossible": True}, ()),
+        ({"is_impossible": False}, None),
+        ({"is_impossible": False, "answers": []}, ()),
+    ],
+)
+def test_what_a_flag_says_of_a_question_without_answers(write, said, golds):
+    content = squad_file([{"id": "q", "question": "where"} | said])
+    (example,) = records.read_squad(write("dev.json", content))
+    assert example.golds == golds
+    assert example.is_impossible == said["is_impossible"]
+
+
 def test_all_answers_are_gold_and_the_first_is_learned(write):
     answers = [{"text": t, "answer_start": s} for t, s in (("b", 2), ("a", 0))]
     content = squad_file([squad_question(answers=answers)], "a b")
