@@ -23,7 +23,7 @@ TRIALS ?= 1
 TOPICS := $(OUT)/doc_topics
 FINETUNED := $(OUT)/finetuned/$(notdir $(MODEL))
 
-.PHONY: setup lock pretrain finetune score test test-slow lint format types bench \
+.PHONY: setup lock pretrain finetune score test test-all test-slow lint format types bench \
 	golden golden-addons wheel clean
 
 setup: $(VENV)/.installed
@@ -100,6 +100,8 @@ $(TOPICS)/train.csv: | $(VENV)/.installed
 test: setup
 	$(RUN) -m pytest -m "not slow" --numprocesses=$(TEST_PROCESSES) \
 	  --dist=loadfile
+
+test-all: test test-slow
 
 test-slow: setup
 	$(RUN) -m pytest -m slow
