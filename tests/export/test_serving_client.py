@@ -193,6 +193,10 @@ def test_what_is_no_whole_http_answer_is_told(answer):
         with connection:
             connection.recv(65536)
             connection.sendall(answer)
+            connection.shutdown(socket.SHUT_WR)
+            # What is left unread would reset the connection.
+            while connection.recv(65536):
+                pass
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=reply, args=(listener,))
