@@ -28,10 +28,11 @@ FINETUNED := $(OUT)/finetuned/$(notdir $(MODEL))
 
 setup: $(VENV)/.installed
 
+# seqeval is a source package, which an old pip would build in a way that fails.
 $(VENV)/.installed: requirements.lock pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check \
-	  --require-hashes --requirement requirements.lock
+	  --use-pep517 --require-hashes --requirement requirements.lock
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check \
 	  --no-deps --no-build-isolation --editable .
 	touch $@
