@@ -288,6 +288,8 @@ def _write_output_to(path: pathlib.Path) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     os.close(descriptor)
+    # Otherwise Python would write a file's lines late, behind the errors.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
 def limit_threads() -> None:
