@@ -21,7 +21,6 @@ from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
-from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -197,7 +196,7 @@ def _describe_task(
         has_pairs=task.has_pairs or options.has_pairs,
     )
     model = dataclasses.replace(model, task=task)
-    layout.check(model)
+    portable.check(model)
     return model
 
 
@@ -247,7 +246,7 @@ def _drop(
     )
     heads = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
     try:
-        layout.check(rest)
+        portable.check(rest)
     except errors.ModelError as error:
         raise ValueError(
             f"--drop must leave whole parts. Received: {pattern!r}, after "

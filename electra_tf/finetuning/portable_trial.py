@@ -13,7 +13,6 @@ from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial_dir as trial_dir_lib
-from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.tasks import catalog
@@ -59,7 +58,7 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
         origin=f"trial {checkpoint}",
         notes=tuple(f"left out the head of {other}" for other in others),
     )
-    layout.check(model)
+    portable.check(model)
     return model
 
 
@@ -110,7 +109,7 @@ def write(
     model, task = _with_known_name(model, model.task)
     task = dataclasses.replace(task, labels=_require_labels(model, task))
     model = dataclasses.replace(model, task=task)
-    layout.check(model)
+    portable.check(model)
     trial_dir_lib.claim(
         folder,
         trial_dir_lib.TrialDescription(

@@ -1,12 +1,7 @@
 """Models of Hugging Face's transformers, read and written without it.
 
-    config.json
-    model.safetensors    or in parts, which model.safetensors.index.json names
-    pytorch_model.bin    read by PyTorch, which must be installed for it
-    tokenizer files      see `tokenizer_files`
-
-A pre-trained ELECTRA is two models there: an `ElectraForPreTraining` and an
-`ElectraForMaskedLM`, whose encoder has the embeddings once more. We write them
+A pre-trained ELECTRA is two models there, an `ElectraForPreTraining` and an
+`ElectraForMaskedLM` whose encoder has the embeddings once more. We write them
 as `folder/discriminator` and `folder/generator`, and read that, or any one of
 them, or a fine-tuned model.
 """
@@ -14,6 +9,8 @@ them, or a fine-tuned model.
 import dataclasses
 import pathlib
 import zipfile
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Annotated
 from typing import Any
 from typing import Literal
@@ -26,36 +23,56 @@ import safetensors.numpy
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.formats import hugging_face_heads
-from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tokenizer_files
+from electra_tf.formats.parameter_names import Arrays
+from electra_tf.formats.portable import PortableModel
+from electra_tf.formats.portable import PortableTask
+from electra_tf.formats.portable import Tensors
 
 CONFIG_FILE = "config.json"
 SAFETENSORS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 TORCH_FILE = "pytorch_model.bin"
-_ENCODER = "ElectraModel"
+CLASSES = {
+    "classification": "ElectraForSequenceClassification",
+    "regression": "ElectraForSequenceClassification",
+    "tagging": "ElectraForTokenClassification",
+    "qa": "ElectraForQuestionAnswering",
+}
+"""Kind of task to the class there."""
 # Class to the part that it has beside its encoder.
 _HEAD_PARTS = {
     "ElectraForPreTraining": portable.REPLACED_TOKEN_HEAD,
     "ElectraForMaskedLM": portable.MASKED_LM_HEAD,
 }
-_CLASSES = (*_HEAD_PARTS, _ENCODER,
-            *dict.fromkeys(hugging_face_heads.CLASSES.values()))  # fmt: skip
+_ENCODER = "ElectraModel"
+_CLASSES = (*_HEAD_PARTS, _ENCODER, *dict.fromkeys(CLASSES.values()))
+# What the layer `outputs` there holds side by side.
+_ENDS = ("dense", "dense_1")
+_SEGMENTS = f"{portable.MAIN}/embeddings/token_type_embeddings"
+_ONE_LABEL = "single_label_classification"
 # Buffers of older releases, and the tied table that some files repeat.
 _NO_WEIGHTS = r"electra\.embeddings\.(position_ids|token_type_ids)"
 _TIED_OUTPUT = "generator_lm_head.weight"
 _TABLE = "electra.embeddings.word_embeddings.weight"
 
-_FileName = Annotated[str, pydantic.Field(pattern=r"^[^/\\]+$")]
 _Epsilon = Annotated[float, pydantic.Field(ge=1e-12, le=1e-12)]
+_FileName = Annotated[str, pydantic.Field(pattern=r"^[^/\\]+$")]
+_Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
+_Labels = Annotated[Mapping[str, str], pydantic.Field(min_length=1)]
+_Name = Annotated[str, pydantic.Field(pattern="^[^/]*$")]
+_Problem = Annotated[str, schema.one_of("regression", _ONE_LABEL)]
 
 
 @schema.frozen
 class _Config:
-    """What a config must say, for ours computes nothing else."""
+    """What a config must say, for ours computes nothing else.
+
+    The last two fields are ours alone. Models of others give the values
+    themselves, an output of 0 means 0.
+    """
 
     model_type: Literal["electra"] = "electra"
     architectures: tuple[Annotated[str, schema.one_of(*_CLASSES)]] | None = None
@@ -64,6 +81,19 @@ class _Config:
     position_embedding_type: Literal["absolute"] = "absolute"
     is_decoder: Literal[False] = False
     add_cross_attention: Literal[False] = False
+    finetuning_task: _Name | None = None
+    id2label: _Labels | None = None
+    problem_type: _Problem | None = None
+    text_pairs: bool = False
+    regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        low, high = self.regression_value_range
+        schema.require(
+            low < high,
+            "`regression_value_range` must be two increasing numbers. "
+            f"Received: {low}, {high}.",
+        )
 
 
 @schema.frozen
@@ -84,12 +114,11 @@ def is_folder(path: pathlib.Path) -> bool:
 
 
 def _is_pair(path: pathlib.Path) -> bool:
-    """Returns whether a folder holds a discriminator in a folder below it."""
     is_model = (path / CONFIG_FILE).exists()
     return (path / "discriminator").exists() and not is_model
 
 
-def read(path: pathlib.Path) -> portable.PortableModel:
+def read(path: pathlib.Path) -> PortableModel:
     """Reads a folder with a model, or with both of a pre-trained ELECTRA."""
     if not _is_pair(path):
         return _read_one(path)
@@ -99,19 +128,23 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     return portable.join(main, _read_one(path / "generator"))
 
 
-def _read_one(path: pathlib.Path) -> portable.PortableModel:
+def _read_one(path: pathlib.Path) -> PortableModel:
     """Reads one folder; a masked LM's encoder is its main one."""
     file = path / CONFIG_FILE
-    stated = _read_config(file)
+    stated = schema.read_object(file, errors.ModelError)
     known = portable.build_known(_Config, stated, file)
     architecture = known.architectures[0] if known.architectures else _ENCODER
     # What a config leaves out is the same there as in ours.
     encoder = portable.build_known(config.EncoderConfig, stated, file)
+    model = PortableModel({}, encoder)
+    expected = portable.part_shapes(portable.MAIN, model)
     task, table = None, parameter_names.HUGGING_FACE
-    if architecture in hugging_face_heads.CLASSES.values():
-        task = hugging_face_heads.read_task(stated, architecture, file)
-        table = hugging_face_heads.name_table(task.kind)
-    expected = _expected_shapes(architecture, encoder, task)
+    if architecture in CLASSES.values():
+        task = _read_task(known, architecture, file)
+        table = parameter_names.hugging_face(task.kind)
+        expected |= head_shapes(task, encoder.hidden_size)
+    elif architecture != _ENCODER:
+        expected |= portable.part_shapes(_HEAD_PARTS[architecture], model)
     arrays, source = read_tensors(path)
     notes = parameter_names.precision_notes(
         str(value.dtype) for value in arrays.values()
@@ -125,11 +158,11 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
         arrays, expected, table, f"{source}, by its {CONFIG_FILE},", _NO_WEIGHTS
     )
     if task is not None:
-        tensors, task = hugging_face_heads.from_hugging_face(tensors, task)
+        tensors, task = from_class(tensors, task)
         if task.kind == "tagging":
             notes.insert(0, "exchanged segments 0 and 1, words are in 1 here")
     vocabulary = tokenizer_files.load_if_there(path, encoder)
-    return portable.PortableModel(
+    return PortableModel(
         tensors,
         encoder,
         vocabulary=vocabulary,
@@ -139,33 +172,7 @@ def _read_one(path: pathlib.Path) -> portable.PortableModel:
     )
 
 
-def _expected_shapes(
-    architecture: str,
-    encoder: config.EncoderConfig,
-    task: portable.PortableTask | None,
-) -> layout.Shapes:
-    shapes = layout.encoder_shapes(portable.MAIN, encoder)
-    if task is not None:
-        return shapes | hugging_face_heads.head_shapes(
-            task, encoder.hidden_size
-        )
-    part = _HEAD_PARTS.get(architecture, portable.MAIN)
-    return shapes | (layout.part_shapes(part, encoder, None, "none") or {})
-
-
-def _read_config(file: pathlib.Path) -> dict[str, Any]:
-    try:
-        return schema.read_object(file, errors.ModelError)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"Expected {CONFIG_FILE} of a Hugging Face model in {file.parent}. "
-            "Received: a folder without it. Download the model whole."
-        ) from error
-
-
-def _take_tied_output(
-    arrays: parameter_names.Arrays, source: pathlib.Path
-) -> bool:
+def _take_tied_output(arrays: Arrays, source: pathlib.Path) -> bool:
     """Removes the token table where a file repeats it as output matrix."""
     repeated = arrays.pop(_TIED_OUTPUT, None)
     if repeated is None:
@@ -178,37 +185,172 @@ def _take_tied_output(
     return True
 
 
+def _read_task(
+    known: _Config, architecture: str, file: pathlib.Path
+) -> PortableTask:
+    """Returns the task of one of `CLASSES` as the class has it."""
+    # The library's default.
+    named = known.id2label or {"0": "LABEL_0", "1": "LABEL_1"}
+    labels = tuple(named.get(str(number), "") for number in range(len(named)))
+    _require_labels(labels, f"{file}: id2label")
+    is_number = known.problem_type is None and len(labels) == 1
+    task = PortableTask(
+        known.finetuning_task or "own", "qa", has_pairs=known.text_pairs
+    )
+    if architecture == CLASSES["qa"]:
+        return task
+    if architecture == CLASSES["tagging"]:
+        return dataclasses.replace(task, kind="tagging", labels=labels)
+    task = dataclasses.replace(task, has_hidden_layer=True)
+    if is_number or known.problem_type == "regression":
+        span = known.regression_value_range
+        return dataclasses.replace(task, kind="regression", value_range=span)
+    return dataclasses.replace(task, kind="classification", labels=labels)
+
+
+def _require_labels(labels: Sequence[str], source: str) -> None:
+    for number, label in enumerate(labels):
+        is_line = label.strip() and label.splitlines() == [label]
+        if not is_line or label in labels[:number]:
+            raise errors.ModelError(
+                f"{source} must give every output a name of one line, and no "
+                f"two the same. Received: {label!r:.80} for output {number}. "
+                "Rename it."
+            )
+
+
+def head_shapes(task: PortableTask, hidden_size: int) -> portable.Shapes:
+    """Returns the shapes of a head as the class there has it."""
+    if task.kind == "qa":
+        return portable.layer_shapes(f"{task.head}/outputs", (hidden_size, 2))
+    return portable.task_shapes(task, hidden_size, {})
+
+
+def from_class(
+    tensors: Tensors, task: PortableTask
+) -> tuple[Arrays, PortableTask]:
+    """Turns a head, among a model's tensors, into ours, and so its task."""
+    found, head = dict(tensors), task.head
+    if task.kind == "tagging":
+        return exchange_segments(found), task
+    if task.kind == "qa":
+        for variable in ("kernel", "bias"):
+            both = found.pop(f"{head}/outputs/{variable}")
+            for layer, part in zip(_ENDS, np.split(both, 2, -1), strict=True):
+                found[f"{head}/{layer}/{variable}"] = part.copy()
+        return found, task
+    width, outputs = found[f"{head}/dense/kernel"].shape
+    kernel = found[f"{head}/hidden/kernel"][:, :outputs].copy()
+    twin = _gelu_twin(kernel, head) if 2 * outputs <= width else {}
+    is_twin = bool(twin) and all(
+        found[path].tobytes() == value.tobytes() for path, value in twin.items()
+    )
+    if is_twin:
+        found = {p: v for p, v in found.items() if p not in twin}
+        found[f"{head}/dense/kernel"] = kernel
+    return found, dataclasses.replace(task, has_hidden_layer=not is_twin)
+
+
+def to_class(tensors: Tensors, task: PortableTask) -> Tensors:
+    """Turns our head, among a model's tensors, into what the class has."""
+    if task.kind == "tagging":
+        return exchange_segments(tensors)
+    if task.kind == "qa":
+        return _join_ends(tensors, task.head)
+    if task.has_hidden_layer:
+        return tensors
+    kernel = tensors[f"{task.head}/dense/kernel"]
+    width, outputs = kernel.shape
+    if 2 * outputs > width:
+        raise errors.ModelError(
+            f"{CLASSES['classification']} can stand for one linear layer of "
+            f"up to {width // 2} labels at a width of {width}. Received: "
+            f"{outputs} labels. Leave the head out with "
+            f"--drop={portable.TASK_HEADS}."
+        )
+    return {**tensors, **_gelu_twin(kernel, task.head)}
+
+
+def exchange_segments(tensors: Tensors) -> Arrays:
+    """Exchanges segments 0 and 1 of a tagger; twice changes nothing.
+
+    The original puts the words into segment 1, transformers into segment 0.
+    """
+    table = tensors[_SEGMENTS]
+    if len(table) < 2:
+        raise errors.ModelError(
+            "Tagging needs two segments (type_vocab_size). Received: "
+            f"{len(table)}."
+        )
+    order = [1, 0, *range(2, len(table))]
+    return {**tensors, _SEGMENTS: np.ascontiguousarray(table[order])}
+
+
+def _join_ends(tensors: Tensors, head: str) -> Arrays:
+    """Joins start and end, if they are predicted apart and nothing else is."""
+    own = portable.take_part(tensors, head)
+    joined = portable.drop_part(tensors, head)
+    apart = {f"{head}/{end}/{v}" for end in _ENDS for v in ("kernel", "bias")}
+    if own.keys() != apart:
+        raise errors.ModelError(
+            f"{CLASSES['qa']} predicts start and end apart, each by one linear "
+            "layer. This head predicts the end given the start, or whether "
+            "there is an answer, by hidden layers that the class does not "
+            "have. Fine-tune with --config.qa.joint_prediction=false "
+            "--config.qa.answerable_classifier=false to make one that can be "
+            f"written, or leave it out with --drop={portable.TASK_HEADS}."
+        )
+    for variable in ("kernel", "bias"):
+        joined[f"{head}/outputs/{variable}"] = np.concatenate(
+            [own[f"{head}/{end}/{variable}"] for end in _ENDS], axis=-1
+        )
+    return joined
+
+
+def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
+    """Returns the two layers that compute the one linear layer `W h + b`.
+
+    Classification there is `out_proj(gelu(dense(h)))`, D wide inside. With C
+    outputs and 2 C <= D, the rows of `dense` are W, -W and zeros, and
+    `out_proj` is I, -I and zeros. Because gelu(x) - gelu(-x) =
+    x Phi(x) + x Phi(-x) = x, the result is W h + b.
+    """
+    width, outputs = kernel.shape
+    hidden = np.zeros((width, width), np.float32)
+    hidden[:, :outputs], hidden[:, outputs : 2 * outputs] = kernel, -kernel
+    output = np.zeros((width, outputs), np.float32)
+    output[:outputs] = np.eye(outputs)
+    output[outputs : 2 * outputs] = -np.eye(outputs)
+    return {
+        f"{head}/hidden/kernel": hidden,
+        f"{head}/hidden/bias": np.zeros(width, np.float32),
+        f"{head}/dense/kernel": output,
+    }
+
+
 def read_tensors(
     folder: pathlib.Path,
-) -> tuple[parameter_names.Arrays, pathlib.Path]:
+) -> tuple[Arrays, pathlib.Path]:
     """Reads all tensors of a model's folder."""
-    for name, read_file in (
-        (SAFETENSORS_FILE, _read_safetensors),
-        (INDEX_FILE, _read_parts),
-        (TORCH_FILE, _read_torch),
-    ):
-        if (folder / name).is_file():
-            return read_file(folder / name), folder / name
+    readers = {
+        SAFETENSORS_FILE: _read_safetensors,
+        INDEX_FILE: _read_parts,
+        TORCH_FILE: _read_torch,
+    }
+    for path in map(folder.joinpath, readers):
+        if path.is_file():
+            return readers[path.name](path), path
     raise FileNotFoundError(
-        f"Expected {SAFETENSORS_FILE}, {INDEX_FILE} or {TORCH_FILE} in "
-        f"{folder}. Received: none of them. Give the folder of a model, "
-        "downloaded whole."
+        f"Expected {', '.join(readers)} in {folder}. Received: none of them. "
+        "Give the folder of a model, downloaded whole."
     )
 
 
-def _read_safetensors(path: pathlib.Path) -> parameter_names.Arrays:
+def _read_safetensors(path: pathlib.Path) -> Arrays:
     try:
-        with safetensors.safe_open(path, framework="numpy") as stream:
-            names = stream.keys()
-            return {name: stream.get_tensor(name) for name in names}
-    except (
-        safetensors.SafetensorError,
-        AttributeError,
-        LookupError,
-        OSError,
-        TypeError,
-        ValueError,
-    ) as error:
+        return safetensors.numpy.load_file(path)
+    except Exception as error:
+        # A damaged file can make it fail in many ways.
         raise errors.ModelError(
             f"{path} must be a safetensors file of types that numpy has, such "
             f"as float32. Received: {error}. If it is cut off or damaged, "
@@ -216,10 +358,10 @@ def _read_safetensors(path: pathlib.Path) -> parameter_names.Arrays:
         ) from error
 
 
-def _read_parts(index: pathlib.Path) -> parameter_names.Arrays:
+def _read_parts(index: pathlib.Path) -> Arrays:
     stated = schema.read_object(index, errors.ModelError)
     parts = portable.build_known(_Index, stated, index).weight_map
-    tensors: parameter_names.Arrays = {}
+    tensors: Arrays = {}
     for name in sorted(set(parts.values())):
         found = _read_safetensors(index.parent / name)
         wrong = sorted(found.keys() ^ {n for n in parts if parts[n] == name})
@@ -233,7 +375,7 @@ def _read_parts(index: pathlib.Path) -> parameter_names.Arrays:
     return tensors
 
 
-def _read_torch(path: pathlib.Path) -> parameter_names.Arrays:
+def _read_torch(path: pathlib.Path) -> Arrays:
     """Reads what `torch.save` wrote.
 
     The file is a pickle, which could run any program; `weights_only` refuses
@@ -248,11 +390,14 @@ def _read_torch(path: pathlib.Path) -> parameter_names.Arrays:
             f"{SAFETENSORS_FILE}."
         ) from error
     try:
-        _require_checksums(path)
+        # PyTorch itself does not compare the checksums of its archive.
+        if zipfile.is_zipfile(path):
+            damaged = zipfile.ZipFile(path).testzip()
+            schema.require(not damaged, f"the checksum of {damaged} differs")
         found = torch.load(path, map_location="cpu", weights_only=True)
-        return {str(name): _to_array(found[name]) for name in found}
+        return {str(n): _to_array(value, torch) for n, value in found.items()}
     except Exception as error:
-        # A damaged file can make PyTorch fail in any way.
+        # A damaged file can make it fail in any way.
         reason = (str(error).splitlines() or [""])[0]
         raise errors.ModelError(
             f"{path} must hold a dict of tensors, as torch.save writes it. "
@@ -261,18 +406,7 @@ def _read_torch(path: pathlib.Path) -> parameter_names.Arrays:
         ) from error
 
 
-def _require_checksums(path: pathlib.Path) -> None:
-    """PyTorch itself does not compare the checksums of its archive."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            damaged = archive.testzip()
-        if damaged:
-            raise ValueError(f"the checksum of {damaged} differs")
-
-
-def _to_array(tensor: Any) -> np.ndarray:
-    import torch
-
+def _to_array(tensor: Any, torch: Any) -> np.ndarray:
     if tensor.dtype == torch.bfloat16:
         # PyTorch makes no arrays of these.
         bits = tensor.detach().contiguous().view(torch.uint16).numpy()
@@ -280,11 +414,21 @@ def _to_array(tensor: Any) -> np.ndarray:
     return tensor.detach().numpy()
 
 
-def write(
-    model: portable.PortableModel, folder: pathlib.Path
-) -> portable.PortableModel:
+def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     """Writes what `from_pretrained` reads, and returns the same model."""
-    _require_classes(model)
+    known = {portable.MAIN, portable.GENERATOR, *_HEAD_PARTS.values()}
+    if model.task is not None:
+        known = {portable.MAIN, portable.TASK_HEADS}
+    if model.objective == "electric":
+        known -= {portable.REPLACED_TOKEN_HEAD}
+    unknown = [part for part in model.parts if part not in known]
+    if unknown:
+        raise errors.ModelError(
+            f"Hugging Face has no class for {', '.join(unknown)} of "
+            f"{model.origin}: there an encoder that sees both sides has a head "
+            "for replaced or for masked tokens. (The logits of Electric are "
+            f"energies.) Leave them out with --drop='{'|'.join(unknown)}'."
+        )
     for name, part in portable.split(model).items():
         target = folder / name
         target.mkdir(exist_ok=True)
@@ -292,35 +436,14 @@ def write(
     return model
 
 
-def _require_classes(model: portable.PortableModel) -> None:
-    known = {portable.MAIN, portable.GENERATOR, *_HEAD_PARTS.values()}
-    if model.task is not None:
-        known = {portable.MAIN, portable.TASK_HEADS}
-    unknown = [part for part in model.parts if part not in known]
-    if unknown:
-        raise errors.ModelError(
-            f"Hugging Face has no class for {', '.join(unknown)} of "
-            f"{model.origin}: an encoder that sees both sides has a "
-            "replaced-token or a masked-LM head there. Leave them out with "
-            f"--drop='{'|'.join(unknown)}'."
-        )
-    head = portable.REPLACED_TOKEN_HEAD
-    if model.objective == "electric" and head in model.parts:
-        raise errors.ModelError(
-            "The logits of an Electric model are energies, for which Hugging "
-            f"Face has no class. Received: {model.origin}. Leave its head out "
-            f"with --drop={head}."
-        )
-
-
-def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
+def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
     architecture, tensors = _ENCODER, model.tensors
     table, task_fields = parameter_names.HUGGING_FACE, {}
     if model.task is not None:
-        architecture = hugging_face_heads.CLASSES[model.task.kind]
-        tensors = hugging_face_heads.to_hugging_face(tensors, model.task)
-        table = hugging_face_heads.name_table(model.task.kind)
-        task_fields = hugging_face_heads.task_fields(model.task, model.origin)
+        architecture = CLASSES[model.task.kind]
+        tensors = to_class(tensors, model.task)
+        table = parameter_names.hugging_face(model.task.kind)
+        task_fields = _task_fields(model.task, model.origin)
     for name, part in _HEAD_PARTS.items():
         architecture = name if part in model.parts else architecture
     arrays = table.split_all(tensors)
@@ -330,18 +453,7 @@ def _write_one(model: portable.PortableModel, folder: pathlib.Path) -> None:
     # that saves them itself would let only the owner read them.
     content = safetensors.numpy.save(arrays, {"format": "pt"})
     (folder / SAFETENSORS_FILE).write_bytes(content)
-    text = schema.to_json(_config_fields(model, architecture) | task_fields)
-    (folder / CONFIG_FILE).write_text(text, "utf-8")
-    if model.vocabulary is not None:
-        tokenizer_files.write_hugging_face(
-            model.vocabulary, folder, model.encoder.max_position_embeddings
-        )
-
-
-def _config_fields(
-    model: portable.PortableModel, architecture: str
-) -> dict[str, Any]:
-    return {
+    fields = {
         "architectures": [architecture],
         "model_type": "electra",
         **dataclasses.asdict(model.encoder),
@@ -349,10 +461,36 @@ def _config_fields(
         "hidden_act": "gelu",
         "layer_norm_eps": 1e-12,
         "pad_token_id": model.vocabulary.pad_id if model.vocabulary else 0,
-        "summary_type": "first",
-        "summary_use_proj": True,
-        "summary_activation": "gelu",
-        "summary_last_dropout": 0.1,
-        "tie_word_embeddings": True,
         "dtype": "float32",
     }
+    text = schema.to_json(fields | task_fields)
+    (folder / CONFIG_FILE).write_text(text, "utf-8")
+    if model.vocabulary is not None:
+        tokenizer_files.write_hugging_face(
+            model.vocabulary, folder, model.encoder.max_position_embeddings
+        )
+
+
+def _task_fields(task: PortableTask, origin: str) -> dict[str, Any]:
+    """Returns what a config must say of a task."""
+    fields: dict[str, Any] = {"finetuning_task": task.name}
+    if task.kind == "qa":
+        return fields
+    is_number = task.kind == "regression"
+    labels = ("LABEL_0",) if is_number else task.labels
+    if not labels:
+        raise errors.ModelError(
+            f"The labels of {task.name!r} must be known, in the order of the "
+            f"outputs. Received: none in {origin}. Give them with "
+            "--labels=NAME,NAME,..."
+        )
+    _require_labels(labels, f"{origin}: the task {task.name!r}")
+    fields["id2label"] = dict(enumerate(labels))
+    fields["label2id"] = {label: n for n, label in enumerate(labels)}
+    if task.has_pairs:
+        fields["text_pairs"] = True
+    if task.kind != "tagging":
+        fields["problem_type"] = "regression" if is_number else _ONE_LABEL
+    if is_number:
+        fields["regression_value_range"] = list(task.value_range)
+    return fields

@@ -1,8 +1,5 @@
 """Presets of KerasHub's `ElectraBackbone`, read and written by KerasHub.
 
-    config.json, model.weights.h5                      the encoder
-    tokenizer.json, assets/tokenizer/vocabulary.txt    its tokenizer
-
 A backbone is an encoder and nothing else. It computes gelu by the tanh
 approximation, so its output is not quite what was trained. Its layer
 `pooled_dense` exists in no ELECTRA: it is written as the identity and left out
@@ -22,7 +19,6 @@ import numpy as np
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.formats import layout
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tokenizer_files
@@ -46,6 +42,16 @@ _SIZES = {
 
 
 @schema.frozen
+class _Described:
+    """How Keras writes an object: its class and the arguments of that."""
+
+    class_name: str
+    config: Mapping[str, Any]
+    # KerasHub builds this one if the two differ.
+    registered_name: str = f"keras_hub>{_CLASS}"
+
+
+@schema.frozen
 class _Tokenizer:
     """Options of its tokenizer; those that change the ids must be these."""
 
@@ -57,87 +63,64 @@ class _Tokenizer:
     oov_token: Literal["[UNK]"] = "[UNK]"
     special_tokens_in_strings: Literal[False] = False
 
-    def __post_init__(self) -> None:
-        schema.require(
-            self.lowercase or not self.strip_accents,
-            "`strip_accents` must go with `lowercase`, as in the original. "
-            "Received: strip_accents alone.",
-        )
-
 
 def is_folder(path: pathlib.Path) -> bool:
     """Returns whether a folder holds a preset of KerasHub's."""
     try:
-        return bool(_class_name(schema.read_object(path / CONFIG_FILE)))
+        content = schema.read_object(path / CONFIG_FILE)
     except (OSError, ValueError):
         return False
-
-
-def _class_name(content: Mapping[str, Any]) -> str:
-    """Returns the backbone that a preset's config names; empty if none."""
-    if str(content.get("module")).split(".")[0] != "keras_hub":
-        return ""
-    name = str(content.get("class_name"))
-    # KerasHub builds the registered one if the two differ.
-    registered = str(content.get("registered_name") or name).split(">")[-1]
-    return " and ".join(sorted({name, registered}))
+    return str(content.get("module")).split(".")[0] == "keras_hub"
 
 
 def read(path: pathlib.Path) -> portable.PortableModel:
     """Reads the encoder and the vocabulary in the folder of a preset."""
+    # The sizes first, because KerasHub would begin to build any.
     encoder = _read_sizes(path / CONFIG_FILE)
-    expected = layout.encoder_shapes(portable.MAIN, encoder)
-    kinds = _check_weights(path, expected, encoder.hidden_size)
-    backbone = _load_backbone(path)
+    model = portable.PortableModel(
+        {}, encoder, origin=f"KerasHub preset {path}"
+    )
+    expected = portable.part_shapes(portable.MAIN, model)
+    width = encoder.hidden_size
+    pooler = portable.layer_shapes(_POOLER, (width, width))
+    kinds = _check_weights(path, expected | pooler)
     tensors = parameter_names.take(
         {
             variable.path: _flatten(variable.path, np.asarray(variable))
-            for variable in backbone.weights
+            for variable in _load_backbone(path).weights
             if not variable.path.startswith(_POOLER)
         },
         expected,
         parameter_names.KERAS_HUB,
-        f"KerasHub preset {path}",
+        model.origin,
     )
     vocabulary = _read_vocabulary(path, encoder)
-    return portable.PortableModel(
-        tensors,
-        encoder,
-        vocabulary=vocabulary,
-        origin=f"KerasHub preset {path}",
-        notes=(
-            f"left out {_POOLER}, which is KerasHub's own",
-            *parameter_names.precision_notes(kinds),
-            *tokenizer_files.notes_of(vocabulary),
-        ),
+    return dataclasses.replace(
+        model, tensors=tensors, vocabulary=vocabulary
+    ).with_notes(
+        f"left out {_POOLER}, which is KerasHub's own",
+        *parameter_names.precision_notes(kinds),
+        *tokenizer_files.notes_of(vocabulary),
     )
+
+
+def _read_described(file: pathlib.Path) -> _Described:
+    content = schema.read_object(file, errors.ModelError)
+    return portable.build_known(_Described, content, file)
 
 
 def _read_sizes(file: pathlib.Path) -> config.EncoderConfig:
-    """Reads the sizes, because KerasHub would begin to build any."""
-    content: Mapping[str, Any] = {}
-    if file.is_file():
-        content = schema.read_object(file, errors.ModelError)
-    if _class_name(content) != _CLASS:
+    described = _read_described(file)
+    names = described.class_name, described.registered_name
+    if names != (_CLASS, f"keras_hub>{_CLASS}"):
         raise errors.ModelError(
             f"{file.parent} must be a preset of {_CLASS}. Received: one of "
-            f"{_class_name(content) or 'nothing that KerasHub knows'}."
+            f"{' and '.join(names)}, which cannot be converted."
         )
-    stated = _arguments(content, file)
+    stated = described.config
     sizes = {ours: stated[n] for ours, n in _SIZES.items() if n in stated}
     encoder = portable.build_known(config.EncoderConfig, sizes, file)
     return _with_one_rate(encoder)
-
-
-def _arguments(content: Mapping[str, Any], file: pathlib.Path) -> Any:
-    stated = content.get("config")
-    if not isinstance(stated, dict):
-        raise errors.ModelError(
-            f"{file} must have the arguments of its class under `config`. "
-            f"Received: {stated!r:.60}. Take the file again from where it "
-            "comes from."
-        )
-    return stated
 
 
 def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
@@ -149,55 +132,46 @@ def _with_one_rate(encoder: config.EncoderConfig) -> config.EncoderConfig:
     )
 
 
-def _check_weights(
-    path: pathlib.Path, expected: layout.Shapes, width: int
-) -> set[str]:
+def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
     """Returns the dtypes of weights that have the sizes in the config.
 
     KerasHub would leave out layers that the config does not count, and ask
     for more memory than there is if it counts too many.
     """
-    weights = _list_weights(path)
-    problems = parameter_names.dtype_problems(
-        {name: kind for name, (kind, _) in weights.items()}
-    )
+    kinds: dict[str, str] = {}
+    sizes: list[int] = []
+
+    def collect(name: str, entry: Any) -> None:
+        if isinstance(entry, h5py.Dataset) and "seed_generator" not in name:
+            # HDF5 has no bfloat16; Keras writes beside it that it is.
+            kinds[name] = str(entry.attrs.get("dtype", entry.dtype))
+            sizes.append(math.prod(entry.shape or ()))
+
+    try:
+        for file in path.glob("*.h5"):
+            with h5py.File(file) as stream:
+                stream.visititems(collect)
+    except (OSError, RuntimeError, LookupError, TypeError) as error:
+        raise _damaged(path, error) from error
+    problems = [
+        f"{name} holds {kind}"
+        for name, kind in kinds.items()
+        if kind not in portable.FLOATS
+    ]
     if problems:
         raise errors.ModelError(
             f"{path} must hold floating point numbers. Received: "
-            f"{'; '.join(problems[:8])}. Such weights, those of a quantized "
-            "model for example, cannot be converted: take the model before "
-            "that."
+            f"{'; '.join(problems[:8])}. Take the model before it was "
+            "quantized, for example."
         )
-    shapes = expected | layout.linear_shapes(_POOLER, width, width)
-    needed = sum(map(math.prod, shapes.values()))
-    received = sum(size for _, size in weights.values())
-    if needed != received:
+    needed = sum(map(math.prod, expected.values()))
+    if needed != sum(sizes):
         raise errors.ModelError(
             f"{path / CONFIG_FILE} does not describe the tensors beside it: "
-            f"{needed:,} numbers by the config. Received: {received:,}. Are "
+            f"{needed:,} numbers by the config. Received: {sum(sizes):,}. Are "
             "both of the same model, and is it whole?"
         )
-    return {kind for kind, _ in weights.values()}
-
-
-def _list_weights(path: pathlib.Path) -> dict[str, tuple[str, int]]:
-    """Returns the name of each stored weight with its dtype and its size."""
-    found: dict[str, tuple[str, int]] = {}
-    for file in sorted(path.glob("*.h5")):
-
-        def collect(name: str, entry: Any, file: pathlib.Path = file) -> None:
-            if isinstance(entry, h5py.Dataset) and "seed_generator" not in name:
-                # HDF5 has no bfloat16; Keras writes beside it that it is.
-                kind = str(entry.attrs.get("dtype", entry.dtype))
-                size = math.prod(entry.shape or ())
-                found[f"{name} in {file.name}"] = kind, size
-
-        try:
-            with h5py.File(file) as stream:
-                stream.visititems(collect)
-        except (OSError, RuntimeError, LookupError, TypeError) as error:
-            raise _damaged(path, error) from error
-    return found
+    return set(kinds.values())
 
 
 def _damaged(path: pathlib.Path, error: Exception) -> errors.ModelError:
@@ -236,12 +210,11 @@ def _read_vocabulary(
     path: pathlib.Path, encoder: config.EncoderConfig
 ) -> vocabulary_lib.Vocabulary | None:
     tokens = path / "assets" / "tokenizer" / "vocabulary.txt"
-    described = path / tokenizer_files.TOKENIZER_FILE
-    if not tokens.exists() and not described.exists():
+    file = path / tokenizer_files.TOKENIZER_FILE
+    if not tokens.exists() and not file.exists():
         return None
-    content = schema.read_object(described, errors.ModelError)
-    stated = _arguments(content, described)
-    options = portable.build_known(_Tokenizer, stated, described)
+    stated = _read_described(file).config
+    options = portable.build_known(_Tokenizer, stated, file)
     settings = {
         "do_lower_case": options.lowercase,
         "strip_accents": options.strip_accents,
@@ -258,6 +231,9 @@ def write(
     Returns:
         The model with what a preset can state, and notes on the rest.
     """
+    # Takes seconds to import.
+    import keras_hub
+
     others = [part for part in model.parts if part != portable.MAIN]
     if others:
         raise errors.ModelError(
@@ -266,11 +242,27 @@ def write(
             f"--drop='{'|'.join(others)}'."
         )
     model = _as_preset(model)
-    backbone = _build_backbone(model)
-    _require_space(folder, model)
+    backbone = keras_hub.models.ElectraBackbone(
+        **{name: getattr(model.encoder, ours) for ours, name in _SIZES.items()},
+        dtype="float32",
+        name="electra_backbone",
+    )
+    width = model.encoder.hidden_size
+    arrays = parameter_names.KERAS_HUB.split_all(model.tensors) | {
+        f"{_POOLER}/kernel": np.eye(width, dtype=np.float32),
+        f"{_POOLER}/bias": np.zeros(width, np.float32),
+    }
+    for variable in backbone.weights:
+        variable.assign(arrays[variable.path].reshape(variable.shape))
+    _require_space(folder, sum(value.nbytes for value in arrays.values()))
     backbone.save_to_preset(str(folder))
     if model.vocabulary is not None:
-        _write_tokenizer(model.vocabulary, folder)
+        settings = model.vocabulary.settings
+        keras_hub.models.ElectraTokenizer(
+            vocabulary=list(model.vocabulary.tokens),
+            lowercase=settings.do_lower_case,
+            strip_accents=settings.do_lower_case and settings.strip_accents,
+        ).save_to_preset(str(folder))
     return model
 
 
@@ -284,59 +276,22 @@ def _as_preset(model: portable.PortableModel) -> portable.PortableModel:
             f"{before.attention_probs_dropout_prob} and initializer_range "
             f"{before.initializer_range} have no place in a preset"
         )
-    if vocabulary is not None:
-        length = vocabulary.settings.max_word_length
-        settings = dataclasses.replace(
-            vocabulary.settings,
-            max_word_length=vocabulary_lib.TokenizerSettings.max_word_length,
-        )
-        if settings != vocabulary.settings:
-            notes.append(f"max_word_length {length} has no place in a preset")
-            vocabulary = vocabulary_lib.Vocabulary(vocabulary.tokens, settings)
+    default = vocabulary_lib.TokenizerSettings.max_word_length
+    if vocabulary and vocabulary.settings.max_word_length != default:
+        settings = vocabulary.settings
+        length = settings.max_word_length
+        notes.append(f"max_word_length {length} has no place in a preset")
+        settings = dataclasses.replace(settings, max_word_length=default)
+        vocabulary = dataclasses.replace(vocabulary, settings=settings)
     return dataclasses.replace(
         model, encoder=encoder, vocabulary=vocabulary
     ).with_notes(*notes)
 
 
-def _require_space(folder: pathlib.Path, model: portable.PortableModel) -> None:
+def _require_space(folder: pathlib.Path, num_bytes: int) -> None:
     """Raises `OSError` on a full disk, where HDF5 would end the process."""
     trial = folder / "space"
     try:
-        num_bytes = sum(value.nbytes for value in model.tensors.values())
         trial.write_bytes(bytes(num_bytes))
     finally:
         trial.unlink()
-
-
-def _build_backbone(model: portable.PortableModel) -> Any:
-    import keras_hub
-
-    sizes, width = model.encoder, model.encoder.hidden_size
-    backbone = keras_hub.models.ElectraBackbone(
-        **{name: getattr(sizes, ours) for ours, name in _SIZES.items()},
-        dtype="float32",
-        name="electra_backbone",
-    )
-    arrays = {
-        **parameter_names.KERAS_HUB.split_all(model.tensors),
-        f"{_POOLER}/kernel": np.eye(width, dtype=np.float32),
-        f"{_POOLER}/bias": np.zeros(width, np.float32),
-    }
-    for variable in backbone.weights:
-        value = arrays[variable.path]
-        variable.assign(value.reshape(variable.shape))
-    return backbone
-
-
-def _write_tokenizer(
-    vocabulary: vocabulary_lib.Vocabulary, folder: pathlib.Path
-) -> None:
-    """Writes what `ElectraTokenizer.from_preset` reads."""
-    import keras_hub
-
-    settings = vocabulary.settings
-    keras_hub.models.ElectraTokenizer(
-        vocabulary=list(vocabulary.tokens),
-        lowercase=settings.do_lower_case,
-        strip_accents=settings.do_lower_case and settings.strip_accents,
-    ).save_to_preset(str(folder))

@@ -15,7 +15,6 @@ import numpy as np
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -68,10 +67,21 @@ def read(
         step=checkpoints.step_of(checkpoint),
         origin=f"run {checkpoint}",
     )
-    if _has_generator(model):
+    parts = set(model.parts)
+    heads = {portable.MASKED_LM_HEAD, portable.REPLACED_TOKEN_HEAD}
+    if parts & {portable.GENERATOR, *portable.TOWER_PARTS} or (
+        model.tying == "all" and heads <= parts
+    ):
         generator = settings.generator.encoder_config(encoder)
         model = dataclasses.replace(model, generator=generator)
-    _check_known_parts(model)
+    # An objective of a user's own may have parts that nobody else knows.
+    known = {part for part in parts if portable.part_shapes(part, model)}
+    tensors = {
+        path: value
+        for path, value in model.tensors.items()
+        if portable.part_of(path) in known
+    }
+    portable.check(dataclasses.replace(model, tensors=tensors))
     return model
 
 
@@ -91,29 +101,6 @@ def resolve_vocab_size(
         ) from error
 
 
-def _has_generator(model: portable.PortableModel) -> bool:
-    parts = set(model.parts)
-    if parts & {portable.GENERATOR, *portable.TOWER_PARTS}:
-        return True
-    heads = {portable.MASKED_LM_HEAD, portable.REPLACED_TOKEN_HEAD}
-    return model.tying == "all" and heads <= parts
-
-
-def _check_known_parts(model: portable.PortableModel) -> None:
-    """An objective of a user's own may have parts that nobody else knows."""
-    known = {
-        part
-        for part in model.parts
-        if layout.part_shapes(part, model.encoder, model.generator, model.tying)
-    }
-    tensors = {
-        path: value
-        for path, value in model.tensors.items()
-        if portable.part_of(path) in known
-    }
-    layout.check(dataclasses.replace(model, tensors=tensors))
-
-
 def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
@@ -124,7 +111,7 @@ def write(
             f"{model.origin}. Give it with --vocab_file."
         )
     settings = build_settings(model)
-    layout.require_generator(
+    portable.require_generator(
         model,
         settings,
         "A config's generator differs from the discriminator in no more than "
@@ -155,11 +142,10 @@ def _pack(tensors: portable.Tensors) -> portable.Tensors:
 
 def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
     """Returns the config of a run that would have made a model."""
-    is_discriminator = portable.REPLACED_TOKEN_HEAD in model.parts
-    is_masked_lm = portable.MASKED_LM_HEAD in model.parts
-    objective = model.objective or (
-        "mlm" if is_masked_lm and not is_discriminator else "electra"
-    )
+    objective, parts = model.objective or "electra", model.parts
+    if not model.objective and portable.MASKED_LM_HEAD in parts:
+        has_discriminator = portable.REPLACED_TOKEN_HEAD in parts
+        objective = "electra" if has_discriminator else "mlm"
     if objective == "two_stage":
         # How long its stages were is not kept; what they leave is alike.
         objective = "electra"
@@ -167,7 +153,7 @@ def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
     try:
         return config.ExperimentConfig(
             encoder=model.encoder,
-            generator=layout.generator_settings(model),
+            generator=portable.generator_settings(model),
             objective=config.ObjectiveConfig(name=objective),
             data=config.DataConfig(max_seq_length=length),
         )

@@ -13,13 +13,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from electra_tf.formats import layout
+from electra_tf.formats import portable
 
 Arrays = dict[str, np.ndarray]
-Tensors = Mapping[str, np.ndarray]
-
-# Others, as those of a quantized model, are no weights.
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
 # One product here, three in all other projects.
 _FUSED, _APART = "/self/qkv/", ("/self/query/", "/self/key/", "/self/value/")
 
@@ -64,7 +60,7 @@ class NameTable:
             for name, part in zip(names, parts, strict=True)
         }
 
-    def split_all(self, tensors: Tensors) -> Arrays:
+    def split_all(self, tensors: portable.Tensors) -> Arrays:
         """Returns the foreign tensors of a model, each in its own memory."""
         return {
             name: np.ascontiguousarray(part)
@@ -72,12 +68,12 @@ class NameTable:
             for name, part in self.split(path, value).items()
         }
 
-    def join(self, path: str, tensors: Tensors) -> np.ndarray:
+    def join(self, path: str, tensors: portable.Tensors) -> np.ndarray:
         """Returns the variable's value, made of foreign tensors."""
         parts = [self._turn(path, tensors[name]) for name in self.names(path)]
         return np.concatenate(parts, axis=-1)
 
-    def shapes(self, path: str, shape: tuple[int, ...]) -> layout.Shapes:
+    def shapes(self, path: str, shape: tuple[int, ...]) -> portable.Shapes:
         """Returns the shapes of the foreign tensors of one variable."""
         names = self.names(path)
         part = (*shape[:-1], shape[-1] // len(names))
@@ -107,11 +103,28 @@ HUGGING_FACE = NameTable(
     ),
     has_transposed_kernels=True,
 )
-"""Models of one encoder, which is called `electra`.
+"""Models of one encoder, which is called `electra`; without a task's head."""
 
-Heads of fine-tuning are in `hugging_face_heads`: there it is not always one
-tensor for one.
-"""
+_CLASSIFIER = {"dense": "classifier/out_proj", "hidden": "classifier/dense"}
+# Kind of task to the linear layers of its head: ours, and what they are called
+# there. The layer `outputs` is ours for start and end side by side.
+_HEAD_LAYERS = {
+    "classification": _CLASSIFIER,
+    "regression": _CLASSIFIER,
+    "tagging": {"dense": "classifier"},
+    "qa": {"outputs": "qa_outputs"},
+}
+
+
+def hugging_face(kind: str) -> NameTable:
+    """Returns the names of a model with a head for this kind of task."""
+    return HUGGING_FACE.with_names(
+        *(
+            (f"^{portable.TASK_HEADS}/[^/]+/{layer}/", f"{name}/")
+            for layer, name in _HEAD_LAYERS[kind].items()
+        )
+    )
+
 
 KERAS_HUB = NameTable(
     (
@@ -149,8 +162,8 @@ TASK_ALIASES: Mapping[str, str] = {
 
 
 def take(
-    tensors: Tensors,
-    expected: layout.Shapes,
+    tensors: portable.Tensors,
+    expected: portable.Shapes,
     table: NameTable,
     origin: str,
     may_be_unused: str = "",
@@ -158,11 +171,8 @@ def take(
     """Turns the tensors of a file into a model's, as float32.
 
     `expected` has our paths; foreign names that match `may_be_unused` may be
-    left over.
-
-    Raises:
-        ModelError: lists what is missing, left over, of another shape, or no
-            finite floating point number.
+    left over. `ModelError` lists what is missing, left over, of another shape,
+    or no finite floating point number.
     """
     taken: Arrays = {}
     problems: list[str] = []
@@ -170,42 +180,20 @@ def take(
     for path, shape in expected.items():
         parts = table.shapes(path, shape)
         unused -= parts.keys()
-        found = _find_problems(tensors, parts)
-        problems += found
-        if found:
-            continue
-        taken[path] = np.ascontiguousarray(
-            table.join(path, tensors), np.float32
-        )
-        if not np.isfinite(taken[path]).all():
-            problems.append(f"{', '.join(parts)} holds NaN or infinity")
+        found = [
+            portable.find_problem(name, tensors.get(name), part)
+            for name, part in parts.items()
+        ]
+        problems += filter(None, found)
+        if not any(found):
+            joined = table.join(path, tensors)
+            taken[path] = np.ascontiguousarray(joined, np.float32)
     left = [f"{n} {tensors[n].shape} is not used" for n in sorted(unused)]
-    layout.require_none(left + problems, origin)
+    portable.require_none(left + problems, origin)
     return taken
-
-
-def _find_problems(tensors: Tensors, parts: layout.Shapes) -> list[str]:
-    """Lists what keeps foreign tensors from being joined to a variable."""
-    there = {name: tensors[name] for name in parts if name in tensors}
-    problems = [f"{name} is missing" for name in parts if name not in there]
-    problems += dtype_problems({n: str(v.dtype) for n, v in there.items()})
-    return problems + [
-        f"{name} {value.shape} should be {parts[name]}"
-        for name, value in there.items()
-        if value.shape != parts[name]
-    ]
-
-
-def dtype_problems(kinds: Mapping[str, str]) -> list[str]:
-    """Lists tensors that hold no floating point numbers."""
-    return [
-        f"{name} holds {kind}"
-        for name, kind in kinds.items()
-        if kind not in _FLOATS
-    ]
 
 
 def precision_notes(kinds: Iterable[str]) -> list[str]:
     """Returns notes on dtypes that were converted to float32."""
-    low = sorted(set(kinds) & set(_FLOATS) - {"float32"})
+    low = sorted(set(kinds) & set(portable.FLOATS) - {"float32"})
     return [f"{kind} weights became float32" for kind in low]

@@ -17,9 +17,11 @@ import numpy as np
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.modeling import question_answering_head
 from electra_tf.text import vocabulary as vocabulary_lib
 
 Tensors = Mapping[str, np.ndarray]
+Shapes = dict[str, tuple[int, ...]]
 _T = TypeVar("_T")
 
 MAIN = "electra"
@@ -29,7 +31,38 @@ TOWER_PARTS = ("generator_ltr", "generator_rtl")
 REPLACED_TOKEN_HEAD = "discriminator_predictions"
 MASKED_LM_HEAD = "generator_predictions"
 TASK_HEADS = "task_specific"
-_EMBEDDINGS = f"{MAIN}/embeddings"
+
+# The layers of a model and their sizes, which `_sizes` spells out; a test
+# compares them with what the layers make.
+_EMBEDDINGS = {
+    "embeddings/word_embeddings": "VE",
+    "embeddings/position_embeddings": "PE",
+    "embeddings/token_type_embeddings": "TE",
+    "embeddings/LayerNorm": "E",
+}
+_BLOCK = {
+    "attention/self/qkv": "DQ",
+    "attention/output/dense": "DD",
+    "attention/output/LayerNorm": "D",
+    "intermediate/dense": "DI",
+    "output/dense": "ID",
+    "output/LayerNorm": "D",
+}
+_VOCABULARY_HEAD = {"dense": "DE", "LayerNorm": "E", "output_bias": "V"}
+_HEADS = {
+    REPLACED_TOKEN_HEAD: {"dense": "DD", "dense_1": "D1"},
+    "masked_lm_predictions": _VOCABULARY_HEAD,
+    "copy_predictions": {"dense": "D1"},
+}
+# Of the main encoder where there is no generator.
+_GENERATOR_HEADS = {
+    MASKED_LM_HEAD: _VOCABULARY_HEAD,
+    "cloze_predictions": _VOCABULARY_HEAD | {"dense": "BE"},
+    "reward_baseline": {"": "D1"},
+}
+_NUM_SHOWN = 20
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+"""Others, as those of a quantized model, are no weights."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +131,12 @@ def take_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
     return rename_part(tensors, part, part)
 
 
+def drop_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
+    """Returns the tensors that are not below `part/`."""
+    start = f"{part}/"
+    return {p: v for p, v in tensors.items() if not p.startswith(start)}
+
+
 def build_known(
     kind: type[_T], stated: Mapping[str, Any], file: pathlib.Path
 ) -> _T:
@@ -131,6 +170,189 @@ def describe(model: PortableModel) -> list[str]:
     return lines + [f"  note: {note}" for note in model.notes]
 
 
+def layer_shapes(path: str, sizes: tuple[int, ...]) -> Shapes:
+    """Returns the shapes of a table, a LayerNorm or a linear layer."""
+    if path.endswith(("_embeddings", "output_bias")):
+        return {path: sizes}
+    if path.endswith("LayerNorm"):
+        return {f"{path}/gamma": sizes, f"{path}/beta": sizes}
+    return {f"{path}/kernel": sizes, f"{path}/bias": sizes[1:]}
+
+
+def _shapes(
+    name: str, layers: Mapping[str, str], sizes: Mapping[str, int]
+) -> Shapes:
+    """Returns the shapes of the layers of one part."""
+    shapes: Shapes = {}
+    for layer, letters in layers.items():
+        path = f"{name}/{layer}" if layer else name
+        shapes |= layer_shapes(path, tuple(sizes[letter] for letter in letters))
+    return shapes
+
+
+def _sizes(encoder: config.EncoderConfig) -> dict[str, int]:
+    return _head_sizes(encoder.hidden_size) | {
+        "V": encoder.vocab_size,
+        "P": encoder.max_position_embeddings,
+        "T": encoder.type_vocab_size,
+        "E": encoder.embedding_size,
+        "I": encoder.intermediate_size,
+    }
+
+
+def _head_sizes(width: int) -> dict[str, int]:
+    inner = question_answering_head.HIDDEN_SIZE
+    return {"D": width, "B": 2 * width, "Q": 3 * width, "H": inner, "1": 1}
+
+
+def part_shapes(part: str, model: PortableModel) -> Shapes:
+    """Returns the shapes of one part of a model of these sizes.
+
+    It is empty for a part that is not known.
+    """
+    generator = model.generator or model.encoder
+    if part == MAIN:
+        return _encoder_shapes(part, model.encoder, has_embeddings=True)
+    if part == GENERATOR or part in TOWER_PARTS:
+        return _encoder_shapes(part, generator, model.tying == "none")
+    if part in _GENERATOR_HEADS:
+        return _shapes(part, _GENERATOR_HEADS[part], _sizes(generator))
+    return _shapes(part, _HEADS.get(part, {}), _sizes(model.encoder))
+
+
+def _encoder_shapes(
+    name: str, encoder: config.EncoderConfig, has_embeddings: bool
+) -> Shapes:
+    layers = dict(_EMBEDDINGS) if has_embeddings else {}
+    if encoder.embedding_size != encoder.hidden_size:
+        layers["embeddings_project"] = "ED"
+    for number in range(encoder.num_hidden_layers):
+        block = f"encoder/layer_{number}"
+        layers |= {f"{block}/{name}": _BLOCK[name] for name in _BLOCK}
+    return _shapes(name, layers, _sizes(encoder))
+
+
+def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
+    """Returns the shapes of a fine-tuned head on an encoder of this width.
+
+    `there` are the shapes that were found. They tell the number of outputs
+    where the labels are not known, and which of its optional layers a head of
+    question answering has.
+    """
+    head = task.head
+    sizes = _head_sizes(hidden_size)
+    if task.kind == "qa":
+        found = {path.split("/")[2] for path in there if path.startswith(head)}
+        return _shapes(head, _answering_layers(found), sizes)
+    outputs = 1 if task.kind == "regression" else len(task.labels)
+    sizes["C"] = outputs or (there.get(f"{head}/dense/bias") or (1,))[-1]
+    layers = {"dense": "DC", "hidden": "DD"}
+    if not task.has_hidden_layer:
+        del layers["hidden"]
+    return _shapes(head, layers, sizes)
+
+
+def _answering_layers(found: set[str]) -> dict[str, str]:
+    """Returns the layers of a `question_answering_head`; end, answerable."""
+    layers = {"dense": "D1", "dense_1": "D1"}
+    if "qa_hidden" in found:
+        layers |= {"dense_1": "H1", "qa_hidden": "BH"}
+    if "dense_3" in found:
+        layers |= {"dense_2": "BH", "dense_3": "H1"}
+    elif "dense_2" in found:
+        layers["dense_2"] = "D1"
+    return layers
+
+
+def expected_shapes(model: PortableModel) -> Shapes:
+    """Returns the shapes that all known parts of a model must have."""
+    expected: Shapes = {}
+    for part in (MAIN, *model.parts):
+        expected |= part_shapes(part, model)
+    if model.task is not None:
+        there = {path: value.shape for path, value in model.tensors.items()}
+        expected |= task_shapes(model.task, model.encoder.hidden_size, there)
+    return expected
+
+
+def check(model: PortableModel) -> None:
+    """Raises `ModelError` unless a model has all tensors, finite, in shape."""
+    if MAIN not in model.parts:
+        raise errors.ModelError(
+            f"Expected a main encoder, `{MAIN}/...`. Received: "
+            f"{', '.join(model.parts) or 'nothing'} in {model.origin}."
+        )
+    tensors, expected = model.tensors, expected_shapes(model)
+    problems = []
+    for path, value in sorted(tensors.items()):
+        if path not in expected:
+            problems.append(f"{path} {value.shape} is not known")
+        elif problem := find_problem(path, value, expected[path]):
+            problems.append(problem)
+        elif value.dtype != np.float32:
+            problems.append(f"{path} holds {value.dtype}, expected float32")
+    problems += [f"{p} is missing" for p in sorted(expected.keys() - tensors)]
+    require_none(problems, model.origin)
+
+
+def find_problem(
+    name: str, value: np.ndarray | None, shape: tuple[int, ...]
+) -> str:
+    """Says why an array cannot be a weight of this shape; empty if it can."""
+    if value is None:
+        return f"{name} is missing"
+    if str(value.dtype) not in FLOATS:
+        return f"{name} holds {value.dtype}"
+    if value.shape != shape:
+        return f"{name} {value.shape} should be {shape}"
+    if not np.isfinite(np.asarray(value, np.float32)).all():
+        return f"{name} holds NaN or infinity"
+    return ""
+
+
+def require_none(problems: list[str], origin: str) -> None:
+    """Raises `ModelError` if there are problems, and lists the first."""
+    if problems:
+        more = " ..." if len(problems) > _NUM_SHOWN else ""
+        raise errors.ModelError(
+            f"{origin} is not a whole model of its sizes ({len(problems)} "
+            f"problems): {'; '.join(problems[:_NUM_SHOWN])}{more}. Are all its "
+            "files of the same model? Take them again from where they come "
+            "from."
+        )
+
+
+def generator_settings(model: PortableModel) -> config.GeneratorConfig:
+    """Returns the section of a config that describes a model's generator."""
+    encoder, generator = model.encoder, model.generator
+    if generator is None:
+        return config.GeneratorConfig()
+    if model.tying == "all":
+        return config.GeneratorConfig(untied_generator=False)
+    depth = generator.num_hidden_layers / encoder.num_hidden_layers
+    return config.GeneratorConfig(
+        generator_hidden_size=generator.hidden_size / encoder.hidden_size,
+        generator_layers=depth,
+        num_attention_heads=generator.num_attention_heads,
+        intermediate_size=generator.intermediate_size,
+        untied_generator_embeddings=model.tying == "none",
+        two_tower_generator=TOWER_PARTS[0] in model.parts,
+    )
+
+
+def require_generator(
+    model: PortableModel, settings: config.ExperimentConfig, rule: str
+) -> None:
+    """Raises `ModelError` unless a config describes the model's generator."""
+    derived = settings.generator.encoder_config(settings.encoder)
+    wrong = schema.find_differences(model.generator, derived)
+    if model.generator is not None and wrong:
+        raise errors.ModelError(
+            f"{rule}. Received: {model.origin}, whose generator has other "
+            f"sizes (its own, and by this rule): {'; '.join(wrong)}."
+        )
+
+
 def split(model: PortableModel) -> dict[str, PortableModel]:
     """Splits a discriminator and its generator into two models.
 
@@ -143,23 +365,19 @@ def split(model: PortableModel) -> dict[str, PortableModel]:
     """
     if model.generator is None:
         return {".": model}
-    encoder = rename_part(
-        model.tensors, MAIN if model.tying == "all" else GENERATOR, MAIN
+    tensors = model.tensors
+    own = rename_part(
+        tensors, MAIN if model.tying == "all" else GENERATOR, MAIN
     )
     if model.tying == "embeddings":
-        encoder |= take_part(model.tensors, _EMBEDDINGS)
-    others = {
-        path: value
-        for path, value in model.tensors.items()
-        if part_of(path) not in (GENERATOR, MASKED_LM_HEAD)
-    }
+        own |= take_part(tensors, f"{MAIN}/embeddings")
+    own |= take_part(tensors, MASKED_LM_HEAD)
+    others = drop_part(drop_part(tensors, GENERATOR), MASKED_LM_HEAD)
     alone = dataclasses.replace(model, generator=None, tying="embeddings")
     return {
         "discriminator": dataclasses.replace(alone, tensors=others),
         "generator": dataclasses.replace(
-            alone,
-            tensors=encoder | take_part(model.tensors, MASKED_LM_HEAD),
-            encoder=model.generator,
+            alone, tensors=own, encoder=model.generator
         ),
     }
 
@@ -189,11 +407,11 @@ def join(main: PortableModel, generator: PortableModel) -> PortableModel:
     if tying == "all":
         own = {}
     elif tying == "embeddings":
-        own = {p: v for p, v in own.items() if "/embeddings/" not in p}
-    head_tensors = take_part(generator.tensors, MASKED_LM_HEAD)
+        own = drop_part(own, f"{GENERATOR}/embeddings")
+    own |= take_part(generator.tensors, MASKED_LM_HEAD)
     return dataclasses.replace(
         main,
-        tensors={**main.tensors, **own, **head_tensors},
+        tensors={**main.tensors, **own},
         generator=generator.encoder,
         tying=tying,
         step=max(main.step, generator.step),
@@ -205,7 +423,7 @@ def join(main: PortableModel, generator: PortableModel) -> PortableModel:
 def _find_tying(main: PortableModel, generator: PortableModel) -> str:
     if main.encoder == generator.encoder and _share(main, generator, MAIN):
         return "all"
-    if _share(main, generator, _EMBEDDINGS):
+    if _share(main, generator, f"{MAIN}/embeddings"):
         return "embeddings"
     sizes = generator.encoder
     if sizes.embedding_size != sizes.hidden_size:

@@ -10,7 +10,6 @@ Where the same fact stands in several files, these must agree.
 
 import dataclasses
 import pathlib
-from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Annotated
 from typing import Any
@@ -32,19 +31,12 @@ from electra_tf.text import vocabulary as vocabulary_lib
 
 TOKENIZER_FILE = "tokenizer.json"
 _ADDED_TOKENS_FILE = "added_tokens.json"
-# Keys that tell our settings file from Hugging Face's.
-_OUR_KEYS = {
-    f.name for f in dataclasses.fields(vocabulary_lib.TokenizerSettings)
-}
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
             "ElectraTokenizerFast", "PreTrainedTokenizerFast")  # fmt: skip
 _NO_TOKEN = "[no_token_"
 _SPECIAL_NAMES = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
+    f"{token[1:-1].lower()}_token": token
+    for token in vocabulary_lib.SPECIAL_TOKENS
 }
 
 
@@ -74,17 +66,32 @@ def load_if_there(
     Returns:
         None if the folder has no vocabulary.
     """
-    has_list = (folder / vocabulary_lib.VOCABULARY_FILE).is_file()
-    is_described = (folder / TOKENIZER_FILE).is_file()
-    if not has_list and not is_described:
+    listed = folder / vocabulary_lib.VOCABULARY_FILE
+    described = folder / TOKENIZER_FILE
+    settings_file = folder / vocabulary_lib.SETTINGS_FILE
+    if not listed.is_file() and not described.is_file():
         return None
-    stated = _read_object(folder / vocabulary_lib.SETTINGS_FILE)
-    is_ours = set(stated) <= _OUR_KEYS and None not in stated.values()
-    if not is_described and is_ours:
+    stated = {}
+    if settings_file.is_file():
+        stated = schema.read_object(settings_file, errors.ModelError)
+    ours = dataclasses.fields(vocabulary_lib.TokenizerSettings)
+    is_ours = stated.keys() <= {field.name for field in ours}
+    if not described.is_file() and is_ours and None not in stated.values():
         return fit_rows(vocabulary_lib.Vocabulary.load(folder), encoder, folder)
-    described = _read_tokenizer(folder) if is_described else None
-    tokens = _read_tokens(folder, described)
-    settings = _read_settings(folder, stated, described)
+    known = portable.build_known(_Stated, stated, settings_file)
+    if described.is_file():
+        tokenizer = _read_tokenizer(described)
+        tokens = _described_tokens(tokenizer, folder)
+        settings = _described_settings(tokenizer, known, stated, folder)
+    else:
+        tokens = vocabulary_lib.read_tokens(listed)
+        tokens += _read_added_tokens(folder / _ADDED_TOKENS_FILE, tokens)
+        # Of Hugging Face's slow tokenizer, whatever the original had.
+        settings = {
+            "do_lower_case": known.do_lower_case,
+            "strip_accents": known.strip_accents,
+            "max_word_length": 100,
+        }
     return build(tokens, settings, encoder, folder)
 
 
@@ -94,20 +101,27 @@ def build(
     encoder: config.EncoderConfig,
     source: pathlib.Path,
 ) -> vocabulary_lib.Vocabulary:
-    """Builds a vocabulary from a model's files, see `fit_rows`."""
+    """Builds a vocabulary from a model's files, see `fit_rows`.
+
+    `settings` are those of `TokenizerSettings`; `strip_accents` None stands
+    for the value of `do_lower_case`.
+    """
+    lowers, strips = settings["do_lower_case"], settings["strip_accents"]
+    if strips and not lowers:
+        raise errors.ModelError(
+            f"{source}: `strip_accents` must go with lower-casing, as in the "
+            "original. Received: strip_accents=true, do_lower_case=false."
+        )
+    # Without lower-casing, strip_accents has no effect.
+    has_default = strips is not False or not lowers
     try:
-        chosen = vocabulary_lib.TokenizerSettings(**settings)
+        chosen = vocabulary_lib.TokenizerSettings(
+            **{**settings, "strip_accents": has_default}
+        )
         vocabulary = vocabulary_lib.Vocabulary(tokens, chosen)
     except errors.DataError as error:
         raise errors.DataError(f"{source}: {error}") from error
     return fit_rows(vocabulary, encoder, source)
-
-
-def _read_object(path: pathlib.Path) -> dict[str, Any]:
-    """Returns the object in a JSON file; an empty one if there is no file."""
-    if not path.is_file():
-        return {}
-    return schema.read_object(path, errors.ModelError)
 
 
 def fit_rows(
@@ -127,25 +141,17 @@ def fit_rows(
             f"{encoder.vocab_size} tokens. Received: {vocabulary.size} tokens. "
             "Give the one that the model was trained with."
         )
-    if not num_missing:
-        return vocabulary
     names = tuple(f"{_NO_TOKEN}{number}]" for number in range(num_missing))
-    return vocabulary_lib.Vocabulary(
-        vocabulary.tokens + names, vocabulary.settings
-    )
+    return dataclasses.replace(vocabulary, tokens=vocabulary.tokens + names)
 
 
 def notes_of(vocabulary: vocabulary_lib.Vocabulary | None) -> tuple[str, ...]:
     """Returns notes on what `load_if_there` found, one line each."""
     if vocabulary is None:
-        return (
-            f"found no vocabulary, {vocabulary_lib.VOCABULARY_FILE} or "
-            f"{TOKENIZER_FILE}",
-        )
+        names = f"{vocabulary_lib.VOCABULARY_FILE} or {TOKENIZER_FILE}"
+        return (f"found no vocabulary, {names}",)
     missing = sum(map(is_no_token, vocabulary.tokens))
-    if not missing:
-        return ()
-    return (f"{missing} rows of the token table have no token",)
+    return (f"{missing} rows of the token table have no token",) * bool(missing)
 
 
 def is_no_token(token: str) -> bool:
@@ -171,14 +177,12 @@ def effective(
 
     Without lower-casing no accent is stripped, whatever the settings say.
     """
-    if settings.do_lower_case:
-        return settings
-    return dataclasses.replace(settings, strip_accents=True)
+    strips = settings.strip_accents or not settings.do_lower_case
+    return dataclasses.replace(settings, strip_accents=strips)
 
 
-def _read_tokenizer(folder: pathlib.Path) -> tokenizers.Tokenizer:
+def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
     """Reads `tokenizer.json`, if it splits words as ours does."""
-    path = folder / TOKENIZER_FILE
     content = schema.read_object(path, errors.ModelError)
     try:
         found = tokenizers.Tokenizer.from_file(str(path))
@@ -188,43 +192,56 @@ def _read_tokenizer(folder: pathlib.Path) -> tokenizers.Tokenizer:
             f"{path} must describe a tokenizer. Received: {error}. Take the "
             "file again from where it comes from."
         ) from error
-    prefix = getattr(found.model, "continuing_subword_prefix", None)
-    for name, stage, is_same in (
-        ("WordPiece model with ##", found.model, prefix == "##"),
-        ("BertNormalizer", found.normalizer, True),
-        ("BertPreTokenizer", found.pre_tokenizer, True),
-    ):
-        if type(stage).__name__ != name.split()[0] or not is_same:
-            raise errors.ModelError(
-                f"{path} must have a {name}. Received: {stage!r:.80}, which "
-                "this tokenizer does not follow."
-            )
+    model, normalizer = found.model, found.normalizer
     ids = found.get_vocab()
     # It numbers added tokens anew, whatever the file says.
     is_kept = all(
         ids[token["content"]] == token["id"]
         for token in content.get("added_tokens", ())
     )
-    if not is_kept or sorted(ids.values()) != list(range(len(ids))):
-        raise errors.ModelError(
-            f"{path} must number its tokens 0 to {len(ids) - 1}. Received: "
-            "ids with gaps or repetitions."
-        )
+    has_gaps = sorted(ids.values()) != list(range(len(ids)))
+    for is_right, expected, received in (
+        (
+            isinstance(model, models.WordPiece)
+            and model.continuing_subword_prefix == "##",
+            "a WordPiece model with ##",
+            model,
+        ),
+        (
+            isinstance(normalizer, normalizers.BertNormalizer)
+            and normalizer.clean_text
+            and normalizer.handle_chinese_chars,
+            "a BertNormalizer that cleans text and splits ideographs",
+            normalizer,
+        ),
+        (
+            isinstance(found.pre_tokenizer, pre_tokenizers.BertPreTokenizer),
+            "a BertPreTokenizer",
+            found.pre_tokenizer,
+        ),
+        (
+            is_kept and not has_gaps,
+            f"its tokens numbered 0 to {len(ids) - 1}",
+            "ids with gaps or repetitions",
+        ),
+    ):
+        if not is_right:
+            raise errors.ModelError(
+                f"{path} must have {expected}, as the original's tokenizer. "
+                f"Received: {received!s:.80}. It cannot be converted."
+            )
     return found
 
 
-def _read_tokens(
-    folder: pathlib.Path, described: tokenizers.Tokenizer | None
+def _described_tokens(
+    tokenizer: tokenizers.Tokenizer, folder: pathlib.Path
 ) -> tuple[str, ...]:
-    """Returns all tokens of a folder in the order of their ids."""
-    file = folder / vocabulary_lib.VOCABULARY_FILE
-    if described is None:
-        listed = vocabulary_lib.read_tokens(file)
-        return listed + _read_added_tokens(folder, listed)
-    ids = described.get_vocab()
+    """Returns all tokens in the order of their ids, as vocab.txt has them."""
+    ids = tokenizer.get_vocab()
     tokens = tuple(sorted(ids, key=ids.__getitem__))
-    added = [t.content for t in described.get_added_tokens_decoder().values()]
+    added = [t.content for t in tokenizer.get_added_tokens_decoder().values()]
     _warn_of_added(added, folder)
+    file = folder / vocabulary_lib.VOCABULARY_FILE
     listed = vocabulary_lib.read_tokens(file) if file.is_file() else tokens
     # Added tokens need not be in vocab.txt.
     is_whole = set(added) >= set(tokens[len(listed) :])
@@ -237,10 +254,12 @@ def _read_tokens(
 
 
 def _read_added_tokens(
-    folder: pathlib.Path, listed: tuple[str, ...]
+    path: pathlib.Path, listed: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Returns tokens that follow those of vocab.txt, in order."""
-    places = _read_object(folder / _ADDED_TOKENS_FILE)
+    if not path.is_file():
+        return ()
+    places = schema.read_object(path, errors.ModelError)
     known = {token: place for place, token in enumerate(listed)}
     new = {t: place for t, place in places.items() if known.get(t) != place}
     expected = range(len(listed), len(listed) + len(new))
@@ -248,15 +267,15 @@ def _read_added_tokens(
     is_numbered = all(type(place) is int for place in places.values())
     if not is_numbered or sorted(new.values()) != list(expected):
         raise errors.ModelError(
-            f"{folder / _ADDED_TOKENS_FILE} must number its tokens from "
-            f"{len(listed)}, where vocab.txt ends, or as vocab.txt does. "
-            f"Received: {places!r:.80}."
+            f"{path} must number its tokens from {len(listed)}, where "
+            f"vocab.txt ends, or as vocab.txt does. Received: {places!r:.80}."
         )
-    _warn_of_added(new, folder)
-    return tuple(sorted(new, key=new.__getitem__))
+    tokens = sorted(new, key=new.__getitem__)
+    _warn_of_added(tokens, path.parent)
+    return tuple(tokens)
 
 
-def _warn_of_added(tokens: Iterable[str], folder: pathlib.Path) -> None:
+def _warn_of_added(tokens: list[str], folder: pathlib.Path) -> None:
     others = [t for t in tokens if t not in vocabulary_lib.SPECIAL_TOKENS]
     if others:
         logging.warning(
@@ -269,47 +288,31 @@ def _warn_of_added(tokens: Iterable[str], folder: pathlib.Path) -> None:
         )
 
 
-def _read_settings(
-    folder: pathlib.Path,
+def _described_settings(
+    tokenizer: tokenizers.Tokenizer,
+    known: _Stated,
     stated: Mapping[str, Any],
-    described: tokenizers.Tokenizer | None,
+    folder: pathlib.Path,
 ) -> dict[str, Any]:
     """Reads the settings off both files, which must agree.
 
     Which of them Hugging Face follows depends on the tokenizer's class.
     """
-    file = folder / vocabulary_lib.SETTINGS_FILE
-    known = portable.build_known(_Stated, stated, file)
-    lowers, strips = known.do_lower_case, known.strip_accents
-    # What Hugging Face's slow tokenizer has, whatever the original had.
-    length = 100
-    if described is not None:
-        normalizer = described.normalizer
-        other = normalizer.lowercase, normalizer.strip_accents
-        if not normalizer.handle_chinese_chars or not normalizer.clean_text:
-            raise errors.ModelError(
-                f"{folder / TOKENIZER_FILE} must split ideographs and clean "
-                "text, as the original does. Received: one that does not."
-            )
-        if {strips, other[1]} == {True, False} or (
-            "do_lower_case" in stated and lowers != other[0]
-        ):
-            raise errors.ModelError(
-                f"{file} and {TOKENIZER_FILE} must agree. Received: "
-                f"do_lower_case={lowers} and {other[0]}, strip_accents="
-                f"{strips} and {other[1]}. Remove the wrong file."
-            )
-        lowers, strips = other
-        length = described.model.max_input_chars_per_word
-    if strips and not lowers:
+    lowers = tokenizer.normalizer.lowercase
+    strips = tokenizer.normalizer.strip_accents
+    if {strips, known.strip_accents} == {True, False} or (
+        "do_lower_case" in stated and known.do_lower_case != lowers
+    ):
         raise errors.ModelError(
-            f"{folder}: accents can only be stripped when lower-casing, as in "
-            "the original. Received: strip_accents=true, do_lower_case=false."
+            f"{folder / vocabulary_lib.SETTINGS_FILE} and {TOKENIZER_FILE} "
+            f"must agree. Received: do_lower_case={known.do_lower_case} and "
+            f"{lowers}, strip_accents={known.strip_accents} and {strips}. "
+            "Remove the wrong file."
         )
-    # Without lower-casing, strip_accents has no effect.
+    length = tokenizer.model.max_input_chars_per_word
     return {
         "do_lower_case": lowers,
-        "strip_accents": strips is not False or not lowers,
+        "strip_accents": strips,
         "max_word_length": length,
     }
 
@@ -330,36 +333,16 @@ def write_hugging_face(
         "model_max_length": num_positions,
         **_SPECIAL_NAMES,
     }
-    tokenizer = _build_tokenizer(vocabulary, strips)
-    for name, text in {
-        TOKENIZER_FILE: tokenizer.to_str(pretty=True),
-        vocabulary_lib.VOCABULARY_FILE: "".join(
-            f"{token}\n" for token in vocabulary.tokens
-        ),
-        vocabulary_lib.SETTINGS_FILE: schema.to_json(stated),
-        "special_tokens_map.json": schema.to_json(_SPECIAL_NAMES),
-    }.items():
-        # Bytes, because line numbers are ids whatever the system's line end.
-        (folder / name).write_bytes(text.encode("utf-8"))
-
-
-def _build_tokenizer(
-    vocabulary: vocabulary_lib.Vocabulary, strips: bool
-) -> tokenizers.Tokenizer:
-    settings = vocabulary.settings
     ids = {token: number for number, token in enumerate(vocabulary.tokens)}
+    length = settings.max_word_length
     tokenizer = tokenizers.Tokenizer(
         models.WordPiece(
-            ids,
-            unk_token="[UNK]",
-            max_input_chars_per_word=settings.max_word_length,
+            ids, unk_token="[UNK]", max_input_chars_per_word=length
         )
     )
+    # Cleans text and splits ideographs.
     tokenizer.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=True,
-        strip_accents=strips,
-        lowercase=settings.do_lower_case,
+        strip_accents=strips, lowercase=settings.do_lower_case
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
@@ -367,4 +350,11 @@ def _build_tokenizer(
     tokenizer.post_processor = processors.BertProcessing(
         ("[SEP]", vocabulary.sep_id), ("[CLS]", vocabulary.cls_id)
     )
-    return tokenizer
+    for name, text in {
+        TOKENIZER_FILE: tokenizer.to_str(pretty=True),
+        vocabulary_lib.VOCABULARY_FILE: "\n".join((*vocabulary.tokens, "")),
+        vocabulary_lib.SETTINGS_FILE: schema.to_json(stated),
+        "special_tokens_map.json": schema.to_json(_SPECIAL_NAMES),
+    }.items():
+        # Bytes, because line numbers are ids whatever the system's line end.
+        (folder / name).write_bytes(text.encode("utf-8"))

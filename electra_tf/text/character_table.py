@@ -1,17 +1,17 @@
 """One integer per code point that says how the tokenizer treats it.
 
-The rules are those of the original's `model/tokenization.py`. They depend on
-the tokenizer's settings, so each combination of settings has its own table.
+The rules are those of the original's `model/tokenization.py`, which asks
+Python's `unicodedata`; its answers change with the version of Python. Ids must
+not, so `unicode_14.npz` holds the answers of Python 3.11.
 """
 
 import functools
+import pathlib
 import re
 from typing import NamedTuple
 
 import numpy as np
 
-from electra_tf.text import unicode_tables
-from electra_tf.text.unicode_tables import CodePoints
 from electra_tf.text.vocabulary import TokenizerSettings
 
 # Bits of a table entry. The combining class takes bits 8 to 15, the number of
@@ -28,7 +28,7 @@ CHANGE_SHIFT = 16
 
 CAPITAL_SIGMA = 0x3A3
 FINAL_SIGMA = 0x3C2
-_REPLACEMENT_CHARACTER = 0xFFFD
+_PATH = pathlib.Path(__file__).with_name("unicode_14.npz")
 _PAGE_SIZE = 256
 _MAX_UTF8_BYTES = 4
 _MAX_REPETITION = 64  # patterns grow with it, and RE2 refuses large ones
@@ -43,6 +43,43 @@ _IDEOGRAPH_BLOCKS = (
     (0x2B820, 0x2CEAF),
     (0x2F800, 0x2FA1F),
 )
+
+_CodePoints = tuple[int, ...]
+
+
+class CharacterProperties(NamedTuple):
+    """Properties by code point; arrays are `[0x110000]` bool unless said."""
+
+    other: np.ndarray  # C*: control, format, private use, unassigned
+    space: np.ndarray  # Zs
+    line_separator: np.ndarray  # Zl and Zp
+    nonspacing_mark: np.ndarray  # Mn
+    punctuation: np.ndarray  # P*
+    cased: np.ndarray  # makes a sigma after it final
+    case_ignorable: np.ndarray  # skipped around a sigma
+    # Has the same category and decomposition since Unicode 3.2, so that every
+    # Unicode library agrees with these tables.
+    stable: np.ndarray
+    combining_class: np.ndarray  # uint8
+    lower: dict[int, _CodePoints]  # what `str.lower()` changes
+    decomposition: dict[int, _CodePoints]  # what NFD changes, in full
+
+    def decompose(self, codes: _CodePoints) -> _CodePoints:
+        """Returns NFD of each code point in turn, without reordering."""
+        parts = (self.decomposition.get(code, (code,)) for code in codes)
+        return sum(parts, ())
+
+
+@functools.lru_cache(maxsize=1)
+def load_character_properties() -> CharacterProperties:
+    """Reads `unicode_14.npz`, once per process."""
+    with np.load(_PATH) as file:
+        arrays = dict(file)
+    images = {
+        name: {ord(c): tuple(map(ord, image)) for c, image in arrays.pop(name)}
+        for name in ("lower", "decomposition")
+    }
+    return CharacterProperties(**arrays, **images)
 
 
 class CharacterTable(NamedTuple):
@@ -61,11 +98,11 @@ class CharacterTable(NamedTuple):
 
 def build_character_table(settings: TokenizerSettings) -> CharacterTable:
     """Builds the table for the given casing and accents."""
-    properties = unicode_tables.load_character_properties()
+    properties = load_character_properties()
     entries = compute_flags().copy()
     entries |= properties.combining_class.astype(np.int32) << CLASS_SHIFT
     starts, lengths, values = [0], [1], [0]
-    changes = compute_changes(settings)
+    changes = _compute_changes(settings)
     for number, (code, images) in enumerate(changes.items(), start=1):
         entries[code] |= number << CHANGE_SHIFT
         starts.append(len(values))
@@ -76,49 +113,47 @@ def build_character_table(settings: TokenizerSettings) -> CharacterTable:
         blocks.setdefault(block.tobytes(), len(blocks) * _PAGE_SIZE)
         for block in entries.reshape(-1, _PAGE_SIZE)
     ]
-    return CharacterTable(
-        pages=np.array(pages, np.int32),
-        entries=np.frombuffer(b"".join(blocks), np.int32),
-        change_starts=np.array(starts, np.int32),
-        change_lengths=np.array(lengths, np.int32),
-        change_values=np.array(values, np.int32),
-    )
+    joined = np.frombuffer(b"".join(blocks), np.int32)
+    arrays = (np.array(v, np.int32) for v in (starts, lengths, values))
+    return CharacterTable(np.array(pages, np.int32), joined, *arrays)
 
 
 @functools.lru_cache(maxsize=1)
 def compute_flags() -> np.ndarray:
     """Computes `[0x110000]` int32 flags, which no setting changes."""
-    properties = unicode_tables.load_character_properties()
+    properties = load_character_properties()
     dropped = properties.other.copy()
-    dropped[_REPLACEMENT_CHARACTER] = True
+    dropped[ord("\ufffd")] = True
     blank = properties.space | properties.line_separator
-    for character in "\t\n\r":
-        dropped[ord(character)] = False
-        blank[ord(character)] = True
+    white = list(map(ord, "\t\n\r"))
+    dropped[white], blank[white] = False, True
     ideograph = np.zeros_like(dropped)
     for first, last in _IDEOGRAPH_BLOCKS:
         ideograph[first : last + 1] = True
     punctuation = properties.punctuation.copy()
     for code in range(0x21, 0x7F):
         punctuation[code] |= not chr(code).isalnum()
-    flags = np.zeros(unicode_tables.NUM_CODE_POINTS, np.int32)
-    flags[dropped] |= DROPPED
-    flags[blank] |= BLANK
-    flags[ideograph & ~dropped] |= IDEOGRAPH
-    flags[properties.nonspacing_mark] |= MARK
-    flags[punctuation] |= PUNCTUATION
-    flags[properties.cased] |= CASED
-    flags[properties.case_ignorable] |= CASE_IGNORABLE
+    flags = np.zeros(len(dropped), np.int32)
+    for flag, members in (
+        (DROPPED, dropped),
+        (BLANK, blank),
+        (IDEOGRAPH, ideograph & ~dropped),
+        (MARK, properties.nonspacing_mark),
+        (PUNCTUATION, punctuation),
+        (CASED, properties.cased),
+        (CASE_IGNORABLE, properties.case_ignorable),
+    ):
+        flags[members] |= flag
     flags.flags.writeable = False
     return flags
 
 
-def compute_changes(settings: TokenizerSettings) -> dict[int, CodePoints]:
+def _compute_changes(settings: TokenizerSettings) -> dict[int, _CodePoints]:
     """Maps characters to what lower-casing and decomposition make of them.
 
     The images still hold marks. The final sigma is not covered.
     """
-    properties = unicode_tables.load_character_properties()
+    properties = load_character_properties()
     if not settings.do_lower_case:
         return {}
     if not settings.strip_accents:
@@ -139,22 +174,22 @@ def simple_text_pattern(settings: TokenizerSettings) -> str:
     follows the locale in TensorFlow), no sigma, no mark that could be
     reordered.
     """
-    properties = unicode_tables.load_character_properties()
+    properties = load_character_properties()
     flags = compute_flags()
     is_simple = properties.stable & (flags & DROPPED == 0)
-    is_simple[[ord("\t"), ord("\n"), ord("\r")]] = True
+    is_simple[list(map(ord, "\t\n\r"))] = True
     is_simple &= ~properties.line_separator
     if settings.do_lower_case:
         is_simple[CAPITAL_SIGMA] = False
     if settings.do_lower_case and settings.strip_accents:
         is_mark = flags & MARK != 0
         is_simple &= is_mark | (properties.combining_class == 0)
-    for code, images in compute_changes(settings).items():
-        parts: CodePoints = (code,)
+    for code, images in _compute_changes(settings).items():
+        parts: _CodePoints = (code,)
         if settings.strip_accents:
             parts = _strip(properties.decompose(parts), flags)
             images = _strip(images, flags)
-        if _lower_ascii(parts) != images:
+        if tuple(ord(_lower_ascii(part)) for part in parts) != images:
             is_simple[code] = False
     return f"[{_character_class(is_simple)}]*"
 
@@ -163,22 +198,20 @@ def long_run_pattern(settings: TokenizerSettings) -> str:
     """Builds an RE2 pattern of texts that may hold a word of too many bytes."""
     if settings.max_word_length < _MAX_UTF8_BYTES:
         return "(?s).*"  # a single character may already be too much
-    properties = unicode_tables.load_character_properties()
     breaks = compute_flags() & (BLANK | IDEOGRAPH | PUNCTUATION) != 0
-    breaks &= properties.stable | (np.arange(len(breaks)) < 128)
+    is_ascii = np.arange(len(breaks)) < 128
+    breaks &= load_character_properties().stable | is_ascii
     length = settings.max_word_length // _MAX_UTF8_BYTES + 1
     run = min(length, _MAX_REPETITION)
     return f"(?s).*[^{_character_class(breaks)}]{{{run}}}.*"
 
 
-def _strip(codes: CodePoints, flags: np.ndarray) -> CodePoints:
+def _strip(codes: _CodePoints, flags: np.ndarray) -> _CodePoints:
     return tuple(code for code in codes if not flags[code] & MARK)
 
 
-def _lower_ascii(codes: CodePoints) -> CodePoints:
-    return tuple(
-        ord(chr(code).lower()) if code < 128 else code for code in codes
-    )
+def _lower_ascii(code: int) -> str:
+    return chr(code).lower() if code < 128 else chr(code)
 
 
 def _character_class(members: np.ndarray) -> str:
