@@ -43,10 +43,9 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.finetuning import finetune
-    from electra_tf.finetuning import session
 
     pretrained_dir = FLAGS.pretrained_dir
-    request = session.Request(
+    request = finetune.Request(
         settings,
         pathlib.Path(FLAGS.output_dir),
         pathlib.Path(pretrained_dir) if pretrained_dir else None,

@@ -22,7 +22,6 @@ from sklearn import pipeline
 from sklearn import preprocessing
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning import encoders
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
 from electra_tf.inputs import masking
@@ -46,7 +45,7 @@ _POSITIONS = "word_positions"
 
 
 def measure_loaded_encoder(
-    loaded: encoders.LoadedEncoder,
+    loaded: model_lib.LoadedEncoder,
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
     *,
@@ -87,7 +86,7 @@ def measure_loaded_encoder(
 
 
 def measure_guessing(
-    loaded: encoders.LoadedEncoder,
+    loaded: model_lib.LoadedEncoder,
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
 ) -> dict[str, float]:
@@ -106,7 +105,7 @@ def measure_guessing(
 
 
 def _read_rows(
-    loaded: encoders.LoadedEncoder,
+    loaded: model_lib.LoadedEncoder,
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
     max_examples: int = 0,
@@ -156,7 +155,7 @@ def _score(
 
 
 def _fine_tune(
-    loaded: encoders.LoadedEncoder,
+    loaded: model_lib.LoadedEncoder,
     task: task_lib.Task,
     train: rows_lib.Rows,
     dev: rows_lib.Rows,

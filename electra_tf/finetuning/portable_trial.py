@@ -12,7 +12,7 @@ from typing import Any
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
-from electra_tf.finetuning import trial_dir as trial_dir_lib
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import layout
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
@@ -30,7 +30,7 @@ _PAIR_COLUMN = "text_pair"
 
 def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
     """Reads a trial's weights, those of its scores, and one of its tasks."""
-    description = trial_dir_lib.load(folder)
+    description = trial_lib.read_description(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
     own_run.resolve_vocab_size(description.encoder, vocabulary, folder)
     try:
@@ -42,11 +42,11 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
         ).tasks
     except (ValueError, LookupError) as error:
         raise errors.ModelError(
-            f"{folder / trial_dir_lib.CONFIG_FILE} must describe tasks and "
+            f"{folder / trial_lib.CONFIG_FILE} must describe tasks and "
             f"their labels. Received: {error} Restore the file."
         ) from error
     task = tasks[choose_task(folder, list(tasks), name)]
-    checkpoint = trial_dir_lib.final_checkpoint(folder, description.settings)
+    checkpoint = trial_lib.final_checkpoint(folder, description.settings)
     tensors = checkpoints.load_tensors(checkpoint, "model")
     others = [n for n in tasks if n != task.name]
     left_out = tuple(f"{portable.TASK_HEADS}/{other}/" for other in others)
@@ -111,9 +111,9 @@ def write(
     task = dataclasses.replace(task, labels=_require_labels(model, task))
     model = dataclasses.replace(model, task=task)
     layout.check(model)
-    trial_dir_lib.claim(
+    trial_lib.claim(
         folder,
-        trial_dir_lib.TrialDescription(
+        trial_lib.TrialDescription(
             _settings(task, model),
             model.encoder,
             {task.name: task.labels},
