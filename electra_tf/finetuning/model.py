@@ -37,7 +37,7 @@ from electra_tf.training import step as step_lib
 
 # Sites of dropout: the heads' come after all of the encoder's.
 _FIRST_HEAD_SITE = 512
-_TOKENS = ("input_ids", "input_mask", "segment_ids")
+TOKENS = ("input_ids", "input_mask", "segment_ids")
 
 
 class LoadedEncoder(NamedTuple):
@@ -224,7 +224,7 @@ class FinetuningModel(step_lib.TrainableModel):
         self, features: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Computes the encoder's last layer, `[B, S, D]`."""
-        tokens = (features[name] for name in _TOKENS)
+        tokens = (features[name] for name in TOKENS)
         return self.encoder(*tokens, dropout_seed).sequence_output
 
     def predict_task(
@@ -303,7 +303,7 @@ class FinetuningModel(step_lib.TrainableModel):
             f"{task}/{name}": head.columns[name]
             for task, head in self.heads.items()
             for name in head.prediction_columns
-        } | dict.fromkeys(_TOKENS, task_heads.Column(is_ragged=True))
+        } | dict.fromkeys(TOKENS, task_heads.Column(is_ragged=True))
         signature = {
             name: keras.InputSpec(
                 dtype=np.dtype(column.dtype).name,
@@ -318,7 +318,7 @@ class FinetuningModel(step_lib.TrainableModel):
 def _of_task(task: str, features: step_lib.Tensors) -> step_lib.Tensors:
     """Tokens, and the task's own columns by the names that its head knows."""
     prefix = f"{task}/"
-    return {name: features[name] for name in _TOKENS} | {
+    return {name: features[name] for name in TOKENS} | {
         name.removeprefix(prefix): value
         for name, value in features.items()
         if name.startswith(prefix)
