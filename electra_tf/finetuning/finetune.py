@@ -20,7 +20,6 @@ import typing
 from collections.abc import Mapping
 from collections.abc import Sequence
 
-from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import model as model_lib
@@ -73,8 +72,7 @@ class Request:
             (
                 not self.is_random or not has_choice,
                 "Random weights come from no checkpoint. Received: "
-                "--random_init with --checkpoint or --use_average. Leave one "
-                "out.",
+                "--random_init with --checkpoint or --use_average. Drop one.",
             ),
             (
                 not self.splits or "predict" in self.actions,
@@ -147,8 +145,7 @@ class Session:
     def start(self, number: int) -> trial_lib.Trial:
         """Makes a trial that begins at the pre-trained weights."""
         request = self.request
-        settings = request.trial_settings(number)
-        training = settings.training
+        training = request.trial_settings(number).training
         with self.strategy.scope():
             loaded = model_lib.load_encoder(
                 # A request to train has one.
@@ -158,17 +155,14 @@ class Session:
                 request.use_average,
                 training.seed if request.is_random else None,
             )
-        prepared = self._prepare(loaded.vocabulary, loaded.settings)
         source = "random weights" if request.is_random else _checksum(loaded)
+        trial = self._build(number, loaded)
         description = trial_lib.TrialDescription(
-            settings, loaded.settings, prepared.labels, source
+            trial.settings, loaded.settings, trial.prepared.labels, source
         )
-        folder = request.folder(number)
         if self.is_chief:
-            trial_lib.claim(folder, description, loaded.vocabulary)
-        return trial_lib.Trial(
-            settings, loaded, prepared, self.strategy, folder
-        )
+            trial_lib.claim(trial.folder, description, loaded.vocabulary)
+        return trial
 
     def load(self, number: int) -> trial_lib.Trial:
         """Loads a trial as its training left it."""
@@ -178,37 +172,38 @@ class Session:
         trial_lib.require_same(
             folder, dataclasses.replace(described, settings=settings)
         )
-        sizes = described.encoder
-        vocabulary = vocabulary_lib.Vocabulary.load(folder)
-        prepared = self._prepare(vocabulary, sizes, described.labels)
         checkpoint = trial_lib.final_checkpoint(folder, settings)
         with self.strategy.scope():
             encoder = model_lib.build_encoder(
-                sizes, settings.training.precision
+                described.encoder, settings.training.precision
             )
+        vocabulary = vocabulary_lib.Vocabulary.load(folder)
         loaded = model_lib.LoadedEncoder(
-            encoder, vocabulary, sizes, f"all of {checkpoint}"
+            encoder, vocabulary, described.encoder, f"all of {checkpoint}"
         )
-        trial = trial_lib.Trial(
-            settings, loaded, prepared, self.strategy, folder
-        )
+        trial = self._build(number, loaded, described.labels)
         trial.load_weights(checkpoint)
         return trial
 
-    def _prepare(
+    def _build(
         self,
-        vocabulary: vocabulary_lib.Vocabulary,
-        sizes: config.EncoderConfig,
+        number: int,
+        loaded: model_lib.LoadedEncoder,
         labels: Mapping[str, tuple[str, ...]] | None = None,
-    ) -> task_data.PreparedTasks:
+    ) -> trial_lib.Trial:
+        request = self.request
         if self._prepared is None:
+            most = loaded.settings.max_position_embeddings
             self._prepared = task_data.PreparedTasks(
-                self.request.settings,
-                vocabulary,
-                sizes.max_position_embeddings,
-                labels,
+                request.settings, loaded.vocabulary, most, labels
             )
-        return self._prepared
+        return trial_lib.Trial(
+            request.trial_settings(number),
+            loaded,
+            self._prepared,
+            self.strategy,
+            request.folder(number),
+        )
 
 
 def _checksum(loaded: model_lib.LoadedEncoder) -> str:
@@ -223,15 +218,9 @@ def finetune(request: Request) -> results.Summary | results.Report | None:
     """Does what is asked, and prints a table of the scores.
 
     One model learns several tasks together; those of a benchmark get a model
-    each.
-
-    Returns:
-        All scores, or None if a signal asked to stop or nothing was scored.
-
-    Raises:
-        ValueError: for settings, data or folders that do not fit.
-        FileNotFoundError: for a file that is not there.
-        NonFiniteLossError: if a loss stops being a number.
+    each. Returns all scores, or None if a signal asked to stop or nothing was
+    scored. Raises `ValueError` for settings, data or folders that do not fit,
+    `NonFiniteLossError` if a loss stops being a number.
     """
     names = results.benchmark_tasks(request.settings.task.names)
     if not names:
@@ -261,14 +250,12 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
     schema.require(
         not request.splits,
         "The tasks of a benchmark have splits of their own. Received: --splits="
-        f"{','.join(request.splits)}. Leave it out: all there are is "
-        "predicted.",
+        f"{','.join(request.splits)}. Without it, all there are is predicted.",
     )
     schema.require(
         request.settings.training.strategy != "multi_worker",
-        "A benchmark runs on one host. Received: strategy=multi_worker."
-        " Run its tasks one by one, or choose another "
-        "--config.training.strategy.",
+        "A benchmark runs on one host. Received: strategy=multi_worker. Run "
+        "its tasks one by one, or set another --config.training.strategy.",
     )
     wanted = ["train"] if "train" in request.actions else []
     has_scores = {"train", "eval"} & set(request.actions)
@@ -329,7 +316,8 @@ def _load_best(request: Request) -> trial_lib.Trial:
     alone = dataclasses.replace(
         request, settings=settings, actions=("predict",), num_parallel=1
     )
-    return Session(alone).load(results.best_trial(request.output_dir))
+    trials = results.read_trials(request.output_dir)
+    return Session(alone).load(results.best_trial(trials))
 
 
 def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:
@@ -414,9 +402,9 @@ def _run_side_by_side(request: Request) -> bool:
         [{"CUDA_VISIBLE_DEVICES": name, **growth} for name in _list_gpus()],
     )
     failed: dict[int, Exception] = {}
-    is_stopped = False
+    is_done = True
     with stopping.StopRequest() as stop, pool:
-        for number, is_done, error in pool.outcomes(
+        for number, is_finished, error in pool.outcomes(
             range(1, request.num_trials + 1),
             on_start=lambda number: say(
                 number, f"started; its log is {log_file(number)}"
@@ -426,11 +414,11 @@ def _run_side_by_side(request: Request) -> bool:
             if error is not None and not stop.signal_name:
                 failed[number] = error
                 say(number, "has failed")
-            elif is_done:
+            elif is_finished:
                 trial = results.read_trials(request.output_dir)[number]
                 say(number, f"is done after {trial.seconds:.0f} s")
             else:
-                is_stopped = True
+                is_done = False
                 say(number, "has stopped")
     if failed:
         first = min(failed)
@@ -439,7 +427,7 @@ def _run_side_by_side(request: Request) -> bool:
             f"{', '.join(map(str, sorted(failed)))}. Trial {first}: "
             f"{failed[first]} See {log_file(first)}."
         )
-    return not (is_stopped or stop.signal_name)
+    return is_done and not stop.signal_name
 
 
 def _run_trial(request: Request, number: int, report: pool_lib.Report) -> bool:

@@ -150,17 +150,13 @@ def summarize(output_dir: pathlib.Path) -> Summary:
     found = read_trials(output_dir)
     trials = tuple(found.values())
     first = trials[0]
-    scores = {
-        task: {
-            split: summarize_split(
-                [trial.scores[task][split] for trial in trials],
-                first.metrics[task],
-            )
-            for split in splits
-        }
-        for task, splits in first.scores.items()
-    }
-    return Summary(scores, trials, _best_of(found))
+    scores: dict[str, dict[str, dict[str, Numbers]]] = {}
+    for task, splits in first.scores.items():
+        scores[task] = {}
+        for split in splits:
+            own = [trial.scores[task][split] for trial in trials]
+            scores[task][split] = summarize_split(own, first.metrics[task])
+    return Summary(scores, trials, best_trial(found))
 
 
 def summarize_split(
@@ -188,17 +184,9 @@ def _deciding_first(score: trial_lib.Score, metric: str) -> list[str]:
     return sorted(score.metrics, key=lambda name: name != metric)
 
 
-def best_trial(output_dir: pathlib.Path) -> int:
+def best_trial(trials: Mapping[int, trial_lib.TrialResult]) -> int:
     """Returns the number of the trial with the best deciding score."""
-    return _best_of(read_trials(output_dir))
-
-
-def _best_of(trials: Mapping[int, trial_lib.TrialResult]) -> int:
-    def merit(number: int) -> float:
-        trial = trials[number]
-        return trial_lib.mean_merit(trial.scores, trial.metrics)
-
-    return max(trials, key=merit)
+    return max(trials, key=lambda number: trials[number].merit)
 
 
 def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
@@ -206,10 +194,9 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
 
     The output_dir of a fine-tuning means the trial with the best dev score.
     """
-    config_file = folder / trial_lib.CONFIG_FILE
     try:
         # Of a file in it: a folder can be seen that may not be looked into.
-        has_config = config_file.is_file()
+        has_config = (folder / trial_lib.CONFIG_FILE).is_file()
     except OSError as error:
         raise OSError(
             f"A model must lie at a path that can be read. Received: {folder}: "
@@ -219,7 +206,7 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
         return folder
     if has_config or not any(folder.glob("trial_*/" + trial_lib.CONFIG_FILE)):
         return None
-    return folder / f"trial_{best_trial(folder):02d}"
+    return folder / f"trial_{best_trial(read_trials(folder)):02d}"
 
 
 def benchmark_tasks(names: str) -> tuple[str, ...]:

@@ -115,19 +115,22 @@ class TrialResult:
         for task, splits in self.scores.items():
             metric = self.metrics.get(task, "")
             for split, score in splits.items():
-                if metric not in score.metrics:
-                    raise ValueError(
-                        f"`scores.{task}.{split}` must hold the metric that "
-                        f"decides, {metric!r}. Received: "
-                        f"{', '.join(score.metrics)}."
-                    )
+                schema.require(
+                    metric in score.metrics,
+                    f"`scores.{task}.{split}` must hold the metric that "
+                    f"decides, {metric!r}. Received: {[*score.metrics]}.",
+                )
+
+    @property
+    def merit(self) -> float:
+        """What decides between trials: larger is better."""
+        return mean_merit(self.scores, self.metrics)
 
 
 def mean_merit(scores: Scores, metrics: Mapping[str, str]) -> float:
-    """Returns what decides between trials: larger is better.
+    """Returns the mean over tasks of their deciding metric's merit.
 
-    It is the mean over tasks of their deciding metric's merit on their first
-    split; 0 if there is no score at all.
+    Their first split decides; it is 0 if there is no score at all.
     """
     merits = [
         next(iter(splits.values())).merit(metrics[task])

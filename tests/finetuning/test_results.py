@@ -57,7 +57,11 @@ def test_median_mean_spread_and_best_are_those_of_the_trials(folder):
     assert numbers.spread == pytest.approx(17.8138, abs=1e-4)
     assert (numbers.best, numbers.worst) == (90.0, 50.0)
     assert numbers.degenerate == (3,)
-    assert summary.best_trial == results.best_trial(folder) == 3
+    assert (
+        summary.best_trial
+        == results.best_trial(results.read_trials(folder))
+        == 3
+    )
 
 
 def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
@@ -100,7 +104,7 @@ def test_of_errors_the_least_is_the_best(tmp_path):
         content = json.loads(path.read_text())
         del content["scores"]["size"]["dev"]["lower_is_better"]
         path.write_text(json.dumps(content))
-    assert results.best_trial(tmp_path) == 2
+    assert results.best_trial(results.read_trials(tmp_path)) == 2
 
 
 def test_the_first_split_decides(tmp_path):
@@ -111,7 +115,7 @@ def test_the_first_split_decides(tmp_path):
         splits = dict(zip(("matched", "mismatched"), pair, strict=True))
         result = dataclasses.replace(_RESULT, scores={"mood": splits})
         trial_lib.write_result(folder, result)
-    assert results.best_trial(tmp_path) == 1
+    assert results.best_trial(results.read_trials(tmp_path)) == 1
 
 
 def test_scores_on_test_data_stand_apart_and_say_whose_they_are(folder):
