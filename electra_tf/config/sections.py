@@ -58,9 +58,8 @@ class EncoderConfig:
         heads, width = self.num_attention_heads, self.hidden_size
         require(
             width % heads == 0,
-            "`encoder.hidden_size` must be divisible by "
-            f"`encoder.num_attention_heads`. Received: hidden_size={width}, "
-            f"num_attention_heads={heads}. Use hidden_size="
+            "`encoder.hidden_size` must be divisible by `encoder.num_attention"
+            f"_heads`. Received: {width} and {heads}. Use hidden_size="
             f"{width // heads * heads or heads}, or change the heads.",
         )
 
@@ -68,10 +67,9 @@ class EncoderConfig:
     def initializer_stddev(self) -> float:
         """The standard deviation that `initializer_range` stands for.
 
-        BERT's 0.02 fits a width of 768. In narrower encoders it leaves
-        attention almost without a gradient, and training stays on the unigram
-        plateau (docs/small_models.md). 0 means `sqrt(2 / (5 x width))`, as in
-        LTG-BERT: 0.056 for a width of 128, 0.023 for 768.
+        BERT's 0.02 fits a width of 768. Narrower encoders then stay on the
+        unigram plateau (docs/small_models.md). 0 means `sqrt(2 / (5 x width))`,
+        as in LTG-BERT: 0.056 for a width of 128, 0.023 for 768.
         """
         return self.initializer_range or math.sqrt(0.4 / self.hidden_size)
 
@@ -105,8 +103,7 @@ class GeneratorConfig:
         require(
             self.untied_generator or others.keys().isdisjoint(own),
             f"{', '.join(own)} needs `generator.untied_generator`: one shared "
-            "encoder has one size and one set of embeddings. Received: "
-            f"{others}. Leave them out.",
+            f"encoder has one size. Received: {others}. Leave them out.",
         )
         require(
             len(chosen) <= 1,
@@ -115,9 +112,8 @@ class GeneratorConfig:
         )
         require(
             self.has_encoder or not others,
-            f"`generator.{''.join(chosen)}` has no weights: it has no size, "
-            "and there is nothing to tie or untie. Received: "
-            f"{others}. Leave these fields alone.",
+            f"`generator.{''.join(chosen)}` has no weights, so no size and "
+            f"nothing to tie. Received: {others}. Leave these fields alone.",
         )
         require(
             not self.two_tower_generator or self.untied_generator,
@@ -173,11 +169,11 @@ class MaskingConfig:
     draw_with_replacement: bool = False
 
     def __post_init__(self) -> None:
+        replaced, random = self.replace_prob, self.random_prob
         require(
-            self.replace_prob + self.random_prob <= 1.0 + 1e-6,
+            replaced + random <= 1.0 + 1e-6,
             "`masking.replace_prob` and `masking.random_prob` must not exceed "
-            f"1 together. Received: {self.replace_prob} and "
-            f"{self.random_prob}. What is left of 1 keeps its token.",
+            f"1 together. Received: {replaced} and {random}.",
         )
         require(
             not (self.draw_with_replacement and self.whole_word),
@@ -185,7 +181,7 @@ class MaskingConfig:
             "draw_with_replacement=True as well. Set one of them to false.",
         )
         require(
-            not (self.draw_with_replacement and self.random_prob),
+            not (self.draw_with_replacement and random),
             "`masking.random_prob` needs positions that are drawn once: the "
             "ids of a position drawn twice are averaged. Received: "
             "draw_with_replacement=True as well. Set one of them to 0.",
@@ -271,13 +267,11 @@ class ObjectiveConfig:
             f"`adversarial_start_step`. Received: {full} and {start}.",
         )
         for name in ("temperature", "gumbel_temperature"):
-            steps = getattr(self, f"{name}_steps")
             final = getattr(self, f"final_{name}")
             require(
-                steps > 0 or final == 1.0,
+                final == 1.0 or getattr(self, f"{name}_steps") > 0,
                 f"`objective.final_{name}` needs `{name}_steps` above 0. "
-                f"Received: final_{name}={final}, {name}_steps=0. Set the "
-                f"steps, or `{name}` alone.",
+                f"Received: {final} and 0. Set both, or `{name}` alone.",
             )
         if self.name not in {*_DETECTION, *_PREDICTION, "mlm"}:
             return  # an objective of the user's own reads what it likes
@@ -285,9 +279,9 @@ class ObjectiveConfig:
             readers = _FIELD_READERS.get(name, (self.name,))
             require(
                 self.name in readers,
-                f"`objective.{name}` has no effect on the objective "
-                f"{self.name!r}. Received: {value!r}. Leave it out, or take "
-                f"one of: {', '.join(readers)}.",
+                f"`objective.{name}` has no effect on {self.name!r}. Received: "
+                f"{value!r}. Leave it out, or take one of: "
+                f"{', '.join(readers)}.",
             )
 
 
@@ -385,9 +379,8 @@ class ExperimentConfig:
         require(
             length <= rows,
             "`data.max_seq_length` must not exceed "
-            "`encoder.max_position_embeddings`. Received: "
-            f"max_seq_length={length}, max_position_embeddings={rows}. "
-            "Raise the latter.",
+            f"`encoder.max_position_embeddings`. Received: {length}, and "
+            f"max_position_embeddings={rows}. Raise the latter.",
         )
         batch, streams = self.training.train_batch_size, self.data.num_streams
         require(
@@ -404,8 +397,7 @@ class ExperimentConfig:
             raise errors.ConfigError(
                 "`generator.generator_hidden_size` must give a width that the "
                 "generator's heads, 64 wide unless set, divide. Received: "
-                f"generator_hidden_size={self.generator.generator_hidden_size} "
-                f"of {self.encoder.hidden_size}: {error}"
+                f"{self.generator.generator_hidden_size}. {error}"
             ) from error
         self.check_devices(1)
 

@@ -62,9 +62,7 @@ def load_encoder(
     trained in its place.
 
     Args:
-        path: a run's folder, a Hugging Face model, a KerasHub preset, the
-            prefix or folder of a TF1 checkpoint, or the name of a model that
-            comes along.
+        path: as of `formats.reading.read`.
         which: of a run: `latest`, `best` (lowest held-out loss), or the folder
             of a checkpoint.
         precision: of the products.
@@ -138,6 +136,8 @@ class FinetuningModel(step_lib.TrainableModel):
     features as `RowTable.batch` gives them.
     """
 
+    loss_coefficients = {"loss": 1.0}
+
     def __init__(
         self,
         encoder: encoder_lib.Encoder,
@@ -156,18 +156,9 @@ class FinetuningModel(step_lib.TrainableModel):
         # Keras tracks a dict of layers, but wraps it; the order must stay.
         self.heads = dict(heads)
         self.task_names = tuple(heads)
+        # The sum of the losses of each task's rows, and their number.
+        self.extra_sizes = dict.fromkeys(("task_loss", "task_rows"), len(heads))
         self.built = True
-
-    @property
-    def loss_coefficients(self) -> Mapping[str, float]:
-        """There is one loss."""
-        return {"loss": 1.0}
-
-    @property
-    def extra_sizes(self) -> Mapping[str, int]:  # type: ignore[override]
-        """For each task the sum of its rows' losses, and their number."""
-        count = len(self.task_names)
-        return {"task_loss": count, "task_rows": count}
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
@@ -205,8 +196,7 @@ class FinetuningModel(step_lib.TrainableModel):
     ) -> tf.Tensor:
         """Computes the losses of all rows, `[B, number of tasks]` float32.
 
-        A row has 0 for tasks other than its own. `dropout_seed` is `[2]`
-        int64, or None for no dropout.
+        A row has 0 for tasks other than its own.
         """
         hidden = self.encode(features, dropout_seed)
         losses = []
@@ -248,13 +238,11 @@ class FinetuningModel(step_lib.TrainableModel):
     def call(self, features: step_lib.Tensors) -> step_lib.Tensors:
         """Returns `<task>/<output>` to tensor, what all heads predict."""
         hidden = self.encode(features, None)
-        return {
-            f"{task}/{name}": output
-            for task, head in self.heads.items()
-            for name, output in head.predict(
-                hidden, _of_task(task, features)
-            ).items()
-        }
+        found: dict[str, tf.Tensor] = {}
+        for task, head in self.heads.items():
+            outputs = head.predict(hidden, _of_task(task, features))
+            found |= {f"{task}/{name}": v for name, v in outputs.items()}
+        return found
 
     def _total_loss(
         self,
@@ -346,9 +334,9 @@ def build_optimizer(
 class Predictor:
     """Runs a model's heads over rows; each head is traced once.
 
-    Every host of several predicts all rows, so that all know the scores.
-    Batches are padded to `static_length`, for devices that compile for every
-    length; 0 pads each to its own longest row.
+    Every host of several predicts all rows. Batches are padded to
+    `static_length`, for devices that compile for every length; 0 pads each to
+    its own longest row.
     """
 
     def __init__(
