@@ -56,17 +56,21 @@ def _describe_settings(title: str, schema: type) -> str:
         comments = _read_comments(kind)
         for field in dataclasses.fields(kind):
             default = repr(field.default).replace("'", '"')
-            meaning = comments[field.name].replace("|", "\\|")
+            meaning = comments.get(field.name, "").replace("|", "\\|")
             lines.append(f"| `{field.name}` | `{default}` | {meaning} |")
         lines.append("")
     return "\n".join(lines)
 
 
 def _read_comments(kind: type) -> dict[str, str]:
-    """What the comments before and behind each field of a class say."""
+    """What the comments before and behind each field of a class say.
+
+    A field without any has those of the base class.
+    """
+    (base,) = kind.__bases__
+    found = {} if base is object else _read_comments(base)
     source = inspect.getsource(kind)
     lines = source.splitlines()
-    found = {}
     (tree,) = ast.parse(source).body
     for node in tree.body:
         if not isinstance(node, ast.AnnAssign):
@@ -78,7 +82,9 @@ def _read_comments(kind: type) -> dict[str, str]:
             line -= 1
         last = lines[node.end_lineno - 1]
         behind = last[node.end_col_offset :].lstrip(" #")
-        found[ast.unparse(node.target)] = " ".join([*above, behind]).strip()
+        meaning = " ".join([*above, behind]).strip()
+        if meaning:
+            found[ast.unparse(node.target)] = meaning
     return found
 
 

@@ -37,13 +37,8 @@ def load(
         precision: of the products, `float32`, `bfloat16` or `float16`; the
             weights are float32.
 
-    Returns:
-        An `electra_tf.electra.Electra`; see docs/python_api.md.
-
-    Raises:
-        FileNotFoundError: if there is nothing.
-        ValueError: if it cannot be read as a whole, comes without a
-            vocabulary, or does not fit its generator.
+    Raises `FileNotFoundError` if there is nothing; `ValueError` if it cannot be
+    read as a whole, has no vocabulary, or does not fit its generator.
     """
     from electra_tf import electra
 

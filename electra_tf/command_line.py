@@ -1,8 +1,7 @@
 """How every script starts and how it fails: one clear line, no traceback.
 
-A mistake of the user's (a mistyped field, a missing file, records of another
-length) ends with one sentence on stderr and exit code 1. `--show_traceback`
-shows where it was noticed.
+A mistake of the user's ends with one sentence on stderr and exit code 1.
+`--show_traceback` shows where it was noticed.
 """
 
 import dataclasses
@@ -73,20 +72,15 @@ def find_configs(argv: list[str]) -> list[str]:
 
 def _parse(argv: list[str], schema: type) -> list[str]:
     argv = find_configs(argv)
-    for argument in argv[1:]:
-        if argument.startswith("--config."):
-            try:
-                name = argument.split("=", 1)[0].removeprefix("--")
-                check_override(name, schema)
-            except errors.ConfigError as error:
-                print(f"error: {error}", file=sys.stderr)
-                sys.exit(2)
     try:
+        for argument in argv[1:]:
+            if argument.startswith("--config."):
+                check_override(argument.split("=")[0].lstrip("-"), schema)
         return flags.FLAGS(argv)
     except SystemExit:
         # absl shows --help and ends with 1, as if that were a mistake.
         sys.exit(0)
-    except (flags.Error, OSError) as error:
+    except (errors.ConfigError, flags.Error, OSError) as error:
         # A file of configs/ that fails brings its whole traceback along.
         last_line = str(error).strip().splitlines()[-1]
         print(f"error: {last_line} See --help.", file=sys.stderr)
@@ -95,16 +89,14 @@ def _parse(argv: list[str], schema: type) -> list[str]:
 
 def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
     """Raises `ConfigError` unless `config.section.field` is in the schema."""
-    settings = schema()
     known = [
         f"config.{section}.{field}"
-        for section, fields in dataclasses.asdict(settings).items()
+        for section, fields in dataclasses.asdict(schema()).items()
         for field in fields
     ]
     if name not in known:
         (close,) = difflib.get_close_matches(name, known, 1, 0)
-        section = next(iter(vars(settings).values()))
-        home = type(section).__module__.replace(".", "/")
+        home = schema.__module__.replace(".", "/")
         raise errors.ConfigError(
             f"There is no setting --{name}. Did you mean --{close}? All "
             f"settings stand in {home}.py."

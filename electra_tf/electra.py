@@ -40,12 +40,29 @@ from electra_tf.tasks.sentences import packing
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
-# [CLS], a piece, [SEP].
-_MIN_LENGTH = 3
-_LEVELS = ("sentence", "token")
+_MIN_LENGTH = 3  # [CLS], a piece, [SEP]
 # Their heads are neither a discriminator's nor a masked language model's.
 _OTHER_HEADS = ("replace_mlm", "all_tokens_mlm")
 _HEADS = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
+
+
+class LoadedNetworks(NamedTuple):
+    """The networks of a model with weights, and what belongs to them."""
+
+    # A `Discriminator`, a `MaskedLMGenerator`, or an object with an `encoder`
+    # alone, where the files hold neither head.
+    main: Any
+    # Any of `generators`; of a masked language model `main` itself; or None.
+    generator: Any
+    settings: config.EncoderConfig  # sizes of the main encoder
+    # Sizes of the generator's encoder, if it has one.
+    generator_settings: config.EncoderConfig | None
+    vocabulary: vocabulary_lib.Vocabulary  # what the ids mean
+    # That it was trained with; empty where files do not say.
+    objective: str = ""
+    origin: str = ""  # one line, where the weights come from
+    # What was left out or changed in reading, one line each.
+    notes: tuple[str, ...] = ()
 
 
 class Electra:
@@ -84,7 +101,7 @@ class Electra:
         notes: what was left out or changed on the way, one line each.
     """
 
-    def __init__(self, networks: "LoadedNetworks") -> None:
+    def __init__(self, networks: LoadedNetworks) -> None:
         main, generator = networks.main, networks.generator
         self.vocabulary = networks.vocabulary
         self.config = towers_lib.resolve_vocab_size(
@@ -97,29 +114,25 @@ class Electra:
         self.encoder = keras_models.EncoderModel(
             main.encoder, self.config, name="electra_encoder"
         )
-        is_discriminator = isinstance(main, discriminator_lib.Discriminator)
         self.discriminator: keras_models.DiscriminatorModel | None = None
-        if is_discriminator:
+        module = pretrained.PretrainedModule
+        if isinstance(main, discriminator_lib.Discriminator):
+            module = pretrained.DetectorModule
             self.discriminator = keras_models.DiscriminatorModel(
                 main, self.config, name="electra_discriminator"
             )
-        sizes = networks.generator_settings
-        if isinstance(main, generators.MaskedLMGenerator):
-            generator, sizes = main, self.config
+        self._model = text_models.InMemoryModel(module(main, self.tokenizer))
         self.generator: keras_models.MaskedLMModel | None = None
         if isinstance(generator, generators.MaskedLMGenerator):
+            sizes = networks.generator_settings or self.config
             self.generator = keras_models.MaskedLMModel(
-                generator, sizes or self.config, name="electra_generator"
+                generator, sizes, name="electra_generator"
             )
         self._filler: mask_filling.MaskFiller | None = None
         if isinstance(generator, mask_filling.NETWORKS):
             self._filler = mask_filling.MaskFiller(
                 generator, self.tokenizer, self.config.max_position_embeddings
             )
-        module = pretrained.PretrainedModule
-        if is_discriminator:
-            module = pretrained.DetectorModule
-        self._model = text_models.InMemoryModel(module(main, self.tokenizer))
 
     @classmethod
     def untrained(
@@ -132,16 +145,9 @@ class Electra:
         """A model with random weights, to be trained or tried.
 
         Keras draws the weights: `keras.utils.set_random_seed` before makes
-        them the same every time.
-
-        Args:
-            settings: sizes; `vocab_size` 0 takes the vocabulary's.
-            vocabulary: what the ids mean.
-            generator: kind and sizes of the generator; None for the default.
-            precision: of the products, one of `config.PRECISIONS`.
-
-        Raises:
-            ValueError: if the sizes do not fit each other.
+        them the same every time. `settings.vocab_size` 0 takes the
+        vocabulary's; `generator` None takes the default kind and sizes.
+        Raises `ValueError` if the sizes do not fit each other.
         """
         schema.require_choice("precision", precision, config.PRECISIONS)
         sizes = towers_lib.resolve_vocab_size(settings, vocabulary.size)
@@ -151,16 +157,11 @@ class Electra:
         proposer = towers_lib.build_generator(
             chosen, main.encoder, sizes, dtype=dtype
         )
-        return cls(
-            LoadedNetworks(
-                main,
-                proposer,
-                sizes,
-                chosen.encoder_config(sizes),
-                vocabulary,
-                origin="random weights",
-            )
+        proposer_sizes = chosen.encoder_config(sizes)
+        networks = LoadedNetworks(
+            main, proposer, sizes, proposer_sizes, vocabulary
         )
+        return cls(networks._replace(origin="random weights"))
 
     @classmethod
     def load(
@@ -200,19 +201,24 @@ class Electra:
             ValueError: for texts or a length that cannot be.
         """
         first = text_models.check_texts("texts", texts)
-        second = None
+        second, least = None, _MIN_LENGTH
         if pairs is not None:
-            second = text_models.check_texts("pairs", pairs)
-            if len(second) != len(first):
+            checked = text_models.check_texts("pairs", pairs)
+            if len(checked) != len(first):
                 raise ValueError(
                     "`pairs` must hold one text for each of `texts`. "
-                    f"Received: {len(second)} for {len(first)}."
+                    f"Received: {len(checked)} for {len(first)}."
                 )
+            second, least = tf.constant(checked, tf.string), packing.MIN_LENGTH
+        most = self.config.max_position_embeddings
+        length = most if max_length is None else max_length
+        if not least <= length <= most and max_length is not None:
+            raise ValueError(
+                f"`max_length` must be {least} to {most}, the model's "
+                f"positions. Received: {max_length}."
+            )
         packed = packing.pack_texts(
-            self.tokenizer,
-            tf.constant(first, tf.string),
-            None if second is None else tf.constant(second, tf.string),
-            self._check_length(max_length, is_pair=second is not None),
+            self.tokenizer, tf.constant(first, tf.string), second, length
         )
         rows = rows_lib.pad(
             packed.ids, packed.segment_starts, pad_id=self.vocabulary.pad_id
@@ -222,10 +228,8 @@ class Electra:
     def score(self, texts: Iterable[str]) -> list[scoring.ScoredText]:
         """Scores how suspicious every word is.
 
-        What is longer than the model's positions is cut.
-
-        Raises:
-            ValueError: if the model has no discriminator.
+        What is longer than the model's positions is cut. Raises `ValueError`
+        if the model has no discriminator.
         """
         if not self.can_score:
             raise ValueError(
@@ -240,17 +244,12 @@ class Electra:
         texts: Iterable[str],
         level: Literal["sentence", "token"] = "sentence",
     ) -> Any:
-        """Computes the last layer of the encoder.
+        """Computes the last layer of the encoder, for texts of any lengths.
 
-        Args:
-            texts: any number, of any lengths.
-            level: `sentence` for the state of `[CLS]`, `token` for those of
-                all tokens, `[CLS]` and `[SEP]` included.
-
-        Returns:
-            `[N, D]` float32; or a list of N arrays `[tokens, D]` float32.
+        Returns `[N, D]` float32, the states of `[CLS]`; or of `token` a list
+        of N arrays `[tokens, D]` float32, `[CLS]` and `[SEP]` included.
         """
-        schema.require_choice("level", level, _LEVELS)
+        schema.require_choice("level", level, ("sentence", "token"))
         name = f"{level}_features"
         answers = self._model.predict(
             "features_text",
@@ -268,13 +267,9 @@ class Electra:
     ) -> list[list[list[mask_filling.Filling]]]:
         """Finds what the generator puts in the place of each `[MASK]`.
 
-        Returns:
-            Per text, per mask: the best `top_k` tokens, each with `token` and
-            `probability`, most probable first.
-
-        Raises:
-            ValueError: if the model has no generator, or a text no mask that
-                the model sees.
+        Returns per text, per mask, the best `top_k` tokens, each with `token`
+        and `probability`, most probable first. Raises `ValueError` if the
+        model has no generator, or a text no mask that the model sees.
         """
         if self._filler is None:
             raise ValueError(
@@ -322,40 +317,10 @@ class Electra:
     def __repr__(self) -> str:
         return f"Electra({self.summary}; {self.origin})"
 
-    def _check_length(self, max_length: int | None, is_pair: bool) -> int:
-        most = self.config.max_position_embeddings
-        least = packing.MIN_LENGTH if is_pair else _MIN_LENGTH
-        if max_length is None:
-            return most
-        if not least <= max_length <= most:
-            raise ValueError(
-                f"`max_length` must be {least} to {most}, the model's "
-                f"positions. Received: {max_length}."
-            )
-        return max_length
-
 
 def _describe_layers(sizes: config.EncoderConfig) -> str:
     count, width = sizes.num_hidden_layers, sizes.hidden_size
     return f"{count} layer{'s' * (count != 1)}, {width} wide"
-
-
-class LoadedNetworks(NamedTuple):
-    """The networks of a model with weights, and what belongs to them."""
-
-    # A `Discriminator`, a `MaskedLMGenerator`, or an object with an `encoder`
-    # alone, where the files hold neither head.
-    main: Any
-    generator: Any  # any of `generators`, or None
-    settings: config.EncoderConfig  # sizes of the main encoder
-    # Sizes of the generator's encoder, if it has one.
-    generator_settings: config.EncoderConfig | None
-    vocabulary: vocabulary_lib.Vocabulary  # what the ids mean
-    # That it was trained with; empty where files do not say.
-    objective: str = ""
-    origin: str = ""  # one line, where the weights come from
-    # What was left out or changed in reading, one line each.
-    notes: tuple[str, ...] = ()
 
 
 def load_networks(
@@ -379,17 +344,14 @@ def load_networks(
             f"loaded with. Received: {loaded.origin}; and {second.origin} "
             "with other tokens or settings."
         )
-    generator, sizes = second.generator, second.generator_settings
-    if generator is None:
-        generator, sizes = second.main, second.settings
-    if not isinstance(generator, mask_filling.NETWORKS):
+    if not isinstance(second.generator, mask_filling.NETWORKS):
         raise ValueError(
             "`generator_path` must hold a masked language model. Received: "
             f"{second.origin}, a model without one."
         )
     return loaded._replace(
-        generator=generator,
-        generator_settings=sizes,
+        generator=second.generator,
+        generator_settings=second.generator_settings,
         notes=loaded.notes + second.notes,
     )
 
@@ -401,9 +363,11 @@ def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
             f"nothing. Received: none ({model.origin}). Put vocab.txt, and "
             "tokenizer_config.json for a cased one, beside the weights."
         )
-    notes = model.notes
+    notes, sizes = model.notes, model.generator
     if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
-        built = reading.build_towers(model, precision)
+        generator, main = reading.build_towers(model, precision)
+        if isinstance(main, generators.MaskedLMGenerator):
+            generator, sizes = main, model.encoder
     else:
         encoder = encoder_lib.build_encoder(
             model.encoder,
@@ -411,16 +375,15 @@ def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
             dtype=layers.dtype_policy(precision),
         )
         reading.assign(encoder.variables, model)
-        built = towers_lib.Towers(None, types.SimpleNamespace(encoder=encoder))
-        left_out = sorted(set(model.parts) - {portable.MAIN})
-        if left_out:
+        generator, main = None, types.SimpleNamespace(encoder=encoder)
+        if left_out := sorted(set(model.parts) - {portable.MAIN}):
             listed = ", ".join(left_out)
             notes += (f"the encoder alone was loaded, without {listed}",)
     return LoadedNetworks(
-        built.main,
-        built.generator,
+        main,
+        generator,
         model.encoder,
-        model.generator,
+        sizes,
         model.vocabulary,
         model.objective,
         model.origin,

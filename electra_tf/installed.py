@@ -1,11 +1,9 @@
 """Scripts, configs and shipped models, wherever this package is installed.
 
 In a checkout they are `scripts/`, `configs/` and `data/pretrained/` beside the
-package. A wheel carries them inside it, as `electra_tf/commands/`,
-`electra_tf/configs/` and `electra_tf/pretrained/` (`setup.py`). The console
-commands (`[project.scripts]` of pyproject.toml) name scripts as attributes of
-this module: `electra_tf.installed:score_text` runs `score_text.py` as
-`python scripts/score_text.py` would.
+package; a wheel carries them inside it (`setup.py`). The console commands
+(`[project.scripts]` of pyproject.toml) name scripts as attributes of this
+module: `electra_tf.installed:score_text` runs `score_text.py`.
 """
 
 import functools
@@ -23,15 +21,14 @@ _IN_WHEEL = {
 }
 
 
-def folder(name: str) -> pathlib.Path:
-    """Where `scripts` and the like are; the folder may be absent."""
+def _folder(name: str) -> pathlib.Path:
     in_wheel = _IN_WHEEL[name]
     return in_wheel if in_wheel.is_dir() else _PACKAGE.parent / name
 
 
 def __getattr__(name: str) -> Callable[[], None]:
     """What runs a script, for the console commands."""
-    script = folder("scripts") / f"{name}.py"
+    script = _folder("scripts") / f"{name}.py"
     if name.startswith("_") or not script.is_file():
         raise AttributeError(f"There is no script {script}.")
     return functools.partial(_run, script)
@@ -50,23 +47,20 @@ def find_config(path: str) -> str:
     name, colon, argument = path.partition(":")
     if not name or pathlib.Path(name).exists():
         return path
-    found = folder("configs") / name.removeprefix("configs/")
+    found = _folder("configs") / name.removeprefix("configs/")
     return f"{found}{colon}{argument}" if found.is_file() else path
 
 
 def model_names() -> tuple[str, ...]:
     """Names of the models that come with this package."""
-    found = folder(_MODELS).glob("*/config.json")
+    found = _folder(_MODELS).glob("*/config.json")
     return tuple(sorted(path.parent.name for path in found))
 
 
 def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
-    """A model's path as given if it exists, else that of the shipped one.
-
-    `path` itself if there is neither, so that whoever opens it says so.
-    """
+    """A model's path as given if it exists, else that of the shipped one."""
     given = pathlib.Path(path)
     if str(given) not in model_names():
         return given
     is_there = given.exists() or pathlib.Path(f"{given}.index").exists()
-    return given if is_there else folder(_MODELS) / given
+    return given if is_there else _folder(_MODELS) / given

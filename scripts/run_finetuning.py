@@ -15,8 +15,8 @@ from absl import flags
 from ml_collections import config_flags
 
 from electra_tf import command_line
-from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 
 FLAGS = flags.FLAGS
 config_flags.DEFINE_config_file("config", None, "A file of configs/finetune.")
@@ -37,16 +37,13 @@ flags.DEFINE_list("splits", [], "To predict; empty: all there are.")
 
 def main() -> None:
     """Freezes the config and does what is asked."""
-    settings = config.freeze_as(
-        FLAGS.config, finetuning_config.FinetuningConfig
-    )
+    settings = schema.build(finetuning_config.FinetuningConfig, FLAGS.config)
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.finetuning import finetune
-    from electra_tf.finetuning import session
 
     pretrained_dir = FLAGS.pretrained_dir
-    request = session.Request(
+    request = finetune.Request(
         settings,
         pathlib.Path(FLAGS.output_dir),
         pathlib.Path(pretrained_dir) if pretrained_dir else None,

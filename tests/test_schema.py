@@ -42,7 +42,7 @@ def test_everything_else_is_refused_by_name(tmp_path, content):
 
 
 def test_a_folder_is_refused_and_nothing_is_no_file(tmp_path):
-    with pytest.raises(ValueError, match="must be a JSON file"):
+    with pytest.raises(ValueError, match="JSON object.*directory"):
         schema.read_object(tmp_path)
     with pytest.raises(FileNotFoundError):
         schema.read_object(tmp_path / "none")

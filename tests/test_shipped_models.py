@@ -12,7 +12,7 @@ from electra_tf import config
 from electra_tf import installed
 from electra_tf.export import conversion
 from electra_tf.export.models import pretrained as pretrained_lib
-from electra_tf.finetuning import encoders
+from electra_tf.finetuning import model as finetuning_model
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -70,7 +70,7 @@ def test_a_name_that_there_is_not_is_answered_with_those_that_there_are(
     for read in (
         electra_tf.load,
         reading.read,
-        encoders.load_encoder,
+        finetuning_model.load_encoder,
         lambda name: conversion.read(pathlib.Path(name)),
     ):
         with pytest.raises(FileNotFoundError, match=message):
@@ -80,7 +80,7 @@ def test_a_name_that_there_is_not_is_answered_with_those_that_there_are(
 def test_every_command_that_takes_a_model_takes_its_name(shipped):
     loaded = electra_tf.load(NAME)
     assert loaded.can_score and loaded.can_fill_masks
-    assert encoders.load_encoder(pathlib.Path(NAME)).origin.endswith(
+    assert finetuning_model.load_encoder(pathlib.Path(NAME)).origin.endswith(
         f"run {shipped}/checkpoints/step-00000007"
     )
     tiny_models.require_same(

@@ -121,7 +121,7 @@ class Study:
         for section, fields in changes.items():
             merged[section] = merged.get(section, {}) | dict(fields)
         title = f"Arm {name!r} of study {self.name!r}"
-        return config.freeze_as(merged, config.ExperimentConfig, title)
+        return schema.build(config.ExperimentConfig, merged, title)
 
 
 @dataclasses.dataclass(frozen=True)

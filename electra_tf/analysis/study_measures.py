@@ -10,8 +10,8 @@ from electra_tf import config
 from electra_tf.analysis import blimp
 from electra_tf.analysis import sentence_scores
 from electra_tf.analysis import studies
-from electra_tf.finetuning import encoders
 from electra_tf.finetuning import measure
+from electra_tf.finetuning import model as finetuning_model
 from electra_tf.inputs import dataset
 from electra_tf.pretraining import model as model_lib
 
@@ -39,7 +39,7 @@ def measure_run(model_dir: pathlib.Path, tasks: Tasks) -> dict[str, float]:
     """
     return _measure(
         tasks,
-        encoders.load_encoder(model_dir),
+        finetuning_model.load_encoder(model_dir),
         lambda: sentence_scores.load_scorer(model_dir),
     )
 
@@ -61,7 +61,7 @@ def measure_untrained(
     tower = model_lib.find_objective(settings).build_main(
         settings.encoder, None
     )
-    loaded = encoders.LoadedEncoder(
+    loaded = finetuning_model.LoadedEncoder(
         tower.encoder, vocabulary, settings.encoder, "random weights"
     )
     guessing: dict[str, float] = {}
@@ -84,7 +84,7 @@ def measure_untrained(
 
 def _measure(
     tasks: Tasks,
-    loaded: encoders.LoadedEncoder,
+    loaded: finetuning_model.LoadedEncoder,
     scorer_fn: Callable[[], sentence_scores.SentenceScorer],
 ) -> dict[str, float]:
     scores: dict[str, float] = {}

@@ -36,11 +36,10 @@ class TaskConfig:
     hidden_layer: bool = False
 
     def __post_init__(self) -> None:
-        length = self.max_seq_length
         require(
-            length == 0 or length >= 8,
+            not 0 < self.max_seq_length < 8,
             "`task.max_seq_length` must be 0, for the task's own, or at "
-            f"least 8. Received: {length}.",
+            f"least 8. Received: {self.max_seq_length}.",
         )
 
 
@@ -70,12 +69,9 @@ class OwnTaskConfig:
     @property
     def files(self) -> dict[str, str]:
         """Split to its file, for those that are named."""
-        named = {
-            "train": self.train_file,
-            "dev": self.dev_file,
-            "test": self.test_file,
-        }
-        return {split: path for split, path in named.items() if path}
+        splits = "train", "dev", "test"
+        files = {split: getattr(self, f"{split}_file") for split in splits}
+        return {split: file for split, file in files.items() if file}
 
     @property
     def label_names(self) -> tuple[str, ...]:
@@ -108,53 +104,33 @@ class QuestionAnsweringConfig:
 
 
 @schema.frozen
-class FinetuningOptimizerConfig:
+class FinetuningOptimizerConfig(sections.SharedOptimizerConfig):
     """Optimizer, schedule and rates by depth (paper, Table 7)."""
 
-    name: sections.Optimizer = (
-        "adam"  # `adam`: without bias correction; or `lamb`
-    )
     learning_rate: NonNegative = 1e-4  # peak
-    weight_decay_rate: NonNegative = 0.01
     # The rate of a layer relative to that of the layer above.
     layerwise_lr_decay: Annotated[float, Field(ge=1e-3, le=1)] = 0.8
     # The original leaves one step of the decay out, between the top layer and
     # the head; true leaves none.
     contiguous_lr_decay: bool = False
     warmup_proportion: Fraction = 0.1  # share of all steps
-    lr_decay_power: sections.AboveZero = 1.0
-    beta_1: sections.Momentum = 0.9
-    beta_2: sections.Momentum = 0.999
-    epsilon: sections.AboveZero = 1e-6
-    # Global norm of the reduced gradient; 0 never clips.
-    clip_norm: NonNegative = 1.0
 
 
 @schema.frozen
-class FinetuningTrainingConfig:
+class FinetuningTrainingConfig(sections.SharedTrainingConfig):
     """How long, on what, how precisely, and what is kept."""
 
     num_train_epochs: NonNegative = 0.0  # 0: the task's own, see `Task`
     # Rows over all replicas and micro-batches, B.
     train_batch_size: Positive = 32
     eval_batch_size: Positive = 64
-    num_micro_batches: Positive = 1  # parts whose gradients are accumulated
     group_by_length: bool = True  # batches of rows of like length
-    strategy: sections.Strategy = "one_device"
-    tpu: str = ""  # name or address for the `tpu` strategy; empty: local
-    # Of products; weights and losses stay float32.
-    precision: sections.Precision = "float32"
-    jit_compile: sections.JitCompile = "auto"  # XLA; `auto` is off on a CPU
-    deterministic: bool = True  # deterministic kernels: equal seeds, equal bits
-    seed: Count = 1  # of the first trial: head, order of rows, dropout
-    steps_per_loop: Positive = 50  # steps per call of the compiled loop
     log_steps: Positive = 50
-    eval_steps: Count = 0  # dev scores while training; 0 at the end alone
     # Evaluations without a better dev score after which training ends; the
     # best weights are taken. 0 never.
     early_stopping_patience: Count = 0
     save_checkpoints_steps: Positive = 500
-    keep_checkpoints: Positive = 1
+    keep_checkpoints: Positive = 1  # newest ones kept, beside the best
 
     def __post_init__(self) -> None:
         require(
@@ -176,16 +152,15 @@ class FinetuningConfig:
     training: FinetuningTrainingConfig = FinetuningTrainingConfig()
 
     def __post_init__(self) -> None:
-        batch = self.training.train_batch_size
-        parts = self.training.num_micro_batches
+        training = self.training
+        batch, parts = training.train_batch_size, training.num_micro_batches
         require(
             batch % parts == 0,
             "`training.train_batch_size` must be a multiple of "
             f"`training.num_micro_batches`. Received: {batch} and {parts}.",
         )
-        is_own = "own" in self.task_names
         require(
-            is_own or self.own == OwnTaskConfig(),
+            "own" in self.task_names or self.own == OwnTaskConfig(),
             "The section `own` describes the task called own. Received: "
             f"task.names={self.task.names!r}. Add --config.task.names=own, or "
             "leave the section alone.",

@@ -3,12 +3,12 @@
 The original takes one flat JSON object (`--hparams`), whose names and
 defaults are those of its `configure_pretraining.py`; sizes of the model come
 from `model_size`, changed by `model_hparam_overrides`
-(`util/training_utils.py`). Most names live on in our sections. Two things
-differ on purpose and keep our defaults: positions are drawn without
-replacement and means run over the global batch
+(`util/training_utils.py`). Two things differ on purpose and keep our defaults:
+positions are drawn without replacement and means run over the global batch
 (`masking.draw_with_replacement`, `objective.means_per_replica`).
 """
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -16,55 +16,44 @@ from typing import Any
 
 from electra_tf import config
 from electra_tf.config import schema
+from electra_tf.config.schema import require
 
-MODEL_SIZES: Mapping[str, Mapping[str, int]] = {
+# What `model_size` means before `model_hparam_overrides`.
+_MODEL_SIZES: Mapping[str, Mapping[str, int]] = {
     "small": {"hidden_size": 256, "num_hidden_layers": 12},
     "base": {"hidden_size": 768, "num_hidden_layers": 12},
     "large": {"hidden_size": 1024, "num_hidden_layers": 24},
 }
-"""What `model_size` means before `model_hparam_overrides`."""
-
-# Original name: our section and field, and the original's default.
-_FIELDS: Mapping[str, tuple[str, Any]] = {
-    "gen_weight": ("objective.gen_weight", 1.0),
-    "disc_weight": ("objective.disc_weight", 50.0),
-    "temperature": ("objective.temperature", 1.0),
-    "disallow_correct": ("objective.disallow_correct", False),
-    "mask_prob": ("masking.mask_prob", 0.15),
-    "learning_rate": ("optimizer.learning_rate", 5e-4),
-    "lr_decay_power": ("optimizer.lr_decay_power", 1.0),
-    "weight_decay_rate": ("optimizer.weight_decay_rate", 0.01),
-    "num_warmup_steps": ("optimizer.num_warmup_steps", 10_000),
-    "num_train_steps": ("training.num_train_steps", 1_000_000),
-    "train_batch_size": ("training.train_batch_size", 128),
-    "iterations_per_loop": ("training.steps_per_loop", 200),
-    "save_checkpoints_steps": ("training.save_checkpoints_steps", 1_000),
-    "keep_checkpoint_max": ("training.keep_checkpoints", 5),
-    "num_eval_steps": ("training.num_eval_batches", 100),
-    "max_seq_length": ("data.max_seq_length", 128),
-    "generator_hidden_size": ("generator.generator_hidden_size", 0.25),
-    "generator_layers": ("generator.generator_layers", 1.0),
-    "untied_generator": ("generator.untied_generator", True),
-    "untied_generator_embeddings": (
-        "generator.untied_generator_embeddings",
-        False,
-    ),
-    "uniform_generator": ("generator.uniform_generator", False),
+# Names of the original that live on in our sections,
+_SECTIONS = {
+    "objective": "gen_weight disc_weight temperature disallow_correct",
+    "masking": "mask_prob",
+    "optimizer": "learning_rate lr_decay_power weight_decay_rate "
+    "num_warmup_steps",
+    "training": "num_train_steps train_batch_size iterations_per_loop "
+    "save_checkpoints_steps keep_checkpoint_max num_eval_steps",
+    "data": "max_seq_length",
+    "generator": "generator_hidden_size generator_layers untied_generator "
+    "untied_generator_embeddings uniform_generator two_tower_generator",
 }
-_OBJECTIVE_FIELDS: Mapping[str, bool] = {
-    "electra_objective": True,
-    "electric_objective": False,
-    "two_tower_generator": False,
+# some of them under another name,
+_RENAMED = {
+    "iterations_per_loop": "steps_per_loop",
+    "keep_checkpoint_max": "keep_checkpoints",
+    "num_eval_steps": "num_eval_batches",
+}
+# and with defaults that differ from ours.
+_DEFAULTS = {"iterations_per_loop": 200, "keep_checkpoint_max": 5}
+_DEBUG_DEFAULTS = {
+    "train_batch_size": 8,
+    "num_train_steps": 20,
+    "iterations_per_loop": 10,
+    "num_eval_steps": 2,
 }
 # Read by functions below.
 _OTHER_FIELDS = (
-    "debug",
-    "model_size",
-    "model_hparam_overrides",
-    "embedding_size",
-    "vocab_size",
-    "use_tpu",
-    "tpu_name",
+    "electra_objective electric_objective debug model_size "
+    "model_hparam_overrides embedding_size vocab_size use_tpu tpu_name"
 )
 # What has another place here: only the original's default is taken silently.
 _ELSEWHERE: Mapping[str, tuple[Any, str]] = {
@@ -82,24 +71,6 @@ _ELSEWHERE: Mapping[str, tuple[Any, str]] = {
     "results_txt": (None, "results are written to `model_dir`"),
     "results_pkl": (None, "results are written to `model_dir`"),
 }
-_DEBUG_VALUES: Mapping[str, int] = {
-    "train_batch_size": 8,
-    "num_train_steps": 20,
-    "iterations_per_loop": 10,
-    "num_eval_steps": 2,
-}
-_ENCODER_FIELDS = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-    "hidden_dropout_prob",
-    "attention_probs_dropout_prob",
-    "initializer_range",
-)
 _MAX_STREAMS = 16
 
 
@@ -116,41 +87,39 @@ def from_original_hparams(
     >>> settings.encoder.hidden_size, settings.encoder.embedding_size
     (768, 768)
     """
-    known = [*_FIELDS, *_OBJECTIVE_FIELDS, *_OTHER_FIELDS, *_ELSEWHERE]
-    _refuse_unknown("hyperparameter", hparams, known)
+    known = " ".join([*_SECTIONS.values(), _OTHER_FIELDS]).split()
+    _refuse_unknown("hyperparameter", hparams, [*known, *_ELSEWHERE])
     for name, (default, place) in _ELSEWHERE.items():
-        config.require(
+        require(
             hparams.get(name, default) == default,
             f"`{name}` is not a setting of the model or its training here: "
             f"{place}. Received: {name}={hparams.get(name)!r}. Leave it out.",
         )
-    sections: dict[str, dict[str, Any]] = {
-        "encoder": _encoder_fields(hparams),
-        "training": _tpu_fields(hparams),
-    }
-    debug_values = _DEBUG_VALUES if _flag(hparams, "debug") else {}
-    for name, (place, default) in _FIELDS.items():
-        section, field = place.split(".")
-        value = hparams.get(name, debug_values.get(name, default))
-        sections.setdefault(section, {})[field] = value
-    generator, objective = sections["generator"], sections["objective"]
-    is_electric = _flag(hparams, "electric_objective")
-    is_electra = _flag(hparams, "electra_objective")
-    has_two_towers = _flag(hparams, "two_tower_generator")
-    # Electric turns the two towers on by itself, as in the original.
-    generator["two_tower_generator"] = has_two_towers or is_electric
-    objective["name"] = "electric" if is_electric else "electra"
+    debug_defaults = _DEBUG_DEFAULTS if _flag(hparams, "debug") else {}
+    given = {**_DEFAULTS, **debug_defaults, **hparams}
+    sections: dict[str, dict[str, Any]] = {"encoder": _encoder_fields(hparams)}
+    for section, names in _SECTIONS.items():
+        own = [name for name in names.split() if name in given]
+        sections[section] = {_RENAMED.get(n, n): given[n] for n in own}
+    sections["training"] |= _tpu_fields(hparams)
+    batch_size = given.get("train_batch_size", 128)
+    if isinstance(batch_size, int):
+        sections["data"]["num_streams"] = math.gcd(batch_size, _MAX_STREAMS)
     # What the original reads and then does nothing with is taken out.
-    if not (is_electric or is_electra):
+    generator, objective = sections["generator"], sections["objective"]
+    is_untied = _flag(hparams, "untied_generator", True)
+    if _flag(hparams, "electric_objective"):
+        # It turns the two towers on by itself, as in the original.
+        objective["name"] = "electric"
+        generator["two_tower_generator"] = True
+    elif not _flag(hparams, "electra_objective", True):
         objective["name"] = "mlm"
         generator.clear()
         for field in ("disc_weight", "temperature", "disallow_correct"):
-            del objective[field]
-    elif generator["uniform_generator"] or not generator["untied_generator"]:
-        del generator["generator_hidden_size"], generator["generator_layers"]
-    batch_size = sections["training"]["train_batch_size"]
-    if isinstance(batch_size, int):
-        sections["data"]["num_streams"] = math.gcd(batch_size, _MAX_STREAMS)
+            objective.pop(field, None)
+    if _flag(hparams, "uniform_generator") or not is_untied:
+        for field in ("generator_hidden_size", "generator_layers"):
+            generator.pop(field, None)
     return config.freeze(sections)
 
 
@@ -158,16 +127,16 @@ def _refuse_unknown(
     kind: str, given: Iterable[str], known: Iterable[str]
 ) -> None:
     for key in given:
-        config.require(
+        require(
             key in known,
             f"Unknown {kind} of the original: {key!r}. "
             f"{schema.suggest(str(key), known)}",
         )
 
 
-def _flag(hparams: Mapping[str, Any], name: str) -> bool:
-    value = hparams.get(name, _OBJECTIVE_FIELDS.get(name, False))
-    config.require(
+def _flag(hparams: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    value = hparams.get(name, default)
+    require(
         isinstance(value, bool),
         f"`{name}` must be true or false. Received: {value!r}.",
     )
@@ -177,45 +146,47 @@ def _flag(hparams: Mapping[str, Any], name: str) -> bool:
 def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     """Sizes of the discriminator, resolved in the original's order."""
     overrides = hparams.get("model_hparam_overrides", {})
-    config.require(
+    require(
         isinstance(overrides, Mapping),
         "`model_hparam_overrides` must be a JSON object. "
         f"Received: {overrides!r}.",
     )
-    known = (*_ENCODER_FIELDS, "hidden_act")
+    known = [field.name for field in dataclasses.fields(config.EncoderConfig)]
+    known = [*known, "hidden_act"]
+    known.remove("embedding_size")
     _refuse_unknown("model_hparam_overrides field", overrides, known)
     model_size = hparams.get("model_size", "small")
-    config.require_choice("model_size", model_size, tuple(MODEL_SIZES))
+    config.require_choice("model_size", model_size, tuple(_MODEL_SIZES))
     fields: dict[str, Any] = {"vocab_size": hparams.get("vocab_size", 30522)}
-    fields |= MODEL_SIZES[model_size] | overrides
-    width = fields["hidden_size"]
-    config.require(
+    fields |= _MODEL_SIZES[model_size] | overrides
+    width, activation = fields["hidden_size"], fields.pop("hidden_act", "gelu")
+    require(
         type(width) is int,
         f"`hidden_size` must be a whole number. Received: {width!r:.80}.",
     )
-    fields.setdefault("num_attention_heads", max(1, width // 64))
-    fields.setdefault("intermediate_size", 4 * width)
-    activation = fields.pop("hidden_act", "gelu")
-    config.require(
+    require(
         activation == "gelu",
         "`hidden_act` must be 'gelu', the only activation here. "
         f"Received: {activation!r}.",
     )
     # An explicit null is the hidden size for every model.
-    embedding_size = hparams.get(
-        "embedding_size", 128 if model_size == "small" else None
-    )
-    fields["embedding_size"] = (
-        width if embedding_size is None else embedding_size
-    )
-    return fields
+    default = 128 if model_size == "small" else None
+    embedding_size = hparams.get("embedding_size", default)
+    if embedding_size is None:
+        embedding_size = width
+    return {
+        "num_attention_heads": max(1, width // 64),
+        "intermediate_size": 4 * width,
+        "embedding_size": embedding_size,
+        **fields,
+    }
 
 
 def _tpu_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     name = hparams.get("tpu_name")
     if _flag(hparams, "use_tpu"):
         return {"strategy": "tpu", "tpu": name or ""}
-    config.require(
+    require(
         name is None,
         "`tpu_name` has no effect without `use_tpu`. Received: "
         f"tpu_name={name!r}. Set `use_tpu` too, or leave it out.",

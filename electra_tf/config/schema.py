@@ -111,16 +111,16 @@ def build(
     name: str = "",
     error: type[Exception] = errors.ConfigError,
 ) -> _T:
-    """Builds a frozen dataclass from nested mappings.
+    """Builds a frozen dataclass from nested mappings; `error` says what fails.
 
     Lists become tuples, whole numbers become floats, where the schema has
-    those; nothing else is converted. `name` is what the values are of, a file
-    for example; `error` names every wrong field.
+    those; nothing else is converted. `name` is a file, for example.
     """
     adapter = pydantic.TypeAdapter(schema)
     try:
         # JSON's rules let lists be tuples and keep all else strict.
-        return adapter.validate_json(json.dumps(_plain(values)))
+        text = json.dumps(values, default=lambda mapping: dict(mapping.items()))
+        return adapter.validate_json(text)
     except pydantic.ValidationError as cause:
         prefix = f"{name}: " if name else ""
         raise error(prefix + _describe_all(schema, cause)) from cause
@@ -145,19 +145,13 @@ def read_object(
             parse_constant=_parse_float,
             parse_float=_parse_float,
         )
-    except IsADirectoryError as cause:
-        raise error(
-            f"{path} must be a JSON file. Received: a folder."
-        ) from cause
-    except (ValueError, RecursionError) as cause:
+        if not isinstance(content, dict):
+            raise ValueError(f"{content!r:.60}")
+    except (ValueError, RecursionError, IsADirectoryError) as cause:
         raise error(
             f"{path} must hold a JSON object in UTF-8. Received: {cause}. It "
-            "is cut off or damaged: restore it."
+            "may be cut off or damaged: restore it."
         ) from cause
-    if not isinstance(content, dict):
-        raise error(
-            f"{path} must hold a JSON object. Received: {content!r:.60}."
-        )
     return content
 
 
@@ -174,7 +168,7 @@ def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
     Each leaf that differs gives one `section.field: ours, theirs`.
     """
     if dataclasses.is_dataclass(ours) and dataclasses.is_dataclass(theirs):
-        ours, theirs = _as_mapping(ours), _as_mapping(theirs)
+        ours, theirs = vars(ours), vars(theirs)
     if not isinstance(ours, Mapping) or not isinstance(theirs, Mapping):
         return [] if ours == theirs else [f"{prefix}: {ours!r}, {theirs!r}"]
     return [
@@ -188,44 +182,21 @@ def find_differences(ours: Any, theirs: Any, prefix: str = "") -> list[str]:
     ]
 
 
-def _as_mapping(value: Any) -> dict[str, Any]:
+def find_changed(value: Any) -> dict[str, Any]:
+    """The fields of a frozen dataclass that are not at their defaults."""
     return {
         field.name: getattr(value, field.name)
         for field in dataclasses.fields(value)
-    }
-
-
-def find_changed(value: Any) -> dict[str, Any]:
-    """The fields of a frozen dataclass that are not at their defaults."""
-    defaults = {
-        field.name: field.default for field in dataclasses.fields(value)
-    }
-    return {
-        name: found
-        for name, found in _as_mapping(value).items()
-        if found != defaults[name]
+        if getattr(value, field.name) != field.default
     }
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The sentence that helps with a name that does not exist.
-
-    Returns:
-        `Did you mean 'a'? Known: a, b.`
-    """
+    """Helps with an unknown name: `Did you mean 'a'? Known: a, b.`"""
     names = list(known)
     close = difflib.get_close_matches(name, names, 1, 0)
     hint = f"Did you mean {close[0]!r}? " if close else ""
     return f"{hint}Known: {', '.join(names)}."
-
-
-def _plain(values: Any) -> Any:
-    """Mappings, of any kind, as dicts that JSON can hold."""
-    if isinstance(values, Mapping) or hasattr(values, "items"):
-        return {str(key): _plain(value) for key, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [_plain(value) for value in values]
-    return values
 
 
 def _describe_all(schema: Any, error: pydantic.ValidationError) -> str:

@@ -1,7 +1,7 @@
-"""The sections of a pre-training config: typed, validated, frozen.
+"""The settings of one pre-training run: typed, validated, frozen.
 
-Each section checks itself; what concerns two of them, `ExperimentConfig` in
-`config` checks. Names that users of the original know are kept.
+Each section checks itself; `ExperimentConfig`, what concerns two of them.
+Names that users of the original know are kept.
 """
 
 import dataclasses
@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.config.schema import Count
 from electra_tf.config.schema import Fraction
@@ -18,16 +19,16 @@ from electra_tf.config.schema import Positive
 from electra_tf.config.schema import require
 
 PRECISIONS = ("float32", "bfloat16", "float16")
-Strategy = Annotated[
+_Strategy = Annotated[
     str, schema.one_of("one_device", "mirrored", "multi_worker", "tpu")
 ]
-Precision = Annotated[str, schema.one_of(*PRECISIONS)]
-JitCompile = Annotated[str, schema.one_of("auto", "on", "off")]
-Optimizer = Annotated[str, schema.one_of("adam", "lamb")]
+_Precision = Annotated[str, schema.one_of(*PRECISIONS)]
+_JitCompile = Annotated[str, schema.one_of("auto", "on", "off")]
+_Optimizer = Annotated[str, schema.one_of("adam", "lamb")]
 # TensorFlow counts rows and columns with 32 bits.
 _Size = Annotated[int, Field(ge=1, lt=2**31)]
-Momentum = Annotated[float, Field(ge=0, le=0.99999)]
-AboveZero = Annotated[float, Field(ge=1e-12, allow_inf_nan=False)]
+_Momentum = Annotated[float, Field(ge=0, le=0.99999)]
+_AboveZero = Annotated[float, Field(ge=1e-12, allow_inf_nan=False)]
 _Dropout = Annotated[float, Field(ge=0, le=0.99)]
 _Ratio = Annotated[float, Field(ge=1e-3, le=1e3)]
 _Temperature = Annotated[float, Field(ge=1e-3, allow_inf_nan=False)]
@@ -57,9 +58,8 @@ class EncoderConfig:
         heads, width = self.num_attention_heads, self.hidden_size
         require(
             width % heads == 0,
-            "`encoder.hidden_size` must be divisible by "
-            f"`encoder.num_attention_heads`. Received: hidden_size={width}, "
-            f"num_attention_heads={heads}. Use hidden_size="
+            "`encoder.hidden_size` must be divisible by `encoder.num_attention"
+            f"_heads`. Received: {width} and {heads}. Use hidden_size="
             f"{width // heads * heads or heads}, or change the heads.",
         )
 
@@ -67,10 +67,9 @@ class EncoderConfig:
     def initializer_stddev(self) -> float:
         """The standard deviation that `initializer_range` stands for.
 
-        BERT's 0.02 fits a width of 768. In narrower encoders it leaves
-        attention almost without a gradient, and training stays on the unigram
-        plateau (docs/small_models.md). 0 means `sqrt(2 / (5 x width))`, as in
-        LTG-BERT: 0.056 for a width of 128, 0.023 for 768.
+        BERT's 0.02 fits a width of 768. Narrower encoders then stay on the
+        unigram plateau (docs/small_models.md). 0 means `sqrt(2 / (5 x width))`,
+        as in LTG-BERT: 0.056 for a width of 128, 0.023 for 768.
         """
         return self.initializer_range or math.sqrt(0.4 / self.hidden_size)
 
@@ -92,34 +91,29 @@ class GeneratorConfig:
     two_tower_generator: bool = False
 
     def __post_init__(self) -> None:
-        own = {
-            "num_attention_heads": self.num_attention_heads,
-            "intermediate_size": self.intermediate_size,
-            "untied_generator_embeddings": self.untied_generator_embeddings,
-        }
-        require(
-            self.untied_generator or not any(own.values()),
-            f"{', '.join(own)} needs `generator.untied_generator`: one shared "
-            "encoder has one size and one set of embeddings. Received: "
-            f"untied_generator=False, {own}. Leave them out.",
-        )
         kinds = "uniform_generator", "unigram_generator", "two_tower_generator"
         chosen = [kind for kind in kinds if getattr(self, kind)]
-        require(
-            len(chosen) <= 1,
-            f"At most one of {', '.join(kinds)} can be true in `generator`. "
-            f"Received: {', '.join(chosen)}.",
-        )
         others = {
             name: value
             for name, value in schema.find_changed(self).items()
             if name not in kinds
         }
+        sizes = "num_attention_heads", "intermediate_size"
+        own = [*sizes, "untied_generator_embeddings"]
+        require(
+            self.untied_generator or others.keys().isdisjoint(own),
+            f"{', '.join(own)} needs `generator.untied_generator`: one shared "
+            f"encoder has one size. Received: {others}. Leave them out.",
+        )
+        require(
+            len(chosen) <= 1,
+            f"At most one of {', '.join(kinds)} can be true in `generator`. "
+            f"Received: {', '.join(chosen)}.",
+        )
         require(
             self.has_encoder or not others,
-            f"`generator.{''.join(chosen)}` has no weights: it has no size, "
-            "and there is nothing to tie or untie. Received: "
-            f"{others}. Leave these fields alone.",
+            f"`generator.{''.join(chosen)}` has no weights, so no size and "
+            f"nothing to tie. Received: {others}. Leave these fields alone.",
         )
         require(
             not self.two_tower_generator or self.untied_generator,
@@ -175,59 +169,54 @@ class MaskingConfig:
     draw_with_replacement: bool = False
 
     def __post_init__(self) -> None:
+        replaced, random = self.replace_prob, self.random_prob
         require(
-            self.replace_prob + self.random_prob <= 1.0 + 1e-6,
+            replaced + random <= 1.0 + 1e-6,
             "`masking.replace_prob` and `masking.random_prob` must not exceed "
-            f"1 together. Received: {self.replace_prob} and "
-            f"{self.random_prob}. What is left of 1 keeps its token.",
+            f"1 together. Received: {replaced} and {random}.",
         )
         require(
-            not (self.whole_word and self.draw_with_replacement),
+            not (self.draw_with_replacement and self.whole_word),
             "`masking.whole_word` draws words without replacement. Received: "
             "draw_with_replacement=True as well. Set one of them to false.",
         )
         require(
-            not (self.random_prob and self.draw_with_replacement),
+            not (self.draw_with_replacement and random),
             "`masking.random_prob` needs positions that are drawn once: the "
             "ids of a position drawn twice are averaged. Received: "
             "draw_with_replacement=True as well. Set one of them to 0.",
         )
 
 
-# Field of `ObjectiveConfig` to the objectives that read it; any other field is
-# read by all. A field that has no effect may not be set.
-_DETECTION_OBJECTIVES = (
-    "electra",
-    "electra_15",
-    "two_stage",
-    "adversarial",
-    "electric",
-)
-_PREDICTION_OBJECTIVES = ("replace_mlm", "all_tokens_mlm")
-_SAMPLING_OBJECTIVES = (*_DETECTION_OBJECTIVES, *_PREDICTION_OBJECTIVES)
+_DETECTION = ("electra", "electra_15", "two_stage", "adversarial", "electric")
+_PREDICTION = ("replace_mlm", "all_tokens_mlm")
 # Electric's q must be the very distribution that noise is drawn from.
-_TEMPERED_OBJECTIVES = tuple(
-    name for name in _SAMPLING_OBJECTIVES if name != "electric"
-)
+_TEMPERED = (*_DETECTION[:-1], *_PREDICTION)
+# Fields of `ObjectiveConfig` and the objectives that read them; any other field
+# is read by all. A field that has no effect may not be set.
 _FIELD_READERS = {
-    "gen_weight": (*_SAMPLING_OBJECTIVES, "mlm"),
-    "disc_weight": _DETECTION_OBJECTIVES,
-    "main_weight": _PREDICTION_OBJECTIVES,
-    "temperature": _TEMPERED_OBJECTIVES,
-    "final_temperature": _TEMPERED_OBJECTIVES,
-    "temperature_steps": _TEMPERED_OBJECTIVES,
-    "disallow_correct": _TEMPERED_OBJECTIVES,
-    "disc_weight_steps": ("electra", "electra_15", "two_stage"),
-    "generator_steps": ("two_stage",),
-    "freeze_generator": ("two_stage",),
-    "initialize_from_generator": ("two_stage",),
-    "adversarial_estimator": ("adversarial",),
-    "gumbel_temperature": ("adversarial",),
-    "final_gumbel_temperature": ("adversarial",),
-    "gumbel_temperature_steps": ("adversarial",),
-    "adversarial_weight": ("adversarial",),
-    "adversarial_start_step": ("adversarial",),
-    "adversarial_full_step": ("adversarial",),
+    field: readers
+    for readers, fields in (
+        ((*_DETECTION, *_PREDICTION, "mlm"), "gen_weight"),
+        (_DETECTION, "disc_weight"),
+        (_PREDICTION, "main_weight"),
+        (
+            _TEMPERED,
+            "temperature final_temperature temperature_steps disallow_correct",
+        ),
+        (("electra", "electra_15", "two_stage"), "disc_weight_steps"),
+        (
+            ("two_stage",),
+            "generator_steps freeze_generator initialize_from_generator",
+        ),
+        (
+            ("adversarial",),
+            "adversarial_estimator gumbel_temperature final_gumbel_temperature "
+            "gumbel_temperature_steps adversarial_weight "
+            "adversarial_start_step adversarial_full_step",
+        ),
+    )
+    for field in fields.split()
 }
 
 
@@ -240,9 +229,7 @@ class ObjectiveConfig:
 
     name: str = "electra"  # joint replaced-token detection (paper, section 2)
     gen_weight: NonNegative = 1.0  # weight of the generator's masked-LM loss
-    disc_weight: NonNegative = (
-        50.0  # weight of the discriminator's loss, lambda
-    )
+    disc_weight: NonNegative = 50.0  # of the discriminator's loss, lambda
     disc_weight_steps: Count = 0  # it rises linearly from 0 over so many steps
     # Weight of the main encoder's loss where it predicts tokens instead
     # (replace_mlm, all_tokens_mlm).
@@ -266,9 +253,7 @@ class ObjectiveConfig:
     gumbel_temperature: _Temperature = 1.0
     final_gumbel_temperature: _Temperature = 1.0
     gumbel_temperature_steps: Count = 0
-    adversarial_weight: NonNegative = (
-        1.0  # of the adversarial loss, against MLE's
-    )
+    adversarial_weight: NonNegative = 1.0  # of its loss, against MLE's
     # adversarial: maximum likelihood until the first, the adversarial loss
     # alone from the second on, a linear mixture between them.
     adversarial_start_step: Count = 0
@@ -282,26 +267,21 @@ class ObjectiveConfig:
             f"`adversarial_start_step`. Received: {full} and {start}.",
         )
         for name in ("temperature", "gumbel_temperature"):
-            steps = getattr(self, f"{name}_steps")
             final = getattr(self, f"final_{name}")
             require(
-                steps > 0 or final == 1.0,
+                final == 1.0 or getattr(self, f"{name}_steps") > 0,
                 f"`objective.final_{name}` needs `{name}_steps` above 0. "
-                f"Received: final_{name}={final}, {name}_steps=0. Set the "
-                f"steps, or `{name}` alone.",
+                f"Received: {final} and 0. Set both, or `{name}` alone.",
             )
-        self._refuse_idle_fields()
-
-    def _refuse_idle_fields(self) -> None:
-        if self.name not in {*_SAMPLING_OBJECTIVES, "mlm"}:
+        if self.name not in {*_DETECTION, *_PREDICTION, "mlm"}:
             return  # an objective of the user's own reads what it likes
         for name, value in schema.find_changed(self).items():
             readers = _FIELD_READERS.get(name, (self.name,))
             require(
                 self.name in readers,
-                f"`objective.{name}` has no effect on the objective "
-                f"{self.name!r}. Received: {value!r}. Leave it out, or take "
-                f"one of: {', '.join(readers)}.",
+                f"`objective.{name}` has no effect on {self.name!r}. Received: "
+                f"{value!r}. Leave it out, or take one of: "
+                f"{', '.join(readers)}.",
             )
 
 
@@ -319,47 +299,118 @@ class DataConfig:
 
 
 @schema.frozen
-class OptimizerConfig:
-    """Optimizer and schedule (the original's `optimization.py`)."""
+class SharedOptimizerConfig:
+    """What pre-training and fine-tuning set of the optimizer."""
 
-    name: Optimizer = "adam"  # `adam`: without bias correction; or `lamb`
+    name: _Optimizer = "adam"  # `adam`: without bias correction; or `lamb`
     learning_rate: NonNegative = 5e-4  # peak
-    num_warmup_steps: Count = 10_000
-    lr_decay_power: AboveZero = 1.0
+    lr_decay_power: _AboveZero = 1.0
     weight_decay_rate: NonNegative = 0.01
-    beta_1: Momentum = 0.9
-    beta_2: Momentum = 0.999
-    epsilon: AboveZero = 1e-6
+    beta_1: _Momentum = 0.9
+    beta_2: _Momentum = 0.999
+    epsilon: _AboveZero = 1e-6
     # Global norm of the reduced gradient; 0 never clips.
     clip_norm: NonNegative = 1.0
+
+
+@schema.frozen
+class OptimizerConfig(SharedOptimizerConfig):
+    """Optimizer and schedule (the original's `optimization.py`)."""
+
+    num_warmup_steps: Count = 10_000
     # Each network's gradient has a norm of its own; otherwise `disc_weight`
     # decides how much of the one norm is left to the generator.
     clip_per_tower: bool = False
 
 
 @schema.frozen
-class TrainingConfig:
-    """How long, on what, how precisely, and what is kept."""
+class SharedTrainingConfig:
+    """What pre-training and fine-tuning set of a training."""
 
-    num_train_steps: Positive = 1_000_000
     # Rows over all replicas and micro-batches, B.
     train_batch_size: Positive = 128
     num_micro_batches: Positive = 1  # parts whose gradients are accumulated
-    strategy: Strategy = "one_device"
+    strategy: _Strategy = "one_device"
     tpu: str = ""  # name or address for the `tpu` strategy; empty: local
     # Of products; weights and losses stay float32.
-    precision: Precision = "float32"
-    jit_compile: JitCompile = "auto"  # XLA; `auto` is off on a CPU
+    precision: _Precision = "float32"
+    jit_compile: _JitCompile = "auto"  # XLA; `auto` is off on a CPU
     deterministic: bool = True  # deterministic kernels: equal seeds, equal bits
-    seed: Count = 1  # of weights, order, masks, samples and dropout
-    # 0 is off; else the decay per step of averaged weights.
-    ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
+    # Of weights, order, masks, samples and dropout; of the first of several
+    # fine-tunings.
+    seed: Count = 1
     steps_per_loop: Positive = 50  # steps per call of the compiled loop
     log_steps: Positive = 100
-    eval_steps: Count = 5_000  # 0 never
-    num_eval_batches: Count = 100  # 0 the whole validation split
+    # Steps between evaluations; 0 never (fine-tuning: at the end alone).
+    eval_steps: Count = 0
     save_checkpoints_steps: Positive = 1_000
     keep_checkpoints: Positive = 3  # newest ones kept, beside the best
+
+
+@schema.frozen
+class TrainingConfig(SharedTrainingConfig):
+    """How long, on what, how precisely, and what is kept."""
+
+    num_train_steps: Positive = 1_000_000
+    eval_steps: Count = 5_000
+    num_eval_batches: Count = 100  # 0 the whole validation split
+    # 0 is off; else the decay per step of averaged weights.
+    ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
     init_from: str = ""  # a model of any format; see `formats.warm_start`
     # Per device and second; 0: from a table, or measured.
     peak_flops: NonNegative = 0.0
+
+
+@schema.frozen
+class ExperimentConfig:
+    """All sections of a pre-training run."""
+
+    encoder: EncoderConfig = EncoderConfig()
+    generator: GeneratorConfig = GeneratorConfig()
+    masking: MaskingConfig = MaskingConfig()
+    objective: ObjectiveConfig = ObjectiveConfig()
+    data: DataConfig = DataConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    def __post_init__(self) -> None:
+        length = self.data.max_seq_length
+        rows = self.encoder.max_position_embeddings
+        require(
+            length <= rows,
+            "`data.max_seq_length` must not exceed "
+            f"`encoder.max_position_embeddings`. Received: {length}, and "
+            f"max_position_embeddings={rows}. Raise the latter.",
+        )
+        batch, streams = self.training.train_batch_size, self.data.num_streams
+        require(
+            batch % streams == 0,
+            "`training.train_batch_size` must be a multiple of "
+            f"`data.num_streams`. Received: train_batch_size={batch}, "
+            f"num_streams={streams}. Use --config.data.num_streams="
+            f"{max(n for n in range(1, streams + 1) if batch % n == 0)}.",
+        )
+        try:
+            if self.generator.has_encoder:
+                self.generator.encoder_config(self.encoder)
+        except errors.ConfigError as error:
+            raise errors.ConfigError(
+                "`generator.generator_hidden_size` must give a width that the "
+                "generator's heads, 64 wide unless set, divide. Received: "
+                f"{self.generator.generator_hidden_size}. {error}"
+            ) from error
+        self.check_devices(1)
+
+    def check_devices(self, num_replicas: int) -> None:
+        """Raises `ConfigError` if devices cannot share the streams evenly."""
+        streams, parts = self.data.num_streams, self.training.num_micro_batches
+        shares = num_replicas * parts
+        require(
+            streams % shares == 0,
+            "`data.num_streams` must be a multiple of replicas x "
+            "micro-batches, because a stream is never split. Received: "
+            f"num_streams={streams}, replicas={num_replicas}, "
+            f"num_micro_batches={parts}. Use --config.data.num_streams="
+            f"{-(-streams // shares) * shares} and a train_batch_size that it "
+            "divides, or other numbers of replicas or micro-batches.",
+        )

@@ -28,11 +28,11 @@ from electra_tf.export.models import exported_module
 from electra_tf.export.models import finetuned
 from electra_tf.export.models import pretrained
 from electra_tf.export.models import stored_weights
-from electra_tf.finetuning import encoders
+from electra_tf.finetuning import model as finetuning_model
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
-from electra_tf.finetuning import trial_dir as trial_dir_lib
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.pretraining import model as model_lib
 from electra_tf.processes import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -175,7 +175,7 @@ def _export_trial(
             options.max_length,
         )
     task, checkpoint = trained.module.task, trained.checkpoint
-    result = trial_dir_lib.read_result(folder)
+    result = trial_lib.read_result(folder)
     scores = result.scores.get(task.name, {}) if result else {}
     difference = _write(
         trained.module,
@@ -270,7 +270,7 @@ class TrainedTask(NamedTuple):
     """One task of a trial, with the trial's weights."""
 
     module: finetuned.FinetunedModule
-    description: trial_dir_lib.TrialDescription
+    description: trial_lib.TrialDescription
     checkpoint: pathlib.Path
     row_length: int  # most tokens of the rows that it was trained on
 
@@ -291,7 +291,7 @@ def load_task(
             training stopped early by the dev score.
         precision, max_length: as of `ExportOptions`.
     """
-    description = trial_dir_lib.load(folder)
+    description = trial_lib.read_description(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
     prepared = task_data.PreparedTasks(
         description.settings,
@@ -308,14 +308,14 @@ def load_task(
             f"{task.name!r}, a {type(task).__name__}. Write a FinetunedModule "
             "for it."
         )
-    encoder = encoders.build_encoder(description.encoder, precision)
+    encoder = finetuning_model.build_encoder(description.encoder, precision)
     head = task.build_head(
         description.encoder.hidden_size,
         description.settings.training.seed,
         encoder.dtype_policy,
     )
     path = (
-        trial_dir_lib.final_checkpoint(folder, description.settings)
+        trial_lib.final_checkpoint(folder, description.settings)
         if checkpoint == "latest"
         else checkpoints.find(folder, checkpoint)
     )

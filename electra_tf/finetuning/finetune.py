@@ -6,76 +6,290 @@
         predictions/TASK/           of the best trial, in the official forms
         logs/                       of trials that ran side by side
 
-Everything can be stopped and started again: trials that are done are read, one
-that was under way goes on.
+A benchmark has such a folder for each task. Everything can be stopped and
+started again: trials that are done are read, one that was under way goes on.
 """
 
 import dataclasses
 import functools
 import gc
+import hashlib
 import os
 import pathlib
+import typing
+from collections.abc import Mapping
 from collections.abc import Sequence
 
-from electra_tf.finetuning import benchmark
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
+from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import results
-from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import stopping
+from electra_tf.tasks.sentences import glue
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import distribution
+
+ACTIONS = ("train", "eval", "predict")
 
 
-def finetune(
-    request: session_lib.Request,
-) -> results.Summary | benchmark.Report | None:
+@schema.frozen
+class Request:
+    """What is asked for."""
+
+    settings: finetuning_config.FinetuningConfig  # with the first trial's seed
+    output_dir: pathlib.Path  # where everything goes
+    # Of a pre-trained model of any format; None if nothing is trained.
+    pretrained_dir: pathlib.Path | None = None
+    checkpoint: str = "latest"  # of it; or `best`, or a folder
+    use_average: bool = False  # take the moving average of its weights
+    is_random: bool = False  # take its sizes and vocabulary, not its weights
+    num_trials: schema.Positive = 1  # trainings with different seeds
+    num_parallel: schema.Positive = 1  # of them that run side by side
+    actions: tuple[str, ...] = ("train", "eval")  # some of `ACTIONS`
+    splits: tuple[str, ...] = ()  # to predict; empty: all that have files
+
+    def __post_init__(self) -> None:
+        asked = f"--do={','.join(self.actions)}"
+        trains = "train" in self.actions
+        is_parallel = self.num_parallel > 1
+        has_choice = self.checkpoint != "latest" or self.use_average
+        strategy = self.settings.training.strategy
+        for holds, message in (
+            (
+                bool(self.actions) and {*self.actions} <= {*ACTIONS},
+                f"`--do` must name some of {', '.join(ACTIONS)}. Received: "
+                f"{asked}.",
+            ),
+            (
+                not trains or self.pretrained_dir is not None,
+                "Training starts from a pre-trained model. Received: no "
+                "--pretrained_dir. Name its folder (with --random_init to take "
+                "its sizes alone).",
+            ),
+            (
+                not self.is_random or not has_choice,
+                "Random weights come from no checkpoint. Received: "
+                "--random_init with --checkpoint or --use_average. Drop one.",
+            ),
+            (
+                not self.splits or "predict" in self.actions,
+                f"`--splits` says what is predicted. Received: {asked}. Add "
+                "predict, or leave --splits out.",
+            ),
+            (
+                trains or not is_parallel,
+                f"`--parallel_trials` trains. Received: {asked}. Leave it out.",
+            ),
+            (
+                not is_parallel or strategy == "one_device",
+                "Trials side by side have one device each. Received: strategy="
+                f"{strategy}. Set --parallel_trials=1, or "
+                "--config.training.strategy=one_device.",
+            ),
+        ):
+            schema.require(holds, message)
+
+    def folder(self, number: int) -> pathlib.Path:
+        """Returns the folder of a trial, counted from 1."""
+        return self.output_dir / f"trial_{number:02d}"
+
+    def trial_settings(self, number: int) -> finetuning_config.FinetuningConfig:
+        """Returns the settings of a trial: its seed is seed + number - 1."""
+        seed = self.settings.training.seed + number - 1
+        return _replace(self.settings, "training", seed=seed)
+
+    def of_task(self, name: str) -> "Request":
+        """Returns what is asked for of one task, in a folder of its own."""
+        return dataclasses.replace(
+            self,
+            settings=_replace(self.settings, "task", names=name),
+            output_dir=self.output_dir / name,
+        )
+
+
+def _replace(
+    settings: finetuning_config.FinetuningConfig, section: str, **fields: object
+) -> finetuning_config.FinetuningConfig:
+    changed = dataclasses.replace(getattr(settings, section), **fields)
+    return dataclasses.replace(settings, **{section: changed})
+
+
+class Session:
+    """The trials of one process; tasks are read and tokenized once."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        training = request.settings.training
+        distribution.configure_process(training)
+        self.strategy = distribution.build_strategy(training)
+        self.is_chief = distribution.is_chief(self.strategy)
+        self._prepared: task_data.PreparedTasks | None = None
+
+    def run(self, number: int, stop: stopping.StopRequest) -> bool:
+        """Does a trial's training and scoring; False if asked to stop."""
+        if "train" in self.request.actions:
+            trial = self.start(number)
+            return trial_lib.run_trial(trial, stop) is not None
+        if "eval" in self.request.actions:
+            trial = self.load(number)
+            scores = trial.evaluate()
+            done = trial_lib.read_result(trial.folder)
+            if done is not None and self.is_chief:
+                done = dataclasses.replace(done, scores=scores)
+                trial_lib.write_result(trial.folder, done)
+        return True
+
+    def start(self, number: int) -> trial_lib.Trial:
+        """Makes a trial that begins at the pre-trained weights."""
+        request = self.request
+        training = request.trial_settings(number).training
+        with self.strategy.scope():
+            loaded = model_lib.load_encoder(
+                # A request to train has one.
+                typing.cast(pathlib.Path, request.pretrained_dir),
+                request.checkpoint,
+                training.precision,
+                request.use_average,
+                training.seed if request.is_random else None,
+            )
+        source = "random weights" if request.is_random else _checksum(loaded)
+        trial = self._build(number, loaded)
+        description = trial_lib.TrialDescription(
+            trial.settings, loaded.settings, trial.prepared.labels, source
+        )
+        if self.is_chief:
+            trial_lib.claim(trial.folder, description, loaded.vocabulary)
+        return trial
+
+    def load(self, number: int) -> trial_lib.Trial:
+        """Loads a trial as its training left it."""
+        folder = self.request.folder(number)
+        settings = self.request.trial_settings(number)
+        described = trial_lib.read_description(folder)
+        trial_lib.require_same(
+            folder, dataclasses.replace(described, settings=settings)
+        )
+        checkpoint = trial_lib.final_checkpoint(folder, settings)
+        with self.strategy.scope():
+            encoder = model_lib.build_encoder(
+                described.encoder, settings.training.precision
+            )
+        vocabulary = vocabulary_lib.Vocabulary.load(folder)
+        loaded = model_lib.LoadedEncoder(
+            encoder, vocabulary, described.encoder, f"all of {checkpoint}"
+        )
+        trial = self._build(number, loaded, described.labels)
+        trial.load_weights(checkpoint)
+        return trial
+
+    def _build(
+        self,
+        number: int,
+        loaded: model_lib.LoadedEncoder,
+        labels: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> trial_lib.Trial:
+        request = self.request
+        if self._prepared is None:
+            most = loaded.settings.max_position_embeddings
+            self._prepared = task_data.PreparedTasks(
+                request.settings, loaded.vocabulary, most, labels
+            )
+        return trial_lib.Trial(
+            request.trial_settings(number),
+            loaded,
+            self._prepared,
+            self.strategy,
+            request.folder(number),
+        )
+
+
+def _checksum(loaded: model_lib.LoadedEncoder) -> str:
+    """Names the encoder's first weights, wherever they lay."""
+    digest = hashlib.sha256()
+    for variable in loaded.encoder.variables:
+        digest.update(variable.numpy().tobytes())
+    return f"weights of sha256 {digest.hexdigest()[:16]}"
+
+
+def finetune(request: Request) -> results.Summary | results.Report | None:
     """Does what is asked, and prints a table of the scores.
 
     One model learns several tasks together; those of a benchmark get a model
-    each.
-
-    Returns:
-        All scores, or None if a signal asked to stop or nothing was scored.
-
-    Raises:
-        ValueError: for settings, data or folders that do not fit.
-        FileNotFoundError: for a file that is not there.
-        NonFiniteLossError: if a loss stops being a number.
+    each. Returns all scores, or None if a signal asked to stop or nothing was
+    scored. Raises `ValueError` for settings, data or folders that do not fit,
+    `NonFiniteLossError` if a loss stops being a number.
     """
-    names = benchmark.task_names(request.settings.task.names)
+    names = results.benchmark_tasks(request.settings.task.names)
     if not names:
         return _finetune_model(request)[1]
-    benchmark.require_ready(request, names)
-    lines: list[benchmark.Line] = []
+    _require_ready(request, names)
+    lines: list[results.Line] = []
     report = None
     for place, name in enumerate(names, 1):
-        own = benchmark.request_of(request, name)
+        own = request.of_task(name)
         print(f"{name}, task {place} of {len(names)}:", flush=True)
         is_done, summary = _finetune_model(own)
         if not is_done:
             return None
         if summary is not None:
-            lines.append(benchmark.line_of(name, own.settings, summary))
+            data_dir = own.settings.task.data_dir
+            lines.append(results.line_of(name, data_dir, summary))
             # After each, as the next one may take days.
-            report = benchmark.build_report(lines)
-            results.write(
-                request.output_dir,
-                report,
-                benchmark.format_table(report),
-                request.settings,
-            )
+            report = results.build_report(lines)
+            results.write(request.output_dir, report, request.settings)
     if report is not None:
-        print(f"\n{benchmark.format_table(report)}", flush=True)
+        print(f"\n{report.format_table()}", flush=True)
     return report
 
 
-def _finetune_model(
-    request: session_lib.Request,
-) -> tuple[bool, results.Summary | None]:
+def _require_ready(request: Request, names: Sequence[str]) -> None:
+    """Looks at what would stop a benchmark after hours, before it begins."""
+    schema.require(
+        not request.splits,
+        "The tasks of a benchmark have splits of their own. Received: --splits="
+        f"{','.join(request.splits)}. Without it, all there are is predicted.",
+    )
+    schema.require(
+        request.settings.training.strategy != "multi_worker",
+        "A benchmark runs on one host. Received: strategy=multi_worker. Run "
+        "its tasks one by one, or set another --config.training.strategy.",
+    )
+    wanted = ["train"] if "train" in request.actions else []
+    has_scores = {"train", "eval"} & set(request.actions)
+    data_dir, missing = request.settings.task.data_dir, {}
+    for name in names:
+        spec, absent = glue.TASKS[name], []
+        for split in [*wanted, *(spec.dev_splits if has_scores else ())]:
+            try:
+                glue.require(spec, data_dir, split)
+            except FileNotFoundError:
+                absent.append(split)
+        if absent:
+            missing[name] = f"{spec.title} ({', '.join(absent)})"
+    if missing:
+        present = ",".join(name for name in names if name not in missing)
+        remedy = "name the folder with --config.task.data_dir."
+        if present:
+            remedy = (
+                "run the tasks that are there: --config.task.names="
+                f"{results.BENCHMARK}:{present}"
+            )
+        raise FileNotFoundError(
+            f"Expected the official files of each task in {data_dir}. "
+            f"Received: none of {', '.join(missing.values())}. Add them, or "
+            f"{remedy}"
+        )
+
+
+def _finetune_model(request: Request) -> tuple[bool, results.Summary | None]:
     """Makes one model of all tasks named; False if a signal asked to stop."""
     if request.num_parallel > 1:
-        is_done, is_chief = run_side_by_side(request, list_gpus()), True
+        is_done, is_chief = _run_side_by_side(request), True
     else:
-        session = session_lib.Session(request)
+        session = Session(request)
         is_done, is_chief = _run_in_turn(session), session.is_chief
     if not is_done or not is_chief:
         return is_done, None
@@ -86,40 +300,30 @@ def _finetune_model(
             best = _load_best(request)
             test = best.evaluate(best.prepared.labelled_test_splits())
             summary = dataclasses.replace(summary, test=test)
-        table = results.format_table(summary)
-        results.write(request.output_dir, summary, table, request.settings)
-        print(table, flush=True)
+        results.write(request.output_dir, summary, request.settings)
+        print(summary.format_table(), flush=True)
     if "predict" in request.actions:
-        write_predictions(
-            _load_best(request),
-            request.output_dir / "predictions",
-            request.splits,
-        )
+        _write_predictions(_load_best(request), request)
     return True, summary
 
 
-def _load_best(request: session_lib.Request) -> trial_lib.Trial:
+def _load_best(request: Request) -> trial_lib.Trial:
     """Loads the best trial on one device: the chief alone works with it."""
     settings = request.settings
     if settings.training.strategy == "multi_worker":
         # The strategy would wait for the others.
-        training = dataclasses.replace(settings.training, strategy="one_device")
-        settings = dataclasses.replace(settings, training=training)
+        settings = _replace(settings, "training", strategy="one_device")
     alone = dataclasses.replace(
         request, settings=settings, actions=("predict",), num_parallel=1
     )
-    number = results.best_trial(request.output_dir)
-    return session_lib.Session(alone).load(number)
+    trials = results.read_trials(request.output_dir)
+    return Session(alone).load(results.best_trial(trials))
 
 
-def write_predictions(
-    trial: trial_lib.Trial, folder: pathlib.Path, splits: Sequence[str] = ()
-) -> None:
-    """Predicts splits of all tasks, into a folder for each task.
-
-    No splits means all but `train` for which there is a file.
-    """
+def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:
+    """Predicts splits of all tasks, by default all but `train` with a file."""
     written: list[pathlib.Path] = []
+    splits = request.splits
     for name, task in trial.prepared.tasks.items():
         if not set(splits) <= set(task.splits):
             raise ValueError(
@@ -134,10 +338,11 @@ def write_predictions(
                     raise
                 print(f"Not predicted, {name} {split}: {error}", flush=True)
                 continue
-            own_folder = folder / name
-            own_folder.mkdir(parents=True, exist_ok=True)
+            folder = request.output_dir / "predictions" / name
+            folder.mkdir(parents=True, exist_ok=True)
+            predictions = trial.predict(name, split)
             written += task.write_predictions(
-                own_folder, split, examples, trial.predict(name, split)
+                folder, split, examples, predictions
             )
     if not written:
         raise FileNotFoundError(
@@ -149,7 +354,7 @@ def write_predictions(
         print(f"Wrote {path}", flush=True)
 
 
-def _run_in_turn(session: session_lib.Session) -> bool:
+def _run_in_turn(session: Session) -> bool:
     """Runs trials one after another; False if a signal asked to stop."""
     request = session.request
     numbers = list(range(1, request.num_trials + 1))
@@ -165,7 +370,7 @@ def _run_in_turn(session: session_lib.Session) -> bool:
     return not stop.signal_name
 
 
-def list_gpus() -> list[str]:
+def _list_gpus() -> list[str]:
     """Lists the GPUs of this host, as `CUDA_VISIBLE_DEVICES` names them."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
@@ -174,12 +379,12 @@ def list_gpus() -> list[str]:
     return [str(number) for number in range(len(list(nodes)))]
 
 
-def run_side_by_side(request: session_lib.Request, devices: list[str]) -> bool:
+def _run_side_by_side(request: Request) -> bool:
     """Runs trials in processes of their own, `num_parallel` at a time.
 
-    Each writes to a log of its own; they share the GPUs `devices` evenly. A
-    signal is passed on: the trials save and end (the result is False), and the
-    same command goes on from there.
+    Each writes to a log of its own; they share the GPUs evenly. A signal is
+    passed on: the trials save and end (the result is False), and the same
+    command goes on from there.
     """
 
     def log_file(number: int) -> pathlib.Path:
@@ -191,15 +396,15 @@ def run_side_by_side(request: session_lib.Request, devices: list[str]) -> bool:
     # Two trials may have to share a device.
     growth = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
     pool = pool_lib.ProcessPool(
-        functools.partial(_start, request),
+        functools.partial(functools.partial, _run_trial, request),
         request.num_parallel,
         log_file,
-        [{"CUDA_VISIBLE_DEVICES": name, **growth} for name in devices],
+        [{"CUDA_VISIBLE_DEVICES": name, **growth} for name in _list_gpus()],
     )
     failed: dict[int, Exception] = {}
-    is_stopped = False
+    is_done = True
     with stopping.StopRequest() as stop, pool:
-        for number, is_done, error in pool.outcomes(
+        for number, is_finished, error in pool.outcomes(
             range(1, request.num_trials + 1),
             on_start=lambda number: say(
                 number, f"started; its log is {log_file(number)}"
@@ -209,11 +414,11 @@ def run_side_by_side(request: session_lib.Request, devices: list[str]) -> bool:
             if error is not None and not stop.signal_name:
                 failed[number] = error
                 say(number, "has failed")
-            elif is_done:
+            elif is_finished:
                 trial = results.read_trials(request.output_dir)[number]
                 say(number, f"is done after {trial.seconds:.0f} s")
             else:
-                is_stopped = True
+                is_done = False
                 say(number, "has stopped")
     if failed:
         first = min(failed)
@@ -222,17 +427,11 @@ def run_side_by_side(request: session_lib.Request, devices: list[str]) -> bool:
             f"{', '.join(map(str, sorted(failed)))}. Trial {first}: "
             f"{failed[first]} See {log_file(first)}."
         )
-    return not (is_stopped or stop.signal_name)
+    return is_done and not stop.signal_name
 
 
-def _start(request: session_lib.Request) -> pool_lib.Handler:
-    return functools.partial(_run_trial, request)
-
-
-def _run_trial(
-    request: session_lib.Request, number: int, report: pool_lib.Report
-) -> bool:
+def _run_trial(request: Request, number: int, report: pool_lib.Report) -> bool:
     """Runs a trial in its process; False if it was asked to stop."""
     del report
     with stopping.StopRequest() as stop:
-        return session_lib.Session(request).run(number, stop)
+        return Session(request).run(number, stop)

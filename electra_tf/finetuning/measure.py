@@ -1,10 +1,9 @@
 """What an encoder's representation is worth, without a leaderboard.
 
-One call for one pre-trained model: a linear probe and a short fine-tune for
-each task, on a part of its training data. With the defaults three tasks take
-about a minute of CPU time for a model of 2 layers of 128 and rows of 64
-tokens. The scores compare such models with each other, not with published
-results: those come from `scripts/run_finetuning.py`.
+A linear probe and a short fine-tune for each task, on a part of its training
+data: three tasks take about a minute of CPU time for a model of 2 layers of
+128. The scores compare such models with each other, not with published results:
+those come from `scripts/run_finetuning.py`.
 """
 
 import pathlib
@@ -22,12 +21,9 @@ from sklearn import pipeline
 from sklearn import preprocessing
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning import encoders
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
-from electra_tf.inputs import masking
 from electra_tf.modeling import encoder as encoder_lib
-from electra_tf.modeling import task_heads
 from electra_tf.tasks import catalog
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
@@ -46,7 +42,7 @@ _POSITIONS = "word_positions"
 
 
 def measure_loaded_encoder(
-    loaded: encoders.LoadedEncoder,
+    loaded: model_lib.LoadedEncoder,
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
     *,
@@ -70,24 +66,23 @@ def measure_loaded_encoder(
         task's metric as a share, 1 at best.
     """
     results = {}
+    variables = loaded.encoder.variables
     for task, train, dev in _read_rows(
         loaded, tasks_dir, task_names, max_examples, seed
     ):
         outputs = probe(loaded.encoder, train, dev)
         results[f"{task.name}_probe"] = _score(task, dev, outputs)
         if finetune_steps:
-            before = [variable.numpy() for variable in loaded.encoder.variables]
+            before = [variable.numpy() for variable in variables]
             outputs = _fine_tune(loaded, task, train, dev, finetune_steps, seed)
             results[f"{task.name}_finetune"] = _score(task, dev, outputs)
-            for variable, value in zip(
-                loaded.encoder.variables, before, strict=True
-            ):
+            for variable, value in zip(variables, before, strict=True):
                 variable.assign(value)
     return results
 
 
 def measure_guessing(
-    loaded: encoders.LoadedEncoder,
+    loaded: model_lib.LoadedEncoder,
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
 ) -> dict[str, float]:
@@ -98,15 +93,17 @@ def measure_guessing(
     """
     found = {}
     for task, train, dev in _read_rows(loaded, tasks_dir, task_names):
-        labels, is_told = _flat_labels(train)
-        counts = np.bincount(labels[is_told]).astype(np.float64)
-        logits = [np.tile(counts, (n, 1)) for n in _num_labels(dev)]
+        counts = np.bincount(_told_labels(train)[1]).astype(np.float64)
+        num_labels = np.ones(dev.num_rows, int)
+        if _POSITIONS in dev.ragged:
+            num_labels = dev.ragged[_POSITIONS].lengths
+        logits = [np.tile(counts, (n, 1)) for n in num_labels]
         found[task.name] = _score(task, dev, _outputs(dev, logits))
     return found
 
 
 def _read_rows(
-    loaded: encoders.LoadedEncoder,
+    loaded: model_lib.LoadedEncoder,
     tasks_dir: pathlib.Path,
     task_names: Sequence[str],
     max_examples: int = 0,
@@ -126,25 +123,17 @@ def _read_rows(
         (task, task.read("train"), task.read("dev"))
         for task in catalog.build_tasks(settings)
     ]
+    most = loaded.settings.max_position_embeddings
     for task, train, dev in tasks:
-        length = min(
-            loaded.settings.max_position_embeddings, task.max_seq_length
-        )
-        chosen = _choose(train, max_examples, seed)
+        if 0 < max_examples < len(train):
+            order = np.random.default_rng(seed).permutation(len(train))
+            train = [train[place] for place in order[:max_examples]]
+        length = min(most, task.max_seq_length)
         yield (
             task,
-            task.build_rows(chosen, tokenizer, length, is_training=True),
+            task.build_rows(train, tokenizer, length, is_training=True),
             task.build_rows(dev, tokenizer, length, is_training=False),
         )
-
-
-def _choose(
-    examples: Sequence[Any], max_examples: int, seed: int
-) -> Sequence[Any]:
-    if not 0 < max_examples < len(examples):
-        return examples
-    order = np.random.default_rng(seed).permutation(len(examples))
-    return [examples[place] for place in order[:max_examples]]
 
 
 def _score(
@@ -156,7 +145,7 @@ def _score(
 
 
 def _fine_tune(
-    loaded: encoders.LoadedEncoder,
+    loaded: model_lib.LoadedEncoder,
     task: task_lib.Task,
     train: rows_lib.Rows,
     dev: rows_lib.Rows,
@@ -188,15 +177,9 @@ def _fine_tune(
     for number, features in enumerate(dataset):
         statistics = {k: v.numpy() for k, v in step(features).items()}
         training_run.require_finite(statistics, f"at step {number + 1}")
-    return _predict(model, task.name, dev)
-
-
-def _predict(
-    model: model_lib.FinetuningModel, name: str, rows: rows_lib.Rows
-) -> task_lib.Outputs:
     strategy = tf.distribute.get_strategy()
     predictor = model_lib.Predictor(strategy, model, _PREDICTION_BATCH_SIZE)
-    return predictor.predict(name, rows)
+    return predictor.predict(task.name, dev)
 
 
 def probe(
@@ -214,12 +197,12 @@ def probe(
     summed loss, fitted by at most 100 steps of L-BFGS from zero. There is
     nothing random in it.
     """
-    labels, is_told = _flat_labels(train)
-    found = np.unique(labels[is_told])
+    is_told, labels = _told_labels(train)
+    found = np.unique(labels)
     if len(found) < 2:
         raise ValueError(
             "A probe must be fitted to at least two different labels. "
-            f"Received: {is_told.sum()} times label {found.tolist()}. Take "
+            f"Received: {len(labels)} times label {found.tolist()}. Take "
             "more examples (max_examples)."
         )
     model = pipeline.make_pipeline(
@@ -227,29 +210,18 @@ def probe(
         linear_model.LogisticRegression(C=1.0, max_iter=_MAX_ITERATIONS),
     )
     vectors = np.concatenate(_collect_vectors(encoder, train))[is_told]
+    dev_vectors = _collect_vectors(encoder, dev)
     # Products this small are thirty times slower on several threads when
     # another process has the cores, and one thread always adds in one order.
     with threadpoolctl.threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
-        model.fit(vectors, labels[is_told])
-        logits = [_logits(model, row) for row in _collect_vectors(encoder, dev)]
-    return _outputs(dev, logits)
-
-
-def _logits(model: pipeline.Pipeline, vectors: np.ndarray) -> np.ndarray:
-    """`[n, classes]`, with -inf for classes that were not in the training."""
-    classes = model.classes_
-    full = np.full((len(vectors), classes.max() + 1), -np.inf)
-    if len(vectors):
-        full[:, classes] = model.predict_log_proba(vectors)
-    return full
-
-
-def _num_labels(rows: rows_lib.Rows) -> np.ndarray:
-    """How many labels each row has: one, or one for each word."""
-    if _POSITIONS in rows.ragged:
-        return rows.ragged[_POSITIONS].lengths
-    return np.ones(rows.num_rows, int)
+        model.fit(vectors, labels)
+        flat = np.concatenate(dev_vectors)
+        # -inf for classes that were not in the training.
+        logits = np.full((len(flat), found.max() + 1), -np.inf)
+        logits[:, found] = model.predict_log_proba(flat)
+    ends = np.cumsum([len(row) for row in dev_vectors])
+    return _outputs(dev, np.split(logits, ends[:-1]))
 
 
 def _outputs(
@@ -261,51 +233,41 @@ def _outputs(
     return {"logits": [row[0] for row in logits]}
 
 
-def _flat_labels(rows: rows_lib.Rows) -> tuple[np.ndarray, np.ndarray]:
-    """The labels of all rows, flat, and which of them are told."""
+def _told_labels(rows: rows_lib.Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Which labels of all rows are told, and those that are, flat."""
     if "tags" in rows.ragged:
-        weights = rows.ragged["tag_weights"].values
-        return rows.ragged["tags"].values, weights > 0
+        is_told = rows.ragged["tag_weights"].values > 0
+        return is_told, rows.ragged["tags"].values[is_told]
     if "label" not in rows.columns:
         raise ValueError(
             "A probe is fitted to classification or tagging. Received a task "
             f"with the columns {[*rows.columns, *rows.ragged]}. Fine-tune it."
         )
-    return rows.columns["label"], np.ones(rows.num_rows, bool)
+    return np.ones(rows.num_rows, bool), rows.columns["label"]
 
 
 def _collect_vectors(
     encoder: encoder_lib.Encoder, rows: rows_lib.Rows
-) -> Sequence[np.ndarray]:
+) -> list[np.ndarray]:
     """The vectors of each row that have labels, `[labels, D or 2D]`."""
-    head = _VectorHead(is_tagging=_POSITIONS in rows.ragged)
-    model = model_lib.FinetuningModel(encoder, {"probe": head})
-    return _predict(model, "probe", rows)["vectors"]
 
+    @tf.function(autograph=False, reduce_retracing=True)
+    def run(
+        ids: tf.Tensor, mask: tf.Tensor, segments: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        hidden = encoder(ids, mask, segments, None).sequence_output
+        weights = tf.cast(mask, hidden.dtype)[..., tf.newaxis]
+        mean = tf.reduce_sum(hidden * weights, 1) / tf.reduce_sum(weights, 1)
+        return hidden, tf.concat([mean, hidden[:, 0]], -1)[:, tf.newaxis]
 
-class _VectorHead(task_heads.TaskHead):
-    """Predicts what a linear model sees: one vector for each label."""
-
-    def __init__(self, is_tagging: bool) -> None:
-        super().__init__(name="probe")
-        self.columns = {}
-        if is_tagging:
-            self.columns = {_POSITIONS: task_heads.Column(is_ragged=True)}
-            self.padded_outputs = {"vectors": _POSITIONS}
-        self.prediction_columns = tuple(self.columns)
-
-    def compute_losses(
-        self, hidden: tf.Tensor, features: task_heads.Tensors, seed: Any
-    ) -> tf.Tensor:
-        """Raises: nothing is learned by gradients."""
-        raise NotImplementedError
-
-    def predict(self, hidden: tf.Tensor, features: task_heads.Tensors) -> dict:
-        """Returns `vectors`, `[B, labels, D or 2D]`."""
-        if _POSITIONS in self.columns:
-            positions = features[_POSITIONS]
-            return {"vectors": masking.gather_positions(hidden, positions)}
-        mask = tf.cast(features["input_mask"], hidden.dtype)[..., tf.newaxis]
-        mean = tf.reduce_sum(hidden * mask, 1) / tf.reduce_sum(mask, 1)
-        vectors = tf.concat([mean, hidden[:, 0]], -1)[:, tf.newaxis]
-        return {"vectors": vectors}
+    positions = rows.ragged.get(_POSITIONS)
+    found: list[Any] = [None] * rows.num_rows
+    table = task_data.RowTable({"probe": rows}, {"probe": {}})
+    order = task_data.order_for_prediction(rows.lengths, _PREDICTION_BATCH_SIZE)
+    for chosen, length in zip(order.rows, order.lengths, strict=True):
+        batch = table.batch(tf.constant(chosen), int(length))
+        hidden, sentences = run(*(batch[name] for name in model_lib.TOKENS))
+        vectors = (sentences if positions is None else hidden).numpy()
+        for row, own in zip(chosen, vectors, strict=True):
+            found[row] = own if positions is None else own[positions[row]]
+    return found

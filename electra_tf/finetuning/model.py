@@ -1,4 +1,4 @@
-"""The model that is fine-tuned: one encoder, a head for each task.
+"""The model that is fine-tuned: a pre-trained encoder, a head for each task.
 
 Rows of several tasks may share a batch. Each counts for its own task alone,
 and the loss is the sum over rows, not their mean, as in the original
@@ -8,21 +8,28 @@ otherwise.
 """
 
 import dataclasses
+import pathlib
 from collections.abc import Mapping
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import installed
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
+from electra_tf.formats import own_run
+from electra_tf.formats import reading
 from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import layers
 from electra_tf.modeling import task_heads
 from electra_tf.modeling import towers
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
+from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import optimizers
 from electra_tf.training import parameter_rules
 from electra_tf.training import schedules
@@ -30,7 +37,95 @@ from electra_tf.training import step as step_lib
 
 # Sites of dropout: the heads' come after all of the encoder's.
 _FIRST_HEAD_SITE = 512
-_TOKENS = ("input_ids", "input_mask", "segment_ids")
+TOKENS = ("input_ids", "input_mask", "segment_ids")
+
+
+class LoadedEncoder(NamedTuple):
+    """An encoder and what belongs to it."""
+
+    encoder: encoder_lib.Encoder  # weights are float32 at any precision
+    vocabulary: vocabulary_lib.Vocabulary
+    settings: config.EncoderConfig  # its `vocab_size` is the vocabulary's
+    origin: str  # where the weights come from, and how many were restored
+
+
+def load_encoder(
+    path: pathlib.Path,
+    which: str = "latest",
+    precision: str = "float32",
+    use_average: bool = False,
+    random_seed: int | None = None,
+) -> LoadedEncoder:
+    """Loads the main encoder of a pre-trained model of any format.
+
+    It is the discriminator's, or for the masked-LM objectives the one that is
+    trained in its place.
+
+    Args:
+        path: as of `formats.reading.read`.
+        which: of a run: `latest`, `best` (lowest held-out loss), or the folder
+            of a checkpoint.
+        precision: of the products.
+        use_average: of a run: take the moving average of the weights.
+        random_seed: take the model's sizes alone, see `random_encoder`.
+    """
+    path = installed.find_model(path)
+    format_name = reading.detect(path)
+    if format_name == reading.OURS:
+        model = own_run.read(path, which, use_average)
+    elif which != "latest" or use_average:
+        raise ValueError(
+            "--checkpoint and --use_average choose among the weights of a run. "
+            f"Received: one of them for {path}, a model of the format "
+            f"{format_name}. Leave it out."
+        )
+    else:
+        model = reading.read(path, format_name)
+    if model.vocabulary is None:
+        raise FileNotFoundError(
+            f"The vocabulary of {model.origin} must lie beside it. Received: "
+            "none. Put its vocab.txt there (and tokenizer_config.json, if it "
+            "is cased)."
+        )
+    if random_seed is not None:
+        return random_encoder(
+            model.encoder, model.vocabulary, random_seed, precision
+        )
+    encoder = build_encoder(model.encoder, precision)
+    reading.assign(encoder.variables, model)
+    count = len(encoder.variables)
+    restored = f"{count} of {count} encoder variables restored from "
+    origin = "; ".join([f"{restored}{model.origin}", *model.notes])
+    return LoadedEncoder(encoder, model.vocabulary, model.encoder, origin)
+
+
+def random_encoder(
+    settings: config.EncoderConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+    seed: int,
+    precision: str = "float32",
+) -> LoadedEncoder:
+    """Builds an encoder that has learned nothing, the baseline of any measure.
+
+    Keras draws the weights from global generators, so `seed` sets these.
+    """
+    keras.utils.set_random_seed(seed)
+    sizes = towers.resolve_vocab_size(settings, vocabulary.size)
+    encoder = build_encoder(sizes, precision)
+    origin = (
+        f"0 of {len(encoder.variables)} encoder variables restored: random "
+        f"weights from seed {seed}"
+    )
+    return LoadedEncoder(encoder, vocabulary, sizes, origin)
+
+
+def build_encoder(
+    settings: config.EncoderConfig, precision: str = "float32"
+) -> encoder_lib.Encoder:
+    """Builds a main encoder of these sizes, with fresh weights."""
+    return encoder_lib.build_encoder(
+        settings, towers.MAIN_ENCODER, dtype=layers.dtype_policy(precision)
+    )
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -40,6 +135,8 @@ class FinetuningModel(step_lib.TrainableModel):
     `task_id` counts the built `heads` in their order. It is called with
     features as `RowTable.batch` gives them.
     """
+
+    loss_coefficients = {"loss": 1.0}
 
     def __init__(
         self,
@@ -59,18 +156,9 @@ class FinetuningModel(step_lib.TrainableModel):
         # Keras tracks a dict of layers, but wraps it; the order must stay.
         self.heads = dict(heads)
         self.task_names = tuple(heads)
+        # The sum of the losses of each task's rows, and their number.
+        self.extra_sizes = dict.fromkeys(("task_loss", "task_rows"), len(heads))
         self.built = True
-
-    @property
-    def loss_coefficients(self) -> Mapping[str, float]:
-        """There is one loss."""
-        return {"loss": 1.0}
-
-    @property
-    def extra_sizes(self) -> Mapping[str, int]:  # type: ignore[override]
-        """For each task the sum of its rows' losses, and their number."""
-        count = len(self.task_names)
-        return {"task_loss": count, "task_rows": count}
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
@@ -108,59 +196,41 @@ class FinetuningModel(step_lib.TrainableModel):
     ) -> tf.Tensor:
         """Computes the losses of all rows, `[B, number of tasks]` float32.
 
-        A row has 0 for tasks other than its own. `dropout_seed` is `[2]`
-        int64, or None for no dropout.
+        A row has 0 for tasks other than its own.
         """
         hidden = self.encode(features, dropout_seed)
         losses = []
         for number, name in enumerate(self.task_names):
             seed = dropout_seed
             if seed is not None:
-                site = _FIRST_HEAD_SITE + number
-                seed = seed + tf.constant([0, site], tf.int64)
-            own = self.heads[name].compute_losses(
-                hidden, self._features_of(name, features), seed
-            )
+                seed += tf.constant([0, _FIRST_HEAD_SITE + number], tf.int64)
+            own = _of_task(name, features)
+            loss = self.heads[name].compute_losses(hidden, own, seed)
             is_own = tf.equal(features["task_id"], number)
-            losses.append(tf.where(is_own, own, 0.0))
+            losses.append(tf.where(is_own, loss, 0.0))
         return tf.stack(losses, 1)
 
     def encode(
         self, features: step_lib.Tensors, dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Computes the encoder's last layer, `[B, S, D]`."""
-        return self.encoder(
-            *(features[name] for name in _TOKENS), dropout_seed
-        ).sequence_output
+        tokens = (features[name] for name in TOKENS)
+        return self.encoder(*tokens, dropout_seed).sequence_output
 
     def predict_task(
         self, name: str, features: step_lib.Tensors
     ) -> dict[str, tf.Tensor]:
         """Returns what the head of a task predicts, without dropout."""
-        hidden = self.encode(features, None)
-        return self.heads[name].predict(
-            hidden, self._features_of(name, features)
-        )
-
-    def _features_of(
-        self, task: str, features: step_lib.Tensors
-    ) -> step_lib.Tensors:
-        own = {name: features[name] for name in _TOKENS}
-        for name in self.heads[task].columns:
-            full_name = f"{task}/{name}"
-            if full_name in features:
-                own[name] = features[full_name]
-        return own
+        hidden, own = self.encode(features, None), _of_task(name, features)
+        return self.heads[name].predict(hidden, own)
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """Mean loss of a row, over all tasks and, of several, of each."""
-        total = statistics["loss"][0]
+        mean = tf.math.divide_no_nan
         rows = statistics[step_lib.normalizer_of("loss")][0]
-        found = {"loss": tf.math.divide_no_nan(total, rows)}
+        found = {"loss": mean(statistics["loss"][0], rows)}
         if len(self.task_names) > 1:
-            means = tf.math.divide_no_nan(
-                statistics["task_loss"], statistics["task_rows"]
-            )
+            means = mean(statistics["task_loss"], statistics["task_rows"])
             for number, name in enumerate(self.task_names):
                 found[f"{name}_loss"] = means[number]
         return found
@@ -168,13 +238,11 @@ class FinetuningModel(step_lib.TrainableModel):
     def call(self, features: step_lib.Tensors) -> step_lib.Tensors:
         """Returns `<task>/<output>` to tensor, what all heads predict."""
         hidden = self.encode(features, None)
-        return {
-            f"{task}/{name}": output
-            for task, head in self.heads.items()
-            for name, output in head.predict(
-                hidden, self._features_of(task, features)
-            ).items()
-        }
+        found: dict[str, tf.Tensor] = {}
+        for task, head in self.heads.items():
+            outputs = head.predict(hidden, _of_task(task, features))
+            found |= {f"{task}/{name}": v for name, v in outputs.items()}
+        return found
 
     def _total_loss(
         self,
@@ -206,17 +274,14 @@ class FinetuningModel(step_lib.TrainableModel):
     ) -> "FinetuningModel":
         """Builds the model of a config, with fresh weights."""
         values = dict(values)
+        sizes = config.EncoderConfig(**values.pop("encoder"))
         encoder = encoder_lib.build_encoder(
-            config.EncoderConfig(**values.pop("encoder")),
-            towers.MAIN_ENCODER,
-            dtype=values.pop("dtype"),
+            sizes, towers.MAIN_ENCODER, dtype=values.pop("dtype")
         )
         with keras.name_scope("task_specific"):
             heads = {
-                name: keras.saving.deserialize_keras_object(
-                    head, custom_objects
-                )
-                for name, head in values.pop("heads").items()
+                name: keras.saving.deserialize_keras_object(h, custom_objects)
+                for name, h in values.pop("heads").items()
             }
         return cls(encoder, heads, **values)
 
@@ -226,7 +291,7 @@ class FinetuningModel(step_lib.TrainableModel):
             f"{task}/{name}": head.columns[name]
             for task, head in self.heads.items()
             for name in head.prediction_columns
-        } | dict.fromkeys(_TOKENS, task_heads.Column(is_ragged=True))
+        } | dict.fromkeys(TOKENS, task_heads.Column(is_ragged=True))
         signature = {
             name: keras.InputSpec(
                 dtype=np.dtype(column.dtype).name,
@@ -236,6 +301,16 @@ class FinetuningModel(step_lib.TrainableModel):
         }
         kwargs.setdefault("input_signature", [signature])
         super().export(filepath, *args, **kwargs)
+
+
+def _of_task(task: str, features: step_lib.Tensors) -> step_lib.Tensors:
+    """Tokens, and the task's own columns by the names that its head knows."""
+    prefix = f"{task}/"
+    return {name: features[name] for name in TOKENS} | {
+        name.removeprefix(prefix): value
+        for name, value in features.items()
+        if name.startswith(prefix)
+    }
 
 
 def build_optimizer(
@@ -259,9 +334,9 @@ def build_optimizer(
 class Predictor:
     """Runs a model's heads over rows; each head is traced once.
 
-    Every host of several predicts all rows, so that all know the scores.
-    Batches are padded to `static_length`, for devices that compile for every
-    length; 0 pads each to its own longest row.
+    Every host of several predicts all rows. Batches are padded to
+    `static_length`, for devices that compile for every length; 0 pads each to
+    its own longest row.
     """
 
     def __init__(
@@ -292,42 +367,35 @@ class Predictor:
             features = table.batch(
                 tf.constant(chosen), self._static_length or int(length)
             )
-            for key, value in self._run(name, features).items():
+            if name not in self._functions:
+                self._functions[name] = self._build(name, features)
+            for key, parts in self._functions[name](features).items():
                 slots = found.setdefault(key, [None] * rows.num_rows)
-                for row, output in zip(chosen, value, strict=True):
+                parts = self._strategy.experimental_local_results(parts)
+                for row, output in zip(
+                    chosen, np.concatenate(parts), strict=True
+                ):
                     slots[row] = output
         for key in head.padded_outputs.keys() & found.keys():
             feature = head.padded_outputs[key]
             own = rows.ids if feature == "input_ids" else rows.ragged[feature]
-            found[key] = [
-                output[:length]
-                for output, length in zip(found[key], own.lengths, strict=True)
-            ]
+            pairs = zip(found[key], own.lengths, strict=True)
+            found[key] = [output[:length] for output, length in pairs]
         return found
 
-    def _run(
-        self, name: str, features: task_data.Tensors
-    ) -> dict[str, np.ndarray]:
-        """Returns the outputs for a batch, which the local replicas share."""
-        if name not in self._functions:
-            self._functions[name] = self._build(name, features)
-        outputs = self._functions[name](features)
-        return {
-            key: np.concatenate(self._strategy.experimental_local_results(own))
-            for key, own in outputs.items()
-        }
-
     def _build(self, name: str, features: task_data.Tensors) -> Any:
-        """Traces a head for batches of any length, or of the static one."""
+        """Traces a head for batches of any length, or of the static one.
+
+        The local replicas share a batch.
+        """
 
         def predict(features: task_data.Tensors) -> task_data.Tensors:
             context = tf.distribute.get_replica_context()
             replica = context.replica_id_in_sync_group % self._num_local
-            parts = {
-                key: tf.stack(tf.split(value, self._num_local))
+            own = {
+                key: tf.stack(tf.split(value, self._num_local))[replica]
                 for key, value in features.items()
             }
-            own = {key: part[replica] for key, part in parts.items()}
             return self._model.predict_task(name, own)
 
         length = self._static_length or None

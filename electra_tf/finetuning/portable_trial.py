@@ -12,7 +12,7 @@ from typing import Any
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
-from electra_tf.finetuning import trial_dir as trial_dir_lib
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.tasks import catalog
@@ -23,13 +23,10 @@ from electra_tf.tasks.sentences import task as sentence_task
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
-# Of the files that a converted classifier of pairs would be scored on.
-_PAIR_COLUMN = "text_pair"
-
 
 def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
     """Reads a trial's weights, those of its scores, and one of its tasks."""
-    description = trial_dir_lib.load(folder)
+    description = trial_lib.read_description(folder)
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
     own_run.resolve_vocab_size(description.encoder, vocabulary, folder)
     try:
@@ -41,14 +38,14 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
         ).tasks
     except (ValueError, LookupError) as error:
         raise errors.ModelError(
-            f"{folder / trial_dir_lib.CONFIG_FILE} must describe tasks and "
+            f"{folder / trial_lib.CONFIG_FILE} must describe tasks and "
             f"their labels. Received: {error} Restore the file."
         ) from error
     task = tasks[choose_task(folder, list(tasks), name)]
-    checkpoint = trial_dir_lib.final_checkpoint(folder, description.settings)
-    tensors = checkpoints.load_tensors(checkpoint, "model")
-    others = [n for n in tasks if n != task.name]
+    checkpoint = trial_lib.final_checkpoint(folder, description.settings)
+    others = [other for other in tasks if other != task.name]
     left_out = tuple(f"{portable.TASK_HEADS}/{other}/" for other in others)
+    tensors = checkpoints.load_tensors(checkpoint, "model")
     model = portable.PortableModel(
         {p: v for p, v in tensors.items() if not p.startswith(left_out)},
         description.encoder,
@@ -88,7 +85,7 @@ def _describe(
     )
     if isinstance(task, sentence_task.RegressionTask):
         value_range = float(task.min_value), float(task.max_value)
-        described = dataclasses.replace(described, value_range=value_range)
+        return dataclasses.replace(described, value_range=value_range)
     return described
 
 
@@ -106,38 +103,47 @@ def write(
             "A trial holds its task and the vocabulary that its ids mean. "
             f"Received: {model.origin} without. Give --vocab_file."
         )
-    model, task = _with_known_name(model, model.task)
-    task = dataclasses.replace(task, labels=_require_labels(model, task))
-    model = dataclasses.replace(model, task=task)
+    task = model.task
+    if task.name != own.NAME and _find_standard(task) is None:
+        task = _as_own(task)
+    if task.kind in ("regression", "qa"):
+        task = dataclasses.replace(task, labels=())
+    else:
+        task = _with_labels(task)
+        if not task.labels:
+            raise errors.ModelError(
+                f"The labels of {task.name!r} must be known, in the order of "
+                f"the outputs. Received: none in {model.origin}. Give them "
+                "with --labels=NAME,NAME,..."
+            )
+    renamed = portable.rename_part(model.tensors, model.task.head, task.head)
+    encoder = portable.take_part(model.tensors, portable.MAIN)
+    model = dataclasses.replace(model, tensors=encoder | renamed, task=task)
     portable.check(model)
-    trial_dir_lib.claim(
-        folder,
-        trial_dir_lib.TrialDescription(
-            _settings(task, model),
-            model.encoder,
-            {task.name: task.labels},
-            f"converted from {model.origin}",
-        ),
-        vocabulary,
+    description = trial_lib.TrialDescription(
+        _settings(task, renamed),
+        model.encoder,
+        {task.name: task.labels},
+        f"converted from {model.origin}",
     )
-    checkpoints.save(
-        folder,
-        model.step,
-        {f"model/{path}": value for path, value in model.tensors.items()},
-        {"best_step": None, "converted from": model.origin},
-        keep=1,
-    )
+    trial_lib.claim(folder, description, vocabulary)
+    weights = {f"model/{path}": value for path, value in model.tensors.items()}
+    state = {"best_step": None, "converted from": model.origin}
+    checkpoints.save(folder, model.step, weights, state, keep=1)
     return model
 
 
 def with_known_labels(model: portable.PortableModel) -> portable.PortableModel:
     """Fills in the task's standard labels when the files have none."""
-    if model.task is None or model.task.labels:
+    if model.task is None:
         return model
-    standard = _find_standard(model.task)
-    labels = standard.labels if standard else ()
-    task = dataclasses.replace(model.task, labels=labels)
-    return dataclasses.replace(model, task=task)
+    return dataclasses.replace(model, task=_with_labels(model.task))
+
+
+def _with_labels(task: portable.PortableTask) -> portable.PortableTask:
+    standard = None if task.labels else _find_standard(task)
+    labels = standard.labels if standard else task.labels
+    return dataclasses.replace(task, labels=labels)
 
 
 def _find_standard(
@@ -159,46 +165,20 @@ def _find_standard(
     return standard
 
 
-def _with_known_name(
-    model: portable.PortableModel, task: portable.PortableTask
-) -> tuple[portable.PortableModel, portable.PortableTask]:
-    """Calls the task `own` if it is none of the catalog."""
-    if task.name == own.NAME or _find_standard(task) is not None:
-        return model, task
-    head = f"{portable.TASK_HEADS}/"
-    tensors = {
-        path: value
-        for path, value in model.tensors.items()
-        if not path.startswith(head)
-    } | portable.rename_part(model.tensors, head + task.name, head + own.NAME)
+def _as_own(task: portable.PortableTask) -> portable.PortableTask:
+    """A task of one's own with this head, that reads pairs if it did."""
     reads_pairs = (
         task.kind in ("classification", "regression")
         and task.name in glue.TASKS
         and glue.TASKS[task.name].has_pairs
     )
-    task = dataclasses.replace(
+    return dataclasses.replace(
         task, name=own.NAME, has_pairs=task.has_pairs or reads_pairs
     )
-    return dataclasses.replace(model, tensors=tensors, task=task), task
-
-
-def _require_labels(
-    model: portable.PortableModel, task: portable.PortableTask
-) -> tuple[str, ...]:
-    if task.kind in ("regression", "qa"):
-        return ()
-    known = with_known_labels(model).task or task
-    if not known.labels:
-        raise errors.ModelError(
-            f"The labels of {task.name!r} must be known, in the order of the "
-            f"outputs. Received: none in {model.origin}. Give them with "
-            "--labels=NAME,NAME,..."
-        )
-    return known.labels
 
 
 def _settings(
-    task: portable.PortableTask, model: portable.PortableModel
+    task: portable.PortableTask, head: portable.Tensors
 ) -> finetuning_config.FinetuningConfig:
     sections: dict[str, Any] = {
         "task": finetuning_config.TaskConfig(
@@ -211,15 +191,12 @@ def _settings(
         sections["own"] = finetuning_config.OwnTaskConfig(
             kind=task.kind,
             labels=",".join(task.labels) if is_listable else "",
-            text_pair_column=_PAIR_COLUMN if task.has_pairs else "",
+            text_pair_column="text_pair" if task.has_pairs else "",
             min_value=task.value_range[0],
             max_value=task.value_range[1],
         )
     if task.kind == "qa":
         # The optional layers of the head are told by their names.
-        head = portable.take_part(
-            model.tensors, f"{portable.TASK_HEADS}/{task.name}"
-        )
         layers = {path.split("/")[2] for path in head}
         sections["qa"] = finetuning_config.QuestionAnsweringConfig(
             joint_prediction="qa_hidden" in layers,

@@ -1,25 +1,29 @@
-"""The scores of all trials: median, mean, spread, best, and each of them.
+"""The scores of all trials, and of all tasks of a benchmark, as tables.
 
 One training says little on small tasks: seeds alone move RTE by two points.
 The paper reports medians. A trial whose model says the same of everything is
 marked and counted: leaving it out would flatter.
 """
 
+import collections
 import dataclasses
 import pathlib
 import statistics
 from collections.abc import Mapping
 from collections.abc import Sequence
-from typing import Any
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
 from electra_tf.processes import atomic
+from electra_tf.tasks import catalog
+from electra_tf.tasks.sentences import glue
 
-MARK = "*"
-"""Stands beside the scores of a trial that says the same of everything."""
+BENCHMARK = "glue"
+"""What `task.names` says for all tasks; `glue:cola,rte` are some of them."""
+# Stands beside the scores of a trial that says the same of everything.
+_MARK = "*"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +38,10 @@ class Numbers:
     best: float
     worst: float
 
+    def cells(self) -> list[str]:
+        """Returns what a table shows: median, mean, spread and best."""
+        return _format([self.median, self.mean, self.spread, self.best])
+
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
@@ -41,22 +49,92 @@ class Summary:
 
     # Task to split to metric; the deciding metric of a task stands first.
     scores: Mapping[str, Mapping[str, Mapping[str, Numbers]]]
-    trials: tuple[trial_dir.TrialResult, ...]
+    trials: tuple[trial_lib.TrialResult, ...]
     best_trial: int  # its number
-    # Task to split: of the best trial, on labelled data that chose nothing.
-    test: Mapping[str, Mapping[str, trial_dir.Score]] = dataclasses.field(
-        default_factory=dict
-    )
+    # Of the best trial, on labelled data that chose nothing.
+    test: trial_lib.Scores = dataclasses.field(default_factory=dict)
+
+    def format_table(self) -> str:
+        """Formats the scores as a table, one line for each metric."""
+        heading = "task split metric median mean sd best trials"
+        lines = [heading.split()]
+        for task, splits in self.scores.items():
+            for split, metrics in splits.items():
+                for name, numbers in metrics.items():
+                    values = enumerate(_format(numbers.values))
+                    trials = " ".join(
+                        value + _MARK * (place in numbers.degenerate)
+                        for place, value in values
+                    )
+                    cells = numbers.cells()
+                    lines.append([task, split, name, *cells, trials])
+        text = _align(lines)
+        if self.test:
+            text += f"\n\n{self._format_test()}"
+        return text + _explain_marks(text)
+
+    def _format_test(self) -> str:
+        """Scores on test data, under a line that says whose they are."""
+        lines = []
+        for task, splits in self.test.items():
+            metric = self.trials[0].metrics[task]
+            for split, score in splits.items():
+                mark = _MARK * score.is_degenerate
+                for name in _deciding_first(score, metric):
+                    values = _format([score.metrics[name]])
+                    lines.append([task, split, name, *values, mark])
+        best = f"trial {self.best_trial}"
+        if any(self.scores.values()):
+            best += ", the best on dev"
+        return f"On test data, {best}:\n{_align(lines)}"
 
 
-def read_trials(
-    output_dir: pathlib.Path,
-) -> dict[int, trial_dir.TrialResult]:
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """What papers report of a task."""
+
+    title: str  # as it is published
+    split: str  # the dev split that decides; the matched one of MNLI
+    metric: str  # the one that decides
+    majority: float  # its value if all examples got the commonest label
+    numbers: Numbers  # the metric over the trials
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The scores of a benchmark."""
+
+    lines: tuple[Line, ...]  # of the tasks that are done, in their order
+    average: float  # the mean of their medians
+    missing: tuple[str, ...]  # titles of the benchmark's other tasks
+
+    def format_table(self) -> str:
+        """Formats the table of papers, with what guessing reaches."""
+        heading = "task split metric majority median mean sd best trials"
+        table = [heading.split()]
+        for line in self.lines:
+            trials = f"{len(line.numbers.values)}"
+            if line.numbers.degenerate:
+                trials += f", {len(line.numbers.degenerate)} {_MARK}"
+            numbers = [*_format([line.majority]), *line.numbers.cells()]
+            table.append(
+                [line.title, line.split, line.metric, *numbers, trials]
+            )
+        average = ["average", "", "", "", *_format([self.average])]
+        text = _align([*table, [*average, "", "", "", ""]])
+        text += "\nThe average is that of the medians"
+        if self.missing:
+            missing = ", ".join(self.missing)
+            text += f" without {missing}: not the one that papers report"
+        return f"{text}.{_explain_marks(text)}"
+
+
+def read_trials(output_dir: pathlib.Path) -> dict[int, trial_lib.TrialResult]:
     """Reads the finished trials of a folder, by number."""
     found = {}
     for folder in sorted(output_dir.glob("trial_*")):
         number = folder.name.removeprefix("trial_")
-        result = trial_dir.read_result(folder)
+        result = trial_lib.read_result(folder)
         if result is not None and number.isdigit():
             found[int(number)] = result
     if not found:
@@ -71,21 +149,18 @@ def summarize(output_dir: pathlib.Path) -> Summary:
     """Summarizes the scores of the finished trials of a folder."""
     found = read_trials(output_dir)
     trials = tuple(found.values())
-    scores = {
-        task: {
-            split: summarize_split(
-                [trial.scores[task][split] for trial in trials],
-                trials[0].metrics[task],
-            )
-            for split in splits
-        }
-        for task, splits in trials[0].scores.items()
-    }
-    return Summary(scores, trials, _best_of(found))
+    first = trials[0]
+    scores: dict[str, dict[str, dict[str, Numbers]]] = {}
+    for task, splits in first.scores.items():
+        scores[task] = {}
+        for split in splits:
+            own = [trial.scores[task][split] for trial in trials]
+            scores[task][split] = summarize_split(own, first.metrics[task])
+    return Summary(scores, trials, best_trial(found))
 
 
 def summarize_split(
-    scores: Sequence[trial_dir.Score], metric: str
+    scores: Sequence[trial_lib.Score], metric: str
 ) -> dict[str, Numbers]:
     """Summarizes trials on one split; the metric that decides comes first."""
     degenerate = tuple(i for i, s in enumerate(scores) if s.is_degenerate)
@@ -105,21 +180,13 @@ def summarize_split(
     return found
 
 
-def _deciding_first(score: trial_dir.Score, metric: str) -> list[str]:
+def _deciding_first(score: trial_lib.Score, metric: str) -> list[str]:
     return sorted(score.metrics, key=lambda name: name != metric)
 
 
-def best_trial(output_dir: pathlib.Path) -> int:
+def best_trial(trials: Mapping[int, trial_lib.TrialResult]) -> int:
     """Returns the number of the trial with the best deciding score."""
-    return _best_of(read_trials(output_dir))
-
-
-def _best_of(trials: Mapping[int, trial_dir.TrialResult]) -> int:
-    def merit(number: int) -> float:
-        trial = trials[number]
-        return trial_dir.mean_merit(trial.scores, trial.metrics)
-
-    return max(trials, key=merit)
+    return max(trials, key=lambda number: trials[number].merit)
 
 
 def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
@@ -127,10 +194,9 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
 
     The output_dir of a fine-tuning means the trial with the best dev score.
     """
-    config_file = folder / trial_dir.CONFIG_FILE
     try:
         # Of a file in it: a folder can be seen that may not be looked into.
-        has_config = config_file.is_file()
+        has_config = (folder / trial_lib.CONFIG_FILE).is_file()
     except OSError as error:
         raise OSError(
             f"A model must lie at a path that can be read. Received: {folder}: "
@@ -138,15 +204,57 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
         ) from error
     if own_run.is_trial(folder):
         return folder
-    if has_config or not any(folder.glob("trial_*/" + trial_dir.CONFIG_FILE)):
+    if has_config or not any(folder.glob("trial_*/" + trial_lib.CONFIG_FILE)):
         return None
-    return folder / f"trial_{best_trial(folder):02d}"
+    return folder / f"trial_{best_trial(read_trials(folder)):02d}"
+
+
+def benchmark_tasks(names: str) -> tuple[str, ...]:
+    """Lists the tasks of the catalog that are learned one by one.
+
+    It is empty if `task.names` means tasks that one model learns together.
+    """
+    name, colon, some = names.replace(" ", "").partition(":")
+    if name != BENCHMARK:
+        return ()
+    found: tuple[str, ...] = glue.BENCHMARK
+    if colon:
+        found = tuple(catalog.ALIASES.get(n, n) for n in some.split(","))
+    schema.require(
+        set(found) <= set(glue.BENCHMARK) and len(set(found)) == len(found),
+        f"`task.names={BENCHMARK}:TASK,TASK` must list different tasks out of "
+        f"{', '.join(glue.BENCHMARK)}. Received: {names!r}. Other tasks are "
+        "run by themselves (papers leave WNLI out, and AX is predicted by the "
+        "model of MNLI).",
+    )
+    return found
+
+
+def line_of(name: str, data_dir: str, summary: Summary) -> Line:
+    """Returns what papers report of a task; its dev split is read."""
+    spec = glue.TASKS[name]
+    split, metrics = next(iter(summary.scores[name].items()))
+    metric, numbers = next(iter(metrics.items()))
+    majority = 0.0  # The correlations of anything with a constant.
+    if metric == "accuracy":
+        examples = glue.read(spec, data_dir, split)
+        counts = collections.Counter(e.label for e in examples)
+        majority = 100 * max(counts.values()) / counts.total()
+    return Line(spec.title, split, metric, majority, numbers)
+
+
+def build_report(lines: Sequence[Line]) -> Report:
+    """Builds the report of the tasks that are done."""
+    done = [line.title for line in lines]
+    titles = (glue.TASKS[name].title for name in glue.BENCHMARK)
+    missing = tuple(title for title in titles if title not in done)
+    average = statistics.fmean(line.numbers.median for line in lines)
+    return Report(tuple(lines), average, missing)
 
 
 def write(
     output_dir: pathlib.Path,
-    content: Any,
-    table: str,
+    content: Summary | Report,
     settings: finetuning_config.FinetuningConfig,
 ) -> None:
     """Writes `results.json`, and `results.txt` with the table."""
@@ -156,80 +264,32 @@ def write(
     }
     for name, text in (
         ("results.json", schema.to_json(both)),
-        ("results.txt", f"{table}\n"),
+        ("results.txt", f"{content.format_table()}\n"),
     ):
         with atomic.replacing_file(output_dir / name) as partial:
             partial.write_text(text, "utf-8")
 
 
-def format_table(summary: Summary) -> str:
-    """Formats the scores as a table, one line for each metric."""
-    heading = "task split metric median mean sd best trials"
-    lines = [heading.split()]
-    for task, splits in summary.scores.items():
-        for split, metrics in splits.items():
-            for name, numbers in metrics.items():
-                values = format_values(numbers.values)
-                trials = " ".join(
-                    value + MARK * (place in numbers.degenerate)
-                    for place, value in enumerate(values)
-                )
-                lines.append([task, split, name, *cells(numbers), trials])
-    text = align(lines)
-    if summary.test:
-        text += f"\n\n{_format_test(summary)}"
-    return text + explain_marks(text)
-
-
-def _format_test(summary: Summary) -> str:
-    """Scores on test data, under a line that says whose they are."""
-    has_dev = any(summary.scores.values())
-    lines = [
-        [
-            task,
-            split,
-            name,
-            *format_values([score.metrics[name]]),
-            MARK * score.is_degenerate,
-        ]
-        for task, splits in summary.test.items()
-        for split, score in splits.items()
-        for name in _deciding_first(score, summary.trials[0].metrics[task])
-    ]
-    return (
-        f"On test data, trial {summary.best_trial}"
-        f"{', the best on dev' if has_dev else ''}:\n{align(lines)}"
-    )
-
-
-def cells(numbers: Numbers) -> list[str]:
-    """Returns what a table shows: median, mean, spread and best."""
-    return format_values(
-        [numbers.median, numbers.mean, numbers.spread, numbers.best]
-    )
-
-
-def format_values(values: Sequence[float]) -> list[str]:
+def _format(values: Sequence[float]) -> list[str]:
     """Formats with two decimals; with four if all are below 1, as errors are.
 
-    >>> format_values([67.5, 0.25]), format_values([0.0123])
+    >>> _format([67.5, 0.25]), _format([0.0123])
     (['67.50', '0.25'], ['0.0123'])
     """
     digits = 4 if 0 < max(map(abs, values)) < 1 else 2
     return [f"{value:.{digits}f}" for value in values]
 
 
-def explain_marks(table: str) -> str:
-    """Returns the line below a table in which trials are marked, or none."""
-    if MARK not in table:
+def _explain_marks(table: str) -> str:
+    if _MARK not in table:
         return ""
     return (
-        f"\n{MARK} The model says the same of every example: it learned "
+        f"\n{_MARK} The model says the same of every example: it learned "
         "nothing. Try another seed, a lower rate or a longer warm-up."
     )
 
 
-def align(lines: Sequence[Sequence[str]]) -> str:
+def _align(lines: Sequence[Sequence[str]]) -> str:
     """Writes cells below one another, as a table of text."""
     columns = []
     for place, column in enumerate(zip(*lines, strict=True)):

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 from electra_tf.inputs import options
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import catalog
@@ -53,15 +54,19 @@ class PreparedTasks:
         self.settings = settings
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         wanted = settings.task.max_seq_length
-        if wanted > num_positions:
-            raise errors.ConfigError(
-                "`task.max_seq_length` must not exceed the encoder's "
-                f"{num_positions} positions. Received: {wanted}. Lower it, or "
-                "set it to 0 to take as many as the task wants and the "
-                "encoder has."
-            )
+        schema.require(
+            wanted <= num_positions,
+            "`task.max_seq_length` must not exceed the encoder's "
+            f"{num_positions} positions. Received: {wanted}. Lower it, or set "
+            "it to 0 to take as many as the task wants and the encoder has.",
+        )
         labels = labels or {}
-        tasks = catalog.build_tasks(_with_own_labels(settings, labels))
+        if labels.get("own"):
+            # As many as there are: no training file is needed to find them.
+            listed = ",".join(map(str, range(len(labels["own"]))))
+            own = dataclasses.replace(settings.own, labels=listed)
+            settings = dataclasses.replace(settings, own=own)
+        tasks = catalog.build_tasks(settings)
         self.tasks = {task.name: task for task in tasks}
         for name, known in labels.items():
             self.tasks[name].use_labels(known)
@@ -91,26 +96,22 @@ class PreparedTasks:
 
     def labelled_test_splits(self) -> dict[str, list[str]]:
         """Task name to its test splits that can be scored, if it has any."""
-        found = {
-            name: [
-                split
-                for split in task.test_splits
-                if task.has_labels(self.examples(name, split))
-            ]
-            for name, task in self.tasks.items()
-        }
-        return {name: splits for name, splits in found.items() if splits}
+        found: dict[str, list[str]] = {}
+        for name, task in self.tasks.items():
+            for split in task.test_splits:
+                if task.has_labels(self.examples(name, split)):
+                    found.setdefault(name, []).append(split)
+        return found
 
     @functools.cached_property
     def training_rows(self) -> Mapping[str, rows_lib.Rows]:
         """Task name to training rows; raises `DataError` if a task has none."""
         found = {name: self.rows(name, "train") for name in self.tasks}
-        for name, rows in found.items():
-            if not rows.num_rows:
-                raise errors.DataError(
-                    f"The task {name} must have training rows. Received: "
-                    "none. Give a training file with examples."
-                )
+        if empty := [name for name, rows in found.items() if not rows.num_rows]:
+            raise errors.DataError(
+                f"The task {empty[0]} must have training rows. Received: none. "
+                "Give a training file with examples."
+            )
         return found
 
     @property
@@ -129,25 +130,12 @@ class PreparedTasks:
         """A checksum of the training rows, by which a resume notices others."""
         digest = hashlib.sha256()
         for rows in self.training_rows.values():
-            digest.update(rows.segment_starts.tobytes())
+            arrays = [rows.segment_starts]
             for ragged in (rows.ids, *rows.ragged.values()):
-                digest.update(ragged.values.tobytes())
-                digest.update(ragged.splits.tobytes())
-            for column in rows.columns.values():
-                digest.update(column.tobytes())
+                arrays += [ragged.values, ragged.splits]
+            for array in (*arrays, *rows.columns.values()):
+                digest.update(array.tobytes())
         return digest.hexdigest()
-
-
-def _with_own_labels(
-    settings: finetuning_config.FinetuningConfig,
-    labels: Mapping[str, tuple[str, ...]],
-) -> finetuning_config.FinetuningConfig:
-    """Lists a trained model's labels, so that no training file is needed."""
-    known = labels.get("own", ())
-    if not known or any("," in label for label in known):
-        return settings
-    own = dataclasses.replace(settings.own, labels=",".join(known))
-    return dataclasses.replace(settings, own=own)
 
 
 def num_steps(num_rows: int, batch_size: int, num_epochs: float) -> int:
@@ -179,20 +167,17 @@ def order_for_training(
 ) -> BatchOrder:
     """Orders rows for T batches of B, `[T, B]`: each comes once an epoch."""
     generator = np.random.default_rng(seed)
-    count = num_batches * batch_size
-    num_epochs = -(-count // len(row_lengths))
-    epochs = [
-        generator.permutation(len(row_lengths)) for _ in range(num_epochs)
-    ]
+    count, num_rows = num_batches * batch_size, len(row_lengths)
+    num_epochs = -(-count // num_rows)
+    epochs = [generator.permutation(num_rows) for _ in range(num_epochs)]
     rows = np.concatenate(epochs)[:count].astype(np.int32)
     rows = rows.reshape(num_batches, batch_size)
-    if group_by_length:
-        rows = np.concatenate(
-            [
-                _group(rows[start : start + _WINDOW], row_lengths, generator)
-                for start in range(0, num_batches, _WINDOW)
-            ]
-        )
+    for start in range(0, num_batches if group_by_length else 0, _WINDOW):
+        window = rows[start : start + _WINDOW]
+        flat = window.ravel()
+        order = np.argsort(row_lengths[flat], kind="stable")
+        batches = flat[order].reshape(window.shape)
+        window[:] = batches[generator.permutation(len(batches))]
     return _with_lengths(rows, row_lengths)
 
 
@@ -204,16 +189,6 @@ def order_for_prediction(
     missing = -len(rows) % batch_size
     rows = np.concatenate([rows, np.repeat(rows[-1:], missing)])
     return _with_lengths(rows.reshape(-1, batch_size), row_lengths)
-
-
-def _group(
-    rows: np.ndarray, row_lengths: np.ndarray, generator: np.random.Generator
-) -> np.ndarray:
-    """The same rows `[T, B]`, in batches of like length in random order."""
-    flat = rows.ravel()
-    order = np.argsort(row_lengths[flat], kind="stable")
-    batches = flat[order].reshape(rows.shape)
-    return batches[generator.permutation(len(batches))]
 
 
 def _with_lengths(rows: np.ndarray, row_lengths: np.ndarray) -> BatchOrder:
@@ -240,71 +215,61 @@ class RowTable:
         parts = list(rows.values())
         sizes = [part.num_rows for part in parts]
         self.row_lengths = np.concatenate([part.lengths for part in parts])
-        self._columns: dict[str, tf.Tensor] = {}
-        self._ragged: dict[str, tf.RaggedTensor] = {}
+        ids = np.concatenate([part.ids.values for part in parts])
+        starts = np.concatenate([part.segment_starts for part in parts])
+        task_ids = np.repeat(np.arange(len(parts)), sizes)
+        self._columns: dict[str, tf.Tensor | tf.RaggedTensor] = {}
         with tf.device("/CPU:0"):
-            self._ids = tf.RaggedTensor.from_row_lengths(
-                np.concatenate([part.ids.values for part in parts]),
-                self.row_lengths,
-            )
-            self._segment_starts = tf.constant(
-                np.concatenate([part.segment_starts for part in parts]),
-                tf.int32,
-            )
-            self._task_ids = tf.constant(
-                np.repeat(np.arange(len(parts)), sizes), tf.int32
-            )
-            starts = np.cumsum([0, *sizes])
-            for start, (task, own) in zip(starts, rows.items(), strict=False):
+            self._ids = tf.RaggedTensor.from_row_lengths(ids, self.row_lengths)
+            self._segment_starts = tf.constant(starts, tf.int32)
+            self._task_ids = tf.constant(task_ids, tf.int32)
+            for number, (task, own) in enumerate(rows.items()):
                 for name, column in columns[task].items():
-                    self._add(f"{task}/{name}", column, own, start)
-
-    def _add(
-        self,
-        full_name: str,
-        column: task_heads.Column,
-        own: rows_lib.Rows,
-        start: int,
-    ) -> None:
-        """Adds a column of the task whose rows begin at `start`."""
-        name = full_name.split("/")[1]
-        place = slice(start, start + own.num_rows)
-        if not column.is_ragged:
-            values = np.zeros(len(self.row_lengths), column.dtype)
-            values[place] = own.columns[name]
-            self._columns[full_name] = tf.constant(values)
-            return
-        ragged = own.ragged[name]
-        if (ragged.lengths > own.lengths).any():
-            raise ValueError(
-                f"The lists of column {full_name} must not be longer than "
-                "their rows, to whose length they are padded. Received: "
-                f"{ragged.lengths.max()} numbers. Make several columns of "
-                "them."
-            )
-        lengths = np.zeros_like(self.row_lengths)
-        lengths[place] = ragged.lengths
-        self._ragged[full_name] = tf.RaggedTensor.from_row_lengths(
-            ragged.values.astype(column.dtype), lengths
-        )
+                    self._columns[f"{task}/{name}"] = _spread(
+                        f"{task}/{name}", column, own, task_ids == number
+                    )
 
     def batch(self, rows: tf.Tensor, length: tf.Tensor | int) -> Tensors:
         """Pads the rows of indices `[B]` to `length`, S; none may be longer."""
-        tokens = rows_lib.pad(
-            tf.gather(self._ids, rows),
-            tf.gather(self._segment_starts, rows),
-            length,
-        )
+        ids = tf.gather(self._ids, rows)
+        starts = tf.gather(self._segment_starts, rows)
+        tokens = rows_lib.pad(ids, starts, length)
         names = ("input_ids", "input_mask", "segment_ids")
         batch = dict(zip(names, tokens, strict=True))
         batch["task_id"] = tf.gather(self._task_ids, rows)
         # Lists have the length of the row too: one shape to compile for each.
         shape = tf.cast(tf.stack([-1, length]), tf.int64)
         for name, column in self._columns.items():
-            batch[name] = tf.gather(column, rows)
-        for name, ragged in self._ragged.items():
-            batch[name] = tf.gather(ragged, rows).to_tensor(shape=shape)
+            own = tf.gather(column, rows)
+            is_ragged = isinstance(own, tf.RaggedTensor)
+            batch[name] = own.to_tensor(shape=shape) if is_ragged else own
         return batch
+
+
+def _spread(
+    full_name: str,
+    column: task_heads.Column,
+    own: rows_lib.Rows,
+    is_own: np.ndarray,
+) -> tf.Tensor | tf.RaggedTensor:
+    """A column for the rows of all tasks, zero or empty in those of others."""
+    name = full_name.split("/")[1]
+    if not column.is_ragged:
+        values = np.zeros(len(is_own), column.dtype)
+        values[is_own] = own.columns[name]
+        return tf.constant(values)
+    ragged = own.ragged[name]
+    if (ragged.lengths > own.lengths).any():
+        raise ValueError(
+            f"The lists of column {full_name} must not be longer than their "
+            "rows, to whose length they are padded. Received: "
+            f"{ragged.lengths.max()} numbers. Make several columns of them."
+        )
+    lengths = np.zeros(len(is_own), np.int64)
+    lengths[is_own] = ragged.lengths
+    return tf.RaggedTensor.from_row_lengths(
+        ragged.values.astype(column.dtype), lengths
+    )
 
 
 def build_training_dataset(
@@ -316,9 +281,8 @@ def build_training_dataset(
 ) -> tf.data.Dataset:
     """Yields batches from a step on, one element per local replica and step.
 
-    Elements are as `RowTable.batch` gives them, with a replica's share of the
-    rows of a global batch. `static_length` pads all batches to it; 0 pads each
-    to its own.
+    Elements are a replica's share of the rows of a global batch.
+    `static_length` pads all batches to it; 0 pads each to its own.
     """
     context = context or tf.distribute.InputContext()
     num_replicas = context.num_replicas_in_sync

@@ -10,57 +10,231 @@ The same command goes on from the newest checkpoint, with the bits of a trial
 that was not stopped: the order of the rows is made again from the seed.
 """
 
-import dataclasses
 import pathlib
+import statistics
 import time
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import Literal
 
 import keras
+import pydantic
 import tensorflow as tf
 
+from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
-from electra_tf.finetuning import encoders
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
-from electra_tf.finetuning import trial_dir as trial_dir_lib
+from electra_tf.processes import atomic
 from electra_tf.processes import stopping
+from electra_tf.tasks.sentences import scores as sentence_scores
+from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
+from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import training_run
 
+CONFIG_FILE = model_dir_lib.CONFIG_FILE
+RESULT_FILE = "results.json"
 
-@dataclasses.dataclass(eq=False)
-class Trial:
-    """One trial: its model, its data and its folder."""
+# Fields that may differ when a trial is trained further: they change neither
+# the model nor what it learns from and is scored on.
+SAFE_TO_RESUME = frozenset(
+    {
+        "settings.own.test_file",
+        "settings.training.eval_batch_size",
+        "settings.training.strategy",
+        "settings.training.tpu",
+        "settings.training.steps_per_loop",
+        "settings.training.log_steps",
+        "settings.training.save_checkpoints_steps",
+        "settings.training.keep_checkpoints",
+        "settings.training.num_micro_batches",
+        "settings.training.jit_compile",
+    }
+)
+# Fields that may differ when a trained trial is scored anew or predicts.
+SAFE_TO_LOAD = SAFE_TO_RESUME | {
+    "settings.task.data_dir",
+    "settings.own.train_file",
+    "settings.own.dev_file",
+    "settings.own.file_format",
+    "settings.qa.n_best_size",
+    "settings.qa.max_answer_length",
+    "settings.qa.qa_na_threshold",
+}
+
+
+@schema.frozen
+class TrialDescription:
+    """What a trial is of, the content of `config.json`."""
 
     settings: finetuning_config.FinetuningConfig  # with this trial's seed
-    loaded: encoders.LoadedEncoder  # where it starts; its weights are changed
-    prepared: task_data.PreparedTasks  # shared by all trials of a process
-    strategy: tf.distribute.Strategy  # in whose scope `loaded` was built
-    folder: pathlib.Path
+    encoder: config.EncoderConfig
+    labels: Mapping[str, tuple[str, ...]]  # by task, in the outputs' order
+    source: str  # where the encoder's first weights came from
+    format: Literal[1] = 1  # version of the file
+
+
+@schema.frozen
+class Score:
+    """How a task went on one split."""
+
+    metrics: Mapping[str, pydantic.FiniteFloat]  # shares in percent
+    is_degenerate: bool  # the model says the same of everything
+    # Files of earlier versions do not tell; their only error was this one.
+    lower_is_better: tuple[str, ...] = sentence_scores.LOWER_IS_BETTER
+
+    def merit(self, metric: str) -> float:
+        """Returns the metric, negative where less is better."""
+        value = self.metrics[metric]
+        return -value if metric in self.lower_is_better else value
+
+
+Scores = Mapping[str, Mapping[str, Score]]
+"""By task and split."""
+
+
+@schema.frozen
+class TrialResult:
+    """What came of a trial, the content of `results.json`."""
+
+    seed: int
+    scores: Scores
+    metrics: Mapping[str, str]  # task name to the metric that decides
+    num_steps: int  # updates made
+    origin: str  # where the weights came from, and how many
+    seconds: float  # of the session that finished it, evaluation included
+    device: str
+    versions: Mapping[str, str]  # of packages
 
     def __post_init__(self) -> None:
-        with self.strategy.scope():
-            self.model = build_model(self.settings, self.loaded, self.prepared)
-        is_tpu = isinstance(self.strategy, tf.distribute.TPUStrategy)
-        # A TPU compiles for every length: there is to be one.
-        longest = max(self.prepared.lengths.values())
-        self.static_length = longest if is_tpu else 0
-        self._predictor = model_lib.Predictor(
-            self.strategy,
-            self.model,
-            self.settings.training.eval_batch_size,
-            self.static_length,
-        )
+        for task, splits in self.scores.items():
+            metric = self.metrics.get(task, "")
+            for split, score in splits.items():
+                schema.require(
+                    metric in score.metrics,
+                    f"`scores.{task}.{split}` must hold the metric that "
+                    f"decides, {metric!r}. Received: {[*score.metrics]}.",
+                )
 
     @property
-    def deciding_metrics(self) -> dict[str, str]:
-        """Task name to the metric that decides which trial is the best."""
-        return {name: task.metric for name, task in self.prepared.tasks.items()}
+    def merit(self) -> float:
+        """What decides between trials: larger is better."""
+        return mean_merit(self.scores, self.metrics)
+
+
+def mean_merit(scores: Scores, metrics: Mapping[str, str]) -> float:
+    """Returns the mean over tasks of their deciding metric's merit.
+
+    Their first split decides; it is 0 if there is no score at all.
+    """
+    merits = [
+        next(iter(splits.values())).merit(metrics[task])
+        for task, splits in scores.items()
+        if splits
+    ]
+    return statistics.fmean(merits) if merits else 0.0
+
+
+def claim(
+    folder: pathlib.Path,
+    description: TrialDescription,
+    vocabulary: vocabulary_lib.Vocabulary,
+) -> None:
+    """Makes the folder this trial's; `ModelError` if it is another's."""
+    if model_dir_lib.has_config(folder, "trial", "--output_dir"):
+        if (folder / RESULT_FILE).exists() or checkpoints.latest(folder):
+            require_same(folder, description, SAFE_TO_RESUME)
+        else:
+            # A start that failed leaves no claim.
+            (folder / CONFIG_FILE).unlink()
+        model_dir_lib.require_same_vocabulary(folder, vocabulary)
+    model_dir_lib.claim(folder, description, vocabulary)
+
+
+def read_description(folder: pathlib.Path) -> TrialDescription:
+    """Reads what the trial in a folder is of; raises `ModelError` if none."""
+    path = folder / CONFIG_FILE
+    if not path.is_file():
+        raise errors.ModelError(
+            f"No trial in {folder}: expected {CONFIG_FILE} there. Give the "
+            "--output_dir of a fine-tuning."
+        )
+    return schema.read(TrialDescription, path, errors.ModelError)
+
+
+def require_same(
+    folder: pathlib.Path,
+    description: TrialDescription,
+    safe_to_change: frozenset[str] = SAFE_TO_LOAD,
+) -> None:
+    """Raises `ModelError` unless the folder's trial is the one described."""
+    old = read_description(folder)
+    model_dir_lib.require_same(
+        folder, old, description, safe_to_change, "--output_dir"
+    )
+
+
+def write_result(folder: pathlib.Path, result: TrialResult) -> None:
+    """Writes a trial's result; it is done when the file is there."""
+    with atomic.replacing_file(folder / RESULT_FILE) as partial:
+        partial.write_text(schema.to_json(result), "utf-8")
+
+
+def read_result(folder: pathlib.Path) -> TrialResult | None:
+    """Reads a trial's result; returns None if it has not finished."""
+    path = folder / RESULT_FILE
+    if not path.is_file():
+        return None
+    return schema.read(TrialResult, path, errors.ModelError)
+
+
+def final_checkpoint(
+    folder: pathlib.Path, settings: finetuning_config.FinetuningConfig
+) -> pathlib.Path:
+    """Returns the checkpoint of the scores: with early stopping the best."""
+    is_early = settings.training.early_stopping_patience > 0
+    best = checkpoints.best(folder) if is_early else None
+    return best or checkpoints.find(folder, "latest")
+
+
+class Trial:
+    """One trial: its model, its data and its folder.
+
+    The settings have this trial's seed. The encoder `loaded` was built in the
+    strategy's scope, and the trial changes its weights.
+    """
+
+    def __init__(
+        self,
+        settings: finetuning_config.FinetuningConfig,
+        loaded: model_lib.LoadedEncoder,
+        prepared: task_data.PreparedTasks,
+        strategy: tf.distribute.Strategy,
+        folder: pathlib.Path,
+    ) -> None:
+        self.settings = settings
+        self.loaded = loaded
+        self.prepared = prepared
+        self.strategy = strategy
+        self.folder = folder
+        with strategy.scope():
+            self.model = build_model(settings, loaded, prepared)
+        is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+        # A TPU compiles for every length: there is to be one.
+        longest = max(prepared.lengths.values())
+        self.static_length = longest if is_tpu else 0
+        batch_size = settings.training.eval_batch_size
+        self._predictor = model_lib.Predictor(
+            strategy, self.model, batch_size, self.static_length
+        )
+        self.deciding_metrics = {
+            name: task.metric for name, task in prepared.tasks.items()
+        }
 
     def load_weights(self, checkpoint: pathlib.Path) -> None:
         """Takes the encoder's and heads' weights of a checkpoint."""
@@ -70,15 +244,13 @@ class Trial:
     def predict(self, name: str, split: str) -> Any:
         """Returns the task's predictions as `Task.decode` gives them."""
         rows = self.prepared.rows(name, split)
-        return self.prepared.tasks[name].decode(
-            self.prepared.examples(name, split),
-            rows,
-            self._predictor.predict(name, rows),
-        )
+        outputs = self._predictor.predict(name, rows)
+        examples = self.prepared.examples(name, split)
+        return self.prepared.tasks[name].decode(examples, rows, outputs)
 
     def evaluate(
         self, splits: Mapping[str, Sequence[str]] | None = None
-    ) -> dict[str, dict[str, trial_dir_lib.Score]]:
+    ) -> dict[str, dict[str, Score]]:
         """Returns scores by task and split, by default of the dev splits."""
         if splits is None:
             tasks = self.prepared.tasks
@@ -88,34 +260,29 @@ class Trial:
             for name, chosen in splits.items()
         }
 
-    def _score(self, name: str, split: str) -> trial_dir_lib.Score:
+    def _score(self, name: str, split: str) -> Score:
         task = self.prepared.tasks[name]
-        examples = self.prepared.examples(name, split)
-        predictions = self.predict(name, split)
-        return trial_dir_lib.Score(
-            task.score(examples, predictions),
-            bool(task.is_degenerate(examples, predictions)),
-            task.lower_is_better,
-        )
+        found = self.prepared.examples(name, split), self.predict(name, split)
+        is_degenerate = bool(task.is_degenerate(*found))
+        return Score(task.score(*found), is_degenerate, task.lower_is_better)
 
 
 def build_model(
     settings: finetuning_config.FinetuningConfig,
-    loaded: encoders.LoadedEncoder,
+    loaded: model_lib.LoadedEncoder,
     prepared: task_data.PreparedTasks,
 ) -> model_lib.FinetuningModel:
     """Builds the model: the encoder with a fresh head for each task."""
-    seed = settings.training.seed
+    training, width = settings.training, loaded.settings.hidden_size
     dtype = loaded.encoder.dtype_policy
-    heads = {
-        name: task.build_head(loaded.settings.hidden_size, seed, dtype)
-        for name, task in prepared.tasks.items()
-    }
     return model_lib.FinetuningModel(
         loaded.encoder,
-        heads,
-        seed=seed,
-        num_micro_batches=settings.training.num_micro_batches,
+        {
+            name: task.build_head(width, training.seed, dtype)
+            for name, task in prepared.tasks.items()
+        },
+        seed=training.seed,
+        num_micro_batches=training.num_micro_batches,
         clip_norm=settings.optimizer.clip_norm,
     )
 
@@ -128,25 +295,30 @@ class _Training(training_run.TrainingRun):
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
         self.settings = trial.settings.training
-        prepared = trial.prepared
-        _look_ahead(prepared, self.settings.eval_steps > 0)
+        prepared, model = trial.prepared, trial.model
+        # What will be scored is read now: a mistake shows before training.
+        for name, task in prepared.tasks.items():
+            schema.require(
+                bool(task.dev_splits) or not self.settings.eval_steps,
+                f"`training.eval_steps` needs dev data of {name}. Received: "
+                "none. Name its file, or set --config.training.eval_steps=0.",
+            )
+            for split in (*task.dev_splits, *task.test_splits):
+                prepared.examples(name, split)
         self.table = task_data.RowTable(
             prepared.training_rows,
-            {name: head.columns for name, head in trial.model.heads.items()},
+            {name: head.columns for name, head in model.heads.items()},
         )
+        num_steps = prepared.num_steps
         with trial.strategy.scope():
-            trial.model.optimizer = model_lib.build_optimizer(
+            model.optimizer = model_lib.build_optimizer(
                 trial.settings.optimizer,
-                prepared.num_steps,
+                num_steps,
                 trial.loaded.settings.num_hidden_layers,
             )
-            trial.model.optimizer.build(trial.model.trainable_variables)
+            model.optimizer.build(model.trainable_variables)
         super().__init__(
-            self.settings,
-            trial.strategy,
-            trial.model,
-            trial.folder,
-            prepared.num_steps,
+            self.settings, trial.strategy, model, trial.folder, num_steps
         )
         self.best_score: float | None = None
 
@@ -189,12 +361,9 @@ class _Training(training_run.TrainingRun):
             self.settings.seed,
             self.settings.group_by_length,
         )
+        length = self.trial.static_length
         return task_data.build_training_dataset(
-            self.table,
-            order,
-            self.start_step,
-            context,
-            self.trial.static_length,
+            self.table, order, self.start_step, context, length
         )
 
     def evaluate(self, step: int) -> training_run.Evaluation:
@@ -205,17 +374,16 @@ class _Training(training_run.TrainingRun):
             for split, score in splits.items()
             for key, number in score.metrics.items()
         }
-        score = trial_dir_lib.mean_merit(found, self.trial.deciding_metrics)
+        score = mean_merit(found, self.trial.deciding_metrics)
         is_best = self.best_score is None or score > self.best_score
         if is_best:
             self.best_score, self.best_step = score, step
         patience = self.settings.early_stopping_patience
         waited = (step - (self.best_step or 0)) / self.settings.eval_steps
         self.is_finished = bool(patience) and waited >= patience
+        is_kept = is_best and bool(patience)
         return training_run.Evaluation(
-            {"score": score, **metrics},
-            is_best and bool(patience),
-            self.is_finished,
+            {"score": score, **metrics}, is_kept, self.is_finished
         )
 
     def timing(self, seconds: float, steps: int) -> Mapping[str, float]:
@@ -226,48 +394,33 @@ class _Training(training_run.TrainingRun):
         }
 
     def describe(self, origin: str) -> str:
+        variables = self.model.trainable_variables
         encoder = {id(v) for v in self.trial.model.encoder.variables}
-        new = [
-            v.path
-            for v in self.model.trainable_variables
-            if id(v) not in encoder
-        ]
+        new = [v.path for v in variables if id(v) not in encoder]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
-        taken = self.num_steps * self.settings.train_batch_size
-        num_rows = len(self.table.row_lengths)
+        batch, num_rows = (
+            self.settings.train_batch_size,
+            len(self.table.row_lengths),
+        )
         return (
             f"Fine-tuning in {self.folder} on {self.device}, "
             f"{self.settings.precision}, seed {self.settings.seed}: {origin}; "
             f"{len(new)} new: {shown}.\n"
-            f"{num_rows:,} rows, {self.num_steps:,} steps of "
-            f"{self.settings.train_batch_size}, {taken / num_rows:.2f} epochs. "
+            f"{num_rows:,} rows, {self.num_steps:,} steps of {batch}, "
+            f"{self.num_steps * batch / num_rows:.2f} epochs. "
             "The first step is being traced ..."
         )
 
 
-def _look_ahead(prepared: task_data.PreparedTasks, needs_dev: bool) -> None:
-    """Reads what will be scored, so that a mistake shows before training."""
-    for name, task in prepared.tasks.items():
-        schema.require(
-            bool(task.dev_splits) or not needs_dev,
-            f"`training.eval_steps` needs dev data of {name}. Received: none. "
-            "Name its file, or set --config.training.eval_steps=0.",
-        )
-        for split in (*task.dev_splits, *task.test_splits):
-            prepared.examples(name, split)
-
-
-def run_trial(
-    trial: Trial, stop: stopping.StopRequest
-) -> trial_dir_lib.TrialResult | None:
+def run_trial(trial: Trial, stop: stopping.StopRequest) -> TrialResult | None:
     """Trains and evaluates a trial, unless it is done; None if stopped."""
-    done = trial_dir_lib.read_result(trial.folder)
+    done = read_result(trial.folder)
     if done is not None:
         return done
     start = time.monotonic()
     if not _Training(trial).run(stop):
         return None
-    result = trial_dir_lib.TrialResult(
+    result = TrialResult(
         seed=trial.settings.training.seed,
         scores=trial.evaluate(),
         metrics=trial.deciding_metrics,
@@ -278,16 +431,5 @@ def run_trial(
         versions={"tensorflow": tf.__version__, "keras": keras.__version__},
     )
     if distribution.is_chief(trial.strategy):
-        trial_dir_lib.write_result(trial.folder, result)
+        write_result(trial.folder, result)
     return result
-
-
-def with_seed(
-    settings: finetuning_config.FinetuningConfig, number: int
-) -> finetuning_config.FinetuningConfig:
-    """Returns the settings of trial `number`: its seed is seed + number - 1."""
-    training = settings.training
-    seed = training.seed + number - 1
-    return dataclasses.replace(
-        settings, training=dataclasses.replace(training, seed=seed)
-    )

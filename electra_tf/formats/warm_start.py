@@ -25,7 +25,6 @@ import numpy as np
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
@@ -165,7 +164,7 @@ def _require_sizes(
         # A config gives width and depth as fractions.
         names = ("generator_hidden_size", "generator_layers",
                  "num_attention_heads", "intermediate_size")  # fmt: skip
-        own = _flags("generator", layout.generator_settings(model), names)
+        own = _flags("generator", portable.generator_settings(model), names)
         _require_same(model, model.generator, target.generator, own)
 
 

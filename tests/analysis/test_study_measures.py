@@ -8,8 +8,8 @@ import pytest
 from electra_tf.analysis import blimp
 from electra_tf.analysis import sentence_scores
 from electra_tf.analysis import study_measures
-from electra_tf.finetuning import encoders
 from electra_tf.finetuning import measure
+from electra_tf.finetuning import model as finetuning_model
 from electra_tf.records import manifest
 from tests import tiny_electra
 from tests import tiny_run
@@ -65,7 +65,7 @@ def test_random_weights_are_those_of_a_random_encoder(
     assert list(scores) == ["blimp", "sst2_probe"]
     # The two sentences differ in "good" and "bad".
     assert guessing == {"blimp": 1.0, "sst2": 0.625}
-    random = encoders.random_encoder(
+    random = finetuning_model.random_encoder(
         tiny_electra.build_settings().encoder, tiny_electra.VOCABULARY, seed=3
     )
     for one, variable in zip(seen[0], random.encoder.variables, strict=True):

@@ -15,11 +15,9 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning import encoders
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
-from electra_tf.finetuning import trial_dir
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -96,17 +94,17 @@ def write_trial(
     prepared = task_data.PreparedTasks(
         settings, VOCABULARY, ENCODER.max_position_embeddings, labels or LABELS
     )
-    loaded = encoders.random_encoder(ENCODER, VOCABULARY, seed=seed)
+    loaded = finetuning_model.random_encoder(ENCODER, VOCABULARY, seed=seed)
     model = trial_lib.build_model(settings, loaded, prepared)
     for head in model.heads.values():
         for variable in head.variables:
             # Large too, and biases are not zero.
             noise = tf.random.stateless_normal(variable.shape, [seed, 1])
             variable.assign(variable.value + 0.3 * noise)
-    description = trial_dir.TrialDescription(
+    description = trial_lib.TrialDescription(
         settings, ENCODER, prepared.labels, "tiny, checkpoint latest"
     )
-    trial_dir.claim(folder, description, VOCABULARY)
+    trial_lib.claim(folder, description, VOCABULARY)
     weights = {f"model/{v.path}": v for v in model.trainable_variables}
     checkpoints.save(folder, 7, weights, {}, keep=1)
     return TinyTrial(folder, settings, prepared, model)
@@ -114,11 +112,11 @@ def write_trial(
 
 def write_scores(folder: pathlib.Path, value: float) -> None:
     """Finishes a trial: all of its tasks have this score."""
-    names = trial_dir.load(folder).settings.task_names
+    names = trial_lib.read_description(folder).settings.task_names
     metrics = {"accuracy": "accuracy", "best_f1": "best_f1", "f1": "f1",
                "spearman": "spearman"}  # fmt: skip
-    score = trial_dir.Score(dict.fromkeys(metrics, value), False)
-    result = trial_dir.TrialResult(
+    score = trial_lib.Score(dict.fromkeys(metrics, value), False)
+    result = trial_lib.TrialResult(
         1,
         {name: {"dev": score} for name in names},
         dict.fromkeys(names, "f1"),
@@ -128,7 +126,7 @@ def write_scores(folder: pathlib.Path, value: float) -> None:
         "cpu",
         {},
     )
-    trial_dir.write_result(folder, result)
+    trial_lib.write_result(folder, result)
 
 
 def replace(settings: Any, section: str, **fields: Any) -> Any:

@@ -8,7 +8,7 @@ import safetensors.numpy
 
 from electra_tf import errors
 from electra_tf.export import conversion
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -273,7 +273,7 @@ def test_pairs_travel_along_or_are_told(tmp_path):
         assert conversion.read(path).task.has_pairs
         conversion.convert(path, target, tmp_path / str(number))
         path = tmp_path / str(number)
-    settings = trial_dir.load(path).settings
+    settings = trial_lib.read_description(path).settings
     assert settings.own.text_pair_column
 
 

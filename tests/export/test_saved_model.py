@@ -18,7 +18,7 @@ from electra_tf.export import self_check
 from electra_tf.export import signatures
 from electra_tf.export.models import exported_module
 from electra_tf.finetuning import results
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests.export import conftest
@@ -278,7 +278,7 @@ def test_folders_that_are_no_model_are_refused(tiny_run, tiny_trial, tmp_path):
         saved_model.export(tmp_path, out)
     with pytest.raises(FileNotFoundError, match="finished trial"):
         saved_model.export(tiny_trial.folder.parent, out, task="sst2")
-    assert trial_dir.read_result(tiny_trial.folder) is None
+    assert trial_lib.read_result(tiny_trial.folder) is None
     assert results.find_trial(tmp_path) is None
     assert results.find_trial(tiny_run.model_dir) is None
     assert results.find_trial(tiny_trial.folder) == tiny_trial.folder

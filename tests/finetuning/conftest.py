@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from electra_tf import config
-from electra_tf.finetuning import encoders
+from electra_tf.finetuning import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from tests import tiny
@@ -35,9 +35,9 @@ def settings() -> config.ExperimentConfig:
 
 
 @pytest.fixture
-def loaded(settings: config.ExperimentConfig) -> encoders.LoadedEncoder:
+def loaded(settings: config.ExperimentConfig) -> model_lib.LoadedEncoder:
     """A random encoder of its own for every test."""
-    return encoders.random_encoder(settings.encoder, VOCABULARY, seed=5)
+    return model_lib.random_encoder(settings.encoder, VOCABULARY, seed=5)
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +47,7 @@ def pretrained_dir(
 ) -> pathlib.Path:
     """A folder as a pre-training run leaves it."""
     folder = tmp_path_factory.mktemp("pretrained") / "model"
-    loaded = encoders.random_encoder(settings.encoder, VOCABULARY, seed=5)
+    loaded = model_lib.random_encoder(settings.encoder, VOCABULARY, seed=5)
     return write_run(folder, settings, loaded.encoder.variables)
 
 

@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning import session
+from electra_tf.finetuning import finetune
 
 _ADJECTIVES = {"bad": ("poor", "awful"), "good": ("fine", "great")}
 
@@ -63,10 +63,10 @@ def build_request(
     output_dir: pathlib.Path,
     training: dict[str, object] | None = None,
     **options: object,
-) -> session.Request:
+) -> finetune.Request:
     """What a fine-tuning of the little task is asked for."""
     settings = build_settings(data, **(training or {}))
-    return session.Request(
+    return finetune.Request(
         settings,
         output_dir,
         pretrained_dir,

@@ -7,11 +7,9 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning import benchmark
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning import results
-from electra_tf.finetuning import session as session_lib
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning import trial as trial_lib
 
 _MODEL = pathlib.Path("model")
 
@@ -24,21 +22,21 @@ def _request(names, data_dir, output_dir, pretrained_dir=_MODEL, **options):
             num_train_epochs=0.5, deterministic=False, **training
         ),
     )
-    return session_lib.Request(settings, output_dir, pretrained_dir, **options)
+    return finetune.Request(settings, output_dir, pretrained_dir, **options)
 
 
 def test_glue_is_eight_tasks_and_some_can_be_named():
-    assert benchmark.task_names("glue") == (
+    assert results.benchmark_tasks("glue") == (
         "cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte",
     )  # fmt: skip
-    assert benchmark.task_names("glue:rte, sst") == ("rte", "sst2")
-    assert benchmark.task_names("cola,sst2") == ()
+    assert results.benchmark_tasks("glue:rte, sst") == ("rte", "sst2")
+    assert results.benchmark_tasks("cola,sst2") == ()
 
 
 @pytest.mark.parametrize("some", ["wnli", "rte,rte", "sst,sst2", ""])
 def test_what_is_no_task_of_glue_is_refused(some):
     with pytest.raises(errors.ConfigError, match="different tasks"):
-        benchmark.task_names(f"glue:{some}")
+        results.benchmark_tasks(f"glue:{some}")
 
 
 def test_missing_files_are_named_at_once_with_the_tasks_that_are_there(
@@ -71,14 +69,14 @@ def test_what_tasks_cannot_share_is_refused(
 
 def _line(title, majority, *values, stuck=None):
     scores = [
-        trial_dir.Score({"accuracy": value}, value == stuck) for value in values
+        trial_lib.Score({"accuracy": value}, value == stuck) for value in values
     ]
     numbers = results.summarize_split(scores, "accuracy")["accuracy"]
-    return benchmark.Line(title, "dev", "accuracy", majority, numbers)
+    return results.Line(title, "dev", "accuracy", majority, numbers)
 
 
 def test_the_table_has_medians_spread_guesses_and_the_average_of_medians():
-    report = benchmark.build_report(
+    report = results.build_report(
         [
             _line("CoLA", 0.0, 50.0, 60.0, 70.0),
             _line("RTE", 52.71, 80.0, 52.71, stuck=52.71),
@@ -86,7 +84,7 @@ def test_the_table_has_medians_spread_guesses_and_the_average_of_medians():
     )
     # The mean of 60 and 66.355.
     assert report.average == pytest.approx(63.1775)
-    lines = benchmark.format_table(report).split("\n")
+    lines = report.format_table().split("\n")
     assert [line.split() for line in lines[:4]] == [
         ["task", "split", "metric", "majority", "median", "mean", "sd",
          "best", "trials"],
@@ -106,11 +104,9 @@ def test_the_table_has_medians_spread_guesses_and_the_average_of_medians():
 
 def test_the_average_of_all_eight_needs_no_word():
     titles = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE")
-    report = benchmark.build_report(
-        [_line(title, 0.0, 80.0) for title in titles]
-    )
+    report = results.build_report([_line(title, 0.0, 80.0) for title in titles])
     assert report.missing == ()
-    last = benchmark.format_table(report).split("\n")[-1]
+    last = report.format_table().split("\n")[-1]
     assert last == "The average is that of the medians."
 
 
@@ -124,7 +120,7 @@ def test_every_task_has_a_folder_a_head_and_predictions_of_its_own(
     )  # fmt: skip
     report = finetune.finetune(request)
     assert (output / "cola/predictions/cola/dev_predictions.tsv").is_file()
-    trial = trial_dir.load(output / "sst2" / "trial_01")
+    trial = trial_lib.read_description(output / "sst2" / "trial_01")
     assert trial.settings.task.names == "sst2" and set(trial.labels) == {"sst2"}
     first, second = report.lines
     assert (first.title, second.title) == ("SST-2", "CoLA")
@@ -138,4 +134,4 @@ def test_every_task_has_a_folder_a_head_and_predictions_of_its_own(
     assert content["average"] == report.average
     assert content["settings"]["task"]["names"] == "glue:sst2,cola"
     table = (output / "results.txt").read_text()
-    assert table == benchmark.format_table(report) + "\n"
+    assert table == report.format_table() + "\n"

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.export import conversion
-from electra_tf.finetuning import encoders
+from electra_tf.finetuning import model as model_lib
 from electra_tf.training import checkpoints
 from tests.finetuning.conftest import VOCABULARY
 
@@ -35,7 +35,7 @@ def test_all_weights_of_the_checkpoint_are_restored(
     _write_run(tmp_path, settings, loaded.encoder.variables)
     if which == "folder":
         which = str(tmp_path / "checkpoints" / "step-00000001")
-    found = encoders.load_encoder(tmp_path, which)
+    found = model_lib.load_encoder(tmp_path, which)
     assert found.vocabulary == VOCABULARY
     assert found.settings.vocab_size == VOCABULARY.size
     count = len(before)
@@ -50,17 +50,17 @@ def test_a_checkpoint_without_some_of_the_encoder_is_refused(
     _write_run(tmp_path, settings, loaded.encoder.variables[:-2])
     missing = [variable.path for variable in loaded.encoder.variables[-2:]]
     with pytest.raises(ValueError, match="not a whole model") as error:
-        encoders.load_encoder(tmp_path)
+        model_lib.load_encoder(tmp_path)
     assert all(f"{path} is missing" in str(error.value) for path in missing)
     with pytest.raises(ValueError, match="ema_decay=0"):
-        encoders.load_encoder(tmp_path, use_average=True)
+        model_lib.load_encoder(tmp_path, use_average=True)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path, settings):
     with pytest.raises(ValueError, match=r"must hold a model.*config\.json"):
-        encoders.load_encoder(tmp_path)
+        model_lib.load_encoder(tmp_path)
     with pytest.raises(FileNotFoundError, match="absent"):
-        encoders.load_encoder(tmp_path / "absent")
+        model_lib.load_encoder(tmp_path / "absent")
 
 
 @pytest.mark.parametrize("target_format", ["tf1", "huggingface"])
@@ -69,7 +69,7 @@ def test_an_encoder_of_any_format_is_restored(
 ):
     folder = tmp_path / "converted"
     conversion.convert(pretrained_dir, target_format, folder)
-    one, other = map(encoders.load_encoder, (pretrained_dir, folder))
+    one, other = map(model_lib.load_encoder, (pretrained_dir, folder))
     assert other.vocabulary == one.vocabulary
     assert other.settings == one.settings
     assert str(folder) in other.origin
@@ -79,16 +79,16 @@ def test_an_encoder_of_any_format_is_restored(
         np.testing.assert_array_equal(mine.numpy(), found.numpy())
     for options in ({"which": "best"}, {"use_average": True}):
         with pytest.raises(ValueError, match="choose among the weights of a"):
-            encoders.load_encoder(folder, **options)
+            model_lib.load_encoder(folder, **options)
     (folder / "vocab.txt").unlink()
     (folder / "tokenizer.json").unlink(missing_ok=True)
     with pytest.raises(FileNotFoundError, match=r"Put its vocab\.txt there"):
-        encoders.load_encoder(folder)
+        model_lib.load_encoder(folder)
 
 
 def test_a_random_encoder_follows_its_seed(settings):
     def weights(seed):
-        loaded = encoders.random_encoder(settings.encoder, VOCABULARY, seed)
+        loaded = model_lib.random_encoder(settings.encoder, VOCABULARY, seed)
         return [v.numpy().tolist() for v in loaded.encoder.variables]
 
     assert weights(1) == weights(1) != weights(2)

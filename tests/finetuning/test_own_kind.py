@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning import finetune
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import task_heads
@@ -113,8 +113,8 @@ def test_a_task_of_another_kind_is_learned(
             train_batch_size=16, deterministic=False
         ),
     )
-    request = session_lib.Request(settings, tmp_path / "out", pretrained_dir)
-    trial = session_lib.Session(request).start(1)
+    request = finetune.Request(settings, tmp_path / "out", pretrained_dir)
+    trial = finetune.Session(request).start(1)
     result = trial_lib.run_trial(trial, stopping.StopRequest())
     score = result.scores["counting"]["dev"]
     assert score.metrics["within_one"] > 80

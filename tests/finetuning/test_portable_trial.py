@@ -11,9 +11,9 @@ import tensorflow as tf
 from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.export import saved_model
-from electra_tf.finetuning import encoders
+from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import portable_trial
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
@@ -147,11 +147,11 @@ def test_one_task_of_several_is_taken(tmp_path):
 
 def test_a_range_of_ones_own_travels_along(tmp_path):
     _write(tmp_path / "trial", "hidden_regression")
-    settings = trial_dir.load(tmp_path / "trial").settings
+    settings = trial_lib.read_description(tmp_path / "trial").settings
     assert (settings.own.min_value, settings.own.max_value) == (-10, 30)
     conversion.convert(tmp_path / "trial", "huggingface", tmp_path / "hf")
     conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "back")
-    assert trial_dir.load(tmp_path / "back").settings == settings
+    assert trial_lib.read_description(tmp_path / "back").settings == settings
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_damaged_description_is_refused_by_name(tmp_path, change):
 
 def _encode(model, texts):
     """The encoder's states of [CLS], `[N, D]`."""
-    encoder = encoders.build_encoder(model.encoder)
+    encoder = model_lib.build_encoder(model.encoder)
     for variable in encoder.variables:
         variable.assign(model.tensors[variable.path])
     words = model.vocabulary

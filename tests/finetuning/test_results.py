@@ -8,9 +8,9 @@ import pytest
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import results
-from electra_tf.finetuning import trial_dir
+from electra_tf.finetuning import trial as trial_lib
 
-_RESULT = trial_dir.TrialResult(
+_RESULT = trial_lib.TrialResult(
     seed=1,
     scores={},
     metrics={"mood": "accuracy", "size": "mse"},
@@ -29,16 +29,16 @@ def _write(folder, *trials):
         path.mkdir(parents=True)
         splits = {task: {"dev": score} for task, score in scores.items()}
         result = dataclasses.replace(_RESULT, seed=number, scores=splits)
-        trial_dir.write_result(path, result)
+        trial_lib.write_result(path, result)
 
 
 def _mood(accuracy):
     metrics = {"f1": 50.0, "accuracy": accuracy}
-    return {"mood": trial_dir.Score(metrics, is_degenerate=accuracy == 50.0)}
+    return {"mood": trial_lib.Score(metrics, is_degenerate=accuracy == 50.0)}
 
 
 def _size(error):
-    return {"size": trial_dir.Score({"mse": error}, False, ("mse",))}
+    return {"size": trial_lib.Score({"mse": error}, False, ("mse",))}
 
 
 @pytest.fixture
@@ -57,11 +57,15 @@ def test_median_mean_spread_and_best_are_those_of_the_trials(folder):
     assert numbers.spread == pytest.approx(17.8138, abs=1e-4)
     assert (numbers.best, numbers.worst) == (90.0, 50.0)
     assert numbers.degenerate == (3,)
-    assert summary.best_trial == results.best_trial(folder) == 3
+    assert (
+        summary.best_trial
+        == results.best_trial(results.read_trials(folder))
+        == 3
+    )
 
 
 def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
-    lines = results.format_table(results.summarize(folder)).split("\n")
+    lines = results.summarize(folder).format_table().split("\n")
     assert lines == [
         "task  split  metric    median   mean     sd   best  trials",
         "mood  dev    accuracy   82.00  76.00  17.81  90.00  "
@@ -76,13 +80,14 @@ def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
 def test_files_hold_the_settings_and_every_trial(folder):
     settings = finetuning_config.FinetuningConfig()
     summary = results.summarize(folder)
-    results.write(folder, summary, "the table", settings)
+    results.write(folder, summary, settings)
     content = json.loads((folder / "results.json").read_text())
     assert content["settings"]["training"]["train_batch_size"] == 32
     assert [trial["seed"] for trial in content["trials"]] == [1, 2, 3, 4]
     best = content["scores"]["mood"]["dev"]["accuracy"]["best"]
     assert (best, content["best_trial"]) == (90.0, 3)
-    assert (folder / "results.txt").read_text() == "the table\n"
+    table = f"{summary.format_table()}\n"
+    assert (folder / "results.txt").read_text() == table
 
 
 def test_of_errors_the_least_is_the_best(tmp_path):
@@ -91,7 +96,7 @@ def test_of_errors_the_least_is_the_best(tmp_path):
     assert summary.best_trial == 2
     numbers = summary.scores["size"]["dev"]["mse"]
     assert (numbers.best, numbers.worst) == (0.0123, 0.034)
-    assert results.format_table(summary).split("\n")[1].split()[3:] == [
+    assert summary.format_table().split("\n")[1].split()[3:] == [
         "0.0210", "0.0224", "0.0109", "0.0123", "0.0210", "0.0123", "0.0340",
     ]  # fmt: skip
     # Files of earlier versions do not say that less is better.
@@ -99,7 +104,7 @@ def test_of_errors_the_least_is_the_best(tmp_path):
         content = json.loads(path.read_text())
         del content["scores"]["size"]["dev"]["lower_is_better"]
         path.write_text(json.dumps(content))
-    assert results.best_trial(tmp_path) == 2
+    assert results.best_trial(results.read_trials(tmp_path)) == 2
 
 
 def test_the_first_split_decides(tmp_path):
@@ -109,15 +114,15 @@ def test_the_first_split_decides(tmp_path):
         folder.mkdir()
         splits = dict(zip(("matched", "mismatched"), pair, strict=True))
         result = dataclasses.replace(_RESULT, scores={"mood": splits})
-        trial_dir.write_result(folder, result)
-    assert results.best_trial(tmp_path) == 1
+        trial_lib.write_result(folder, result)
+    assert results.best_trial(results.read_trials(tmp_path)) == 1
 
 
 def test_scores_on_test_data_stand_apart_and_say_whose_they_are(folder):
-    score = trial_dir.Score({"f1": 9.0, "accuracy": 70.0}, is_degenerate=True)
+    score = trial_lib.Score({"f1": 9.0, "accuracy": 70.0}, is_degenerate=True)
     test = {"mood": {"test": score}}
     summary = dataclasses.replace(results.summarize(folder), test=test)
-    assert results.format_table(summary).split("\n")[3:7] == [
+    assert summary.format_table().split("\n")[3:7] == [
         "",
         "On test data, trial 3, the best on dev:",
         "mood  test  accuracy  70.00  *",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
-from electra_tf.finetuning import session as session_lib
+from electra_tf.finetuning import finetune
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.modeling import task_heads
 from electra_tf.processes import stopping
@@ -18,7 +18,7 @@ from tests.finetuning.conftest import write_run
 
 
 def _run(request, stop=None):
-    session = session_lib.Session(request)
+    session = finetune.Session(request)
     trial = session.start(1)
     result = trial_lib.run_trial(trial, stop or stopping.StopRequest())
     return trial, result
@@ -138,11 +138,11 @@ def test_a_start_that_failed_claims_nothing(data, pretrained_dir, tmp_path):
     request = little_task.build_request(
         data, pretrained_dir, tmp_path / "out", is_random=True
     )
-    trial = session_lib.Session(request).start(1)
+    trial = finetune.Session(request).start(1)
     assert (request.folder(1) / "config.json").exists()
     assert "0 of" in trial.loaded.origin and "random" in trial.loaded.origin
     again = _replace(request, "training", train_batch_size=16)
-    trial = session_lib.Session(again).start(1)
+    trial = finetune.Session(again).start(1)
     described = json.loads((trial.folder / "config.json").read_text())
     assert described["settings"]["training"]["train_batch_size"] == 16
     assert described["source"] == "random weights"
@@ -218,7 +218,7 @@ def test_a_trained_trial_predicts_without_its_training_data(finished):
     moved = dataclasses.replace(
         moved, pretrained_dir=None, actions=("predict",)
     )
-    predictions = session_lib.Session(moved).load(1).predict("own", "test")
+    predictions = finetune.Session(moved).load(1).predict("own", "test")
     expected = trial.predict("own", "test")
     np.testing.assert_array_equal(predictions.classes, expected.classes)
     np.testing.assert_allclose(

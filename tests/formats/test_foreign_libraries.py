@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.finetuning import encoders
+from electra_tf.finetuning import model as finetuning_model
 from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import portable
@@ -83,7 +83,7 @@ def _inputs(vocab_size, type_vocab_size=3):
 
 
 def _encode(model, inputs):
-    encoder = encoders.build_encoder(model.encoder)
+    encoder = finetuning_model.build_encoder(model.encoder)
     for variable in encoder.variables:
         variable.assign(model.tensors[variable.path])
     ids, mask, types = (inputs[n].astype(np.int32) for n in inputs)

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.export import conversion
-from electra_tf.finetuning import encoders
+from electra_tf.finetuning import model as finetuning_model
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
@@ -82,7 +82,7 @@ def _build_model(model):
         return _build_finetuned(model)
     heads = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
     if heads.isdisjoint(model.parts):
-        encoder = encoders.build_encoder(model.encoder)
+        encoder = finetuning_model.build_encoder(model.encoder)
         _assign(encoder, model.tensors)
         return lambda inputs: _states(encoder(*_tokens(inputs)))
     main = reading.build_towers(model).main
@@ -109,7 +109,8 @@ def _build_finetuned(model):
     if task.kind == "tagging":
         # The reference gives segments of its own; ours are exchanged.
         tensors = hugging_face.exchange_segments(tensors)
-    encoder, head = encoders.build_encoder(model.encoder), _build_head(task)
+    encoder = finetuning_model.build_encoder(model.encoder)
+    head = _build_head(task)
     head.build((None, None, model.encoder.hidden_size))
     _assign(encoder, tensors)
     path = f"{portable.TASK_HEADS}/{task.name}"

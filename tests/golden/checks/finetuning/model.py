@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from electra_tf.config import EncoderConfig
 from electra_tf.config.finetuning import FinetuningOptimizerConfig
-from electra_tf.finetuning import encoders
+from electra_tf.finetuning import model as finetuning_model
 from electra_tf.finetuning.model import FinetuningModel
 from electra_tf.finetuning.model import build_optimizer
 from electra_tf.modeling import task_heads
@@ -157,7 +157,7 @@ def _load(folder):
         name: _build_head(name, info["variables"], inputs)
         for name in given["task_names"]
     }
-    encoder = encoders.build_encoder(EncoderConfig(**fields))
+    encoder = finetuning_model.build_encoder(EncoderConfig(**fields))
     model = FinetuningModel(encoder, heads)
     loading.assign_checkpoint(model.trainable_variables, folder / "model.ckpt")
     names = ("learning_rate", "layerwise_lr_decay", "warmup_proportion")
