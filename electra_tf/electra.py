@@ -36,7 +36,6 @@ from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import towers as towers_lib
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.sentences import packing
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -208,7 +207,7 @@ class Electra:
                     "`pairs` must hold one text for each of `texts`. "
                     f"Received: {len(second)} for {len(first)}."
                 )
-        packed = packing.pack_texts(
+        packed = rows_lib.pack_texts(
             self.tokenizer,
             tf.constant(first, tf.string),
             None if second is None else tf.constant(second, tf.string),
@@ -324,7 +323,7 @@ class Electra:
 
     def _check_length(self, max_length: int | None, is_pair: bool) -> int:
         most = self.config.max_position_embeddings
-        least = packing.MIN_LENGTH if is_pair else _MIN_LENGTH
+        least = rows_lib.MIN_LENGTH if is_pair else _MIN_LENGTH
         if max_length is None:
             return most
         if not least <= max_length <= most:

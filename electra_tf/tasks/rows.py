@@ -1,9 +1,8 @@
 """Rows of tokens: how texts are split, windowed, laid out, padded and kept.
 
-An example becomes one row, or several overlapping windows where it is longer
-than a row. The functions are TensorFlow: a training calls them with a whole
-split, an exported model holds them in its graph. `Rows` is what a training
-keeps of a split, unpadded, in NumPy.
+The functions are TensorFlow: a training calls them with a whole split, an
+exported model holds them in its graph. `Rows` is what a training keeps of a
+split, unpadded, in NumPy.
 """
 
 import dataclasses
@@ -15,14 +14,30 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.text import tokenizer as tokenizer_lib
+
 QUESTION_BLANKS = " \t\r\n\u202f"
 """The characters at which the original splits the contexts of questions into
 words. Other blanks, for example U+00A0, are inside words."""
 ALL_BLANKS = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 """The characters at which Python's `str.split` splits."""
 
+MIN_LENGTH = 5
+"""The least `max_seq_length`: [CLS], two [SEP], and a piece of each text."""
+
 # Bytes that a blank may take in UTF-8.
 _BLANK_SIZES = (1, 2, 3)
+# Examples that are made into rows at once: bounds the memory of the rest.
+_CHUNK = 16_384
+
+
+def encode(texts: Sequence[str]) -> tf.Tensor:
+    """Encodes `[N]` texts, string, also those with lone surrogates.
+
+    JSON may hold them; the tokenizer drops what they become.
+    """
+    data = [text.encode(errors="surrogatepass") for text in texts]
+    return tf.constant(data, tf.string)
 
 
 class Words(NamedTuple):
@@ -187,6 +202,63 @@ def pad(
     )
 
 
+class PackedTexts(NamedTuple):
+    """Rows of N texts or pairs."""
+
+    ids: tf.RaggedTensor  # `[N, (tokens)]` int32
+    segment_starts: tf.Tensor  # `[N]` int64, where segment 1 begins
+    num_truncated: tf.Tensor  # `[N]` int64, pieces that did not fit
+
+
+def pack_texts(
+    tokenizer: tokenizer_lib.Tokenizer,
+    texts: tf.Tensor,
+    pairs: tf.Tensor | None,
+    max_length: int,
+) -> PackedTexts:
+    """Makes rows `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]`, of `[N]` texts.
+
+    A second text without pieces is none. What is longer than `max_length`
+    tokens loses its end, see `cut_pairs`.
+    """
+    vocabulary = tokenizer.vocabulary
+    first = tokenizer.tokenize(texts)
+    # Without second texts: no pieces, in as many rows.
+    second = first[:, :0] if pairs is None else tokenizer.tokenize(pairs)
+    sizes = first.row_lengths(), second.row_lengths()
+    num_first, num_second = cut_pairs(*sizes, max_length)
+    ones = tf.ones_like(num_first)
+    ids = join(
+        [
+            token(vocabulary.cls_id, ones),
+            Part(first.values, first.row_starts(), num_first),
+            token(vocabulary.sep_id, ones),
+            Part(second.values, second.row_starts(), num_second),
+            token(vocabulary.sep_id, tf.minimum(num_second, 1)),
+        ]
+    )
+    num_left = sum(sizes) - num_first - num_second
+    return PackedTexts(ids, num_first + 2, num_left)
+
+
+def cut_pairs(
+    first: tf.Tensor, second: tf.Tensor, max_length: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes how many pieces are kept of each text, two `[N]` int64 tensors.
+
+    It is the closed form of the original's rule, and BERT's: while a row is too
+    long, the longer text loses its last piece, the second one where both are
+    equally long. A second text of 0 pieces is none.
+    """
+    room = tf.where(second > 0, max_length - 3, max_length - 2)
+    room = tf.cast(room, tf.int64)
+    half = room // 2
+    return (
+        tf.minimum(first, tf.maximum(room - second, room - half)),
+        tf.minimum(second, tf.maximum(room - first, half)),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Ragged:
     """N lists of numbers in NumPy, flat."""
@@ -255,3 +327,38 @@ class Rows:
     def lengths(self) -> np.ndarray:
         """Tokens of every row, `[N]` int64."""
         return self.ids.lengths
+
+
+def pack_split(
+    texts: Sequence[str],
+    pairs: Sequence[str | None],
+    tokenizer: tokenizer_lib.Tokenizer,
+    max_length: int,
+) -> tuple[Ragged, np.ndarray]:
+    """Makes the rows of a whole split, as `pack_texts`.
+
+    Returns ids `[N, (tokens)]` and where segment 1 begins, `[N]` int32.
+    """
+    if max_length < MIN_LENGTH:
+        raise ValueError(
+            f"`max_seq_length` must be at least {MIN_LENGTH}, for [CLS], "
+            "[SEP], [SEP] and one piece of each text. Received: "
+            f"{max_length}."
+        )
+    packed = []
+    for begin in range(0, len(texts), _CHUNK):
+        part = slice(begin, begin + _CHUNK)
+        second = [text or "" for text in pairs[part]]
+        packed.append(
+            pack_texts(
+                tokenizer,
+                encode(texts[part]),
+                encode(second) if any(second) else None,
+                max_length,
+            )
+        )
+    starts = [part.segment_starts.numpy() for part in packed]
+    return (
+        Ragged.join([part.ids for part in packed]),
+        np.concatenate([np.zeros(0), *starts]).astype(np.int32),
+    )

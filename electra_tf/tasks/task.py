@@ -8,6 +8,7 @@ an entry in a table (`sentences/glue.py`) or a class with these methods.
 import abc
 import pathlib
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ import keras
 import numpy as np
 
 from electra_tf.modeling import task_heads
+from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 
@@ -27,11 +29,11 @@ tokens or words.
 """
 
 Readers = Mapping[str, Callable[[], Sequence[Any]]]
-"""Split to the function that reads its examples."""
+"""Split to the function that reads its examples, in the order of the file."""
 
 
 class Task(abc.ABC):
-    """A downstream task.
+    """A downstream task, with a function that reads each of its splits.
 
     Attributes:
         name: of the catalog; variable scope of the head.
@@ -51,17 +53,36 @@ class Task(abc.ABC):
             empty where they have none.
     """
 
-    name: str
     kind: str = ""
     has_pairs: bool = False
     metric: str
     lower_is_better: tuple[str, ...] = ()
     max_seq_length: int = 128
     num_train_epochs: float = 3.0
-    splits: tuple[str, ...] = ("train", "dev", "test")
-    dev_splits: tuple[str, ...] = ("dev",)
     test_splits: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+
+    def __init__(self, name: str, readers: Readers) -> None:
+        self.name = name
+        self._readers = readers
+        self.splits = tuple(readers)
+        self.dev_splits = tuple(s for s in readers if s.startswith("dev"))
+
+    def read(self, split: str) -> Sequence[Any]:
+        """Reads the examples of a split, in the order of the file.
+
+        Raises:
+            FileNotFoundError: if the file is not there.
+            DataError: for the first line that is not as expected.
+            ValueError: if there is no such split.
+        """
+        if split not in self._readers:
+            raise ValueError(
+                f"The task {self.name} has the splits "
+                f"{', '.join(self.splits) or '(none)'}. Received: {split!r}. "
+                f"For your own data, set --config.own.{split}_file."
+            )
+        return self._readers[split]()
 
     def use_labels(self, labels: Sequence[str]) -> None:
         """Takes the labels of a trained model instead of those of the files."""
@@ -70,15 +91,6 @@ class Task(abc.ABC):
     def describe_export(self) -> dict[str, Any]:
         """Returns facts for an export's JSON, beside the labels."""
         return {}
-
-    @abc.abstractmethod
-    def read(self, split: str) -> Sequence[Any]:
-        """Reads the examples of a split, in the order of the file.
-
-        Raises:
-            FileNotFoundError: if the file is not there.
-            DataError: for the first line that is not as expected.
-        """
 
     def has_labels(self, examples: Sequence[Any]) -> bool:
         """Whether examples of a test split can be scored."""
@@ -93,15 +105,10 @@ class Task(abc.ABC):
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
-        """Makes the rows of examples.
+        """Makes the rows of examples, at most `max_seq_length` tokens long.
 
-        Args:
-            examples: as `read` gives them.
-            tokenizer: holds the vocabulary.
-            max_seq_length: most tokens of a row, with [CLS] and [SEP].
-            is_training: whether rows are made to be learned from: there may be
-                more of them, or fewer, than to predict from. Where examples
-                have no labels, rows have zeros instead.
+        To learn from there may be more of them, or fewer, than to predict from.
+        Where examples have no labels, rows have zeros instead.
         """
 
     @abc.abstractmethod
@@ -116,10 +123,8 @@ class Task(abc.ABC):
     ) -> Any:
         """Reads the predictions for examples, in the task's own form.
 
-        Args:
-            examples: as `read` gives them.
-            rows: of these examples, made with `is_training=False`.
-            outputs: of `TaskHead.predict` for each row.
+        `rows` are made of them with `is_training=False`, `outputs` are those of
+        `TaskHead.predict` for each row.
         """
 
     @abc.abstractmethod
@@ -142,36 +147,7 @@ class Task(abc.ABC):
         examples: Sequence[Any],
         predictions: Any,
     ) -> list[pathlib.Path]:
-        """Writes predictions in the task's official form.
-
-        Returns:
-            The files written, complete or not at all.
-        """
-
-
-class FileTask(Task):
-    """A task with a function that reads each of its splits.
-
-    Args:
-        name: of the catalog.
-        readers: a function for each split that there is; raises as `read`.
-    """
-
-    def __init__(self, name: str, readers: Readers) -> None:
-        self.name = name
-        self._readers = dict(readers)
-        self.splits = tuple(readers)
-        self.dev_splits = tuple(s for s in readers if s.startswith("dev"))
-
-    def read(self, split: str) -> Sequence[Any]:
-        """Reads a split, see `Task.read`; `ValueError` if there is none."""
-        if split not in self._readers:
-            raise ValueError(
-                f"The task {self.name} has the splits "
-                f"{', '.join(self.splits) or '(none)'}. Received: {split!r}. "
-                f"For your own data, set --config.own.{split}_file."
-            )
-        return self._readers[split]()
+        """Writes predictions in the task's official form; returns the files."""
 
 
 def build_in_scope(
@@ -181,3 +157,13 @@ def build_in_scope(
     with keras.name_scope("task_specific"):
         head.build((None, None, hidden_size))
     return head
+
+
+def write_file(path: pathlib.Path, lines: Iterable[str]) -> pathlib.Path:
+    """Writes lines, all of them or no file."""
+    with (
+        atomic.replacing_file(path) as partial,
+        partial.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        file.writelines(f"{line}\n" for line in lines)
+    return path

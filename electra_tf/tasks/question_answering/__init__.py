@@ -1,5 +1,5 @@
-"""Extractive question answering: readers, rows, answers, scores.
+"""Extractive question answering.
 
-Read `task` first, then `records` and `sources` (files), `questions` (rows),
-`spans` (candidates), `answers` (texts) and `squad_scores`.
+Read `task` first, then `records` (files), `questions` (rows), `spans`
+(candidates) and `answers` (texts).
 """

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import spans
 from electra_tf.text import normalization
@@ -26,12 +27,9 @@ from electra_tf.text import vocabulary as vocabulary_lib
 NO_ANSWER_FOUND = "empty"
 """The text where no candidate is a span of the document (the original's)."""
 
-# The only entry where there is none.
-_NONE = (NO_ANSWER_FOUND, 0.0, 0.0, None, None)
 # The null odds of a document without a single piece (the original's).
 _NO_WINDOW = 1_000_000.0
 
-Outputs = Mapping[str, Sequence[np.ndarray]]
 Settings = finetuning_config.QuestionAnsweringConfig
 Entry = dict[str, Any]
 
@@ -54,7 +52,7 @@ class Predictions:
 
 def decode(
     rows: rows_lib.Rows,
-    outputs: Outputs,
+    outputs: task_lib.Outputs,
     settings: Settings,
     has_unanswerable: bool,
 ) -> Predictions:
@@ -66,135 +64,139 @@ def decode(
     predictions = Predictions({}, {}, {})
     begin = 0
     for chunk in rows.details:
-        count = int(chunk.rows.ids.nrows())
+        end = begin + int(chunk.rows.ids.nrows())
         own = {
-            name: _pad(values[begin : begin + count])
+            name: tf.constant(_pad(values[begin:end]))
             for name, values in outputs.items()
+            if begin < end
         }
-        _decode_chunk(chunk, own, settings, has_unanswerable, predictions)
-        begin += count
+        begin = end
+        _decode_chunk(chunk, own, settings, predictions)
+        if has_unanswerable:
+            _add_null_odds(chunk, own, predictions)
     return predictions
 
 
 def _pad(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """The outputs of all rows as one array; fillers are never an answer."""
     arrays = [np.asarray(array) for array in arrays]
-    shape = np.max([array.shape for array in arrays] or [()], axis=0)
-    dtype = arrays[0].dtype if arrays else np.float32
-    filler: Any = 0
+    shape = np.max([array.shape for array in arrays], axis=0).astype(int)
+    dtype, filler = arrays[0].dtype, 0.0
     if np.issubdtype(dtype, np.floating):
-        dtype, filler = np.float32, np.finfo(np.float32).min
-    padded = np.full((len(arrays), *np.asarray(shape, int)), filler, dtype)
+        dtype, filler = np.dtype(np.float32), float(np.finfo(np.float32).min)
+    padded = np.full((len(arrays), *shape), filler, dtype)
     for row, array in enumerate(arrays):
-        inside = (slice(row, row + 1), *map(slice, array.shape))
+        inside: Any = (row, *map(slice, array.shape))
         padded[inside] = array
     return padded
 
 
 def _decode_chunk(
     chunk: questions.Chunk,
-    outputs: Mapping[str, np.ndarray],
+    outputs: Mapping[str, tf.Tensor],
     settings: Settings,
-    has_unanswerable: bool,
     predictions: Predictions,
 ) -> None:
-    """Adds the predictions for some questions."""
-    splits = chunk.rows.windows.splits.numpy()
+    """Adds answers and n-best lists of some questions."""
     texts = _SpanTexts(chunk)
-    candidates = None
-    if splits[-1]:
-        tensors = {name: tf.constant(array) for name, array in outputs.items()}
-        candidates = _Candidates(chunk, tensors, settings)
-        if has_unanswerable:
-            all_odds = spans.compute_null_odds(tensors).numpy()
+    splits, columns = _list_spans(chunk, outputs, settings)
     for number, example in enumerate(chunk.examples):
-        begin, end = splits[number : number + 2]
-        found = candidates.sort(begin, end) if candidates else ()
-        nbest = _list_best(number, found, texts, settings.n_best_size)
+        own = slice(splits[number], splits[number + 1])
+        found: dict[str, Entry] = {}
+        for first, last, start_score, end_score in zip(
+            *(column[own].tolist() for column in columns), strict=True
+        ):
+            if len(found) == settings.n_best_size:
+                break
+            text, start, end = texts.find(number, first, last)
+            entry = _entry(text, start_score, end_score, start, end)
+            found.setdefault(text, entry)
+        nbest = list(found.values()) or [_entry(NO_ANSWER_FOUND)]
+        logits = [entry["start_logit"] + entry["end_logit"] for entry in nbest]
+        scores = np.array(logits, np.float32)
+        weights = np.exp(scores - scores.max())
+        for entry, share in zip(nbest, weights / weights.sum(), strict=True):
+            entry["probability"] = float(share)
         predictions.nbest[example.id] = nbest
         predictions.texts[example.id] = nbest[0]["text"]
-        if has_unanswerable:
-            best = next((entry for entry in nbest if entry["text"]), nbest[0])
-            predictions.texts[example.id] = best["text"]
-            odds = np.float32(_NO_WINDOW)
-            if begin < end:
-                odds = all_odds[begin:end].min()
-            if "answerable_logit" not in outputs:
-                # One float32 after the other, as the reference subtracts.
-                odds = odds - np.float32(best["start_logit"])
-                odds = odds - np.float32(best["end_logit"])
-            predictions.null_odds[example.id] = float(odds)
 
 
-class _Candidates:
-    """The spans of all rows of a chunk that count."""
-
-    def __init__(
-        self,
-        chunk: questions.Chunk,
-        outputs: Mapping[str, tf.Tensor],
-        settings: Settings,
-    ) -> None:
-        windows = chunk.rows.windows
-        found = spans.list_candidates(
-            outputs, chunk.rows.shifts, settings.n_best_size
-        )
-        is_valid = spans.are_valid(
-            found, windows.lengths, settings.max_answer_length
-        )
-        rows = tf.range(tf.size(windows.texts))
-        is_valid &= spans.have_most_context(found, windows, rows)[..., None]
-        self._is_valid = is_valid.numpy()
-        self._scores = found.scores.numpy()
-        begins = windows.starts.numpy()[:, np.newaxis]
-        self._firsts = begins + found.starts.numpy()
-        self._lasts = begins[..., np.newaxis] + found.ends.numpy()
-        self._start_scores = found.start_scores.numpy()
-        self._end_scores = found.end_scores.numpy()
-
-    def sort(self, begin: int, end: int) -> Any:
-        """First and last pieces, start and end scores of rows, best first."""
-        rows, starts, ends = np.nonzero(self._is_valid[begin:end])
-        rows = rows + begin
-        order = np.argsort(-self._scores[rows, starts, ends], kind="stable")
-        rows, starts, ends = rows[order], starts[order], ends[order]
-        return zip(
-            self._firsts[rows, starts].tolist(),
-            self._lasts[rows, starts, ends].tolist(),
-            self._start_scores[rows, starts].tolist(),
-            self._end_scores[rows, starts, ends].tolist(),
-            strict=True,
-        )
+def _entry(
+    text: str,
+    start_score: float = 0.0,
+    end_score: float = 0.0,
+    start: int | None = None,
+    end: int | None = None,
+) -> Entry:
+    return {
+        "text": text,
+        "probability": 1.0,
+        "start_logit": start_score,
+        "end_logit": end_score,
+        "start": start,
+        "end": end,
+    }
 
 
-def _list_best(
-    number: int, candidates: Any, texts: "_SpanTexts", n_best_size: int
-) -> list[Entry]:
-    """The best candidates of a question with different texts."""
-    found: dict[str, tuple] = {}
-    for first, last, start_score, end_score in candidates:
-        if len(found) == n_best_size:
-            break
-        text, *place = texts.find(number, first, last)
-        found.setdefault(text, (text, start_score, end_score, *place))
-    entries = [
-        {
-            "text": text,
-            "probability": 1.0,
-            "start_logit": start_score,
-            "end_logit": end_score,
-            "start": start,
-            "end": end,
-        }
-        for text, start_score, end_score, start, end in found.values()
-        or [_NONE]
+def _list_spans(
+    chunk: questions.Chunk,
+    outputs: Mapping[str, tf.Tensor],
+    settings: Settings,
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The spans of N questions that count, best first.
+
+    Returns where those of each question begin, `[N + 1]`, and first and last
+    pieces, start and end scores of all.
+    """
+    count = len(chunk.examples)
+    if not outputs:
+        return np.zeros(count + 1, int), [np.zeros(0)] * 4
+    windows = chunk.rows.windows
+    found = spans.list_candidates(
+        outputs, chunk.rows.shifts, settings.n_best_size
+    )
+    is_valid = spans.are_valid(
+        found, windows.lengths, settings.max_answer_length
+    )
+    rows = tf.range(tf.size(windows.texts))
+    is_valid &= spans.have_most_context(found, windows, rows)[..., None]
+    rows, starts, ends = np.nonzero(is_valid.numpy())
+    owners = windows.texts.numpy()[rows]
+    # Of equals the first stays first.
+    order = np.lexsort((-found.scores.numpy()[rows, starts, ends], owners))
+    rows, starts, ends = rows[order], starts[order], ends[order]
+    begins = windows.starts.numpy()[rows]
+    return np.searchsorted(owners[order], np.arange(count + 1)), [
+        begins + found.starts.numpy()[rows, starts],
+        begins + found.ends.numpy()[rows, starts, ends],
+        found.start_scores.numpy()[rows, starts],
+        found.end_scores.numpy()[rows, starts, ends],
     ]
-    logits = [entry["start_logit"] + entry["end_logit"] for entry in entries]
-    scores = np.array(logits, np.float32)
-    weights = np.exp(scores - scores.max())
-    for entry, share in zip(entries, weights / weights.sum(), strict=True):
-        entry["probability"] = float(share)
-    return entries
+
+
+def _add_null_odds(
+    chunk: questions.Chunk,
+    outputs: Mapping[str, tf.Tensor],
+    predictions: Predictions,
+) -> None:
+    """Adds null odds of some questions, the least of their windows."""
+    splits = chunk.rows.windows.splits.numpy()
+    if outputs:
+        all_odds = spans.compute_null_odds(outputs).numpy()
+    for example, begin, end in zip(
+        chunk.examples, splits, splits[1:], strict=False
+    ):
+        nbest = predictions.nbest[example.id]
+        best = next((entry for entry in nbest if entry["text"]), nbest[0])
+        predictions.texts[example.id] = best["text"]
+        odds = np.float32(_NO_WINDOW)
+        if begin < end:
+            odds = all_odds[begin:end].min()
+        if "answerable_logit" not in outputs:
+            # One float32 after the other, as the reference subtracts.
+            odds = odds - np.float32(best["start_logit"])
+            odds = odds - np.float32(best["end_logit"])
+        predictions.null_odds[example.id] = float(odds)
 
 
 class _SpanTexts:
@@ -291,7 +293,7 @@ def normalize(
     texts: Sequence[str], settings: vocabulary_lib.TokenizerSettings
 ) -> list[str]:
     """Returns texts as normalised words with single blanks."""
-    words = normalization.Normalizer(settings).split(questions.encode(texts))
+    words = normalization.Normalizer(settings).split(rows_lib.encode(texts))
     decoded = [word.decode() for word in words.words.numpy()]
     splits = words.text_splits.numpy()
     return [

@@ -159,20 +159,32 @@ def build_rows(
     owners, starts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     columns = [np.zeros((len(COLUMNS), 0), np.int32)]
     for begin in range(0, len(examples), _CHUNK):
-        chunk = _build_chunk(
-            examples[begin : begin + _CHUNK],
-            tokenizer,
+        part = examples[begin : begin + _CHUNK]
+        asked = tokenizer.tokenize(rows_lib.encode([e.question for e in part]))
+        _require_room(part, asked, max_seq_length, max_query_length)
+        numbers: dict[str, int] = {}
+        owner = np.array(
+            [numbers.setdefault(e.context, len(numbers)) for e in part]
+        )
+        contexts = build_contexts(tokenizer, rows_lib.encode(list(numbers)))
+        rows = lay_out(
+            tokenizer.vocabulary,
+            asked,
+            contexts.ids,
+            tf.constant(owner),
             max_seq_length,
             max_query_length,
             doc_stride,
+            least=0,
         )
+        chunk = Chunk(part, contexts, owner, rows, tokenizer.vocabulary)
         chunks.append(chunk)
-        owners.append(begin + chunk.rows.windows.texts.numpy())
-        starts.append(chunk.rows.shifts.numpy())
+        owners.append(begin + rows.windows.texts.numpy())
+        starts.append(rows.shifts.numpy())
+        table = np.zeros((len(COLUMNS), len(starts[-1])), np.int32)
         if is_training:
-            columns.append(_label_windows(chunk, tokenizer))
-        else:
-            columns.append(np.zeros((len(COLUMNS), len(starts[-1])), np.int32))
+            table = _label_windows(chunk, tokenizer)
+        columns.append(table)
     table = np.concatenate(columns, axis=1).astype(np.int32)
     return rows_lib.Rows(
         ids=rows_lib.Ragged.join([chunk.rows.ids for chunk in chunks]),
@@ -181,41 +193,6 @@ def build_rows(
         columns=dict(zip(COLUMNS, table, strict=True)),
         details=None if is_training else chunks,
     )
-
-
-def _build_chunk(
-    examples: Sequence[records.Example],
-    tokenizer: tokenizer_lib.Tokenizer,
-    max_seq_length: int,
-    max_query_length: int,
-    doc_stride: int,
-) -> Chunk:
-    questions = tokenizer.tokenize(encode([e.question for e in examples]))
-    _require_room(examples, questions, max_seq_length, max_query_length)
-    numbers: dict[str, int] = {}
-    context_of_example = np.array(
-        [numbers.setdefault(e.context, len(numbers)) for e in examples]
-    )
-    contexts = build_contexts(tokenizer, encode(list(numbers)))
-    rows = lay_out(
-        tokenizer.vocabulary,
-        questions,
-        contexts.ids,
-        tf.constant(context_of_example),
-        max_seq_length,
-        max_query_length,
-        doc_stride,
-        least=0,
-    )
-    return Chunk(
-        examples, contexts, context_of_example, rows, tokenizer.vocabulary
-    )
-
-
-def encode(texts: Sequence[str]) -> tf.Tensor:
-    """Encodes texts: TensorFlow takes no lone surrogates, which JSON has."""
-    data = [text.encode(errors="surrogatepass") for text in texts]
-    return tf.constant(data, tf.string)
 
 
 def _require_room(
@@ -243,10 +220,7 @@ def _label_windows(
     windows = chunk.rows.windows
     questions, starts = windows.texts.numpy(), windows.starts.numpy()
     ends, shifts = starts + windows.lengths.numpy(), chunk.rows.shifts.numpy()
-    spans = find_answer_pieces(
-        chunk.examples, chunk.contexts, chunk.context_of_example, tokenizer
-    )
-    first, last = spans[questions].T
+    first, last = find_answer_pieces(chunk, tokenizer)[questions].T
     is_impossible = np.array([e.is_impossible for e in chunk.examples])
     # It stays false where another window has the answer.
     is_impossible = is_impossible[questions]
@@ -261,10 +235,7 @@ def _label_windows(
 
 
 def find_answer_pieces(
-    examples: Sequence[records.Example],
-    contexts: Contexts,
-    context_of_example: np.ndarray,
-    tokenizer: tokenizer_lib.Tokenizer,
+    chunk: Chunk, tokenizer: tokenizer_lib.Tokenizer
 ) -> np.ndarray:
     """Finds the first and last piece of every answer in its context.
 
@@ -276,30 +247,32 @@ def find_answer_pieces(
     before the first if the answer's words have no pieces. `DataError` for an
     answer that is not in its context.
     """
-    answers = [e.answer.text if e.answer else "" for e in examples]
-    wanted = tokenizer.tokenize(encode(answers)).to_list()
+    contexts = chunk.contexts
+    texts = [e.answer.text if e.answer else "" for e in chunk.examples]
+    wanted = tokenizer.tokenize(rows_lib.encode(texts)).to_list()
     # Lists: single numbers of arrays are slow.
     word_starts = contexts.starts.values.numpy().tolist()
     word_splits = contexts.starts.row_splits.numpy().tolist()
     first_pieces = contexts.pieces.row_splits.numpy().tolist()
     pieces = contexts.pieces.values.numpy().tolist()
-    spans = np.zeros([len(examples), 2], np.int64)
-    for number, example in enumerate(examples):
+    found = np.zeros([len(texts), 2], np.int64)
+    for number, example in enumerate(chunk.examples):
         if example.is_impossible:
             continue
-        context = context_of_example[number]
+        context = chunk.context_of_example[number]
         words = word_splits[context], word_splits[context + 1]
         first, last = (
             first_pieces[bisect.bisect_left(word_starts, byte, *words)]
             for byte in _locate(example)
         )
-        run = _find_run(pieces[first:last], wanted[number])
-        if run is not None:
-            first += run
-            last = first + len(wanted[number])
+        count = len(wanted[number])
+        for place in range(first, last - count + 1 if count else first):
+            if pieces[place : place + count] == wanted[number]:
+                first, last = place, place + count
+                break
         begin = first_pieces[words[0]]
-        spans[number] = first - begin, last - 1 - begin
-    return spans
+        found[number] = first - begin, last - 1 - begin
+    return found
 
 
 def _locate(example: records.Example) -> tuple[int, int]:
@@ -319,12 +292,3 @@ def _locate(example: records.Example) -> tuple[int, int]:
         for character in place
     )
     return begin, end
-
-
-def _find_run(pieces: list[int], wanted: list[int]) -> int | None:
-    """Finds the first place where `pieces` contain `wanted`, or None."""
-    count = len(wanted)
-    for place in range(len(pieces) - count + 1 if count else 0):
-        if pieces[place : place + count] == wanted:
-            return place
-    return None

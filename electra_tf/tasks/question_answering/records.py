@@ -1,9 +1,9 @@
-"""Questions with their documents and answers, from SQuAD and MRQA files.
+"""Questions with their documents and answers, and the files they are in.
 
 SQuAD 1.1 and 2.0 are one JSON object: articles, their paragraphs, and the
 questions of each. MRQA is JSON lines: a header, then one document a line with
-its questions; plain or compressed. Official evaluation looks at the texts of
-all answers, training at the place of the first.
+its questions; plain or compressed. A user's own may be tables, too. Official
+evaluation looks at the texts of all answers, training at the first's place.
 """
 
 import dataclasses
@@ -20,14 +20,20 @@ import pydantic
 from absl import logging
 
 from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.tasks import files
 from electra_tf.tasks.rows import QUESTION_BLANKS
 
+SQUAD1 = "squad1"
+SQUAD2 = "squad2"
+MRQA = "mrqa"
+SPLITS = ("train", "dev")
+
+_TFDS_SPLITS = {"train": "train", "dev": "validation"}
+# The ending of an own file's name to its format.
+_ENDINGS = {**files.ENDINGS, ".json": "squad", ".gz": "mrqa"}
 _ANY_BLANKS = re.compile(f"[{QUESTION_BLANKS}]+")
-_T = TypeVar("_T")
-_NotEmpty = Annotated[list[_T], pydantic.Field(min_length=1)]
-_Content = TypeVar("_Content", bound=pydantic.BaseModel)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,22 +59,30 @@ class Example:
     is_impossible: bool = False
 
 
-class _SquadAnswer(pydantic.BaseModel):
-    text: pydantic.StrictStr
-    answer_start: pydantic.StrictInt
+class _Json(pydantic.BaseModel, strict=True):
+    """An object of a file; keys that it does not name are left alone."""
 
 
-class _SquadQuestion(pydantic.BaseModel):
-    id: pydantic.StrictStr
-    question: pydantic.StrictStr
+_T = TypeVar("_T")
+_Content = TypeVar("_Content", bound=_Json)
+_NotEmpty = Annotated[list[_T], pydantic.Field(min_length=1)]
+
+
+class _SquadAnswer(_Json):
+    text: str
+    answer_start: int
+
+
+class _SquadQuestion(_Json):
+    id: str
+    question: str
     answers: list[_SquadAnswer] | None = None
-    is_impossible: pydantic.StrictBool | None = None
+    is_impossible: bool | None = None
 
     def to_example(self, context: str) -> Example:
         """Without answers nothing is told, unless the flag says more."""
-        if self.is_impossible is None:
-            is_told = bool(self.answers)
-        else:
+        is_told = bool(self.answers)
+        if self.is_impossible is not None:
             is_told = self.is_impossible or self.answers is not None
         if not is_told:
             return Example(self.id, self.question, context)
@@ -83,34 +97,43 @@ class _SquadQuestion(pydantic.BaseModel):
         )
 
 
-class _SquadParagraph(pydantic.BaseModel):
-    context: pydantic.StrictStr
+class _SquadParagraph(_Json):
+    context: str
     qas: list[_SquadQuestion]
 
 
-class _SquadArticle(pydantic.BaseModel):
+class _SquadArticle(_Json):
     paragraphs: list[_SquadParagraph]
 
 
-class _SquadFile(pydantic.BaseModel):
+class _SquadFile(_Json):
     data: list[_SquadArticle]
 
 
-class _MrqaSpan(pydantic.BaseModel):
-    text: pydantic.StrictStr
+class _MrqaSpan(_Json):
+    text: str
     # Pairs of characters; of the first answer the first place counts.
-    char_spans: _NotEmpty[_NotEmpty[pydantic.StrictInt]]
+    char_spans: _NotEmpty[_NotEmpty[int]]
 
 
-class _MrqaQuestion(pydantic.BaseModel):
-    qid: pydantic.StrictStr
-    question: pydantic.StrictStr
-    answers: list[pydantic.StrictStr] | None = None
+class _MrqaQuestion(_Json):
+    qid: str
+    question: str
+    answers: list[str] | None = None
     detected_answers: list[_MrqaSpan] | None = None
 
+    def to_example(self, context: str) -> Example:
+        """All answers are gold; the first that was detected is learned."""
+        answer = None
+        if self.detected_answers:
+            first = self.detected_answers[0]
+            answer = Answer(first.text, first.char_spans[0][0])
+        golds = None if self.answers is None else tuple(self.answers)
+        return Example(self.qid, self.question, context, golds, answer)
 
-class _MrqaLine(pydantic.BaseModel):
-    context: pydantic.StrictStr
+
+class _MrqaLine(_Json):
+    context: str
     qas: list[_MrqaQuestion]
 
 
@@ -138,7 +161,7 @@ def read_squad(
                     place = f"{path}, question {question.id!r}"
                     raise files.unexpected(place, "the key 'is_impossible'")
                 examples.append(question.to_example(paragraph.context))
-    return check(examples, path)
+    return _check(examples, path)
 
 
 def read_mrqa(path: pathlib.Path) -> list[Example]:
@@ -146,27 +169,11 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
     examples = []
     for number, line in files.read_lines(path):
         place = f"{path}, line {number}"
-        if not line.strip():
-            continue
-        record = files.parse_object(line, place)
-        if "header" in record:
-            continue
-        content = _parse(_MrqaLine, record, place)
-        for question in content.qas:
-            answer, golds = None, question.answers
-            if question.detected_answers:
-                first = question.detected_answers[0]
-                answer = Answer(first.text, first.char_spans[0][0])
-            examples.append(
-                Example(
-                    question.qid,
-                    question.question,
-                    content.context,
-                    None if golds is None else tuple(golds),
-                    answer,
-                )
-            )
-    return check(examples, path)
+        record = files.parse_object(line, place) if line.strip() else None
+        if record and "header" not in record:
+            content = _parse(_MrqaLine, record, place)
+            examples += [q.to_example(content.context) for q in content.qas]
+    return _check(examples, path)
 
 
 def _parse(kind: type[_Content], content: Any, place: object) -> _Content:
@@ -184,23 +191,19 @@ def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
     """Converts records of TensorFlow Datasets that have SQuAD's form."""
     examples = []
     for record in records:
-        texts = record["answers"]["text"]
-        starts = record["answers"]["answer_start"]
-        answers = [Answer(t, s) for t, s in zip(texts, starts, strict=True)]
-        examples.append(
-            Example(
-                record["id"],
-                record["question"],
-                record["context"],
-                tuple(texts),
-                answers[0] if answers else None,
-                bool(record.get("is_impossible", False)),
-            )
+        answers = record["answers"]
+        places = zip(answers["text"], answers["answer_start"], strict=True)
+        question = _SquadQuestion(
+            id=record["id"],
+            question=record["question"],
+            answers=[_SquadAnswer(text=t, answer_start=s) for t, s in places],
+            is_impossible=record.get("is_impossible"),
         )
-    return check(examples, name)
+        examples.append(question.to_example(record["context"]))
+    return _check(examples, name)
 
 
-def check(examples: list[Example], source: object) -> list[Example]:
+def _check(examples: list[Example], source: object) -> list[Example]:
     """Returns the examples, if there are any and their ids are different."""
     seen: dict[str, int] = {}
     for number, example in enumerate(examples, 1):
@@ -239,8 +242,11 @@ def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
 
     `DataError` for one with no answer that is not said to be unanswerable.
     """
+    missing = []
     for example in examples:
-        if example.answer is None and not example.is_impossible:
+        if example.is_impossible:
+            continue
+        if example.answer is None:
             place = f"{source}, question {example.id!r}"
             remedy = (
                 "Name a file with answers; unanswerable questions are those of "
@@ -248,11 +254,9 @@ def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
             )
             expected = "an answer, or `is_impossible`"
             raise files.unexpected(place, expected, None, remedy)
-    return [
-        example.id
-        for example in examples
-        if not example.is_impossible and find_answer(example) is None
-    ]
+        if find_answer(example) is None:
+            missing.append(example.id)
+    return missing
 
 
 def find_answer(example: Example) -> tuple[int, int] | None:
@@ -292,3 +296,199 @@ def _find_word(context: str, place: int) -> int:
     if not end:
         return -1
     return 1 + max(context.rfind(blank, 0, end) for blank in QUESTION_BLANKS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The files of one published data set.
+
+    Their folders are those of the original (`squad/train.json`,
+    `newsqa/dev.jsonl`) or of the publishers (`train-v2.0.json`;
+    `train/NewsQA.jsonl.gz`).
+    """
+
+    name: str  # of its task
+    form: str  # `SQUAD1`, `SQUAD2` or `MRQA`: of the file, and of the scores
+    # Split to names of a folder, none for any folder, and names of a file in
+    # it; the first that is there counts
+    places: Mapping[str, Sequence[tuple[Sequence[str], Sequence[str]]]]
+    # Split to the number of the published file
+    num_questions: Mapping[str, int]
+    tfds_name: str = ""  # in TensorFlow Datasets, or empty
+
+    def read(self, data_dir: str, split: str) -> list[Example]:
+        """Reads the questions of a split, in the order of the file.
+
+        Training questions without their answer in the context are left out,
+        with a warning. `data_dir` is a folder, or `tfds`.
+        """
+        source: object
+        if data_dir == files.TFDS:
+            source = self.tfds_name
+            if not source:
+                raise errors.DataError(
+                    f"{self.name} is not read from TensorFlow Datasets. "
+                    "Download its files from mrqa.github.io and name their "
+                    "folder: --config.task.data_dir."
+                )
+            found = files.read_tfds(self.tfds_name, _TFDS_SPLITS[split])
+            examples = from_tfds(found, self.tfds_name)
+        else:
+            source = path = self.find(data_dir, split)
+            if self.form == MRQA:
+                examples = read_mrqa(path)
+            else:
+                is_told = self.form == SQUAD2 and split == "train"
+                examples = read_squad(path, needs_is_impossible=is_told)
+        files.warn_of_count(source, len(examples), self.num_questions[split])
+        if split == "train":
+            return keep_answered(examples, source)
+        return examples
+
+    def find(self, data_dir: str, split: str) -> pathlib.Path:
+        """Finds the file of a split; an error names the publisher's file."""
+        absences = []
+        for folders, names in self.places[split]:
+            try:
+                return files.find_file(data_dir, folders, names, self.name)
+            except FileNotFoundError as error:
+                absences.append(error)
+        raise absences[0]
+
+
+def _squad(name: str, version: str, folders: list[str], *counts: int) -> Source:
+    """SQuAD; also parts of it that name the version in the same way."""
+    places = {}
+    for split in SPLITS:
+        endings = (".json", ".rebuilt.json", ".standin.json")
+        published = [f"{split}-{version}{ending}" for ending in endings]
+        places[split] = [([], published), (folders, [f"{split}.json"])]
+    sizes = dict(zip(SPLITS, counts, strict=True))
+    return Source(name, name, places, sizes, f"squad/{version}")
+
+
+def _mrqa(name: str, published: str, *counts: int) -> Source:
+    folders = {"train": ["train"], "dev": ["dev", "dev-indomain"]}
+    places = {
+        split: [
+            ([name], [f"{split}.jsonl", f"{split}.jsonl.gz"]),
+            (folders[split], [f"{published}.jsonl.gz", f"{published}.jsonl"]),
+        ]
+        for split in SPLITS
+    }
+    return Source(name, MRQA, places, dict(zip(SPLITS, counts, strict=True)))
+
+
+_ALL = (
+    _squad(SQUAD1, "v1.1", ["squad1", "squadv1"], 87_599, 10_570),
+    _squad(SQUAD2, "v2.0", ["squad2", "squadv2", "squad"], 130_319, 11_873),
+    _mrqa("newsqa", "NewsQA", 74_160, 4_212),
+    _mrqa("naturalqs", "NaturalQuestionsShort", 104_071, 12_836),
+    _mrqa("triviaqa", "TriviaQA-web", 61_688, 7_785),
+    _mrqa("searchqa", "SearchQA", 117_384, 16_980),
+)
+SOURCES: Mapping[str, Source] = {source.name: source for source in _ALL}
+"""Task name to its files; the counts are those of the published ones."""
+
+
+def read_own(
+    settings: finetuning_config.OwnTaskConfig, split: str
+) -> list[Example]:
+    """Reads the questions of a user's own file, in its order.
+
+    `train` and `dev` must have answers, `test` may. `DataError` for the first
+    record that is not as expected, or whose answer is not in its context.
+    """
+    path = pathlib.Path(settings.files[split])
+    file_format = files.resolve_format(path, settings.file_format, _ENDINGS)
+    if file_format == "squad":
+        examples = read_squad(path)
+    elif file_format == "mrqa":
+        examples = read_mrqa(path)
+    else:
+        examples = _read_table(path, file_format, settings, split != "test")
+    if split == "test":
+        return examples
+    missing = set(find_unanswered(examples, path))
+    for example in examples:
+        if example.id in missing:
+            place = f"{path}, question {example.id!r}"
+            _require_answer(place, example.context, example.answer)
+    return keep_answered(examples, path) if split == "train" else examples
+
+
+def _require_answer(place: str, context: str, answer: Answer | None) -> None:
+    """Raises if an answer is not at the place where it is said to be."""
+    text, start = (answer.text, answer.start) if answer else ("", 0)
+    there = context[max(start, 0) :][: len(text)]
+    if there != text or start < 0:
+        expected = f"the answer {text[:60]!r} in the context"
+        if start >= 0:
+            expected += f" at character {start}"
+        remedy = (
+            "Repair the answer or its place, or remove the question; without "
+            "a column of places (--config.own.answer_start_column=) the first "
+            "occurrence counts."
+        )
+        raise files.unexpected(place, expected, there, remedy)
+
+
+def _read_table(
+    path: pathlib.Path,
+    file_format: str,
+    settings: finetuning_config.OwnTaskConfig,
+    has_answers: bool,
+) -> list[Example]:
+    required = [settings.question_column, settings.context_column]
+    if settings.id_column:
+        required.append(settings.id_column)
+    answer = [settings.answer_column, settings.answer_start_column]
+    answer = [column for column in answer if column]
+    contexts: dict[str, str] = {}
+    examples = []
+    for number, row in enumerate(
+        files.read_table(
+            path, file_format, required + answer * has_answers, answer
+        )
+    ):
+        question, context, *ids = (_text_of(row, name) for name in required)
+        # One object for equal texts.
+        context = contexts.setdefault(context, context)
+        example = Example(ids[0] if ids else str(number), question, context)
+        examples.append(_add_answer(example, row, settings))
+    return _check(examples, path)
+
+
+def _add_answer(
+    example: Example,
+    row: files.Record,
+    settings: finetuning_config.OwnTaskConfig,
+) -> Example:
+    """The example with what its row tells of an answer."""
+    if settings.answer_column not in row.values:
+        return example
+    if row.values[settings.answer_column] in (None, ""):
+        return dataclasses.replace(example, golds=(), is_impossible=True)
+    text = _text_of(row, settings.answer_column)
+    place = row.place
+    if settings.id_column:
+        place += f" (question {example.id!r})"
+    start = example.context.find(text)
+    value = row.values.get(settings.answer_start_column)
+    if value is not None:
+        number = files.parse_number(value)
+        if not (number >= 0 and number.is_integer()):
+            column = settings.answer_start_column
+            expected = f"{column!r} to be the number of a character, from 0"
+            raise files.unexpected(place, expected, value)
+        start = int(number)
+    answer = Answer(text, start)
+    _require_answer(place, example.context, answer)
+    return dataclasses.replace(example, golds=(text,), answer=answer)
+
+
+def _text_of(row: files.Record, column: str) -> str:
+    text = row.text(column)
+    if not text.strip():
+        raise files.unexpected(row.place, f"a text in column {column!r}", text)
+    return text

@@ -1,33 +1,55 @@
-"""Extractive question answering as a task: SQuAD, MRQA, own data."""
+"""Extractive question answering as a task, and its official scores.
 
+An answer is compared after lower-casing it and dropping punctuation, articles
+and superfluous blanks, with the gold answer that it is most like. The rules
+are those of the evaluation scripts of SQuAD 1.1, SQuAD 2.0 and MRQA 2019; they
+differ in how they treat empty answers and missing ones. Scores are in percent.
+"""
+
+import collections
 import functools
 import json
 import pathlib
+import re
+import string
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import question_answering_head
 from electra_tf.modeling import task_heads
-from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.question_answering import sources
-from electra_tf.tasks.question_answering import squad_scores
 from electra_tf.text import tokenizer as tokenizer_lib
 
 _OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
+_HEAD_OPTIONS = (
+    "joint_prediction",
+    "beam_size",
+    "answerable_classifier",
+    "answerable_uses_start_logits",
+    "answerable_weight",
+)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+Golds = Mapping[str, Sequence[str]]
+"""Id to the texts of the right answers; none for unanswerable questions."""
+Texts = Mapping[str, str]
+"""Id to the predicted text."""
 
 
-class QuestionAnsweringTask(task_lib.FileTask):
+class QuestionAnsweringTask(task_lib.Task):
     """Questions whose answers are spans of a document.
 
     What decides is F1. Where questions may be unanswerable (`form` is
-    `sources.SQUAD2`) it is `best_f1`, at the threshold that is best on the
+    `records.SQUAD2`) it is `best_f1`, at the threshold that is best on the
     questions at hand, as papers report it; `f1` there is the score at
     `qa.qa_na_threshold`, which the submission file uses too.
     """
@@ -46,7 +68,7 @@ class QuestionAnsweringTask(task_lib.FileTask):
         super().__init__(name, readers)
         self.settings = settings
         self.form = form
-        self.has_unanswerable = form == sources.SQUAD2
+        self.has_unanswerable = form == records.SQUAD2
         self.metric = "best_f1" if self.has_unanswerable else "f1"
 
     def describe_export(self) -> dict[str, Any]:
@@ -79,18 +101,9 @@ class QuestionAnsweringTask(task_lib.FileTask):
         self, hidden_size: int, seed: int, dtype: Any = None
     ) -> task_heads.TaskHead:
         """Builds the head, with weights drawn from `seed`."""
-        names = (
-            "joint_prediction",
-            "beam_size",
-            "answerable_classifier",
-            "answerable_uses_start_logits",
-            "answerable_weight",
-        )
+        options = {n: getattr(self.settings, n) for n in _HEAD_OPTIONS}
         head = question_answering_head.QuestionAnsweringHead(
-            seed,
-            **{name: getattr(self.settings, name) for name in names},
-            name=self.name,
-            dtype=dtype,
+            seed, **options, name=self.name, dtype=dtype
         )
         return task_lib.build_in_scope(head, hidden_size)
 
@@ -111,24 +124,30 @@ class QuestionAnsweringTask(task_lib.FileTask):
         examples: Sequence[records.Example],
         predictions: answers.Predictions,
     ) -> dict[str, float]:
-        """Computes the official scores (`squad_scores`)."""
-        golds = _require_golds(examples)
-        if self.has_unanswerable:
-            return squad_scores.compute_squad2_scores(
-                golds,
-                predictions.texts,
-                predictions.null_odds,
-                self.settings.qa_na_threshold,
+        """Computes the official scores of the task's form."""
+        golds = {e.id: e.golds for e in examples if e.golds is not None}
+        missing = [e.id for e in examples if e.golds is None]
+        if missing:
+            raise ValueError(
+                f"Expected gold answers to score with. Received none for "
+                f"{len(missing)} of {len(examples)} questions, for example "
+                f"{missing[0]!r}. Predict without scoring, or name a file with "
+                "answers."
             )
-        if self.form == sources.MRQA:
-            return squad_scores.compute_mrqa_scores(golds, predictions.texts)
-        return squad_scores.compute_squad1_scores(golds, predictions.texts)
+        texts = predictions.texts
+        if self.has_unanswerable:
+            threshold = self.settings.qa_na_threshold
+            return compute_squad2_scores(
+                golds, texts, predictions.null_odds, threshold
+            )
+        if self.form == records.MRQA:
+            return compute_mrqa_scores(golds, texts)
+        return compute_squad1_scores(golds, texts)
 
     def has_labels(self, examples: Sequence[records.Example]) -> bool:
         """Whether all questions tell their answers, and some have one."""
-        return all(e.golds is not None for e in examples) and any(
-            example.golds for example in examples
-        )
+        golds = [example.golds for example in examples]
+        return None not in golds and any(golds)
 
     def is_degenerate(
         self,
@@ -136,15 +155,14 @@ class QuestionAnsweringTask(task_lib.FileTask):
         predictions: answers.Predictions,
     ) -> bool:
         """Whether all answers are one text, or no better than none at all."""
-        texts = set(predictions.texts.values())
-        if len(texts) == 1 and len(predictions.texts) > 1:
+        texts = predictions.texts
+        if len(texts) > 1 and len(set(texts.values())) == 1:
             return True
-        is_known = all(example.golds is not None for example in examples)
-        if not (self.has_unanswerable and is_known and examples):
+        golds = [example.golds for example in examples]
+        if not self.has_unanswerable or not golds or None in golds:
             return False
-        num_unanswerable = sum(not example.golds for example in examples)
         best = self.score(examples, predictions)["best_f1"]
-        return best <= 100.0 * num_unanswerable / len(examples)
+        return best <= 100.0 * golds.count(()) / len(golds)
 
     def write_predictions(
         self,
@@ -160,34 +178,34 @@ class QuestionAnsweringTask(task_lib.FileTask):
         form: empty where the null odds exceed `qa.qa_na_threshold`.
         """
         del examples
+        texts, odds = predictions.texts, predictions.null_odds
         contents: dict[str, dict] = {
-            "predictions": predictions.texts,
+            "predictions": texts,
             "nbest": predictions.nbest,
         }
         if self.has_unanswerable:
-            contents["null_odds"] = predictions.null_odds
-            contents["submission"] = squad_scores.apply_null_threshold(
-                predictions.texts,
-                predictions.null_odds,
-                self.settings.qa_na_threshold,
+            threshold = self.settings.qa_na_threshold
+            contents["null_odds"] = odds
+            contents["submission"] = {
+                identity: "" if odds[identity] > threshold else text
+                for identity, text in texts.items()
+            }
+        return [
+            task_lib.write_file(
+                folder / f"{split}_{name}.json", [json.dumps(content)]
             )
-        paths = []
-        for name, content in contents.items():
-            path = folder / f"{split}_{name}.json"
-            with atomic.replacing_file(path) as partial:
-                partial.write_text(json.dumps(content) + "\n", "utf-8")
-            paths.append(path)
-        return paths
+            for name, content in contents.items()
+        ]
 
 
 def build_task(
     name: str, settings: finetuning_config.FinetuningConfig
 ) -> QuestionAnsweringTask:
-    """Builds a published task, a key of `sources.SOURCES`."""
-    source = sources.SOURCES[name]
+    """Builds a published task, a key of `records.SOURCES`."""
+    source = records.SOURCES[name]
     readers = {
         split: functools.partial(source.read, settings.task.data_dir, split)
-        for split in sources.SPLITS
+        for split in records.SPLITS
     }
     return QuestionAnsweringTask(name, readers, settings.qa, source.form)
 
@@ -198,25 +216,164 @@ def build_own_task(
     """Builds the task of a user's own questions, some unanswerable."""
     own = settings.own
     readers = {
-        split: functools.partial(sources.read_own, own, split)
+        split: functools.partial(records.read_own, own, split)
         for split in own.files
     }
-    task = QuestionAnsweringTask("own", readers, settings.qa, sources.SQUAD2)
+    task = QuestionAnsweringTask("own", readers, settings.qa, records.SQUAD2)
     if own.metric:
         schema.require_choice("own.metric", own.metric, _OWN_METRICS)
-    task.metric = own.metric or task.metric
+        task.metric = own.metric
     return task
 
 
-def _require_golds(
-    examples: Sequence[records.Example],
-) -> dict[str, Sequence[str]]:
-    missing = [e.id for e in examples if e.golds is None]
-    if missing:
+class RawScores(NamedTuple):
+    """Scores of single questions, 0 to 1, by id, before any threshold."""
+
+    exact: dict[str, float]
+    f1: dict[str, float]
+
+
+@functools.lru_cache(maxsize=65_536)
+def normalize_answer(text: str) -> str:
+    """Reduces an answer to what is compared.
+
+    >>> normalize_answer("The  cat's.")
+    'cats'
+    """
+    plain = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", plain).split())
+
+
+def compute_raw_scores(golds: Golds, predictions: Texts) -> RawScores:
+    """Scores all questions that have a prediction, by SQuAD 2.0's rules.
+
+    The right answer of an unanswerable question is the empty text.
+    """
+    raw = RawScores({}, {})
+    for identity in golds:
+        if identity in predictions:
+            right = [a for a in golds[identity] if normalize_answer(a)] or [""]
+            text = predictions[identity]
+            exact = raw.exact[identity] = max(_is_exact(text, a) for a in right)
+            # Without words the F1 is 1 if both sides are.
+            raw.f1[identity] = max(exact, *(_f1(text, a) for a in right))
+    return raw
+
+
+def compute_squad1_scores(golds: Golds, predictions: Texts) -> dict[str, float]:
+    """Computes `exact_match` and `f1`; a missing prediction counts 0."""
+    return compute_mrqa_scores(golds, predictions, skip_missing=False)
+
+
+def compute_mrqa_scores(
+    golds: Golds, predictions: Texts, skip_missing: bool = True
+) -> dict[str, float]:
+    """Computes `exact_match` and `f1`.
+
+    Questions without a prediction are left out, as in the original, or count 0.
+    `ValueError` for a question without answers, or none that is scored.
+    """
+    exact, f1 = 0.0, 0.0
+    total = 0
+    for identity, right in golds.items():
+        if not right:
+            raise ValueError(
+                f"Expected answers of question {identity!r} to score with. "
+                "Received: none. Unanswerable questions belong to SQuAD 2.0."
+            )
+        text = predictions.get(identity)
+        total += text is not None or not skip_missing
+        if text is not None:
+            exact += max(_is_exact(text, answer) for answer in right)
+            f1 += max(_f1(text, answer) for answer in right)
+    if not total:
         raise ValueError(
-            f"Expected gold answers to score with. Received none for "
-            f"{len(missing)} of {len(examples)} questions, for example "
-            f"{missing[0]!r}. Predict without scoring, or name a file with "
-            "answers."
+            f"Expected predictions to score. Received: {len(golds)} questions "
+            f"and {len(predictions)} predictions, none of them for one of "
+            "these questions."
         )
-    return {e.id: e.golds for e in examples if e.golds is not None}
+    return {"exact_match": 100.0 * exact / total, "f1": 100.0 * f1 / total}
+
+
+def compute_squad2_scores(
+    golds: Golds,
+    predictions: Texts,
+    null_odds: Mapping[str, float],
+    threshold: float,
+) -> dict[str, float]:
+    """Computes all scores of the official script of SQuAD 2.0.
+
+    They are `exact`, `f1` and `total` over all questions, and over those with
+    (`HasAns_`) and without (`NoAns_`) answers, if there are any; `best_exact`
+    and `best_f1` with the thresholds (`best_exact_thresh`, `best_f1_thresh`) at
+    which they are reached. Null odds above `threshold` make an answer empty.
+    """
+    missing = [i for i in golds if i not in predictions or i not in null_odds]
+    if missing or not golds:
+        raise ValueError(
+            "Every question needs a prediction and its null odds. Received "
+            f"none for {len(missing)} of {len(golds)} questions, for example "
+            f"{missing[:5]}."
+        )
+    raw = compute_raw_scores(golds, predictions)._asdict()
+    groups = {
+        "": list(golds),
+        "HasAns_": [identity for identity in golds if golds[identity]],
+        "NoAns_": [identity for identity in golds if not golds[identity]],
+    }
+    results: dict[str, float] = {}
+    for prefix, chosen in groups.items():
+        for name, scores in raw.items() if chosen else ():
+            total = sum(
+                not golds[i] if null_odds[i] > threshold else scores[i]
+                for i in chosen
+            )
+            results[f"{prefix}{name}"] = 100.0 * total / len(chosen)
+            results[f"{prefix}total"] = len(chosen)
+    for name, scores in raw.items():
+        best, best_threshold = _find_best_threshold(
+            golds, predictions, scores, null_odds
+        )
+        results[f"best_{name}"] = best
+        results[f"best_{name}_thresh"] = best_threshold
+    return results
+
+
+def _find_best_threshold(
+    golds: Golds,
+    predictions: Texts,
+    scores: Mapping[str, float],
+    null_odds: Mapping[str, float],
+) -> tuple[float, float]:
+    """The best mean score that a threshold on the null odds reaches.
+
+    Tried are 0 with all answers empty, then every question's null odds; the
+    lowest threshold that reaches the best score counts.
+    """
+    current = float(sum(not right for right in golds.values()))
+    best, best_threshold = current, 0.0
+    for identity in sorted(null_odds, key=null_odds.__getitem__):
+        if identity in scores:
+            if golds[identity]:
+                current += scores[identity]
+            elif predictions[identity]:
+                current -= 1
+            if current > best:
+                best, best_threshold = current, null_odds[identity]
+    return 100.0 * best / len(scores), best_threshold
+
+
+def _is_exact(text: str, answer: str) -> float:
+    return float(normalize_answer(text) == normalize_answer(answer))
+
+
+def _f1(text: str, answer: str) -> float:
+    """Harmonic mean of precision and recall of words; 0 without any."""
+    ours = normalize_answer(text).split()
+    theirs = normalize_answer(answer).split()
+    num_same = (collections.Counter(ours) & collections.Counter(theirs)).total()
+    if num_same == 0:
+        return 0.0
+    precision = num_same / len(ours)
+    recall = num_same / len(theirs)
+    return 2 * precision * recall / (precision + recall)

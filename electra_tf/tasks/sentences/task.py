@@ -6,7 +6,6 @@ functions that read.
 
 import abc
 import pathlib
-from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -16,10 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.modeling import task_heads
-from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
-from electra_tf.tasks.sentences import packing
 from electra_tf.tasks.sentences import scores
 from electra_tf.text import tokenizer as tokenizer_lib
 
@@ -46,42 +43,32 @@ class ClassPredictions(NamedTuple):
     probabilities: np.ndarray
 
 
-class TextTask(task_lib.FileTask):
+class TextTask(task_lib.Task):
     """What classification and regression have in common.
 
-    Args:
-        name: of the catalog.
-        readers: split to the function that reads its `Example`s.
-        metrics: what `score` computes, names in `scores`; the first decides.
+    Attributes:
+        head_output: the output of the head that `answer` reads.
+        column: name and type of the rows' column that the head learns from.
+        known_metrics: the table in `scores`.
+        metrics: what `score` computes; the first decides.
         is_unordered: whether pairs are learned in both orders.
-        num_train_epochs: unless a config says otherwise.
-        has_pairs: whether texts come in pairs.
         submissions: split to the file in which the GLUE site expects its
             predictions.
+        has_hidden_layer: whether the head has one, as those of Hugging Face's
+            models.
     """
 
     head_output: str
-    """The output of the head that `answer` reads."""
+    column: tuple[str, Any]
+    known_metrics: Mapping[str, scores.Metric]
+    is_unordered = False
+    submissions: Mapping[str, str] = {}
     has_hidden_layer = False
-    """Whether the head has one, as those of Hugging Face's models."""
 
-    def __init__(
-        self,
-        name: str,
-        readers: task_lib.Readers,
-        metrics: Sequence[str],
-        is_unordered: bool = False,
-        num_train_epochs: float = 3.0,
-        has_pairs: bool = False,
-        submissions: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(name, readers)
+    def use_metrics(self, metrics: Sequence[str]) -> None:
+        """Sets what is scored, the deciding metric first."""
         self.metrics = tuple(metrics)
         self.metric = self.metrics[0]
-        self.is_unordered = is_unordered
-        self.num_train_epochs = num_train_epochs
-        self.has_pairs = has_pairs
-        self.submissions = submissions or {}
 
     def build_rows(
         self,
@@ -95,20 +82,22 @@ class TextTask(task_lib.FileTask):
         if is_training and self.is_unordered:
             examples = add_swapped(examples)
             numbers = np.repeat(numbers, 2)
-        ids, starts = packing.pack(
+        ids, starts = rows_lib.pack_split(
             [example.text for example in examples],
             [example.pair for example in examples],
             tokenizer,
             max_seq_length,
         )
-        return rows_lib.Rows(ids, starts, numbers, self._columns(examples))
+        name, dtype = self.column
+        columns = {name: self._targets(examples).astype(dtype)}
+        return rows_lib.Rows(ids, starts, numbers, columns)
 
     def build_head(
         self, hidden_size: int, seed: int, dtype: Any = None
     ) -> task_heads.TaskHead:
         """Builds the task's head, with weights drawn from `seed`."""
         head = self._new_head(
-            seed,
+            seed=seed,
             has_hidden_layer=self.has_hidden_layer,
             name=self.name,
             dtype=dtype,
@@ -123,7 +112,8 @@ class TextTask(task_lib.FileTask):
         """Whether all examples have labels."""
         return all(example.label is not None for example in examples)
 
-    def _require_labels(self, examples: Sequence[Example]) -> None:
+    def score(self, examples: Sequence[Example], predictions: Any) -> dict:
+        """Computes the task's metrics."""
         for example in examples:
             if example.label is None:
                 raise ValueError(
@@ -131,39 +121,82 @@ class TextTask(task_lib.FileTask):
                     f"Received: number {example.eid!r} without one. Score "
                     f"{' or '.join(self.dev_splits) or 'labelled data'}."
                 )
+        return scores.compute_scores(
+            self.known_metrics,
+            self.metrics,
+            self._targets(examples),
+            self._to_targets(predictions),
+        )
 
-    def _write_submission(
+    def is_degenerate(
+        self, examples: Sequence[Example], predictions: Any
+    ) -> bool:
+        """Whether there are several examples, and all have one prediction."""
+        if len(examples) < 2:
+            return False
+        return bool(np.ptp(self._to_targets(predictions)) < _LEAST_SPREAD)
+
+    def write_predictions(
         self,
         folder: pathlib.Path,
         split: str,
         examples: Sequence[Example],
-        predictions: Sequence[str],
+        predictions: Any,
     ) -> list[pathlib.Path]:
-        """Writes the file that the GLUE site scores, if it takes this split."""
-        if split not in self.submissions:
-            return []
-        numbers = [int(example.eid) for example in examples]
-        rows = sorted(zip(numbers, predictions, strict=True))
-        path = folder / self.submissions[split]
-        return [write_table(path, ("index", "prediction"), rows)]
+        """Writes a table, what GLUE takes, and a picture of known classes."""
+        header, rows, submitted = self._format(predictions)
+        eids = [example.eid for example in examples]
+        lines = ["\t".join(["index", *header])]
+        for eid, row in zip(eids, rows, strict=True):
+            lines.append("\t".join([str(eid), *row]))
+        path = folder / f"{split}_predictions.tsv"
+        paths = [task_lib.write_file(path, lines)]
+        if split in self.submissions:
+            ordered = sorted(zip(map(int, eids), submitted, strict=True))
+            lines = [f"{eid}\t{answer}" for eid, answer in ordered]
+            path = folder / self.submissions[split]
+            lines.insert(0, "index\tprediction")
+            paths.append(task_lib.write_file(path, lines))
+        if self.labels and examples and self.has_labels(examples):
+            paths.append(folder / f"{split}_confusion.png")
+            scores.draw_confusion(
+                paths[-1],
+                self._targets(examples),
+                self._to_targets(predictions),
+                self.labels,
+                f"{self.name}, {split}",
+            )
+        return paths
 
     @abc.abstractmethod
-    def _new_head(self, seed: int, **kwargs: Any) -> task_heads.TaskHead:
+    def _new_head(self, **kwargs: Any) -> task_heads.TaskHead:
         """The head, without weights."""
 
     @abc.abstractmethod
-    def _columns(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
-        """Returns the labels of rows as columns, zeros if unknown."""
+    def _targets(self, examples: Sequence[Example]) -> np.ndarray:
+        """What is learned and scored, `[N]`; 0 without a label."""
+
+    @abc.abstractmethod
+    def _to_targets(self, predictions: Any) -> np.ndarray:
+        """Predictions in the unit of `_targets`."""
+
+    @abc.abstractmethod
+    def _format(
+        self, predictions: Any
+    ) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        """Columns and rows of the table, and answers to submit."""
 
 
 class ClassificationTask(TextTask):
     """One class for a text or a pair of texts.
 
-    What is predicted is an index of `labels`; other arguments as of `TextTask`.
+    What is predicted is an index of `labels`.
     """
 
     kind = "classification"
     head_output = "logits"
+    column = ("label", np.int32)
+    known_metrics = scores.CLASSIFICATION_METRICS
 
     def __init__(
         self,
@@ -171,10 +204,10 @@ class ClassificationTask(TextTask):
         readers: task_lib.Readers,
         labels: Sequence[str],
         metrics: Sequence[str] = ("accuracy",),
-        **kwargs: Any,
     ) -> None:
-        super().__init__(name, readers, metrics, **kwargs)
+        super().__init__(name, readers)
         self.labels = tuple(labels)
+        self.use_metrics(metrics)
 
     def use_labels(self, labels: Sequence[str]) -> None:
         """Takes the labels of a trained model, in its order."""
@@ -212,78 +245,43 @@ class ClassificationTask(TextTask):
             answer["label_index"].numpy(), answer["probabilities"].numpy()
         )
 
-    def score(
-        self, examples: Sequence[Example], predictions: ClassPredictions
-    ) -> dict:
-        """Computes the task's metrics, in percent."""
-        self._require_labels(examples)
-        return scores.compute_scores(
-            scores.CLASSIFICATION_METRICS,
-            self.metrics,
-            self._classes(examples),
-            predictions.classes,
-        )
+    def _new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        return task_heads.ClassificationHead(len(self.labels), **kwargs)
 
-    def is_degenerate(
-        self, examples: Sequence[Example], predictions: ClassPredictions
-    ) -> bool:
-        """Whether all examples were given one class, and there are several."""
-        return len(examples) > 1 and np.ptp(predictions.classes) == 0
-
-    def write_predictions(
-        self,
-        folder: pathlib.Path,
-        split: str,
-        examples: Sequence[Example],
-        predictions: ClassPredictions,
-    ) -> list[pathlib.Path]:
-        """Writes a table, what GLUE takes, and a picture if labels are told."""
-        names = [self.labels[index] for index in predictions.classes]
-        columns = [f"probability_{label}" for label in self.labels]
-        rows = (
-            (example.eid, name, *(f"{share:.6f}" for share in shares))
-            for example, name, shares in zip(
-                examples, names, predictions.probabilities, strict=True
-            )
-        )
-        path = folder / f"{split}_predictions.tsv"
-        paths = [write_table(path, ("index", "label", *columns), rows)]
-        paths += self._write_submission(folder, split, examples, names)
-        if examples and self.has_labels(examples):
-            picture = folder / f"{split}_confusion.png"
-            scores.draw_confusion(
-                picture,
-                self._classes(examples),
-                predictions.classes,
-                self.labels,
-                f"{self.name}, {split}",
-            )
-            paths.append(picture)
-        return paths
-
-    def _new_head(self, seed: int, **kwargs: Any) -> task_heads.TaskHead:
-        return task_heads.ClassificationHead(len(self.labels), seed, **kwargs)
-
-    def _columns(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
-        return {"label": self._classes(examples)}
-
-    def _classes(self, examples: Sequence[Example]) -> np.ndarray:
-        """Indices of the labels, `[N]` int32; 0 where there is none."""
+    def _targets(self, examples: Sequence[Example]) -> np.ndarray:
         index: dict[Any, int] = {None: 0}
         index |= {label: place for place, label in enumerate(self.labels)}
         return np.array([index[e.label] for e in examples], np.int32)
 
+    def _to_targets(self, predictions: ClassPredictions) -> np.ndarray:
+        return predictions.classes
+
+    def _format(
+        self, predictions: ClassPredictions
+    ) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        header = ["label", *(f"probability_{label}" for label in self.labels)]
+        names = [self.labels[index] for index in predictions.classes]
+        rows = [
+            [name, *(f"{share:.6f}" for share in shares)]
+            for name, shares in zip(
+                names, predictions.probabilities, strict=True
+            )
+        ]
+        return header, rows, names
+
 
 class RegressionTask(TextTask):
-    """One number for a text or a pair of texts; arguments as of `TextTask`.
+    """One number for a text or a pair of texts.
 
     The head learns the place in a range, 0 to 1. Predictions are in the task's
-    own unit, and not cut to the range. The mean squared error is that of the
-    places, as in the original.
+    own unit, and not cut to the range; those to submit are. The mean squared
+    error is that of the places, as in the original.
     """
 
     kind = "regression"
     head_output = "prediction"
+    column = ("target", np.float32)
+    known_metrics = scores.REGRESSION_METRICS
     lower_is_better = scores.LOWER_IS_BETTER
 
     def __init__(
@@ -293,11 +291,11 @@ class RegressionTask(TextTask):
         min_value: float,
         max_value: float,
         metrics: Sequence[str] = tuple(scores.REGRESSION_METRICS),
-        **kwargs: Any,
     ) -> None:
-        super().__init__(name, readers, metrics, **kwargs)
+        super().__init__(name, readers)
         self.min_value = min_value
         self.max_value = max_value
+        self.use_metrics(metrics)
 
     def describe_export(self) -> dict[str, float]:
         """Returns the range that the head learned."""
@@ -319,83 +317,33 @@ class RegressionTask(TextTask):
         places = np.asarray(outputs["prediction"], np.float64).reshape(-1)
         return self.answer({"prediction": tf.constant(places)})["score"].numpy()
 
-    def score(
-        self, examples: Sequence[Example], predictions: np.ndarray
-    ) -> dict:
-        """Computes correlations in percent, and the error of the places."""
-        self._require_labels(examples)
-        return scores.compute_scores(
-            scores.REGRESSION_METRICS,
-            self.metrics,
-            self._places([float(e.label or 0) for e in examples]),
-            self._places(predictions),
-        )
+    def _new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        return task_heads.RegressionHead(**kwargs)
 
-    def is_degenerate(
-        self, examples: Sequence[Example], predictions: np.ndarray
-    ) -> bool:
-        """Whether all examples were given one number, and there are several."""
-        spread = np.ptp(self._places(predictions)) if len(examples) else 0.0
-        return len(examples) > 1 and bool(spread < _LEAST_SPREAD)
-
-    def write_predictions(
-        self,
-        folder: pathlib.Path,
-        split: str,
-        examples: Sequence[Example],
-        predictions: np.ndarray,
-    ) -> list[pathlib.Path]:
-        """Writes a table, and what GLUE takes: numbers within the range."""
-        rows = (
-            (example.eid, f"{number:.6f}")
-            for example, number in zip(examples, predictions, strict=True)
-        )
-        path = folder / f"{split}_predictions.tsv"
-        write_table(path, ("index", "prediction"), rows)
-        inside = np.clip(predictions, self.min_value, self.max_value)
-        shown = [f"{number:.3f}" for number in inside]
-        return [path, *self._write_submission(folder, split, examples, shown)]
-
-    def _new_head(self, seed: int, **kwargs: Any) -> task_heads.TaskHead:
-        return task_heads.RegressionHead(seed, **kwargs)
-
-    def _columns(self, examples: Sequence[Example]) -> dict[str, np.ndarray]:
-        numbers = [
-            self.min_value if e.label is None else float(e.label)
-            for e in examples
+    def _targets(self, examples: Sequence[Example]) -> np.ndarray:
+        numbers: list[Any] = [
+            self.min_value if e.label is None else e.label for e in examples
         ]
-        return {"target": self._places(numbers).astype(np.float32)}
+        return self._to_targets(np.asarray(numbers, np.float64))
 
-    def _places(self, numbers: Sequence[float] | np.ndarray) -> np.ndarray:
-        """Numbers scaled to the range, `[N]` float64."""
-        scale = self.max_value - self.min_value
-        return (np.asarray(numbers, np.float64) - self.min_value) / scale
+    def _to_targets(self, predictions: np.ndarray) -> np.ndarray:
+        return (predictions - self.min_value) / (
+            self.max_value - self.min_value
+        )
+
+    def _format(
+        self, predictions: np.ndarray
+    ) -> tuple[Sequence[str], list[list[str]], list[str]]:
+        rows = [[f"{number:.6f}"] for number in predictions]
+        inside = np.clip(predictions, self.min_value, self.max_value)
+        return ["prediction"], rows, [f"{number:.3f}" for number in inside]
 
 
 def add_swapped(examples: Sequence[Example]) -> list[Example]:
     """Returns every pair, followed by it swapped, with another number."""
     doubled = []
-    for example in examples:
-        eid = example.eid
-        if isinstance(eid, int):
-            eid += len(examples)
-        doubled.append(example)
-        doubled.append(
-            Example(eid, example.pair or "", example.text, example.label)
-        )
+    for eid, text, pair, label in examples:
+        doubled.append(Example(eid, text, pair, label))
+        other = eid + len(examples) if isinstance(eid, int) else eid
+        doubled.append(Example(other, pair or "", text, label))
     return doubled
-
-
-def write_table(
-    path: pathlib.Path,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[object]],
-) -> pathlib.Path:
-    """Writes tab-separated rows under a header, all of them or no file."""
-    with (
-        atomic.replacing_file(path) as partial,
-        partial.open("w", encoding="utf-8", newline="\n") as file,
-    ):
-        for row in (columns, *rows):
-            file.write("\t".join(map(str, row)) + "\n")
-    return path

@@ -28,14 +28,11 @@ from electra_tf.text import tokenizer as tokenizer_lib
 CHUNKING = "chunking"
 """The name of the published task, CoNLL-2000."""
 
-# Written where a word was cut off, if its tag is none of spans.
-_NO_PREDICTION = "_"
-
 Predictions = list[list[str | None]]
 """A tag for each word of each example; None for words without a position."""
 
 
-class TaggingTask(task_lib.FileTask):
+class TaggingTask(task_lib.Task):
     """A tag for every word.
 
     `labels` are tags that may occur, in any encoding; empty for those of the
@@ -82,14 +79,14 @@ class TaggingTask(task_lib.FileTask):
         sentences = super().read(split)
         found = {tag for row in sentences for tag in row.tags or ()}
         wrong = {tag: why for tag in found if (why := self._reject(tag))}
-        for sentence in sentences if wrong else ():
-            for index, tag in enumerate(sentence.tags or ()):
+        for words, tags, place in sentences if wrong else ():
+            for number, tag in enumerate(tags or (), 1):
                 if tag in wrong:
+                    word = f"word {number} ({words[number - 1]!r})"
+                    expected = f"the tag of {word} to be {wrong[tag]}"
                     raise errors.DataError(
-                        f"{sentence.place}: expected the tag of word "
-                        f"{index + 1} of the sentence "
-                        f"({sentence.words[index]!r}) to be {wrong[tag]}. "
-                        f"Received: {tag!r}. Repair the file."
+                        f"{place}: expected {expected}. Received: {tag!r}. "
+                        "Repair the file."
                     )
         return sentences
 
@@ -97,10 +94,8 @@ class TaggingTask(task_lib.FileTask):
         """Describes what a wrong tag should be; empty for a right one."""
         if self.has_spans and not spans.is_span_tag(tag):
             return "O, or a tag that begins with B-, I-, E- or S-"
-        if not self._listed:
-            return ""
         learned = spans.encode_tags([tag], self.has_spans)[0]
-        if learned in self.labels:
+        if not self._listed or learned in self.labels:
             return ""
         return f"one of the labels {', '.join(self._listed)}"
 
@@ -135,21 +130,16 @@ class TaggingTask(task_lib.FileTask):
         numbers = {tag: number for number, tag in enumerate(self.labels)}
         flat: list[int] = []
         for example in examples:
-            if example.tags is None:
-                flat += [-1] * len(example.words)
-            else:
-                tags = spans.encode_tags(example.tags, self.has_spans)
-                flat += [numbers.get(tag, -1) for tag in tags]
+            tags = spans.encode_tags(example.tags or (), self.has_spans)
+            tags = tags or [""] * len(example.words)
+            flat += [numbers.get(tag, -1) for tag in tags]
         starts = (np.cumsum(counts) - counts)[rows.examples]
         places = np.repeat(starts, words.lengths) + words.values
         classes = np.array(flat, np.int32)[places]
-        columns = {
-            "tags": np.maximum(classes, 0),
-            "tag_weights": (classes >= 0).astype(np.float32),
-        }
+        weights = (classes >= 0).astype(np.float32)
         ragged = {
-            name: rows_lib.Ragged(values, words.splits)
-            for name, values in columns.items()
+            "tags": rows_lib.Ragged(np.maximum(classes, 0), words.splits),
+            "tag_weights": rows_lib.Ragged(weights, words.splits),
         }
         return dataclasses.replace(rows, ragged={**rows.ragged, **ragged})
 
@@ -169,15 +159,11 @@ class TaggingTask(task_lib.FileTask):
         outputs: task_lib.Outputs,
     ) -> Predictions:
         """Returns the likeliest tag of each word."""
-        predictions: Predictions = [
-            [None] * len(example.words) for example in examples
-        ]
+        predictions: Predictions = [[None] * len(e.words) for e in examples]
         for row, logits in enumerate(outputs["logits"]):
             tags = predictions[rows.examples[row]]
-            best = np.argmax(logits, axis=-1).tolist()
-            for word, number in zip(
-                rows.details[row].tolist(), best, strict=True
-            ):
+            best = np.argmax(logits, axis=-1)
+            for word, number in zip(rows.details[row], best, strict=True):
                 tags[word] = self.labels[number]
         return predictions
 
@@ -218,8 +204,7 @@ class TaggingTask(task_lib.FileTask):
     ) -> bool:
         """Whether all words have the same tag."""
         del examples
-        found = {tag for tags in predictions for tag in tags if tag is not None}
-        return len(found) < 2
+        return len({tag for tags in predictions for tag in tags} - {None}) < 2
 
     def write_predictions(
         self,
@@ -231,21 +216,19 @@ class TaggingTask(task_lib.FileTask):
         """Writes words, right tags if known and predicted tags as columns.
 
         `<name>_<split>.conll` is what the script `conlleval -d '\\t'` reads.
-        Spans are in the file's encoding, `BIO` or `BIOES`.
+        Spans are in the file's encoding, `BIO` or `BIOES`; the tag of a word
+        that was cut off is `O`, or `_` if tags mark no spans.
         """
+        lines = []
+        for example, tags in zip(examples, predictions, strict=True):
+            filled = [tag or ("O" if self.has_spans else "_") for tag in tags]
+            if self.has_spans:
+                filled = spans.reencode(filled, self._file_encoding)
+            columns = [example.words, example.tags, filled]
+            rows = zip(*(c for c in columns if c is not None), strict=True)
+            lines += [*map("\t".join, rows), ""]
         path = folder / f"{self.name}_{split}.conll"
-        columns = (
-            [e.words, *([e.tags] if e.tags else []), self._for_file(tags)]
-            for e, tags in zip(examples, predictions, strict=True)
-        )
-        conll.write_columns(path, columns)
-        return [path]
-
-    def _for_file(self, tags: Sequence[str | None]) -> Sequence[str]:
-        if not self.has_spans:
-            return [_NO_PREDICTION if tag is None else tag for tag in tags]
-        filled = [spans.OUTSIDE if tag is None else tag for tag in tags]
-        return spans.reencode(filled, self._file_encoding)
+        return [task_lib.write_file(path, lines)]
 
     @functools.cached_property
     def _file_encoding(self) -> str:
@@ -273,28 +256,28 @@ def build_own_task(
     words.
     """
     own = settings.own
-    if own.id_column:
-        raise ValueError(
-            "`own.id_column` must be empty for tagging: predictions are in "
-            f"the order of the file. Received: {own.id_column!r}."
-        )
+    labels = tuple(dict.fromkeys(own.label_names))
+    schema.require(
+        not own.id_column,
+        "`own.id_column` must be empty for tagging: predictions are in the "
+        f"order of the file. Received: {own.id_column!r}.",
+    )
     if own.metric:
         schema.require_choice("own.metric", own.metric, ("f1", "accuracy"))
-    labels = tuple(dict.fromkeys(own.label_names))
-    if not labels and not own.train_file:
-        raise ValueError(
-            "Tagging needs to know its tags. Received: no training file and "
-            "no labels. Give --config.own.train_file or --config.own.labels."
-        )
+    schema.require(
+        bool(labels or own.train_file),
+        "Tagging needs to know its tags. Received: no training file and no "
+        "labels. Give --config.own.train_file or --config.own.labels.",
+    )
     readers, tags = conll.own_readers(own), set(labels)
     if not labels and not own.metric:
         tags = {tag for row in readers["train"]() for tag in row.tags or ()}
     has_spans = own.metric == "f1" or (
         not own.metric and spans.mark_spans(tags)
     )
-    if has_spans and not all(map(spans.is_span_tag, labels)):
-        raise ValueError(
-            "`own.labels` of spans must be O, or tags that begin with B-, I-, "
-            f"E- or S-. Received: {own.labels!r}."
-        )
+    schema.require(
+        not has_spans or all(map(spans.is_span_tag, labels)),
+        "`own.labels` of spans must be O, or tags that begin with B-, I-, E- "
+        f"or S-. Received: {own.labels!r}.",
+    )
     return TaggingTask("own", readers, has_spans, labels)

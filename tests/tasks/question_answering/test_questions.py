@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
+from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import questions
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import VOCABULARY
@@ -156,7 +157,7 @@ def test_learning_needs_answers_that_are_there(tokenizer):
 
 
 def test_every_piece_knows_its_word(tokenizer):
-    data = questions.encode(CONTEXTS)
+    data = rows_lib.encode(CONTEXTS)
     found = questions.build_contexts(tokenizer, data)
     assert found.ids.to_list() == tokenizer.tokenize(data).to_list()
     distinct = found.distinct.numpy()
@@ -173,12 +174,10 @@ def test_every_piece_knows_its_word(tokenizer):
 
 def _find(example, tokenizer):
     """First and last piece of an answer, and the pieces as text."""
-    texts = questions.encode([example.context])
-    found = questions.build_contexts(tokenizer, texts)
-    ((start, end),) = questions.find_answer_pieces(
-        [example], found, np.zeros(1, int), tokenizer
-    ).tolist()
-    pieces = found.ids.to_list()[0][start : end + 1]
+    (chunk,) = _build([example], tokenizer).details
+    found = questions.find_answer_pieces(chunk, tokenizer)
+    ((start, end),) = found.tolist()
+    pieces = chunk.contexts.ids.to_list()[0][start : end + 1]
     text = " ".join(VOCABULARY.tokens[piece] for piece in pieces)
     return start, end, text
 

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from electra_tf import errors
-from electra_tf.tasks import tfds_source
+from electra_tf.tasks import files
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import scores
 from electra_tf.tasks.sentences.task import Example
@@ -150,7 +150,7 @@ def test_an_unlabelled_file_without_header_is_refused(tmp_path):
 
 def test_a_folder_must_be_named_only_to_read():
     task = _task("rte", "")
-    with pytest.raises(errors.DataError, match="--config.task.data_dir"):
+    with pytest.raises(FileNotFoundError, match="--config.task.data_dir"):
         task.read("train")
 
 
@@ -166,7 +166,7 @@ def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
         calls.append((name, split))
         return rows
 
-    monkeypatch.setattr(tfds_source, "read", read)
+    monkeypatch.setattr(files, "read_tfds", read)
     task = _task("qqp", "tfds")
     assert task.read("train") == [
         Example(1, "a", "b", "0"),
@@ -203,15 +203,15 @@ def test_there_are_nine_tasks_and_a_submission_for_each_unlabelled_split():
         for split, file in task.splits.items()
         if file.columns.label is None
     }
-    files = {
+    found = {
         (task.name, split): file.submission
         for task in glue.TASKS.values()
         for split, file in task.splits.items()
         if file.submission
     }
-    assert unlabelled == set(files)
+    assert unlabelled == set(found)
     assert glue.TASKS["qqp"].splits["train"].counts == (363_846, 363_849)
-    assert set(files.values()) == SUBMISSIONS
+    assert set(found.values()) == SUBMISSIONS
 
 
 def test_rte_and_sts_train_longer_and_scores_are_the_officials():

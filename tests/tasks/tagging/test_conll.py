@@ -77,13 +77,6 @@ def test_a_column_that_is_not_there_is_refused(path):
         conll.read_columns(path, tag_column=2)
 
 
-def test_what_is_written_is_what_is_read(path):
-    rows = [(("a", "b"), ("O", "B-X")), (("c",), ("O",))]
-    conll.write_columns(path, rows)
-    assert path.read_text() == "a\tO\nb\tB-X\n\nc\tO\n\n"
-    assert [row[:2] for row in conll.read_columns(path)] == rows
-
-
 def _table(tmp_path, *rows, name="x.jsonl"):
     path = tmp_path / name
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
