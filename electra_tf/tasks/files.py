@@ -7,10 +7,12 @@ received and what to do.
 import csv
 import dataclasses
 import gzip
+import importlib.resources
 import json
 import math
 import pathlib
 import sys
+import tomllib
 import zlib
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -64,10 +66,7 @@ def unexpected(
     received: object = None,
     remedy: str = "Repair the file.",
 ) -> errors.DataError:
-    """Builds the error for something in a file that is not as it should be.
-
-    `place` is file and line; `received` None says that nothing is there.
-    """
+    """Builds the error for what is wrong at a place, a file and its line."""
     shown = "none" if received is None else str(received)
     if isinstance(received, str):
         shown = repr(shown if len(shown) <= 80 else f"{shown[:80]}...")
@@ -91,18 +90,10 @@ def find_file(
 ) -> pathlib.Path:
     """Finds the file of one split at or up to three levels below a folder.
 
-    The file nearest to the top counts.
-
-    Args:
-        data_dir: where to look.
-        folder_names: the task's own folder, in any of its spellings; compared
-            without regard to case. None: a folder of any name.
-        file_names: the file, in any of its spellings, the usual one first.
-        task: what errors call it.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        DataError: if there are several at the same depth.
+    The file nearest to the top counts; two at the same depth are a `DataError`.
+    `folder_names` are spellings of the task's own folder, whatever their case;
+    none for a folder of any name. `file_names` are those of the file, the usual
+    one first; `task` is what errors call it.
     """
     top = pathlib.Path(data_dir).absolute()
     if not data_dir or not top.is_dir():
@@ -153,8 +144,7 @@ def warn_of_count(source: object, found: int, *official: int) -> None:
 def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
     """Yields line numbers from 1 and lines, without their ends.
 
-    Only line feeds end lines (text may hold the other characters at which
-    `str.splitlines` would cut); a carriage return before one is dropped, and so
+    Only line feeds end lines; a carriage return before one is dropped, and so
     is a byte order mark. A `.gz` file is decompressed.
     """
     with path.open("rb") as file:
@@ -242,35 +232,40 @@ def read_table(
         raise FileNotFoundError(
             f"Expected a {resolved} file at {path}. Received: no file there."
         )
-    rows: Iterator[tuple[int, Mapping[str, Any]]]
-    if resolved == "jsonl":
-        rows = _read_json(path, columns)
-    else:
-        read = _read_quoted if resolved == "csv" else _read_unquoted
-        rows = _name_fields(path, read(path), columns)
     names = (*columns, *optional_columns)
     records = [
-        Record(f"{path}, line {line}", {n: row[n] for n in names if n in row})
-        for line, row in rows
+        Record(place, {name: row[name] for name in names if name in row})
+        for place, row in _read_rows(path, resolved, columns)
     ]
     if not records:
         raise unexpected(path, f"rows of {', '.join(columns)}")
     return records
 
 
-def _read_json(
-    path: pathlib.Path, columns: Sequence[str]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in read_filled_lines(path):
+def _read_rows(
+    path: pathlib.Path, file_format: str, columns: Sequence[str]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Places, and what the rows there hold."""
+    if file_format == "jsonl":
+        for number, line in read_filled_lines(path):
+            place = f"{path}, line {number}"
+            row = parse_object(line, place)
+            _require_columns(place, list(row), columns)
+            yield place, row
+        return
+    if file_format == "csv":
+        rows = _read_quoted(path)
+    else:
+        rows = ((n, line.split("\t")) for n, line in read_filled_lines(path))
+    _, header = next(rows, (0, []))
+    if not header:
+        expected = f"a first line with the columns {', '.join(columns)}"
+        raise unexpected(path, expected)
+    _require_columns(f"{path}, line 1", header, columns)
+    for number, fields in rows:
         place = f"{path}, line {number}"
-        row = parse_object(line, place)
-        _require_columns(place, list(row), columns)
-        yield number, row
-
-
-def _read_unquoted(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in read_filled_lines(path):
-        yield number, line.split("\t")
+        require_width(place, fields, len(header), ", ".join(header))
+        yield place, dict(zip(header, fields, strict=True))
 
 
 def _read_quoted(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
@@ -296,22 +291,6 @@ def _read_quoted(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
         csv.field_size_limit(limit)
 
 
-def _name_fields(
-    path: pathlib.Path,
-    rows: Iterator[tuple[int, list[str]]],
-    columns: Sequence[str],
-) -> Iterator[tuple[int, dict[str, str]]]:
-    _, header = next(rows, (0, []))
-    if not header:
-        expected = f"a first line with the columns {', '.join(columns)}"
-        raise unexpected(path, expected)
-    _require_columns(f"{path}, line 1", header, columns)
-    for number, fields in rows:
-        place = f"{path}, line {number}"
-        require_width(place, fields, len(header), ", ".join(header))
-        yield number, dict(zip(header, fields, strict=True))
-
-
 def require_width(
     place: str, fields: Sequence[str], width: int, what: str
 ) -> None:
@@ -333,12 +312,18 @@ def _require_columns(
             raise unexpected(place, expected, None, f"{hint} {remedy}")
 
 
+def read_published(kind: str) -> dict[str, dict[str, Any]]:
+    """Reads one of the tables of `published.toml`."""
+    folder = importlib.resources.files("electra_tf.tasks")
+    content = folder.joinpath("published.toml").read_text("utf-8")
+    return tomllib.loads(content)[kind]
+
+
 def read_tfds(name: str, split: str) -> list[dict[str, Any]]:
     """Reads a split of TensorFlow Datasets (extra `tfds`), as it is stored.
 
-    Nothing is downloaded: the data set must have been prepared before. Each
-    example is a dictionary: feature to string, number, list or dictionary.
-    Classes are their names, or None where they are not told (-1).
+    Nothing is downloaded. Each example is a dictionary: feature to string,
+    number, list or dictionary. Classes are their names, None where unknown.
     """
     builder = open_tfds(name, split)
     # One file after the other: the order must not depend on timing.

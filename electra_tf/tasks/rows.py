@@ -32,10 +32,7 @@ _CHUNK = 16_384
 
 
 def encode(texts: Sequence[str]) -> tf.Tensor:
-    """Encodes `[N]` texts, string, also those with lone surrogates.
-
-    JSON may hold them; the tokenizer drops what they become.
-    """
+    """Encodes texts, `[N]`; lone surrogates in JSON vanish when tokenized."""
     data = [text.encode(errors="surrogatepass") for text in texts]
     return tf.constant(data, tf.string)
 
@@ -63,13 +60,10 @@ def split_words(texts: tf.Tensor, blanks: str) -> Words:
         tf.gather(begins, parts.row_starts()), parts.value_rowids()
     )
     # Between two blanks in a row stands an empty part.
-    kept = tf.where(sizes > 0)[:, 0]
-    splits = tf.searchsorted(kept, parts.row_splits, out_type=tf.int64)
+    is_word = parts.with_values(sizes > 0)
     return Words(
         *(
-            tf.RaggedTensor.from_row_splits(
-                tf.gather(values, kept), splits, validate=False
-            )
+            tf.ragged.boolean_mask(parts.with_values(values), is_word)
             for values in (parts.values, starts, starts + sizes)
         )
     )
@@ -82,8 +76,7 @@ class Windows(NamedTuple):
     numbers: tf.Tensor  # `[R]`, its number among the windows of that text
     starts: tf.Tensor  # `[R]`, the text's piece that it begins with
     lengths: tf.Tensor  # `[R]`, pieces in it
-    # `[N + 1]`; text i has the windows from `splits[i]` up to `splits[i + 1]`
-    splits: tf.Tensor
+    splits: tf.Tensor  # `[N + 1]`, where the windows of each text begin
     rooms: tf.Tensor  # `[N]`, most pieces of a window
     strides: tf.Tensor  # `[N]`, pieces from one window to the next
     totals: tf.Tensor  # `[N]`, pieces of the text
@@ -109,9 +102,8 @@ def split_windows(
     texts = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
     numbers = tf.range(tf.size(texts, tf.int64)) - tf.gather(splits, texts)
     starts = numbers * tf.gather(strides, texts)
-    lengths = tf.minimum(
-        tf.gather(rooms, texts), tf.gather(totals, texts) - starts
-    )
+    rest = tf.gather(totals, texts) - starts
+    lengths = tf.minimum(tf.gather(rooms, texts), rest)
     return Windows(
         texts, numbers, starts, lengths, splits, rooms, strides, totals
     )
@@ -181,11 +173,10 @@ def pad(
     length: tf.Tensor | int | None = None,
     pad_id: int = 0,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Pads rows to one length.
+    """Pads rows to a length S, without one to that of the longest, at least 1.
 
-    `segment_starts`, `[R]`, is the first token of segment 1. Without `length`,
-    S is the longest row's, at least 1. Returns `input_ids`, `input_mask` and
-    `segment_ids`, `[R, S]` int32.
+    `segment_starts`, `[R]`, is the first token of segment 1. Returns
+    `input_ids`, `input_mask` and `segment_ids`, `[R, S]` int32.
     """
     counts = ids.row_lengths()
     if length is None:
@@ -304,8 +295,7 @@ class Rows:
     """N rows of one task."""
 
     ids: Ragged  # `[N, (tokens)]` int32, [CLS] and [SEP] included
-    # `[N]` int32, where segment 1 begins: tokens before it have segment id 0.
-    # The row's length where there is none.
+    # `[N]` int32, where segment 1 begins; the row's length where there is none
     segment_starts: np.ndarray
     # `[N]` int32, the index of the example that a row is of; never descending
     examples: np.ndarray
@@ -314,9 +304,7 @@ class Rows:
     columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     # Name to `[N, (k)]` int32 or float32; padded with 0 in a batch
     ragged: Mapping[str, Ragged] = dataclasses.field(default_factory=dict)
-    # What the task needs to read answers off the outputs; the model does not
-    # see it
-    details: Any = None
+    details: Any = None  # what the task needs to read answers off the outputs
 
     @property
     def num_rows(self) -> int:
@@ -348,15 +336,10 @@ def pack_split(
     packed = []
     for begin in range(0, len(texts), _CHUNK):
         part = slice(begin, begin + _CHUNK)
-        second = [text or "" for text in pairs[part]]
-        packed.append(
-            pack_texts(
-                tokenizer,
-                encode(texts[part]),
-                encode(second) if any(second) else None,
-                max_length,
-            )
-        )
+        first, second = encode(texts[part]), None
+        if any(pairs[part]):
+            second = encode([text or "" for text in pairs[part]])
+        packed.append(pack_texts(tokenizer, first, second, max_length))
     starts = [part.segment_starts.numpy() for part in packed]
     return (
         Ragged.join([part.ids for part in packed]),

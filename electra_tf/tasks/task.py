@@ -21,15 +21,16 @@ from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 
+Examples = Sequence[Any]
+"""What a task reads of a split, in the order of the file."""
+Readers = Mapping[str, Callable[[], Examples]]
+"""Split to the function that reads its examples."""
 Outputs = Mapping[str, Sequence[np.ndarray]]
 """What a head predicts: name to one array (or scalar) for every row.
 
 Arrays with a padded axis (`TaskHead.padded_outputs`) are cut to the row's own
 tokens or words.
 """
-
-Readers = Mapping[str, Callable[[], Sequence[Any]]]
-"""Split to the function that reads its examples, in the order of the file."""
 
 
 class Task(abc.ABC):
@@ -68,14 +69,8 @@ class Task(abc.ABC):
         self.splits = tuple(readers)
         self.dev_splits = tuple(s for s in readers if s.startswith("dev"))
 
-    def read(self, split: str) -> Sequence[Any]:
-        """Reads the examples of a split, in the order of the file.
-
-        Raises:
-            FileNotFoundError: if the file is not there.
-            DataError: for the first line that is not as expected.
-            ValueError: if there is no such split.
-        """
+    def read(self, split: str) -> Examples:
+        """Reads the examples of a split; `DataError` names a bad line."""
         if split not in self._readers:
             raise ValueError(
                 f"The task {self.name} has the splits "
@@ -92,15 +87,14 @@ class Task(abc.ABC):
         """Returns facts for an export's JSON, beside the labels."""
         return {}
 
-    def has_labels(self, examples: Sequence[Any]) -> bool:
+    def has_labels(self, examples: Examples) -> bool:
         """Whether examples of a test split can be scored."""
-        del examples
         return True
 
     @abc.abstractmethod
     def build_rows(
         self,
-        examples: Sequence[Any],
+        examples: Examples,
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
@@ -119,7 +113,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def decode(
-        self, examples: Sequence[Any], rows: rows_lib.Rows, outputs: Outputs
+        self, examples: Examples, rows: rows_lib.Rows, outputs: Outputs
     ) -> Any:
         """Reads the predictions for examples, in the task's own form.
 
@@ -128,15 +122,11 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def score(self, examples: Sequence[Any], predictions: Any) -> dict:
-        """Computes the official metrics, shares in percent.
-
-        Raises:
-            ValueError: if the examples have no labels.
-        """
+    def score(self, examples: Examples, predictions: Any) -> dict:
+        """Computes the official metrics of labelled examples, in percent."""
 
     @abc.abstractmethod
-    def is_degenerate(self, examples: Sequence[Any], predictions: Any) -> bool:
+    def is_degenerate(self, examples: Examples, predictions: Any) -> bool:
         """Whether the model says the same of everything: it learned nothing."""
 
     @abc.abstractmethod
@@ -144,7 +134,7 @@ class Task(abc.ABC):
         self,
         folder: pathlib.Path,
         split: str,
-        examples: Sequence[Any],
+        examples: Examples,
         predictions: Any,
     ) -> list[pathlib.Path]:
         """Writes predictions in the task's official form; returns the files."""
@@ -160,7 +150,7 @@ def build_in_scope(
 
 
 def write_file(path: pathlib.Path, lines: Iterable[str]) -> pathlib.Path:
-    """Writes lines, all of them or no file."""
+    """Writes lines, all of them or no file; returns the path."""
     with (
         atomic.replacing_file(path) as partial,
         partial.open("w", encoding="utf-8", newline="\n") as file,

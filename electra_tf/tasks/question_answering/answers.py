@@ -9,7 +9,6 @@ stand for, `Steve Smith`, found by counting characters without blanks in both
 """
 
 import dataclasses
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,23 +29,26 @@ NO_ANSWER_FOUND = "empty"
 # The null odds of a document without a single piece (the original's).
 _NO_WINDOW = 1_000_000.0
 
+# Of an entry of the n-best list, and the only one where there is none.
+_FIELDS = "text", "probability", "start_logit", "end_logit", "start", "end"
+_NONE = NO_ANSWER_FOUND, 1.0, 0.0, 0.0, None, None
+
 Settings = finetuning_config.QuestionAnsweringConfig
 Entry = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """The predictions for questions."""
+    """The predictions for questions, by their ids."""
 
-    # Id to the best answer, in the document's own text. Where questions may be
+    # The best answer, in the document's own text. Where questions may be
     # unanswerable too: the null odds say whether it is to be believed.
     texts: dict[str, str]
-    # Id to the best answers in order: `text`, `probability` among them,
+    # The best answers in order: `text`, `probability` among them,
     # `start_logit`, `end_logit`, and `start` and `end`, the characters of the
     # context where it begins and ends, or None
     nbest: dict[str, list[Entry]]
-    # Id to a number that is high where there is no answer; empty where every
-    # question has one
+    # High where there is no answer; empty where every question has one
     null_odds: dict[str, float]
 
 
@@ -71,7 +73,7 @@ def decode(
             if begin < end
         }
         begin = end
-        _decode_chunk(chunk, own, settings, predictions)
+        _add_answers(chunk, own, settings, predictions)
         if has_unanswerable:
             _add_null_odds(chunk, own, predictions)
     return predictions
@@ -91,9 +93,9 @@ def _pad(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return padded
 
 
-def _decode_chunk(
+def _add_answers(
     chunk: questions.Chunk,
-    outputs: Mapping[str, tf.Tensor],
+    outputs: spans.Tensors,
     settings: Settings,
     predictions: Predictions,
 ) -> None:
@@ -102,16 +104,16 @@ def _decode_chunk(
     splits, columns = _list_spans(chunk, outputs, settings)
     for number, example in enumerate(chunk.examples):
         own = slice(splits[number], splits[number + 1])
-        found: dict[str, Entry] = {}
-        for first, last, start_score, end_score in zip(
+        found: dict[str, tuple] = {}
+        for first, last, *numbers in zip(
             *(column[own].tolist() for column in columns), strict=True
         ):
             if len(found) == settings.n_best_size:
                 break
-            text, start, end = texts.find(number, first, last)
-            entry = _entry(text, start_score, end_score, start, end)
-            found.setdefault(text, entry)
-        nbest = list(found.values()) or [_entry(NO_ANSWER_FOUND)]
+            text, *place = texts.find(number, first, last)
+            found.setdefault(text, (text, 1.0, *numbers, *place))
+        entries = found.values() or [_NONE]
+        nbest = [dict(zip(_FIELDS, entry, strict=True)) for entry in entries]
         logits = [entry["start_logit"] + entry["end_logit"] for entry in nbest]
         scores = np.array(logits, np.float32)
         weights = np.exp(scores - scores.max())
@@ -121,27 +123,8 @@ def _decode_chunk(
         predictions.texts[example.id] = nbest[0]["text"]
 
 
-def _entry(
-    text: str,
-    start_score: float = 0.0,
-    end_score: float = 0.0,
-    start: int | None = None,
-    end: int | None = None,
-) -> Entry:
-    return {
-        "text": text,
-        "probability": 1.0,
-        "start_logit": start_score,
-        "end_logit": end_score,
-        "start": start,
-        "end": end,
-    }
-
-
 def _list_spans(
-    chunk: questions.Chunk,
-    outputs: Mapping[str, tf.Tensor],
-    settings: Settings,
+    chunk: questions.Chunk, outputs: spans.Tensors, settings: Settings
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """The spans of N questions that count, best first.
 
@@ -175,23 +158,19 @@ def _list_spans(
 
 
 def _add_null_odds(
-    chunk: questions.Chunk,
-    outputs: Mapping[str, tf.Tensor],
-    predictions: Predictions,
+    chunk: questions.Chunk, outputs: spans.Tensors, predictions: Predictions
 ) -> None:
     """Adds null odds of some questions, the least of their windows."""
     splits = chunk.rows.windows.splits.numpy()
+    all_odds = np.zeros(0, np.float32)
     if outputs:
         all_odds = spans.compute_null_odds(outputs).numpy()
-    for example, begin, end in zip(
-        chunk.examples, splits, splits[1:], strict=False
-    ):
+    for number, example in enumerate(chunk.examples):
+        own = all_odds[splits[number] : splits[number + 1]]
+        odds = np.min(own, initial=np.float32(_NO_WINDOW))
         nbest = predictions.nbest[example.id]
         best = next((entry for entry in nbest if entry["text"]), nbest[0])
         predictions.texts[example.id] = best["text"]
-        odds = np.float32(_NO_WINDOW)
-        if begin < end:
-            odds = all_odds[begin:end].min()
         if "answerable_logit" not in outputs:
             # One float32 after the other, as the reference subtracts.
             odds = odds - np.float32(best["start_logit"])
@@ -204,7 +183,6 @@ class _SpanTexts:
 
     def __init__(self, chunk: questions.Chunk) -> None:
         contexts, self._chunk = chunk.contexts, chunk
-        self._tokens = chunk.vocabulary.tokens
         self._words = [
             word.decode(errors="surrogatepass")
             for word in contexts.distinct.numpy()
@@ -223,25 +201,21 @@ class _SpanTexts:
         key = (context, first, last)
         if key not in self._found:
             begin = self._begins[context]
-            self._found[key] = self._project(
-                self._chunk.examples[number].context,
-                begin + first,
-                begin + last,
-            )
+            text = self._chunk.examples[number].context
+            self._found[key] = self._project(text, begin + first, begin + last)
         return self._found[key]
 
     def _project(
         self, context: str, first: int, last: int
     ) -> tuple[str, int, int]:
+        tokens = self._chunk.vocabulary.tokens
         pieces = self._pieces[first : last + 1]
-        predicted = join_pieces([self._tokens[p] for p in pieces])
+        predicted = join_pieces([tokens[piece] for piece in pieces])
         begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
         index = self._index[begin:end]
         words = [self._words[word] for word in index]
         original = " ".join(words)
-        normalized = " ".join(
-            self._normalized[word] for word in index if self._normalized[word]
-        )
+        normalized = " ".join(n for w in index if (n := self._normalized[w]))
         whole = 0, len(original)
         start, stop = project(predicted, normalized, original) or whole
         data = context.encode(errors="surrogatepass")
@@ -249,8 +223,8 @@ class _SpanTexts:
         # where words may be further apart than the one blank.
         places: list[int] = []
         for word, byte in zip(words, self._word_starts[begin:end], strict=True):
-            first = len(data[:byte].decode(errors="surrogatepass"))
-            places += range(first, first + len(word) + 1)
+            place = len(data[:byte].decode(errors="surrogatepass"))
+            places += range(place, place + len(word) + 1)
         return original[start:stop], places[start], places[stop - 1] + 1
 
 

@@ -9,13 +9,13 @@ most context (the original's `finetune/qa/qa_tasks.py`).
 """
 
 import bisect
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import records
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -29,8 +29,6 @@ COLUMNS = ("start_position", "end_position", "is_impossible")
 
 # Questions that are made into rows at once: bounds the memory of the rest.
 _CHUNK = 4_096
-# Strings live there; a GPU would only add copies.
-_DEVICE = "/CPU:0"
 
 
 class Contexts(NamedTuple):
@@ -38,10 +36,8 @@ class Contexts(NamedTuple):
 
     distinct: tf.Tensor  # `[D]` string, the words, each once
     index: tf.Tensor  # `[W]` int64, which of them each word of the contexts is
-    # `[C, (words)]` int64, the byte at which each word begins
-    starts: tf.RaggedTensor
-    # `[W, (pieces)]` int32, ids of each word; it may have none
-    pieces: tf.RaggedTensor
+    starts: tf.RaggedTensor  # `[C, (words)]` int64, where words begin, bytes
+    pieces: tf.RaggedTensor  # `[W, (pieces)]` int32, ids of each word, or none
 
     @property
     def ids(self) -> tf.RaggedTensor:
@@ -57,10 +53,8 @@ class QuestionRows(NamedTuple):
     """R rows of N questions."""
 
     ids: tf.RaggedTensor  # `[R, (tokens)]` int32
-    # `[R]` int64, tokens before the context's first; segment 1 begins with it
-    shifts: tf.Tensor
-    # Which part of its question's context each row has
-    windows: rows_lib.Windows
+    shifts: tf.Tensor  # `[R]` int64, tokens before segment 1, the context
+    windows: rows_lib.Windows  # the parts of the contexts
 
 
 class Chunk(NamedTuple):
@@ -80,7 +74,8 @@ def build_contexts(
 
     Contexts repeat their words, so each distinct word is tokenized once.
     """
-    with tf.device(_DEVICE):
+    # Strings live there; a GPU would only add copies.
+    with tf.device("/CPU:0"):
         words = rows_lib.split_words(contexts, rows_lib.QUESTION_BLANKS)
         distinct, index = tf.unique(words.words.values, tf.int64)
         pieces = tf.gather(tokenizer.tokenize(distinct), index)
@@ -97,17 +92,12 @@ def lay_out(
     doc_stride: int,
     least: int = 1,
 ) -> QuestionRows:
-    """Lays out the rows of questions.
+    """Lays out the rows of `[N, (pieces)]` questions, up to `max_length`.
 
-    Args:
-        vocabulary: gives the special tokens.
-        questions: `[N, (pieces)]` int32.
-        contexts: `[C, (pieces)]` int32.
-        context_of_question: `[N]` int64.
-        max_length: most tokens of a row.
-        max_query_length: most pieces of a question; the rest is cut off.
-        doc_stride: pieces from one window to the next, at most a window's.
-        least: rows of a question whose context has no pieces, 0 or 1.
+    Question i is about row `context_of_question[i]` of `[C, (pieces)]`
+    contexts. It keeps its first `max_query_length` pieces. `doc_stride` is the
+    way from one window to the next, at most a window's length; `least`, 0 or 1,
+    the rows of a question whose context has no pieces.
     """
     kept = tf.minimum(questions.row_lengths(), max_query_length)
     rooms = max_length - NUM_SPECIAL - kept
@@ -120,21 +110,16 @@ def lay_out(
     kept = tf.gather(kept, windows.texts)
     owners = tf.gather(context_of_question, windows.texts)
     ones = tf.ones_like(kept)
+    begins = tf.gather(questions.row_starts(), windows.texts)
+    starts = tf.gather(contexts.row_starts(), owners) + windows.starts
+    end = rows_lib.token(vocabulary.sep_id, ones)
     ids = rows_lib.join(
         [
             rows_lib.token(vocabulary.cls_id, ones),
-            rows_lib.Part(
-                questions.values,
-                tf.gather(questions.row_starts(), windows.texts),
-                kept,
-            ),
-            rows_lib.token(vocabulary.sep_id, ones),
-            rows_lib.Part(
-                contexts.values,
-                tf.gather(contexts.row_starts(), owners) + windows.starts,
-                windows.lengths,
-            ),
-            rows_lib.token(vocabulary.sep_id, ones),
+            rows_lib.Part(questions.values, begins, kept),
+            end,
+            rows_lib.Part(contexts.values, starts, windows.lengths),
+            end,
         ]
     )
     return QuestionRows(ids, kept + 2, windows)
@@ -152,8 +137,7 @@ def build_rows(
 
     In training `COLUMNS` tell the answers. Otherwise they are zeros, and
     `details` are `Chunk`s, from which answers are decoded. `ValueError` if a
-    question leaves no room for its context, `DataError` if an answer is not
-    there.
+    question leaves no room for its context.
     """
     chunks = []
     owners, starts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
@@ -275,20 +259,12 @@ def find_answer_pieces(
     return found
 
 
-def _locate(example: records.Example) -> tuple[int, int]:
+def _locate(example: records.Example) -> Iterator[int]:
     """The bytes at which the words that cover the answer begin and end."""
-    place = records.find_answer(example)
-    if place is None:
-        raise files.unexpected(
-            f"Question {example.id!r}",
-            "an answer that is in the context at the place given",
-            example.answer,
-            "Leave such questions out of training.",
-        )
-    if example.context.isascii():
-        return place
-    begin, end = (
-        len(example.context[:character].encode(errors="surrogatepass"))
-        for character in place
-    )
-    return begin, end
+    # Others are not in the examples to learn from: `records.keep_answered`.
+    for character in records.find_answer(example) or ():
+        if example.context.isascii():
+            yield character
+        else:
+            head = example.context[:character]
+            yield len(head.encode(errors="surrogatepass"))

@@ -10,10 +10,10 @@ import dataclasses
 import json
 import pathlib
 import re
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Annotated
 from typing import Any
+from typing import Generic
 from typing import TypeVar
 
 import pydantic
@@ -68,6 +68,11 @@ _Content = TypeVar("_Content", bound=_Json)
 _NotEmpty = Annotated[list[_T], pydantic.Field(min_length=1)]
 
 
+class _Paragraph(_Json, Generic[_T]):
+    context: str
+    qas: list[_T]
+
+
 class _SquadAnswer(_Json):
     text: str
     answer_start: int
@@ -97,13 +102,8 @@ class _SquadQuestion(_Json):
         )
 
 
-class _SquadParagraph(_Json):
-    context: str
-    qas: list[_SquadQuestion]
-
-
 class _SquadArticle(_Json):
-    paragraphs: list[_SquadParagraph]
+    paragraphs: list[_Paragraph[_SquadQuestion]]
 
 
 class _SquadFile(_Json):
@@ -130,11 +130,6 @@ class _MrqaQuestion(_Json):
             answer = Answer(first.text, first.char_spans[0][0])
         golds = None if self.answers is None else tuple(self.answers)
         return Example(self.qid, self.question, context, golds, answer)
-
-
-class _MrqaLine(_Json):
-    context: str
-    qas: list[_MrqaQuestion]
 
 
 def read_squad(
@@ -171,7 +166,7 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
         place = f"{path}, line {number}"
         record = files.parse_object(line, place) if line.strip() else None
         if record and "header" not in record:
-            content = _parse(_MrqaLine, record, place)
+            content = _parse(_Paragraph[_MrqaQuestion], record, place)
             examples += [q.to_example(content.context) for q in content.qas]
     return _check(examples, path)
 
@@ -187,10 +182,10 @@ def _parse(kind: type[_Content], content: Any, place: object) -> _Content:
         ) from error
 
 
-def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
-    """Converts records of TensorFlow Datasets that have SQuAD's form."""
+def from_tfds(name: str, split: str) -> list[Example]:
+    """Reads a data set of TensorFlow Datasets that has SQuAD's form."""
     examples = []
-    for record in records:
+    for record in files.read_tfds(name, _TFDS_SPLITS[split]):
         answers = record["answers"]
         places = zip(answers["text"], answers["answer_start"], strict=True)
         question = _SquadQuestion(
@@ -298,23 +293,16 @@ def _find_word(context: str, place: int) -> int:
     return 1 + max(context.rfind(blank, 0, end) for blank in QUESTION_BLANKS)
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class Source:
-    """The files of one published data set.
-
-    Their folders are those of the original (`squad/train.json`,
-    `newsqa/dev.jsonl`) or of the publishers (`train-v2.0.json`;
-    `train/NewsQA.jsonl.gz`).
-    """
+    """A published data set; `published.toml` explains its fields."""
 
     name: str  # of its task
-    form: str  # `SQUAD1`, `SQUAD2` or `MRQA`: of the file, and of the scores
-    # Split to names of a folder, none for any folder, and names of a file in
-    # it; the first that is there counts
-    places: Mapping[str, Sequence[tuple[Sequence[str], Sequence[str]]]]
-    # Split to the number of the published file
-    num_questions: Mapping[str, int]
-    tfds_name: str = ""  # in TensorFlow Datasets, or empty
+    form: str
+    published: str
+    folders: tuple[str, ...]
+    counts: dict[str, int]  # by split
+    tfds: str = ""  # empty if it is not there
 
     def read(self, data_dir: str, split: str) -> list[Example]:
         """Reads the questions of a split, in the order of the file.
@@ -324,15 +312,14 @@ class Source:
         """
         source: object
         if data_dir == files.TFDS:
-            source = self.tfds_name
+            source = self.tfds
             if not source:
                 raise errors.DataError(
                     f"{self.name} is not read from TensorFlow Datasets. "
                     "Download its files from mrqa.github.io and name their "
                     "folder: --config.task.data_dir."
                 )
-            found = files.read_tfds(self.tfds_name, _TFDS_SPLITS[split])
-            examples = from_tfds(found, self.tfds_name)
+            examples = from_tfds(self.tfds, split)
         else:
             source = path = self.find(data_dir, split)
             if self.form == MRQA:
@@ -340,55 +327,44 @@ class Source:
             else:
                 is_told = self.form == SQUAD2 and split == "train"
                 examples = read_squad(path, needs_is_impossible=is_told)
-        files.warn_of_count(source, len(examples), self.num_questions[split])
+        files.warn_of_count(source, len(examples), self.counts[split])
         if split == "train":
             return keep_answered(examples, source)
         return examples
 
     def find(self, data_dir: str, split: str) -> pathlib.Path:
-        """Finds the file of a split; an error names the publisher's file."""
+        """Finds the file of a split; an error names the publisher's file.
+
+        Folders are those of the original (`squad/train.json`,
+        `newsqa/dev.jsonl`) or of the publishers (`train-v2.0.json`;
+        `train/NewsQA.jsonl.gz`).
+        """
+        # Names of a folder, none for any folder, and names of a file in it.
+        places: list[tuple[Sequence[str], list[str]]]
+        if self.form == MRQA:
+            folders = ["train"] if split == "train" else ["dev", "dev-indomain"]
+            names = [f"{self.published}.jsonl.gz", f"{self.published}.jsonl"]
+            own = [f"{split}.jsonl", f"{split}.jsonl.gz"]
+            places = [(self.folders, own), (folders, names)]
+        else:
+            # Parts and rebuilt files name the version in the same way.
+            endings = (".json", ".rebuilt.json", ".standin.json")
+            names = [f"{split}-{self.published}{ending}" for ending in endings]
+            places = [((), names), (self.folders, [f"{split}.json"])]
         absences = []
-        for folders, names in self.places[split]:
+        for place in places:
             try:
-                return files.find_file(data_dir, folders, names, self.name)
+                return files.find_file(data_dir, *place, self.name)
             except FileNotFoundError as error:
                 absences.append(error)
         raise absences[0]
 
 
-def _squad(name: str, version: str, folders: list[str], *counts: int) -> Source:
-    """SQuAD; also parts of it that name the version in the same way."""
-    places = {}
-    for split in SPLITS:
-        endings = (".json", ".rebuilt.json", ".standin.json")
-        published = [f"{split}-{version}{ending}" for ending in endings]
-        places[split] = [([], published), (folders, [f"{split}.json"])]
-    sizes = dict(zip(SPLITS, counts, strict=True))
-    return Source(name, name, places, sizes, f"squad/{version}")
-
-
-def _mrqa(name: str, published: str, *counts: int) -> Source:
-    folders = {"train": ["train"], "dev": ["dev", "dev-indomain"]}
-    places = {
-        split: [
-            ([name], [f"{split}.jsonl", f"{split}.jsonl.gz"]),
-            (folders[split], [f"{published}.jsonl.gz", f"{published}.jsonl"]),
-        ]
-        for split in SPLITS
-    }
-    return Source(name, MRQA, places, dict(zip(SPLITS, counts, strict=True)))
-
-
-_ALL = (
-    _squad(SQUAD1, "v1.1", ["squad1", "squadv1"], 87_599, 10_570),
-    _squad(SQUAD2, "v2.0", ["squad2", "squadv2", "squad"], 130_319, 11_873),
-    _mrqa("newsqa", "NewsQA", 74_160, 4_212),
-    _mrqa("naturalqs", "NaturalQuestionsShort", 104_071, 12_836),
-    _mrqa("triviaqa", "TriviaQA-web", 61_688, 7_785),
-    _mrqa("searchqa", "SearchQA", 117_384, 16_980),
-)
-SOURCES: Mapping[str, Source] = {source.name: source for source in _ALL}
-"""Task name to its files; the counts are those of the published ones."""
+SOURCES = {
+    name: schema.build(Source, {"name": name} | entry)
+    for name, entry in files.read_published("questions").items()
+}
+"""Task name to its files."""
 
 
 def read_own(

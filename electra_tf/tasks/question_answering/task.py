@@ -26,9 +26,16 @@ from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
+from electra_tf.tasks.question_answering.answers import Predictions
 from electra_tf.text import tokenizer as tokenizer_lib
 
 _OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
+_EXPORTED = (
+    "max_query_length",
+    "doc_stride",
+    "max_answer_length",
+    "qa_na_threshold",
+)
 _HEAD_OPTIONS = (
     "joint_prediction",
     "beam_size",
@@ -39,6 +46,8 @@ _HEAD_OPTIONS = (
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
+Examples = Sequence[records.Example]
+Settings = finetuning_config.FinetuningConfig
 Golds = Mapping[str, Sequence[str]]
 """Id to the texts of the right answers; none for unanswerable questions."""
 Texts = Mapping[str, str]
@@ -73,16 +82,11 @@ class QuestionAnsweringTask(task_lib.Task):
 
     def describe_export(self) -> dict[str, Any]:
         """Returns the windows and the decoding, as it was trained."""
-        return {
-            "max_query_length": self.settings.max_query_length,
-            "doc_stride": self.settings.doc_stride,
-            "max_answer_length": self.settings.max_answer_length,
-            "qa_na_threshold": self.settings.qa_na_threshold,
-        }
+        return {n: getattr(self.settings, n) for n in _EXPORTED}
 
     def build_rows(
         self,
-        examples: Sequence[records.Example],
+        examples: Examples,
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
@@ -108,22 +112,14 @@ class QuestionAnsweringTask(task_lib.Task):
         return task_lib.build_in_scope(head, hidden_size)
 
     def decode(
-        self,
-        examples: Sequence[records.Example],
-        rows: rows_lib.Rows,
-        outputs: task_lib.Outputs,
-    ) -> answers.Predictions:
+        self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs
+    ) -> Predictions:
         """Reads answers, n-best lists, and null odds of `SQUAD2`."""
-        del examples
         return answers.decode(
             rows, outputs, self.settings, self.has_unanswerable
         )
 
-    def score(
-        self,
-        examples: Sequence[records.Example],
-        predictions: answers.Predictions,
-    ) -> dict[str, float]:
+    def score(self, examples: Examples, predictions: Predictions) -> dict:
         """Computes the official scores of the task's form."""
         golds = {e.id: e.golds for e in examples if e.golds is not None}
         missing = [e.id for e in examples if e.golds is None]
@@ -144,15 +140,13 @@ class QuestionAnsweringTask(task_lib.Task):
             return compute_mrqa_scores(golds, texts)
         return compute_squad1_scores(golds, texts)
 
-    def has_labels(self, examples: Sequence[records.Example]) -> bool:
+    def has_labels(self, examples: Examples) -> bool:
         """Whether all questions tell their answers, and some have one."""
         golds = [example.golds for example in examples]
         return None not in golds and any(golds)
 
     def is_degenerate(
-        self,
-        examples: Sequence[records.Example],
-        predictions: answers.Predictions,
+        self, examples: Examples, predictions: Predictions
     ) -> bool:
         """Whether all answers are one text, or no better than none at all."""
         texts = predictions.texts
@@ -168,8 +162,8 @@ class QuestionAnsweringTask(task_lib.Task):
         self,
         folder: pathlib.Path,
         split: str,
-        examples: Sequence[records.Example],
-        predictions: answers.Predictions,
+        examples: Examples,
+        predictions: Predictions,
     ) -> list[pathlib.Path]:
         """Writes JSON objects by question id.
 
@@ -177,7 +171,6 @@ class QuestionAnsweringTask(task_lib.Task):
         unanswerable, null odds and `<split>_submission.json`, in SQuAD 2.0's
         form: empty where the null odds exceed `qa.qa_na_threshold`.
         """
-        del examples
         texts, odds = predictions.texts, predictions.null_odds
         contents: dict[str, dict] = {
             "predictions": texts,
@@ -198,9 +191,7 @@ class QuestionAnsweringTask(task_lib.Task):
         ]
 
 
-def build_task(
-    name: str, settings: finetuning_config.FinetuningConfig
-) -> QuestionAnsweringTask:
+def build_task(name: str, settings: Settings) -> QuestionAnsweringTask:
     """Builds a published task, a key of `records.SOURCES`."""
     source = records.SOURCES[name]
     readers = {
@@ -210,9 +201,7 @@ def build_task(
     return QuestionAnsweringTask(name, readers, settings.qa, source.form)
 
 
-def build_own_task(
-    settings: finetuning_config.FinetuningConfig,
-) -> QuestionAnsweringTask:
+def build_own_task(settings: Settings) -> QuestionAnsweringTask:
     """Builds the task of a user's own questions, some unanswerable."""
     own = settings.own
     readers = {

@@ -1,22 +1,19 @@
-"""The tasks of GLUE: what is published, in one table, and how it is read.
+"""The tasks of GLUE, as `published.toml` describes them, and how they are read.
 
-Columns are counted, not named, as their names differ between releases. Files
-have no quoting: a quotation mark is a character of the text like any other
-(several tasks hold unbalanced ones, and a reader that pairs them swallows
-rows).
+Official files have no quoting: a quotation mark is a character of the text
+like any other (several tasks hold unbalanced ones, and a reader that pairs
+them swallows rows).
 """
 
-import dataclasses
 import functools
 import math
 import pathlib
-from collections.abc import Mapping
-from typing import Any
 from typing import NamedTuple
 
 from absl import logging
 
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 from electra_tf.tasks import files
 from electra_tf.tasks.sentences import task as task_lib
 from electra_tf.tasks.sentences.task import Example
@@ -28,10 +25,12 @@ DIAGNOSTIC = "ax"
 as a task it is MNLI, name and head and all, with the diagnostic set instead
 of the test sets to predict."""
 
+_SUBMISSIONS = {"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"}
 _OFFICIAL = "Repair it or take the official file."
 
 
-class Columns(NamedTuple):
+@schema.frozen
+class Columns:
     """Places of the texts and the label in a line, from the end if negative."""
 
     text: int  # place of the first text
@@ -51,72 +50,66 @@ class Split(NamedTuple):
     """One file of a task."""
 
     file_names: tuple[str, ...]  # the official name first
-    folders: tuple[str, ...]  # where it is: the official name, the original's
+    folders: tuple[str, ...]  # where it is, in any spelling
     columns: Columns  # of its lines
-    counts: tuple[int, ...]  # examples it may have; releases differ for QQP
+    counts: tuple[int, ...]  # examples it may have
     tfds: tuple[str, str]  # data set and split of TensorFlow Datasets
     # The file in which the site expects predictions; empty if it takes none
     submission: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
+@schema.frozen
 class GlueTask:
-    """A task as it is published."""
+    """A task as it is published; `published.toml` explains its fields."""
 
     name: str  # in the catalog
-    title: str  # what errors and tables call it
-    splits: Mapping[str, Split]  # name to file
-    # Classes in the original's order, as the site spells them, to their names
-    # in TensorFlow Datasets; none for a regression
-    labels: Mapping[str, str]
-    # Names in `scores`; the first decides
+    folders: tuple[str, ...]
+    labelled: Columns
+    unlabelled: Columns
+    counts: dict[str, tuple[int, ...]]  # by split
+    labels: dict[str, str]
+    texts: tuple[str, ...] = ("sentence1", "sentence2")
     metrics: tuple[str, ...] = ("accuracy",)
-    # What TensorFlow Datasets calls the texts
-    tfds_features: tuple[str, ...] = ("sentence1", "sentence2")
     num_train_epochs: float = 3.0  # the original's
-    is_unordered: bool = False  # whether the texts of a pair can change places
+    is_unordered: bool = False
     # Whether lines with another number of fields are left out, their numbers
     # used up, instead of refused
     skips_bad_lines: bool = False
 
     @property
+    def title(self) -> str:
+        """What errors and tables call it."""
+        return self.folders[0]
+
+    @property
     def dev_splits(self) -> tuple[str, ...]:
         """Those to score on, the deciding one first."""
-        return tuple(name for name in self.splits if name.startswith("dev"))
+        return tuple(name for name in self.counts if name.startswith("dev"))
 
     @property
     def has_pairs(self) -> bool:
         """Whether texts come in pairs."""
-        return len(self.tfds_features) > 1
+        return len(self.texts) > 1
+
+    @property
+    def splits(self) -> dict[str, Split]:
+        """Name to file."""
+        found = {}
+        for split, counts in self.counts.items():
+            source = f"glue/{self.name}", split.replace("dev", "validation")
+            columns, submission = self.labelled, ""
+            if split.startswith("test"):
+                columns = self.unlabelled
+                submission = _SUBMISSIONS.get(split, f"{self.title}.tsv")
+            file_names = (f"{split}.tsv",)
+            found[split] = Split(
+                file_names, self.folders, columns, counts, source, submission
+            )
+        if self.name == "mnli":
+            found[DIAGNOSTIC] = _DIAGNOSTIC_SPLIT
+        return found
 
 
-def _task(
-    name: str,
-    folders: tuple[str, ...],
-    labelled: Columns,
-    unlabelled: Columns,
-    counts: Mapping[str, int | tuple[int, ...]],
-    **fields: Any,
-) -> GlueTask:
-    """A task: columns of files with labels, of the tests, sizes of all."""
-    splits = {}
-    for split, count in counts.items():
-        is_test = split.startswith("test")
-        submission = _SUBMISSIONS.get(split, f"{folders[0]}.tsv")
-        splits[split] = Split(
-            (f"{split}.tsv",),
-            folders,
-            unlabelled if is_test else labelled,
-            count if isinstance(count, tuple) else (count,),
-            (f"glue/{name}", split.replace("dev", "validation")),
-            submission if is_test else "",
-        )
-    if name == "mnli":
-        splits[DIAGNOSTIC] = _DIAGNOSTIC_SPLIT
-    return GlueTask(name, folders[0], splits, **fields)
-
-
-_SUBMISSIONS = {"test_matched": "MNLI-m.tsv", "test_mismatched": "MNLI-mm.tsv"}
 _DIAGNOSTIC_SPLIT = Split(
     ("diagnostic.tsv", "AX.tsv"),
     ("diagnostic", "AX", "MNLI"),
@@ -125,105 +118,10 @@ _DIAGNOSTIC_SPLIT = Split(
     ("glue/ax", "test"),
     "AX.tsv",
 )
-# index, first text, second text, label.
-_PAIRS = Columns(1, 2, 3), Columns(1, 2)
-_ENTAILMENT = {n: n for n in ("entailment", "not_entailment")}
-
-_ALL = (
-    _task(
-        "cola",
-        ("CoLA",),
-        Columns(3, label=1, has_header=False),
-        Columns(1),
-        {"train": 8_551, "dev": 1_043, "test": 1_063},
-        labels={"0": "unacceptable", "1": "acceptable"},
-        metrics=("mcc",),
-        tfds_features=("sentence",),
-    ),
-    _task(
-        "sst2",
-        ("SST-2", "sst", "sst2"),
-        Columns(0, label=1),
-        Columns(1),
-        {"train": 67_349, "dev": 872, "test": 1_821},
-        labels={"0": "negative", "1": "positive"},
-        tfds_features=("sentence",),
-    ),
-    _task(
-        "mrpc",
-        ("MRPC",),
-        Columns(3, 4, 0),
-        Columns(3, 4),
-        {"train": 3_668, "dev": 408, "test": 1_725},
-        labels={"0": "not_equivalent", "1": "equivalent"},
-        metrics=("accuracy", "f1"),
-        is_unordered=True,
-    ),
-    _task(
-        "stsb",
-        ("STS-B", "sts", "stsb"),
-        Columns(-3, -2, -1),
-        Columns(-2, -1),
-        {"train": 5_749, "dev": 1_500, "test": 1_379},
-        labels={},
-        metrics=("spearman", "pearson", "mse"),
-        num_train_epochs=10.0,
-        is_unordered=True,
-    ),
-    # Some lines of the official file break off; the original leaves them out.
-    # The older release has three more examples than the cleaned one.
-    _task(
-        "qqp",
-        ("QQP",),
-        Columns(3, 4, 5),
-        Columns(1, 2),
-        {"train": (363_846, 363_849), "dev": 40_430, "test": 390_965},
-        labels={"0": "not_duplicate", "1": "duplicate"},
-        metrics=("accuracy", "f1"),
-        tfds_features=("question1", "question2"),
-        skips_bad_lines=True,
-    ),
-    _task(
-        "mnli",
-        ("MNLI",),
-        # The last column is `gold_label`.
-        Columns(8, 9, -1),
-        Columns(8, 9),
-        {
-            "train": 392_702,
-            "dev_matched": 9_815,
-            "dev_mismatched": 9_832,
-            "test_matched": 9_796,
-            "test_mismatched": 9_847,
-        },
-        labels={n: n for n in ("contradiction", "entailment", "neutral")},
-        tfds_features=("premise", "hypothesis"),
-    ),
-    _task(
-        "qnli",
-        ("QNLI",),
-        *_PAIRS,
-        {"train": 104_743, "dev": 5_463, "test": 5_463},
-        labels=_ENTAILMENT,
-        tfds_features=("question", "sentence"),
-    ),
-    _task(
-        "rte",
-        ("RTE",),
-        *_PAIRS,
-        {"train": 2_490, "dev": 277, "test": 3_000},
-        labels=_ENTAILMENT,
-        num_train_epochs=10.0,
-    ),
-    _task(
-        "wnli",
-        ("WNLI",),
-        *_PAIRS,
-        {"train": 635, "dev": 71, "test": 146},
-        labels={"0": "not_entailment", "1": "entailment"},
-    ),
-)
-TASKS: Mapping[str, GlueTask] = {task.name: task for task in _ALL}
+TASKS = {
+    name: schema.build(GlueTask, {"name": name} | entry)
+    for name, entry in files.read_published("glue").items()
+}
 """Name in the catalog to task."""
 
 NAMES = (*TASKS, DIAGNOSTIC)
@@ -307,7 +205,7 @@ def _read_tfds(spec: GlueTask, file: Split) -> list[Example]:
     names = {theirs: ours for ours, theirs in spec.labels.items()}
     examples = []
     for row in files.read_tfds(*file.tfds):
-        texts = [row[name] for name in spec.tfds_features]
+        texts = [row[name] for name in spec.texts]
         label = None
         if file.columns.label is not None:
             label = names[row["label"]] if names else row["label"]

@@ -36,11 +36,22 @@ class Example(NamedTuple):
     label: str | float | None = None
 
 
+Examples = Sequence[Example]
+
+
 class ClassPredictions(NamedTuple):
     """Predicted classes, `[N]` int32, and probabilities, `[N, C]` float64."""
 
     classes: np.ndarray
     probabilities: np.ndarray
+
+
+class Table(NamedTuple):
+    """What is written of N predictions."""
+
+    columns: list[str]  # names
+    rows: list[list[str]]
+    answers: list[str]  # those to submit
 
 
 class TextTask(task_lib.Task):
@@ -72,7 +83,7 @@ class TextTask(task_lib.Task):
 
     def build_rows(
         self,
-        examples: Sequence[Example],
+        examples: Examples,
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
@@ -108,11 +119,11 @@ class TextTask(task_lib.Task):
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Reads answers off the head's `[B, ...]` outputs, also in a graph."""
 
-    def has_labels(self, examples: Sequence[Example]) -> bool:
+    def has_labels(self, examples: Examples) -> bool:
         """Whether all examples have labels."""
         return all(example.label is not None for example in examples)
 
-    def score(self, examples: Sequence[Example], predictions: Any) -> dict:
+    def score(self, examples: Examples, predictions: Any) -> dict:
         """Computes the task's metrics."""
         for example in examples:
             if example.label is None:
@@ -128,9 +139,7 @@ class TextTask(task_lib.Task):
             self._to_targets(predictions),
         )
 
-    def is_degenerate(
-        self, examples: Sequence[Example], predictions: Any
-    ) -> bool:
+    def is_degenerate(self, examples: Examples, predictions: Any) -> bool:
         """Whether there are several examples, and all have one prediction."""
         if len(examples) < 2:
             return False
@@ -140,23 +149,24 @@ class TextTask(task_lib.Task):
         self,
         folder: pathlib.Path,
         split: str,
-        examples: Sequence[Example],
+        examples: Examples,
         predictions: Any,
     ) -> list[pathlib.Path]:
         """Writes a table, what GLUE takes, and a picture of known classes."""
-        header, rows, submitted = self._format(predictions)
+        table = self._format(predictions)
         eids = [example.eid for example in examples]
-        lines = ["\t".join(["index", *header])]
-        for eid, row in zip(eids, rows, strict=True):
-            lines.append("\t".join([str(eid), *row]))
+        rows = [
+            [str(eid), *row] for eid, row in zip(eids, table.rows, strict=True)
+        ]
+        lines = map("\t".join, [["index", *table.columns], *rows])
         path = folder / f"{split}_predictions.tsv"
         paths = [task_lib.write_file(path, lines)]
         if split in self.submissions:
-            ordered = sorted(zip(map(int, eids), submitted, strict=True))
-            lines = [f"{eid}\t{answer}" for eid, answer in ordered]
+            ordered = sorted(zip(map(int, eids), table.answers, strict=True))
+            taken = [f"{eid}\t{answer}" for eid, answer in ordered]
             path = folder / self.submissions[split]
-            lines.insert(0, "index\tprediction")
-            paths.append(task_lib.write_file(path, lines))
+            taken.insert(0, "index\tprediction")
+            paths.append(task_lib.write_file(path, taken))
         if self.labels and examples and self.has_labels(examples):
             paths.append(folder / f"{split}_confusion.png")
             scores.draw_confusion(
@@ -173,7 +183,7 @@ class TextTask(task_lib.Task):
         """The head, without weights."""
 
     @abc.abstractmethod
-    def _targets(self, examples: Sequence[Example]) -> np.ndarray:
+    def _targets(self, examples: Examples) -> np.ndarray:
         """What is learned and scored, `[N]`; 0 without a label."""
 
     @abc.abstractmethod
@@ -181,10 +191,8 @@ class TextTask(task_lib.Task):
         """Predictions in the unit of `_targets`."""
 
     @abc.abstractmethod
-    def _format(
-        self, predictions: Any
-    ) -> tuple[Sequence[str], list[list[str]], list[str]]:
-        """Columns and rows of the table, and answers to submit."""
+    def _format(self, predictions: Any) -> Table:
+        """The table of predictions."""
 
 
 class ClassificationTask(TextTask):
@@ -231,13 +239,9 @@ class ClassificationTask(TextTask):
         }
 
     def decode(
-        self,
-        examples: Sequence[Example],
-        rows: rows_lib.Rows,
-        outputs: task_lib.Outputs,
+        self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs
     ) -> ClassPredictions:
         """Returns the likeliest class of every example, and probabilities."""
-        del examples, rows
         logits = np.asarray(outputs["logits"], np.float64)
         logits = logits.reshape(-1, len(self.labels))
         answer = self.answer({"logits": tf.constant(logits)})
@@ -248,7 +252,7 @@ class ClassificationTask(TextTask):
     def _new_head(self, **kwargs: Any) -> task_heads.TaskHead:
         return task_heads.ClassificationHead(len(self.labels), **kwargs)
 
-    def _targets(self, examples: Sequence[Example]) -> np.ndarray:
+    def _targets(self, examples: Examples) -> np.ndarray:
         index: dict[Any, int] = {None: 0}
         index |= {label: place for place, label in enumerate(self.labels)}
         return np.array([index[e.label] for e in examples], np.int32)
@@ -256,9 +260,7 @@ class ClassificationTask(TextTask):
     def _to_targets(self, predictions: ClassPredictions) -> np.ndarray:
         return predictions.classes
 
-    def _format(
-        self, predictions: ClassPredictions
-    ) -> tuple[Sequence[str], list[list[str]], list[str]]:
+    def _format(self, predictions: ClassPredictions) -> Table:
         header = ["label", *(f"probability_{label}" for label in self.labels)]
         names = [self.labels[index] for index in predictions.classes]
         rows = [
@@ -267,7 +269,7 @@ class ClassificationTask(TextTask):
                 names, predictions.probabilities, strict=True
             )
         ]
-        return header, rows, names
+        return Table(header, rows, names)
 
 
 class RegressionTask(TextTask):
@@ -307,20 +309,16 @@ class RegressionTask(TextTask):
         return {"score": self.min_value + outputs["prediction"] * scale}
 
     def decode(
-        self,
-        examples: Sequence[Example],
-        rows: rows_lib.Rows,
-        outputs: task_lib.Outputs,
+        self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs
     ) -> np.ndarray:
         """Returns the number of every example, `[N]` float64."""
-        del examples, rows
         places = np.asarray(outputs["prediction"], np.float64).reshape(-1)
         return self.answer({"prediction": tf.constant(places)})["score"].numpy()
 
     def _new_head(self, **kwargs: Any) -> task_heads.TaskHead:
         return task_heads.RegressionHead(**kwargs)
 
-    def _targets(self, examples: Sequence[Example]) -> np.ndarray:
+    def _targets(self, examples: Examples) -> np.ndarray:
         numbers: list[Any] = [
             self.min_value if e.label is None else e.label for e in examples
         ]
@@ -331,12 +329,11 @@ class RegressionTask(TextTask):
             self.max_value - self.min_value
         )
 
-    def _format(
-        self, predictions: np.ndarray
-    ) -> tuple[Sequence[str], list[list[str]], list[str]]:
+    def _format(self, predictions: np.ndarray) -> Table:
         rows = [[f"{number:.6f}"] for number in predictions]
         inside = np.clip(predictions, self.min_value, self.max_value)
-        return ["prediction"], rows, [f"{number:.3f}" for number in inside]
+        answers = [f"{number:.3f}" for number in inside]
+        return Table(["prediction"], rows, answers)
 
 
 def add_swapped(examples: Sequence[Example]) -> list[Example]:

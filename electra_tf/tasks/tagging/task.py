@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.tagging import conll
@@ -25,9 +25,11 @@ from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 
+Settings = finetuning_config.FinetuningConfig
 CHUNKING = "chunking"
 """The name of the published task, CoNLL-2000."""
 
+Examples = Sequence[conll.Sentence]
 Predictions = list[list[str | None]]
 """A tag for each word of each example; None for words without a position."""
 
@@ -74,7 +76,7 @@ class TaggingTask(task_lib.Task):
         """Says how long sentences are treated."""
         return {"cuts_early": self.cuts_early}
 
-    def read(self, split: str) -> Sequence[conll.Sentence]:
+    def read(self, split: str) -> Examples:
         """Reads sentences, as `Task.read`; tags are as in the file."""
         sentences = super().read(split)
         found = {tag for row in sentences for tag in row.tags or ()}
@@ -84,10 +86,7 @@ class TaggingTask(task_lib.Task):
                 if tag in wrong:
                     word = f"word {number} ({words[number - 1]!r})"
                     expected = f"the tag of {word} to be {wrong[tag]}"
-                    raise errors.DataError(
-                        f"{place}: expected {expected}. Received: {tag!r}. "
-                        "Repair the file."
-                    )
+                    raise files.unexpected(place, expected, tag)
         return sentences
 
     def _reject(self, tag: str) -> str:
@@ -101,13 +100,12 @@ class TaggingTask(task_lib.Task):
 
     def build_rows(
         self,
-        examples: Sequence[conll.Sentence],
+        examples: Examples,
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
         """Makes the rows of sentences (`words.build_rows`), with their tags."""
-        del is_training
         rows = words_lib.build_rows(
             [example.words for example in examples],
             tokenizer,
@@ -153,10 +151,7 @@ class TaggingTask(task_lib.Task):
         return task_lib.build_in_scope(head, hidden_size)
 
     def decode(
-        self,
-        examples: Sequence[conll.Sentence],
-        rows: rows_lib.Rows,
-        outputs: task_lib.Outputs,
+        self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs
     ) -> Predictions:
         """Returns the likeliest tag of each word."""
         predictions: Predictions = [[None] * len(e.words) for e in examples]
@@ -167,9 +162,7 @@ class TaggingTask(task_lib.Task):
                 tags[word] = self.labels[number]
         return predictions
 
-    def score(
-        self, examples: Sequence[conll.Sentence], predictions: Predictions
-    ) -> dict[str, float]:
+    def score(self, examples: Examples, predictions: Predictions) -> dict:
         """Computes scores of spans, if tags mark them, and of words."""
         if not self.has_labels(examples):
             raise ValueError(
@@ -195,22 +188,21 @@ class TaggingTask(task_lib.Task):
             | spans.compute_seqeval_scores(tags, predictions)
         )
 
-    def has_labels(self, examples: Sequence[conll.Sentence]) -> bool:
+    def has_labels(self, examples: Examples) -> bool:
         """Whether all sentences have tags."""
         return all(example.tags is not None for example in examples)
 
     def is_degenerate(
-        self, examples: Sequence[conll.Sentence], predictions: Predictions
+        self, examples: Examples, predictions: Predictions
     ) -> bool:
         """Whether all words have the same tag."""
-        del examples
         return len({tag for tags in predictions for tag in tags} - {None}) < 2
 
     def write_predictions(
         self,
         folder: pathlib.Path,
         split: str,
-        examples: Sequence[conll.Sentence],
+        examples: Examples,
         predictions: Predictions,
     ) -> list[pathlib.Path]:
         """Writes words, right tags if known and predicted tags as columns.
@@ -238,17 +230,13 @@ class TaggingTask(task_lib.Task):
         return spans.find_encoding(t for row in rows for t in row.tags or ())
 
 
-def build_chunking(
-    settings: finetuning_config.FinetuningConfig,
-) -> TaggingTask:
+def build_chunking(settings: Settings) -> TaggingTask:
     """Builds the task of CoNLL-2000; rows are cut as in the original."""
     readers = conll.chunking_readers(settings.task.data_dir)
     return TaggingTask(CHUNKING, readers, has_spans=True, cuts_early=True)
 
 
-def build_own_task(
-    settings: finetuning_config.FinetuningConfig,
-) -> TaggingTask:
+def build_own_task(settings: Settings) -> TaggingTask:
     """Builds the task of a user's own data, as section `own` describes them.
 
     Tags mark spans if all are `O` or begin with `B-`, `I-`, `E-` or `S-`, and
