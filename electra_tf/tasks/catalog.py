@@ -52,8 +52,7 @@ def build_task(name: str, settings: Settings) -> task_lib.Task:
 def build_tasks(settings: Settings) -> list[task_lib.Task]:
     """Builds all tasks that a config names, in its order.
 
-    `ValueError` for none, an unknown one, or two that are the same (`mnli` and
-    `ax` share one head).
+    `mnli` and `ax` share one head: they are the same task.
     """
     tasks = [build_task(name, settings) for name in settings.task_names]
     names = [task.name for task in tasks]

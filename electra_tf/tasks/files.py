@@ -1,7 +1,6 @@
 """Finds the files of tasks and reads them: lines, tables, JSON lines, TFDS.
 
-Every error names the file and the line, and says what was expected, what was
-received and what to do.
+Every error names file and line, what was expected and received, what to do.
 """
 
 import csv
@@ -90,10 +89,9 @@ def find_file(
 ) -> pathlib.Path:
     """Finds the file of one split at or up to three levels below a folder.
 
-    The file nearest to the top counts; two at the same depth are a `DataError`.
     `folder_names` are spellings of the task's own folder, whatever their case;
     none for a folder of any name. `file_names` are those of the file, the usual
-    one first; `task` is what errors call it.
+    one first. The file nearest to the top counts; two are a `DataError`.
     """
     top = pathlib.Path(data_dir).absolute()
     if not data_dir or not top.is_dir():
@@ -223,9 +221,8 @@ def read_table(
 ) -> list[Record]:
     """Reads the rows of a CSV, TSV or JSON lines file, in its order.
 
-    CSV is quoted as usual; TSV has no quoting, a quotation mark is a character
-    like any other. Both name their columns in the first line. Every row must
-    have `columns`; `optional_columns` are read where they are.
+    CSV is quoted as usual, TSV is not; both name their columns in the first
+    line. Rows must have `columns`; `optional_columns` are read where they are.
     """
     resolved = resolve_format(path, file_format)
     if not path.is_file():
@@ -325,7 +322,7 @@ def read_tfds(name: str, split: str) -> list[dict[str, Any]]:
     Nothing is downloaded. Each example is a dictionary: feature to string,
     number, list or dictionary. Classes are their names, None where unknown.
     """
-    builder = open_tfds(name, split)
+    builder = open_tfds(name)
     # One file after the other: the order must not depend on timing.
     in_order = corpus.import_tfds().ReadConfig(interleave_cycle_length=1)
     dataset = builder.as_dataset(
@@ -338,7 +335,7 @@ def read_tfds(name: str, split: str) -> list[dict[str, Any]]:
     ]
 
 
-def open_tfds(name: str, split: str) -> Any:
+def open_tfds(name: str) -> Any:
     """Returns the builder of a data set that can be read."""
     tfds = corpus.import_tfds()
     try:
@@ -354,11 +351,6 @@ def open_tfds(name: str, split: str) -> Any:
             f"Expected {name} in the folder of TensorFlow Datasets "
             f"({builder.data_dir}). Received: nothing there. Download it "
             f"first: tfds build {name}"
-        )
-    if split not in builder.info.splits:
-        raise errors.DataError(
-            f"Expected one of {name}'s splits "
-            f"{', '.join(builder.info.splits)}. Received: {split!r}."
         )
     return builder
 

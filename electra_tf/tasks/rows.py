@@ -1,8 +1,7 @@
 """Rows of tokens: how texts are split, windowed, laid out, padded and kept.
 
-The functions are TensorFlow: a training calls them with a whole split, an
-exported model holds them in its graph. `Rows` is what a training keeps of a
-split, unpadded, in NumPy.
+All is TensorFlow, for a whole split or inside an exported model. `Rows` is what
+a training keeps of a split, unpadded, in NumPy.
 """
 
 import dataclasses
@@ -261,12 +260,8 @@ class Ragged:
     @classmethod
     def of(cls, lists: Sequence[Any], dtype: Any = np.int32) -> "Ragged":
         """Copies lists or arrays of numbers, one for each row."""
-        counts = [len(row) for row in lists]
-        splits = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        values = np.zeros(splits[-1], dtype)
-        for row, start, end in zip(lists, splits, splits[1:], strict=False):
-            values[start:end] = row
-        return cls(values, splits)
+        values = np.concatenate([np.zeros(0, dtype), *lists]).astype(dtype)
+        return cls(values, np.cumsum([0, *map(len, lists)]))
 
     @classmethod
     def join(cls, tensors: Sequence[tf.RaggedTensor]) -> "Ragged":

@@ -1,8 +1,7 @@
 """What a downstream task is: everything about it that is not training.
 
-A task reads its files, turns examples into rows, builds its head, reads
-predictions off the head's outputs, scores them and writes them. Adding one is
-an entry in a table (`sentences/glue.py`) or a class with these methods.
+A task reads its files, builds rows and a head, decodes, scores and writes
+predictions. Adding one is an entry in a table, or a class with these methods.
 """
 
 import abc
@@ -36,31 +35,22 @@ tokens or words.
 class Task(abc.ABC):
     """A downstream task, with a function that reads each of its splits.
 
-    Attributes:
-        name: of the catalog; variable scope of the head.
-        kind: one of `finetuning_config.OWN_KINDS`; empty for another kind,
-            which cannot be exported or converted.
-        has_pairs: whether its texts come in pairs.
-        metric: the key of `score` that decides which trial is the best.
-        lower_is_better: keys of `score` of which less is better.
-        max_seq_length: tokens of a row unless a config says otherwise.
-        num_train_epochs: likewise.
-        splits: those there are, for example `train`, `dev`, `test`. Training
-            needs `train`, evaluation the `dev_splits`, prediction all others.
-        dev_splits: those with labels to score on, the deciding one first.
-        test_splits: those on which the best trial is scored if they turn out
-            to have labels (`has_labels`).
-        labels: names of what the head's outputs stand for, by their index;
-            empty where they have none.
+    `name` is that of the catalog, and the variable scope of the head. Training
+    needs the split `train`, evaluation the `dev_splits`, which have labels to
+    score on, the deciding one first, prediction all others.
     """
 
+    # One of `finetuning_config.OWN_KINDS`; empty for another kind, which cannot
+    # be exported or converted
     kind: str = ""
-    has_pairs: bool = False
-    metric: str
-    lower_is_better: tuple[str, ...] = ()
-    max_seq_length: int = 128
-    num_train_epochs: float = 3.0
+    has_pairs: bool = False  # whether its texts come in pairs
+    metric: str  # the key of `score` that decides which trial is the best
+    lower_is_better: tuple[str, ...] = ()  # keys of `score`
+    max_seq_length: int = 128  # tokens of a row unless a config says otherwise
+    num_train_epochs: float = 3.0  # likewise
+    # Splits on which the best trial is scored if they have labels
     test_splits: tuple[str, ...] = ()
+    # Names of what the head's outputs stand for, by their index, if any
     labels: tuple[str, ...] = ()
 
     def __init__(self, name: str, readers: Readers) -> None:
@@ -99,27 +89,30 @@ class Task(abc.ABC):
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
-        """Makes the rows of examples, at most `max_seq_length` tokens long.
+        """Makes rows of at most `max_seq_length` tokens; labels may be missing.
 
         To learn from there may be more of them, or fewer, than to predict from.
-        Where examples have no labels, rows have zeros instead.
         """
 
-    @abc.abstractmethod
     def build_head(
         self, hidden_size: int, seed: int, dtype: Any = None
     ) -> task_heads.TaskHead:
         """Builds the task's head, with weights drawn from `seed`."""
+        head = self.new_head(seed=seed, name=self.name, dtype=dtype)
+        # The scope that checkpoints have for it.
+        with keras.name_scope("task_specific"):
+            head.build((None, None, hidden_size))
+        return head
+
+    @abc.abstractmethod
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, without weights, from `seed`, `name`, `dtype`."""
 
     @abc.abstractmethod
     def decode(
         self, examples: Examples, rows: rows_lib.Rows, outputs: Outputs
     ) -> Any:
-        """Reads the predictions for examples, in the task's own form.
-
-        `rows` are made of them with `is_training=False`, `outputs` are those of
-        `TaskHead.predict` for each row.
-        """
+        """Reads predictions off `TaskHead.predict` of the rows of examples."""
 
     @abc.abstractmethod
     def score(self, examples: Examples, predictions: Any) -> dict:
@@ -138,15 +131,6 @@ class Task(abc.ABC):
         predictions: Any,
     ) -> list[pathlib.Path]:
         """Writes predictions in the task's official form; returns the files."""
-
-
-def build_in_scope(
-    head: task_heads.TaskHead, hidden_size: int
-) -> task_heads.TaskHead:
-    """Builds a head under the name that checkpoints have for it."""
-    with keras.name_scope("task_specific"):
-        head.build((None, None, hidden_size))
-    return head
 
 
 def write_file(path: pathlib.Path, lines: Iterable[str]) -> pathlib.Path:

@@ -77,11 +77,8 @@ class CountingTask(task_lib.Task):
             columns={"count": np.array([e.count for e in examples])},
         )
 
-    def build_head(self, hidden_size, seed, dtype=None):
-        head = CountingHead(seed, name=self.name, dtype=dtype)
-        with keras.name_scope("task_specific"):
-            head.build((None, None, hidden_size))
-        return head
+    def new_head(self, **kwargs):
+        return CountingHead(**kwargs)
 
     def decode(self, examples, rows, outputs):
         return np.round(outputs["count"])

@@ -1,5 +1,1 @@
-"""Extractive question answering.
-
-Read `task` first, then `records` (files), `questions` (rows), `spans`
-(candidates) and `answers` (texts).
-"""
+"""Extractive question answering."""

@@ -1,11 +1,9 @@
 """The answers of a split: texts, n-best lists, null odds.
 
-A question's candidates are spans of all its windows. The best of them with
-different texts are its n-best list (the original's `finetune/qa/qa_metrics.py`
-gives the same ones). A model answers in normalised pieces: `steve smith` in
-`Steve Smith's`. The text of an answer is the part of the context that they
-stand for, `Steve Smith`, found by counting characters without blanks in both
-(`get_final_text` of the original, and of BERT before).
+A question's n-best list are the best spans of all its windows with different
+texts, as in the original's `finetune/qa/qa_metrics.py`. A model answers in
+normalised pieces, `steve smith`; the text is the part of the context that they
+stand for, `Steve Smith` (`get_final_text` of the original).
 """
 
 import dataclasses

@@ -1,11 +1,8 @@
-"""Questions with the parts of their contexts that fit beside them, as rows.
+"""Questions beside the parts of their contexts that fit, as rows.
 
-    [CLS] question [SEP] part of the context [SEP]
-
-A context that is too long is read through several windows; every window is a
-row. In training a window without the whole answer has [CLS] for its answer; in
-prediction an answer counts only in the window in which its first piece has
-most context (the original's `finetune/qa/qa_tasks.py`).
+A row is `[CLS] question [SEP] part of the context [SEP]`; a long context has
+several, its windows (the original's `finetune/qa/qa_tasks.py`). In training a
+window without the whole answer has [CLS] for its answer.
 """
 
 import bisect
@@ -94,10 +91,9 @@ def lay_out(
 ) -> QuestionRows:
     """Lays out the rows of `[N, (pieces)]` questions, up to `max_length`.
 
-    Question i is about row `context_of_question[i]` of `[C, (pieces)]`
-    contexts. It keeps its first `max_query_length` pieces. `doc_stride` is the
-    way from one window to the next, at most a window's length; `least`, 0 or 1,
-    the rows of a question whose context has no pieces.
+    Question i is about context `context_of_question[i]` of `[C, (pieces)]`. It
+    keeps its first `max_query_length` pieces. `doc_stride` is the way from one
+    window to the next; without pieces a context has `least` rows, 0 or 1.
     """
     kept = tf.minimum(questions.row_lengths(), max_query_length)
     rooms = max_length - NUM_SPECIAL - kept
@@ -136,8 +132,7 @@ def build_rows(
     """Makes the rows of a whole split; lengths as of `lay_out`.
 
     In training `COLUMNS` tell the answers. Otherwise they are zeros, and
-    `details` are `Chunk`s, from which answers are decoded. `ValueError` if a
-    question leaves no room for its context.
+    `details` are `Chunk`s, from which answers are decoded.
     """
     chunks = []
     owners, starts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
@@ -225,11 +220,8 @@ def find_answer_pieces(
 
     An answer is first the pieces of all words that it touches: `(1895-1943).`
     for `1895`. Of these it is the first run of pieces that equals the answer's
-    own, if there is one; `Japan` stays `Japanese`.
-
-    Returns `[N, 2]` int64, 0 for unanswerable questions. The last piece is
-    before the first if the answer's words have no pieces. `DataError` for an
-    answer that is not in its context.
+    own, if there is one; `Japan` stays `Japanese`. Returns `[N, 2]` int64, 0
+    for unanswerable questions; the last is before the first without pieces.
     """
     contexts = chunk.contexts
     texts = [e.answer.text if e.answer else "" for e in chunk.examples]

@@ -1,11 +1,11 @@
 """Questions with their documents and answers, and the files they are in.
 
-SQuAD 1.1 and 2.0 are one JSON object: articles, their paragraphs, and the
-questions of each. MRQA is JSON lines: a header, then one document a line with
-its questions; plain or compressed. A user's own may be tables, too. Official
-evaluation looks at the texts of all answers, training at the first's place.
+SQuAD is one JSON object, MRQA JSON lines with one document each; a user's own
+may be tables, too. Official evaluation looks at the texts of all answers,
+training at the place of the first.
 """
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -33,6 +33,7 @@ SPLITS = ("train", "dev")
 _TFDS_SPLITS = {"train": "train", "dev": "validation"}
 # The ending of an own file's name to its format.
 _ENDINGS = {**files.ENDINGS, ".json": "squad", ".gz": "mrqa"}
+_OwnTaskConfig = finetuning_config.OwnTaskConfig
 _ANY_BLANKS = re.compile(f"[{QUESTION_BLANKS}]+")
 
 
@@ -60,7 +61,7 @@ class Example:
 
 
 class _Json(pydantic.BaseModel, strict=True):
-    """An object of a file; keys that it does not name are left alone."""
+    """An object of a file; it may have other keys, too."""
 
 
 _T = TypeVar("_T")
@@ -137,8 +138,7 @@ def read_squad(
 ) -> list[Example]:
     """Reads the questions of a SQuAD file, 1.1 or 2.0, in its order.
 
-    With `needs_is_impossible` every question must say if it is unanswerable, as
-    in the training file of 2.0. `DataError` names what is not as expected.
+    With `needs_is_impossible` every question must say if it is unanswerable.
     """
     text = "\n".join(line for _, line in files.read_lines(path))
     try:
@@ -164,8 +164,8 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
     examples = []
     for number, line in files.read_lines(path):
         place = f"{path}, line {number}"
-        record = files.parse_object(line, place) if line.strip() else None
-        if record and "header" not in record:
+        record = files.parse_object(line, place) if line.strip() else {}
+        if line.strip() and "header" not in record:
             content = _parse(_Paragraph[_MrqaQuestion], record, place)
             examples += [q.to_example(content.context) for q in content.qas]
     return _check(examples, path)
@@ -214,8 +214,7 @@ def _check(examples: list[Example], source: object) -> list[Example]:
 def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
     """Returns the examples to learn from, with one warning of the others.
 
-    Left out are, as in the original, those whose answer is not where it is said
-    to be (`find_answer`): about one in 1,500 of SQuAD.
+    As in the original, about one in 1,500 of SQuAD is left out.
     """
     missing = find_unanswered(examples, source)
     if missing:
@@ -255,14 +254,11 @@ def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
 
 
 def find_answer(example: Example) -> tuple[int, int] | None:
-    """Finds the characters of the words that an answer lies in.
+    """Finds where the words that cover an answer begin and end.
 
-    An offset may be wrong: what counts is that the answer, in lower case and
-    with single blanks, is in the words that cover the characters said.
-
-    Returns:
-        First character and the one after the last; None if the answer is not
-        there, or there is none.
+    Its offset may be wrong: what counts is that the answer, in lower case and
+    with single blanks, is in the words that cover the characters said. None if
+    it is not, or there is no answer.
     """
     context, answer = example.context, example.answer
     if answer is None or not answer.text or answer.start < 0:
@@ -305,14 +301,10 @@ class Source:
     tfds: str = ""  # empty if it is not there
 
     def read(self, data_dir: str, split: str) -> list[Example]:
-        """Reads the questions of a split, in the order of the file.
-
-        Training questions without their answer in the context are left out,
-        with a warning. `data_dir` is a folder, or `tfds`.
-        """
-        source: object
+        """Reads the questions of a split, those for training with answers."""
+        source: object = self.tfds
+        is_training = split == "train"
         if data_dir == files.TFDS:
-            source = self.tfds
             if not source:
                 raise errors.DataError(
                     f"{self.name} is not read from TensorFlow Datasets. "
@@ -325,20 +317,12 @@ class Source:
             if self.form == MRQA:
                 examples = read_mrqa(path)
             else:
-                is_told = self.form == SQUAD2 and split == "train"
-                examples = read_squad(path, needs_is_impossible=is_told)
+                examples = read_squad(path, self.form == SQUAD2 and is_training)
         files.warn_of_count(source, len(examples), self.counts[split])
-        if split == "train":
-            return keep_answered(examples, source)
-        return examples
+        return keep_answered(examples, source) if is_training else examples
 
     def find(self, data_dir: str, split: str) -> pathlib.Path:
-        """Finds the file of a split; an error names the publisher's file.
-
-        Folders are those of the original (`squad/train.json`,
-        `newsqa/dev.jsonl`) or of the publishers (`train-v2.0.json`;
-        `train/NewsQA.jsonl.gz`).
-        """
+        """Finds the file of a split, in the original's or official folders."""
         # Names of a folder, none for any folder, and names of a file in it.
         places: list[tuple[Sequence[str], list[str]]]
         if self.form == MRQA:
@@ -351,13 +335,12 @@ class Source:
             endings = (".json", ".rebuilt.json", ".standin.json")
             names = [f"{split}-{self.published}{ending}" for ending in endings]
             places = [((), names), (self.folders, [f"{split}.json"])]
-        absences = []
-        for place in places:
-            try:
-                return files.find_file(data_dir, *place, self.name)
-            except FileNotFoundError as error:
-                absences.append(error)
-        raise absences[0]
+        try:
+            return files.find_file(data_dir, *places[0], self.name)
+        except FileNotFoundError as error:
+            with contextlib.suppress(FileNotFoundError):
+                return files.find_file(data_dir, *places[1], self.name)
+            raise error
 
 
 SOURCES = {
@@ -367,13 +350,10 @@ SOURCES = {
 """Task name to its files."""
 
 
-def read_own(
-    settings: finetuning_config.OwnTaskConfig, split: str
-) -> list[Example]:
+def read_own(settings: _OwnTaskConfig, split: str) -> list[Example]:
     """Reads the questions of a user's own file, in its order.
 
-    `train` and `dev` must have answers, `test` may. `DataError` for the first
-    record that is not as expected, or whose answer is not in its context.
+    `train` and `dev` must have answers that are in their contexts.
     """
     path = pathlib.Path(settings.files[split])
     file_format = files.resolve_format(path, settings.file_format, _ENDINGS)
@@ -412,7 +392,7 @@ def _require_answer(place: str, context: str, answer: Answer | None) -> None:
 def _read_table(
     path: pathlib.Path,
     file_format: str,
-    settings: finetuning_config.OwnTaskConfig,
+    settings: _OwnTaskConfig,
     has_answers: bool,
 ) -> list[Example]:
     required = [settings.question_column, settings.context_column]
@@ -422,11 +402,9 @@ def _read_table(
     answer = [column for column in answer if column]
     contexts: dict[str, str] = {}
     examples = []
-    for number, row in enumerate(
-        files.read_table(
-            path, file_format, required + answer * has_answers, answer
-        )
-    ):
+    needed = required + answer * has_answers
+    rows = files.read_table(path, file_format, needed, answer)
+    for number, row in enumerate(rows):
         question, context, *ids = (_text_of(row, name) for name in required)
         # One object for equal texts.
         context = contexts.setdefault(context, context)
@@ -436,9 +414,7 @@ def _read_table(
 
 
 def _add_answer(
-    example: Example,
-    row: files.Record,
-    settings: finetuning_config.OwnTaskConfig,
+    example: Example, row: files.Record, settings: _OwnTaskConfig
 ) -> Example:
     """The example with what its row tells of an answer."""
     if settings.answer_column not in row.values:
@@ -446,9 +422,7 @@ def _add_answer(
     if row.values[settings.answer_column] in (None, ""):
         return dataclasses.replace(example, golds=(), is_impossible=True)
     text = _text_of(row, settings.answer_column)
-    place = row.place
-    if settings.id_column:
-        place += f" (question {example.id!r})"
+    place = f"{row.place} (question {example.id!r})"
     start = example.context.find(text)
     value = row.values.get(settings.answer_start_column)
     if value is not None:

@@ -1,8 +1,8 @@
 """Candidates for answers, read off the outputs of the head, and their places.
 
-A span counts if it lies in the context, ends no earlier than it begins, is no
-longer than allowed, and begins in the window in which its first piece has most
-context. TensorFlow, for a whole split or inside an exported model.
+A span counts if it lies in the context, is no longer than allowed, and begins
+in the window in which its first piece has most context. TensorFlow, for a whole
+split or inside an exported model.
 """
 
 from collections.abc import Mapping
@@ -168,11 +168,9 @@ class SpanFinder(tf.Module):
 
     Pieces are normalised: `smith` in `Smith's`. A span begins and ends inside
     words where its pieces do, as far as normalising left the number of their
-    characters; otherwise words stay whole. The texts are those of `answers`
-    (the original's), but for three things: blanks stay what they are in the
-    context; where texts do not line up, words here end at punctuation too; and
-    the place is that of these pieces, there it is the first one with their
-    text.
+    characters; otherwise words stay whole. Unlike in `answers`, blanks stay
+    what they are, words end at punctuation too where texts do not line up, and
+    the place is that of these pieces, not of the first with their text.
     """
 
     def __init__(self, tokenizer: tokenizer_lib.Tokenizer) -> None:

@@ -1,9 +1,8 @@
 """Extractive question answering as a task, and its official scores.
 
-An answer is compared after lower-casing it and dropping punctuation, articles
-and superfluous blanks, with the gold answer that it is most like. The rules
-are those of the evaluation scripts of SQuAD 1.1, SQuAD 2.0 and MRQA 2019; they
-differ in how they treat empty answers and missing ones. Scores are in percent.
+An answer is compared with the gold answer that it is most like, by the rules of
+the scripts of SQuAD 1.1, SQuAD 2.0 and MRQA 2019: without case, punctuation,
+articles and superfluous blanks. Scores are in percent.
 """
 
 import collections
@@ -15,7 +14,6 @@ import string
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
@@ -57,10 +55,9 @@ Texts = Mapping[str, str]
 class QuestionAnsweringTask(task_lib.Task):
     """Questions whose answers are spans of a document.
 
-    What decides is F1. Where questions may be unanswerable (`form` is
-    `records.SQUAD2`) it is `best_f1`, at the threshold that is best on the
-    questions at hand, as papers report it; `f1` there is the score at
-    `qa.qa_na_threshold`, which the submission file uses too.
+    F1 decides; where questions may be unanswerable (`form` is `SQUAD2`) it is
+    `best_f1`, at the threshold that is best on the questions at hand, as in
+    papers; `f1` there is at `qa.qa_na_threshold`, as the submission is.
     """
 
     kind = "qa"
@@ -101,15 +98,12 @@ class QuestionAnsweringTask(task_lib.Task):
             is_training,
         )
 
-    def build_head(
-        self, hidden_size: int, seed: int, dtype: Any = None
-    ) -> task_heads.TaskHead:
-        """Builds the head, with weights drawn from `seed`."""
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, without weights."""
         options = {n: getattr(self.settings, n) for n in _HEAD_OPTIONS}
-        head = question_answering_head.QuestionAnsweringHead(
-            seed, **options, name=self.name, dtype=dtype
+        return question_answering_head.QuestionAnsweringHead(
+            **options, **kwargs
         )
-        return task_lib.build_in_scope(head, hidden_size)
 
     def decode(
         self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs
@@ -136,9 +130,8 @@ class QuestionAnsweringTask(task_lib.Task):
             return compute_squad2_scores(
                 golds, texts, predictions.null_odds, threshold
             )
-        if self.form == records.MRQA:
-            return compute_mrqa_scores(golds, texts)
-        return compute_squad1_scores(golds, texts)
+        skip_missing = self.form == records.MRQA
+        return compute_squad1_scores(golds, texts, skip_missing)
 
     def has_labels(self, examples: Examples) -> bool:
         """Whether all questions tell their answers, and some have one."""
@@ -165,11 +158,10 @@ class QuestionAnsweringTask(task_lib.Task):
         examples: Examples,
         predictions: Predictions,
     ) -> list[pathlib.Path]:
-        """Writes JSON objects by question id.
+        """Writes JSON objects by question id: best answers and n-best lists.
 
-        They are best answers, n-best lists and, where questions may be
-        unanswerable, null odds and `<split>_submission.json`, in SQuAD 2.0's
-        form: empty where the null odds exceed `qa.qa_na_threshold`.
+        Where questions may be unanswerable, null odds too, and a submission in
+        SQuAD 2.0's form: empty where the odds exceed `qa.qa_na_threshold`.
         """
         texts, odds = predictions.texts, predictions.null_odds
         contents: dict[str, dict] = {
@@ -215,13 +207,6 @@ def build_own_task(settings: Settings) -> QuestionAnsweringTask:
     return task
 
 
-class RawScores(NamedTuple):
-    """Scores of single questions, 0 to 1, by id, before any threshold."""
-
-    exact: dict[str, float]
-    f1: dict[str, float]
-
-
 @functools.lru_cache(maxsize=65_536)
 def normalize_answer(text: str) -> str:
     """Reduces an answer to what is compared.
@@ -233,33 +218,32 @@ def normalize_answer(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
 
-def compute_raw_scores(golds: Golds, predictions: Texts) -> RawScores:
+def compute_raw_scores(
+    golds: Golds, predictions: Texts
+) -> dict[str, dict[str, float]]:
     """Scores all questions that have a prediction, by SQuAD 2.0's rules.
 
-    The right answer of an unanswerable question is the empty text.
+    The right answer of an unanswerable question is the empty text. Returns
+    `exact` and `f1`, 0 to 1, by id.
     """
-    raw = RawScores({}, {})
+    exact, f1 = {}, {}
     for identity in golds:
         if identity in predictions:
             right = [a for a in golds[identity] if normalize_answer(a)] or [""]
             text = predictions[identity]
-            exact = raw.exact[identity] = max(_is_exact(text, a) for a in right)
+            exact[identity] = max(_is_exact(text, answer) for answer in right)
             # Without words the F1 is 1 if both sides are.
-            raw.f1[identity] = max(exact, *(_f1(text, a) for a in right))
-    return raw
+            scores = [_f1(text, answer) for answer in right]
+            f1[identity] = max(exact[identity], *scores)
+    return {"exact": exact, "f1": f1}
 
 
-def compute_squad1_scores(golds: Golds, predictions: Texts) -> dict[str, float]:
-    """Computes `exact_match` and `f1`; a missing prediction counts 0."""
-    return compute_mrqa_scores(golds, predictions, skip_missing=False)
-
-
-def compute_mrqa_scores(
-    golds: Golds, predictions: Texts, skip_missing: bool = True
+def compute_squad1_scores(
+    golds: Golds, predictions: Texts, skip_missing: bool = False
 ) -> dict[str, float]:
-    """Computes `exact_match` and `f1`.
+    """Computes `exact_match` and `f1` of SQuAD 1.1 and of MRQA.
 
-    Questions without a prediction are left out, as in the original, or count 0.
+    A missing prediction counts 0, or not at all as in the original's MRQA.
     `ValueError` for a question without answers, or none that is scored.
     """
     exact, f1 = 0.0, 0.0
@@ -292,10 +276,9 @@ def compute_squad2_scores(
 ) -> dict[str, float]:
     """Computes all scores of the official script of SQuAD 2.0.
 
-    They are `exact`, `f1` and `total` over all questions, and over those with
-    (`HasAns_`) and without (`NoAns_`) answers, if there are any; `best_exact`
-    and `best_f1` with the thresholds (`best_exact_thresh`, `best_f1_thresh`) at
-    which they are reached. Null odds above `threshold` make an answer empty.
+    They are `exact`, `f1`, `total`, the same over questions with (`HasAns_`)
+    and without (`NoAns_`) answers, and the best ones with their thresholds.
+    Null odds above `threshold` make an answer empty.
     """
     missing = [i for i in golds if i not in predictions or i not in null_odds]
     if missing or not golds:
@@ -304,7 +287,7 @@ def compute_squad2_scores(
             f"none for {len(missing)} of {len(golds)} questions, for example "
             f"{missing[:5]}."
         )
-    raw = compute_raw_scores(golds, predictions)._asdict()
+    raw = compute_raw_scores(golds, predictions)
     groups = {
         "": list(golds),
         "HasAns_": [identity for identity in golds if golds[identity]],

@@ -1,8 +1,7 @@
 """The tasks of GLUE, as `published.toml` describes them, and how they are read.
 
-Official files have no quoting: a quotation mark is a character of the text
-like any other (several tasks hold unbalanced ones, and a reader that pairs
-them swallows rows).
+Official files have no quoting: quotation marks are characters like any other
+(several tasks hold unbalanced ones, and a reader that pairs them loses rows).
 """
 
 import functools
@@ -165,7 +164,7 @@ def build_task(
 def require(spec: GlueTask, data_dir: str, split: str) -> None:
     """Raises as `read` if a split is not there, without reading it."""
     if data_dir == files.TFDS:
-        files.open_tfds(*spec.splits[split].tfds)
+        files.open_tfds(spec.splits[split].tfds[0])
     else:
         _find(spec, data_dir, split)
 
@@ -173,9 +172,7 @@ def require(spec: GlueTask, data_dir: str, split: str) -> None:
 def read(spec: GlueTask, data_dir: str, split: str) -> list[Example]:
     """Reads the examples of a split, in the order of the official file.
 
-    A number of them that is not the official one is logged as a warning, and so
-    are lines that were left out. `data_dir` is a folder of the official or the
-    original's layout (see `files.find_file`), or `tfds`.
+    `data_dir` is a folder of the official or the original's layout, or `tfds`.
     """
     file = spec.splits[split]
     if data_dir == files.TFDS:

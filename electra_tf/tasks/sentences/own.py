@@ -32,10 +32,9 @@ class OwnClassificationTask(ClassificationTask):
     """
 
     def __init__(self, settings: _Settings, labels: Sequence[str]) -> None:
+        parse = self._parse_label
         readers = {
-            split: functools.partial(
-                read_examples, settings, split, self._parse_label
-            )
+            split: functools.partial(read_examples, settings, split, parse)
             for split in settings.files
         }
         super().__init__(NAME, readers, labels)
@@ -61,13 +60,14 @@ class OwnClassificationTask(ClassificationTask):
             )
         return label
 
-    def _new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, once the labels are known."""
         if not self.labels:
             raise errors.DataError(
                 "Expected the labels of your own task. Received: neither "
                 "own.labels nor own.train_file. Set one of them."
             )
-        return super()._new_head(**kwargs)
+        return super().new_head(**kwargs)
 
 
 def build_task(settings: finetuning_config.FinetuningConfig) -> TextTask:
@@ -77,10 +77,9 @@ def build_task(settings: finetuning_config.FinetuningConfig) -> TextTask:
     if own.kind == "classification":
         task = OwnClassificationTask(own, _find_labels(own))
     else:
+        parse = functools.partial(_parse_number, own)
         readers = {
-            split: functools.partial(
-                read_examples, own, split, functools.partial(_parse_number, own)
-            )
+            split: functools.partial(read_examples, own, split, parse)
             for split in own.files
         }
         metrics = _order_metrics(own, list(scores.REGRESSION_METRICS))
@@ -93,10 +92,7 @@ def build_task(settings: finetuning_config.FinetuningConfig) -> TextTask:
 def read_examples(
     settings: _Settings, split: str, parse_label: _ParseLabel
 ) -> list[Example]:
-    """Reads the examples of a CSV, TSV or JSON lines file, in its order.
-
-    The test file needs no labels: its column of them may be empty, or absent.
-    """
+    """Reads a user's file; labels of the test file may be empty, or absent."""
     path, label = Path(settings.files[split]), settings.label_column
     texts = [settings.text_column, settings.text_pair_column]
     columns = [name for name in (*texts, settings.id_column) if name]

@@ -1,8 +1,7 @@
 """The metrics of classification and regression, and a confusion matrix.
 
-All are in percent but the mean squared error. The original's F1 counts gold
-positives among the predicted ones alone, so that its recall and F1 equal its
-precision; here both are what their names say.
+All are in percent but the mean squared error. The original's F1 leaves out gold
+positives that were not predicted, and so equals its precision; not here.
 """
 
 import math
@@ -21,8 +20,7 @@ from electra_tf.processes import atomic
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
-# With more classes than this the numbers of a confusion matrix would be too
-# small to read, with more than that their names too.
+# Classes of which a confusion matrix can show the numbers, and the names.
 _MAX_NUMBERED = 15
 _MAX_NAMED = 60
 _MAX_LABEL = 24

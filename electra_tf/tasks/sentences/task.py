@@ -1,7 +1,6 @@
 """Tasks with one answer, a class or a number, for a text or a pair of texts.
 
-Where the examples come from is not their affair: `glue` and `own` give them
-functions that read.
+`glue` and `own` give them functions that read their examples.
 """
 
 import abc
@@ -28,12 +27,10 @@ _LEAST_SPREAD = 1e-3
 class Example(NamedTuple):
     """One text or pair of texts."""
 
-    # Its number in the file, from 0; or the user's own name for it
-    eid: int | str
+    eid: int | str  # its number in the file, from 0; or the user's name for it
     text: str  # the first text
-    pair: str | None = None  # the second one, or None
-    # The class's name, or the number; None where it is not told
-    label: str | float | None = None
+    pair: str | None = None  # the second one, if any
+    label: str | float | None = None  # the class's name, or the number, if told
 
 
 Examples = Sequence[Example]
@@ -46,34 +43,20 @@ class ClassPredictions(NamedTuple):
     probabilities: np.ndarray
 
 
-class Table(NamedTuple):
-    """What is written of N predictions."""
-
-    columns: list[str]  # names
-    rows: list[list[str]]
-    answers: list[str]  # those to submit
+# The columns of a table of predictions, and the answers to submit.
+_Written = tuple[dict[str, list[str]], list[str]]
 
 
 class TextTask(task_lib.Task):
-    """What classification and regression have in common.
+    """What classification and regression have in common."""
 
-    Attributes:
-        head_output: the output of the head that `answer` reads.
-        column: name and type of the rows' column that the head learns from.
-        known_metrics: the table in `scores`.
-        metrics: what `score` computes; the first decides.
-        is_unordered: whether pairs are learned in both orders.
-        submissions: split to the file in which the GLUE site expects its
-            predictions.
-        has_hidden_layer: whether the head has one, as those of Hugging Face's
-            models.
-    """
-
-    head_output: str
-    column: tuple[str, Any]
-    known_metrics: Mapping[str, scores.Metric]
-    is_unordered = False
+    head_output: str  # the output of the head that `answer` reads
+    column: tuple[str, Any]  # name and type of what the head learns from
+    known_metrics: Mapping[str, scores.Metric]  # a table of `scores`
+    is_unordered = False  # whether pairs are learned in both orders
+    # Split to the file in which the GLUE site expects its predictions
     submissions: Mapping[str, str] = {}
+    # Whether the head has a hidden layer, as those of Hugging Face's models
     has_hidden_layer = False
 
     def use_metrics(self, metrics: Sequence[str]) -> None:
@@ -93,27 +76,14 @@ class TextTask(task_lib.Task):
         if is_training and self.is_unordered:
             examples = add_swapped(examples)
             numbers = np.repeat(numbers, 2)
+        texts = [example.text for example in examples]
+        pairs = [example.pair for example in examples]
         ids, starts = rows_lib.pack_split(
-            [example.text for example in examples],
-            [example.pair for example in examples],
-            tokenizer,
-            max_seq_length,
+            texts, pairs, tokenizer, max_seq_length
         )
         name, dtype = self.column
         columns = {name: self._targets(examples).astype(dtype)}
         return rows_lib.Rows(ids, starts, numbers, columns)
-
-    def build_head(
-        self, hidden_size: int, seed: int, dtype: Any = None
-    ) -> task_heads.TaskHead:
-        """Builds the task's head, with weights drawn from `seed`."""
-        head = self._new_head(
-            seed=seed,
-            has_hidden_layer=self.has_hidden_layer,
-            name=self.name,
-            dtype=dtype,
-        )
-        return task_lib.build_in_scope(head, hidden_size)
 
     @abc.abstractmethod
     def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -153,20 +123,18 @@ class TextTask(task_lib.Task):
         predictions: Any,
     ) -> list[pathlib.Path]:
         """Writes a table, what GLUE takes, and a picture of known classes."""
-        table = self._format(predictions)
-        eids = [example.eid for example in examples]
-        rows = [
-            [str(eid), *row] for eid, row in zip(eids, table.rows, strict=True)
-        ]
-        lines = map("\t".join, [["index", *table.columns], *rows])
+        columns, answers = self._format(predictions)
+        columns = {"index": [str(e.eid) for e in examples]} | columns
+        rows = [list(columns), *zip(*columns.values(), strict=True)]
         path = folder / f"{split}_predictions.tsv"
-        paths = [task_lib.write_file(path, lines)]
+        paths = [task_lib.write_file(path, map("\t".join, rows))]
         if split in self.submissions:
-            ordered = sorted(zip(map(int, eids), table.answers, strict=True))
-            taken = [f"{eid}\t{answer}" for eid, answer in ordered]
+            eids = [int(example.eid) for example in examples]
+            ordered = sorted(zip(eids, answers, strict=True))
+            lines = [f"{eid}\t{answer}" for eid, answer in ordered]
             path = folder / self.submissions[split]
-            taken.insert(0, "index\tprediction")
-            paths.append(task_lib.write_file(path, taken))
+            lines.insert(0, "index\tprediction")
+            paths.append(task_lib.write_file(path, lines))
         if self.labels and examples and self.has_labels(examples):
             paths.append(folder / f"{split}_confusion.png")
             scores.draw_confusion(
@@ -179,10 +147,6 @@ class TextTask(task_lib.Task):
         return paths
 
     @abc.abstractmethod
-    def _new_head(self, **kwargs: Any) -> task_heads.TaskHead:
-        """The head, without weights."""
-
-    @abc.abstractmethod
     def _targets(self, examples: Examples) -> np.ndarray:
         """What is learned and scored, `[N]`; 0 without a label."""
 
@@ -191,8 +155,8 @@ class TextTask(task_lib.Task):
         """Predictions in the unit of `_targets`."""
 
     @abc.abstractmethod
-    def _format(self, predictions: Any) -> Table:
-        """The table of predictions."""
+    def _format(self, predictions: Any) -> _Written:
+        """What is written of predictions."""
 
 
 class ClassificationTask(TextTask):
@@ -249,7 +213,9 @@ class ClassificationTask(TextTask):
             answer["label_index"].numpy(), answer["probabilities"].numpy()
         )
 
-    def _new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, without weights."""
+        kwargs["has_hidden_layer"] = self.has_hidden_layer
         return task_heads.ClassificationHead(len(self.labels), **kwargs)
 
     def _targets(self, examples: Examples) -> np.ndarray:
@@ -260,24 +226,20 @@ class ClassificationTask(TextTask):
     def _to_targets(self, predictions: ClassPredictions) -> np.ndarray:
         return predictions.classes
 
-    def _format(self, predictions: ClassPredictions) -> Table:
-        header = ["label", *(f"probability_{label}" for label in self.labels)]
+    def _format(self, predictions: ClassPredictions) -> _Written:
         names = [self.labels[index] for index in predictions.classes]
-        rows = [
-            [name, *(f"{share:.6f}" for share in shares)]
-            for name, shares in zip(
-                names, predictions.probabilities, strict=True
-            )
-        ]
-        return Table(header, rows, names)
+        columns = {"label": names}
+        shares = predictions.probabilities.T
+        for label, column in zip(self.labels, shares, strict=True):
+            columns[f"probability_{label}"] = [f"{p:.6f}" for p in column]
+        return columns, names
 
 
 class RegressionTask(TextTask):
     """One number for a text or a pair of texts.
 
-    The head learns the place in a range, 0 to 1. Predictions are in the task's
-    own unit, and not cut to the range; those to submit are. The mean squared
-    error is that of the places, as in the original.
+    The head learns the place in a range, 0 to 1; errors are of places, as in
+    the original. Predictions have the task's own unit, and may be outside.
     """
 
     kind = "regression"
@@ -315,7 +277,9 @@ class RegressionTask(TextTask):
         places = np.asarray(outputs["prediction"], np.float64).reshape(-1)
         return self.answer({"prediction": tf.constant(places)})["score"].numpy()
 
-    def _new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, without weights."""
+        kwargs["has_hidden_layer"] = self.has_hidden_layer
         return task_heads.RegressionHead(**kwargs)
 
     def _targets(self, examples: Examples) -> np.ndarray:
@@ -329,11 +293,10 @@ class RegressionTask(TextTask):
             self.max_value - self.min_value
         )
 
-    def _format(self, predictions: np.ndarray) -> Table:
-        rows = [[f"{number:.6f}"] for number in predictions]
+    def _format(self, predictions: np.ndarray) -> _Written:
         inside = np.clip(predictions, self.min_value, self.max_value)
-        answers = [f"{number:.3f}" for number in inside]
-        return Table(["prediction"], rows, answers)
+        columns = {"prediction": [f"{number:.6f}" for number in predictions]}
+        return columns, [f"{number:.3f}" for number in inside]
 
 
 def add_swapped(examples: Sequence[Example]) -> list[Example]:

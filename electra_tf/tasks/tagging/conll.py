@@ -1,14 +1,12 @@
 """Sentences of words with tags: CoNLL columns, and tables of lists.
 
-CoNLL files have a word on every line, its tags beside it, and a blank line
-after every sentence. Tables (CSV, TSV, JSON lines) have a sentence on every
-row: one column with its words, one with its tags.
+CoNLL files have a word and its tags on every line, and a blank line after every
+sentence; tables a row for each, with a column of words and one of tags.
 """
 
 import functools
 import json
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -16,7 +14,6 @@ from absl import logging
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import files
-from electra_tf.tasks import task as task_lib
 
 # The first field of a line that only says that a document begins.
 _DOCUMENT_START = "-DOCSTART-"
@@ -38,23 +35,13 @@ class Sentence(NamedTuple):
     place: str = ""  # the file and the line where the sentence begins
 
 
-def chunking_readers(data_dir: str) -> task_lib.Readers:
-    """Returns readers of the splits of CoNLL-2000, which read once.
+def read_chunking(data_dir: str, split: str) -> list[Sentence]:
+    """Reads a split of CoNLL-2000, `train.txt` and `test.txt` in `conll2000`.
 
-    It publishes `train.txt` and `test.txt` in a folder `conll2000`; the
-    original's layout is `chunk/{train,dev,test}.txt`. Where there is no
+    The original's layout is `chunk/{train,dev,test}.txt`. Where there is no
     `dev.txt` the test file serves as dev split too: its scores are the
     published ones, but nothing may be chosen by them.
     """
-    return {
-        split: functools.cache(
-            functools.partial(_read_chunking, data_dir, split)
-        )
-        for split in ("train", "dev", "test")
-    }
-
-
-def _read_chunking(data_dir: str, split: str) -> list[Sentence]:
     find = functools.partial(files.find_file, data_dir, _CHUNKING_FOLDERS)
     try:
         path = find([f"{split}.txt"], "chunking")
@@ -69,17 +56,10 @@ def _read_chunking(data_dir: str, split: str) -> list[Sentence]:
     return sentences
 
 
-def own_readers(own: finetuning_config.OwnTaskConfig) -> task_lib.Readers:
-    """Returns readers of a user's files; the one of `test` needs no tags."""
-    return {
-        split: functools.cache(functools.partial(_read_own, own, split))
-        for split in own.files
-    }
-
-
-def _read_own(
+def read_own(
     own: finetuning_config.OwnTaskConfig, split: str
 ) -> list[Sentence]:
+    """Reads a user's file; the one of `test` needs no tags."""
     path, needs_tags = pathlib.Path(own.files[split]), split != "test"
     file_format = files.resolve_format(path, own.file_format, _ENDINGS)
     columns = own.text_column, own.label_column
@@ -107,10 +87,9 @@ def read_columns(
 ) -> list[Sentence]:
     """Reads the sentences of a CoNLL file, in its order.
 
-    Columns are separated by tabs, or by blanks in lines without tabs: in the
-    first case a word may hold blanks. Lines that begin with `-DOCSTART-` are
-    left out. Columns count from 0, or from the end if negative; without
-    `needs_tags` a single column is one of words.
+    Columns are separated by tabs (so a word may hold blanks) or by blanks, and
+    count from 0, or from the end if negative. Lines that begin with
+    `-DOCSTART-` are left out. Without `needs_tags` one column is one of words.
     """
     if not path.is_file():
         raise FileNotFoundError(
@@ -129,7 +108,11 @@ def read_columns(
                 width = len(fields)
                 has_tags = needs_tags or width > 1
                 columns = (word_column, tag_column)[: 1 + has_tags]
-                _require_columns(place, fields, columns)
+                if width < len(columns) or not all(
+                    -width <= column < width for column in columns
+                ):
+                    expected = f"a word and its tag in the columns {columns}"
+                    raise files.unexpected(place, expected, line)
             files.require_width(place, fields, width, "between blanks or tabs")
             begin = begin if rows else place
             rows.append(fields)
@@ -148,24 +131,6 @@ def _split_fields(line: str) -> list[str]:
     line = line.strip(" \t")
     parts = line.split("\t" if "\t" in line else " ")
     return [part.strip(" ") for part in parts if part.strip(" ")]
-
-
-def _require_columns(
-    place: str, fields: list[str], columns: Sequence[int]
-) -> None:
-    width = len(fields)
-    expected = ""
-    for column in columns:
-        if not -width <= column < width:
-            expected = f"a column {column}, counted from 0, of {width}"
-    if width < len(columns):
-        expected = (
-            "at least 2 fields between blanks or tabs, a word and its tag, "
-            f"instead of {width}"
-        )
-    if expected:
-        remedy = "Repair the file, or change --config.own's columns."
-        raise files.unexpected(place, expected, " ".join(fields), remedy)
 
 
 def read_table(

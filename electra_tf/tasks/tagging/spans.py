@@ -1,14 +1,8 @@
 """The spans of words that tags mark, and how well predicted tags score.
 
-A tag is `O`, for a word in no span, or a place, a hyphen and a kind: `B-NP`
-begins a noun phrase, `I-NP` continues it, `E-NP` ends it, `S-NP` is one of a
-single word. Files use various encodings of the same spans; models are trained
-on `BIOES`.
-
-Scores are in percent. A word without a prediction (None), one that was cut off
-its row, counts as outside every span, and as wrong for the accuracy. So scores
-with rows of different lengths compare. (The original leaves such words out,
-the spans that they belong to included.)
+A tag is `O`, for a word in no span, or a place, a hyphen and a kind: `B-NP`,
+`I-NP`, `E-NP` begin, continue and end a noun phrase, `S-NP` is one of a single
+word. A word that was cut off (None) is outside every span, and wrong.
 """
 
 import warnings
@@ -54,9 +48,8 @@ def find_spans(tags: Tags) -> list[Span]:
     """Finds the spans of a sentence, by the original's lenient rule.
 
     A span begins at `B`, at `S` and after `O`, and goes on up to the next one
-    or the next `O`. So every encoding is read alike, `I` may begin a span, and
-    tags of several kinds in a row without a beginning are one span, of its last
-    word's kind.
+    or the next `O`; it is of its last word's kind. So every encoding is read
+    alike.
 
     >>> find_spans(["B-NP", "E-NP", "O", "I-VP"])
     [Span(start=0, end=1, kind='NP'), Span(start=3, end=3, kind='VP')]
@@ -170,8 +163,7 @@ def compute_seqeval_scores(
     """Computes F1 of whole spans as the package seqeval counts them.
 
     `seqeval_f1` reads tags like the script `conlleval`; `seqeval_strict_f1`
-    counts predicted spans only if their tags are well-formed `BIOES`. Both
-    agree with `compute_span_scores` where all tags are well-formed.
+    counts predicted spans only if their tags are well-formed `BIOES`.
     """
     answers = _without_gaps(predicted)
     encoded = [reencode(tags, "BIOES") for tags in gold]

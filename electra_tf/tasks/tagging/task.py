@@ -1,13 +1,14 @@
 """Tagging as a task: every word of a sentence gets a tag.
 
-Tags either mark spans of words (chunks, names), which are scored whole, or
-say something of each word by itself (parts of speech), scored by accuracy.
-Spans are learned in the encoding `BIOES`, whatever the file's is.
+Tags mark spans of words (chunks, names), which are scored whole and learned as
+`BIOES`, or say something of each word (parts of speech), scored by accuracy.
 """
 
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,8 +39,8 @@ class TaggingTask(task_lib.Task):
     """A tag for every word.
 
     `labels` are tags that may occur, in any encoding; empty for those of the
-    training file. Then tags that only other files have are never predicted, and
-    count as errors. `cuts_early` is that of `words.WordRowBuilder`.
+    training file: tags that only other files have count as errors.
+    `cuts_early` is that of `words.WordRowBuilder`.
     """
 
     kind = "tagging"
@@ -79,13 +80,12 @@ class TaggingTask(task_lib.Task):
     def read(self, split: str) -> Examples:
         """Reads sentences, as `Task.read`; tags are as in the file."""
         sentences = super().read(split)
-        found = {tag for row in sentences for tag in row.tags or ()}
-        wrong = {tag: why for tag in found if (why := self._reject(tag))}
-        for words, tags, place in sentences if wrong else ():
+        reject = functools.cache(self._reject)
+        for words, tags, place in sentences:
             for number, tag in enumerate(tags or (), 1):
-                if tag in wrong:
+                if reject(tag):
                     word = f"word {number} ({words[number - 1]!r})"
-                    expected = f"the tag of {word} to be {wrong[tag]}"
+                    expected = f"the tag of {word} to be {reject(tag)}"
                     raise files.unexpected(place, expected, tag)
         return sentences
 
@@ -141,14 +141,9 @@ class TaggingTask(task_lib.Task):
         }
         return dataclasses.replace(rows, ragged={**rows.ragged, **ragged})
 
-    def build_head(
-        self, hidden_size: int, seed: int, dtype: Any = None
-    ) -> task_heads.TaskHead:
-        """Builds the head, with weights drawn from `seed`."""
-        head = task_heads.TaggingHead(
-            len(self.labels), seed, name=self.name, dtype=dtype
-        )
-        return task_lib.build_in_scope(head, hidden_size)
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, without weights."""
+        return task_heads.TaggingHead(len(self.labels), **kwargs)
 
     def decode(
         self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs
@@ -207,9 +202,8 @@ class TaggingTask(task_lib.Task):
     ) -> list[pathlib.Path]:
         """Writes words, right tags if known and predicted tags as columns.
 
-        `<name>_<split>.conll` is what the script `conlleval -d '\\t'` reads.
-        Spans are in the file's encoding, `BIO` or `BIOES`; the tag of a word
-        that was cut off is `O`, or `_` if tags mark no spans.
+        The script `conlleval -d '\\t'` reads them. Spans are in the file's
+        encoding; a word that was cut off has `O`, or `_` if tags mark no spans.
         """
         lines = []
         for example, tags in zip(examples, predictions, strict=True):
@@ -230,18 +224,24 @@ class TaggingTask(task_lib.Task):
         return spans.find_encoding(t for row in rows for t in row.tags or ())
 
 
+def _reading_once(
+    read: Callable[[str], Examples], splits: Iterable[str]
+) -> task_lib.Readers:
+    return {s: functools.cache(functools.partial(read, s)) for s in splits}
+
+
 def build_chunking(settings: Settings) -> TaggingTask:
     """Builds the task of CoNLL-2000; rows are cut as in the original."""
-    readers = conll.chunking_readers(settings.task.data_dir)
+    read = functools.partial(conll.read_chunking, settings.task.data_dir)
+    readers = _reading_once(read, ("train", "dev", "test"))
     return TaggingTask(CHUNKING, readers, has_spans=True, cuts_early=True)
 
 
 def build_own_task(settings: Settings) -> TaggingTask:
     """Builds the task of a user's own data, as section `own` describes them.
 
-    Tags mark spans if all are `O` or begin with `B-`, `I-`, `E-` or `S-`, and
-    not all are `O`; `own.metric` overrules that: `f1` for spans, `accuracy` for
-    words.
+    Tags mark spans if all look like it, see `spans.mark_spans`, unless
+    `own.metric` says otherwise: `f1` for spans, `accuracy` for words.
     """
     own = settings.own
     labels = tuple(dict.fromkeys(own.label_names))
@@ -257,7 +257,8 @@ def build_own_task(settings: Settings) -> TaggingTask:
         "Tagging needs to know its tags. Received: no training file and no "
         "labels. Give --config.own.train_file or --config.own.labels.",
     )
-    readers, tags = conll.own_readers(own), set(labels)
+    readers = _reading_once(functools.partial(conll.read_own, own), own.files)
+    tags = set(labels)
     if not labels and not own.metric:
         tags = {tag for row in readers["train"]() for tag in row.tags or ()}
     has_spans = own.metric == "f1" or (

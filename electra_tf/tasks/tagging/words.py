@@ -1,17 +1,8 @@
 """Words to rows of pieces, and where in the rows each word is looked at.
 
-A row is `[CLS] pieces [SEP]`; a word is tagged at its first piece. This is
-what the original's tagging code makes, with its ways of treating what is out
-of the ordinary:
-
-- Ideographs are letters like any other: a word of them is matched as a whole.
-- The words `[CLS]` and `[SEP]` stand for the special tokens and are not
-  tagged.
-- A word without pieces is looked at where the next word (or [SEP]) begins.
-
-A sentence that is longer than a row becomes several, overlapping ones, and
-every word is looked at in the row in which it has most context. The original
-cuts such sentences instead, and early (`WordRowBuilder`, `cuts_early`).
+A row is `[CLS] pieces [SEP]`; a word is tagged at its first piece. As in the
+original, ideographs are letters, `[CLS]` and `[SEP]` are no words, and a word
+without pieces is looked at where the next one (or [SEP]) begins.
 """
 
 from collections.abc import Sequence
@@ -40,27 +31,20 @@ class WordRows(NamedTuple):
     # `[R, (words)]` int32, where in its row each word is looked at; 0 for words
     # that are not
     positions: tf.RaggedTensor
-    # `[N + 1]` int64, where the rows of each sentence begin
-    row_splits: tf.Tensor
-    # `[N]` int64, pieces of the sentence that are in its rows, and [CLS] and
-    # [SEP]
-    num_tokens: tf.Tensor
+    row_splits: tf.Tensor  # `[N + 1]` int64, where rows of each sentence begin
+    num_tokens: tf.Tensor  # `[N]` int64, pieces in the rows, [CLS] and [SEP]
     num_truncated: tf.Tensor  # `[N]` int64, pieces that are in no row
 
 
 class WordRowBuilder(tf.Module):
     """Makes rows of words, in Python or in a graph.
 
-    Args:
-        tokenizer: its settings decide about case and accents. (The original
-            lower-cases and strips accents here whatever they say.)
-        max_length: most tokens of a row.
-        cuts_early: cut long sentences as the original does, which ends a row
-            before the first word for which (words of the sentence) + 2 +
-            (tokens before the word) + 1 exceeds the length. So the row of a
-            long sentence may be half empty, or a lone [SEP]. (Where its last
-            word has so many pieces that the row is too long after all, the
-            original stops; here the word is cut.) False makes several rows.
+    A sentence that is longer than `max_length` tokens becomes several rows that
+    overlap; a word is looked at where it has most context. With `cuts_early` it
+    is cut as in the original, before the first word for which (words of the
+    sentence) + 2 + (tokens before the word) + 1 exceeds the length: its row may
+    be half empty, or a lone [SEP]. (Where the last word has too many pieces the
+    original stops; here it is cut. Case and accents follow the tokenizer.)
     """
 
     def __init__(
@@ -105,7 +89,8 @@ class WordRowBuilder(tf.Module):
                 words, pieces.row_lengths(), before
             )
             is_tagged &= is_kept
-        rooms = tf.fill(tf.shape(kept), self._room)
+        room = tf.constant(self.max_length - _NUM_SPECIAL, tf.int64)
+        rooms = tf.fill(tf.shape(kept), room)
         # Half a row and more: later words are never in earlier rows.
         windows = rows_lib.split_windows(kept, rooms, (rooms + 1) // 2)
         # A word after the last piece stands with it.
@@ -115,53 +100,42 @@ class WordRowBuilder(tf.Module):
         )
         rows = tf.gather(windows.splits, sentences) + numbers
         positions = 1 + before - tf.gather(windows.starts, rows)
+        positions = tf.RaggedTensor.from_value_rowids(
+            tf.cast(tf.where(is_tagged, positions, 0), tf.int32),
+            rows,
+            nrows=tf.size(windows.texts, tf.int64),
+            validate=False,
+        )
         vocabulary = self.tokenizer.vocabulary
         starts = tf.gather(splits, windows.texts) + windows.starts
-        ones = tf.ones_like(starts)
+        has_start_of_row = tf.gather(has_start, windows.texts)
         ids = rows_lib.join(
             [
-                rows_lib.token(
-                    vocabulary.cls_id, tf.gather(has_start, windows.texts)
-                ),
+                rows_lib.token(vocabulary.cls_id, has_start_of_row),
                 rows_lib.Part(pieces.values, starts, windows.lengths),
-                rows_lib.token(vocabulary.sep_id, ones),
+                rows_lib.token(vocabulary.sep_id, tf.ones_like(starts)),
             ]
         )
+        num_tokens = kept + has_start + 1
         return WordRows(
-            ids,
-            tf.RaggedTensor.from_value_rowids(
-                tf.cast(tf.where(is_tagged, positions, 0), tf.int32),
-                rows,
-                nrows=ids.nrows(),
-                validate=False,
-            ),
-            windows.splits,
-            kept + has_start + 1,
-            totals - kept,
+            ids, positions, windows.splits, num_tokens, totals - kept
         )
-
-    @property
-    def _room(self) -> tf.Tensor:
-        return tf.cast(self.max_length - _NUM_SPECIAL, tf.int64)
 
     def _cut(
         self, words: tf.RaggedTensor, num_pieces: tf.Tensor, before: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """What the original keeps.
-
-        Returns which words, `[W]` bool; how many pieces of each sentence, `[N]`
-        int64; and whether [CLS] stands before them, `[N]` int64.
-        """
+        """Which words the original keeps, how many pieces, whether [CLS]."""
         sentences, num_words = words.value_rowids(), words.row_lengths()
         num_needed = before + tf.gather(num_words, sentences) + 4
         is_kept = num_needed <= self.max_length
         sums = tf.math.segment_sum(tf.where(is_kept, num_pieces, 0), sentences)
         # Sentences without words at the end have no segment.
         sums = tf.pad(sums, [[0, words.nrows() - tf.size(sums, tf.int64)]])
-        fits = tf.gather(sums, sentences) <= self._room
+        room = self.max_length - _NUM_SPECIAL
+        fits = tf.gather(sums, sentences) <= room
         has_start = tf.cast(num_words + 3 <= self.max_length, tf.int64)
-        is_kept &= fits | (before < self._room)
-        return is_kept, tf.minimum(sums, self._room), has_start
+        is_kept &= fits | (before < room)
+        return is_kept, tf.minimum(sums, room), has_start
 
     def split(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Splits words, `[W]` string, into pieces, `[W, (pieces)]` int32.
@@ -197,9 +171,8 @@ def build_rows(
 ) -> rows_lib.Rows:
     """Makes the rows of a whole split; arguments as of `WordRowBuilder`.
 
-    `ragged["word_positions"]` says where in a row the words are looked at that
-    can be tagged, `details`, `[R, (words)]` int32, which words of the sentence
-    they are.
+    `ragged["word_positions"]` says where in a row words are looked at,
+    `details`, `[R, (words)]` int32, which words of the sentence they are.
     """
     builder = WordRowBuilder(tokenizer, max_seq_length, cuts_early)
     ids, positions, words = [], [], []
@@ -218,9 +191,8 @@ def build_rows(
         ids.append(rows.ids)
         positions.append(tf.ragged.boolean_mask(rows.positions, is_tagged))
         words.append(tf.ragged.boolean_mask(numbers, is_tagged))
-        counts = np.diff(rows.row_splits.numpy())
-        numbers_of_rows = begin + np.arange(len(counts), dtype=np.int32)
-        owners.append(np.repeat(numbers_of_rows, counts))
+        sentence = np.arange(begin, begin + len(chunk), dtype=np.int32)
+        owners.append(np.repeat(sentence, np.diff(rows.row_splits.numpy())))
     examples = np.concatenate(owners)
     return rows_lib.Rows(
         ids=rows_lib.Ragged.join(ids),

@@ -7,7 +7,6 @@ import pytest
 from electra_tf import errors
 from electra_tf.tasks import files
 from electra_tf.tasks.sentences import glue
-from electra_tf.tasks.sentences import scores
 from electra_tf.tasks.sentences.task import Example
 from tests.tasks.conftest import settings_of
 
@@ -142,18 +141,6 @@ def test_a_malformed_line_is_one_error(tmp_path, name, place, text, expected):
     assert str(path) in str(error.value)
 
 
-def test_an_unlabelled_file_without_header_is_refused(tmp_path):
-    _write(tmp_path, "RTE/test.tsv", "0\tx\ty\n1\tx\ty\n")
-    with pytest.raises(errors.DataError, match="line 1: expected the names"):
-        _task("rte", tmp_path).read("test")
-
-
-def test_a_folder_must_be_named_only_to_read():
-    task = _task("rte", "")
-    with pytest.raises(FileNotFoundError, match="--config.task.data_dir"):
-        task.read("train")
-
-
 def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
     calls = []
     rows = [
@@ -181,14 +168,6 @@ def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
     assert stsb == [Example(0, "a", "b", 2.5)]
 
 
-def test_pairs_are_doubled_unless_the_config_says_otherwise():
-    assert _task("mrpc", "").is_unordered
-    assert _task("stsb", "").is_unordered
-    assert not _task("qqp", "").is_unordered
-    settings = settings_of(double_unordered=False)
-    assert not glue.build_task("mrpc", settings).is_unordered
-
-
 SUBMISSIONS = {
     "CoLA.tsv", "SST-2.tsv", "MRPC.tsv", "STS-B.tsv", "QQP.tsv", "MNLI-m.tsv",
     "MNLI-mm.tsv", "QNLI.tsv", "RTE.tsv", "WNLI.tsv", "AX.tsv",
@@ -212,21 +191,3 @@ def test_there_are_nine_tasks_and_a_submission_for_each_unlabelled_split():
     assert unlabelled == set(found)
     assert glue.TASKS["qqp"].splits["train"].counts == (363_846, 363_849)
     assert set(found.values()) == SUBMISSIONS
-
-
-def test_rte_and_sts_train_longer_and_scores_are_the_officials():
-    tasks = glue.TASKS.values()
-    epochs = {task.name: task.num_train_epochs for task in tasks}
-    assert {n for n, e in epochs.items() if e == 10} == {"rte", "stsb"}
-    assert set(epochs.values()) == {3, 10}
-    metrics = {task.name: task.metrics for task in tasks}
-    assert metrics["cola"] == ("mcc",)
-    assert metrics["mrpc"] == metrics["qqp"] == ("accuracy", "f1")
-    assert metrics["stsb"][:2] == ("spearman", "pearson")
-    for task in tasks:
-        known = (
-            scores.CLASSIFICATION_METRICS
-            if task.labels
-            else scores.REGRESSION_METRICS
-        )
-        assert set(task.metrics) <= set(known)
