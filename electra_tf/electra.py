@@ -36,7 +36,6 @@ from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import towers as towers_lib
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.sentences import packing
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -209,7 +208,7 @@ class Electra:
                     "`pairs` must hold one text for each of `texts`. "
                     f"Received: {len(checked)} for {len(first)}."
                 )
-            second, least = tf.constant(checked, tf.string), packing.MIN_LENGTH
+            second, least = tf.constant(checked, tf.string), rows_lib.MIN_LENGTH
         most = self.config.max_position_embeddings
         length = most if max_length is None else max_length
         if not least <= length <= most and max_length is not None:
@@ -217,7 +216,7 @@ class Electra:
                 f"`max_length` must be {least} to {most}, the model's "
                 f"positions. Received: {max_length}."
             )
-        packed = packing.pack_texts(
+        packed = rows_lib.pack_texts(
             self.tokenizer, tf.constant(first, tf.string), second, length
         )
         rows = rows_lib.pad(

@@ -35,7 +35,6 @@ from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
 from electra_tf.pretraining import losses
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.sentences import packing
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -99,7 +98,7 @@ class SentenceScorer:
         self, rows: Sequence[tuple[bytes, ...]]
     ) -> dict[str, np.ndarray]:
         texts = tf.constant([text for (text,) in rows], tf.string)
-        packed = packing.pack_texts(
+        packed = rows_lib.pack_texts(
             self._tokenizer, texts, None, self._num_positions
         )
         ids, mask, _ = rows_lib.pad(packed.ids, packed.segment_starts)

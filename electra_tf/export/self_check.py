@@ -15,7 +15,6 @@ from electra_tf.export import fresh_process
 from electra_tf.export import signatures
 from electra_tf.export.models import exported_module
 from electra_tf.tasks import rows as rows_lib
-from electra_tf.tasks.sentences import packing
 
 # Largest difference of a float, as `measure_difference` gives it. Lower
 # precisions round after every operation, and the graph fuses some that ran
@@ -174,7 +173,7 @@ def build_request(
     names = signatures.SIGNATURES[signature].inputs
     if signature.endswith("_text"):
         return dict(zip(names, (texts, texts[::-1]), strict=False))
-    packed = packing.pack_texts(
+    packed = rows_lib.pack_texts(
         module.tokenizer, tf.constant(texts), None, module.max_length
     )
     pad_id = module.tokenizer.vocabulary.pad_id

@@ -7,7 +7,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.formats import parameter_names
 from electra_tf.tasks import task as task_lib
-from electra_tf.tasks.question_answering import sources as qa_sources
+from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import task as qa
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import own
@@ -25,7 +25,7 @@ _OWN_KINDS: Mapping[str, Callable[[Settings], task_lib.Task]] = {
     "tagging": tagging.build_own_task,
     "qa": qa.build_own_task,
 }
-TASK_NAMES = (*glue.NAMES, *qa_sources.SOURCES, tagging.CHUNKING, own.NAME)
+TASK_NAMES = (*glue.NAMES, *records.SOURCES, tagging.CHUNKING, own.NAME)
 """What `task.names` may list."""
 
 
@@ -34,7 +34,7 @@ def build_task(name: str, settings: Settings) -> task_lib.Task:
     known = ALIASES.get(name, name)
     if known in glue.NAMES:
         return glue.build_task(known, settings)
-    if known in qa_sources.SOURCES:
+    if known in records.SOURCES:
         return qa.build_task(known, settings)
     if known == tagging.CHUNKING:
         return tagging.build_chunking(settings)
@@ -52,8 +52,7 @@ def build_task(name: str, settings: Settings) -> task_lib.Task:
 def build_tasks(settings: Settings) -> list[task_lib.Task]:
     """Builds all tasks that a config names, in its order.
 
-    `ValueError` for none, an unknown one, or two that are the same (`mnli` and
-    `ax` share one head).
+    `mnli` and `ax` share one head: they are the same task.
     """
     tasks = [build_task(name, settings) for name in settings.task_names]
     names = [task.name for task in tasks]

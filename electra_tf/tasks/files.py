@@ -1,26 +1,32 @@
-"""Finds the files of tasks and reads them: lines, tables, JSON lines.
+"""Finds the files of tasks and reads them: lines, tables, JSON lines, TFDS.
 
-Every error names the file and the line, and says what was expected, what was
-received and what to do.
+Every error names file and line, what was expected and received, what to do.
 """
 
 import csv
 import dataclasses
 import gzip
+import importlib.resources
 import json
+import math
 import pathlib
 import sys
+import tomllib
 import zlib
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.records import corpus
 
+TFDS = "tfds"
+"""The value of `task.data_dir` that means TensorFlow Datasets."""
 ENDINGS: Mapping[str, str] = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -35,29 +41,16 @@ _MAX_DEPTH = 3
 _NUM_SHOWN = 10
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-Rows = Iterator[tuple[int, list[str]]]
-"""Numbers of lines, and the fields in them."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Record:
     """One row of a table."""
 
-    path: pathlib.Path  # the file
-    line: int  # the line of the file on which the row begins, from 1
+    place: str  # the file and the line on which the row begins, for errors
     values: dict[str, Any]  # column to value: strings, or what JSON holds
 
-    @property
-    def place(self) -> str:
-        """File and line, for errors."""
-        return f"{self.path}, line {self.line}"
-
     def text(self, column: str) -> str:
-        """A column's text; JSON may hold a whole number, for an id say.
-
-        Raises:
-            DataError: for any other value.
-        """
+        """A column's text; JSON may hold a whole number, for an id say."""
         value = self.values[column]
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
@@ -72,10 +65,7 @@ def unexpected(
     received: object = None,
     remedy: str = "Repair the file.",
 ) -> errors.DataError:
-    """Builds the error for something in a file that is not as it should be.
-
-    `place` is file and line; `received` None says that nothing is there.
-    """
+    """Builds the error for what is wrong at a place, a file and its line."""
     shown = "none" if received is None else str(received)
     if isinstance(received, str):
         shown = repr(shown if len(shown) <= 80 else f"{shown[:80]}...")
@@ -92,40 +82,34 @@ def list_some(items: Sequence[object]) -> str:
 
 
 def find_file(
-    data_dir: pathlib.Path,
+    data_dir: str | pathlib.Path,
     folder_names: Sequence[str],
     file_names: Sequence[str],
     task: str,
 ) -> pathlib.Path:
     """Finds the file of one split at or up to three levels below a folder.
 
-    The file nearest to the top counts.
-
-    Args:
-        data_dir: where to look.
-        folder_names: the task's own folder, in any of its spellings; compared
-            without regard to case. None: a folder of any name.
-        file_names: the file, in any of its spellings, the usual one first.
-        task: what errors call it.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        DataError: if there are several at the same depth.
+    `folder_names` are spellings of the task's own folder, whatever their case;
+    none for a folder of any name. `file_names` are those of the file, the usual
+    one first. The file nearest to the top counts; two are a `DataError`.
     """
-    if not data_dir.is_dir():
+    top = pathlib.Path(data_dir).absolute()
+    if not data_dir or not top.is_dir():
         raise FileNotFoundError(
-            f"Expected a folder of task files at {data_dir}. Received: no "
-            f"folder there. Give the one that holds the files of {task}."
+            f"Expected a folder with the official files of {task}. Received: "
+            f"{str(data_dir)!r}, no folder there. Set --config.task.data_dir."
         )
     wanted = {name.lower() for name in folder_names}
-    incomplete: list[pathlib.Path] = []
-    for folders in _levels(data_dir):
-        named = [f for f in folders if not wanted or f.name.lower() in wanted]
-        candidates = (
-            [path for name in file_names if (path := folder / name).is_file()]
-            for folder in named
-        )
-        found = [paths[0] for paths in candidates if paths]
+    incomplete = []
+    for depth in range(_MAX_DEPTH + 1):
+        folders = sorted(top.glob("/".join("*" * depth))) if depth else [top]
+        if wanted:
+            folders = [f for f in folders if f.name.lower() in wanted]
+            incomplete += [f for f in folders if f.is_dir()]
+        found = []
+        for folder in folders:
+            paths = [p for n in file_names if (p := folder / n).is_file()]
+            found += paths[:1]
         if len(found) > 1:
             raise errors.DataError(
                 f"{data_dir} must hold one {file_names[0]} of {task}. "
@@ -134,7 +118,6 @@ def find_file(
             )
         if found:
             return found[0]
-        incomplete += named if wanted else []
     received = f"{incomplete[0]} without it" if incomplete else "none there"
     place = " or ".join(f"{name}/" for name in folder_names)
     raise FileNotFoundError(
@@ -144,33 +127,22 @@ def find_file(
     )
 
 
-def _levels(folder: pathlib.Path) -> Iterator[list[pathlib.Path]]:
-    """The folder itself, then all folders one level down, and so on."""
-    level = [folder.absolute()]
-    yield level
-    for _ in range(_MAX_DEPTH):
-        children = (child for parent in level for child in parent.iterdir())
-        level = sorted(child for child in children if child.is_dir())
-        yield level
-
-
-def warn_of_count(source: object, found: int, official: int) -> None:
+def warn_of_count(source: object, found: int, *official: int) -> None:
     """Warns of a file with another number of examples than published."""
-    if found != official:
+    if found not in official:
         logging.warning(
             "%s holds %d examples, the official file %d: scores will not "
             "compare with published ones.",
             source,
             found,
-            official,
+            official[0],
         )
 
 
 def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
     """Yields line numbers from 1 and lines, without their ends.
 
-    Only line feeds end lines (text may hold the other characters at which
-    `str.splitlines` would cut); a carriage return before one is dropped, and so
+    Only line feeds end lines; a carriage return before one is dropped, and so
     is a byte order mark. A `.gz` file is decompressed.
     """
     with path.open("rb") as file:
@@ -192,6 +164,14 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
             ) from error
 
 
+def read_filled_lines(path: pathlib.Path) -> list[tuple[int, str]]:
+    """Reads lines as `read_lines`, without the blank ones at the end."""
+    lines = list(read_lines(path))
+    while lines and not lines[-1][1].strip(" \r"):
+        lines.pop()
+    return lines
+
+
 def parse_object(line: str, place: str) -> dict:
     """Parses the object on a line of a JSON lines file."""
     try:
@@ -204,22 +184,32 @@ def parse_object(line: str, place: str) -> dict:
     return record
 
 
+def parse_number(value: Any) -> float:
+    """The number that a string, or a value in JSON, is; or NaN."""
+    try:
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
 def resolve_format(
     path: pathlib.Path,
     file_format: str,
     endings: Mapping[str, str] = ENDINGS,
 ) -> str:
     """Returns the format of a file, for `auto` by the ending of its name."""
-    remedy = "Rename the file or give --config.own.file_format."
+    expected, received = "", file_format
     if file_format == "auto":
-        if path.suffix.lower() not in endings:
+        file_format = endings.get(path.suffix.lower(), "")
+        if not file_format:
             expected = f"a name that ends with one of {', '.join(endings)}"
-            raise unexpected(path, expected, path.suffix, remedy)
-        return endings[path.suffix.lower()]
-    if file_format not in endings.values():
+            received = path.suffix
+    elif file_format not in endings.values():
         known = ", ".join(dict.fromkeys(endings.values()))
         expected = f"one of the formats {known}"
-        raise unexpected(path, expected, file_format, remedy)
+    if expected:
+        remedy = "Rename the file or give --config.own.file_format."
+        raise unexpected(path, expected, received, remedy)
     return file_format
 
 
@@ -231,75 +221,51 @@ def read_table(
 ) -> list[Record]:
     """Reads the rows of a CSV, TSV or JSON lines file, in its order.
 
-    CSV is quoted as usual; TSV has no quoting, a quotation mark is a character
-    like any other. Both name their columns in the first line. Every row must
-    have `columns`; `optional_columns` are read where they are.
+    CSV is quoted as usual, TSV is not; both name their columns in the first
+    line. Rows must have `columns`; `optional_columns` are read where they are.
     """
     resolved = resolve_format(path, file_format)
     if not path.is_file():
         raise FileNotFoundError(
             f"Expected a {resolved} file at {path}. Received: no file there."
         )
-    if resolved == "jsonl":
-        found = _read_json(path, columns)
-    else:
-        rows = _read_quoted(path) if resolved == "csv" else read_unquoted(path)
-        found = _read_named(path, rows, columns)
     names = (*columns, *optional_columns)
     records = [
-        Record(path, line, {name: row[name] for name in names if name in row})
-        for line, row in found
+        Record(place, {name: row[name] for name in names if name in row})
+        for place, row in _read_rows(path, resolved, columns)
     ]
     if not records:
         raise unexpected(path, f"rows of {', '.join(columns)}")
     return records
 
 
-def read_unquoted(path: pathlib.Path) -> Rows:
-    """Yields numbers of lines and fields between tabs; no last blank lines."""
-    for number, line in _without_last_blanks(path):
-        yield number, line.split("\t")
-
-
-def _without_last_blanks(path: pathlib.Path) -> Iterator[tuple[int, str]]:
-    blanks: list[tuple[int, str]] = []
-    for number, line in read_lines(path):
-        if not line.strip(" \r"):
-            blanks.append((number, line))
-            continue
-        yield from blanks
-        blanks.clear()
-        yield number, line
-
-
-def _read_named(
-    path: pathlib.Path, rows: Rows, columns: Sequence[str]
-) -> Iterator[tuple[int, dict[str, str]]]:
+def _read_rows(
+    path: pathlib.Path, file_format: str, columns: Sequence[str]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Places, and what the rows there hold."""
+    if file_format == "jsonl":
+        for number, line in read_filled_lines(path):
+            place = f"{path}, line {number}"
+            row = parse_object(line, place)
+            _require_columns(place, list(row), columns)
+            yield place, row
+        return
+    if file_format == "csv":
+        rows = _read_quoted(path)
+    else:
+        rows = ((n, line.split("\t")) for n, line in read_filled_lines(path))
     _, header = next(rows, (0, []))
     if not header:
         expected = f"a first line with the columns {', '.join(columns)}"
         raise unexpected(path, expected)
     _require_columns(f"{path}, line 1", header, columns)
     for number, fields in rows:
-        require_width(path, number, fields, len(header), ", ".join(header))
-        yield number, dict(zip(header, fields, strict=True))
+        place = f"{path}, line {number}"
+        require_width(place, fields, len(header), ", ".join(header))
+        yield place, dict(zip(header, fields, strict=True))
 
 
-def require_width(
-    path: pathlib.Path,
-    line: int,
-    fields: Sequence[str],
-    width: int,
-    what: str,
-) -> None:
-    """Raises `DataError` for a line with more or fewer fields than expected."""
-    if len(fields) != width:
-        place, found = f"{path}, line {line}", len(fields)
-        expected = f"{width} fields ({what}) instead of {found}"
-        raise unexpected(place, expected, " ".join(fields))
-
-
-def _read_quoted(path: pathlib.Path) -> Rows:
+def _read_quoted(path: pathlib.Path) -> Iterator[tuple[int, list[str]]]:
     """Lines on which rows begin, and fields; blank lines are left out."""
     lines = (f"{line}\n" for _, line in read_lines(path))
     reader = csv.reader(lines, strict=True)
@@ -322,14 +288,13 @@ def _read_quoted(path: pathlib.Path) -> Rows:
         csv.field_size_limit(limit)
 
 
-def _read_json(
-    path: pathlib.Path, columns: Sequence[str]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in _without_last_blanks(path):
-        place = f"{path}, line {number}"
-        row = parse_object(line, place)
-        _require_columns(place, list(row), columns)
-        yield number, row
+def require_width(
+    place: str, fields: Sequence[str], width: int, what: str
+) -> None:
+    """Raises `DataError` for a line with more or fewer fields than expected."""
+    if len(fields) != width:
+        expected = f"{width} fields ({what}) instead of {len(fields)}"
+        raise unexpected(place, expected, " ".join(fields))
 
 
 def _require_columns(
@@ -342,3 +307,68 @@ def _require_columns(
             remedy = "Rename the column, or name it in the config's `own`."
             hint = schema.suggest(name, present)
             raise unexpected(place, expected, None, f"{hint} {remedy}")
+
+
+def read_published(kind: str) -> dict[str, dict[str, Any]]:
+    """Reads one of the tables of `published.toml`."""
+    folder = importlib.resources.files("electra_tf.tasks")
+    content = folder.joinpath("published.toml").read_text("utf-8")
+    return tomllib.loads(content)[kind]
+
+
+def read_tfds(name: str, split: str) -> list[dict[str, Any]]:
+    """Reads a split of TensorFlow Datasets (extra `tfds`), as it is stored.
+
+    Nothing is downloaded. Each example is a dictionary: feature to string,
+    number, list or dictionary. Classes are their names, None where unknown.
+    """
+    builder = open_tfds(name)
+    # One file after the other: the order must not depend on timing.
+    in_order = corpus.import_tfds().ReadConfig(interleave_cycle_length=1)
+    dataset = builder.as_dataset(
+        split=split, shuffle_files=False, read_config=in_order
+    )
+    features = builder.info.features
+    return [
+        {key: _plain(value, features[key]) for key, value in example.items()}
+        for example in dataset.as_numpy_iterator()
+    ]
+
+
+def open_tfds(name: str) -> Any:
+    """Returns the builder of a data set that can be read."""
+    tfds = corpus.import_tfds()
+    try:
+        builder = tfds.builder(name)
+    except Exception as error:
+        # Its errors derive from several types, by what it looked for.
+        lines = str(error).splitlines() or [repr(error)]
+        raise errors.DataError(
+            f"TensorFlow Datasets does not know {name}: {lines[0]}"
+        ) from error
+    if not builder.is_prepared():
+        raise errors.DataError(
+            f"Expected {name} in the folder of TensorFlow Datasets "
+            f"({builder.data_dir}). Received: nothing there. Download it "
+            f"first: tfds build {name}"
+        )
+    return builder
+
+
+def _plain(value: Any, feature: Any) -> Any:
+    """A value as Python's own types; `feature` says what it stands for."""
+    # A list of dictionaries is stored as a dictionary of lists.
+    inner = getattr(feature, "feature", feature)
+    if isinstance(value, dict):
+        return {key: _plain(item, inner[key]) for key, item in value.items()}
+    if hasattr(value, "to_list"):
+        value = value.to_list()
+    if isinstance(value, list) or np.ndim(value) > 0:
+        return [_plain(item, inner) for item in value]
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.item()
+    if isinstance(value, bytes):
+        return value.decode()
+    if hasattr(inner, "int2str"):
+        return inner.int2str(value) if value >= 0 else None
+    return value

@@ -1,9 +1,7 @@
 """Rows of tokens: how texts are split, windowed, laid out, padded and kept.
 
-An example becomes one row, or several overlapping windows where it is longer
-than a row. The functions are TensorFlow: a training calls them with a whole
-split, an exported model holds them in its graph. `Rows` is what a training
-keeps of a split, unpadded, in NumPy.
+All is TensorFlow, for a whole split or inside an exported model. `Rows` is what
+a training keeps of a split, unpadded, in NumPy.
 """
 
 import dataclasses
@@ -15,14 +13,27 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.text import tokenizer as tokenizer_lib
+
 QUESTION_BLANKS = " \t\r\n\u202f"
 """The characters at which the original splits the contexts of questions into
 words. Other blanks, for example U+00A0, are inside words."""
 ALL_BLANKS = "".join(c for c in map(chr, range(0x3001)) if c.isspace())
 """The characters at which Python's `str.split` splits."""
 
+MIN_LENGTH = 5
+"""The least `max_seq_length`: [CLS], two [SEP], and a piece of each text."""
+
 # Bytes that a blank may take in UTF-8.
 _BLANK_SIZES = (1, 2, 3)
+# Examples that are made into rows at once: bounds the memory of the rest.
+_CHUNK = 16_384
+
+
+def encode(texts: Sequence[str]) -> tf.Tensor:
+    """Encodes texts, `[N]`; lone surrogates in JSON vanish when tokenized."""
+    data = [text.encode(errors="surrogatepass") for text in texts]
+    return tf.constant(data, tf.string)
 
 
 class Words(NamedTuple):
@@ -48,13 +59,10 @@ def split_words(texts: tf.Tensor, blanks: str) -> Words:
         tf.gather(begins, parts.row_starts()), parts.value_rowids()
     )
     # Between two blanks in a row stands an empty part.
-    kept = tf.where(sizes > 0)[:, 0]
-    splits = tf.searchsorted(kept, parts.row_splits, out_type=tf.int64)
+    is_word = parts.with_values(sizes > 0)
     return Words(
         *(
-            tf.RaggedTensor.from_row_splits(
-                tf.gather(values, kept), splits, validate=False
-            )
+            tf.ragged.boolean_mask(parts.with_values(values), is_word)
             for values in (parts.values, starts, starts + sizes)
         )
     )
@@ -67,8 +75,7 @@ class Windows(NamedTuple):
     numbers: tf.Tensor  # `[R]`, its number among the windows of that text
     starts: tf.Tensor  # `[R]`, the text's piece that it begins with
     lengths: tf.Tensor  # `[R]`, pieces in it
-    # `[N + 1]`; text i has the windows from `splits[i]` up to `splits[i + 1]`
-    splits: tf.Tensor
+    splits: tf.Tensor  # `[N + 1]`, where the windows of each text begin
     rooms: tf.Tensor  # `[N]`, most pieces of a window
     strides: tf.Tensor  # `[N]`, pieces from one window to the next
     totals: tf.Tensor  # `[N]`, pieces of the text
@@ -94,9 +101,8 @@ def split_windows(
     texts = tf.repeat(tf.range(tf.size(counts, tf.int64)), counts)
     numbers = tf.range(tf.size(texts, tf.int64)) - tf.gather(splits, texts)
     starts = numbers * tf.gather(strides, texts)
-    lengths = tf.minimum(
-        tf.gather(rooms, texts), tf.gather(totals, texts) - starts
-    )
+    rest = tf.gather(totals, texts) - starts
+    lengths = tf.minimum(tf.gather(rooms, texts), rest)
     return Windows(
         texts, numbers, starts, lengths, splits, rooms, strides, totals
     )
@@ -166,11 +172,10 @@ def pad(
     length: tf.Tensor | int | None = None,
     pad_id: int = 0,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Pads rows to one length.
+    """Pads rows to a length S, without one to that of the longest, at least 1.
 
-    `segment_starts`, `[R]`, is the first token of segment 1. Without `length`,
-    S is the longest row's, at least 1. Returns `input_ids`, `input_mask` and
-    `segment_ids`, `[R, S]` int32.
+    `segment_starts`, `[R]`, is the first token of segment 1. Returns
+    `input_ids`, `input_mask` and `segment_ids`, `[R, S]` int32.
     """
     counts = ids.row_lengths()
     if length is None:
@@ -187,6 +192,63 @@ def pad(
     )
 
 
+class PackedTexts(NamedTuple):
+    """Rows of N texts or pairs."""
+
+    ids: tf.RaggedTensor  # `[N, (tokens)]` int32
+    segment_starts: tf.Tensor  # `[N]` int64, where segment 1 begins
+    num_truncated: tf.Tensor  # `[N]` int64, pieces that did not fit
+
+
+def pack_texts(
+    tokenizer: tokenizer_lib.Tokenizer,
+    texts: tf.Tensor,
+    pairs: tf.Tensor | None,
+    max_length: int,
+) -> PackedTexts:
+    """Makes rows `[CLS] a [SEP]`, or `[CLS] a [SEP] b [SEP]`, of `[N]` texts.
+
+    A second text without pieces is none. What is longer than `max_length`
+    tokens loses its end, see `cut_pairs`.
+    """
+    vocabulary = tokenizer.vocabulary
+    first = tokenizer.tokenize(texts)
+    # Without second texts: no pieces, in as many rows.
+    second = first[:, :0] if pairs is None else tokenizer.tokenize(pairs)
+    sizes = first.row_lengths(), second.row_lengths()
+    num_first, num_second = cut_pairs(*sizes, max_length)
+    ones = tf.ones_like(num_first)
+    ids = join(
+        [
+            token(vocabulary.cls_id, ones),
+            Part(first.values, first.row_starts(), num_first),
+            token(vocabulary.sep_id, ones),
+            Part(second.values, second.row_starts(), num_second),
+            token(vocabulary.sep_id, tf.minimum(num_second, 1)),
+        ]
+    )
+    num_left = sum(sizes) - num_first - num_second
+    return PackedTexts(ids, num_first + 2, num_left)
+
+
+def cut_pairs(
+    first: tf.Tensor, second: tf.Tensor, max_length: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Computes how many pieces are kept of each text, two `[N]` int64 tensors.
+
+    It is the closed form of the original's rule, and BERT's: while a row is too
+    long, the longer text loses its last piece, the second one where both are
+    equally long. A second text of 0 pieces is none.
+    """
+    room = tf.where(second > 0, max_length - 3, max_length - 2)
+    room = tf.cast(room, tf.int64)
+    half = room // 2
+    return (
+        tf.minimum(first, tf.maximum(room - second, room - half)),
+        tf.minimum(second, tf.maximum(room - first, half)),
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Ragged:
     """N lists of numbers in NumPy, flat."""
@@ -198,12 +260,8 @@ class Ragged:
     @classmethod
     def of(cls, lists: Sequence[Any], dtype: Any = np.int32) -> "Ragged":
         """Copies lists or arrays of numbers, one for each row."""
-        counts = [len(row) for row in lists]
-        splits = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        values = np.zeros(splits[-1], dtype)
-        for row, start, end in zip(lists, splits, splits[1:], strict=False):
-            values[start:end] = row
-        return cls(values, splits)
+        values = np.concatenate([np.zeros(0, dtype), *lists]).astype(dtype)
+        return cls(values, np.cumsum([0, *map(len, lists)]))
 
     @classmethod
     def join(cls, tensors: Sequence[tf.RaggedTensor]) -> "Ragged":
@@ -232,8 +290,7 @@ class Rows:
     """N rows of one task."""
 
     ids: Ragged  # `[N, (tokens)]` int32, [CLS] and [SEP] included
-    # `[N]` int32, where segment 1 begins: tokens before it have segment id 0.
-    # The row's length where there is none.
+    # `[N]` int32, where segment 1 begins; the row's length where there is none
     segment_starts: np.ndarray
     # `[N]` int32, the index of the example that a row is of; never descending
     examples: np.ndarray
@@ -242,9 +299,7 @@ class Rows:
     columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     # Name to `[N, (k)]` int32 or float32; padded with 0 in a batch
     ragged: Mapping[str, Ragged] = dataclasses.field(default_factory=dict)
-    # What the task needs to read answers off the outputs; the model does not
-    # see it
-    details: Any = None
+    details: Any = None  # what the task needs to read answers off the outputs
 
     @property
     def num_rows(self) -> int:
@@ -255,3 +310,33 @@ class Rows:
     def lengths(self) -> np.ndarray:
         """Tokens of every row, `[N]` int64."""
         return self.ids.lengths
+
+
+def pack_split(
+    texts: Sequence[str],
+    pairs: Sequence[str | None],
+    tokenizer: tokenizer_lib.Tokenizer,
+    max_length: int,
+) -> tuple[Ragged, np.ndarray]:
+    """Makes the rows of a whole split, as `pack_texts`.
+
+    Returns ids `[N, (tokens)]` and where segment 1 begins, `[N]` int32.
+    """
+    if max_length < MIN_LENGTH:
+        raise ValueError(
+            f"`max_seq_length` must be at least {MIN_LENGTH}, for [CLS], "
+            "[SEP], [SEP] and one piece of each text. Received: "
+            f"{max_length}."
+        )
+    packed = []
+    for begin in range(0, len(texts), _CHUNK):
+        part = slice(begin, begin + _CHUNK)
+        first, second = encode(texts[part]), None
+        if any(pairs[part]):
+            second = encode([text or "" for text in pairs[part]])
+        packed.append(pack_texts(tokenizer, first, second, max_length))
+    starts = [part.segment_starts.numpy() for part in packed]
+    return (
+        Ragged.join([part.ids for part in packed]),
+        np.concatenate([np.zeros(0), *starts]).astype(np.int32),
+    )

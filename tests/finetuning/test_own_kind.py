@@ -53,8 +53,10 @@ class CountingHead(task_heads.TaskHead):
 class CountingTask(task_lib.Task):
     """The number of words, learned from sentences of one to eight."""
 
-    name, metric, num_train_epochs = "counting", "within_one", 12.0
-    splits = ("train", "dev")
+    metric, num_train_epochs = "within_one", 12.0
+
+    def __init__(self):
+        super().__init__("counting", dict.fromkeys(("train", "dev")))
 
     def read(self, split):
         generator = np.random.default_rng(split == "train")
@@ -75,11 +77,8 @@ class CountingTask(task_lib.Task):
             columns={"count": np.array([e.count for e in examples])},
         )
 
-    def build_head(self, hidden_size, seed, dtype=None):
-        head = CountingHead(seed, name=self.name, dtype=dtype)
-        with keras.name_scope("task_specific"):
-            head.build((None, None, hidden_size))
-        return head
+    def new_head(self, **kwargs):
+        return CountingHead(**kwargs)
 
     def decode(self, examples, rows, outputs):
         return np.round(outputs["count"])

@@ -104,14 +104,3 @@ def test_the_best_window_is_that_of_a_loop(total, room, stride):
     assert best.numpy().tolist() == [
         _best_by_loop(spans, piece) for piece in range(total)
     ]
-
-
-def test_windows_of_half_a_row_keep_the_order_of_pieces():
-    for total in range(1, 90):
-        for room in (3, 6, 10, 21):
-            found = _split([total], room, (room + 1) // 2)
-            pieces = tf.range(total, dtype=tf.int64)
-            best = rows_lib.find_best_window(
-                found, tf.zeros([total], tf.int64), pieces
-            )
-            assert np.all(np.diff(best.numpy()) >= 0)

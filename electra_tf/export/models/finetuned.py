@@ -18,7 +18,6 @@ from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import questions as questions_lib
 from electra_tf.tasks.question_answering import spans as spans_lib
-from electra_tf.tasks.sentences import packing
 from electra_tf.tasks.tagging import spans as tag_spans
 from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -132,7 +131,7 @@ class SentenceModule(FinetunedModule):
             texts, pairs = exported_module.check_pairs(
                 texts=texts, text_pairs=pairs
             )
-        packed = packing.pack_texts(
+        packed = rows_lib.pack_texts(
             self.tokenizer, texts, pairs, self.max_length
         )
         rows = rows_lib.pad(

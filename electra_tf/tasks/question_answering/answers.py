@@ -1,15 +1,12 @@
 """The answers of a split: texts, n-best lists, null odds.
 
-A question's candidates are spans of all its windows. The best of them with
-different texts are its n-best list (the original's `finetune/qa/qa_metrics.py`
-gives the same ones). A model answers in normalised pieces: `steve smith` in
-`Steve Smith's`. The text of an answer is the part of the context that they
-stand for, `Steve Smith`, found by counting characters without blanks in both
-(`get_final_text` of the original, and of BERT before).
+A question's n-best list are the best spans of all its windows with different
+texts, as in the original's `finetune/qa/qa_metrics.py`. A model answers in
+normalised pieces, `steve smith`; the text is the part of the context that they
+stand for, `Steve Smith` (`get_final_text` of the original).
 """
 
 import dataclasses
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +15,7 @@ import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import rows as rows_lib
+from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import spans
 from electra_tf.text import normalization
@@ -26,35 +24,35 @@ from electra_tf.text import vocabulary as vocabulary_lib
 NO_ANSWER_FOUND = "empty"
 """The text where no candidate is a span of the document (the original's)."""
 
-# The only entry where there is none.
-_NONE = (NO_ANSWER_FOUND, 0.0, 0.0, None, None)
 # The null odds of a document without a single piece (the original's).
 _NO_WINDOW = 1_000_000.0
 
-Outputs = Mapping[str, Sequence[np.ndarray]]
+# Of an entry of the n-best list, and the only one where there is none.
+_FIELDS = "text", "probability", "start_logit", "end_logit", "start", "end"
+_NONE = NO_ANSWER_FOUND, 1.0, 0.0, 0.0, None, None
+
 Settings = finetuning_config.QuestionAnsweringConfig
 Entry = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """The predictions for questions."""
+    """The predictions for questions, by their ids."""
 
-    # Id to the best answer, in the document's own text. Where questions may be
+    # The best answer, in the document's own text. Where questions may be
     # unanswerable too: the null odds say whether it is to be believed.
     texts: dict[str, str]
-    # Id to the best answers in order: `text`, `probability` among them,
+    # The best answers in order: `text`, `probability` among them,
     # `start_logit`, `end_logit`, and `start` and `end`, the characters of the
     # context where it begins and ends, or None
     nbest: dict[str, list[Entry]]
-    # Id to a number that is high where there is no answer; empty where every
-    # question has one
+    # High where there is no answer; empty where every question has one
     null_odds: dict[str, float]
 
 
 def decode(
     rows: rows_lib.Rows,
-    outputs: Outputs,
+    outputs: task_lib.Outputs,
     settings: Settings,
     has_unanswerable: bool,
 ) -> Predictions:
@@ -66,135 +64,116 @@ def decode(
     predictions = Predictions({}, {}, {})
     begin = 0
     for chunk in rows.details:
-        count = int(chunk.rows.ids.nrows())
+        end = begin + int(chunk.rows.ids.nrows())
         own = {
-            name: _pad(values[begin : begin + count])
+            name: tf.constant(_pad(values[begin:end]))
             for name, values in outputs.items()
+            if begin < end
         }
-        _decode_chunk(chunk, own, settings, has_unanswerable, predictions)
-        begin += count
+        begin = end
+        _add_answers(chunk, own, settings, predictions)
+        if has_unanswerable:
+            _add_null_odds(chunk, own, predictions)
     return predictions
 
 
 def _pad(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """The outputs of all rows as one array; fillers are never an answer."""
     arrays = [np.asarray(array) for array in arrays]
-    shape = np.max([array.shape for array in arrays] or [()], axis=0)
-    dtype = arrays[0].dtype if arrays else np.float32
-    filler: Any = 0
+    shape = np.max([array.shape for array in arrays], axis=0).astype(int)
+    dtype, filler = arrays[0].dtype, 0.0
     if np.issubdtype(dtype, np.floating):
-        dtype, filler = np.float32, np.finfo(np.float32).min
-    padded = np.full((len(arrays), *np.asarray(shape, int)), filler, dtype)
+        dtype, filler = np.dtype(np.float32), float(np.finfo(np.float32).min)
+    padded = np.full((len(arrays), *shape), filler, dtype)
     for row, array in enumerate(arrays):
-        inside = (slice(row, row + 1), *map(slice, array.shape))
+        inside: Any = (row, *map(slice, array.shape))
         padded[inside] = array
     return padded
 
 
-def _decode_chunk(
+def _add_answers(
     chunk: questions.Chunk,
-    outputs: Mapping[str, np.ndarray],
+    outputs: spans.Tensors,
     settings: Settings,
-    has_unanswerable: bool,
     predictions: Predictions,
 ) -> None:
-    """Adds the predictions for some questions."""
-    splits = chunk.rows.windows.splits.numpy()
+    """Adds answers and n-best lists of some questions."""
     texts = _SpanTexts(chunk)
-    candidates = None
-    if splits[-1]:
-        tensors = {name: tf.constant(array) for name, array in outputs.items()}
-        candidates = _Candidates(chunk, tensors, settings)
-        if has_unanswerable:
-            all_odds = spans.compute_null_odds(tensors).numpy()
+    splits, columns = _list_spans(chunk, outputs, settings)
     for number, example in enumerate(chunk.examples):
-        begin, end = splits[number : number + 2]
-        found = candidates.sort(begin, end) if candidates else ()
-        nbest = _list_best(number, found, texts, settings.n_best_size)
+        own = slice(splits[number], splits[number + 1])
+        found: dict[str, tuple] = {}
+        for first, last, *numbers in zip(
+            *(column[own].tolist() for column in columns), strict=True
+        ):
+            if len(found) == settings.n_best_size:
+                break
+            text, *place = texts.find(number, first, last)
+            found.setdefault(text, (text, 1.0, *numbers, *place))
+        entries = found.values() or [_NONE]
+        nbest = [dict(zip(_FIELDS, entry, strict=True)) for entry in entries]
+        logits = [entry["start_logit"] + entry["end_logit"] for entry in nbest]
+        scores = np.array(logits, np.float32)
+        weights = np.exp(scores - scores.max())
+        for entry, share in zip(nbest, weights / weights.sum(), strict=True):
+            entry["probability"] = float(share)
         predictions.nbest[example.id] = nbest
         predictions.texts[example.id] = nbest[0]["text"]
-        if has_unanswerable:
-            best = next((entry for entry in nbest if entry["text"]), nbest[0])
-            predictions.texts[example.id] = best["text"]
-            odds = np.float32(_NO_WINDOW)
-            if begin < end:
-                odds = all_odds[begin:end].min()
-            if "answerable_logit" not in outputs:
-                # One float32 after the other, as the reference subtracts.
-                odds = odds - np.float32(best["start_logit"])
-                odds = odds - np.float32(best["end_logit"])
-            predictions.null_odds[example.id] = float(odds)
 
 
-class _Candidates:
-    """The spans of all rows of a chunk that count."""
+def _list_spans(
+    chunk: questions.Chunk, outputs: spans.Tensors, settings: Settings
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The spans of N questions that count, best first.
 
-    def __init__(
-        self,
-        chunk: questions.Chunk,
-        outputs: Mapping[str, tf.Tensor],
-        settings: Settings,
-    ) -> None:
-        windows = chunk.rows.windows
-        found = spans.list_candidates(
-            outputs, chunk.rows.shifts, settings.n_best_size
-        )
-        is_valid = spans.are_valid(
-            found, windows.lengths, settings.max_answer_length
-        )
-        rows = tf.range(tf.size(windows.texts))
-        is_valid &= spans.have_most_context(found, windows, rows)[..., None]
-        self._is_valid = is_valid.numpy()
-        self._scores = found.scores.numpy()
-        begins = windows.starts.numpy()[:, np.newaxis]
-        self._firsts = begins + found.starts.numpy()
-        self._lasts = begins[..., np.newaxis] + found.ends.numpy()
-        self._start_scores = found.start_scores.numpy()
-        self._end_scores = found.end_scores.numpy()
-
-    def sort(self, begin: int, end: int) -> Any:
-        """First and last pieces, start and end scores of rows, best first."""
-        rows, starts, ends = np.nonzero(self._is_valid[begin:end])
-        rows = rows + begin
-        order = np.argsort(-self._scores[rows, starts, ends], kind="stable")
-        rows, starts, ends = rows[order], starts[order], ends[order]
-        return zip(
-            self._firsts[rows, starts].tolist(),
-            self._lasts[rows, starts, ends].tolist(),
-            self._start_scores[rows, starts].tolist(),
-            self._end_scores[rows, starts, ends].tolist(),
-            strict=True,
-        )
-
-
-def _list_best(
-    number: int, candidates: Any, texts: "_SpanTexts", n_best_size: int
-) -> list[Entry]:
-    """The best candidates of a question with different texts."""
-    found: dict[str, tuple] = {}
-    for first, last, start_score, end_score in candidates:
-        if len(found) == n_best_size:
-            break
-        text, *place = texts.find(number, first, last)
-        found.setdefault(text, (text, start_score, end_score, *place))
-    entries = [
-        {
-            "text": text,
-            "probability": 1.0,
-            "start_logit": start_score,
-            "end_logit": end_score,
-            "start": start,
-            "end": end,
-        }
-        for text, start_score, end_score, start, end in found.values()
-        or [_NONE]
+    Returns where those of each question begin, `[N + 1]`, and first and last
+    pieces, start and end scores of all.
+    """
+    count = len(chunk.examples)
+    if not outputs:
+        return np.zeros(count + 1, int), [np.zeros(0)] * 4
+    windows = chunk.rows.windows
+    found = spans.list_candidates(
+        outputs, chunk.rows.shifts, settings.n_best_size
+    )
+    is_valid = spans.are_valid(
+        found, windows.lengths, settings.max_answer_length
+    )
+    rows = tf.range(tf.size(windows.texts))
+    is_valid &= spans.have_most_context(found, windows, rows)[..., None]
+    rows, starts, ends = np.nonzero(is_valid.numpy())
+    owners = windows.texts.numpy()[rows]
+    # Of equals the first stays first.
+    order = np.lexsort((-found.scores.numpy()[rows, starts, ends], owners))
+    rows, starts, ends = rows[order], starts[order], ends[order]
+    begins = windows.starts.numpy()[rows]
+    return np.searchsorted(owners[order], np.arange(count + 1)), [
+        begins + found.starts.numpy()[rows, starts],
+        begins + found.ends.numpy()[rows, starts, ends],
+        found.start_scores.numpy()[rows, starts],
+        found.end_scores.numpy()[rows, starts, ends],
     ]
-    logits = [entry["start_logit"] + entry["end_logit"] for entry in entries]
-    scores = np.array(logits, np.float32)
-    weights = np.exp(scores - scores.max())
-    for entry, share in zip(entries, weights / weights.sum(), strict=True):
-        entry["probability"] = float(share)
-    return entries
+
+
+def _add_null_odds(
+    chunk: questions.Chunk, outputs: spans.Tensors, predictions: Predictions
+) -> None:
+    """Adds null odds of some questions, the least of their windows."""
+    splits = chunk.rows.windows.splits.numpy()
+    all_odds = np.zeros(0, np.float32)
+    if outputs:
+        all_odds = spans.compute_null_odds(outputs).numpy()
+    for number, example in enumerate(chunk.examples):
+        own = all_odds[splits[number] : splits[number + 1]]
+        odds = np.min(own, initial=np.float32(_NO_WINDOW))
+        nbest = predictions.nbest[example.id]
+        best = next((entry for entry in nbest if entry["text"]), nbest[0])
+        predictions.texts[example.id] = best["text"]
+        if "answerable_logit" not in outputs:
+            # One float32 after the other, as the reference subtracts.
+            odds = odds - np.float32(best["start_logit"])
+            odds = odds - np.float32(best["end_logit"])
+        predictions.null_odds[example.id] = float(odds)
 
 
 class _SpanTexts:
@@ -202,7 +181,6 @@ class _SpanTexts:
 
     def __init__(self, chunk: questions.Chunk) -> None:
         contexts, self._chunk = chunk.contexts, chunk
-        self._tokens = chunk.vocabulary.tokens
         self._words = [
             word.decode(errors="surrogatepass")
             for word in contexts.distinct.numpy()
@@ -221,25 +199,21 @@ class _SpanTexts:
         key = (context, first, last)
         if key not in self._found:
             begin = self._begins[context]
-            self._found[key] = self._project(
-                self._chunk.examples[number].context,
-                begin + first,
-                begin + last,
-            )
+            text = self._chunk.examples[number].context
+            self._found[key] = self._project(text, begin + first, begin + last)
         return self._found[key]
 
     def _project(
         self, context: str, first: int, last: int
     ) -> tuple[str, int, int]:
+        tokens = self._chunk.vocabulary.tokens
         pieces = self._pieces[first : last + 1]
-        predicted = join_pieces([self._tokens[p] for p in pieces])
+        predicted = join_pieces([tokens[piece] for piece in pieces])
         begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
         index = self._index[begin:end]
         words = [self._words[word] for word in index]
         original = " ".join(words)
-        normalized = " ".join(
-            self._normalized[word] for word in index if self._normalized[word]
-        )
+        normalized = " ".join(n for w in index if (n := self._normalized[w]))
         whole = 0, len(original)
         start, stop = project(predicted, normalized, original) or whole
         data = context.encode(errors="surrogatepass")
@@ -247,8 +221,8 @@ class _SpanTexts:
         # where words may be further apart than the one blank.
         places: list[int] = []
         for word, byte in zip(words, self._word_starts[begin:end], strict=True):
-            first = len(data[:byte].decode(errors="surrogatepass"))
-            places += range(first, first + len(word) + 1)
+            place = len(data[:byte].decode(errors="surrogatepass"))
+            places += range(place, place + len(word) + 1)
         return original[start:stop], places[start], places[stop - 1] + 1
 
 
@@ -291,7 +265,7 @@ def normalize(
     texts: Sequence[str], settings: vocabulary_lib.TokenizerSettings
 ) -> list[str]:
     """Returns texts as normalised words with single blanks."""
-    words = normalization.Normalizer(settings).split(questions.encode(texts))
+    words = normalization.Normalizer(settings).split(rows_lib.encode(texts))
     decoded = [word.decode() for word in words.words.numpy()]
     splits = words.text_splits.numpy()
     return [

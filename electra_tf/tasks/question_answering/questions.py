@@ -1,21 +1,18 @@
-"""Questions with the parts of their contexts that fit beside them, as rows.
+"""Questions beside the parts of their contexts that fit, as rows.
 
-    [CLS] question [SEP] part of the context [SEP]
-
-A context that is too long is read through several windows; every window is a
-row. In training a window without the whole answer has [CLS] for its answer; in
-prediction an answer counts only in the window in which its first piece has
-most context (the original's `finetune/qa/qa_tasks.py`).
+A row is `[CLS] question [SEP] part of the context [SEP]`; a long context has
+several, its windows (the original's `finetune/qa/qa_tasks.py`). In training a
+window without the whole answer has [CLS] for its answer.
 """
 
 import bisect
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import records
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -29,8 +26,6 @@ COLUMNS = ("start_position", "end_position", "is_impossible")
 
 # Questions that are made into rows at once: bounds the memory of the rest.
 _CHUNK = 4_096
-# Strings live there; a GPU would only add copies.
-_DEVICE = "/CPU:0"
 
 
 class Contexts(NamedTuple):
@@ -38,10 +33,8 @@ class Contexts(NamedTuple):
 
     distinct: tf.Tensor  # `[D]` string, the words, each once
     index: tf.Tensor  # `[W]` int64, which of them each word of the contexts is
-    # `[C, (words)]` int64, the byte at which each word begins
-    starts: tf.RaggedTensor
-    # `[W, (pieces)]` int32, ids of each word; it may have none
-    pieces: tf.RaggedTensor
+    starts: tf.RaggedTensor  # `[C, (words)]` int64, where words begin, bytes
+    pieces: tf.RaggedTensor  # `[W, (pieces)]` int32, ids of each word, or none
 
     @property
     def ids(self) -> tf.RaggedTensor:
@@ -57,10 +50,8 @@ class QuestionRows(NamedTuple):
     """R rows of N questions."""
 
     ids: tf.RaggedTensor  # `[R, (tokens)]` int32
-    # `[R]` int64, tokens before the context's first; segment 1 begins with it
-    shifts: tf.Tensor
-    # Which part of its question's context each row has
-    windows: rows_lib.Windows
+    shifts: tf.Tensor  # `[R]` int64, tokens before segment 1, the context
+    windows: rows_lib.Windows  # the parts of the contexts
 
 
 class Chunk(NamedTuple):
@@ -80,7 +71,8 @@ def build_contexts(
 
     Contexts repeat their words, so each distinct word is tokenized once.
     """
-    with tf.device(_DEVICE):
+    # Strings live there; a GPU would only add copies.
+    with tf.device("/CPU:0"):
         words = rows_lib.split_words(contexts, rows_lib.QUESTION_BLANKS)
         distinct, index = tf.unique(words.words.values, tf.int64)
         pieces = tf.gather(tokenizer.tokenize(distinct), index)
@@ -97,17 +89,11 @@ def lay_out(
     doc_stride: int,
     least: int = 1,
 ) -> QuestionRows:
-    """Lays out the rows of questions.
+    """Lays out the rows of `[N, (pieces)]` questions, up to `max_length`.
 
-    Args:
-        vocabulary: gives the special tokens.
-        questions: `[N, (pieces)]` int32.
-        contexts: `[C, (pieces)]` int32.
-        context_of_question: `[N]` int64.
-        max_length: most tokens of a row.
-        max_query_length: most pieces of a question; the rest is cut off.
-        doc_stride: pieces from one window to the next, at most a window's.
-        least: rows of a question whose context has no pieces, 0 or 1.
+    Question i is about context `context_of_question[i]` of `[C, (pieces)]`. It
+    keeps its first `max_query_length` pieces. `doc_stride` is the way from one
+    window to the next; without pieces a context has `least` rows, 0 or 1.
     """
     kept = tf.minimum(questions.row_lengths(), max_query_length)
     rooms = max_length - NUM_SPECIAL - kept
@@ -120,21 +106,16 @@ def lay_out(
     kept = tf.gather(kept, windows.texts)
     owners = tf.gather(context_of_question, windows.texts)
     ones = tf.ones_like(kept)
+    begins = tf.gather(questions.row_starts(), windows.texts)
+    starts = tf.gather(contexts.row_starts(), owners) + windows.starts
+    end = rows_lib.token(vocabulary.sep_id, ones)
     ids = rows_lib.join(
         [
             rows_lib.token(vocabulary.cls_id, ones),
-            rows_lib.Part(
-                questions.values,
-                tf.gather(questions.row_starts(), windows.texts),
-                kept,
-            ),
-            rows_lib.token(vocabulary.sep_id, ones),
-            rows_lib.Part(
-                contexts.values,
-                tf.gather(contexts.row_starts(), owners) + windows.starts,
-                windows.lengths,
-            ),
-            rows_lib.token(vocabulary.sep_id, ones),
+            rows_lib.Part(questions.values, begins, kept),
+            end,
+            rows_lib.Part(contexts.values, starts, windows.lengths),
+            end,
         ]
     )
     return QuestionRows(ids, kept + 2, windows)
@@ -151,28 +132,38 @@ def build_rows(
     """Makes the rows of a whole split; lengths as of `lay_out`.
 
     In training `COLUMNS` tell the answers. Otherwise they are zeros, and
-    `details` are `Chunk`s, from which answers are decoded. `ValueError` if a
-    question leaves no room for its context, `DataError` if an answer is not
-    there.
+    `details` are `Chunk`s, from which answers are decoded.
     """
     chunks = []
     owners, starts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     columns = [np.zeros((len(COLUMNS), 0), np.int32)]
     for begin in range(0, len(examples), _CHUNK):
-        chunk = _build_chunk(
-            examples[begin : begin + _CHUNK],
-            tokenizer,
+        part = examples[begin : begin + _CHUNK]
+        asked = tokenizer.tokenize(rows_lib.encode([e.question for e in part]))
+        _require_room(part, asked, max_seq_length, max_query_length)
+        numbers: dict[str, int] = {}
+        owner = np.array(
+            [numbers.setdefault(e.context, len(numbers)) for e in part]
+        )
+        contexts = build_contexts(tokenizer, rows_lib.encode(list(numbers)))
+        rows = lay_out(
+            tokenizer.vocabulary,
+            asked,
+            contexts.ids,
+            tf.constant(owner),
             max_seq_length,
             max_query_length,
             doc_stride,
+            least=0,
         )
+        chunk = Chunk(part, contexts, owner, rows, tokenizer.vocabulary)
         chunks.append(chunk)
-        owners.append(begin + chunk.rows.windows.texts.numpy())
-        starts.append(chunk.rows.shifts.numpy())
+        owners.append(begin + rows.windows.texts.numpy())
+        starts.append(rows.shifts.numpy())
+        table = np.zeros((len(COLUMNS), len(starts[-1])), np.int32)
         if is_training:
-            columns.append(_label_windows(chunk, tokenizer))
-        else:
-            columns.append(np.zeros((len(COLUMNS), len(starts[-1])), np.int32))
+            table = _label_windows(chunk, tokenizer)
+        columns.append(table)
     table = np.concatenate(columns, axis=1).astype(np.int32)
     return rows_lib.Rows(
         ids=rows_lib.Ragged.join([chunk.rows.ids for chunk in chunks]),
@@ -181,41 +172,6 @@ def build_rows(
         columns=dict(zip(COLUMNS, table, strict=True)),
         details=None if is_training else chunks,
     )
-
-
-def _build_chunk(
-    examples: Sequence[records.Example],
-    tokenizer: tokenizer_lib.Tokenizer,
-    max_seq_length: int,
-    max_query_length: int,
-    doc_stride: int,
-) -> Chunk:
-    questions = tokenizer.tokenize(encode([e.question for e in examples]))
-    _require_room(examples, questions, max_seq_length, max_query_length)
-    numbers: dict[str, int] = {}
-    context_of_example = np.array(
-        [numbers.setdefault(e.context, len(numbers)) for e in examples]
-    )
-    contexts = build_contexts(tokenizer, encode(list(numbers)))
-    rows = lay_out(
-        tokenizer.vocabulary,
-        questions,
-        contexts.ids,
-        tf.constant(context_of_example),
-        max_seq_length,
-        max_query_length,
-        doc_stride,
-        least=0,
-    )
-    return Chunk(
-        examples, contexts, context_of_example, rows, tokenizer.vocabulary
-    )
-
-
-def encode(texts: Sequence[str]) -> tf.Tensor:
-    """Encodes texts: TensorFlow takes no lone surrogates, which JSON has."""
-    data = [text.encode(errors="surrogatepass") for text in texts]
-    return tf.constant(data, tf.string)
 
 
 def _require_room(
@@ -243,10 +199,7 @@ def _label_windows(
     windows = chunk.rows.windows
     questions, starts = windows.texts.numpy(), windows.starts.numpy()
     ends, shifts = starts + windows.lengths.numpy(), chunk.rows.shifts.numpy()
-    spans = find_answer_pieces(
-        chunk.examples, chunk.contexts, chunk.context_of_example, tokenizer
-    )
-    first, last = spans[questions].T
+    first, last = find_answer_pieces(chunk, tokenizer)[questions].T
     is_impossible = np.array([e.is_impossible for e in chunk.examples])
     # It stays false where another window has the answer.
     is_impossible = is_impossible[questions]
@@ -261,70 +214,49 @@ def _label_windows(
 
 
 def find_answer_pieces(
-    examples: Sequence[records.Example],
-    contexts: Contexts,
-    context_of_example: np.ndarray,
-    tokenizer: tokenizer_lib.Tokenizer,
+    chunk: Chunk, tokenizer: tokenizer_lib.Tokenizer
 ) -> np.ndarray:
     """Finds the first and last piece of every answer in its context.
 
     An answer is first the pieces of all words that it touches: `(1895-1943).`
     for `1895`. Of these it is the first run of pieces that equals the answer's
-    own, if there is one; `Japan` stays `Japanese`.
-
-    Returns `[N, 2]` int64, 0 for unanswerable questions. The last piece is
-    before the first if the answer's words have no pieces. `DataError` for an
-    answer that is not in its context.
+    own, if there is one; `Japan` stays `Japanese`. Returns `[N, 2]` int64, 0
+    for unanswerable questions; the last is before the first without pieces.
     """
-    answers = [e.answer.text if e.answer else "" for e in examples]
-    wanted = tokenizer.tokenize(encode(answers)).to_list()
+    contexts = chunk.contexts
+    texts = [e.answer.text if e.answer else "" for e in chunk.examples]
+    wanted = tokenizer.tokenize(rows_lib.encode(texts)).to_list()
     # Lists: single numbers of arrays are slow.
     word_starts = contexts.starts.values.numpy().tolist()
     word_splits = contexts.starts.row_splits.numpy().tolist()
     first_pieces = contexts.pieces.row_splits.numpy().tolist()
     pieces = contexts.pieces.values.numpy().tolist()
-    spans = np.zeros([len(examples), 2], np.int64)
-    for number, example in enumerate(examples):
+    found = np.zeros([len(texts), 2], np.int64)
+    for number, example in enumerate(chunk.examples):
         if example.is_impossible:
             continue
-        context = context_of_example[number]
+        context = chunk.context_of_example[number]
         words = word_splits[context], word_splits[context + 1]
         first, last = (
             first_pieces[bisect.bisect_left(word_starts, byte, *words)]
             for byte in _locate(example)
         )
-        run = _find_run(pieces[first:last], wanted[number])
-        if run is not None:
-            first += run
-            last = first + len(wanted[number])
+        count = len(wanted[number])
+        for place in range(first, last - count + 1 if count else first):
+            if pieces[place : place + count] == wanted[number]:
+                first, last = place, place + count
+                break
         begin = first_pieces[words[0]]
-        spans[number] = first - begin, last - 1 - begin
-    return spans
+        found[number] = first - begin, last - 1 - begin
+    return found
 
 
-def _locate(example: records.Example) -> tuple[int, int]:
+def _locate(example: records.Example) -> Iterator[int]:
     """The bytes at which the words that cover the answer begin and end."""
-    place = records.find_answer(example)
-    if place is None:
-        raise files.unexpected(
-            f"Question {example.id!r}",
-            "an answer that is in the context at the place given",
-            example.answer,
-            "Leave such questions out of training.",
-        )
-    if example.context.isascii():
-        return place
-    begin, end = (
-        len(example.context[:character].encode(errors="surrogatepass"))
-        for character in place
-    )
-    return begin, end
-
-
-def _find_run(pieces: list[int], wanted: list[int]) -> int | None:
-    """Finds the first place where `pieces` contain `wanted`, or None."""
-    count = len(wanted)
-    for place in range(len(pieces) - count + 1 if count else 0):
-        if pieces[place : place + count] == wanted:
-            return place
-    return None
+    # Others are not in the examples to learn from: `records.keep_answered`.
+    for character in records.find_answer(example) or ():
+        if example.context.isascii():
+            yield character
+        else:
+            head = example.context[:character]
+            yield len(head.encode(errors="surrogatepass"))

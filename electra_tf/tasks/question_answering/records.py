@@ -1,33 +1,40 @@
-"""Questions with their documents and answers, from SQuAD and MRQA files.
+"""Questions with their documents and answers, and the files they are in.
 
-SQuAD 1.1 and 2.0 are one JSON object: articles, their paragraphs, and the
-questions of each. MRQA is JSON lines: a header, then one document a line with
-its questions; plain or compressed. Official evaluation looks at the texts of
-all answers, training at the place of the first.
+SQuAD is one JSON object, MRQA JSON lines with one document each; a user's own
+may be tables, too. Official evaluation looks at the texts of all answers,
+training at the place of the first.
 """
 
+import contextlib
 import dataclasses
 import json
 import pathlib
 import re
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Annotated
 from typing import Any
+from typing import Generic
 from typing import TypeVar
 
 import pydantic
 from absl import logging
 
 from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.tasks import files
 from electra_tf.tasks.rows import QUESTION_BLANKS
 
+SQUAD1 = "squad1"
+SQUAD2 = "squad2"
+MRQA = "mrqa"
+SPLITS = ("train", "dev")
+
+_TFDS_SPLITS = {"train": "train", "dev": "validation"}
+# The ending of an own file's name to its format.
+_ENDINGS = {**files.ENDINGS, ".json": "squad", ".gz": "mrqa"}
+_OwnTaskConfig = finetuning_config.OwnTaskConfig
 _ANY_BLANKS = re.compile(f"[{QUESTION_BLANKS}]+")
-_T = TypeVar("_T")
-_NotEmpty = Annotated[list[_T], pydantic.Field(min_length=1)]
-_Content = TypeVar("_Content", bound=pydantic.BaseModel)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,22 +60,35 @@ class Example:
     is_impossible: bool = False
 
 
-class _SquadAnswer(pydantic.BaseModel):
-    text: pydantic.StrictStr
-    answer_start: pydantic.StrictInt
+class _Json(pydantic.BaseModel, strict=True):
+    """An object of a file; it may have other keys, too."""
 
 
-class _SquadQuestion(pydantic.BaseModel):
-    id: pydantic.StrictStr
-    question: pydantic.StrictStr
+_T = TypeVar("_T")
+_Content = TypeVar("_Content", bound=_Json)
+_NotEmpty = Annotated[list[_T], pydantic.Field(min_length=1)]
+
+
+class _Paragraph(_Json, Generic[_T]):
+    context: str
+    qas: list[_T]
+
+
+class _SquadAnswer(_Json):
+    text: str
+    answer_start: int
+
+
+class _SquadQuestion(_Json):
+    id: str
+    question: str
     answers: list[_SquadAnswer] | None = None
-    is_impossible: pydantic.StrictBool | None = None
+    is_impossible: bool | None = None
 
     def to_example(self, context: str) -> Example:
         """Without answers nothing is told, unless the flag says more."""
-        if self.is_impossible is None:
-            is_told = bool(self.answers)
-        else:
+        is_told = bool(self.answers)
+        if self.is_impossible is not None:
             is_told = self.is_impossible or self.answers is not None
         if not is_told:
             return Example(self.id, self.question, context)
@@ -83,35 +103,34 @@ class _SquadQuestion(pydantic.BaseModel):
         )
 
 
-class _SquadParagraph(pydantic.BaseModel):
-    context: pydantic.StrictStr
-    qas: list[_SquadQuestion]
+class _SquadArticle(_Json):
+    paragraphs: list[_Paragraph[_SquadQuestion]]
 
 
-class _SquadArticle(pydantic.BaseModel):
-    paragraphs: list[_SquadParagraph]
-
-
-class _SquadFile(pydantic.BaseModel):
+class _SquadFile(_Json):
     data: list[_SquadArticle]
 
 
-class _MrqaSpan(pydantic.BaseModel):
-    text: pydantic.StrictStr
+class _MrqaSpan(_Json):
+    text: str
     # Pairs of characters; of the first answer the first place counts.
-    char_spans: _NotEmpty[_NotEmpty[pydantic.StrictInt]]
+    char_spans: _NotEmpty[_NotEmpty[int]]
 
 
-class _MrqaQuestion(pydantic.BaseModel):
-    qid: pydantic.StrictStr
-    question: pydantic.StrictStr
-    answers: list[pydantic.StrictStr] | None = None
+class _MrqaQuestion(_Json):
+    qid: str
+    question: str
+    answers: list[str] | None = None
     detected_answers: list[_MrqaSpan] | None = None
 
-
-class _MrqaLine(pydantic.BaseModel):
-    context: pydantic.StrictStr
-    qas: list[_MrqaQuestion]
+    def to_example(self, context: str) -> Example:
+        """All answers are gold; the first that was detected is learned."""
+        answer = None
+        if self.detected_answers:
+            first = self.detected_answers[0]
+            answer = Answer(first.text, first.char_spans[0][0])
+        golds = None if self.answers is None else tuple(self.answers)
+        return Example(self.qid, self.question, context, golds, answer)
 
 
 def read_squad(
@@ -119,8 +138,7 @@ def read_squad(
 ) -> list[Example]:
     """Reads the questions of a SQuAD file, 1.1 or 2.0, in its order.
 
-    With `needs_is_impossible` every question must say if it is unanswerable, as
-    in the training file of 2.0. `DataError` names what is not as expected.
+    With `needs_is_impossible` every question must say if it is unanswerable.
     """
     text = "\n".join(line for _, line in files.read_lines(path))
     try:
@@ -138,7 +156,7 @@ def read_squad(
                     place = f"{path}, question {question.id!r}"
                     raise files.unexpected(place, "the key 'is_impossible'")
                 examples.append(question.to_example(paragraph.context))
-    return check(examples, path)
+    return _check(examples, path)
 
 
 def read_mrqa(path: pathlib.Path) -> list[Example]:
@@ -146,27 +164,11 @@ def read_mrqa(path: pathlib.Path) -> list[Example]:
     examples = []
     for number, line in files.read_lines(path):
         place = f"{path}, line {number}"
-        if not line.strip():
-            continue
-        record = files.parse_object(line, place)
-        if "header" in record:
-            continue
-        content = _parse(_MrqaLine, record, place)
-        for question in content.qas:
-            answer, golds = None, question.answers
-            if question.detected_answers:
-                first = question.detected_answers[0]
-                answer = Answer(first.text, first.char_spans[0][0])
-            examples.append(
-                Example(
-                    question.qid,
-                    question.question,
-                    content.context,
-                    None if golds is None else tuple(golds),
-                    answer,
-                )
-            )
-    return check(examples, path)
+        record = files.parse_object(line, place) if line.strip() else {}
+        if line.strip() and "header" not in record:
+            content = _parse(_Paragraph[_MrqaQuestion], record, place)
+            examples += [q.to_example(content.context) for q in content.qas]
+    return _check(examples, path)
 
 
 def _parse(kind: type[_Content], content: Any, place: object) -> _Content:
@@ -180,27 +182,23 @@ def _parse(kind: type[_Content], content: Any, place: object) -> _Content:
         ) from error
 
 
-def from_tfds(records: Sequence[Mapping[str, Any]], name: str) -> list[Example]:
-    """Converts records of TensorFlow Datasets that have SQuAD's form."""
+def from_tfds(name: str, split: str) -> list[Example]:
+    """Reads a data set of TensorFlow Datasets that has SQuAD's form."""
     examples = []
-    for record in records:
-        texts = record["answers"]["text"]
-        starts = record["answers"]["answer_start"]
-        answers = [Answer(t, s) for t, s in zip(texts, starts, strict=True)]
-        examples.append(
-            Example(
-                record["id"],
-                record["question"],
-                record["context"],
-                tuple(texts),
-                answers[0] if answers else None,
-                bool(record.get("is_impossible", False)),
-            )
+    for record in files.read_tfds(name, _TFDS_SPLITS[split]):
+        answers = record["answers"]
+        places = zip(answers["text"], answers["answer_start"], strict=True)
+        question = _SquadQuestion(
+            id=record["id"],
+            question=record["question"],
+            answers=[_SquadAnswer(text=t, answer_start=s) for t, s in places],
+            is_impossible=record.get("is_impossible"),
         )
-    return check(examples, name)
+        examples.append(question.to_example(record["context"]))
+    return _check(examples, name)
 
 
-def check(examples: list[Example], source: object) -> list[Example]:
+def _check(examples: list[Example], source: object) -> list[Example]:
     """Returns the examples, if there are any and their ids are different."""
     seen: dict[str, int] = {}
     for number, example in enumerate(examples, 1):
@@ -216,8 +214,7 @@ def check(examples: list[Example], source: object) -> list[Example]:
 def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
     """Returns the examples to learn from, with one warning of the others.
 
-    Left out are, as in the original, those whose answer is not where it is said
-    to be (`find_answer`): about one in 1,500 of SQuAD.
+    As in the original, about one in 1,500 of SQuAD is left out.
     """
     missing = find_unanswered(examples, source)
     if missing:
@@ -239,8 +236,11 @@ def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
 
     `DataError` for one with no answer that is not said to be unanswerable.
     """
+    missing = []
     for example in examples:
-        if example.answer is None and not example.is_impossible:
+        if example.is_impossible:
+            continue
+        if example.answer is None:
             place = f"{source}, question {example.id!r}"
             remedy = (
                 "Name a file with answers; unanswerable questions are those of "
@@ -248,22 +248,17 @@ def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
             )
             expected = "an answer, or `is_impossible`"
             raise files.unexpected(place, expected, None, remedy)
-    return [
-        example.id
-        for example in examples
-        if not example.is_impossible and find_answer(example) is None
-    ]
+        if find_answer(example) is None:
+            missing.append(example.id)
+    return missing
 
 
 def find_answer(example: Example) -> tuple[int, int] | None:
-    """Finds the characters of the words that an answer lies in.
+    """Finds where the words that cover an answer begin and end.
 
-    An offset may be wrong: what counts is that the answer, in lower case and
-    with single blanks, is in the words that cover the characters said.
-
-    Returns:
-        First character and the one after the last; None if the answer is not
-        there, or there is none.
+    Its offset may be wrong: what counts is that the answer, in lower case and
+    with single blanks, is in the words that cover the characters said. None if
+    it is not, or there is no answer.
     """
     context, answer = example.context, example.answer
     if answer is None or not answer.text or answer.start < 0:
@@ -292,3 +287,158 @@ def _find_word(context: str, place: int) -> int:
     if not end:
         return -1
     return 1 + max(context.rfind(blank, 0, end) for blank in QUESTION_BLANKS)
+
+
+@schema.frozen
+class Source:
+    """A published data set; `published.toml` explains its fields."""
+
+    name: str  # of its task
+    form: str
+    published: str
+    folders: tuple[str, ...]
+    counts: dict[str, int]  # by split
+    tfds: str = ""  # empty if it is not there
+
+    def read(self, data_dir: str, split: str) -> list[Example]:
+        """Reads the questions of a split, those for training with answers."""
+        source: object = self.tfds
+        is_training = split == "train"
+        if data_dir == files.TFDS:
+            if not source:
+                raise errors.DataError(
+                    f"{self.name} is not read from TensorFlow Datasets. "
+                    "Download its files from mrqa.github.io and name their "
+                    "folder: --config.task.data_dir."
+                )
+            examples = from_tfds(self.tfds, split)
+        else:
+            source = path = self.find(data_dir, split)
+            if self.form == MRQA:
+                examples = read_mrqa(path)
+            else:
+                examples = read_squad(path, self.form == SQUAD2 and is_training)
+        files.warn_of_count(source, len(examples), self.counts[split])
+        return keep_answered(examples, source) if is_training else examples
+
+    def find(self, data_dir: str, split: str) -> pathlib.Path:
+        """Finds the file of a split, in the original's or official folders."""
+        # Names of a folder, none for any folder, and names of a file in it.
+        places: list[tuple[Sequence[str], list[str]]]
+        if self.form == MRQA:
+            folders = ["train"] if split == "train" else ["dev", "dev-indomain"]
+            names = [f"{self.published}.jsonl.gz", f"{self.published}.jsonl"]
+            own = [f"{split}.jsonl", f"{split}.jsonl.gz"]
+            places = [(self.folders, own), (folders, names)]
+        else:
+            # Parts and rebuilt files name the version in the same way.
+            endings = (".json", ".rebuilt.json", ".standin.json")
+            names = [f"{split}-{self.published}{ending}" for ending in endings]
+            places = [((), names), (self.folders, [f"{split}.json"])]
+        try:
+            return files.find_file(data_dir, *places[0], self.name)
+        except FileNotFoundError as error:
+            with contextlib.suppress(FileNotFoundError):
+                return files.find_file(data_dir, *places[1], self.name)
+            raise error
+
+
+SOURCES = {
+    name: schema.build(Source, {"name": name} | entry)
+    for name, entry in files.read_published("questions").items()
+}
+"""Task name to its files."""
+
+
+def read_own(settings: _OwnTaskConfig, split: str) -> list[Example]:
+    """Reads the questions of a user's own file, in its order.
+
+    `train` and `dev` must have answers that are in their contexts.
+    """
+    path = pathlib.Path(settings.files[split])
+    file_format = files.resolve_format(path, settings.file_format, _ENDINGS)
+    if file_format == "squad":
+        examples = read_squad(path)
+    elif file_format == "mrqa":
+        examples = read_mrqa(path)
+    else:
+        examples = _read_table(path, file_format, settings, split != "test")
+    if split == "test":
+        return examples
+    missing = set(find_unanswered(examples, path))
+    for example in examples:
+        if example.id in missing:
+            place = f"{path}, question {example.id!r}"
+            _require_answer(place, example.context, example.answer)
+    return keep_answered(examples, path) if split == "train" else examples
+
+
+def _require_answer(place: str, context: str, answer: Answer | None) -> None:
+    """Raises if an answer is not at the place where it is said to be."""
+    text, start = (answer.text, answer.start) if answer else ("", 0)
+    there = context[max(start, 0) :][: len(text)]
+    if there != text or start < 0:
+        expected = f"the answer {text[:60]!r} in the context"
+        if start >= 0:
+            expected += f" at character {start}"
+        remedy = (
+            "Repair the answer or its place, or remove the question; without "
+            "a column of places (--config.own.answer_start_column=) the first "
+            "occurrence counts."
+        )
+        raise files.unexpected(place, expected, there, remedy)
+
+
+def _read_table(
+    path: pathlib.Path,
+    file_format: str,
+    settings: _OwnTaskConfig,
+    has_answers: bool,
+) -> list[Example]:
+    required = [settings.question_column, settings.context_column]
+    if settings.id_column:
+        required.append(settings.id_column)
+    answer = [settings.answer_column, settings.answer_start_column]
+    answer = [column for column in answer if column]
+    contexts: dict[str, str] = {}
+    examples = []
+    needed = required + answer * has_answers
+    rows = files.read_table(path, file_format, needed, answer)
+    for number, row in enumerate(rows):
+        question, context, *ids = (_text_of(row, name) for name in required)
+        # One object for equal texts.
+        context = contexts.setdefault(context, context)
+        example = Example(ids[0] if ids else str(number), question, context)
+        examples.append(_add_answer(example, row, settings))
+    return _check(examples, path)
+
+
+def _add_answer(
+    example: Example, row: files.Record, settings: _OwnTaskConfig
+) -> Example:
+    """The example with what its row tells of an answer."""
+    if settings.answer_column not in row.values:
+        return example
+    if row.values[settings.answer_column] in (None, ""):
+        return dataclasses.replace(example, golds=(), is_impossible=True)
+    text = _text_of(row, settings.answer_column)
+    place = f"{row.place} (question {example.id!r})"
+    start = example.context.find(text)
+    value = row.values.get(settings.answer_start_column)
+    if value is not None:
+        number = files.parse_number(value)
+        if not (number >= 0 and number.is_integer()):
+            column = settings.answer_start_column
+            expected = f"{column!r} to be the number of a character, from 0"
+            raise files.unexpected(place, expected, value)
+        start = int(number)
+    answer = Answer(text, start)
+    _require_answer(place, example.context, answer)
+    return dataclasses.replace(example, golds=(text,), answer=answer)
+
+
+def _text_of(row: files.Record, column: str) -> str:
+    text = row.text(column)
+    if not text.strip():
+        raise files.unexpected(row.place, f"a text in column {column!r}", text)
+    return text

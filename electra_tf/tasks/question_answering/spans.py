@@ -1,8 +1,8 @@
 """Candidates for answers, read off the outputs of the head, and their places.
 
-A span counts if it lies in the context, ends no earlier than it begins, is no
-longer than allowed, and begins in the window in which its first piece has most
-context. TensorFlow, for a whole split or inside an exported model.
+A span counts if it lies in the context, is no longer than allowed, and begins
+in the window in which its first piece has most context. TensorFlow, for a whole
+split or inside an exported model.
 """
 
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import questions
 from electra_tf.text import tokenizer as tokenizer_lib
 
-_PREFIX = "##"
-# Strings live there; a GPU would only add copies.
-_DEVICE = "/CPU:0"
+Tensors = Mapping[str, tf.Tensor]
 
 
 class Candidates(NamedTuple):
-    """Good starts of R rows, and good ends for each."""
+    """Good starts of R rows, and good ends for each.
 
-    # `[R, K]` int64, from the context's first token in the row
-    starts: tf.Tensor
-    ends: tf.Tensor  # `[R, K, M]` int64
+    Places are int64, counted from the context's first token in the row.
+    """
+
+    starts: tf.Tensor  # `[R, K]`
+    ends: tf.Tensor  # `[R, K, M]`
     start_scores: tf.Tensor  # `[R, K]` float32
     end_scores: tf.Tensor  # `[R, K, M]` float32
 
@@ -35,16 +35,16 @@ class Candidates(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """The best span of each row, `[R]`."""
+    """The best span of each row, `[R]`; places as in `Candidates`."""
 
-    firsts: tf.Tensor  # int64, from the context's first token in the row
-    lasts: tf.Tensor  # int64
+    firsts: tf.Tensor
+    lasts: tf.Tensor
     scores: tf.Tensor  # float32, the least number there is where no span counts
     is_found: tf.Tensor  # bool, whether a span counts
 
 
 def list_candidates(
-    outputs: Mapping[str, tf.Tensor], shifts: tf.Tensor, num_best: int
+    outputs: Tensors, shifts: tf.Tensor, num_best: int
 ) -> Candidates:
     """Lists the pairs that the head proposes, best starts and ends first.
 
@@ -53,25 +53,21 @@ def list_candidates(
     looked at where the end does not depend on the start.
     """
     if "start_top_index" in outputs:
-        starts = outputs["start_top_index"]
-        ends = outputs["end_top_index"]
-        start_scores = outputs["start_top_log_probs"]
-        end_scores = outputs["end_top_log_probs"]
+        starts, start_scores, ends, end_scores = (
+            outputs[f"{end}_top_{name}"]
+            for end in ("start", "end")
+            for name in ("index", "log_probs")
+        )
     else:
         count = tf.minimum(num_best, tf.shape(outputs["start_logits"])[1])
         start_scores, starts = tf.math.top_k(outputs["start_logits"], count)
-        end_scores, ends = tf.math.top_k(outputs["end_logits"], count)
-        ends, end_scores = (
+        end_scores, ends = (
             tf.repeat(values[:, tf.newaxis], count, axis=1)
-            for values in (ends, end_scores)
+            for values in tf.math.top_k(outputs["end_logits"], count)
         )
-    shifts = shifts[:, tf.newaxis]
-    return Candidates(
-        tf.cast(starts, tf.int64) - shifts,
-        tf.cast(ends, tf.int64) - shifts[:, tf.newaxis],
-        start_scores,
-        end_scores,
-    )
+    starts = tf.cast(starts, tf.int64) - shifts[:, tf.newaxis]
+    ends = tf.cast(ends, tf.int64) - shifts[:, tf.newaxis, tf.newaxis]
+    return Candidates(starts, ends, start_scores, end_scores)
 
 
 def are_valid(
@@ -112,17 +108,13 @@ def find_best(candidates: Candidates, is_valid: tf.Tensor) -> Spans:
     scores = tf.where(is_valid, candidates.scores, tf.float32.min)
     best, place = _first_best(tf.reshape(scores, flat))
     firsts = tf.broadcast_to(candidates.starts[:, :, tf.newaxis], shape)
+    is_found = best > tf.float32.min
     firsts, lasts = (
         tf.gather(tf.reshape(values, flat), place, batch_dims=1)
         for values in (firsts, candidates.ends)
     )
-    is_found = best > tf.float32.min
-    return Spans(
-        tf.where(is_found, firsts, 0),
-        tf.where(is_found, lasts, 0),
-        best,
-        is_found,
-    )
+    firsts, lasts = (tf.where(is_found, v, 0) for v in (firsts, lasts))
+    return Spans(firsts, lasts, best, is_found)
 
 
 def choose_windows(scores: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
@@ -135,7 +127,16 @@ def choose_windows(scores: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
     return splits[:-1] + tf.cast(place, tf.int64)
 
 
-def compute_null_odds(outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+def _first_best(scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Largest score of each row and its place, the first of equals."""
+    # A row without candidates has a place too.
+    padded = tf.pad(scores, [[0, 0], [0, 1]], constant_values=tf.float32.min)
+    best, place = tf.math.top_k(padded, 1)
+    limit = tf.maximum(tf.shape(scores)[1] - 1, 0)
+    return best[:, 0], tf.minimum(place[:, 0], limit)
+
+
+def compute_null_odds(outputs: Tensors) -> tf.Tensor:
     """Computes how likely each row has no answer, `[R]` float32.
 
     Of several windows the least counts. Without a classifier it is how good
@@ -145,23 +146,11 @@ def compute_null_odds(outputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
     """
     if "answerable_logit" in outputs:
         return outputs["answerable_logit"]
-    odds = _first_column(outputs["start_logits"])
+    # Slices: there may be rows without tokens.
+    odds = tf.reshape(outputs["start_logits"][:, :1], [-1])
     if "end_logits" in outputs:
-        odds += _first_column(outputs["end_logits"])
+        odds += tf.reshape(outputs["end_logits"][:, :1], [-1])
     return odds
-
-
-def _first_column(logits: tf.Tensor) -> tf.Tensor:
-    return tf.reshape(logits[:, :1], [-1])
-
-
-def _first_best(scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Largest score of each row and its place, the first of equals."""
-    # A row without candidates has a place too.
-    padded = tf.pad(scores, [[0, 0], [0, 1]], constant_values=tf.float32.min)
-    best, place = tf.math.top_k(padded, 1)
-    limit = tf.maximum(tf.shape(scores)[1] - 1, 0)
-    return best[:, 0], tf.minimum(place[:, 0], limit)
 
 
 class Places(NamedTuple):
@@ -179,14 +168,9 @@ class SpanFinder(tf.Module):
 
     Pieces are normalised: `smith` in `Smith's`. A span begins and ends inside
     words where its pieces do, as far as normalising left the number of their
-    characters; otherwise words stay whole. The texts are those of `answers`
-    (the original's), but for three things: blanks stay what they are in the
-    context; where texts do not line up, words here end at punctuation too; and
-    the place is that of these pieces, there it is the first one with their
-    text.
-
-    Args:
-        tokenizer: makes the pieces.
+    characters; otherwise words stay whole. Unlike in `answers`, blanks stay
+    what they are, words end at punctuation too where texts do not line up, and
+    the place is that of these pieces, not of the first with their text.
     """
 
     def __init__(self, tokenizer: tokenizer_lib.Tokenizer) -> None:
@@ -194,7 +178,7 @@ class SpanFinder(tf.Module):
         self.tokenizer = tokenizer
         tokens = tokenizer.vocabulary.tokens
         self._num_characters = tf.constant(
-            [len(token.removeprefix(_PREFIX)) for token in tokens]
+            [len(token.removeprefix("##")) for token in tokens]
         )
 
     def find(
@@ -210,16 +194,18 @@ class SpanFinder(tf.Module):
         `texts`, `[B]` string, are the contexts as they are; `firsts` and
         `lasts`, `[B]` int64, pieces of them, both included.
         """
-        with tf.device(_DEVICE):
+        # Strings live there; a GPU would only add copies.
+        with tf.device("/CPU:0"):
             begins = contexts.ids.row_starts()
             starts, _ = self._locate(contexts, begins + firsts)
             _, ends = self._locate(contexts, begins + lasts)
             starts = tf.where(is_found, starts, 0)
             ends = tf.where(is_found, ends, 0)
+            zeros = tf.zeros_like(starts)
             return Places(
                 tf.strings.substr(texts, starts, ends - starts),
-                _count_characters(texts, tf.zeros_like(starts), starts),
-                _count_characters(texts, tf.zeros_like(ends), ends),
+                _count_characters(texts, zeros, starts),
+                _count_characters(texts, zeros, ends),
                 starts,
                 ends,
             )

@@ -1,8 +1,17 @@
-"""Extractive question answering as a task: SQuAD, MRQA, own data."""
+"""Extractive question answering as a task, and its official scores.
 
+An answer is compared with the gold answer that it is most like, by the rules of
+the scripts of SQuAD 1.1, SQuAD 2.0 and MRQA 2019: without case, punctuation,
+articles and superfluous blanks. Scores are in percent.
+"""
+
+import collections
 import functools
 import json
 import pathlib
+import re
+import string
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,26 +19,45 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import question_answering_head
 from electra_tf.modeling import task_heads
-from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.question_answering import sources
-from electra_tf.tasks.question_answering import squad_scores
+from electra_tf.tasks.question_answering.answers import Predictions
 from electra_tf.text import tokenizer as tokenizer_lib
 
 _OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
+_EXPORTED = (
+    "max_query_length",
+    "doc_stride",
+    "max_answer_length",
+    "qa_na_threshold",
+)
+_HEAD_OPTIONS = (
+    "joint_prediction",
+    "beam_size",
+    "answerable_classifier",
+    "answerable_uses_start_logits",
+    "answerable_weight",
+)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+Examples = Sequence[records.Example]
+Settings = finetuning_config.FinetuningConfig
+Golds = Mapping[str, Sequence[str]]
+"""Id to the texts of the right answers; none for unanswerable questions."""
+Texts = Mapping[str, str]
+"""Id to the predicted text."""
 
 
-class QuestionAnsweringTask(task_lib.FileTask):
+class QuestionAnsweringTask(task_lib.Task):
     """Questions whose answers are spans of a document.
 
-    What decides is F1. Where questions may be unanswerable (`form` is
-    `sources.SQUAD2`) it is `best_f1`, at the threshold that is best on the
-    questions at hand, as papers report it; `f1` there is the score at
-    `qa.qa_na_threshold`, which the submission file uses too.
+    F1 decides; where questions may be unanswerable (`form` is `SQUAD2`) it is
+    `best_f1`, at the threshold that is best on the questions at hand, as in
+    papers; `f1` there is at `qa.qa_na_threshold`, as the submission is.
     """
 
     kind = "qa"
@@ -46,21 +74,16 @@ class QuestionAnsweringTask(task_lib.FileTask):
         super().__init__(name, readers)
         self.settings = settings
         self.form = form
-        self.has_unanswerable = form == sources.SQUAD2
+        self.has_unanswerable = form == records.SQUAD2
         self.metric = "best_f1" if self.has_unanswerable else "f1"
 
     def describe_export(self) -> dict[str, Any]:
         """Returns the windows and the decoding, as it was trained."""
-        return {
-            "max_query_length": self.settings.max_query_length,
-            "doc_stride": self.settings.doc_stride,
-            "max_answer_length": self.settings.max_answer_length,
-            "qa_na_threshold": self.settings.qa_na_threshold,
-        }
+        return {n: getattr(self.settings, n) for n in _EXPORTED}
 
     def build_rows(
         self,
-        examples: Sequence[records.Example],
+        examples: Examples,
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
@@ -75,148 +98,254 @@ class QuestionAnsweringTask(task_lib.FileTask):
             is_training,
         )
 
-    def build_head(
-        self, hidden_size: int, seed: int, dtype: Any = None
-    ) -> task_heads.TaskHead:
-        """Builds the head, with weights drawn from `seed`."""
-        names = (
-            "joint_prediction",
-            "beam_size",
-            "answerable_classifier",
-            "answerable_uses_start_logits",
-            "answerable_weight",
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, without weights."""
+        options = {n: getattr(self.settings, n) for n in _HEAD_OPTIONS}
+        return question_answering_head.QuestionAnsweringHead(
+            **options, **kwargs
         )
-        head = question_answering_head.QuestionAnsweringHead(
-            seed,
-            **{name: getattr(self.settings, name) for name in names},
-            name=self.name,
-            dtype=dtype,
-        )
-        return task_lib.build_in_scope(head, hidden_size)
 
     def decode(
-        self,
-        examples: Sequence[records.Example],
-        rows: rows_lib.Rows,
-        outputs: task_lib.Outputs,
-    ) -> answers.Predictions:
+        self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs
+    ) -> Predictions:
         """Reads answers, n-best lists, and null odds of `SQUAD2`."""
-        del examples
         return answers.decode(
             rows, outputs, self.settings, self.has_unanswerable
         )
 
-    def score(
-        self,
-        examples: Sequence[records.Example],
-        predictions: answers.Predictions,
-    ) -> dict[str, float]:
-        """Computes the official scores (`squad_scores`)."""
-        golds = _require_golds(examples)
-        if self.has_unanswerable:
-            return squad_scores.compute_squad2_scores(
-                golds,
-                predictions.texts,
-                predictions.null_odds,
-                self.settings.qa_na_threshold,
+    def score(self, examples: Examples, predictions: Predictions) -> dict:
+        """Computes the official scores of the task's form."""
+        golds = {e.id: e.golds for e in examples if e.golds is not None}
+        missing = [e.id for e in examples if e.golds is None]
+        if missing:
+            raise ValueError(
+                f"Expected gold answers to score with. Received none for "
+                f"{len(missing)} of {len(examples)} questions, for example "
+                f"{missing[0]!r}. Predict without scoring, or name a file with "
+                "answers."
             )
-        if self.form == sources.MRQA:
-            return squad_scores.compute_mrqa_scores(golds, predictions.texts)
-        return squad_scores.compute_squad1_scores(golds, predictions.texts)
+        texts = predictions.texts
+        if self.has_unanswerable:
+            threshold = self.settings.qa_na_threshold
+            return compute_squad2_scores(
+                golds, texts, predictions.null_odds, threshold
+            )
+        skip_missing = self.form == records.MRQA
+        return compute_squad1_scores(golds, texts, skip_missing)
 
-    def has_labels(self, examples: Sequence[records.Example]) -> bool:
+    def has_labels(self, examples: Examples) -> bool:
         """Whether all questions tell their answers, and some have one."""
-        return all(e.golds is not None for e in examples) and any(
-            example.golds for example in examples
-        )
+        golds = [example.golds for example in examples]
+        return None not in golds and any(golds)
 
     def is_degenerate(
-        self,
-        examples: Sequence[records.Example],
-        predictions: answers.Predictions,
+        self, examples: Examples, predictions: Predictions
     ) -> bool:
         """Whether all answers are one text, or no better than none at all."""
-        texts = set(predictions.texts.values())
-        if len(texts) == 1 and len(predictions.texts) > 1:
+        texts = predictions.texts
+        if len(texts) > 1 and len(set(texts.values())) == 1:
             return True
-        is_known = all(example.golds is not None for example in examples)
-        if not (self.has_unanswerable and is_known and examples):
+        golds = [example.golds for example in examples]
+        if not self.has_unanswerable or not golds or None in golds:
             return False
-        num_unanswerable = sum(not example.golds for example in examples)
         best = self.score(examples, predictions)["best_f1"]
-        return best <= 100.0 * num_unanswerable / len(examples)
+        return best <= 100.0 * golds.count(()) / len(golds)
 
     def write_predictions(
         self,
         folder: pathlib.Path,
         split: str,
-        examples: Sequence[records.Example],
-        predictions: answers.Predictions,
+        examples: Examples,
+        predictions: Predictions,
     ) -> list[pathlib.Path]:
-        """Writes JSON objects by question id.
+        """Writes JSON objects by question id: best answers and n-best lists.
 
-        They are best answers, n-best lists and, where questions may be
-        unanswerable, null odds and `<split>_submission.json`, in SQuAD 2.0's
-        form: empty where the null odds exceed `qa.qa_na_threshold`.
+        Where questions may be unanswerable, null odds too, and a submission in
+        SQuAD 2.0's form: empty where the odds exceed `qa.qa_na_threshold`.
         """
-        del examples
+        texts, odds = predictions.texts, predictions.null_odds
         contents: dict[str, dict] = {
-            "predictions": predictions.texts,
+            "predictions": texts,
             "nbest": predictions.nbest,
         }
         if self.has_unanswerable:
-            contents["null_odds"] = predictions.null_odds
-            contents["submission"] = squad_scores.apply_null_threshold(
-                predictions.texts,
-                predictions.null_odds,
-                self.settings.qa_na_threshold,
+            threshold = self.settings.qa_na_threshold
+            contents["null_odds"] = odds
+            contents["submission"] = {
+                identity: "" if odds[identity] > threshold else text
+                for identity, text in texts.items()
+            }
+        return [
+            task_lib.write_file(
+                folder / f"{split}_{name}.json", [json.dumps(content)]
             )
-        paths = []
-        for name, content in contents.items():
-            path = folder / f"{split}_{name}.json"
-            with atomic.replacing_file(path) as partial:
-                partial.write_text(json.dumps(content) + "\n", "utf-8")
-            paths.append(path)
-        return paths
+            for name, content in contents.items()
+        ]
 
 
-def build_task(
-    name: str, settings: finetuning_config.FinetuningConfig
-) -> QuestionAnsweringTask:
-    """Builds a published task, a key of `sources.SOURCES`."""
-    source = sources.SOURCES[name]
+def build_task(name: str, settings: Settings) -> QuestionAnsweringTask:
+    """Builds a published task, a key of `records.SOURCES`."""
+    source = records.SOURCES[name]
     readers = {
         split: functools.partial(source.read, settings.task.data_dir, split)
-        for split in sources.SPLITS
+        for split in records.SPLITS
     }
     return QuestionAnsweringTask(name, readers, settings.qa, source.form)
 
 
-def build_own_task(
-    settings: finetuning_config.FinetuningConfig,
-) -> QuestionAnsweringTask:
+def build_own_task(settings: Settings) -> QuestionAnsweringTask:
     """Builds the task of a user's own questions, some unanswerable."""
     own = settings.own
     readers = {
-        split: functools.partial(sources.read_own, own, split)
+        split: functools.partial(records.read_own, own, split)
         for split in own.files
     }
-    task = QuestionAnsweringTask("own", readers, settings.qa, sources.SQUAD2)
+    task = QuestionAnsweringTask("own", readers, settings.qa, records.SQUAD2)
     if own.metric:
         schema.require_choice("own.metric", own.metric, _OWN_METRICS)
-    task.metric = own.metric or task.metric
+        task.metric = own.metric
     return task
 
 
-def _require_golds(
-    examples: Sequence[records.Example],
-) -> dict[str, Sequence[str]]:
-    missing = [e.id for e in examples if e.golds is None]
-    if missing:
+@functools.lru_cache(maxsize=65_536)
+def normalize_answer(text: str) -> str:
+    """Reduces an answer to what is compared.
+
+    >>> normalize_answer("The  cat's.")
+    'cats'
+    """
+    plain = text.lower().translate(_NO_PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", plain).split())
+
+
+def compute_raw_scores(
+    golds: Golds, predictions: Texts
+) -> dict[str, dict[str, float]]:
+    """Scores all questions that have a prediction, by SQuAD 2.0's rules.
+
+    The right answer of an unanswerable question is the empty text. Returns
+    `exact` and `f1`, 0 to 1, by id.
+    """
+    exact, f1 = {}, {}
+    for identity in golds:
+        if identity in predictions:
+            right = [a for a in golds[identity] if normalize_answer(a)] or [""]
+            text = predictions[identity]
+            exact[identity] = max(_is_exact(text, answer) for answer in right)
+            # Without words the F1 is 1 if both sides are.
+            scores = [_f1(text, answer) for answer in right]
+            f1[identity] = max(exact[identity], *scores)
+    return {"exact": exact, "f1": f1}
+
+
+def compute_squad1_scores(
+    golds: Golds, predictions: Texts, skip_missing: bool = False
+) -> dict[str, float]:
+    """Computes `exact_match` and `f1` of SQuAD 1.1 and of MRQA.
+
+    A missing prediction counts 0, or not at all as in the original's MRQA.
+    `ValueError` for a question without answers, or none that is scored.
+    """
+    exact, f1 = 0.0, 0.0
+    total = 0
+    for identity, right in golds.items():
+        if not right:
+            raise ValueError(
+                f"Expected answers of question {identity!r} to score with. "
+                "Received: none. Unanswerable questions belong to SQuAD 2.0."
+            )
+        text = predictions.get(identity)
+        total += text is not None or not skip_missing
+        if text is not None:
+            exact += max(_is_exact(text, answer) for answer in right)
+            f1 += max(_f1(text, answer) for answer in right)
+    if not total:
         raise ValueError(
-            f"Expected gold answers to score with. Received none for "
-            f"{len(missing)} of {len(examples)} questions, for example "
-            f"{missing[0]!r}. Predict without scoring, or name a file with "
-            "answers."
+            f"Expected predictions to score. Received: {len(golds)} questions "
+            f"and {len(predictions)} predictions, none of them for one of "
+            "these questions."
         )
-    return {e.id: e.golds for e in examples if e.golds is not None}
+    return {"exact_match": 100.0 * exact / total, "f1": 100.0 * f1 / total}
+
+
+def compute_squad2_scores(
+    golds: Golds,
+    predictions: Texts,
+    null_odds: Mapping[str, float],
+    threshold: float,
+) -> dict[str, float]:
+    """Computes all scores of the official script of SQuAD 2.0.
+
+    They are `exact`, `f1`, `total`, the same over questions with (`HasAns_`)
+    and without (`NoAns_`) answers, and the best ones with their thresholds.
+    Null odds above `threshold` make an answer empty.
+    """
+    missing = [i for i in golds if i not in predictions or i not in null_odds]
+    if missing or not golds:
+        raise ValueError(
+            "Every question needs a prediction and its null odds. Received "
+            f"none for {len(missing)} of {len(golds)} questions, for example "
+            f"{missing[:5]}."
+        )
+    raw = compute_raw_scores(golds, predictions)
+    groups = {
+        "": list(golds),
+        "HasAns_": [identity for identity in golds if golds[identity]],
+        "NoAns_": [identity for identity in golds if not golds[identity]],
+    }
+    results: dict[str, float] = {}
+    for prefix, chosen in groups.items():
+        for name, scores in raw.items() if chosen else ():
+            total = sum(
+                not golds[i] if null_odds[i] > threshold else scores[i]
+                for i in chosen
+            )
+            results[f"{prefix}{name}"] = 100.0 * total / len(chosen)
+            results[f"{prefix}total"] = len(chosen)
+    for name, scores in raw.items():
+        best, best_threshold = _find_best_threshold(
+            golds, predictions, scores, null_odds
+        )
+        results[f"best_{name}"] = best
+        results[f"best_{name}_thresh"] = best_threshold
+    return results
+
+
+def _find_best_threshold(
+    golds: Golds,
+    predictions: Texts,
+    scores: Mapping[str, float],
+    null_odds: Mapping[str, float],
+) -> tuple[float, float]:
+    """The best mean score that a threshold on the null odds reaches.
+
+    Tried are 0 with all answers empty, then every question's null odds; the
+    lowest threshold that reaches the best score counts.
+    """
+    current = float(sum(not right for right in golds.values()))
+    best, best_threshold = current, 0.0
+    for identity in sorted(null_odds, key=null_odds.__getitem__):
+        if identity in scores:
+            if golds[identity]:
+                current += scores[identity]
+            elif predictions[identity]:
+                current -= 1
+            if current > best:
+                best, best_threshold = current, null_odds[identity]
+    return 100.0 * best / len(scores), best_threshold
+
+
+def _is_exact(text: str, answer: str) -> float:
+    return float(normalize_answer(text) == normalize_answer(answer))
+
+
+def _f1(text: str, answer: str) -> float:
+    """Harmonic mean of precision and recall of words; 0 without any."""
+    ours = normalize_answer(text).split()
+    theirs = normalize_answer(answer).split()
+    num_same = (collections.Counter(ours) & collections.Counter(theirs)).total()
+    if num_same == 0:
+        return 0.0
+    precision = num_same / len(ours)
+    recall = num_same / len(theirs)
+    return 2 * precision * recall / (precision + recall)

@@ -2,9 +2,7 @@
 
 import functools
 import json
-import math
 from collections.abc import Callable
-from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,25 +32,23 @@ class OwnClassificationTask(ClassificationTask):
     """
 
     def __init__(self, settings: _Settings, labels: Sequence[str]) -> None:
+        parse = self._parse_label
+        readers = {
+            split: functools.partial(read_examples, settings, split, parse)
+            for split in settings.files
+        }
+        super().__init__(NAME, readers, labels)
         self.settings = settings
-        super().__init__(
-            NAME,
-            {
-                split: functools.partial(
-                    read_examples, settings, split, self._parse_label
-                )
-                for split in settings.files
-            },
-            labels,
-            _class_metrics(settings, labels),
-            has_pairs=bool(settings.text_pair_column),
-        )
+        self.use_labels(labels)
 
     def use_labels(self, labels: Sequence[str]) -> None:
         """Takes the labels of a trained model, whatever the files hold."""
         self.labels = tuple(labels)
-        self.metrics = _class_metrics(self.settings, labels)
-        self.metric = self.metrics[0]
+        known = list(scores.CLASSIFICATION_METRICS)
+        if len(labels) > 2:
+            # It is about one class of two.
+            known.remove("f1")
+        self.use_metrics(_order_metrics(self.settings, known))
 
     def _parse_label(self, record: files.Record) -> str:
         label = _label_name(record, self.settings.label_column)
@@ -64,45 +60,39 @@ class OwnClassificationTask(ClassificationTask):
             )
         return label
 
-    def _new_head(self, seed: int, **kwargs: Any) -> task_heads.TaskHead:
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, once the labels are known."""
         if not self.labels:
             raise errors.DataError(
                 "Expected the labels of your own task. Received: neither "
                 "own.labels nor own.train_file. Set one of them."
             )
-        return super()._new_head(seed, **kwargs)
+        return super().new_head(**kwargs)
 
 
 def build_task(settings: finetuning_config.FinetuningConfig) -> TextTask:
     """Builds the classification or regression that `own` describes."""
     own = settings.own
+    task: TextTask
     if own.kind == "classification":
-        labels = _listed_labels(own)
-        if not labels and own.train_file:
-            labels = _find_labels(own)
-        return OwnClassificationTask(own, labels)
-    parse = functools.partial(_parse_number, own)
-    readers = {
-        split: functools.partial(read_examples, own, split, parse)
-        for split in own.files
-    }
-    return RegressionTask(
-        NAME,
-        readers,
-        own.min_value,
-        own.max_value,
-        _order_metrics(own, scores.REGRESSION_METRICS),
-        has_pairs=bool(own.text_pair_column),
-    )
+        task = OwnClassificationTask(own, _find_labels(own))
+    else:
+        parse = functools.partial(_parse_number, own)
+        readers = {
+            split: functools.partial(read_examples, own, split, parse)
+            for split in own.files
+        }
+        metrics = _order_metrics(own, list(scores.REGRESSION_METRICS))
+        bounds = own.min_value, own.max_value
+        task = RegressionTask(NAME, readers, *bounds, metrics)
+    task.has_pairs = bool(own.text_pair_column)
+    return task
 
 
 def read_examples(
     settings: _Settings, split: str, parse_label: _ParseLabel
 ) -> list[Example]:
-    """Reads the examples of a CSV, TSV or JSON lines file, in its order.
-
-    The test file needs no labels: its column of them may be empty, or absent.
-    """
+    """Reads a user's file; labels of the test file may be empty, or absent."""
     path, label = Path(settings.files[split]), settings.label_column
     texts = [settings.text_column, settings.text_pair_column]
     columns = [name for name in (*texts, settings.id_column) if name]
@@ -114,7 +104,9 @@ def read_examples(
     )
     try:
         return [
-            _example(settings, record, number, parse_label, has_labels)
+            _example(settings, record, number)._replace(
+                label=parse_label(record) if has_labels else None
+            )
             for number, record in enumerate(records)
         ]
     except errors.DataError as error:
@@ -126,25 +118,16 @@ def read_examples(
         ) from error
 
 
-def _example(
-    settings: _Settings,
-    record: files.Record,
-    number: int,
-    parse_label: _ParseLabel,
-    has_label: bool,
-) -> Example:
-    text = record.text(settings.text_column)
-    pair = None
+def _example(settings: _Settings, record: files.Record, number: int) -> Example:
+    text, pair = record.text(settings.text_column), None
     if settings.text_pair_column:
         pair = record.text(settings.text_pair_column)
     if not text.strip() and not (pair or "").strip():
         expected = f"a text in column {settings.text_column!r}"
         raise files.unexpected(record.place, expected, text, "Remove the row.")
-    eid: int | str = number
     if settings.id_column:
-        eid = _in_one_line(record, settings.id_column)
-    label = parse_label(record) if has_label else None
-    return Example(eid, text, pair, label)
+        return Example(_in_one_line(record, settings.id_column), text, pair)
+    return Example(number, text, pair)
 
 
 def _in_one_line(record: files.Record, column: str) -> str:
@@ -166,12 +149,9 @@ def _label_name(record: files.Record, column: str) -> str:
 
 
 def _parse_number(settings: _Settings, record: files.Record) -> float:
-    value: Any = record.values.get(settings.label_column)
-    try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        number = math.nan
+    value = record.values.get(settings.label_column)
     low, high = settings.min_value, settings.max_value
+    number = files.parse_number(value)
     if not low <= number <= high:
         expected = f"a number from {low} to {high} as {settings.label_column!r}"
         remedy = (
@@ -183,41 +163,30 @@ def _parse_number(settings: _Settings, record: files.Record) -> float:
 
 
 def _find_labels(own: _Settings) -> tuple[str, ...]:
-    """The labels of the training file, sorted."""
-    path, column = Path(own.train_file), own.label_column
-    records = files.read_table(path, own.file_format, [column])
-    labels = sorted({_label_name(record, column) for record in records})
-    if len(labels) < 2:
-        expected = f"at least two labels in column {column!r}"
-        raise files.unexpected(path, expected, labels)
-    return tuple(labels)
-
-
-def _listed_labels(own: _Settings) -> tuple[str, ...]:
-    """The labels that the config lists, or none."""
+    """The labels that the config lists, or those of the training file."""
     labels = own.label_names
     if own.labels and (len(labels) < 2 or len(set(labels)) < len(labels)):
         raise errors.DataError(
             "`own.labels` must list two or more different labels between "
             f"commas. Received: {own.labels!r}."
         )
+    if labels or not own.train_file:
+        return labels
+    path, column = Path(own.train_file), own.label_column
+    records = files.read_table(path, own.file_format, [column])
+    labels = tuple(sorted({_label_name(record, column) for record in records}))
+    if len(labels) < 2:
+        expected = f"at least two labels in column {column!r}"
+        raise files.unexpected(path, expected, list(labels))
     return labels
 
 
-def _class_metrics(own: _Settings, labels: Sequence[str]) -> tuple[str, ...]:
-    known = dict(scores.CLASSIFICATION_METRICS)
-    if len(labels) > 2:
-        # It is about one class of two.
-        del known["f1"]
-    return _order_metrics(own, known)
-
-
-def _order_metrics(own: _Settings, known: Mapping[str, Any]) -> tuple[str, ...]:
+def _order_metrics(own: _Settings, known: list[str]) -> list[str]:
     """All metrics, the one that decides first."""
     if own.metric and own.metric not in known:
         raise ValueError(
             f"`own.metric` must be a metric of this {own.kind}. Received: "
             f"{own.metric!r}. {schema.suggest(own.metric, known)}"
         )
-    first = own.metric or next(iter(known))
-    return (first, *(name for name in known if name != first))
+    first = own.metric or known[0]
+    return [first, *(name for name in known if name != first)]

@@ -1,8 +1,7 @@
 """The metrics of classification and regression, and a confusion matrix.
 
-All are in percent but the mean squared error. The original's F1 counts gold
-positives among the predicted ones alone, so that its recall and F1 equal its
-precision; here both are what their names say.
+All are in percent but the mean squared error. The original's F1 leaves out gold
+positives that were not predicted, and so equals its precision; not here.
 """
 
 import math
@@ -21,10 +20,7 @@ from electra_tf.processes import atomic
 
 Metric = Callable[[np.ndarray, np.ndarray], float]
 
-# The class that F1 is about, where there are two.
-_POSITIVE = 1
-# With more classes than this the numbers of a confusion matrix would be too
-# small to read, with more than that their names too.
+# Classes of which a confusion matrix can show the numbers, and the names.
 _MAX_NUMBERED = 15
 _MAX_NAMED = 60
 _MAX_LABEL = 24
@@ -33,12 +29,6 @@ _MAX_LABEL = 24
 def _percent(function: Callable, **options: Any) -> Metric:
     return lambda labels, predictions: (
         100 * float(function(labels, predictions, **options))
-    )
-
-
-def _compute_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
-    return metrics.f1_score(
-        labels == _POSITIVE, predictions == _POSITIVE, zero_division=0
     )
 
 
@@ -55,17 +45,17 @@ def _correlate(
     return 0.0 if math.isnan(coefficient) else coefficient
 
 
-def _compute_mse(targets: np.ndarray, predictions: np.ndarray) -> float:
-    difference = targets.astype(np.float64) - predictions.astype(np.float64)
-    return float(np.mean(np.square(difference)))
-
-
 CLASSIFICATION_METRICS: Mapping[str, Metric] = {
     "accuracy": _percent(metrics.accuracy_score),
     # 0 for equal predictions.
     "mcc": _percent(metrics.matthews_corrcoef),
     # Of class 1 of two; 0 without a true positive.
-    "f1": _percent(_compute_f1),
+    "f1": lambda labels, predictions: (
+        100
+        * float(
+            metrics.f1_score(labels == 1, predictions == 1, zero_division=0)
+        )
+    ),
     # Without classes that are neither among the labels nor predicted.
     "macro_f1": _percent(metrics.f1_score, average="macro", zero_division=0),
 }
@@ -76,7 +66,9 @@ REGRESSION_METRICS: Mapping[str, Metric] = {
     "spearman": _percent(_correlate, coefficient_fn=scipy.stats.spearmanr),
     "pearson": _percent(_correlate, coefficient_fn=scipy.stats.pearsonr),
     # In the unit of the targets, squared.
-    "mse": _compute_mse,
+    "mse": lambda targets, predictions: float(
+        metrics.mean_squared_error(targets, predictions)
+    ),
 }
 """Name to function of targets and predictions, `[N]` floats."""
 
@@ -123,8 +115,7 @@ def draw_confusion(
     shares = counts / np.maximum(totals, 1)[:, np.newaxis]
     shown = [_shorten(name) for name in names]
     is_numbered = len(names) <= _MAX_NUMBERED
-    cell = 0.62 if is_numbered else 0.22
-    side = 2.6 + cell * min(len(names), _MAX_NAMED)
+    side = 2.6 + (0.62 if is_numbered else 0.22) * min(len(names), _MAX_NAMED)
     figure, axis = pyplot.subplots(
         figsize=(side + 1.8, side + 0.6), layout="constrained"
     )

@@ -1,14 +1,8 @@
 """The spans of words that tags mark, and how well predicted tags score.
 
-A tag is `O`, for a word in no span, or a place, a hyphen and a kind: `B-NP`
-begins a noun phrase, `I-NP` continues it, `E-NP` ends it, `S-NP` is one of a
-single word. Files use various encodings of the same spans; models are trained
-on `BIOES`.
-
-Scores are in percent. A word without a prediction (None), one that was cut off
-its row, counts as outside every span, and as wrong for the accuracy. So scores
-with rows of different lengths compare. (The original leaves such words out,
-the spans that they belong to included.)
+A tag is `O`, for a word in no span, or a place, a hyphen and a kind: `B-NP`,
+`I-NP`, `E-NP` begin, continue and end a noun phrase, `S-NP` is one of a single
+word. A word that was cut off (None) is outside every span, and wrong.
 """
 
 import warnings
@@ -21,8 +15,7 @@ from seqeval import metrics as seqeval_metrics
 from seqeval import scheme as seqeval_scheme
 
 OUTSIDE = "O"
-TRAINING_ENCODING = "BIOES"
-ENCODINGS = ("BIO", "BIEO", TRAINING_ENCODING)
+ENCODINGS = ("BIO", "BIEO", "BIOES")
 """Names of encodings: the places that they tell apart."""
 
 _PLACES = "BIES"
@@ -51,28 +44,25 @@ def mark_spans(tags: Collection[str]) -> bool:
     return set(tags) - {OUTSIDE} != set() and all(map(is_span_tag, tags))
 
 
-def find_spans(tags: Sequence[str]) -> list[Span]:
+def find_spans(tags: Tags) -> list[Span]:
     """Finds the spans of a sentence, by the original's lenient rule.
 
     A span begins at `B`, at `S` and after `O`, and goes on up to the next one
-    or the next `O`. So every encoding is read alike, `I` may begin a span, and
-    tags of several kinds in a row without a beginning are one span, of its last
-    word's kind.
+    or the next `O`; it is of its last word's kind. So every encoding is read
+    alike.
 
     >>> find_spans(["B-NP", "E-NP", "O", "I-VP"])
     [Span(start=0, end=1, kind='NP'), Span(start=3, end=3, kind='VP')]
     """
     spans: list[Span] = []
     start, last = 0, OUTSIDE
-    for index, tag in enumerate(tags):
+    for index, tag in enumerate([*tags, OUTSIDE]):
         begins = tag[0] in "BS" or last == OUTSIDE
         if last != OUTSIDE and (tag == OUTSIDE or begins):
             spans.append(Span(start, index - 1, _kind_of(last)))
         if begins:
             start = index
         last = tag
-    if last != OUTSIDE:
-        spans.append(Span(start, len(tags) - 1, _kind_of(last)))
     return spans
 
 
@@ -100,28 +90,24 @@ def encode_spans(
     return tags
 
 
-def reencode(tags: Sequence[str], encoding: str) -> list[str]:
+def reencode(tags: Tags, encoding: str) -> list[str]:
     """Expresses the spans of a sentence in another encoding."""
     return encode_spans(find_spans(tags), len(tags), encoding)
 
 
-def encode_tags(tags: Sequence[str], has_spans: bool) -> Sequence[str]:
+def encode_tags(tags: Tags, has_spans: bool) -> Tags:
     """Returns the tags of a sentence as they are learned."""
-    return reencode(tags, TRAINING_ENCODING) if has_spans else tags
+    return reencode(tags, "BIOES") if has_spans else tags
 
 
-def list_classes(
-    tags: Iterable[Sequence[str]], has_spans: bool
-) -> tuple[str, ...]:
+def list_classes(tags: Iterable[Tags], has_spans: bool) -> tuple[str, ...]:
     """Lists the tags to learn that occur; sorted, as in the original."""
     return tuple(
         sorted({tag for row in tags for tag in encode_tags(row, has_spans)})
     )
 
 
-def classes_of_labels(
-    labels: Sequence[str], has_spans: bool
-) -> tuple[str, ...]:
+def classes_of_labels(labels: Tags, has_spans: bool) -> tuple[str, ...]:
     """Lists the tags to learn where a user lists those that may occur."""
     if not has_spans:
         return tuple(labels)
@@ -177,17 +163,14 @@ def compute_seqeval_scores(
     """Computes F1 of whole spans as the package seqeval counts them.
 
     `seqeval_f1` reads tags like the script `conlleval`; `seqeval_strict_f1`
-    counts predicted spans only if their tags are well-formed `BIOES`. Both
-    agree with `compute_span_scores` where all tags are well-formed.
+    counts predicted spans only if their tags are well-formed `BIOES`.
     """
     answers = _without_gaps(predicted)
     encoded = [reencode(tags, "BIOES") for tags in gold]
     with warnings.catch_warnings():
         # It warns where there are no spans and says 0, as it should.
         warnings.simplefilter("ignore")
-        lenient = seqeval_metrics.f1_score(
-            [list(tags) for tags in gold], answers
-        )
+        lenient = seqeval_metrics.f1_score(list(map(list, gold)), answers)
         strict = seqeval_metrics.f1_score(
             encoded, answers, mode="strict", scheme=seqeval_scheme.IOBES
         )
@@ -198,6 +181,4 @@ def compute_seqeval_scores(
 
 
 def _without_gaps(predicted: Sequence[PredictedTags]) -> list[list[str]]:
-    return [
-        [OUTSIDE if tag is None else tag for tag in tags] for tags in predicted
-    ]
+    return [[OUTSIDE if t is None else t for t in tags] for tags in predicted]

@@ -1,23 +1,24 @@
 """Tagging as a task: every word of a sentence gets a tag.
 
-Tags either mark spans of words (chunks, names), which are scored whole, or
-say something of each word by itself (parts of speech), scored by accuracy.
-Spans are learned in the encoding `BIOES`, whatever the file's is.
+Tags mark spans of words (chunks, names), which are scored whole and learned as
+`BIOES`, or say something of each word (parts of speech), scored by accuracy.
 """
 
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
-from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.tagging import conll
@@ -25,22 +26,21 @@ from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging import words as words_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 
+Settings = finetuning_config.FinetuningConfig
 CHUNKING = "chunking"
 """The name of the published task, CoNLL-2000."""
 
-# Written where a word was cut off, if its tag is none of spans.
-_NO_PREDICTION = "_"
-
+Examples = Sequence[conll.Sentence]
 Predictions = list[list[str | None]]
 """A tag for each word of each example; None for words without a position."""
 
 
-class TaggingTask(task_lib.FileTask):
+class TaggingTask(task_lib.Task):
     """A tag for every word.
 
     `labels` are tags that may occur, in any encoding; empty for those of the
-    training file. Then tags that only other files have are never predicted, and
-    count as errors. `cuts_early` is that of `words.WordRowBuilder`.
+    training file: tags that only other files have count as errors.
+    `cuts_early` is that of `words.WordRowBuilder`.
     """
 
     kind = "tagging"
@@ -77,42 +77,35 @@ class TaggingTask(task_lib.FileTask):
         """Says how long sentences are treated."""
         return {"cuts_early": self.cuts_early}
 
-    def read(self, split: str) -> Sequence[conll.Sentence]:
+    def read(self, split: str) -> Examples:
         """Reads sentences, as `Task.read`; tags are as in the file."""
         sentences = super().read(split)
-        found = {tag for row in sentences for tag in row.tags or ()}
-        wrong = {tag: why for tag in found if (why := self._reject(tag))}
-        for sentence in sentences if wrong else ():
-            for index, tag in enumerate(sentence.tags or ()):
-                if tag in wrong:
-                    raise errors.DataError(
-                        f"{sentence.place}: expected the tag of word "
-                        f"{index + 1} of the sentence "
-                        f"({sentence.words[index]!r}) to be {wrong[tag]}. "
-                        f"Received: {tag!r}. Repair the file."
-                    )
+        reject = functools.cache(self._reject)
+        for words, tags, place in sentences:
+            for number, tag in enumerate(tags or (), 1):
+                if reject(tag):
+                    word = f"word {number} ({words[number - 1]!r})"
+                    expected = f"the tag of {word} to be {reject(tag)}"
+                    raise files.unexpected(place, expected, tag)
         return sentences
 
     def _reject(self, tag: str) -> str:
         """Describes what a wrong tag should be; empty for a right one."""
         if self.has_spans and not spans.is_span_tag(tag):
             return "O, or a tag that begins with B-, I-, E- or S-"
-        if not self._listed:
-            return ""
         learned = spans.encode_tags([tag], self.has_spans)[0]
-        if learned in self.labels:
+        if not self._listed or learned in self.labels:
             return ""
         return f"one of the labels {', '.join(self._listed)}"
 
     def build_rows(
         self,
-        examples: Sequence[conll.Sentence],
+        examples: Examples,
         tokenizer: tokenizer_lib.Tokenizer,
         max_seq_length: int,
         is_training: bool,
     ) -> rows_lib.Rows:
         """Makes the rows of sentences (`words.build_rows`), with their tags."""
-        del is_training
         rows = words_lib.build_rows(
             [example.words for example in examples],
             tokenizer,
@@ -135,55 +128,36 @@ class TaggingTask(task_lib.FileTask):
         numbers = {tag: number for number, tag in enumerate(self.labels)}
         flat: list[int] = []
         for example in examples:
-            if example.tags is None:
-                flat += [-1] * len(example.words)
-            else:
-                tags = spans.encode_tags(example.tags, self.has_spans)
-                flat += [numbers.get(tag, -1) for tag in tags]
+            tags = spans.encode_tags(example.tags or (), self.has_spans)
+            tags = tags or [""] * len(example.words)
+            flat += [numbers.get(tag, -1) for tag in tags]
         starts = (np.cumsum(counts) - counts)[rows.examples]
         places = np.repeat(starts, words.lengths) + words.values
         classes = np.array(flat, np.int32)[places]
-        columns = {
-            "tags": np.maximum(classes, 0),
-            "tag_weights": (classes >= 0).astype(np.float32),
-        }
+        weights = (classes >= 0).astype(np.float32)
         ragged = {
-            name: rows_lib.Ragged(values, words.splits)
-            for name, values in columns.items()
+            "tags": rows_lib.Ragged(np.maximum(classes, 0), words.splits),
+            "tag_weights": rows_lib.Ragged(weights, words.splits),
         }
         return dataclasses.replace(rows, ragged={**rows.ragged, **ragged})
 
-    def build_head(
-        self, hidden_size: int, seed: int, dtype: Any = None
-    ) -> task_heads.TaskHead:
-        """Builds the head, with weights drawn from `seed`."""
-        head = task_heads.TaggingHead(
-            len(self.labels), seed, name=self.name, dtype=dtype
-        )
-        return task_lib.build_in_scope(head, hidden_size)
+    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
+        """Creates the head, without weights."""
+        return task_heads.TaggingHead(len(self.labels), **kwargs)
 
     def decode(
-        self,
-        examples: Sequence[conll.Sentence],
-        rows: rows_lib.Rows,
-        outputs: task_lib.Outputs,
+        self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs
     ) -> Predictions:
         """Returns the likeliest tag of each word."""
-        predictions: Predictions = [
-            [None] * len(example.words) for example in examples
-        ]
+        predictions: Predictions = [[None] * len(e.words) for e in examples]
         for row, logits in enumerate(outputs["logits"]):
             tags = predictions[rows.examples[row]]
-            best = np.argmax(logits, axis=-1).tolist()
-            for word, number in zip(
-                rows.details[row].tolist(), best, strict=True
-            ):
+            best = np.argmax(logits, axis=-1)
+            for word, number in zip(rows.details[row], best, strict=True):
                 tags[word] = self.labels[number]
         return predictions
 
-    def score(
-        self, examples: Sequence[conll.Sentence], predictions: Predictions
-    ) -> dict[str, float]:
+    def score(self, examples: Examples, predictions: Predictions) -> dict:
         """Computes scores of spans, if tags mark them, and of words."""
         if not self.has_labels(examples):
             raise ValueError(
@@ -209,43 +183,38 @@ class TaggingTask(task_lib.FileTask):
             | spans.compute_seqeval_scores(tags, predictions)
         )
 
-    def has_labels(self, examples: Sequence[conll.Sentence]) -> bool:
+    def has_labels(self, examples: Examples) -> bool:
         """Whether all sentences have tags."""
         return all(example.tags is not None for example in examples)
 
     def is_degenerate(
-        self, examples: Sequence[conll.Sentence], predictions: Predictions
+        self, examples: Examples, predictions: Predictions
     ) -> bool:
         """Whether all words have the same tag."""
-        del examples
-        found = {tag for tags in predictions for tag in tags if tag is not None}
-        return len(found) < 2
+        return len({tag for tags in predictions for tag in tags} - {None}) < 2
 
     def write_predictions(
         self,
         folder: pathlib.Path,
         split: str,
-        examples: Sequence[conll.Sentence],
+        examples: Examples,
         predictions: Predictions,
     ) -> list[pathlib.Path]:
         """Writes words, right tags if known and predicted tags as columns.
 
-        `<name>_<split>.conll` is what the script `conlleval -d '\\t'` reads.
-        Spans are in the file's encoding, `BIO` or `BIOES`.
+        The script `conlleval -d '\\t'` reads them. Spans are in the file's
+        encoding; a word that was cut off has `O`, or `_` if tags mark no spans.
         """
+        lines = []
+        for example, tags in zip(examples, predictions, strict=True):
+            filled = [tag or ("O" if self.has_spans else "_") for tag in tags]
+            if self.has_spans:
+                filled = spans.reencode(filled, self._file_encoding)
+            columns = [example.words, example.tags, filled]
+            rows = zip(*(c for c in columns if c is not None), strict=True)
+            lines += [*map("\t".join, rows), ""]
         path = folder / f"{self.name}_{split}.conll"
-        columns = (
-            [e.words, *([e.tags] if e.tags else []), self._for_file(tags)]
-            for e, tags in zip(examples, predictions, strict=True)
-        )
-        conll.write_columns(path, columns)
-        return [path]
-
-    def _for_file(self, tags: Sequence[str | None]) -> Sequence[str]:
-        if not self.has_spans:
-            return [_NO_PREDICTION if tag is None else tag for tag in tags]
-        filled = [spans.OUTSIDE if tag is None else tag for tag in tags]
-        return spans.reencode(filled, self._file_encoding)
+        return [task_lib.write_file(path, lines)]
 
     @functools.cached_property
     def _file_encoding(self) -> str:
@@ -255,46 +224,49 @@ class TaggingTask(task_lib.FileTask):
         return spans.find_encoding(t for row in rows for t in row.tags or ())
 
 
-def build_chunking(
-    settings: finetuning_config.FinetuningConfig,
-) -> TaggingTask:
+def _reading_once(
+    read: Callable[[str], Examples], splits: Iterable[str]
+) -> task_lib.Readers:
+    return {s: functools.cache(functools.partial(read, s)) for s in splits}
+
+
+def build_chunking(settings: Settings) -> TaggingTask:
     """Builds the task of CoNLL-2000; rows are cut as in the original."""
-    readers = conll.chunking_readers(settings.task.data_dir)
+    read = functools.partial(conll.read_chunking, settings.task.data_dir)
+    readers = _reading_once(read, ("train", "dev", "test"))
     return TaggingTask(CHUNKING, readers, has_spans=True, cuts_early=True)
 
 
-def build_own_task(
-    settings: finetuning_config.FinetuningConfig,
-) -> TaggingTask:
+def build_own_task(settings: Settings) -> TaggingTask:
     """Builds the task of a user's own data, as section `own` describes them.
 
-    Tags mark spans if all are `O` or begin with `B-`, `I-`, `E-` or `S-`, and
-    not all are `O`; `own.metric` overrules that: `f1` for spans, `accuracy` for
-    words.
+    Tags mark spans if all look like it, see `spans.mark_spans`, unless
+    `own.metric` says otherwise: `f1` for spans, `accuracy` for words.
     """
     own = settings.own
-    if own.id_column:
-        raise ValueError(
-            "`own.id_column` must be empty for tagging: predictions are in "
-            f"the order of the file. Received: {own.id_column!r}."
-        )
+    labels = tuple(dict.fromkeys(own.label_names))
+    schema.require(
+        not own.id_column,
+        "`own.id_column` must be empty for tagging: predictions are in the "
+        f"order of the file. Received: {own.id_column!r}.",
+    )
     if own.metric:
         schema.require_choice("own.metric", own.metric, ("f1", "accuracy"))
-    labels = tuple(dict.fromkeys(own.label_names))
-    if not labels and not own.train_file:
-        raise ValueError(
-            "Tagging needs to know its tags. Received: no training file and "
-            "no labels. Give --config.own.train_file or --config.own.labels."
-        )
-    readers, tags = conll.own_readers(own), set(labels)
+    schema.require(
+        bool(labels or own.train_file),
+        "Tagging needs to know its tags. Received: no training file and no "
+        "labels. Give --config.own.train_file or --config.own.labels.",
+    )
+    readers = _reading_once(functools.partial(conll.read_own, own), own.files)
+    tags = set(labels)
     if not labels and not own.metric:
         tags = {tag for row in readers["train"]() for tag in row.tags or ()}
     has_spans = own.metric == "f1" or (
         not own.metric and spans.mark_spans(tags)
     )
-    if has_spans and not all(map(spans.is_span_tag, labels)):
-        raise ValueError(
-            "`own.labels` of spans must be O, or tags that begin with B-, I-, "
-            f"E- or S-. Received: {own.labels!r}."
-        )
+    schema.require(
+        not has_spans or all(map(spans.is_span_tag, labels)),
+        "`own.labels` of spans must be O, or tags that begin with B-, I-, E- "
+        f"or S-. Received: {own.labels!r}.",
+    )
     return TaggingTask("own", readers, has_spans, labels)

@@ -1,17 +1,8 @@
 """Words to rows of pieces, and where in the rows each word is looked at.
 
-A row is `[CLS] pieces [SEP]`; a word is tagged at its first piece. This is
-what the original's tagging code makes, with its ways of treating what is out
-of the ordinary:
-
-- Ideographs are letters like any other: a word of them is matched as a whole.
-- The words `[CLS]` and `[SEP]` stand for the special tokens and are not
-  tagged.
-- A word without pieces is looked at where the next word (or [SEP]) begins.
-
-A sentence that is longer than a row becomes several, overlapping ones, and
-every word is looked at in the row in which it has most context. The original
-cuts such sentences instead, and early (`WordRowBuilder`, `cuts_early`).
+A row is `[CLS] pieces [SEP]`; a word is tagged at its first piece. As in the
+original, ideographs are letters, `[CLS]` and `[SEP]` are no words, and a word
+without pieces is looked at where the next one (or [SEP]) begins.
 """
 
 from collections.abc import Sequence
@@ -28,8 +19,6 @@ from electra_tf.text import vocabulary as vocabulary_lib
 _NUM_SPECIAL = 2
 # Sentences that are made into rows at once: bounds the memory of the rest.
 _CHUNK = 16_384
-# Strings live there; a GPU would only add copies.
-_DEVICE = "/CPU:0"
 
 
 class WordRows(NamedTuple):
@@ -42,27 +31,20 @@ class WordRows(NamedTuple):
     # `[R, (words)]` int32, where in its row each word is looked at; 0 for words
     # that are not
     positions: tf.RaggedTensor
-    # `[N + 1]` int64, where the rows of each sentence begin
-    row_splits: tf.Tensor
-    # `[N]` int64, pieces of the sentence that are in its rows, and [CLS] and
-    # [SEP]
-    num_tokens: tf.Tensor
+    row_splits: tf.Tensor  # `[N + 1]` int64, where rows of each sentence begin
+    num_tokens: tf.Tensor  # `[N]` int64, pieces in the rows, [CLS] and [SEP]
     num_truncated: tf.Tensor  # `[N]` int64, pieces that are in no row
 
 
 class WordRowBuilder(tf.Module):
     """Makes rows of words, in Python or in a graph.
 
-    Args:
-        tokenizer: its settings decide about case and accents. (The original
-            lower-cases and strips accents here whatever they say.)
-        max_length: most tokens of a row.
-        cuts_early: cut long sentences as the original does, which ends a row
-            before the first word for which (words of the sentence) + 2 +
-            (tokens before the word) + 1 exceeds the length. So the row of a
-            long sentence may be half empty, or a lone [SEP]. (Where its last
-            word has so many pieces that the row is too long after all, the
-            original stops; here the word is cut.) False makes several rows.
+    A sentence that is longer than `max_length` tokens becomes several rows that
+    overlap; a word is looked at where it has most context. With `cuts_early` it
+    is cut as in the original, before the first word for which (words of the
+    sentence) + 2 + (tokens before the word) + 1 exceeds the length: its row may
+    be half empty, or a lone [SEP]. (Where the last word has too many pieces the
+    original stops; here it is cut. Case and accents follow the tokenizer.)
     """
 
     def __init__(
@@ -86,20 +68,74 @@ class WordRowBuilder(tf.Module):
 
     def build(self, words: tf.RaggedTensor) -> WordRows:
         """Makes the rows of sentences, `[N, (words)]` string."""
-        with tf.device(_DEVICE):
-            # Texts repeat their words.
-            distinct, index = tf.unique(words.values, tf.int64)
-            pieces, is_special = self.split(distinct)
-            pieces, is_special = (
-                tf.gather(values, index) for values in (pieces, is_special)
+        # Strings live there; a GPU would only add copies.
+        with tf.device("/CPU:0"):
+            return self._build(words)
+
+    def _build(self, words: tf.RaggedTensor) -> WordRows:
+        # Texts repeat their words.
+        distinct, index = tf.unique(words.values, tf.int64)
+        pieces, is_special = (
+            tf.gather(values, index) for values in self.split(distinct)
+        )
+        sentences = words.value_rowids()
+        splits = tf.gather(pieces.row_splits, words.row_splits)
+        totals = splits[1:] - splits[:-1]
+        # How many pieces of its sentence stand before each word.
+        before = pieces.row_starts() - tf.gather(splits, sentences)
+        is_tagged, kept, has_start = ~is_special, totals, tf.ones_like(totals)
+        if self.cuts_early:
+            is_kept, kept, has_start = self._cut(
+                words, pieces.row_lengths(), before
             )
-            splits = tf.gather(pieces.row_splits, words.row_splits)
-            # How many pieces of its sentence stand before each word.
-            before = pieces.row_starts() - tf.gather(
-                splits, words.value_rowids()
-            )
-            lay_out = self._cut if self.cuts_early else self._split_rows
-            return lay_out(words, pieces, splits, before, is_special)
+            is_tagged &= is_kept
+        room = tf.constant(self.max_length - _NUM_SPECIAL, tf.int64)
+        rooms = tf.fill(tf.shape(kept), room)
+        # Half a row and more: later words are never in earlier rows.
+        windows = rows_lib.split_windows(kept, rooms, (rooms + 1) // 2)
+        # A word after the last piece stands with it.
+        places = tf.minimum(before, tf.gather(kept, sentences) - 1)
+        numbers = rows_lib.find_best_window(
+            windows, sentences, tf.maximum(places, 0)
+        )
+        rows = tf.gather(windows.splits, sentences) + numbers
+        positions = 1 + before - tf.gather(windows.starts, rows)
+        positions = tf.RaggedTensor.from_value_rowids(
+            tf.cast(tf.where(is_tagged, positions, 0), tf.int32),
+            rows,
+            nrows=tf.size(windows.texts, tf.int64),
+            validate=False,
+        )
+        vocabulary = self.tokenizer.vocabulary
+        starts = tf.gather(splits, windows.texts) + windows.starts
+        has_start_of_row = tf.gather(has_start, windows.texts)
+        ids = rows_lib.join(
+            [
+                rows_lib.token(vocabulary.cls_id, has_start_of_row),
+                rows_lib.Part(pieces.values, starts, windows.lengths),
+                rows_lib.token(vocabulary.sep_id, tf.ones_like(starts)),
+            ]
+        )
+        num_tokens = kept + has_start + 1
+        return WordRows(
+            ids, positions, windows.splits, num_tokens, totals - kept
+        )
+
+    def _cut(
+        self, words: tf.RaggedTensor, num_pieces: tf.Tensor, before: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Which words the original keeps, how many pieces, whether [CLS]."""
+        sentences, num_words = words.value_rowids(), words.row_lengths()
+        num_needed = before + tf.gather(num_words, sentences) + 4
+        is_kept = num_needed <= self.max_length
+        sums = tf.math.segment_sum(tf.where(is_kept, num_pieces, 0), sentences)
+        # Sentences without words at the end have no segment.
+        sums = tf.pad(sums, [[0, words.nrows() - tf.size(sums, tf.int64)]])
+        room = self.max_length - _NUM_SPECIAL
+        fits = tf.gather(sums, sentences) <= room
+        has_start = tf.cast(num_words + 3 <= self.max_length, tf.int64)
+        is_kept &= fits | (before < room)
+        return is_kept, tf.minimum(sums, room), has_start
 
     def split(self, words: tf.Tensor) -> tuple[tf.RaggedTensor, tf.Tensor]:
         """Splits words, `[W]` string, into pieces, `[W, (pieces)]` int32.
@@ -126,104 +162,6 @@ class WordRowBuilder(tf.Module):
         pieces = tf.gather(tf.concat([pieces, special], 0), order)
         return pieces, is_first | is_last
 
-    def _split_rows(
-        self,
-        words: tf.RaggedTensor,
-        pieces: tf.RaggedTensor,
-        splits: tf.Tensor,
-        before: tf.Tensor,
-        is_special: tf.Tensor,
-    ) -> WordRows:
-        """Makes several rows of a long sentence; arguments as of `_cut`."""
-        totals = splits[1:] - splits[:-1]
-        rooms = tf.fill(
-            tf.shape(totals), tf.cast(self.max_length - _NUM_SPECIAL, tf.int64)
-        )
-        # Half a row and more: later words are never in earlier rows.
-        windows = rows_lib.split_windows(totals, rooms, (rooms + 1) // 2)
-        sentences = words.value_rowids()
-        # A word after the last piece stands with it.
-        pieces_of_words = tf.minimum(before, tf.gather(totals, sentences) - 1)
-        numbers = rows_lib.find_best_window(
-            windows, sentences, tf.maximum(pieces_of_words, 0)
-        )
-        rows = tf.gather(windows.splits, sentences) + numbers
-        positions = 1 + before - tf.gather(windows.starts, rows)
-        ids = self._join(
-            pieces.values,
-            tf.gather(splits, windows.texts) + windows.starts,
-            windows.lengths,
-            tf.ones_like(windows.lengths),
-        )
-        return WordRows(
-            ids,
-            tf.RaggedTensor.from_value_rowids(
-                tf.cast(tf.where(is_special, 0, positions), tf.int32),
-                rows,
-                nrows=ids.nrows(),
-                validate=False,
-            ),
-            windows.splits,
-            totals + _NUM_SPECIAL,
-            tf.zeros_like(totals),
-        )
-
-    def _cut(
-        self,
-        words: tf.RaggedTensor,
-        pieces: tf.RaggedTensor,
-        splits: tf.Tensor,
-        before: tf.Tensor,
-        is_special: tf.Tensor,
-    ) -> WordRows:
-        """Makes one row of each sentence.
-
-        `pieces`, `[W, (pieces)]` int32, are of all words, `splits`, `[N + 1]`,
-        says where those of each sentence begin, `before`, `[W]`, how many of
-        its sentence stand before each word. Words that are special are not
-        tagged.
-        """
-        sentences, num_words = words.value_rowids(), words.row_lengths()
-        limit = tf.cast(self.max_length - _NUM_SPECIAL, tf.int64)
-        num_needed = before + tf.gather(num_words, sentences) + 4
-        is_kept = num_needed <= self.max_length
-        num_pieces = tf.math.segment_sum(
-            tf.where(is_kept, pieces.row_lengths(), 0), sentences
-        )
-        # Sentences without words at the end have no segment.
-        missing = words.nrows() - tf.size(num_pieces, tf.int64)
-        num_pieces = tf.pad(num_pieces, [[0, missing]])
-        is_tagged = is_kept & ~is_special
-        is_tagged &= (tf.gather(num_pieces, sentences) <= limit) | (
-            before < limit
-        )
-        kept = tf.minimum(num_pieces, limit)
-        has_start = tf.cast(num_words + 3 <= self.max_length, tf.int64)
-        positions = tf.where(is_tagged, 1 + before, 0)
-        return WordRows(
-            self._join(pieces.values, splits[:-1], kept, has_start),
-            words.with_values(tf.cast(positions, tf.int32)),
-            tf.range(words.nrows() + 1),
-            kept + has_start + 1,
-            splits[1:] - splits[:-1] - kept,
-        )
-
-    def _join(
-        self,
-        pieces: tf.Tensor,
-        starts: tf.Tensor,
-        counts: tf.Tensor,
-        has_start: tf.Tensor,
-    ) -> tf.RaggedTensor:
-        vocabulary = self.tokenizer.vocabulary
-        return rows_lib.join(
-            [
-                rows_lib.token(vocabulary.cls_id, has_start),
-                rows_lib.Part(pieces, starts, counts),
-                rows_lib.token(vocabulary.sep_id, tf.ones_like(counts)),
-            ]
-        )
-
 
 def build_rows(
     sentences: Sequence[Sequence[str]],
@@ -233,15 +171,18 @@ def build_rows(
 ) -> rows_lib.Rows:
     """Makes the rows of a whole split; arguments as of `WordRowBuilder`.
 
-    `ragged["word_positions"]` says where in a row the words are looked at that
-    can be tagged, `details`, `[R, (words)]` int32, which words of the sentence
-    they are.
+    `ragged["word_positions"]` says where in a row words are looked at,
+    `details`, `[R, (words)]` int32, which words of the sentence they are.
     """
     builder = WordRowBuilder(tokenizer, max_seq_length, cuts_early)
     ids, positions, words = [], [], []
     owners = [np.zeros(0, np.int32)]
     for begin in range(0, len(sentences), _CHUNK):
-        ragged = _encode(sentences[begin : begin + _CHUNK])
+        chunk = sentences[begin : begin + _CHUNK]
+        ragged = tf.RaggedTensor.from_row_lengths(
+            rows_lib.encode([word for row in chunk for word in row]),
+            tf.constant([len(row) for row in chunk], tf.int64),
+        )
         rows = builder.build(ragged)
         is_tagged = rows.positions > 0
         # The number of each word in its sentence.
@@ -250,9 +191,8 @@ def build_rows(
         ids.append(rows.ids)
         positions.append(tf.ragged.boolean_mask(rows.positions, is_tagged))
         words.append(tf.ragged.boolean_mask(numbers, is_tagged))
-        counts = np.diff(rows.row_splits.numpy())
-        numbers_of_rows = begin + np.arange(len(counts), dtype=np.int32)
-        owners.append(np.repeat(numbers_of_rows, counts))
+        sentence = np.arange(begin, begin + len(chunk), dtype=np.int32)
+        owners.append(np.repeat(sentence, np.diff(rows.row_splits.numpy())))
     examples = np.concatenate(owners)
     return rows_lib.Rows(
         ids=rows_lib.Ragged.join(ids),
@@ -261,17 +201,4 @@ def build_rows(
         examples=examples,
         ragged={"word_positions": rows_lib.Ragged.join(positions)},
         details=rows_lib.Ragged.join(words),
-    )
-
-
-def _encode(sentences: Sequence[Sequence[str]]) -> tf.RaggedTensor:
-    # JSON can hold lone surrogates; the tokenizer drops what they become.
-    data = [
-        word.encode("utf-8", "surrogatepass")
-        for words in sentences
-        for word in words
-    ]
-    return tf.RaggedTensor.from_row_lengths(
-        tf.constant(data, tf.string),
-        tf.constant([len(words) for words in sentences], tf.int64),
     )

@@ -11,7 +11,6 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import example_of
 
@@ -87,13 +86,6 @@ def test_spans_that_are_too_long_or_turned_round_do_not_count(tokenizer):
     )
 
 
-def test_places_outside_the_document_do_not_count(tokenizer):
-    settings = dataclasses.replace(INDEPENDENT, n_best_size=1)
-    for piece in (-1, -2, -FIRST, 18):
-        found = _decode(tokenizer, {piece: 3.0}, {piece: 3.0}, settings)
-        assert found.texts["q1"] == answers.NO_ANSWER_FOUND
-
-
 def test_an_answer_counts_where_it_has_most_context(tokenizer):
     rows = _rows(tokenizer, [example_of()], length=14)
     (chunk,) = rows.details
@@ -126,19 +118,6 @@ def _joint_outputs(num_rows=1):
         "end_top_log_probs": [np.array([[-0.1, -3], [-0.5, -0.6]], np.float32)]
         * num_rows,
     }
-
-
-def test_in_joint_mode_every_start_has_its_ends(tokenizer):
-    rows = _rows(tokenizer, [example_of()])
-    found = answers.decode(rows, _joint_outputs(), JOINT, False)
-    entries = found.nbest["q1"]
-    # The end of the best start's best pair is too far away.
-    assert [entry["text"] for entry in entries] == [
-        "The cat",
-        "The cats",
-        "The old cat",
-    ]
-    assert entries[2]["end_logit"] == -3
 
 
 def test_null_odds_are_the_least_of_the_windows(tokenizer):
@@ -194,37 +173,6 @@ def test_every_text_is_what_stands_at_its_offsets(tokenizer):
         for entry in found.nbest[example.id]:
             there = example.context[entry["start"] : entry["end"]]
             assert re.sub("[ \t\r\n]+", " ", there) == entry["text"]
-
-
-@pytest.mark.parametrize(
-    ("tokens", "text"),
-    [
-        (["steve", "smith", "##son", "'", "s"], "steve smithson ' s"),
-        (["##son", "a"], "son a"),
-        ([], ""),
-    ],
-)
-def test_pieces_become_words(tokens, text):
-    assert answers.join_pieces(tokens) == text
-
-
-@pytest.mark.parametrize(
-    ("predicted", "original", "expected"),
-    [
-        ("steve smith", "Steve Smith's", "Steve Smith"),
-        ("1895", "(1895-1943).", "1895"),
-        ("uber alles", "\u00dcber  alles!", "\u00dcber  alles"),
-        # The first occurrence counts, also inside a word.
-        ("ssi", "Mississippi ssi", "ssi"),
-        ("a b", "x A B", "A B"),
-    ],
-)
-def test_a_prediction_is_cut_out_of_the_original(predicted, original, expected):
-    (normalized,) = answers.normalize(
-        [original], vocabulary_lib.TokenizerSettings()
-    )
-    start, end = answers.project(predicted, normalized, original)
-    assert original[start:end] == expected
 
 
 @pytest.mark.parametrize(

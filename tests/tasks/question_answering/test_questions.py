@@ -1,16 +1,12 @@
 """Contexts as pieces, their windows as rows, and the answers to learn."""
 
-import numpy as np
 import pytest
 
-from electra_tf import errors
 from electra_tf.tasks.question_answering import questions
-from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import VOCABULARY
 from tests.tasks.question_answering.conftest import example_of
 
 CLS, SEP = VOCABULARY.cls_id, VOCABULARY.sep_id
-CONTEXTS = (CONTEXT, "", "mats", "\u200b  cats\u200b (18)", "a\ud800b mat")
 LONG = "the cat sat on the mat . " * 9
 
 
@@ -38,43 +34,6 @@ def test_a_short_document_is_one_row(tokenizer):
         "end_position": [8],
         "is_impossible": [0],
     }
-
-
-def test_windows_are_those_of_a_loop(tokenizer):
-    generator = np.random.default_rng(1)
-    examples = [
-        example_of(
-            "cat",
-            "the cat " + " ".join(["red"] * int(generator.integers(0, 40))),
-            question=" ".join(["who"] * int(generator.integers(0, 7))),
-            name=str(number),
-        )
-        for number in range(30)
-    ]
-    for length, stride in ((16, 5), (12, 50), (9, 1)):
-        rows = _build(examples, tokenizer, length, 4, stride)
-        expected = [
-            (number, start, count)
-            for number, example in enumerate(examples)
-            for start, count in _spans_by_loop(example, length, stride)
-        ]
-        windows = rows.details[0].rows.windows
-        found = zip(rows.examples, windows.starts, windows.lengths,
-                    strict=True)  # fmt: skip
-        assert [tuple(map(int, row)) for row in found] == expected
-        assert rows.lengths.max() <= length
-
-
-def _spans_by_loop(example, length, stride):
-    total = len(example.context.split())
-    room = length - min(4, len(example.question.split())) - 3
-    start = 0
-    while True:
-        count = min(room, total - start)
-        yield start, count
-        if start + count == total:
-            return
-        start += min(count, stride)
 
 
 @pytest.mark.parametrize("occurrence", [2, 5])
@@ -149,36 +108,12 @@ def test_no_room_for_a_document_is_an_error_with_the_question(tokenizer):
     assert _build([example], tokenizer, length=8).num_rows > 50
 
 
-def test_learning_needs_answers_that_are_there(tokenizer):
-    example = example_of("cat", LONG, start=9, name="q9")
-    with pytest.raises(errors.DataError, match="Question 'q9'"):
-        _build([example], tokenizer, training=True)
-
-
-def test_every_piece_knows_its_word(tokenizer):
-    data = questions.encode(CONTEXTS)
-    found = questions.build_contexts(tokenizer, data)
-    assert found.ids.to_list() == tokenizer.tokenize(data).to_list()
-    distinct = found.distinct.numpy()
-    assert len(set(distinct)) == len(distinct)
-    words = [
-        distinct[number].decode(errors="replace") for number in found.index
-    ]
-    assert len(words) == found.pieces.nrows()
-    for word, pieces in zip(words, found.pieces.to_list(), strict=True):
-        for piece in pieces:
-            token = VOCABULARY.tokens[piece].removeprefix("##")
-            assert token in word.lower() or token == "[UNK]"
-
-
 def _find(example, tokenizer):
     """First and last piece of an answer, and the pieces as text."""
-    texts = questions.encode([example.context])
-    found = questions.build_contexts(tokenizer, texts)
-    ((start, end),) = questions.find_answer_pieces(
-        [example], found, np.zeros(1, int), tokenizer
-    ).tolist()
-    pieces = found.ids.to_list()[0][start : end + 1]
+    (chunk,) = _build([example], tokenizer).details
+    found = questions.find_answer_pieces(chunk, tokenizer)
+    ((start, end),) = found.tolist()
+    pieces = chunk.contexts.ids.to_list()[0][start : end + 1]
     text = " ".join(VOCABULARY.tokens[piece] for piece in pieces)
     return start, end, text
 

@@ -85,30 +85,6 @@ def test_an_mrqa_file_is_read_plain_and_compressed(write, tmp_path, name):
     assert example.answer == records.Answer("cats", 27)
 
 
-def test_an_mrqa_file_without_header_or_answers_is_read(write):
-    bare = {"context": "a", "qas": [{"qid": "m1", "question": "b"}]}
-    (example,) = records.read_mrqa(write("x.jsonl", _mrqa_lines(bare, False)))
-    assert example == records.Example("m1", "b", "a")
-
-
-def test_tfds_records_are_the_same_examples():
-    record = {
-        "id": "q1",
-        "title": "t",
-        "context": CONTEXT,
-        "question": "who sat",
-        "answers": {"text": ["cats"], "answer_start": [CONTEXT.index("cats")]},
-    }
-    impossible = record | {
-        "id": "q2",
-        "answers": {"text": [], "answer_start": []},
-        "is_impossible": True,
-    }
-    first, second = records.from_tfds([record, impossible], "squad")
-    assert first == example_of("cats")
-    assert second.is_impossible and second.golds == ()
-
-
 @pytest.mark.parametrize(
     ("content", "pattern"),
     [
@@ -138,15 +114,6 @@ def test_a_bad_squad_file_is_named_with_its_record(write, content, pattern):
     with pytest.raises(errors.DataError, match=pattern) as caught:
         records.read_squad(path)
     assert str(path) in str(caught.value)
-
-
-def test_training_on_2_0_needs_to_know_what_is_unanswerable(write):
-    question = squad_question()
-    del question["is_impossible"]
-    path = write("train.json", squad_file([question]))
-    assert records.read_squad(path)
-    with pytest.raises(errors.DataError, match="the key 'is_impossible'"):
-        records.read_squad(path, needs_is_impossible=True)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.tasks.sentences import packing
+from electra_tf.tasks import rows as rows_lib
 from tests.tasks.conftest import VOCABULARY
 
 UNK, CLS, SEP = (VOCABULARY.id_of(t) for t in ("[UNK]", "[CLS]", "[SEP]"))
@@ -14,7 +14,7 @@ THE, UN, ABLE, CAT, SAT = (
 
 
 def _pack(tokenizer, texts, pairs, length):
-    ids, starts = packing.pack(texts, pairs, tokenizer, length)
+    ids, starts = rows_lib.pack_split(texts, pairs, tokenizer, length)
     return [row.tolist() for row in ids], starts.tolist()
 
 
@@ -58,7 +58,7 @@ def test_cutting_equals_taking_one_token_at_a_time():
         first[:200] //= 3
         second[100:300] //= 3
         second[::7] = 0
-        kept = packing.cut_pairs(
+        kept = rows_lib.cut_pairs(
             tf.constant(first), tf.constant(second), length
         )
         ours = np.stack(kept, axis=1)
@@ -70,9 +70,9 @@ def test_cutting_equals_taking_one_token_at_a_time():
 def test_chunks_join_into_one_split(tokenizer, monkeypatch):
     texts = ["cat " * (count % 5) for count in range(11)]
     pairs = ["sat " * (count % 3) or None for count in range(11)]
-    whole = packing.pack(texts, pairs, tokenizer, 9)
-    monkeypatch.setattr(packing, "_CHUNK", 4)
-    parts = packing.pack(texts, pairs, tokenizer, 9)
+    whole = rows_lib.pack_split(texts, pairs, tokenizer, 9)
+    monkeypatch.setattr(rows_lib, "_CHUNK", 4)
+    parts = rows_lib.pack_split(texts, pairs, tokenizer, 9)
     np.testing.assert_array_equal(whole[0].values, parts[0].values)
     np.testing.assert_array_equal(whole[0].splits, parts[0].splits)
     np.testing.assert_array_equal(whole[1], parts[1])
@@ -81,4 +81,4 @@ def test_chunks_join_into_one_split(tokenizer, monkeypatch):
 
 def test_a_row_without_room_for_a_pair_is_refused(tokenizer):
     with pytest.raises(ValueError, match="at least 5"):
-        packing.pack(["cat"], [None], tokenizer, 4)
+        rows_lib.pack_split(["cat"], [None], tokenizer, 4)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import scipy.stats
 
 from electra_tf.tasks.sentences import scores
 
@@ -12,16 +11,6 @@ NUMBERS = scores.REGRESSION_METRICS
 
 def _arrays(*lists):
     return [np.array(numbers) for numbers in lists]
-
-
-def test_matthews_correlation_of_a_worked_example():
-    # 3 true and 2 false positives, 4 true and 1 false negatives:
-    # (3 * 4 - 2 * 1) / sqrt(5 * 4 * 6 * 5)
-    labels, predictions = _arrays(
-        [1, 1, 1, 0, 0, 0, 0, 0, 0, 1], [1, 1, 1, 1, 1, 0, 0, 0, 0, 0]
-    )
-    score = CLASSES["mcc"](labels, predictions)
-    assert score == pytest.approx(100 * 10 / 600**0.5)
 
 
 def test_one_answer_for_everything_correlates_with_nothing():
@@ -43,17 +32,6 @@ def test_macro_f1_is_the_mean_over_classes():
     labels, predictions = _arrays([0, 0, 1, 2], [0, 1, 1, 2])
     score = CLASSES["macro_f1"](labels, predictions)
     assert score == pytest.approx(100 * (2 / 3 + 2 / 3 + 1) / 3)
-
-
-def test_correlations_of_ranks_and_of_numbers():
-    targets, predictions = _arrays([0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 4.0, 100.0])
-    assert NUMBERS["spearman"](targets, predictions) == pytest.approx(100)
-    pearson = NUMBERS["pearson"](targets, predictions)
-    assert 0 < pearson < 99
-    assert pearson == pytest.approx(
-        100 * scipy.stats.pearsonr(targets, predictions)[0]
-    )
-    assert NUMBERS["spearman"](targets, -predictions) == pytest.approx(-100)
 
 
 @pytest.mark.parametrize("counts", [(0, 0), (3, 2)])

@@ -58,7 +58,7 @@ def test_words_alone_need_no_tags_if_none_are_asked_for(path):
     [
         (
             b"a\n",
-            r"train.txt, line 1: expected at least 2 fields.*instead of 1",
+            r"train.txt, line 1: expected a word and its tag",
         ),
         (b"a N O\nb O\n", r"line 2: expected 3 fields.*instead of 2.*'b O'"),
         (b"a O\n\xff O\n", r"line 2: expected UTF-8"),
@@ -69,19 +69,6 @@ def test_a_damaged_file_is_named_with_its_line(path, content, expected):
     path.write_bytes(content)
     with pytest.raises(errors.DataError, match=expected):
         conll.read_columns(path)
-
-
-def test_a_column_that_is_not_there_is_refused(path):
-    path.write_text("a O\n")
-    with pytest.raises(errors.DataError, match="a column 2, .*, of 2"):
-        conll.read_columns(path, tag_column=2)
-
-
-def test_what_is_written_is_what_is_read(path):
-    rows = [(("a", "b"), ("O", "B-X")), (("c",), ("O",))]
-    conll.write_columns(path, rows)
-    assert path.read_text() == "a\tO\nb\tB-X\n\nc\tO\n\n"
-    assert [row[:2] for row in conll.read_columns(path)] == rows
 
 
 def _table(tmp_path, *rows, name="x.jsonl"):
@@ -108,14 +95,6 @@ def test_csv_holds_json_lists_or_strings(tmp_path):
     rows = conll.read_table(path, "auto", "w", "t")
     assert [row.words for row in rows] == [("a,", "b"), ("[", "1", "]")]
     assert [row.place[-1] for row in rows] == ["2", "3"]
-
-
-def test_tags_may_be_absent_if_none_are_asked_for(tmp_path):
-    path = _table(tmp_path, {"words": ["a"]})
-    rows = conll.read_table(path, "auto", "words", "tags", needs_tags=False)
-    assert rows == [Sentence(("a",), None, f"{path}, line 1")]
-    with pytest.raises(errors.DataError, match="'tags'"):
-        conll.read_table(path, "auto", "words", "tags")
 
 
 @pytest.mark.parametrize(

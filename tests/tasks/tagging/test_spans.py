@@ -34,19 +34,6 @@ def test_a_span_begins_at_b_at_s_and_after_o():
     ]
 
 
-@pytest.mark.parametrize(
-    ("encoding", "tags"),
-    [
-        ("BIO", ["B-NP", "I-NP", "I-NP", "O", "B-VP", "B-NP", "I-NP"]),
-        ("BIEO", ["B-NP", "I-NP", "E-NP", "O", "B-VP", "B-NP", "E-NP"]),
-        ("BIOES", ["B-NP", "I-NP", "E-NP", "O", "S-VP", "B-NP", "E-NP"]),
-    ],
-)
-def test_each_encoding_marks_what_its_name_says(encoding, tags):
-    found = [Span(0, 2, "NP"), Span(4, 4, "VP"), Span(5, 6, "NP")]
-    assert spans.encode_spans(found, 7, encoding) == tags
-
-
 @pytest.mark.parametrize("encoding", spans.ENCODINGS)
 def test_spans_survive_every_encoding(encoding):
     rng = random.Random(3)
@@ -80,13 +67,6 @@ def test_spans_are_learned_in_one_encoding():
     assert spans.list_classes([("VB", "NN"), ("NN",)], False) == ("NN", "VB")
 
 
-def test_labels_of_spans_stand_for_all_places():
-    assert spans.classes_of_labels(("I-X", "B-X"), has_spans=True) == (
-        "B-X", "E-X", "I-X", "O", "S-X",
-    )  # fmt: skip
-    assert spans.classes_of_labels(("N", "A"), has_spans=False) == ("N", "A")
-
-
 def test_the_encoding_of_a_file_is_found():
     assert spans.find_encoding(["O", "B-X", "I-X"]) == "BIO"
     assert spans.find_encoding(["O", "S-X"]) == "BIOES"
@@ -107,13 +87,6 @@ def test_encodings_do_not_matter_for_spans():
     assert spans.compute_seqeval_scores(GOLD, bioes) == {
         "seqeval_f1": 100, "seqeval_strict_f1": 100,
     }  # fmt: skip
-
-
-def test_without_a_right_span_all_scores_are_0():
-    found = spans.compute_span_scores(GOLD, [["O"] * 4, ["O"]])
-    assert found == {"precision": 0, "recall": 0, "f1": 0}
-    found = spans.compute_seqeval_scores(GOLD, [["O"] * 4, ["O"]])
-    assert set(found.values()) == {0}
 
 
 def test_words_without_a_prediction_are_missed_spans_and_wrong():
@@ -137,8 +110,3 @@ def test_ill_formed_tags_are_read_leniently_but_not_strictly():
     mixed = [["B-VP", "I-NP"]]
     assert spans.compute_span_scores(gold, mixed)["f1"] == 100
     assert spans.compute_seqeval_scores(gold, mixed)["seqeval_f1"] == 0
-
-
-def test_accuracy_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="at least one word"):
-        spans.compute_accuracy([], [])

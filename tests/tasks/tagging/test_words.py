@@ -29,16 +29,6 @@ PIECES = {
 }
 
 
-def _align(sentence, length):
-    found = words_lib.build_rows([sentence], TOKENIZER, length, cuts_early=True)
-    tokens = [VOCABULARY.tokens[i] for i in found.ids[0]]
-    return (
-        tokens,
-        found.ragged[PLACES][0].tolist(),
-        found.details[0].tolist(),
-    )
-
-
 def _expect(sentence, length):
     """What the original's rules say, word by word."""
     tokens, positions, numbers = ["[CLS]"], [], []
@@ -57,24 +47,6 @@ def _expect(sentence, length):
         is_whole = False
     kept = [p for p in positions if is_whole or p < length - 1]
     return [*tokens, "[SEP]"], kept, numbers[: len(kept)]
-
-
-def test_a_word_is_looked_at_where_its_first_piece_is():
-    assert _align(["abb", "a", "c.a"], 16) == (
-        ["[CLS]", "a", "##b", "##b", "a", "c", ".", "a", "[SEP]"],
-        [1, 4, 5],
-        [0, 1, 2],
-    )
-
-
-def test_long_sentences_are_cut_early_down_to_a_lone_end():
-    sentence = ["abb"] * 5
-    # Before a word: 5 words, 2 ends, the tokens so far, and one more.
-    assert _align(sentence, 9) == (
-        ["[CLS]", "a", "##b", "##b", "[SEP]"], [1], [0],
-    )  # fmt: skip
-    assert _align(sentence, 8)[0] == ["[CLS]", "[SEP]"]
-    assert _align(sentence, 7)[0] == ["[SEP]"]
 
 
 def test_a_long_sentence_becomes_rows_that_overlap():
@@ -196,11 +168,6 @@ def test_special_tokens_stand_for_themselves():
 
 def test_lone_surrogates_vanish():
     assert _split_words(["a\ud800b", "東\ud800京"])[0] == [["ab"], ["東京"]]
-
-
-def test_nothing_has_no_pieces():
-    assert _split_words(["\u200b", "\u00ad", ""]) == ([[], [], []], [False] * 3)
-    assert _split_words([]) == ([], [])
 
 
 @pytest.mark.skipif(

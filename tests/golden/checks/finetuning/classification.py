@@ -100,7 +100,7 @@ def _read(folder, name, split):
     spec = glue.TASKS[known]
     file = spec.splits[_SPLITS.get((name, split), split)]
     path = files.find_file(
-        folder / "tsv", spec.folders, file.file_names, f"{name} {split}"
+        folder / "tsv", file.folders, file.file_names, f"{name} {split}"
     )
     task = glue.build_task(known, FinetuningConfig())
     return task, glue.read_file(spec, file.columns, path)

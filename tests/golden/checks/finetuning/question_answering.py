@@ -16,9 +16,8 @@ from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions
 from electra_tf.tasks.question_answering import records
-from electra_tf.tasks.question_answering import sources
 from electra_tf.tasks.question_answering import spans
-from electra_tf.tasks.question_answering import squad_scores
+from electra_tf.tasks.question_answering import task as qa_task
 from electra_tf.text.vocabulary import TokenizerSettings
 from tests.golden import comparison
 from tests.golden import loading
@@ -33,11 +32,11 @@ _SCORE_TOLERANCE = 1e-9
 # leaves so little of their order in float32 that it is not compared.
 _NO_CANDIDATE = -500.0
 # The original's names of the SQuAD tasks; all others are of MRQA.
-_FORMS = {"squad": sources.SQUAD2, "squadv1": sources.SQUAD1}
+_FORMS = {"squad": records.SQUAD2, "squadv1": records.SQUAD1}
 _RECORDS = {
-    sources.SQUAD1: "squad_v1_style.json",
-    sources.SQUAD2: "squad_v2_style.json",
-    sources.MRQA: "mrqa_style.jsonl",
+    records.SQUAD1: "squad_v1_style.json",
+    records.SQUAD2: "squad_v2_style.json",
+    records.MRQA: "mrqa_style.jsonl",
 }
 _OPTIONS = (
     *("joint_prediction", "beam_size", "n_best_size", "max_answer_length"),
@@ -78,11 +77,11 @@ def _tags(folder, *patterns):
 
 def _read_records(folder, task):
     """The questions of the folder in the form of a task of the original."""
-    form = _FORMS.get(task, sources.MRQA)
+    form = _FORMS.get(task, records.MRQA)
     path = folder / _RECORDS[form]
-    if form == sources.MRQA:
+    if form == records.MRQA:
         return records.read_mrqa(path)
-    return records.read_squad(path, form == sources.SQUAD2)
+    return records.read_squad(path, form == records.SQUAD2)
 
 
 def _build_rows(folder, examples, settings, is_training):
@@ -160,7 +159,7 @@ def _describe_examples(examples, rows):
 
 def _count_words(text):
     words = rows_lib.split_words(
-        questions.encode([text]), rows_lib.QUESTION_BLANKS
+        rows_lib.encode([text]), rows_lib.QUESTION_BLANKS
     ).words
     return int(words.values.shape[0])
 
@@ -288,7 +287,7 @@ def _check_postprocessing(folder, tag):
         rows,
         {name: list(array) for name, array in outputs.items()},
         QuestionAnsweringConfig(**given),
-        _FORMS.get(settings["task"]) == sources.SQUAD2,
+        _FORMS.get(settings["task"]) == records.SQUAD2,
     )
     different = found.texts.items() ^ settings["predictions"].items()
     texts.add("predictions", len(different))
@@ -311,16 +310,15 @@ def _check_postprocessing_scores(path):
     folder, threshold = path.parent, QuestionAnsweringConfig.qa_na_threshold
     for tag, expected in loading.read_json(path).items():
         run = loading.read_json(folder / f"postprocess_{tag}.json")
-        form, texts = _FORMS.get(run["task"], sources.MRQA), run["predictions"]
+        form, texts = _FORMS.get(run["task"], records.MRQA), run["predictions"]
         golds = _golds(_read_records(folder, run["task"]))
-        if form == sources.SQUAD2:
-            ours = squad_scores.compute_squad2_scores(
+        if form == records.SQUAD2:
+            ours = qa_task.compute_squad2_scores(
                 golds, texts, run["null_odds"], threshold
             )
-        elif form == sources.SQUAD1:
-            ours = squad_scores.compute_squad1_scores(golds, texts)
         else:
-            ours = squad_scores.compute_mrqa_scores(golds, texts)
+            is_mrqa = form == records.MRQA
+            ours = qa_task.compute_squad1_scores(golds, texts, is_mrqa)
         line.add(tag, _largest_error(ours, expected))
     yield line
 
@@ -346,19 +344,18 @@ def _check_evaluation(path):
     gold_path = path.with_name("evaluation_gold.json")
     golds = _golds(records.read_squad(gold_path))
     texts, odds = expected["predictions"], expected["null_odds"]
-    raw = squad_scores.compute_raw_scores(golds, texts)
+    raw = qa_task.compute_raw_scores(golds, texts)
     missing = expected["missing_in_v1"]
     answered = {key: gold for key, gold in golds.items() if gold}
     given = {key: text for key, text in texts.items() if key not in missing}
-    squad1 = squad_scores.compute_squad1_scores
-    squad2 = squad_scores.compute_squad2_scores
-    mrqa = squad_scores.compute_mrqa_scores
+    squad1 = qa_task.compute_squad1_scores
+    squad2 = qa_task.compute_squad2_scores
     for name, ours, theirs in (
-        ("raw_exact", raw.exact, expected["raw_exact"]),
-        ("raw_f1", raw.f1, expected["raw_f1"]),
+        ("raw_exact", raw["exact"], expected["raw_exact"]),
+        ("raw_f1", raw["f1"], expected["raw_f1"]),
         ("v1", squad1(answered, given), expected["results_v1"]),
-        ("skip", mrqa(answered, given, True), expected["results_mrqa_skip"]),
-        ("all", mrqa(answered, given, False), expected["results_mrqa_noskip"]),
+        ("skip", squad1(answered, given, True), expected["results_mrqa_skip"]),
+        ("all", squad1(answered, given), expected["results_mrqa_noskip"]),
     ):
         line.add(name, _largest_error(ours, theirs))
     for threshold, theirs in expected["results_v2"].items():
@@ -371,7 +368,7 @@ def _check_normalized_answers(path):
     """What is compared of answers."""
     line = Line("qa, normalized_answers")
     for case in loading.read_json(path):
-        ours = squad_scores.normalize_answer(case["text"])
+        ours = qa_task.normalize_answer(case["text"])
         line.add(repr(case["text"]), ours != case["normalized"])
     yield line
 
