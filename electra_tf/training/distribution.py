@@ -1,4 +1,8 @@
-"""Which devices train together, how they agree, and how fast they could be."""
+"""Which devices train together, how they agree, and how fast they could be.
+
+A replica cannot `assign` to a mirrored variable inside a loop or a condition.
+`read`, `assign` and so on reach its own copy: all replicas must write the same.
+"""
 
 import contextlib
 import functools
@@ -46,6 +50,31 @@ _PEAKS = {
 }
 
 
+def read(variable: Any) -> tf.Tensor:
+    """The value of this replica's copy of a variable."""
+    return tf.raw_ops.ReadVariableOp(
+        resource=variable.handle, dtype=variable.dtype
+    )
+
+
+def assign(variable: Any, value: tf.Tensor) -> None:
+    """Sets this replica's copy to `value`, cast to the variable's dtype."""
+    value = tf.cast(value, variable.dtype)
+    tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
+
+
+def assign_add(variable: Any, value: tf.Tensor | int) -> None:
+    """Adds `value` to this replica's copy."""
+    value = tf.cast(value, variable.dtype)
+    tf.raw_ops.AssignAddVariableOp(resource=variable.handle, value=value)
+
+
+def assign_sub(variable: Any, value: tf.Tensor) -> None:
+    """Subtracts `value` from this replica's copy."""
+    value = tf.cast(value, variable.dtype)
+    tf.raw_ops.AssignSubVariableOp(resource=variable.handle, value=value)
+
+
 def configure_process(settings: Settings) -> None:
     """Sets how TensorFlow works in this process; before it does anything.
 
@@ -80,7 +109,7 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
         _check_cluster(os.environ.get("TF_CONFIG", ""))
         return tf.distribute.MultiWorkerMirroredStrategy()
     if settings.strategy == "tpu":
-        return _build_tpu_strategy(settings.tpu)
+        return _build_tpu_strategy(settings.tpu or "local")
     gpus = tf.config.list_physical_devices("GPU")
     if len(gpus) > 1:
         # TensorFlow would reserve the memory of all of them.
@@ -100,33 +129,30 @@ def _mirrored_strategy(
 
 def _check_cluster(text: str) -> None:
     try:
-        described = json.loads(text or "{}")
-        kind, index = described["task"]["type"], described["task"]["index"]
-        described["cluster"][kind][index]
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+        described = json.loads(text)
+        task = described["task"]
+        described["cluster"][task["type"]][task["index"]]
+    except (ValueError, LookupError, TypeError) as error:
         raise ValueError(
             "The strategy multi_worker needs the environment variable "
             "TF_CONFIG on every host, such as "
             '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
-            '"task": {"type": "worker", "index": 0}}. Received: '
-            f"{text or 'nothing'!r}. On one host use "
-            "--config.training.strategy=mirrored."
+            f'"task": {{"type": "worker", "index": 0}}}}. Received: {text!r}. '
+            "On one host use --config.training.strategy=mirrored."
         ) from error
 
 
 def _build_tpu_strategy(name: str) -> tf.distribute.Strategy:
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-            tpu=name or "local"
-        )
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(name)
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
-        reason = (str(error).splitlines() or [""])[0]
         raise ValueError(
-            f"No TPU answers under the name {name or 'local'!r}: {reason}. "
-            "Run on a TPU VM with the extra `tpu` installed, or name the TPU "
-            "with --config.training.tpu."
+            f"No TPU answers under the name {name!r}: "
+            f"{str(error).partition(chr(10))[0]}. Run on a TPU VM with the "
+            "extra `tpu` installed, or name the TPU with "
+            "--config.training.tpu."
         ) from error
     return tf.distribute.TPUStrategy(resolver)
 
@@ -180,8 +206,7 @@ def _mean_fn(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], Any]:
     def average(own: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()
         # The copy is on the replica's device, the argument is on none.
-        own = tf.identity(own)
-        return context.all_reduce(tf.distribute.ReduceOp.MEAN, own)
+        return context.all_reduce(tf.distribute.ReduceOp.MEAN, tf.identity(own))
 
     return tf.function(
         lambda own: strategy.run(average, args=(own,)), autograph=False

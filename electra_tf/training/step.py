@@ -19,10 +19,9 @@ import tensorflow as tf
 
 from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
-from electra_tf.training import averaging
+from electra_tf.training import distribution
 from electra_tf.training import metrics
 from electra_tf.training import optimizers
-from electra_tf.training import replica_optimizer
 
 Tensors = dict[str, tf.Tensor]
 
@@ -52,10 +51,8 @@ class LossScale(tf.Module):
     ) -> None:
         super().__init__(name="loss_scale")
         self.growth_steps = growth_steps
-        self.value = tf.Variable(initial, trainable=False, name="value")
-        self.num_good_steps = tf.Variable(
-            0, trainable=False, dtype=tf.int32, name="num_good_steps"
-        )
+        self.value = tf.Variable(initial, trainable=False)
+        self.num_good_steps = tf.Variable(0, trainable=False)
 
     def update(self, is_finite: tf.Tensor) -> None:
         """Adapts the factor after a step; chosen by `tf.where`, no branch."""
@@ -64,14 +61,51 @@ class LossScale(tf.Module):
         value = tf.convert_to_tensor(self.value)
         smaller = tf.maximum(value / 2.0, 1.0)
         larger = tf.where(grows, value * 2.0, value)
-        replica_optimizer.assign(
-            self.value, tf.where(is_finite, larger, smaller)
-        )
-        replica_optimizer.assign(self.num_good_steps, tf.where(grows, 0, good))
+        distribution.assign(self.value, tf.where(is_finite, larger, smaller))
+        distribution.assign(self.num_good_steps, tf.where(grows, 0, good))
 
     def by_name(self) -> dict[str, tf.Variable]:
         """The variables that a checkpoint holds."""
         return {"value": self.value, "num_good_steps": self.num_good_steps}
+
+
+class WeightAverage(tf.Module):
+    """An exponential moving average of the weights.
+
+    After update n, from 1, with decay d:
+
+        average += (1 - min(d, (1 + n) / (10 + n))) * (weight - average)
+
+    As in `tf.train.ExponentialMovingAverage`, early updates decay faster, so
+    that the first random weights soon count for nothing.
+    """
+
+    def __init__(self, variables: Sequence[Any], decay: float) -> None:
+        super().__init__(name="weight_average")
+        self.sources = list(variables)
+        self.decay = decay
+        self.averages = [
+            tf.Variable(variable.value, trainable=False, name=variable.path)
+            for variable in self.sources
+        ]
+
+    def update(self, num_updates: tf.Tensor) -> None:
+        """Follows the weights after update n, on each replica for itself."""
+        count = tf.cast(num_updates, tf.float32)
+        decay = tf.minimum(self.decay, (1.0 + count) / (10.0 + count))
+        for source, average in zip(self.sources, self.averages, strict=True):
+            change = (1.0 - decay) * (source.value - average)
+            distribution.assign_add(average, change)
+
+    def by_path(self) -> dict[str, tf.Variable]:
+        """The averages by the path of the variable they follow."""
+        pairs = zip(self.sources, self.averages, strict=True)
+        return {source.path: average for source, average in pairs}
+
+    def reset(self) -> None:
+        """Starts the averages anew from the weights; not in a replica."""
+        for source, average in zip(self.sources, self.averages, strict=True):
+            average.assign(source.value)
 
 
 class TrainableModel(keras.Model, abc.ABC):
@@ -96,8 +130,8 @@ class TrainableModel(keras.Model, abc.ABC):
         self.clip_norm = clip_norm
         self.means_per_replica = means_per_replica
         self.loss_scale: LossScale | None = None
-        self.weight_average: averaging.WeightAverage | None = None
-        self.totals: Any = None
+        self.weight_average: WeightAverage | None = None
+        self.totals: Any = None  # `metrics.Statistics`, once compiled
 
     @property
     @abc.abstractmethod
@@ -192,17 +226,19 @@ class TrainableModel(keras.Model, abc.ABC):
         own = self.loss_normalizers(prepared)
         normalizers = own if self.means_per_replica else _all_reduce(own)
         gradients, statistics = self._accumulate(prepared, normalizers, step)
-        gradients = self._reduce_gradients(gradients)
-        gradients, norm = self._clip(gradients)
-        is_finite = self._apply(gradients, norm)
-        skipped = 1.0 - tf.cast(is_finite, tf.float32)
+        gradients, norm = self._clip(self._reduce_gradients(gradients))
+        num_skipped = tf.zeros([])
+        if self.loss_scale is None:
+            self._update(gradients)
+        else:
+            is_finite = self._update_if_finite(self.loss_scale, gradients, norm)
+            num_skipped = 1.0 - tf.cast(is_finite, tf.float32)
+            # A skipped step has no meaningful norm.
+            norm = tf.where(is_finite, norm, 0.0)
         return _all_reduce(statistics | _name_normalizers(own)) | {
             "num_steps": tf.ones([1]),
-            # A skipped step has no meaningful norm.
-            "gradient_norm": tf.where(is_finite, norm, 0.0)[tf.newaxis]
-            if self.loss_scale
-            else norm[tf.newaxis],
-            "num_skipped_steps": skipped[tf.newaxis],
+            "gradient_norm": norm[tf.newaxis],
+            "num_skipped_steps": num_skipped[tf.newaxis],
         }
 
     def evaluation_step(self, features: Tensors, batch: tf.Tensor) -> Tensors:
@@ -226,7 +262,7 @@ class TrainableModel(keras.Model, abc.ABC):
         super().compile(*args, **kwargs)
         self.optimizer.build(self.trainable_variables)
         if self.totals is None:
-            self.totals = metrics.StatisticsMetric(
+            self.totals = metrics.Statistics(
                 self.statistic_sizes, self.derive_metrics
             )
 
@@ -344,11 +380,8 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def _reduce_gradients(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
         context = tf.distribute.get_replica_context()
-        replicas = context.num_replicas_in_sync
-        if replicas > 1:
-            how = tf.distribute.ReduceOp.SUM
-            if self.means_per_replica:
-                how = tf.distribute.ReduceOp.MEAN
+        if context.num_replicas_in_sync > 1:
+            how = "MEAN" if self.means_per_replica else "SUM"
             gradients = context.all_reduce(how, gradients)
         if self.loss_scale is not None:
             inverse = 1.0 / self.loss_scale.value
@@ -370,10 +403,9 @@ class TrainableModel(keras.Model, abc.ABC):
                 clipped[i] = part
         return clipped, norms[0] if len(norms) == 1 else tf.norm(norms)
 
-    def _apply(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> tf.Tensor:
-        if self.loss_scale is None:
-            self._update(gradients)
-            return tf.constant(True)
+    def _update_if_finite(
+        self, scale: LossScale, gradients: list[tf.Tensor], norm: tf.Tensor
+    ) -> tf.Tensor:
         is_finite = tf.math.is_finite(norm)
 
         def update() -> int:
@@ -382,29 +414,26 @@ class TrainableModel(keras.Model, abc.ABC):
 
         def skip() -> int:
             # The batch is used up: schedule, masks and order go on.
-            replica_optimizer.assign_add(self.optimizer.iterations, 1)
+            distribution.assign_add(self.optimizer.iterations, 1)
             return 0
 
         # No collective runs inside the branches, so replicas may take them.
         tf.cond(is_finite, update, skip)
-        self.loss_scale.update(is_finite)
+        scale.update(is_finite)
         return is_finite
 
     def _update(self, gradients: list[tf.Tensor]) -> None:
-        if isinstance(self.optimizer, replica_optimizer.ReplicaOptimizer):
-            self.optimizer.apply_in_replica_context(
-                gradients, self.trained_variables
-            )
+        variables = list(self.trained_variables)
+        if isinstance(self.optimizer, optimizers.ReplicaOptimizer):
+            self.optimizer.apply_in_replica_context(gradients, variables)
         else:
             # Keras' own optimizers add gradients over replicas once more.
             context = tf.distribute.get_replica_context()
             share = 1.0 / context.num_replicas_in_sync
-            self.optimizer.apply(
-                [gradient * share for gradient in gradients],
-                list(self.trained_variables),
-            )
+            shares = [gradient * share for gradient in gradients]
+            self.optimizer.apply(shares, variables)
         if self.weight_average is not None:
-            num_updates = replica_optimizer.read(self.optimizer.iterations)
+            num_updates = distribution.read(self.optimizer.iterations)
             self.weight_average.update(num_updates)
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.training.schedules import LinearSchedule
 from electra_tf.training.schedules import PolynomialDecayTimesWarmup
 from electra_tf.training.schedules import Restarted
+from electra_tf.training.schedules import constant_or_linear
 
 
 def formula(step, rate, steps, warmup, power):
@@ -105,7 +105,7 @@ def test_a_restarted_schedule_survives_serialization():
 
 @pytest.mark.parametrize("step", [4, tf.constant(4), tf.constant(4, tf.int64)])
 def test_a_linear_schedule_goes_and_stays(step):
-    schedule = LinearSchedule(2.0, 0.5, 6)
+    schedule = constant_or_linear(2.0, 0.5, 6)
     values = [float(schedule(t)) for t in range(9)]
     expected = [2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.5, 0.5]
     np.testing.assert_allclose(values, expected, rtol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.pretraining import run
-from electra_tf.training import averaging
+from electra_tf.training import step as step_lib
 from tests import tiny
 
 
@@ -108,7 +108,7 @@ def test_the_whole_step_compiles_under_xla():
 
 def test_the_moving_average_is_a_worked_example():
     weight = tf.keras.Variable([0.0], name="kernel")
-    average = averaging.WeightAverage([weight], decay=0.25)
+    average = step_lib.WeightAverage([weight], decay=0.25)
     weight.assign([1.0])
     found = []
     for n in (1, 2, 3, 1000):
