@@ -11,6 +11,7 @@ import pathlib
 import shutil
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 PARTIAL_MARK = ".partial-"
 # In bytes, of the final name's part in a hidden one: file systems allow 255
@@ -35,6 +36,28 @@ def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def saving_figure(
+    path: pathlib.Path,
+    rows: int,
+    columns: int,
+    figsize: tuple[float, float],
+    **options: Any,
+) -> Iterator[tuple[Any, Any]]:
+    """Yields a figure and its axes, flat, and saves it as a PNG.
+
+    `options` are those of `Figure.subplots`.
+    """
+    # Imported here: it takes a second that most programs can save.
+    from matplotlib import figure as figure_lib
+
+    figure = figure_lib.Figure(figsize=figsize)
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    yield figure, axes.ravel()
+    with replacing_file(path) as partial:
+        figure.savefig(partial, dpi=120, format="png")
 
 
 @contextlib.contextmanager
