@@ -1,6 +1,7 @@
 """What a run tells, and what stays of it after a kill."""
 
 import json
+import math
 import re
 
 import pytest
@@ -148,7 +149,7 @@ def _print(num_characters, total_steps=1_000_000, num_lines=1):
 
 
 def test_a_worked_example():
-    heading, train, held_out = _print(None, 1_000)
+    heading, train, held_out = _print(math.inf, 1_000)
     assert heading == (
         "     step/total      left    loss    gen masked sampled   disc   acc"
         "  prec   rec   auc  fake    grad       lr     tok/s % peak"
@@ -172,7 +173,7 @@ def test_a_narrow_terminal_keeps_what_matters_most():
 
 
 def test_the_heading_comes_again():
-    lines = _print(None, num_lines=45)
+    lines = _print(math.inf, num_lines=45)
     assert [i for i, line in enumerate(lines) if "left" in line] == [0, 21, 42]
 
 
