@@ -76,13 +76,11 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         name: str | None = None,
     ) -> None:
         super().__init__(learning_rate=learning_rate, name=name)
-        has_decay = weight_decay is not None
-        if not (
-            0 <= beta_1 < 1
-            and 0 <= beta_2 < 1
-            and epsilon > 0
-            and has_decay
-            and (callable(weight_decay) or weight_decay >= 0)
+        is_schedule = callable(weight_decay)
+        if (
+            not (0 <= beta_1 < 1 and 0 <= beta_2 < 1 and epsilon > 0)
+            or weight_decay is None
+            or not (is_schedule or weight_decay >= 0)
         ):
             raise ValueError(
                 "`beta_1` and `beta_2` must be in [0, 1), `epsilon` above 0, "
@@ -98,11 +96,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self.decay_rules = [*(weight_decay_multipliers or [(".*", 1.0)])]
 
     def build(self, variables: Sequence[keras.Variable]) -> None:
-        """Creates two moments for each variable and looks up its factors.
-
-        Call it with the trainable variables, in the order of the gradients,
-        inside the scope of the strategy that they were made in.
-        """
+        """Creates the moments, in the scope of the variables' strategy."""
         if self.built:
             return
         for variable in variables:
@@ -132,13 +126,12 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     ) -> tf.Tensor:
         """Updates variables once, within the calling replica; returns the rate.
 
-        Nothing is communicated: every replica must pass the same gradients,
-        reduced over all replicas. It may stand inside loops, conditions and
-        XLA-compiled functions. `variables` are some of those given to `build`,
-        None for all; the others keep values and moments.
+        Every replica must pass the same gradients, reduced over all replicas.
+        `variables` are some of those given to `build`, None for all; the
+        others keep values and moments.
         """
         chosen = self._trainable_variables if variables is None else variables
-        scalars = self._scalars(_as_scalar(self.learning_rate))
+        scalars = self._scalars(self.learning_rate)
         for gradient, variable in zip(gradients, chosen, strict=True):
             index = self._get_variable_index(variable)
             self._update(gradient, index, variable, scalars)
@@ -149,7 +142,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         self, gradient: Gradient, variable: Any, learning_rate: Any
     ) -> None:
         """Updates one variable; Keras' own loop calls this."""
-        scalars = self._scalars(_as_scalar(learning_rate))
+        scalars = self._scalars(learning_rate)
         index = self._get_variable_index(variable)
         self._update(gradient, index, variable, scalars)
 
@@ -166,13 +159,10 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain serializable values."""
         base = super().get_config()
-        decay = self.decay
-        if callable(decay):
-            decay = keras.saving.serialize_keras_object(decay)
         return {
             "name": base["name"],
             "learning_rate": base["learning_rate"],
-            "weight_decay": decay,
+            "weight_decay": keras.saving.serialize_keras_object(self.decay),
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
@@ -186,19 +176,21 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         cls, config: dict[str, Any], custom_objects: Any = None
     ) -> "ReplicaOptimizer":
         """The optimizer that `get_config` described."""
-        if isinstance(config["weight_decay"], dict):
-            decay = keras.saving.deserialize_keras_object(
-                config["weight_decay"], custom_objects=custom_objects
-            )
-            config = config | {"weight_decay": decay}
+        decay = keras.saving.deserialize_keras_object(
+            config["weight_decay"], custom_objects=custom_objects
+        )
+        config = config | {"weight_decay": decay}
         return super().from_config(config, custom_objects=custom_objects)
 
     def _moment_gains(self) -> Sequence[float]:
         """Factors from the stored moments to those of the formula."""
         return 1.0, 1.0
 
-    def _scalars(self, rate: tf.Tensor) -> Scalars:
+    def _scalars(self, rate: Any) -> Scalars:
         """The shared values of the current update."""
+        if isinstance(rate, keras.Variable):
+            rate = distribution.read(rate)
+        rate = tf.cast(rate, tf.float32)
         step = distribution.read(self._iterations)
         decay = self.decay(step) if callable(self.decay) else self.decay
         update_number = tf.cast(step + 1, tf.float32)
@@ -263,7 +255,7 @@ class AdamWeightDecay(ReplicaOptimizer):
             **options,
         )
 
-    def _scalars(self, rate: tf.Tensor) -> Scalars:
+    def _scalars(self, rate: Any) -> Scalars:
         gain_1, gain_2 = self._moment_gains()
         shared = super()._scalars(rate)
         adam = shared.adam | {
@@ -271,7 +263,7 @@ class AdamWeightDecay(ReplicaOptimizer):
             "beta2_power": tf.zeros([]),
             "epsilon": tf.constant(self.epsilon / gain_2**0.5, tf.float32),
         }
-        adam_rate = rate * (gain_1 / gain_2**0.5)
+        adam_rate = shared.rate * (gain_1 / gain_2**0.5)
         return shared._replace(adam_rate=adam_rate, adam=adam)
 
     def _update(
@@ -435,12 +427,6 @@ def clip_by_global_norm(
 def densify(gradient: Gradient) -> tf.Tensor:
     """The gradient as one dense float32 tensor; rows named twice are summed."""
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
-
-
-def _as_scalar(rate: Any) -> tf.Tensor:
-    if isinstance(rate, keras.Variable):
-        rate = distribution.read(rate)
-    return tf.cast(rate, tf.float32)
 
 
 def _times(value: tf.Tensor, factor: float) -> tf.Tensor:

@@ -58,9 +58,8 @@ class LossScale(tf.Module):
         """Adapts the factor after a step; chosen by `tf.where`, no branch."""
         good = tf.where(is_finite, self.num_good_steps + 1, 0)
         grows = good >= self.growth_steps
-        value = tf.convert_to_tensor(self.value)
-        smaller = tf.maximum(value / 2.0, 1.0)
-        larger = tf.where(grows, value * 2.0, value)
+        smaller = tf.maximum(self.value / 2.0, 1.0)
+        larger = self.value * tf.where(grows, 2.0, 1.0)
         distribution.assign(self.value, tf.where(is_finite, larger, smaller))
         distribution.assign(self.num_good_steps, tf.where(grows, 0, good))
 
@@ -149,9 +148,13 @@ class TrainableModel(keras.Model, abc.ABC):
     @property
     def statistic_sizes(self) -> Mapping[str, int]:
         """Statistic name to the length of its vector."""
-        names = list(self.loss_coefficients)
-        names += [normalizer_of(name) for name in names]
-        return dict.fromkeys(names, 1) | dict(self.extra_sizes)
+        normalizers = map(normalizer_of, self.loss_coefficients)
+        return dict.fromkeys(normalizers, 1) | self._summed_sizes
+
+    @property
+    def _summed_sizes(self) -> dict[str, int]:
+        """Those that `compute_losses` gives."""
+        return dict.fromkeys(self.loss_coefficients, 1) | dict(self.extra_sizes)
 
     @property
     def phase_starts(self) -> tuple[int, ...]:
@@ -208,12 +211,8 @@ class TrainableModel(keras.Model, abc.ABC):
         self, statistics: Mapping[str, np.ndarray]
     ) -> dict[str, float]:
         """The same on the host, in float64."""
-        wide = {
-            name: tf.cast(vector, tf.float64)
-            for name, vector in statistics.items()
-        }
-        found = self.derive_metrics(wide)
-        return {name: float(value) for name, value in found.items()}
+        wide = {n: tf.cast(v, tf.float64) for n, v in statistics.items()}
+        return {n: float(v) for n, v in self.derive_metrics(wide).items()}
 
     def training_step(self, features: Tensors) -> Tensors:
         """Makes one update, in a replica context, from its part of the batch.
@@ -285,14 +284,11 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def _extra_variables(self) -> dict[str, tf.Variable]:
         """Variables that Keras does not know of."""
-        found: dict[str, tf.Variable] = {}
-        if self.loss_scale is not None:
-            for name, variable in self.loss_scale.by_name().items():
-                found[f"loss_scale_{name}"] = variable
-        if self.weight_average is not None:
-            for number, average in enumerate(self.weight_average.averages):
-                found[f"average_{number}"] = average
-        return found
+        scale, average = self.loss_scale, self.weight_average
+        found = {} if scale is None else scale.by_name()
+        found = {f"loss_scale_{name}": v for name, v in found.items()}
+        averages = [] if average is None else average.averages
+        return found | {f"average_{i}": v for i, v in enumerate(averages)}
 
     def train_step(self, data: Tensors) -> Tensors:
         """Makes one update for Keras' `fit`, from `[B, S]` features."""
@@ -303,31 +299,29 @@ class TrainableModel(keras.Model, abc.ABC):
                 "`electra_tf.pretraining.run.pretrain`."
             )
         features, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        return self._add(self.training_step(as_one_stream(features)))
+        self.totals.update_state(self.training_step(as_one_stream(features)))
+        return self.totals.result()
 
     def test_step(self, data: Tensors) -> Tensors:
         """What Keras' `evaluate` calls, with features of shape `[B, S]`."""
         features, _, _ = keras.utils.unpack_x_y_sample_weight(data)
         # Every batch has masks of its own, the same in every evaluation.
         batch = self.totals.num_batches.value
-        return self._add(self.evaluation_step(as_one_stream(features), batch))
-
-    def _add(self, statistics: Tensors) -> Tensors:
-        """Adds a batch up; the metrics of all batches since the last reset."""
-        self.totals.update_state(statistics)
+        found = self.evaluation_step(as_one_stream(features), batch)
+        self.totals.update_state(found)
         return self.totals.result()
 
     def _accumulate(
         self, prepared: Any, normalizers: Tensors, step: tf.Tensor
     ) -> tuple[list[tf.Tensor], Tensors]:
+        """Gradients and statistics, added up over the micro-batches."""
         count = self.num_micro_batches
         if count == 1:
             return self._gradients(prepared, normalizers, step, 0)
         parts = tf.nest.map_structure(lambda t: _split(t, count), prepared)
-        sizes = {**dict.fromkeys(self.loss_coefficients, 1), **self.extra_sizes}
-        totals = (
+        zeros = (
             [tf.zeros(v.shape, v.dtype) for v in self.trained_variables],
-            {name: tf.zeros([k]) for name, k in sizes.items()},
+            {name: tf.zeros([k]) for name, k in self._summed_sizes.items()},
         )
 
         def body(index: tf.Tensor, totals: Any) -> Any:
@@ -336,7 +330,7 @@ class TrainableModel(keras.Model, abc.ABC):
             return index + 1, tf.nest.map_structure(tf.add, totals, new)
 
         _, totals = tf.while_loop(
-            lambda index, _: index < count, body, (tf.constant(0), totals)
+            lambda index, _: index < count, body, (tf.constant(0), zeros)
         )
         return totals
 
@@ -358,13 +352,8 @@ class TrainableModel(keras.Model, abc.ABC):
             loss = self._total_loss(sums.losses, normalizers, step)
             if self.loss_scale is not None:
                 loss = loss * self.loss_scale.value
-        gradients = tape.gradient(loss, variables)
-        return [
-            tf.zeros(variable.shape, variable.dtype)
-            if gradient is None
-            else tf.convert_to_tensor(gradient)
-            for gradient, variable in zip(gradients, variables, strict=True)
-        ], _collect(sums)
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
+        return [*map(tf.convert_to_tensor, gradients)], _collect(sums)
 
     def _total_loss(
         self, sums: Tensors, normalizers: Tensors, step: tf.Tensor
@@ -407,18 +396,13 @@ class TrainableModel(keras.Model, abc.ABC):
         self, scale: LossScale, gradients: list[tf.Tensor], norm: tf.Tensor
     ) -> tf.Tensor:
         is_finite = tf.math.is_finite(norm)
-
-        def update() -> int:
-            self._update(gradients)
-            return 0
-
-        def skip() -> int:
-            # The batch is used up: schedule, masks and order go on.
-            distribution.assign_add(self.optimizer.iterations, 1)
-            return 0
-
-        # No collective runs inside the branches, so replicas may take them.
-        tf.cond(is_finite, update, skip)
+        # A skipped batch is used up: schedule, masks and order go on. No
+        # collective runs inside the branches, so replicas may take them.
+        tf.cond(
+            is_finite,
+            lambda: self._update(gradients),
+            lambda: distribution.assign_add(self.optimizer.iterations, 1),
+        )
         scale.update(is_finite)
         return is_finite
 
@@ -450,17 +434,14 @@ def normalizer_of(loss: str) -> str:
 def _name_normalizers(normalizers: Tensors) -> Tensors:
     """Statistics of the normalizers, `[1]`."""
     return {
-        normalizer_of(name): tf.reshape(value, [1])
-        for name, value in normalizers.items()
+        normalizer_of(n): tf.reshape(v, [1]) for n, v in normalizers.items()
     }
 
 
 def _collect(sums: LossSums) -> Tensors:
-    """Statistics of losses and counts as vectors."""
-    return {
-        name: tf.reshape(value, [-1])
-        for name, value in {**sums.losses, **sums.statistics}.items()
-    }
+    """Losses and counts as vectors."""
+    found = sums.losses | sums.statistics
+    return {name: tf.reshape(value, [-1]) for name, value in found.items()}
 
 
 def as_one_stream(features: Tensors) -> Tensors:
@@ -492,10 +473,7 @@ def _all_reduce(tensors: Tensors) -> Tensors:
         return tensors
     names = sorted(tensors)
     flat = tf.concat([tf.reshape(tensors[n], [-1]) for n in names], 0)
-    flat = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
-    sizes = [tensors[n].shape.num_elements() for n in names]
-    parts = tf.split(flat, sizes)
-    return {
-        n: tf.reshape(part, tensors[n].shape)
-        for n, part in zip(names, parts, strict=True)
-    }
+    shapes = [tensors[n].shape for n in names]
+    sizes = [shape.num_elements() for shape in shapes]
+    parts = tf.split(context.all_reduce("SUM", flat), sizes)
+    return dict(zip(names, map(tf.reshape, parts, shapes), strict=True))
