@@ -57,22 +57,24 @@ def read(variable: Any) -> tf.Tensor:
     )
 
 
-def assign(variable: Any, value: tf.Tensor) -> None:
+def assign(variable: Any, value: Any) -> None:
     """Sets this replica's copy to `value`, cast to the variable's dtype."""
-    value = tf.cast(value, variable.dtype)
-    tf.raw_ops.AssignVariableOp(resource=variable.handle, value=value)
+    _write(tf.raw_ops.AssignVariableOp, variable, value)
 
 
-def assign_add(variable: Any, value: tf.Tensor | int) -> None:
+def assign_add(variable: Any, value: Any) -> None:
     """Adds `value` to this replica's copy."""
-    value = tf.cast(value, variable.dtype)
-    tf.raw_ops.AssignAddVariableOp(resource=variable.handle, value=value)
+    _write(tf.raw_ops.AssignAddVariableOp, variable, value)
 
 
-def assign_sub(variable: Any, value: tf.Tensor) -> None:
+def assign_sub(variable: Any, value: Any) -> None:
     """Subtracts `value` from this replica's copy."""
+    _write(tf.raw_ops.AssignSubVariableOp, variable, value)
+
+
+def _write(operation: Callable[..., Any], variable: Any, value: Any) -> None:
     value = tf.cast(value, variable.dtype)
-    tf.raw_ops.AssignSubVariableOp(resource=variable.handle, value=value)
+    operation(resource=variable.handle, value=value)
 
 
 def configure_process(settings: Settings) -> None:
@@ -101,10 +103,9 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
     # Otherwise TensorFlow tells of every sum over devices that it plans.
     tf.get_logger().setLevel(logging.WARNING)
     if settings.strategy == "mirrored":
-        kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-        return _mirrored_strategy(
-            tuple(d.name for d in tf.config.list_logical_devices(kind))
-        )
+        list_devices = tf.config.list_logical_devices
+        devices = list_devices("GPU") or list_devices("CPU")
+        return _mirrored_strategy(tuple(device.name for device in devices))
     if settings.strategy == "multi_worker":
         _check_cluster(os.environ.get("TF_CONFIG", ""))
         return tf.distribute.MultiWorkerMirroredStrategy()
@@ -117,14 +118,9 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()
 
 
-@functools.cache
-def _mirrored_strategy(
-    devices: tuple[str, ...],
-) -> tf.distribute.MirroredStrategy:
-    """One for the whole process: TensorFlow numbers the collectives of each
-    anew, and those of a second one clash with what it remembers of the first.
-    """
-    return tf.distribute.MirroredStrategy(devices)
+# TensorFlow numbers the collectives of each strategy anew, and those of a
+# second one clash with what the process remembers of the first.
+_mirrored_strategy = functools.cache(tf.distribute.MirroredStrategy)
 
 
 def _check_cluster(text: str) -> None:
@@ -162,10 +158,8 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     if not _has_workers(strategy):
         return True
     resolver = strategy.cluster_resolver
-    if resolver.task_type == "worker":
-        has_chief = resolver.cluster_spec().as_dict().get("chief")
-        return resolver.task_id == 0 and not has_chief
-    return resolver.task_type in (None, "", "chief")
+    chief = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
+    return (resolver.task_type, resolver.task_id) == (chief, 0)
 
 
 def _has_workers(strategy: tf.distribute.Strategy) -> bool:
@@ -176,11 +170,10 @@ def distribute_endless(
     strategy: tf.distribute.Strategy,
     build_fn: Callable[[tf.distribute.InputContext], tf.data.Dataset],
 ) -> Any:
-    """A dataset for all workers that is known to have no end.
+    """A dataset for all workers of what `build_fn` makes of a worker's context.
 
-    Where there may be an end, several workers ask each other before every
-    batch whether one is left, and its shape is no longer static. So what
-    `build_fn` makes of a worker's context begins anew when it ends.
+    It has no end: otherwise workers would ask each other before every batch
+    whether one is left, and its shape would no longer be static.
     """
     return strategy.distribute_datasets_from_function(
         lambda context: build_fn(context).repeat(),
@@ -246,28 +239,28 @@ def compiles_with_xla(settings: Settings) -> bool:
     A compiled step on a CPU is several times slower than an ordinary one. TPUs
     compile everything anyway. XLA knows the collectives of GPUs alone.
     """
+    choice, strategy = settings.jit_compile, settings.strategy
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
-    if settings.jit_compile == "auto":
-        return has_gpu and settings.strategy != "tpu"
-    is_on = settings.jit_compile == "on"
-    if is_on and not has_gpu and settings.strategy != "one_device":
+    if choice == "on" and not has_gpu and strategy != "one_device":
         raise errors.ConfigError(
             "`training.jit_compile` can be `on` for one device or for GPUs. "
-            f"Received: strategy={settings.strategy} without a GPU. Set it to "
-            "`auto`."
+            f"Received: strategy={strategy} without a GPU. Set it to `auto`."
         )
-    return is_on
+    return choice == "on" or (
+        choice == "auto" and has_gpu and strategy != "tpu"
+    )
 
 
 def device_description(strategy: tf.distribute.Strategy) -> str:
     """The hardware in words, for logs: kind, name and number of devices."""
-    kind = "CPU"
     gpus = tf.config.list_physical_devices("GPU")
     if isinstance(strategy, tf.distribute.TPUStrategy):
         kind = "TPU"
     elif gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         kind = details.get("device_name", "GPU")
+    else:
+        kind = "CPU"
     return f"{strategy.num_replicas_in_sync} x {kind}"
 
 

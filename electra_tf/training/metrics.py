@@ -44,31 +44,25 @@ def detection_statistics(
     """
     labels = tf.cast(is_fake, tf.float32)
     predictions = tf.cast(logits > 0, tf.float32)
-    hits = tf.cast(predictions == labels, tf.float32)
-    probabilities = tf.sigmoid(logits)
-    bins = tf.cast(probabilities * NUM_AUC_BINS, tf.int32)
+    bins = tf.cast(tf.sigmoid(logits) * NUM_AUC_BINS, tf.int32)
     # A logit that is not finite must end in the losses, not out of range.
     bins = tf.clip_by_value(bins, 0, NUM_AUC_BINS - 1)
     scalars = {
         "predicted_fake": predictions,
         "true_fake": labels,
         "correct_fake": predictions * labels,
-        "correct": hits,
+        "correct": tf.cast(predictions == labels, tf.float32),
         "detected_tokens": tf.ones_like(labels),
     }
-    return {
+    sums = {
         name: tf.reshape(tf.reduce_sum(value * weights), [1])
         for name, value in scalars.items()
-    } | {
-        "fake_histogram": _histogram(bins, labels * weights),
-        "real_histogram": _histogram(bins, (1.0 - labels) * weights),
     }
-
-
-def _histogram(bins: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    return tf.math.unsorted_segment_sum(
-        tf.reshape(weights, [-1]), tf.reshape(bins, [-1]), NUM_AUC_BINS
-    )
+    count = tf.math.unsorted_segment_sum
+    return sums | {
+        "fake_histogram": count(labels * weights, bins, NUM_AUC_BINS),
+        "real_histogram": count((1.0 - labels) * weights, bins, NUM_AUC_BINS),
+    }
 
 
 def summarize_detection(
