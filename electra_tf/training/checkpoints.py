@@ -9,12 +9,14 @@
 before it gets its name, and loses its name before it is removed.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import re
 import shutil
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,15 +32,6 @@ _FOLDER = "checkpoints"
 _PREFIX = "variables"
 # No more digits than 64 bits can count.
 _NAME = re.compile(r"step-(\d{8,18})")
-# What reading damaged files raises; of TensorFlow, IndexError is a short one.
-_READ_ERRORS = (
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    tf.errors.OpError,
-)
 
 Variables = Mapping[str, Any]
 
@@ -113,10 +106,9 @@ def save(
 ) -> pathlib.Path:
     """Writes a checkpoint, then removes all but the `keep` newest.
 
-    `state` is restored too and must be JSON; its `best_step` names a
-    checkpoint that is kept whatever its age. Raises `ModelError` if there is
-    one of this step already, or if the disk is full; earlier checkpoints are
-    left as they were.
+    `state` must be JSON; its `best_step` names a checkpoint that is kept
+    whatever its age. Raises `ModelError` if the step is saved already or the
+    disk is full; earlier checkpoints are left as they were.
     """
     final = _path(model_dir, step)
     if final.exists():
@@ -128,7 +120,7 @@ def save(
         for unfinished in final.parent.glob(".step-*"):
             shutil.rmtree(unfinished)
         with atomic.creating_folder(final) as folder:
-            _write(folder, variables, dict(state) | {"step": step})
+            _write(folder, variables, {**state, "step": step})
         _flush(final.parent)
     except (OSError, tf.errors.OpError) as error:
         raise errors.ModelError(
@@ -144,16 +136,44 @@ def save(
     return final
 
 
+def _write(
+    folder: pathlib.Path, variables: Variables, state: Mapping[str, Any]
+) -> None:
+    names = sorted(variables)
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / _PREFIX),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[tf.convert_to_tensor(variables[name]) for name in names],
+    )
+    content = {"format": _FORMAT, "sha256": _checksum(state), "state": state}
+    text = json.dumps(content, indent=2)
+    (folder / "state.json").write_text(text + "\n", "utf-8")
+    for path in [*folder.iterdir(), folder]:
+        _flush(path)
+
+
+def _checksum(state: Mapping[str, Any]) -> str:
+    text = json.dumps(state, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _flush(path: pathlib.Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
     """Reads the state that `save` was given, and its `step`."""
     path = checkpoint / "state.json"
-    try:
+    with _naming_damage(checkpoint):
         content = json.loads(path.read_text("utf-8"))
         state, version = content["state"], content["format"]
         if content["sha256"] != _checksum(state):
             raise ValueError("state.json has changed")
-    except _READ_ERRORS as error:
-        raise _damaged(checkpoint, error) from error
     if version != _FORMAT:
         raise errors.ModelError(
             f"{path} is of checkpoint format {version}, expected {_FORMAT}. It "
@@ -187,10 +207,7 @@ def load_tensors(
 
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
-    """Sets variables from a checkpoint that must hold exactly these.
-
-    Raises `ModelError`, and changes none, if names, shapes or files are wrong.
-    """
+    """Sets variables from a checkpoint that must hold exactly these."""
     _assign(checkpoint, _read(checkpoint, ""), variables)
 
 
@@ -215,44 +232,31 @@ def _assign(
 
 def _read(checkpoint: pathlib.Path, beginning: str) -> dict[str, np.ndarray]:
     """Tensors whose names begin so; TensorFlow verifies their checksums."""
-    try:
+    with _naming_damage(checkpoint):
         reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
         names = sorted(reader.get_variable_to_shape_map())
         return {
             n: reader.get_tensor(n) for n in names if n.startswith(beginning)
         }
-    except _READ_ERRORS as error:
-        raise _damaged(checkpoint, error) from error
 
 
-def _write(
-    folder: pathlib.Path, variables: Variables, state: Mapping[str, Any]
-) -> None:
-    names = sorted(variables)
-    tf.raw_ops.SaveV2(
-        prefix=str(folder / _PREFIX),
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=[tf.convert_to_tensor(variables[name]) for name in names],
-    )
-    content = {"format": _FORMAT, "sha256": _checksum(state), "state": state}
-    text = json.dumps(content, indent=2)
-    (folder / "state.json").write_text(text + "\n", "utf-8")
-    for path in [*folder.iterdir(), folder]:
-        _flush(path)
-
-
-def _checksum(state: Mapping[str, Any]) -> str:
-    text = json.dumps(state, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _flush(path: pathlib.Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+@contextlib.contextmanager
+def _naming_damage(checkpoint: pathlib.Path) -> Iterator[None]:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        yield
+    # Damaged files make TensorFlow raise nearly everything.
+    except Exception as error:
+        raise errors.ModelError(
+            f"{checkpoint} cannot be read: {_first_line(error)}. It is missing "
+            "or damaged. Remove this folder to go on from the checkpoint "
+            "before it."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    # Where in a graph it happened tells the user nothing.
+    return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
 
 
 def require_equal_layout(
@@ -273,16 +277,3 @@ def require_equal_layout(
             f"{' ...' if len(problems) > 8 else ''} ({len(problems)} in all). "
             "Use the config that the checkpoint was made with."
         )
-
-
-def _damaged(checkpoint: pathlib.Path, error: Exception) -> errors.ModelError:
-    return errors.ModelError(
-        f"{checkpoint} cannot be read: {_first_line(error)}. It is missing or "
-        "damaged. Remove this folder to go on from the checkpoint before it."
-    )
-
-
-def _first_line(error: Exception) -> str:
-    line = (str(error).splitlines() or [type(error).__name__])[0]
-    # Where in a graph it happened tells the user nothing.
-    return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)

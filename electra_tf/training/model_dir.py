@@ -69,8 +69,7 @@ def claim(
 ) -> None:
     """Writes config and vocabulary to a folder that was checked before.
 
-    Call it when nothing else can be wrong: a run that failed before may then
-    be started again with other settings.
+    Call it last: a run that failed before can have other settings next time.
     """
     path = folder / CONFIG_FILE
     if not path.exists():

@@ -47,8 +47,7 @@ class PolynomialDecayTimesWarmup(Schedule):
         power: float = 1.0,
     ) -> None:
         super().__init__()
-        self.learning_rate = learning_rate
-        self.num_steps = num_steps
+        self.learning_rate, self.num_steps = learning_rate, num_steps
         self.num_warmup_steps = num_warmup_steps
         self.warmup_proportion = warmup_proportion
         self.power = power
@@ -70,27 +69,19 @@ class PolynomialDecayTimesWarmup(Schedule):
         step = tf.cast(step, tf.float32)
         # Subtracting whole numbers before the division keeps the last rates
         # exact to float32, where `1 - step / num_steps` would cancel.
-        remaining = tf.maximum(float(self.num_steps) - step, 0.0)
-        decay = remaining / float(self.num_steps)
+        total = float(self.num_steps)
+        decay = tf.maximum(total - step, 0.0) / total
         if self.power != 1.0:
             decay = tf.pow(decay, self.power)
         rate = self.learning_rate * decay
-        warmup = max(
-            self.num_warmup_steps, self.num_steps * self.warmup_proportion
-        )
+        warmup = max(self.num_warmup_steps, total * self.warmup_proportion)
         if warmup > 0:
             rate *= tf.minimum(1.0, step / warmup)
         return rate
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {
-            "learning_rate": self.learning_rate,
-            "num_steps": self.num_steps,
-            "num_warmup_steps": self.num_warmup_steps,
-            "warmup_proportion": self.warmup_proportion,
-            "power": self.power,
-        }
+        return dict(vars(self))
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -101,8 +92,8 @@ class Restarted(Schedule):
         self, schedules: Sequence[Schedule], starts: Sequence[int]
     ) -> None:
         super().__init__()
-        self.schedules = tuple(schedules)
-        self.starts = tuple(starts)
+        self.schedules = list(schedules)
+        self.starts = list(starts)
 
     def __call__(self, step: Any) -> tf.Tensor:
         """The rate of update `step`, scalar float32."""
@@ -114,16 +105,13 @@ class Restarted(Schedule):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {"schedules": list(self.schedules), "starts": self.starts}
+        return dict(vars(self))
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Restarted":
         """Rebuilds the schedules that Keras has taken apart."""
-        parts = [
-            keras.saving.deserialize_keras_object(part)
-            for part in config["schedules"]
-        ]
-        return cls(parts, config["starts"])
+        parts = map(keras.saving.deserialize_keras_object, config["schedules"])
+        return cls([*parts], config["starts"])
 
 
 def constant_or_linear(first: float, last: float, num_steps: int) -> Value:
