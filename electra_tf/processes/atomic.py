@@ -75,7 +75,12 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
         try:
             partial.mkdir(parents=True)
         except (OSError, ValueError) as error:
-            raise _refusal(path, error) from error
+            reason = getattr(error, "strerror", None) or error
+            raise OSError(
+                f"{str(path)!r} must be a path at which a folder can be made. "
+                f"Received: {reason}. Give another, or repair the folders "
+                "above it."
+            ) from error
         yield partial
         try:
             os.rename(partial, path)
@@ -93,29 +98,12 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def refuse_existing(path: str | os.PathLike, flag: str) -> None:
-    """Raises `FileExistsError` if a folder to create is there already.
-
-    A path at which there can be none, such as one with too long a name, is an
-    `OSError`.
-    """
-    try:
-        os.lstat(path)
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError) as error:
-        raise _refusal(path, error) from error
-    raise FileExistsError(
-        f"The folder to create must not exist yet. Received: {path}. "
-        f"Give another {flag}, or remove that one."
-    )
-
-
-def _refusal(path: str | os.PathLike, error: Exception) -> OSError:
-    reason = getattr(error, "strerror", None) or error
-    return OSError(
-        f"{str(path)!r} must be a path at which a folder can be made. "
-        f"Received: {reason}. Give another, or repair the folders above it."
-    )
+    """Raises `FileExistsError` if a folder to create is there already."""
+    if os.path.lexists(path):
+        raise FileExistsError(
+            f"The folder to create must not exist yet. Received: {path}. "
+            f"Give another {flag}, or remove that one."
+        )
 
 
 def remove_partial(folder: str | os.PathLike) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
@@ -78,27 +79,23 @@ def _write(operation: Callable[..., Any], variable: Any, value: Any) -> None:
 
 
 def configure_process(settings: Settings) -> None:
-    """Sets how TensorFlow works in this process; before it does anything.
-
-    In float32 and without XLA, TensorFlow's passes over the traced graph leave
-    a step on CPUs as fast as it was, and take a quarter of the time to the
-    first step of Small (docs/performance.md): such a run goes without.
-    """
+    """Sets how TensorFlow works in this process; before it does anything."""
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
     if settings.precision == "float32" and not has_gpu:
+        # TensorFlow's passes over the graph would leave the step as fast as it
+        # was, and take a quarter of a start's time (docs/performance.md).
         tf.config.optimizer.set_experimental_options(
             {"disable_meta_optimizer": True}
         )
 
 
 def build_strategy(settings: Settings) -> tf.distribute.Strategy:
-    """The distribution strategy that a config names.
+    """The strategy that a config names; before anything touches a device.
 
-    Call it before anything else touches a device. `mirrored` takes all GPUs of
-    this host (or all logical CPUs); `multi_worker` reads the place of each
-    host from `TF_CONFIG`; `tpu` is a Cloud TPU that `settings.tpu` names.
+    `mirrored` takes all GPUs of this host (or all logical CPUs);
+    `multi_worker` reads the place of each host from `TF_CONFIG`.
     """
     # Otherwise TensorFlow tells of every sum over devices that it plans.
     tf.get_logger().setLevel(logging.WARNING)
@@ -182,10 +179,7 @@ def distribute_endless(
 
 
 def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
-    """The mean of a host's number over all hosts; itself where there is one.
-
-    Every host must call it at the same point.
-    """
+    """The mean of a number over all hosts, which must all call it."""
     if not _has_workers(strategy):
         return value
     mean = _mean_fn(strategy)(tf.constant(value, tf.float64))
@@ -194,8 +188,6 @@ def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
 
 @functools.cache
 def _mean_fn(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], Any]:
-    """The compiled mean over replicas; traced once for a strategy."""
-
     def average(own: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()
         # The copy is on the replica's device, the argument is on none.
@@ -236,8 +228,7 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
 def compiles_with_xla(settings: Settings) -> bool:
     """Whether the step is compiled by XLA: by default on GPUs alone.
 
-    A compiled step on a CPU is several times slower than an ordinary one. TPUs
-    compile everything anyway. XLA knows the collectives of GPUs alone.
+    It would make a step on a CPU several times slower; TPUs compile anyway.
     """
     choice, strategy = settings.jit_compile, settings.strategy
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
@@ -265,24 +256,20 @@ def device_description(strategy: tf.distribute.Strategy) -> str:
 
 
 def peak_flops(device: str, precision: str) -> float:
-    """Matrix-product operations per second of one device.
+    """Matrix-product operations per second of a device so described.
 
     The data sheet's figure for known accelerators, a short measurement for
-    CPUs, 0 for what is unknown. `device` is as in `device_description`.
+    CPUs, 0 for what is unknown.
     """
     for name, (half, single) in _PEAKS.items():
         if re.search(rf"\b{name}\b", device):
             return single if precision == "float32" else half
-    return _measure_cpu(precision) if "CPU" in device else 0.0
-
-
-def _measure_cpu(precision: str) -> float:
-    """The best of a few products, about a tenth of a second."""
+    if "CPU" not in device:
+        return 0.0
     size = 768
     matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
-    seconds = []
+    times = [time.perf_counter()]
     for _ in range(6):
-        start = time.perf_counter()
         tf.matmul(matrix, matrix).numpy()
-        seconds.append(time.perf_counter() - start)
-    return 2.0 * size**3 / min(seconds)
+        times.append(time.perf_counter())
+    return 2.0 * size**3 / min(np.diff(times))

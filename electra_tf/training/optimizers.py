@@ -131,20 +131,17 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         others keep values and moments.
         """
         chosen = self._trainable_variables if variables is None else variables
-        scalars = self._scalars(self.learning_rate)
+        now = self._scalars(self.learning_rate)
         for gradient, variable in zip(gradients, chosen, strict=True):
-            index = self._get_variable_index(variable)
-            self._update(gradient, index, variable, scalars)
+            self._update(gradient, variable, now)
         distribution.assign_add(self._iterations, 1)
-        return scalars.rate
+        return now.rate
 
     def update_step(
         self, gradient: Gradient, variable: Any, learning_rate: Any
     ) -> None:
         """Updates one variable; Keras' own loop calls this."""
-        scalars = self._scalars(learning_rate)
-        index = self._get_variable_index(variable)
-        self._update(gradient, index, variable, scalars)
+        self._update(gradient, variable, self._scalars(learning_rate))
 
     def exclude_from_weight_decay(
         self, var_list: Any = None, var_names: Any = None
@@ -204,29 +201,33 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
         return Scalars(rate, tf.cast(decay, tf.float32), rate, adam)
 
     @abc.abstractmethod
-    def _update(
-        self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
-    ) -> None:
+    def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
         """Applies the formula to one variable and its moments."""
 
     def _apply_adam(
-        self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
+        self, gradient: Gradient, variable: Any, now: Scalars
     ) -> None:
         """Updates moments and variable by Adam's rule, one fused operation."""
+        index = self._get_variable_index(variable)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=self.first_moments[index].handle,
             v=self.second_moments[index].handle,
-            lr=_times(scalars.adam_rate, self.rate_multipliers[index]),
+            lr=self._scale(now.adam_rate, variable),
             grad=densify(gradient),
-            **scalars.adam,
+            **now.adam,
         )
 
-    def _decay_of(self, index: int, scalars: Scalars) -> tf.Tensor | None:
-        factor = self.decay_multipliers[index]
+    def _scale(self, rate: tf.Tensor, variable: Any) -> tf.Tensor:
+        """The variable's own rate; no operation where it is the same."""
+        factor = self.rate_multipliers[self._get_variable_index(variable)]
+        return rate if factor == 1.0 else rate * factor
+
+    def _decay_of(self, variable: Any, now: Scalars) -> tf.Tensor | None:
+        factor = self.decay_multipliers[self._get_variable_index(variable)]
         if factor == 0.0 or self.decay == 0.0:
             return None
-        return _times(scalars.decay, factor)
+        return now.decay if factor == 1.0 else now.decay * factor
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -266,15 +267,13 @@ class AdamWeightDecay(ReplicaOptimizer):
         adam_rate = shared.rate * (gain_1 / gain_2**0.5)
         return shared._replace(adam_rate=adam_rate, adam=adam)
 
-    def _update(
-        self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
-    ) -> None:
-        decay = self._decay_of(index, scalars)
+    def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
+        decay = self._decay_of(variable, now)
         if decay is not None:
-            rate = _times(scalars.rate, self.rate_multipliers[index])
-            decayed = rate * decay * distribution.read(variable)
+            decay = self._scale(now.rate, variable) * decay
+            decayed = decay * distribution.read(variable)
             distribution.assign_sub(variable, decayed)
-        self._apply_adam(gradient, index, variable, scalars)
+        self._apply_adam(gradient, variable, now)
 
     def _moment_gains(self) -> list[float]:
         """Ratios of the original's moments to those stored here.
@@ -316,16 +315,14 @@ class AddonsAdamW(ReplicaOptimizer):
     ) -> None:
         super().__init__(learning_rate, epsilon=epsilon, **options)
 
-    def _update(
-        self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
-    ) -> None:
-        decay = self._decay_of(index, scalars)
+    def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
+        decay = self._decay_of(variable, now)
         if decay is not None:
             decayed = decay * distribution.read(variable)
             if isinstance(gradient, tf.IndexedSlices):
                 decayed *= _row_mask(gradient, decayed.shape)
             distribution.assign_sub(variable, decayed)
-        self._apply_adam(gradient, index, variable, scalars)
+        self._apply_adam(gradient, variable, now)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
@@ -364,22 +361,21 @@ class LAMB(ReplicaOptimizer):
         own = {"exclude_from_layer_adaptation": self.adaptation_exclusions}
         return super().get_config() | own
 
-    def _update(
-        self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
-    ) -> None:
+    def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
         # At rate 0 the fused operation only moves the two moments.
-        still = scalars._replace(adam_rate=tf.zeros([]))
-        self._apply_adam(gradient, index, variable, still)
+        still = now._replace(adam_rate=tf.zeros([]))
+        self._apply_adam(gradient, variable, still)
+        index = self._get_variable_index(variable)
         value = distribution.read(variable)
         first = distribution.read(self.first_moments[index])
         second = distribution.read(self.second_moments[index])
-        first /= 1.0 - scalars.adam["beta1_power"]
-        second /= 1.0 - scalars.adam["beta2_power"]
-        update = first / (tf.sqrt(second) + scalars.adam["epsilon"])
-        decay = self._decay_of(index, scalars)
+        first /= 1.0 - now.adam["beta1_power"]
+        second /= 1.0 - now.adam["beta2_power"]
+        update = first / (tf.sqrt(second) + now.adam["epsilon"])
+        decay = self._decay_of(variable, now)
         if decay is not None:
             update += decay * value
-        rate = _times(scalars.rate, self.rate_multipliers[index])
+        rate = self._scale(now.rate, variable)
         # Under `fit` in replicas the variable has no path.
         path = self._trainable_variables[index].path
         if not any(re.search(key, path) for key in self.adaptation_exclusions):
@@ -429,18 +425,11 @@ def densify(gradient: Gradient) -> tf.Tensor:
     return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
 
 
-def _times(value: tf.Tensor, factor: float) -> tf.Tensor:
-    """The product, without an operation where it is the value itself."""
-    return value if factor == 1.0 else value * factor
-
-
 def _row_mask(gradient: tf.IndexedSlices, shape: tf.TensorShape) -> tf.Tensor:
     """Ones for the rows that occur in the gradient: `[rows, 1, ...]`."""
-    occurrences = tf.math.unsorted_segment_sum(
-        tf.ones_like(gradient.indices, tf.float32), gradient.indices, shape[0]
-    )
-    mask = tf.minimum(occurrences, 1.0)
-    return tf.reshape(mask, [shape[0]] + [1] * (shape.rank - 1))
+    ones = tf.ones_like(gradient.indices, tf.float32)
+    count = tf.math.unsorted_segment_sum(ones, gradient.indices, shape[0])
+    return tf.reshape(tf.minimum(count, 1.0), [-1] + [1] * (shape.rank - 1))
 
 
 def _trust_ratio(value: tf.Tensor, update: tf.Tensor) -> tf.Tensor:

@@ -84,16 +84,13 @@ class Table:
     """
 
     def __init__(
-        self,
-        total_steps: int,
-        names: set[str],
-        num_characters: float = math.inf,
+        self, total_steps: int, names: set[str], width: float = math.inf
     ) -> None:
         self.names = names
         self._total = str(total_steps)
         self._num_lines = 0
         # Beside split, step/total and the time left.
-        room = num_characters - 2 * len(self._total) - 17
+        room = width - 2 * len(self._total) - 17
         known = [column for column in COLUMNS if column.name in names]
         by_rank = sorted(known, key=lambda column: column.rank)
         used = itertools.accumulate(column.width + 1 for column in by_rank)
@@ -108,13 +105,9 @@ class Table:
         metrics: Mapping[str, float],
     ) -> list[str]:
         """The line of some metrics; before it the heading where it is due."""
-        label, total = _LABELS[split], self._total
-        left = progress.format_time(seconds_left)
-        numbers = "".join(
-            f" {_format(column, metrics.get(column.name)):>{column.width}}"
-            for column in self._columns
-        )
-        line = f"{label} {step:>{len(total)}}/{total} {left:>9}{numbers}"
+        total, left = self._total, progress.format_time(seconds_left)
+        line = f"{_LABELS[split]} {step:>{len(total)}}/{total} {left:>9}"
+        line += "".join(_format(c, metrics.get(c.name)) for c in self._columns)
         lines = [line.rstrip()]
         if self._num_lines % _LINES_PER_HEADING == 0:
             labels = "".join(f" {c.label:>{c.width}}" for c in self._columns)
@@ -125,11 +118,12 @@ class Table:
 
 
 def _format(column: Column, number: float | None) -> str:
-    if number is None:
-        return ""
-    text = f"{column.factor * number:{column.style}}"
-    fits = len(text) <= column.width
-    return text if fits else f"{column.factor * number:.1e}"
+    text = ""
+    if number is not None:
+        text = f"{column.factor * number:{column.style}}"
+        if len(text) > column.width:
+            text = f"{column.factor * number:.1e}"
+    return f" {text:>{column.width}}"
 
 
 class RunReport:
@@ -147,18 +141,17 @@ class RunReport:
         total_steps: int,
         late_names: Sequence[str] = (),
     ) -> None:
-        self._total_steps = total_steps
         self._late_names = late_names
         self._time_left = progress.TimeLeft(total_steps)
+        self._table = Table(total_steps, set())
+        self._total_steps = total_steps
         self._path = model_dir and model_dir / "metrics.jsonl"
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        self._table: Table | None = None
         if model_dir is not None:
             _drop_lines_after(model_dir / "metrics.jsonl", first_step)
             for split in _LABELS:
-                folder = model_dir / "tensorboard" / split
-                writer = tf.summary.create_file_writer(str(folder))
-                self._writers[split] = writer
+                folder = str(model_dir / "tensorboard" / split)
+                self._writers[split] = tf.summary.create_file_writer(folder)
 
     def __enter__(self) -> "RunReport":
         return self
@@ -190,27 +183,21 @@ class RunReport:
         with self._writers[split].as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
-        self._print(split, step, values)
+        reported = {*values, *self._late_names}
+        names = {column.name for column in COLUMNS} & reported
+        # A later phase of training may report more, under a new heading.
+        if not names <= self._table.names:
+            terminal = shutil.get_terminal_size().columns
+            width = terminal if sys.stdout.isatty() else math.inf
+            self._table = Table(self._total_steps, names, width)
+        left = self._time_left.estimate(step)
+        for text in self._table.lines(split, step, left, values):
+            self.say(text)
 
     def say(self, text: str) -> None:
         """Prints a line of text, on the chief alone."""
         if self._path is not None:
             print(text, flush=True)
-
-    def _print(
-        self, split: str, step: int, values: Mapping[str, float]
-    ) -> None:
-        reported = {*values, *self._late_names}
-        names = {c.name for c in COLUMNS if c.name in reported}
-        # A later phase of training may report more, under a new heading.
-        if self._table is None or not names <= self._table.names:
-            width: float = math.inf
-            if sys.stdout.isatty():
-                width = shutil.get_terminal_size().columns
-            self._table = Table(self._total_steps, names, width)
-        left = self._time_left.estimate(step)
-        for line in self._table.lines(split, step, left, values):
-            self.say(line)
 
 
 @contextlib.contextmanager

@@ -1,10 +1,9 @@
 """The one training step, shared by every model and both loops.
 
 Losses are divided once, by the normalizer of the whole global batch, before
-the backward pass; the gradients then only ever add up, so that neither replicas
-nor micro-batches change the result beyond rounding. Our own loop
-(`training_run.py`) calls `training_step` under `strategy.run`; a Keras user's
-`fit` reaches it through `train_step`. Nothing here knows of ELECTRA.
+the backward pass; gradients then only add up, so that replicas and
+micro-batches change nothing beyond rounding. Our own loop (`training_run.py`)
+calls `training_step` under `strategy.run`, Keras' `fit` calls `train_step`.
 """
 
 import abc
@@ -14,7 +13,6 @@ from typing import Any
 from typing import NamedTuple
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.inputs import randomness
@@ -24,6 +22,7 @@ from electra_tf.training import metrics
 from electra_tf.training import optimizers
 
 Tensors = dict[str, tf.Tensor]
+Gradients = list[tf.Tensor]
 
 # Added to the normalizers before dividing, as in the original.
 _EPSILON = 1e-6
@@ -33,9 +32,7 @@ class LossSums(NamedTuple):
     """Losses and statistics of one micro-batch."""
 
     losses: Tensors  # name to scalar float32 sum, not yet divided
-    # Name to further float32 counts and sums, scalars or `[k]` as `extra_sizes`
-    # says; they may be added over anything.
-    statistics: Tensors
+    statistics: Tensors  # further float32 sums, scalars or `[k]`: `extra_sizes`
 
 
 class LossScale(tf.Module):
@@ -164,8 +161,7 @@ class TrainableModel(keras.Model, abc.ABC):
     def enter_phase(self, phase: int, is_beginning: bool) -> None:
         """Called before the first step of a phase, and after a resume.
 
-        The step is traced anew afterwards. `phase` counts from 0;
-        `is_beginning` says whether no step of it has been taken.
+        `is_beginning` says whether no step of the phase has been taken.
         """
 
     @property
@@ -193,8 +189,7 @@ class TrainableModel(keras.Model, abc.ABC):
     def loss_normalizers(self, prepared: Any) -> Tensors:
         """Loss name to the scalar that its sum is divided by.
 
-        It is added up over replicas before the forward pass, so it may not
-        depend on the model's weights.
+        Known before the forward pass: it may not depend on weights.
         """
 
     @abc.abstractmethod
@@ -207,9 +202,7 @@ class TrainableModel(keras.Model, abc.ABC):
     def derive_metrics(self, statistics: Tensors) -> Tensors:
         """Metric name to scalar, from the sums of `statistic_sizes`."""
 
-    def summarize(
-        self, statistics: Mapping[str, np.ndarray]
-    ) -> dict[str, float]:
+    def summarize(self, statistics: Mapping[str, Any]) -> dict[str, float]:
         """The same on the host, in float64."""
         wide = {n: tf.cast(v, tf.float64) for n, v in statistics.items()}
         return {n: float(v) for n, v in self.derive_metrics(wide).items()}
@@ -241,10 +234,7 @@ class TrainableModel(keras.Model, abc.ABC):
         }
 
     def evaluation_step(self, features: Tensors, batch: tf.Tensor) -> Tensors:
-        """Statistics of one held-out batch. In a replica context.
-
-        Masks depend on the batch's index (scalar int64) alone.
-        """
+        """Statistics of the held-out batch of an index (scalar int64)."""
         prepared = self.prepare(features, batch, is_training=False)
         return _all_reduce(self.compute_statistics(prepared))
 
@@ -254,10 +244,7 @@ class TrainableModel(keras.Model, abc.ABC):
         return statistics | _name_normalizers(self.loss_normalizers(prepared))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """As in Keras; also creates the variables of optimizer and metrics.
-
-        They cannot be created later, inside a replica's compiled step.
-        """
+        """As in Keras; also creates what cannot be created in a replica."""
         super().compile(*args, **kwargs)
         self.optimizer.build(self.trainable_variables)
         if self.totals is None:
@@ -313,7 +300,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def _accumulate(
         self, prepared: Any, normalizers: Tensors, step: tf.Tensor
-    ) -> tuple[list[tf.Tensor], Tensors]:
+    ) -> tuple[Gradients, Tensors]:
         """Gradients and statistics, added up over the micro-batches."""
         count = self.num_micro_batches
         if count == 1:
@@ -336,7 +323,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def _gradients(
         self, part: Any, normalizers: Tensors, step: tf.Tensor, index: Any
-    ) -> tuple[list[tf.Tensor], Tensors]:
+    ) -> tuple[Gradients, Tensors]:
         context = tf.distribute.get_replica_context()
         dropout_seed = randomness.dropout_seed(
             self.seed,
@@ -360,14 +347,11 @@ class TrainableModel(keras.Model, abc.ABC):
     ) -> tf.Tensor:
         # The only division of a loss: by the normalizer of the whole global
         # batch (or of the replica, with `means_per_replica`).
-        return tf.add_n(
-            [
-                factor * weighted_mean(sums[name], normalizers[name])
-                for name, factor in self.loss_factors(step).items()
-            ]
-        )
+        means = {n: weighted_mean(sums[n], normalizers[n]) for n in normalizers}
+        factors = self.loss_factors(step)
+        return tf.add_n([factors[name] * means[name] for name in factors])
 
-    def _reduce_gradients(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+    def _reduce_gradients(self, gradients: Gradients) -> Gradients:
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync > 1:
             how = "MEAN" if self.means_per_replica else "SUM"
@@ -377,9 +361,7 @@ class TrainableModel(keras.Model, abc.ABC):
             gradients = [gradient * inverse for gradient in gradients]
         return gradients
 
-    def _clip(
-        self, gradients: list[tf.Tensor]
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+    def _clip(self, gradients: Gradients) -> tuple[Gradients, tf.Tensor]:
         """The clipped gradients, and the norm of all before clipping."""
         labels, clipped, norms = self.clip_groups, list(gradients), []
         for group in sorted(set(labels)):
@@ -393,7 +375,7 @@ class TrainableModel(keras.Model, abc.ABC):
         return clipped, norms[0] if len(norms) == 1 else tf.norm(norms)
 
     def _update_if_finite(
-        self, scale: LossScale, gradients: list[tf.Tensor], norm: tf.Tensor
+        self, scale: LossScale, gradients: Gradients, norm: tf.Tensor
     ) -> tf.Tensor:
         is_finite = tf.math.is_finite(norm)
         # A skipped batch is used up: schedule, masks and order go on. No
@@ -406,7 +388,7 @@ class TrainableModel(keras.Model, abc.ABC):
         scale.update(is_finite)
         return is_finite
 
-    def _update(self, gradients: list[tf.Tensor]) -> None:
+    def _update(self, gradients: Gradients) -> None:
         variables = list(self.trained_variables)
         if isinstance(self.optimizer, optimizers.ReplicaOptimizer):
             self.optimizer.apply_in_replica_context(gradients, variables)
@@ -445,10 +427,7 @@ def _collect(sums: LossSums) -> Tensors:
 
 
 def as_one_stream(features: Tensors) -> Tensors:
-    """Makes `[B, S]` features the one stream of this replica, `[1, B, S]`.
-
-    `stream_ids` `[1]` is the replica's number. B and S must be static.
-    """
+    """Makes `[B, S]` features the one stream of this replica, `[1, B, S]`."""
     for name, value in features.items():
         if None in value.shape:
             raise ValueError(

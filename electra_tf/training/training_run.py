@@ -141,13 +141,6 @@ class TrainingLoop:
         """Updates made so far."""
         return int(self.model.optimizer.iterations.numpy())
 
-    def learning_rate(self, step: int) -> float:
-        """The rate of the update after `step` others."""
-        rate = self.model.optimizer._learning_rate
-        if callable(rate):
-            rate = rate(tf.constant(step))
-        return float(tf.convert_to_tensor(rate))
-
     def variables(self) -> dict[str, Any]:
         """Everything that a checkpoint holds, by name."""
         model = self.model
@@ -176,7 +169,6 @@ class TrainingRun(abc.ABC):
         start_step: updates that were made before this process.
         best_step: step of the best evaluation so far; None before the first.
         is_finished: whether no further step is wanted.
-        report: where metrics and sentences go while it runs.
     """
 
     late_metrics: tuple[str, ...] = ("tokens_per_second", "share_of_peak")
@@ -267,8 +259,14 @@ class TrainingRun(abc.ABC):
             step = self._advance(iterator, step)
             found = Evaluation({}, is_best=False)
             if self._is_due(step, self._eval_steps):
-                found = self._evaluate(step)
-            is_stopping = self._is_stopping(stop)
+                found = self.evaluate(step)
+                where = f"on held-out data at step {step}"
+                require_finite(found.metrics, where)
+                metrics = {**found.metrics, **self.cost(step)}
+                self.report.write("validation", step, metrics)
+            # If any worker was asked to stop, all must leave together.
+            asked = 1.0 if stop.signal_name else 0.0
+            is_stopping = self._mean_over_workers(asked) > 0
             is_due = self._is_due(step, self._training.save_checkpoints_steps)
             if is_due or found.is_best or found.ends_training or is_stopping:
                 self.save(step)
@@ -291,11 +289,15 @@ class TrainingRun(abc.ABC):
         self.loop.run_steps(iterator, tf.constant(count))
         statistics = self.loop.statistics.sums()
         if not is_tracing:
-            seconds, steps = time.monotonic() - start, self._timed[1]
-            self._timed = self._timed[0] + seconds, steps + count
+            seconds = time.monotonic() - start
+            self._timed = self._timed[0] + seconds, self._timed[1] + count
             self._seconds_per_step = seconds / count
         require_finite(statistics, f"between steps {first + 1} and {step}")
-        num_skipped = self._num_skipped_in_a_row(statistics)
+        num_skipped = int(statistics["num_skipped_steps"][0])
+        if num_skipped < int(statistics["num_steps"][0]):
+            num_skipped = 0
+        else:
+            num_skipped += self._num_skipped_before
         if num_skipped >= _MAX_SKIPPED_STEPS:
             raise NonFiniteLossError(
                 f"in the {num_skipped} steps up to {step}",
@@ -306,6 +308,9 @@ class TrainingRun(abc.ABC):
             self._log(step, statistics)
             self._num_skipped_before = num_skipped
         return step
+
+    def _mean_over_workers(self, value: float) -> float:
+        return distribution.mean_over_workers(self.strategy, value)
 
     def _is_due(self, step: int, every: int) -> bool:
         """Whether what happens `every` so many steps (0: never) happens now."""
@@ -322,38 +327,19 @@ class TrainingRun(abc.ABC):
         until = [every - step % every for every in intervals if every > 0]
         until += [s - step for s in self.model.phase_starts if s > step]
         # After these, a request to stop is still answered in time.
-        seconds = distribution.mean_over_workers(
-            self.strategy, self._seconds_per_step
-        )
+        seconds = self._mean_over_workers(self._seconds_per_step)
         in_time = max(1, int(_MAX_LOOP_SECONDS / max(seconds, 1e-6)))
         left = self.num_steps - step
         return min(training.steps_per_loop, left, in_time, *until)
 
-    def _is_stopping(self, stop: stopping.StopRequest) -> bool:
-        """Whether any worker was asked to stop: all must leave together."""
-        asked = 1.0 if stop.signal_name else 0.0
-        return distribution.mean_over_workers(self.strategy, asked) > 0
-
-    def _num_skipped_in_a_row(self, statistics: Mapping[str, Any]) -> int:
-        """Skipped steps if no step since the last log was taken, else 0."""
-        num_skipped = int(statistics["num_skipped_steps"][0])
-        if num_skipped < int(statistics["num_steps"][0]):
-            return 0
-        return self._num_skipped_before + num_skipped
-
-    def _evaluate(self, step: int) -> Evaluation:
-        """Evaluates, checks and reports."""
-        found = self.evaluate(step)
-        require_finite(found.metrics, f"on held-out data at step {step}")
-        metrics = {**found.metrics, **self.cost(step)}
-        self.report.write("validation", step, metrics)
-        return found
-
     def _log(self, step: int, statistics: Mapping[str, np.ndarray]) -> None:
         num_skipped = int(statistics["num_skipped_steps"][0])
         num_taken = max(1, int(statistics["num_steps"][0]) - num_skipped)
+        rate = self.model.optimizer._learning_rate
+        if callable(rate):
+            rate = rate(tf.constant(step - 1))
         metrics = self.model.summarize(statistics) | {
-            "learning_rate": self.loop.learning_rate(step - 1),
+            "learning_rate": float(tf.convert_to_tensor(rate)),
             "gradient_norm": float(statistics["gradient_norm"][0]) / num_taken,
             **self.cost(step),
         }
