@@ -1,8 +1,6 @@
 """The pictures of a study: what its arms reach, and how they learn."""
 
-import contextlib
 import pathlib
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -46,12 +44,9 @@ def draw_measures(
         f"equal {cost}; {len(measures)} of {plan.num_runs} runs; circles: "
         "seeds, diamonds: means, bars: standard deviation over seeds"
     )
-    with _saving_figure(
-        path,
-        rows,
-        columns,
-        figsize=(2.0 + 3.9 * columns, 0.9 + height * rows),
-        sharey=not has_budgets,
+    size = (2.0 + 3.9 * columns, 0.9 + height * rows)
+    with atomic.saving_figure(
+        path, rows, columns, size, sharey=not has_budgets
     ) as (figure, axes):
         draw_panel = _draw_over_flops if has_budgets else _draw_arms
         for axis, name in zip(axes, names, strict=False):
@@ -63,24 +58,6 @@ def draw_measures(
             axis.set_visible(False)
         figure.suptitle(title, fontsize=11)
         figure.tight_layout()
-
-
-@contextlib.contextmanager
-def _saving_figure(
-    path: pathlib.Path, rows: int, columns: int, **options: Any
-) -> Iterator[tuple[Any, Any]]:
-    """A figure and its axes; the file appears complete or not at all."""
-    # Imported here: it takes a second that the start of a study can save.
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(rows, columns, squeeze=False, **options)
-    yield figure, axes.ravel()
-    with atomic.replacing_file(path) as partial:
-        figure.savefig(partial, dpi=120, format="png")
-    pyplot.close(figure)
 
 
 def _draw_arms(axis: Any, plan: studies.Plan, values: pd.Series) -> None:
@@ -155,8 +132,8 @@ def draw_curves(
     if not lines:
         return
     metrics = pd.DataFrame(lines)
-    size = {"figsize": (17, 5)}
-    with _saving_figure(path, 1, len(_CURVES), **size) as (figure, axes):
+    num_panels = len(_CURVES)
+    with atomic.saving_figure(path, 1, num_panels, (17, 5)) as (figure, axes):
         for axis, (title, names, baseline) in zip(axes, _CURVES, strict=True):
             means = average_curves(metrics, names).reindex(columns=[*runs])
             for number, arm in enumerate(runs):

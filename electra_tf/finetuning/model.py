@@ -31,7 +31,6 @@ from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import optimizers
-from electra_tf.training import parameter_rules
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
 
@@ -325,7 +324,7 @@ def build_optimizer(
         warmup_proportion=options.warmup_proportion,
         power=options.lr_decay_power,
     )
-    rules = parameter_rules.layerwise_learning_rate_rules(
+    rules = schedules.layerwise_learning_rate_rules(
         options.layerwise_lr_decay, num_layers, options.contiguous_lr_decay
     )
     return optimizers.build(options, schedule, learning_rate_multipliers=rules)

@@ -272,9 +272,7 @@ class StraightThrough(Adversarial):
         return tf.matmul(places, expected, transpose_a=True)
 
 
-def _gumbel_temperature(
-    settings: config.ExperimentConfig,
-) -> float | schedules.LinearSchedule:
+def _gumbel_temperature(settings: config.ExperimentConfig) -> schedules.Value:
     chosen = settings.objective
     return schedules.constant_or_linear(
         chosen.gumbel_temperature,

@@ -30,7 +30,6 @@ from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import towers
 from electra_tf.text import vocabulary as vocabulary_lib
-from electra_tf.training import averaging
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
@@ -122,7 +121,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         if training.precision == "float16":
             self.loss_scale = step_lib.LossScale()
         if training.ema_decay:
-            self.weight_average = averaging.WeightAverage(
+            self.weight_average = step_lib.WeightAverage(
                 self.trainable_variables, training.ema_decay
             )
 

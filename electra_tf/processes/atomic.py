@@ -11,6 +11,7 @@ import pathlib
 import shutil
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 PARTIAL_MARK = ".partial-"
 # In bytes, of the final name's part in a hidden one: file systems allow 255
@@ -38,6 +39,28 @@ def replacing_file(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 @contextlib.contextmanager
+def saving_figure(
+    path: pathlib.Path,
+    rows: int,
+    columns: int,
+    figsize: tuple[float, float],
+    **options: Any,
+) -> Iterator[tuple[Any, Any]]:
+    """Yields a figure and its axes, flat, and saves it as a PNG.
+
+    `options` are those of `Figure.subplots`.
+    """
+    # Imported here: it takes a second that most programs can save.
+    from matplotlib import figure as figure_lib
+
+    figure = figure_lib.Figure(figsize=figsize)
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    yield figure, axes.ravel()
+    with replacing_file(path) as partial:
+        figure.savefig(partial, dpi=120, format="png")
+
+
+@contextlib.contextmanager
 def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     """Yields an empty folder, which becomes `path` if the block succeeds.
 
@@ -52,7 +75,12 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
         try:
             partial.mkdir(parents=True)
         except (OSError, ValueError) as error:
-            raise _refusal(path, error) from error
+            reason = getattr(error, "strerror", None) or error
+            raise OSError(
+                f"{str(path)!r} must be a path at which a folder can be made. "
+                f"Received: {reason}. Give another, or repair the folders "
+                "above it."
+            ) from error
         yield partial
         try:
             os.rename(partial, path)
@@ -70,29 +98,12 @@ def creating_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def refuse_existing(path: str | os.PathLike, flag: str) -> None:
-    """Raises `FileExistsError` if a folder to create is there already.
-
-    A path at which there can be none, such as one with too long a name, is an
-    `OSError`.
-    """
-    try:
-        os.lstat(path)
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError) as error:
-        raise _refusal(path, error) from error
-    raise FileExistsError(
-        f"The folder to create must not exist yet. Received: {path}. "
-        f"Give another {flag}, or remove that one."
-    )
-
-
-def _refusal(path: str | os.PathLike, error: Exception) -> OSError:
-    reason = getattr(error, "strerror", None) or error
-    return OSError(
-        f"{str(path)!r} must be a path at which a folder can be made. "
-        f"Received: {reason}. Give another, or repair the folders above it."
-    )
+    """Raises `FileExistsError` if a folder to create is there already."""
+    if os.path.lexists(path):
+        raise FileExistsError(
+            f"The folder to create must not exist yet. Received: {path}. "
+            f"Give another {flag}, or remove that one."
+        )
 
 
 def remove_partial(folder: str | os.PathLike) -> None:

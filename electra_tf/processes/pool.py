@@ -1,14 +1,13 @@
 """Processes that work through a list of tasks, watched by their parent.
 
-The builder of datasets, trials side by side and studies share this pool. It
-starts fresh interpreters (spawn), because TensorFlow does not survive a fork.
+They are fresh interpreters (spawn), because TensorFlow does not survive a fork.
 A process that dies is noticed at once and reported with what it was doing; the
 processes end when their parent does.
 """
 
 import contextlib
-import dataclasses
 import gc
+import math
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -50,13 +49,40 @@ class Outcome(NamedTuple):
     error: Exception | None = None
 
 
-@dataclasses.dataclass
 class _Worker:
     """One process, the parent's end of its pipe, and its present task."""
 
-    process: Any
-    connection: Any
-    task: Any = None
+    def __init__(self, name: str, *arguments: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(
+            target=_serve, args=(theirs, *arguments), name=name, daemon=True
+        )
+        self.process.start()
+        theirs.close()
+        self.task: Any = None
+
+    def begin(self, task: Any) -> None:
+        self.task = task
+        # If it has died, reading from the pipe will tell.
+        with contextlib.suppress(OSError):
+            self.connection.send(task)
+
+    def end(self, grace_seconds: float = 0.0) -> WorkerError:
+        """Ends the process; returns how it did, in words."""
+        self.connection.close()
+        self.process.join(grace_seconds)
+        self.process.kill()
+        self.process.join()
+        code = self.process.exitcode or 0
+        how = f"ended with exit code {code}"
+        if code < 0:
+            how = f"was killed by {signal.Signals(-code).name}"
+        return WorkerError(
+            f"{self.process.name} (process {self.process.pid}) {how} while at "
+            f"{self.task or 'no task'}. SIGKILL often means that memory ran "
+            "out: use fewer processes."
+        )
 
 
 class ProcessPool:
@@ -91,9 +117,7 @@ class ProcessPool:
 
     def __exit__(self, *unused_error: Any) -> None:
         for worker in filter(None, self._workers):
-            worker.connection.close()
-            worker.process.kill()
-            worker.process.join()
+            worker.end()
         self._workers = [None] * len(self._workers)
 
     def run(
@@ -128,22 +152,20 @@ class ProcessPool:
         task is started any more and the processes get SIGTERM.
         """
         waiting = list(reversed(tasks))
-        deadline: float | None = None
+        deadline = math.inf
         while True:
-            if deadline is None and stop is not None and stop.signal_name:
-                waiting.clear()
-                deadline = time.monotonic() + _GRACE_SECONDS
+            if stop and stop.signal_name and deadline == math.inf:
+                waiting, deadline = [], time.monotonic() + _GRACE_SECONDS
                 for worker in self._busy():
                     worker.process.terminate()
             for place, idle in enumerate(self._workers):
-                if waiting and not (idle and idle.task is not None):
-                    task = waiting.pop()
-                    on_start(task)
-                    self._assign(place, task)
+                if waiting and (idle is None or idle.task is None):
+                    on_start(waiting[-1])
+                    self._begin(place, waiting.pop())
             busy = self._busy()
             if not busy:
                 return
-            if deadline is not None and time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 for worker in busy:
                     worker.process.kill()
             ready = multiprocessing.connection.wait(
@@ -157,60 +179,31 @@ class ProcessPool:
     def _busy(self) -> list[_Worker]:
         return [w for w in self._workers if w and w.task is not None]
 
-    def _assign(self, place: int, task: Any) -> None:
+    def _begin(self, place: int, task: Any) -> None:
         """Gives a task to the process in a place, which may have to start."""
         worker = self._workers[place]
         if worker is None:
-            log = None if self._log_file is None else self._log_file(task)
+            log = self._log_file(task) if self._log_file else None
             environment = self._environments[place % len(self._environments)]
-            context = multiprocessing.get_context("spawn")
-            ours, theirs = context.Pipe()
-            process = context.Process(
-                target=_serve,
-                args=(theirs, self._start, log, dict(environment)),
-                name=f"worker-{place}",
-                daemon=True,
+            worker = self._workers[place] = _Worker(
+                f"worker-{place}", self._start, log, dict(environment)
             )
-            process.start()
-            theirs.close()
-            worker = self._workers[place] = _Worker(process, ours)
-        worker.task = task
-        # If it has died, reading from the pipe will tell.
-        with contextlib.suppress(OSError):
-            worker.connection.send(task)
+        worker.begin(task)
 
     def _receive(self, worker: _Worker, on_report: Report) -> Iterator[Outcome]:
         """Passes a report on, or yields how the task ended."""
-        task = worker.task
         try:
             kind, content = worker.connection.recv()
         except (EOFError, OSError):
-            yield Outcome(task, error=self._retire(worker))
-            return
+            kind, content = "error", worker.end(_GRACE_SECONDS)
         if kind == "report":
             on_report(*content)
             return
-        worker.task = None
         if kind == "error" or self._log_file is not None:
-            self._retire(worker)
+            worker.end(_GRACE_SECONDS)
+            self._workers[self._workers.index(worker)] = None
+        task, worker.task = worker.task, None
         yield Outcome(task, **{kind: content})
-
-    def _retire(self, worker: _Worker) -> WorkerError:
-        """Waits for the end of a process; returns how it ended, in words."""
-        worker.connection.close()
-        worker.process.join(_GRACE_SECONDS)
-        worker.process.kill()
-        worker.process.join()
-        self._workers[self._workers.index(worker)] = None
-        code = worker.process.exitcode
-        how = f"ended with exit code {code}"
-        if code is not None and code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
-        return WorkerError(
-            f"{worker.process.name} (process {worker.process.pid}) {how} while "
-            f"at {worker.task or 'no task'}. SIGKILL often means that memory "
-            "ran out: use fewer processes."
-        )
 
 
 def _serve(
@@ -228,10 +221,6 @@ def _serve(
     if log is not None:
         _write_output_to(log)
     task: Any = "its start"
-
-    def report(*content: Any) -> None:
-        connection.send(("report", content))
-
     try:
         # Importing TensorFlow makes a million objects that all stay. Looking
         # for garbage among them takes a fifth of the start, and would go on
@@ -245,7 +234,8 @@ def _serve(
                 task = connection.recv()
             except EOFError:
                 return
-            connection.send(("result", handler(task, report)))
+            result = handler(task, lambda *c: connection.send(("report", c)))
+            connection.send(("result", result))
     except (BrokenPipeError, ConnectionResetError):
         return
     except BaseException as error:
@@ -282,22 +272,16 @@ def _end_with_the_parent() -> None:
 def _write_output_to(path: pathlib.Path) -> None:
     """Sends everything, TensorFlow's own lines too, to the end of a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    os.close(descriptor)
+    sys.stdout.flush()
+    with path.open("ab") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     # Otherwise Python would write a file's lines late, behind the errors.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
 
 
 def limit_threads() -> None:
-    """Keeps TensorFlow in a process of a pool to one thread and off the GPU.
-
-    There is one process per core already. In the calling process, which has
-    settings of its own, nothing is changed.
-    """
+    """Keeps TensorFlow in a process of a pool to one thread and off the GPU."""
     if multiprocessing.parent_process() is None:
         return
     import tensorflow as tf

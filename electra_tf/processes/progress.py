@@ -22,8 +22,7 @@ class TimeLeft:
     def estimate(self, done: float) -> float | None:
         """Seconds left after some work; None before there is a pace."""
         now = time.monotonic()
-        if self._first is None:
-            self._first = done, now
+        self._first = self._first or (done, now)
         first, start = self._first
         if done == first:
             return None
@@ -85,8 +84,7 @@ class WorkProgress(ProgressBar):
         super().__init__(title)
         self._total = max(total, 1)
         self._unit = unit
-        self._done = 0.0
-        self._count = 0
+        self._done, self._count = 0.0, 0
         self._begin: float | None = None
         self._time_left = TimeLeft(self._total)
 
@@ -105,9 +103,8 @@ class WorkProgress(ProgressBar):
         self._count += count
         rate = self._count / max(now - self._begin, 1e-6)
         left = self._time_left.estimate(self._done)
-        status = f"{self._count:,} {self._unit}, {rate:,.0f}/s"
-        if left:
-            status += f", {format_time(left)} left"
+        ending = f", {format_time(left)} left" if left else ""
+        status = f"{self._count:,} {self._unit}, {rate:,.0f}/s{ending}"
         self.show(self._done / self._total, status)
 
 

@@ -5,17 +5,18 @@
         state.json          step, input position, best score
 
 `variables` is a TensorFlow checkpoint of flat names: `model/<path>`,
-`optimizer/<path>`, and so on. Both carry checksums. A checkpoint is written
-to a hidden folder, flushed to disk and renamed; an old one is hidden before
-it is removed. So a kill at any instant leaves it whole or not there.
+`optimizer/<path>`, and so on. Both carry checksums. A folder is flushed to disk
+before it gets its name, and loses its name before it is removed.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import re
 import shutil
+from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 
@@ -24,27 +25,15 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import errors
+from electra_tf.processes import atomic
 
 _FORMAT = 1
 _FOLDER = "checkpoints"
 _PREFIX = "variables"
 # No more digits than 64 bits can count.
 _NAME = re.compile(r"step-(\d{8,18})")
-# What TensorFlow raises for damaged files; IndexError for a truncated one.
-_READ_ERRORS = (
-    IndexError,
-    OSError,
-    RuntimeError,
-    ValueError,
-    tf.errors.OpError,
-)
 
 Variables = Mapping[str, Any]
-
-
-def folder_name(step: int) -> str:
-    """The folder of a step's checkpoint, for example `step-00001000`."""
-    return f"step-{step:08d}"
 
 
 def step_of(checkpoint: pathlib.Path) -> int:
@@ -76,10 +65,8 @@ def latest(model_dir: pathlib.Path) -> pathlib.Path | None:
 def best(model_dir: pathlib.Path) -> pathlib.Path | None:
     """The checkpoint with the lowest held-out loss, or None."""
     newest = latest(model_dir)
-    if newest is None:
-        return None
-    step = load_state(newest).get("best_step")
-    path = model_dir / _FOLDER / folder_name(step or 0)
+    step = load_state(newest).get("best_step") if newest else None
+    path = _path(model_dir, step or 0)
     return path if step and path.is_dir() else None
 
 
@@ -96,7 +83,7 @@ def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
         if not found.is_dir():
             raise FileNotFoundError(
                 "--checkpoint must be latest, best, or a folder such as "
-                f"{model_dir}/checkpoints/step-00001000. Received: {which}."
+                f"{_path(model_dir, 1000)}. Received: {which}."
             )
     if found is None:
         raise FileNotFoundError(
@@ -104,6 +91,10 @@ def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
             f"for. Received: a folder without one. {remedy}"
         )
     return found
+
+
+def _path(model_dir: pathlib.Path, step: int) -> pathlib.Path:
+    return model_dir / _FOLDER / f"step-{step:08d}"
 
 
 def save(
@@ -115,48 +106,74 @@ def save(
 ) -> pathlib.Path:
     """Writes a checkpoint, then removes all but the `keep` newest.
 
-    `state` is restored too and must be JSON; its `best_step` names a
-    checkpoint that is kept whatever its age. Raises `ModelError` if there is
-    one of this step already, or if the disk is full; earlier checkpoints are
-    left as they were.
+    `state` must be JSON; its `best_step` names a checkpoint that is kept
+    whatever its age. Raises `ModelError` if the step is saved already or the
+    disk is full; earlier checkpoints are left as they were.
     """
-    final = model_dir / _FOLDER / folder_name(step)
+    final = _path(model_dir, step)
     if final.exists():
         raise errors.ModelError(
             f"{final} exists already; a run saves each step once. Does "
             "another process train in this folder? Stop one of them."
         )
-    temporary = final.with_name(f".{final.name}.{os.getpid()}")
     try:
         for unfinished in final.parent.glob(".step-*"):
             shutil.rmtree(unfinished)
-        temporary.mkdir(parents=True)
-        _write(temporary, variables, dict(state) | {"step": step})
-        temporary.rename(final)
+        with atomic.creating_folder(final) as folder:
+            _write(folder, variables, {**state, "step": step})
         _flush(final.parent)
     except (OSError, tf.errors.OpError) as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        newest = latest(model_dir)
         raise errors.ModelError(
             f"The checkpoint of step {step} could not be written to {final}: "
             f"{_first_line(error)}. Earlier ones are untouched, the newest is "
-            f"{newest}. Free space or repair the disk, then start the same "
-            "command again: it goes on from there."
+            f"{latest(model_dir)}. Free space or repair the disk, then start "
+            "the same command again: it goes on from there."
         ) from error
-    _prune(model_dir, keep, state.get("best_step"))
+    for path in all_checkpoints(model_dir)[:-keep]:
+        if step_of(path) != state.get("best_step"):
+            hidden = path.with_name(f".{path.name}.{os.getpid()}")
+            shutil.rmtree(path.rename(hidden))
     return final
+
+
+def _write(
+    folder: pathlib.Path, variables: Variables, state: Mapping[str, Any]
+) -> None:
+    names = sorted(variables)
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / _PREFIX),
+        tensor_names=names,
+        shape_and_slices=[""] * len(names),
+        tensors=[tf.convert_to_tensor(variables[name]) for name in names],
+    )
+    content = {"format": _FORMAT, "sha256": _checksum(state), "state": state}
+    text = json.dumps(content, indent=2)
+    (folder / "state.json").write_text(text + "\n", "utf-8")
+    for path in [*folder.iterdir(), folder]:
+        _flush(path)
+
+
+def _checksum(state: Mapping[str, Any]) -> str:
+    text = json.dumps(state, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _flush(path: pathlib.Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
     """Reads the state that `save` was given, and its `step`."""
     path = checkpoint / "state.json"
-    try:
+    with _naming_damage(checkpoint):
         content = json.loads(path.read_text("utf-8"))
         state, version = content["state"], content["format"]
         if content["sha256"] != _checksum(state):
             raise ValueError("state.json has changed")
-    except (*_READ_ERRORS, LookupError, TypeError) as error:
-        raise _damaged(checkpoint, error) from error
     if version != _FORMAT:
         raise errors.ModelError(
             f"{path} is of checkpoint format {version}, expected {_FORMAT}. It "
@@ -173,8 +190,7 @@ def load_tensors(
     The prefix is `model` for the weights, `average` for their moving average.
     What is stored as bfloat16 becomes float32.
     """
-    # Also of one whose state nobody needs here: it was saved as a whole.
-    load_state(checkpoint)
+    load_state(checkpoint)  # which says if the checkpoint is not whole
     tensors = _read(checkpoint, f"{prefix}/")
     if prefix == "average" and not tensors:
         raise errors.ModelError(
@@ -191,10 +207,7 @@ def load_tensors(
 
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
-    """Sets variables from a checkpoint that must hold exactly these.
-
-    Raises `ModelError`, and changes none, if names, shapes or files are wrong.
-    """
+    """Sets variables from a checkpoint that must hold exactly these."""
     _assign(checkpoint, _read(checkpoint, ""), variables)
 
 
@@ -219,86 +232,48 @@ def _assign(
 
 def _read(checkpoint: pathlib.Path, beginning: str) -> dict[str, np.ndarray]:
     """Tensors whose names begin so; TensorFlow verifies their checksums."""
-    try:
+    with _naming_damage(checkpoint):
         reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
         names = sorted(reader.get_variable_to_shape_map())
         return {
             n: reader.get_tensor(n) for n in names if n.startswith(beginning)
         }
-    except _READ_ERRORS as error:
-        raise _damaged(checkpoint, error) from error
 
 
-def _write(
-    folder: pathlib.Path, variables: Variables, state: Mapping[str, Any]
-) -> None:
-    names = sorted(variables)
-    tensors = [tf.convert_to_tensor(variables[name]) for name in names]
-    tf.raw_ops.SaveV2(
-        prefix=str(folder / _PREFIX),
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=tensors,
-    )
-    content = {"format": _FORMAT, "sha256": _checksum(state), "state": state}
-    text = json.dumps(content, indent=2)
-    (folder / "state.json").write_text(text + "\n", "utf-8")
-    for path in [*folder.iterdir(), folder]:
-        _flush(path)
-
-
-def _checksum(state: Mapping[str, Any]) -> str:
-    text = json.dumps(state, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _flush(path: pathlib.Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+@contextlib.contextmanager
+def _naming_damage(checkpoint: pathlib.Path) -> Iterator[None]:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _prune(model_dir: pathlib.Path, keep: int, best_step: int | None) -> None:
-    for path in all_checkpoints(model_dir)[:-keep]:
-        if step_of(path) != best_step:
-            hidden = path.with_name(f".{path.name}.{os.getpid()}")
-            shutil.rmtree(path.rename(hidden))
-
-
-def require_equal_layout(
-    checkpoint: pathlib.Path | str,
-    saved: Mapping[str, np.ndarray],
-    variables: Variables,
-) -> None:
-    """Raises `ModelError` unless names and shapes agree, listing which."""
-    missing = sorted(set(variables) - set(saved))
-    unknown = sorted(set(saved) - set(variables))
-    problems = [f"missing {name}" for name in missing]
-    problems += [f"unknown {name}" for name in unknown]
-    problems += [
-        f"{name} is {saved[name].shape}, "
-        f"expected {tuple(variables[name].shape)}"
-        for name in sorted(set(saved) & set(variables))
-        if saved[name].shape != tuple(variables[name].shape)
-    ]
-    if problems:
+        yield
+    # Damaged files make TensorFlow raise nearly everything.
+    except Exception as error:
         raise errors.ModelError(
-            f"{checkpoint} does not fit the model: {'; '.join(problems[:8])}"
-            f"{' ...' if len(problems) > 8 else ''} ({len(problems)} in all). "
-            "Use the config that the checkpoint was made with."
-        )
-
-
-def _damaged(checkpoint: pathlib.Path, error: Exception) -> errors.ModelError:
-    return errors.ModelError(
-        f"{checkpoint} cannot be read: {_first_line(error)}. It is missing or "
-        "damaged. Remove this folder to go on from the checkpoint before it."
-    )
+            f"{checkpoint} cannot be read: {_first_line(error)}. It is missing "
+            "or damaged. Remove this folder to go on from the checkpoint "
+            "before it."
+        ) from error
 
 
 def _first_line(error: Exception) -> str:
     line = (str(error).splitlines() or [type(error).__name__])[0]
     # Where in a graph it happened tells the user nothing.
     return re.sub(r"\{\{.*?\}\} | \[Op:\w+\]", "", line)
+
+
+def require_equal_layout(
+    origin: pathlib.Path | str,
+    saved: Mapping[str, np.ndarray],
+    variables: Variables,
+) -> None:
+    """Raises `ModelError` unless names and shapes agree, listing which."""
+    problems = [f"missing {name}" for name in sorted({*variables} - {*saved})]
+    problems += [f"unknown {name}" for name in sorted({*saved} - {*variables})]
+    for name in sorted({*saved} & {*variables}):
+        shape, expected = saved[name].shape, tuple(variables[name].shape)
+        if shape != expected:
+            problems.append(f"{name} is {shape}, expected {expected}")
+    if problems:
+        raise errors.ModelError(
+            f"{origin} does not fit the model: {'; '.join(problems[:8])}"
+            f"{' ...' if len(problems) > 8 else ''} ({len(problems)} in all). "
+            "Use the config that the checkpoint was made with."
+        )

@@ -1,4 +1,8 @@
-"""Which devices train together, how they agree, and how fast they could be."""
+"""Which devices train together, how they agree, and how fast they could be.
+
+A replica cannot `assign` to a mirrored variable inside a loop or a condition.
+`read`, `assign` and so on reach its own copy: all replicas must write the same.
+"""
 
 import contextlib
 import functools
@@ -11,6 +15,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
@@ -46,41 +51,63 @@ _PEAKS = {
 }
 
 
-def configure_process(settings: Settings) -> None:
-    """Sets how TensorFlow works in this process; before it does anything.
+def read(variable: Any) -> tf.Tensor:
+    """The value of this replica's copy of a variable."""
+    return tf.raw_ops.ReadVariableOp(
+        resource=variable.handle, dtype=variable.dtype
+    )
 
-    In float32 and without XLA, TensorFlow's passes over the traced graph leave
-    a step on CPUs as fast as it was, and take a quarter of the time to the
-    first step of Small (docs/performance.md): such a run goes without.
-    """
+
+def assign(variable: Any, value: Any) -> None:
+    """Sets this replica's copy to `value`, cast to the variable's dtype."""
+    _write(tf.raw_ops.AssignVariableOp, variable, value)
+
+
+def assign_add(variable: Any, value: Any) -> None:
+    """Adds `value` to this replica's copy."""
+    _write(tf.raw_ops.AssignAddVariableOp, variable, value)
+
+
+def assign_sub(variable: Any, value: Any) -> None:
+    """Subtracts `value` from this replica's copy."""
+    _write(tf.raw_ops.AssignSubVariableOp, variable, value)
+
+
+def _write(operation: Callable[..., Any], variable: Any, value: Any) -> None:
+    value = tf.cast(value, variable.dtype)
+    operation(resource=variable.handle, value=value)
+
+
+def configure_process(settings: Settings) -> None:
+    """Sets how TensorFlow works in this process; before it does anything."""
     if settings.deterministic:
         tf.config.experimental.enable_op_determinism()
     has_gpu = bool(tf.config.list_physical_devices("GPU"))
     if settings.precision == "float32" and not has_gpu:
+        # TensorFlow's passes over the graph would leave the step as fast as it
+        # was, and take a quarter of a start's time (docs/performance.md).
         tf.config.optimizer.set_experimental_options(
             {"disable_meta_optimizer": True}
         )
 
 
 def build_strategy(settings: Settings) -> tf.distribute.Strategy:
-    """The distribution strategy that a config names.
+    """The strategy that a config names; before anything touches a device.
 
-    Call it before anything else touches a device. `mirrored` takes all GPUs of
-    this host (or all logical CPUs); `multi_worker` reads the place of each
-    host from `TF_CONFIG`; `tpu` is a Cloud TPU that `settings.tpu` names.
+    `mirrored` takes all GPUs of this host (or all logical CPUs);
+    `multi_worker` reads the place of each host from `TF_CONFIG`.
     """
     # Otherwise TensorFlow tells of every sum over devices that it plans.
     tf.get_logger().setLevel(logging.WARNING)
     if settings.strategy == "mirrored":
-        kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
-        return _mirrored_strategy(
-            tuple(d.name for d in tf.config.list_logical_devices(kind))
-        )
+        list_devices = tf.config.list_logical_devices
+        devices = list_devices("GPU") or list_devices("CPU")
+        return _mirrored_strategy(tuple(device.name for device in devices))
     if settings.strategy == "multi_worker":
         _check_cluster(os.environ.get("TF_CONFIG", ""))
         return tf.distribute.MultiWorkerMirroredStrategy()
     if settings.strategy == "tpu":
-        return _build_tpu_strategy(settings.tpu)
+        return _build_tpu_strategy(settings.tpu or "local")
     gpus = tf.config.list_physical_devices("GPU")
     if len(gpus) > 1:
         # TensorFlow would reserve the memory of all of them.
@@ -88,45 +115,37 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()
 
 
-@functools.cache
-def _mirrored_strategy(
-    devices: tuple[str, ...],
-) -> tf.distribute.MirroredStrategy:
-    """One for the whole process: TensorFlow numbers the collectives of each
-    anew, and those of a second one clash with what it remembers of the first.
-    """
-    return tf.distribute.MirroredStrategy(devices)
+# TensorFlow numbers the collectives of each strategy anew, and those of a
+# second one clash with what the process remembers of the first.
+_mirrored_strategy = functools.cache(tf.distribute.MirroredStrategy)
 
 
 def _check_cluster(text: str) -> None:
     try:
-        described = json.loads(text or "{}")
-        kind, index = described["task"]["type"], described["task"]["index"]
-        described["cluster"][kind][index]
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+        described = json.loads(text)
+        task = described["task"]
+        described["cluster"][task["type"]][task["index"]]
+    except (ValueError, LookupError, TypeError) as error:
         raise ValueError(
             "The strategy multi_worker needs the environment variable "
             "TF_CONFIG on every host, such as "
             '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, '
-            '"task": {"type": "worker", "index": 0}}. Received: '
-            f"{text or 'nothing'!r}. On one host use "
-            "--config.training.strategy=mirrored."
+            f'"task": {{"type": "worker", "index": 0}}}}. Received: {text!r}. '
+            "On one host use --config.training.strategy=mirrored."
         ) from error
 
 
 def _build_tpu_strategy(name: str) -> tf.distribute.Strategy:
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-            tpu=name or "local"
-        )
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(name)
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
-        reason = (str(error).splitlines() or [""])[0]
         raise ValueError(
-            f"No TPU answers under the name {name or 'local'!r}: {reason}. "
-            "Run on a TPU VM with the extra `tpu` installed, or name the TPU "
-            "with --config.training.tpu."
+            f"No TPU answers under the name {name!r}: "
+            f"{str(error).partition(chr(10))[0]}. Run on a TPU VM with the "
+            "extra `tpu` installed, or name the TPU with "
+            "--config.training.tpu."
         ) from error
     return tf.distribute.TPUStrategy(resolver)
 
@@ -136,10 +155,8 @@ def is_chief(strategy: tf.distribute.Strategy) -> bool:
     if not _has_workers(strategy):
         return True
     resolver = strategy.cluster_resolver
-    if resolver.task_type == "worker":
-        has_chief = resolver.cluster_spec().as_dict().get("chief")
-        return resolver.task_id == 0 and not has_chief
-    return resolver.task_type in (None, "", "chief")
+    chief = "chief" if "chief" in resolver.cluster_spec().jobs else "worker"
+    return (resolver.task_type, resolver.task_id) == (chief, 0)
 
 
 def _has_workers(strategy: tf.distribute.Strategy) -> bool:
@@ -150,11 +167,10 @@ def distribute_endless(
     strategy: tf.distribute.Strategy,
     build_fn: Callable[[tf.distribute.InputContext], tf.data.Dataset],
 ) -> Any:
-    """A dataset for all workers that is known to have no end.
+    """A dataset for all workers of what `build_fn` makes of a worker's context.
 
-    Where there may be an end, several workers ask each other before every
-    batch whether one is left, and its shape is no longer static. So what
-    `build_fn` makes of a worker's context begins anew when it ends.
+    It has no end: otherwise workers would ask each other before every batch
+    whether one is left, and its shape would no longer be static.
     """
     return strategy.distribute_datasets_from_function(
         lambda context: build_fn(context).repeat(),
@@ -163,10 +179,7 @@ def distribute_endless(
 
 
 def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
-    """The mean of a host's number over all hosts; itself where there is one.
-
-    Every host must call it at the same point.
-    """
+    """The mean of a number over all hosts, which must all call it."""
     if not _has_workers(strategy):
         return value
     mean = _mean_fn(strategy)(tf.constant(value, tf.float64))
@@ -175,13 +188,10 @@ def mean_over_workers(strategy: tf.distribute.Strategy, value: float) -> float:
 
 @functools.cache
 def _mean_fn(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], Any]:
-    """The compiled mean over replicas; traced once for a strategy."""
-
     def average(own: tf.Tensor) -> tf.Tensor:
         context = tf.distribute.get_replica_context()
         # The copy is on the replica's device, the argument is on none.
-        own = tf.identity(own)
-        return context.all_reduce(tf.distribute.ReduceOp.MEAN, own)
+        return context.all_reduce(tf.distribute.ReduceOp.MEAN, tf.identity(own))
 
     return tf.function(
         lambda own: strategy.run(average, args=(own,)), autograph=False
@@ -218,53 +228,48 @@ def naming_lost_workers(strategy: tf.distribute.Strategy) -> Iterator[None]:
 def compiles_with_xla(settings: Settings) -> bool:
     """Whether the step is compiled by XLA: by default on GPUs alone.
 
-    A compiled step on a CPU is several times slower than an ordinary one. TPUs
-    compile everything anyway. XLA knows the collectives of GPUs alone.
+    It would make a step on a CPU several times slower; TPUs compile anyway.
     """
+    choice, strategy = settings.jit_compile, settings.strategy
     has_gpu = bool(tf.config.list_logical_devices("GPU"))
-    if settings.jit_compile == "auto":
-        return has_gpu and settings.strategy != "tpu"
-    is_on = settings.jit_compile == "on"
-    if is_on and not has_gpu and settings.strategy != "one_device":
+    if choice == "on" and not has_gpu and strategy != "one_device":
         raise errors.ConfigError(
             "`training.jit_compile` can be `on` for one device or for GPUs. "
-            f"Received: strategy={settings.strategy} without a GPU. Set it to "
-            "`auto`."
+            f"Received: strategy={strategy} without a GPU. Set it to `auto`."
         )
-    return is_on
+    return choice == "on" or (
+        choice == "auto" and has_gpu and strategy != "tpu"
+    )
 
 
 def device_description(strategy: tf.distribute.Strategy) -> str:
     """The hardware in words, for logs: kind, name and number of devices."""
-    kind = "CPU"
     gpus = tf.config.list_physical_devices("GPU")
     if isinstance(strategy, tf.distribute.TPUStrategy):
         kind = "TPU"
     elif gpus:
         details = tf.config.experimental.get_device_details(gpus[0])
         kind = details.get("device_name", "GPU")
+    else:
+        kind = "CPU"
     return f"{strategy.num_replicas_in_sync} x {kind}"
 
 
 def peak_flops(device: str, precision: str) -> float:
-    """Matrix-product operations per second of one device.
+    """Matrix-product operations per second of a device so described.
 
     The data sheet's figure for known accelerators, a short measurement for
-    CPUs, 0 for what is unknown. `device` is as in `device_description`.
+    CPUs, 0 for what is unknown.
     """
     for name, (half, single) in _PEAKS.items():
         if re.search(rf"\b{name}\b", device):
             return single if precision == "float32" else half
-    return _measure_cpu(precision) if "CPU" in device else 0.0
-
-
-def _measure_cpu(precision: str) -> float:
-    """The best of a few products, about a tenth of a second."""
+    if "CPU" not in device:
+        return 0.0
     size = 768
     matrix = tf.ones([size, size], tf.as_dtype(precision)) / size
-    seconds = []
+    times = [time.perf_counter()]
     for _ in range(6):
-        start = time.perf_counter()
         tf.matmul(matrix, matrix).numpy()
-        seconds.append(time.perf_counter() - start)
-    return 2.0 * size**3 / min(seconds)
+        times.append(time.perf_counter())
+    return 2.0 * size**3 / min(np.diff(times))

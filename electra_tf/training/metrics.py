@@ -1,15 +1,17 @@
 """Metrics as statistics that only ever add up.
 
 A step returns counts and sums; they are added over micro-batches, replicas and
-steps, and then become accuracies, precision, recall and AUC, on the host or in
-the graph of a Keras metric.
+steps, and then become accuracies, precision, recall and AUC.
 """
 
 from collections.abc import Callable
 from collections.abc import Mapping
 
 import keras
+import numpy as np
 import tensorflow as tf
+
+from electra_tf.training import distribution
 
 Tensors = dict[str, tf.Tensor]
 
@@ -42,31 +44,25 @@ def detection_statistics(
     """
     labels = tf.cast(is_fake, tf.float32)
     predictions = tf.cast(logits > 0, tf.float32)
-    hits = tf.cast(predictions == labels, tf.float32)
-    probabilities = tf.sigmoid(logits)
-    bins = tf.cast(probabilities * NUM_AUC_BINS, tf.int32)
+    bins = tf.cast(tf.sigmoid(logits) * NUM_AUC_BINS, tf.int32)
     # A logit that is not finite must end in the losses, not out of range.
     bins = tf.clip_by_value(bins, 0, NUM_AUC_BINS - 1)
     scalars = {
         "predicted_fake": predictions,
         "true_fake": labels,
         "correct_fake": predictions * labels,
-        "correct": hits,
+        "correct": tf.cast(predictions == labels, tf.float32),
         "detected_tokens": tf.ones_like(labels),
     }
-    return {
+    sums = {
         name: tf.reshape(tf.reduce_sum(value * weights), [1])
         for name, value in scalars.items()
-    } | {
-        "fake_histogram": _histogram(bins, labels * weights),
-        "real_histogram": _histogram(bins, (1.0 - labels) * weights),
     }
-
-
-def _histogram(bins: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    return tf.math.unsorted_segment_sum(
-        tf.reshape(weights, [-1]), tf.reshape(bins, [-1]), NUM_AUC_BINS
-    )
+    count = tf.math.unsorted_segment_sum
+    return sums | {
+        "fake_histogram": count(labels * weights, bins, NUM_AUC_BINS),
+        "real_histogram": count((1.0 - labels) * weights, bins, NUM_AUC_BINS),
+    }
 
 
 def summarize_detection(
@@ -98,38 +94,44 @@ def compute_auc(positives: tf.Tensor, negatives: tf.Tensor) -> tf.Tensor:
     return tf.where(pairs > 0, area, 0.5 * tf.ones_like(area))
 
 
-class StatisticsMetric(keras.metrics.Metric):
-    """Adds up statistics and derives all metrics of a model from the sums.
+class Statistics(keras.metrics.Metric):
+    """Adds up statistics, and derives a model's metrics from the sums.
 
-    Every replica adds up the same numbers, those of all replicas. A sum over
-    replicas, as Keras reads it, multiplies all of them by one factor, and
-    metrics are quotients.
+    Every replica adds the same numbers, those of all replicas, to its copy.
     """
 
     def __init__(
         self,
         sizes: Mapping[str, int],
-        derive_fn: Callable[[Tensors], Tensors],
-        name: str = "statistics",
+        derive_fn: Callable[[Tensors], Tensors] = dict,
     ) -> None:
-        super().__init__(name=name)
+        super().__init__(name="statistics")
         self.sizes = dict(sorted(sizes.items()))
         self.derive_fn = derive_fn
-        self.total = self.add_variable(
-            (sum(self.sizes.values()),), "zeros", name="total"
-        )
-        self.num_batches = self.add_variable(
-            (), "zeros", dtype="int64", name="num_batches"
-        )
+        self.total = _zeros([sum(self.sizes.values())], "float32", "total")
+        self.num_batches = _zeros([], "int64", "num_batches")
 
     def update_state(self, statistics: Tensors) -> None:
         """Adds the vectors of one batch; others than `sizes` are left out."""
         vector = tf.concat([statistics[name] for name in self.sizes], 0)
-        self.total.assign_add(vector)
-        self.num_batches.assign_add(1)
+        distribution.assign_add(self.total, vector)
+        distribution.assign_add(self.num_batches, 1)
 
     def result(self) -> Tensors:
         """Metric name to scalar, over all batches since the last reset."""
         total = tf.convert_to_tensor(self.total)
         parts = tf.split(total, list(self.sizes.values()))
         return self.derive_fn(dict(zip(self.sizes, parts, strict=True)))
+
+    def sums(self) -> dict[str, np.ndarray]:
+        """The sums so far, for the host."""
+        ends = np.cumsum(list(self.sizes.values()))[:-1]
+        parts = np.split(tf.convert_to_tensor(self.total).numpy(), ends)
+        return dict(zip(self.sizes, parts, strict=True))
+
+
+def _zeros(shape: list[int], dtype: str, name: str) -> keras.Variable:
+    # `add_variable` would make one that replicas sum up when it is read.
+    return keras.Variable(
+        np.zeros(shape), dtype=dtype, trainable=False, name=name
+    )

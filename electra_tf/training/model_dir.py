@@ -20,22 +20,20 @@ CONFIG_FILE = "config.json"
 # Fields that may differ when a run is resumed: they change neither the model
 # nor the masks, samples and order of the examples. (Another number of devices
 # changes rounding and the noise of dropout.)
-SAFE_TO_CHANGE = frozenset(
-    {
-        "training.strategy",
-        "training.tpu",
-        "training.steps_per_loop",
-        "training.log_steps",
-        "training.eval_steps",
-        "training.num_eval_batches",
-        "training.save_checkpoints_steps",
-        "training.keep_checkpoints",
-        "training.peak_flops",
-        "training.num_micro_batches",
-        "training.jit_compile",
-        "data.dataset_dir",
-    }
-)
+SAFE_TO_CHANGE = {
+    "training.strategy",
+    "training.tpu",
+    "training.steps_per_loop",
+    "training.log_steps",
+    "training.eval_steps",
+    "training.num_eval_batches",
+    "training.save_checkpoints_steps",
+    "training.keep_checkpoints",
+    "training.peak_flops",
+    "training.num_micro_batches",
+    "training.jit_compile",
+    "data.dataset_dir",
+}
 
 
 def check(
@@ -71,8 +69,7 @@ def claim(
 ) -> None:
     """Writes config and vocabulary to a folder that was checked before.
 
-    Call it when nothing else can be wrong: a run that failed before may then
-    be started again with other settings.
+    Call it last: a run that failed before can have other settings next time.
     """
     path = folder / CONFIG_FILE
     if not path.exists():
@@ -85,7 +82,7 @@ def claim(
 
 def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
     """The settings of the run in a folder, or `ModelError` if there is none."""
-    path = model_dir / "config.json"
+    path = model_dir / CONFIG_FILE
     if not path.is_file():
         raise errors.ModelError(
             f"No run in {model_dir}: expected config.json there. Give the "
@@ -120,14 +117,13 @@ def require_same_vocabulary(
 ) -> None:
     """Raises `ModelError` unless a run was trained with this vocabulary."""
     own = vocabulary_lib.Vocabulary.load(model_dir)
-    if own.sha256 != vocabulary.sha256:
-        different = f"sha256 {own.sha256[:12]}", vocabulary.sha256[:12]
-    elif own.settings != vocabulary.settings:
-        different = str(own.settings), str(vocabulary.settings)
-    else:
-        return
-    raise errors.ModelError(
-        f"{model_dir} was trained with another vocabulary than the dataset's: "
-        f"{different[0]} there, now {different[1]}. Use a dataset made with "
-        "the vocabulary of the run, or another --model_dir."
-    )
+    for there, now in (
+        (own.sha256[:12], vocabulary.sha256[:12]),
+        (own.settings, vocabulary.settings),
+    ):
+        if there != now:
+            raise errors.ModelError(
+                f"{model_dir} was trained with another vocabulary than the "
+                f"dataset's: {there} there, now {now}. Use a dataset made with "
+                "the vocabulary of the run, or another --model_dir."
+            )

@@ -1,12 +1,16 @@
 """The optimizers: the original's Adam, tensorflow-addons' AdamW, and LAMB.
 
-Each class is its formula for a variable w; moments m and v, and everything
-else they share, are in `replica_optimizer.py`. Keras' own `Lamb` keeps the
-decay out of the trust ratio, which gives other numbers.
+Their updates never leave the replica. Keras' own path changes to the
+cross-replica context (`merge_call`), which is impossible inside a loop or a
+condition under `tf.distribute`. `fit` takes them like any other optimizer.
 """
 
+import abc
+import re
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
+from typing import TypeAlias
 
 import keras
 import numpy as np
@@ -14,15 +18,220 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
-from electra_tf.training import parameter_rules
-from electra_tf.training import replica_optimizer
-from electra_tf.training.replica_optimizer import Gradient
-from electra_tf.training.replica_optimizer import Scalars
-from electra_tf.training.replica_optimizer import Schedule
+from electra_tf.training import distribution
+from electra_tf.training import schedules
+
+Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
+
+NO_DECAY_PATTERNS = ("LayerNorm", "layer_norm", "bias")
+"""Names the original does not decay (`model/optimization.py`).
+
+They are searched, not matched in full: `output_bias` is not decayed either.
+Embeddings are decayed.
+"""
+
+
+class Scalars(NamedTuple):
+    """The float32 scalars that all variables share in one update."""
+
+    rate: tf.Tensor
+    decay: tf.Tensor
+    adam_rate: tf.Tensor  # the rate as the fused operation takes it
+    adam: dict[str, tf.Tensor]  # the operation's further arguments
+
+
+class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
+    """Two moments, a rate and a decay for each variable, all float32.
+
+    For gradient g, with both moments 0 at first:
+
+        m = beta_1 * m + (1 - beta_1) * g
+        v = beta_2 * v + (1 - beta_2) * g ** 2
+
+    Subclasses add the update of the variable w. Clipping is the training
+    step's task (`clip_by_global_norm`).
+
+    Args:
+        learning_rate: number or schedule; update t, from 0, uses rate(t).
+        weight_decay: number or schedule.
+        exclude_from_weight_decay: regular expressions, searched anywhere in
+            `variable.path`, of variables that are not decayed.
+        learning_rate_multipliers: pairs of a regular expression and a factor;
+            the first that is found in a variable's path multiplies its rate.
+        weight_decay_multipliers: the same for each variable's decay. Both
+            together replace `tfa.optimizers.MultiOptimizer`.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | schedules.Schedule = 0.001,
+        *,
+        weight_decay: float | schedules.Schedule = 0.0,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,
+        exclude_from_weight_decay: Sequence[str] | None = None,
+        learning_rate_multipliers: Sequence[schedules.Rule] | None = None,
+        weight_decay_multipliers: Sequence[schedules.Rule] | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(learning_rate=learning_rate, name=name)
+        is_schedule = callable(weight_decay)
+        if (
+            not (0 <= beta_1 < 1 and 0 <= beta_2 < 1 and epsilon > 0)
+            or weight_decay is None
+            or not (is_schedule or weight_decay >= 0)
+        ):
+            raise ValueError(
+                "`beta_1` and `beta_2` must be in [0, 1), `epsilon` above 0, "
+                "`weight_decay` a number of at least 0 or a schedule. "
+                f"Received: {beta_1}, {beta_2}, {epsilon}, {weight_decay}."
+            )
+        # Not called `weight_decay`: under `fit` the Keras base class would
+        # apply an attribute of that name a second time.
+        self.decay = weight_decay
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        self.decay_exclusions = list(exclude_from_weight_decay or ())
+        self.rate_rules = [*(learning_rate_multipliers or [(".*", 1.0)])]
+        self.decay_rules = [*(weight_decay_multipliers or [(".*", 1.0)])]
+
+    def build(self, variables: Sequence[keras.Variable]) -> None:
+        """Creates the moments, in the scope of the variables' strategy."""
+        if self.built:
+            return
+        for variable in variables:
+            if variable.dtype != "float32":
+                raise ValueError(
+                    f"Expected float32 variables. Received: {variable.path} of "
+                    f"{variable.dtype}. Use a mixed precision policy: it "
+                    "computes in 16 bits and keeps variables in float32."
+                )
+        paths = [variable.path for variable in variables]
+        self.rate_multipliers = schedules.resolve_rules(
+            self.rate_rules, paths, "learning rate"
+        )
+        exclusions = [(pattern, 0.0) for pattern in self.decay_exclusions]
+        self.decay_multipliers = schedules.resolve_rules(
+            exclusions + self.decay_rules, paths, "weight decay"
+        )
+        super().build(list(variables))
+        self.first_moments, self.second_moments = self.add_optimizer_variables(
+            variables, ["adam_m", "adam_v"]
+        )
+
+    def apply_in_replica_context(
+        self,
+        gradients: Sequence[Gradient],
+        variables: Sequence[keras.Variable] | None = None,
+    ) -> tf.Tensor:
+        """Updates variables once, within the calling replica; returns the rate.
+
+        Every replica must pass the same gradients, reduced over all replicas.
+        `variables` are some of those given to `build`, None for all; the
+        others keep values and moments.
+        """
+        chosen = self._trainable_variables if variables is None else variables
+        now = self._scalars(self.learning_rate)
+        for gradient, variable in zip(gradients, chosen, strict=True):
+            self._update(gradient, variable, now)
+        distribution.assign_add(self._iterations, 1)
+        return now.rate
+
+    def update_step(
+        self, gradient: Gradient, variable: Any, learning_rate: Any
+    ) -> None:
+        """Updates one variable; Keras' own loop calls this."""
+        self._update(gradient, variable, self._scalars(learning_rate))
+
+    def exclude_from_weight_decay(
+        self, var_list: Any = None, var_names: Any = None
+    ) -> None:
+        """Refuses Keras' way, which sees short names only: ValueError."""
+        raise ValueError(
+            "Expected the exclusions as the constructor's argument "
+            "`exclude_from_weight_decay`, regular expressions over "
+            f"`variable.path`. Received: {var_list=}, {var_names=}."
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments, as plain serializable values."""
+        base = super().get_config()
+        return {
+            "name": base["name"],
+            "learning_rate": base["learning_rate"],
+            "weight_decay": keras.saving.serialize_keras_object(self.decay),
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+            "exclude_from_weight_decay": self.decay_exclusions,
+            "learning_rate_multipliers": [list(r) for r in self.rate_rules],
+            "weight_decay_multipliers": [list(r) for r in self.decay_rules],
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "ReplicaOptimizer":
+        """The optimizer that `get_config` described."""
+        decay = keras.saving.deserialize_keras_object(
+            config["weight_decay"], custom_objects=custom_objects
+        )
+        config = config | {"weight_decay": decay}
+        return super().from_config(config, custom_objects=custom_objects)
+
+    def _moment_gains(self) -> Sequence[float]:
+        """Factors from the stored moments to those of the formula."""
+        return 1.0, 1.0
+
+    def _scalars(self, rate: Any) -> Scalars:
+        """The shared values of the current update."""
+        if isinstance(rate, keras.Variable):
+            rate = distribution.read(rate)
+        rate = tf.cast(rate, tf.float32)
+        step = distribution.read(self._iterations)
+        decay = self.decay(step) if callable(self.decay) else self.decay
+        update_number = tf.cast(step + 1, tf.float32)
+        adam = {
+            "beta1": tf.constant(self.beta_1, tf.float32),
+            "beta2": tf.constant(self.beta_2, tf.float32),
+            "beta1_power": tf.pow(self.beta_1, update_number),
+            "beta2_power": tf.pow(self.beta_2, update_number),
+            "epsilon": tf.constant(self.epsilon, tf.float32),
+        }
+        return Scalars(rate, tf.cast(decay, tf.float32), rate, adam)
+
+    @abc.abstractmethod
+    def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
+        """Applies the formula to one variable and its moments."""
+
+    def _apply_adam(
+        self, gradient: Gradient, variable: Any, now: Scalars
+    ) -> None:
+        """Updates moments and variable by Adam's rule, one fused operation."""
+        index = self._get_variable_index(variable)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self.first_moments[index].handle,
+            v=self.second_moments[index].handle,
+            lr=self._scale(now.adam_rate, variable),
+            grad=densify(gradient),
+            **now.adam,
+        )
+
+    def _scale(self, rate: tf.Tensor, variable: Any) -> tf.Tensor:
+        """The variable's own rate; no operation where it is the same."""
+        factor = self.rate_multipliers[self._get_variable_index(variable)]
+        return rate if factor == 1.0 else rate * factor
+
+    def _decay_of(self, variable: Any, now: Scalars) -> tf.Tensor | None:
+        factor = self.decay_multipliers[self._get_variable_index(variable)]
+        if factor == 0.0 or self.decay == 0.0:
+            return None
+        return now.decay if factor == 1.0 else now.decay * factor
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class AdamWeightDecay(replica_optimizer.ReplicaOptimizer):
+class AdamWeightDecay(ReplicaOptimizer):
     """The original's optimizer (`model/optimization.py`).
 
         w = w - rate * (m / (sqrt(v) + epsilon) + weight_decay * w)
@@ -34,12 +243,10 @@ class AdamWeightDecay(replica_optimizer.ReplicaOptimizer):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = 5e-4,
+        learning_rate: float | schedules.Schedule = 5e-4,
         *,
-        weight_decay: float | Schedule = 0.01,
-        exclude_from_weight_decay: (
-            Sequence[str] | None
-        ) = parameter_rules.NO_DECAY_PATTERNS,
+        weight_decay: float | schedules.Schedule = 0.01,
+        exclude_from_weight_decay: Sequence[str] | None = NO_DECAY_PATTERNS,
         **options: Any,
     ) -> None:
         super().__init__(
@@ -49,28 +256,26 @@ class AdamWeightDecay(replica_optimizer.ReplicaOptimizer):
             **options,
         )
 
-    def _scalars(self, rate: tf.Tensor) -> Scalars:
+    def _scalars(self, rate: Any) -> Scalars:
         gain_1, gain_2 = self._moment_gains()
         shared = super()._scalars(rate)
-        return shared._replace(
-            adam_rate=rate * (gain_1 / gain_2**0.5),
-            beta_1_power=tf.zeros([]),
-            beta_2_power=tf.zeros([]),
-            epsilon=tf.constant(self.epsilon / gain_2**0.5, tf.float32),
-        )
+        adam = shared.adam | {
+            "beta1_power": tf.zeros([]),
+            "beta2_power": tf.zeros([]),
+            "epsilon": tf.constant(self.epsilon / gain_2**0.5, tf.float32),
+        }
+        adam_rate = shared.rate * (gain_1 / gain_2**0.5)
+        return shared._replace(adam_rate=adam_rate, adam=adam)
 
-    def _update(
-        self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
-    ) -> None:
-        if self._is_decayed(index):
-            rate = self._rate(index, scalars.rate)
-            decay = self._decay(index, scalars)
-            decayed = rate * decay * replica_optimizer.read(variable)
-            replica_optimizer.assign_sub(variable, decayed)
-        rate = self._rate(index, scalars.adam_rate)
-        self._apply_adam(gradient, index, variable, rate, scalars)
+    def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
+        decay = self._decay_of(variable, now)
+        if decay is not None:
+            decay = self._scale(now.rate, variable) * decay
+            decayed = decay * distribution.read(variable)
+            distribution.assign_sub(variable, decayed)
+        self._apply_adam(gradient, variable, now)
 
-    def _moment_gains(self) -> tuple[float, float]:
+    def _moment_gains(self) -> list[float]:
         """Ratios of the original's moments to those stored here.
 
         The original rounds `1 - beta` to float32, the fused op subtracts the
@@ -79,11 +284,14 @@ class AdamWeightDecay(replica_optimizer.ReplicaOptimizer):
         reference by as much as 2e-5. Being a constant factor, it is undone in
         the rate and in epsilon at no cost.
         """
-        return _moment_gain(self.beta_1), _moment_gain(self.beta_2)
+        return [
+            float(np.float32(1.0 - beta)) / (1.0 - float(np.float32(beta)))
+            for beta in (self.beta_1, self.beta_2)
+        ]
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class AddonsAdamW(replica_optimizer.ReplicaOptimizer):
+class AddonsAdamW(ReplicaOptimizer):
     """AdamW exactly as in tensorflow-addons 0.23.0 (`tfa.optimizers.AdamW`).
 
     For update t, from 1:
@@ -100,28 +308,25 @@ class AddonsAdamW(replica_optimizer.ReplicaOptimizer):
 
     def __init__(
         self,
-        learning_rate: float | Schedule = 0.001,
+        learning_rate: float | schedules.Schedule = 0.001,
         *,
         epsilon: float = 1e-7,
         **options: Any,
     ) -> None:
         super().__init__(learning_rate, epsilon=epsilon, **options)
 
-    def _update(
-        self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
-    ) -> None:
-        if self._is_decayed(index):
-            decayed = self._decay(index, scalars)
-            decayed *= replica_optimizer.read(variable)
+    def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
+        decay = self._decay_of(variable, now)
+        if decay is not None:
+            decayed = decay * distribution.read(variable)
             if isinstance(gradient, tf.IndexedSlices):
                 decayed *= _row_mask(gradient, decayed.shape)
-            replica_optimizer.assign_sub(variable, decayed)
-        rate = self._rate(index, scalars.adam_rate)
-        self._apply_adam(gradient, index, variable, rate, scalars)
+            distribution.assign_sub(variable, decayed)
+        self._apply_adam(gradient, variable, now)
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class LAMB(replica_optimizer.ReplicaOptimizer):
+class LAMB(ReplicaOptimizer):
     """LAMB exactly as in tensorflow-addons 0.23.0 (`tfa.optimizers.LAMB`).
 
     For update t, from 1:
@@ -135,12 +340,13 @@ class LAMB(replica_optimizer.ReplicaOptimizer):
     `exclude_from_layer_adaptation`; None takes the patterns of
     `exclude_from_weight_decay`, an empty list none (tensorflow-addons takes an
     empty list for None). The decay stands inside the trust ratio
-    (https://arxiv.org/abs/1904.00962, algorithm 2).
+    (https://arxiv.org/abs/1904.00962, algorithm 2); Keras' own `Lamb` keeps it
+    out.
     """
 
     def __init__(
         self,
-        learning_rate: float | Schedule = 0.001,
+        learning_rate: float | schedules.Schedule = 0.001,
         *,
         exclude_from_layer_adaptation: Sequence[str] | None = None,
         **options: Any,
@@ -148,48 +354,41 @@ class LAMB(replica_optimizer.ReplicaOptimizer):
         super().__init__(learning_rate, **options)
         if exclude_from_layer_adaptation is None:
             exclude_from_layer_adaptation = self.decay_exclusions
-        self.adaptation_exclusions = tuple(exclude_from_layer_adaptation)
-
-    def build(self, variables: Sequence[keras.Variable]) -> None:
-        """As in the base class; also settles which variables are adapted."""
-        super().build(variables)
-        self.is_adapted = [
-            not parameter_rules.matches_any(self.adaptation_exclusions, v.path)
-            for v in variables
-        ]
+        self.adaptation_exclusions = list(exclude_from_layer_adaptation)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain serializable values."""
-        return {
-            **super().get_config(),
-            "exclude_from_layer_adaptation": list(self.adaptation_exclusions),
-        }
+        own = {"exclude_from_layer_adaptation": self.adaptation_exclusions}
+        return super().get_config() | own
 
-    def _update(
-        self, gradient: Gradient, index: int, variable: Any, scalars: Scalars
-    ) -> None:
+    def _update(self, gradient: Gradient, variable: Any, now: Scalars) -> None:
         # At rate 0 the fused operation only moves the two moments.
-        self._apply_adam(gradient, index, variable, tf.zeros([]), scalars)
-        value = replica_optimizer.read(variable)
-        first = replica_optimizer.read(self.first_moments[index])
-        second = replica_optimizer.read(self.second_moments[index])
-        first /= 1.0 - scalars.beta_1_power
-        second /= 1.0 - scalars.beta_2_power
-        update = first / (tf.sqrt(second) + scalars.epsilon)
-        if self._is_decayed(index):
-            update += self._decay(index, scalars) * value
-        rate = self._rate(index, scalars.rate)
-        if self.is_adapted[index]:
+        still = now._replace(adam_rate=tf.zeros([]))
+        self._apply_adam(gradient, variable, still)
+        index = self._get_variable_index(variable)
+        value = distribution.read(variable)
+        first = distribution.read(self.first_moments[index])
+        second = distribution.read(self.second_moments[index])
+        first /= 1.0 - now.adam["beta1_power"]
+        second /= 1.0 - now.adam["beta2_power"]
+        update = first / (tf.sqrt(second) + now.adam["epsilon"])
+        decay = self._decay_of(variable, now)
+        if decay is not None:
+            update += decay * value
+        rate = self._scale(now.rate, variable)
+        # Under `fit` in replicas the variable has no path.
+        path = self._trainable_variables[index].path
+        if not any(re.search(key, path) for key in self.adaptation_exclusions):
             rate *= _trust_ratio(value, update)
-        replica_optimizer.assign_sub(variable, rate * update)
+        distribution.assign_sub(variable, rate * update)
 
 
 def build(
     options: config.OptimizerConfig
     | finetuning_config.FinetuningOptimizerConfig,
-    schedule: Schedule,
+    schedule: schedules.Schedule,
     **more: Any,
-) -> replica_optimizer.ReplicaOptimizer:
+) -> ReplicaOptimizer:
     """The optimizer that a config names, with a schedule of its rate."""
     kinds = {"adam": AdamWeightDecay, "lamb": LAMB}
     return kinds[options.name](
@@ -198,7 +397,7 @@ def build(
         beta_1=options.beta_1,
         beta_2=options.beta_2,
         epsilon=options.epsilon,
-        exclude_from_weight_decay=parameter_rules.NO_DECAY_PATTERNS,
+        exclude_from_weight_decay=NO_DECAY_PATTERNS,
         # Keras would number it, and its variables in checkpoints with it.
         name=options.name,
         **more,
@@ -215,24 +414,22 @@ def clip_by_global_norm(
     rows of lookup gradients are summed first, so that the norm is the true
     one. (The original counts every occurrence of a row by itself.)
     """
-    dense = [replica_optimizer.densify(gradient) for gradient in gradients]
+    dense = [densify(gradient) for gradient in gradients]
     if clip_norm == 0:
         return dense, tf.linalg.global_norm(dense)
     return tf.clip_by_global_norm(dense, clip_norm)
 
 
-def _moment_gain(beta: float) -> float:
-    rounded_difference = float(np.float32(1.0 - beta))
-    return rounded_difference / (1.0 - float(np.float32(beta)))
+def densify(gradient: Gradient) -> tf.Tensor:
+    """The gradient as one dense float32 tensor; rows named twice are summed."""
+    return tf.cast(tf.convert_to_tensor(gradient), tf.float32)
 
 
 def _row_mask(gradient: tf.IndexedSlices, shape: tf.TensorShape) -> tf.Tensor:
     """Ones for the rows that occur in the gradient: `[rows, 1, ...]`."""
-    occurrences = tf.math.unsorted_segment_sum(
-        tf.ones_like(gradient.indices, tf.float32), gradient.indices, shape[0]
-    )
-    mask = tf.minimum(occurrences, 1.0)
-    return tf.reshape(mask, [shape[0]] + [1] * (shape.rank - 1))
+    ones = tf.ones_like(gradient.indices, tf.float32)
+    count = tf.math.unsorted_segment_sum(ones, gradient.indices, shape[0])
+    return tf.reshape(tf.minimum(count, 1.0), [-1] + [1] * (shape.rank - 1))
 
 
 def _trust_ratio(value: tf.Tensor, update: tf.Tensor) -> tf.Tensor:

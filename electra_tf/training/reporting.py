@@ -1,13 +1,14 @@
 """Reports of a run: a table, JSON lines, TensorBoard, and a picture.
 
-`metrics.jsonl` holds one object a line: `step`, `split` (`train` or
-`validation`) and the metrics. Times stand under `timing`, apart from what is
-reproducible: without them, the file of a run that was killed and resumed
-equals that of one that was not.
+A line of `metrics.jsonl` holds `step`, `split` (`train` or `validation`) and
+the metrics. Times stand apart, under `timing`: without them, the file of a run
+that was killed and resumed equals that of one that was not.
 """
 
 import contextlib
+import itertools
 import json
+import math
 import pathlib
 import shutil
 import sys
@@ -83,30 +84,18 @@ class Table:
     """
 
     def __init__(
-        self,
-        total_steps: int,
-        names: set[str],
-        num_characters: int | None = None,
+        self, total_steps: int, names: set[str], width: float = math.inf
     ) -> None:
-        self.names = frozenset(names)
+        self.names = names
         self._total = str(total_steps)
         self._num_lines = 0
+        # Beside split, step/total and the time left.
+        room = width - 2 * len(self._total) - 17
         known = [column for column in COLUMNS if column.name in names]
-        # Split, step/total, time left.
-        used = 6 + 2 * len(self._total) + 1 + 10
-        kept = set()
-        for column in sorted(known, key=lambda column: column.rank):
-            used += column.width + 1
-            if num_characters is not None and used > num_characters:
-                break
-            kept.add(column)
+        by_rank = sorted(known, key=lambda column: column.rank)
+        used = itertools.accumulate(column.width + 1 for column in by_rank)
+        kept = {c for c, end in zip(by_rank, used, strict=True) if end <= room}
         self._columns = [column for column in known if column in kept]
-
-    def heading(self) -> str:
-        """The line of labels."""
-        step = "step/total".rjust(2 * len(self._total) + 7)
-        labels = "".join(f" {c.label:>{c.width}}" for c in self._columns)
-        return f"{step} {'left':>9}{labels}"
 
     def lines(
         self,
@@ -116,24 +105,24 @@ class Table:
         metrics: Mapping[str, float],
     ) -> list[str]:
         """The line of some metrics; before it the heading where it is due."""
-        numbers = "".join(
-            _format(c, metrics.get(c.name)) for c in self._columns
-        )
-        line = (
-            f"{_LABELS[split]} {step:>{len(self._total)}}/{self._total} "
-            f"{progress.format_time(seconds_left):>9}{numbers}"
-        ).rstrip()
-        is_due = self._num_lines % _LINES_PER_HEADING == 0
+        total, left = self._total, progress.format_time(seconds_left)
+        line = f"{_LABELS[split]} {step:>{len(total)}}/{total} {left:>9}"
+        line += "".join(_format(c, metrics.get(c.name)) for c in self._columns)
+        lines = [line.rstrip()]
+        if self._num_lines % _LINES_PER_HEADING == 0:
+            labels = "".join(f" {c.label:>{c.width}}" for c in self._columns)
+            title = "step/total".rjust(2 * len(total) + 7)
+            lines.insert(0, f"{title} {'left':>9}{labels}")
         self._num_lines += 1
-        return [self.heading(), line] if is_due else [line]
+        return lines
 
 
 def _format(column: Column, number: float | None) -> str:
-    if number is None:
-        return " " * (column.width + 1)
-    text = f"{column.factor * number:{column.style}}"
-    if len(text) > column.width:
-        text = f"{column.factor * number:.1e}"
+    text = ""
+    if number is not None:
+        text = f"{column.factor * number:{column.style}}"
+        if len(text) > column.width:
+            text = f"{column.factor * number:.1e}"
     return f" {text:>{column.width}}"
 
 
@@ -152,21 +141,17 @@ class RunReport:
         total_steps: int,
         late_names: Sequence[str] = (),
     ) -> None:
-        self._total_steps = total_steps
-        self._late_names = tuple(late_names)
+        self._late_names = late_names
         self._time_left = progress.TimeLeft(total_steps)
-        self._path: pathlib.Path | None = None
+        self._table = Table(total_steps, set())
+        self._total_steps = total_steps
+        self._path = model_dir and model_dir / "metrics.jsonl"
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
-        self._table: Table | None = None
         if model_dir is not None:
-            self._path = model_dir / "metrics.jsonl"
-            drop_lines_after(self._path, first_step)
-            self._writers = {
-                split: tf.summary.create_file_writer(
-                    str(model_dir / "tensorboard" / split)
-                )
-                for split in ("train", "validation")
-            }
+            _drop_lines_after(model_dir / "metrics.jsonl", first_step)
+            for split in _LABELS:
+                folder = str(model_dir / "tensorboard" / split)
+                self._writers[split] = tf.summary.create_file_writer(folder)
 
     def __enter__(self) -> "RunReport":
         return self
@@ -185,7 +170,6 @@ class RunReport:
         """Reports what is reproducible of a step, and apart from it times."""
         if self._path is None:
             return
-        timing = timing or {}
         line: dict[str, Any] = {"step": step, "split": split, **metrics}
         if timing:
             line["timing"] = dict(timing)
@@ -195,30 +179,25 @@ class RunReport:
             self._path.open("a", encoding="utf-8") as file,
         ):
             file.write(text)
-        values = {**metrics, **timing}
+        values = {**metrics, **(timing or {})}
         with self._writers[split].as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
-        self._print(split, step, values)
+        reported = {*values, *self._late_names}
+        names = {column.name for column in COLUMNS} & reported
+        # A later phase of training may report more, under a new heading.
+        if not names <= self._table.names:
+            terminal = shutil.get_terminal_size().columns
+            width = terminal if sys.stdout.isatty() else math.inf
+            self._table = Table(self._total_steps, names, width)
+        left = self._time_left.estimate(step)
+        for text in self._table.lines(split, step, left, values):
+            self.say(text)
 
     def say(self, text: str) -> None:
         """Prints a line of text, on the chief alone."""
         if self._path is not None:
             print(text, flush=True)
-
-    def _print(
-        self, split: str, step: int, values: Mapping[str, float]
-    ) -> None:
-        reported = {*values, *self._late_names}
-        names = {c.name for c in COLUMNS if c.name in reported}
-        # A later phase of training may report more, under a new heading.
-        if self._table is None or not names <= self._table.names:
-            is_terminal = sys.stdout.isatty()
-            width = shutil.get_terminal_size().columns if is_terminal else None
-            self._table = Table(self._total_steps, names, width)
-        left = self._time_left.estimate(step)
-        for line in self._table.lines(split, step, left, values):
-            self.say(line)
 
 
 @contextlib.contextmanager
@@ -234,29 +213,22 @@ def _naming_file(path: pathlib.Path) -> Iterator[None]:
         ) from error
 
 
-def drop_lines_after(path: pathlib.Path, step: int) -> None:
+def _drop_lines_after(path: pathlib.Path, step: int) -> None:
     """Removes lines of later steps, and a line that a kill cut short."""
-    if not path.exists():
-        return
-    kept = [
-        json.dumps(line) + "\n"
-        for line in read_lines(path)
-        if line["step"] <= step
-    ]
-    with _naming_file(path), atomic.replacing_file(path) as partial:
-        partial.write_text("".join(kept), "utf-8")
+    kept = [line for line in read_lines(path) if line["step"] <= step]
+    if path.exists():
+        text = "".join(json.dumps(line) + "\n" for line in kept)
+        with _naming_file(path), atomic.replacing_file(path) as partial:
+            partial.write_text(text, "utf-8")
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
     """The metrics of a run, one mapping per line; a last half line is left."""
-    if not path.exists():
-        return []
-    lines = []
-    for text in path.read_text("utf-8").splitlines():
-        try:
-            lines.append(json.loads(text))
-        except ValueError:
-            break
+    lines: list[dict[str, Any]] = []
+    if path.exists():
+        with contextlib.suppress(ValueError):
+            for text in path.read_text("utf-8").splitlines():
+                lines.append(json.loads(text))
     return lines
 
 
@@ -284,7 +256,6 @@ _BASELINES = {
     "masked_accuracy": "unigram_accuracy",
 }
 _PANELS_PER_ROW = 3
-_STYLES = {"train": "-", "validation": "o--"}
 
 
 def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
@@ -292,26 +263,19 @@ def draw_training_curves(model_dir: pathlib.Path) -> pathlib.Path | None:
     lines = read_lines(model_dir / "metrics.jsonl")
     if not lines:
         return None
-    # Imported here: it takes a second that a run's start need not wait for.
-    from matplotlib import figure as figure_lib
-
     reported = {name for line in lines for name in line}
     panels = [panel for panel in _PANELS if reported.intersection(panel[1])]
     num_rows = max(1, -(-len(panels) // _PANELS_PER_ROW))
-    figure = figure_lib.Figure(figsize=(13, 1.2 + 3.5 * num_rows))
-    axes = figure.subplots(
-        num_rows, _PANELS_PER_ROW, sharex=True, squeeze=False
-    )
-    for axis, (title, names) in zip(axes.flat, panels, strict=False):
-        _draw_panel(axis, title, names, lines)
-        axis.set_xlabel("step")
-    for axis in axes.flat[len(panels) :]:
-        axis.set_visible(False)
-    figure.suptitle(f"Training curves, {lines[-1]['step']} steps")
-    figure.tight_layout()
-    path = model_dir / "training_curves.png"
-    with atomic.replacing_file(path) as partial:
-        figure.savefig(partial, dpi=110, format="png")
+    path, size = model_dir / "training_curves.png", (13, 1.2 + 3.5 * num_rows)
+    with atomic.saving_figure(
+        path, num_rows, _PANELS_PER_ROW, size, sharex=True
+    ) as (figure, axes):
+        for axis, (title, names) in zip(axes, panels, strict=False):
+            _draw_panel(axis, title, names, lines)
+        for axis in axes[len(panels) :]:
+            axis.set_visible(False)
+        figure.suptitle(f"Training curves, {lines[-1]['step']} steps")
+        figure.tight_layout()
     return path
 
 
@@ -319,31 +283,26 @@ def _draw_panel(
     axis: Any, title: str, names: Sequence[str], lines: list[dict[str, Any]]
 ) -> None:
     for color, name in enumerate(names):
-        for split, style in _STYLES.items():
-            points = [
-                (line["step"], line[name])
+        short = name.removeprefix("disc_").removesuffix("_accuracy")
+        prefix = f"{short}, " if len(names) > 1 else ""
+        for split, style, label, alpha in (
+            ("train", "-", "training", 0.7),
+            ("validation", "o--", "held-out", 1.0),
+        ):
+            points = {
+                line["step"]: line[name]
                 for line in lines
                 if line["split"] == split and name in line
-            ]
-            if not points:
-                continue
-            is_held_out = split == "validation"
-            label = "held-out" if is_held_out else "training"
-            if len(names) > 1:
-                short = name.removeprefix("disc_").removesuffix("_accuracy")
-                label = f"{short}, {label}"
-            axis.plot(
-                *zip(*points, strict=True),
-                style,
-                color=f"C{color}",
-                alpha=1.0 if is_held_out else 0.7,
-                markersize=4,
-                label=label,
-            )
+            }
+            if points:
+                look = {"color": f"C{color}", "alpha": alpha, "markersize": 4}
+                curve = [*points], [*points.values()]
+                axis.plot(*curve, style, label=prefix + label, **look)
         baseline = _BASELINES.get(name, "")
         for value in {line[baseline] for line in lines if baseline in line}:
             axis.axhline(value, linestyle="--", color="gray", label="unigram")
     axis.set_title(title)
+    axis.set_xlabel("step")
     axis.grid(alpha=0.3)
     if axis.get_lines():
         axis.legend(fontsize=8)

@@ -1,17 +1,25 @@
-"""Learning-rate schedules."""
+"""Learning rates over the steps, and what differs between variables."""
 
 import math
+import re
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
+from typing import TypeAlias
 
 import keras
 import tensorflow as tf
 
+Schedule: TypeAlias = keras.optimizers.schedules.LearningRateSchedule
+Value: TypeAlias = float | Callable[[Any], tf.Tensor]
+"""A number, or a function of the step that gives one."""
+
+Rule: TypeAlias = tuple[str, float]
+"""A regular expression, and the number of the variables it is found in."""
+
 
 @keras.saving.register_keras_serializable("electra_tf")
-class PolynomialDecayTimesWarmup(
-    keras.optimizers.schedules.LearningRateSchedule
-):
+class PolynomialDecayTimesWarmup(Schedule):
     """The original's rate: polynomial decay *times* linear warm-up.
 
     For update t, counted from 0, with N steps and W warm-up steps:
@@ -39,8 +47,7 @@ class PolynomialDecayTimesWarmup(
         power: float = 1.0,
     ) -> None:
         super().__init__()
-        self.learning_rate = learning_rate
-        self.num_steps = num_steps
+        self.learning_rate, self.num_steps = learning_rate, num_steps
         self.num_warmup_steps = num_warmup_steps
         self.warmup_proportion = warmup_proportion
         self.power = power
@@ -62,41 +69,31 @@ class PolynomialDecayTimesWarmup(
         step = tf.cast(step, tf.float32)
         # Subtracting whole numbers before the division keeps the last rates
         # exact to float32, where `1 - step / num_steps` would cancel.
-        remaining = tf.maximum(float(self.num_steps) - step, 0.0)
-        decay = remaining / float(self.num_steps)
+        total = float(self.num_steps)
+        decay = tf.maximum(total - step, 0.0) / total
         if self.power != 1.0:
             decay = tf.pow(decay, self.power)
         rate = self.learning_rate * decay
-        warmup = max(
-            self.num_warmup_steps, self.num_steps * self.warmup_proportion
-        )
+        warmup = max(self.num_warmup_steps, total * self.warmup_proportion)
         if warmup > 0:
             rate *= tf.minimum(1.0, step / warmup)
         return rate
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {
-            "learning_rate": self.learning_rate,
-            "num_steps": self.num_steps,
-            "num_warmup_steps": self.num_warmup_steps,
-            "warmup_proportion": self.warmup_proportion,
-            "power": self.power,
-        }
+        return dict(vars(self))
 
 
 @keras.saving.register_keras_serializable("electra_tf")
-class Restarted(keras.optimizers.schedules.LearningRateSchedule):
+class Restarted(Schedule):
     """One schedule after the other, each counting its steps from 0."""
 
     def __init__(
-        self,
-        schedules: Sequence[keras.optimizers.schedules.LearningRateSchedule],
-        starts: Sequence[int],
+        self, schedules: Sequence[Schedule], starts: Sequence[int]
     ) -> None:
         super().__init__()
-        self.schedules = tuple(schedules)
-        self.starts = tuple(starts)
+        self.schedules = list(schedules)
+        self.starts = list(starts)
 
     def __call__(self, step: Any) -> tf.Tensor:
         """The rate of update `step`, scalar float32."""
@@ -108,39 +105,74 @@ class Restarted(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        return {"schedules": list(self.schedules), "starts": self.starts}
+        return dict(vars(self))
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Restarted":
         """Rebuilds the schedules that Keras has taken apart."""
-        parts = [
-            keras.saving.deserialize_keras_object(part)
-            for part in config["schedules"]
-        ]
-        return cls(parts, config["starts"])
+        parts = map(keras.saving.deserialize_keras_object, config["schedules"])
+        return cls([*parts], config["starts"])
 
 
-class LinearSchedule:
-    """A number that goes from one value to another and stays there.
+def constant_or_linear(first: float, last: float, num_steps: int) -> Value:
+    """A function of the step that goes from `first` to `last` and stays there.
 
-    >>> schedule = LinearSchedule(2.0, 1.0, 4)
-    >>> [float(schedule(step)) for step in (0, 1, 4, 9)]
+    Where there are no steps, it is the number `first` itself.
+
+    >>> value = constant_or_linear(2.0, 1.0, 4)
+    >>> [float(value(step)) for step in (0, 1, 4, 9)]
     [2.0, 1.75, 1.0, 1.0]
     """
 
-    def __init__(self, first: float, last: float, num_steps: int) -> None:
-        self.first = first
-        self.last = last
-        self.num_steps = num_steps
+    def value(step: Any) -> tf.Tensor:
+        share = tf.minimum(tf.cast(step, tf.float32) / num_steps, 1.0)
+        return first + (last - first) * share
 
-    def __call__(self, step: Any) -> tf.Tensor:
-        """The value at a step, scalar float32."""
-        share = tf.minimum(tf.cast(step, tf.float32) / self.num_steps, 1.0)
-        return self.first + (self.last - self.first) * share
+    return value if num_steps else first
 
 
-def constant_or_linear(
-    first: float, last: float, num_steps: int
-) -> float | LinearSchedule:
-    """A `LinearSchedule`, or the first value where there are no steps."""
-    return LinearSchedule(first, last, num_steps) if num_steps else first
+def resolve_rules(
+    rules: Sequence[Rule], paths: Sequence[str], meaning: str
+) -> list[float]:
+    """The number of each path: that of the first pattern found in it.
+
+    A path without a rule is an error that says what the number means, because
+    nobody sees in a loss curve that a parameter kept a default.
+
+    >>> rules = (("bias", 0.0), (".*", 1.0))
+    >>> resolve_rules(rules, ["dense/kernel", "dense/bias"], "weight decay")
+    [1.0, 0.0]
+    """
+    found = [
+        next((value for key, value in rules if re.search(key, path)), None)
+        for path in paths
+    ]
+    unmatched = [p for p, v in zip(paths, found, strict=True) if v is None]
+    if unmatched:
+        raise ValueError(
+            f"Expected every variable to match a {meaning} rule. Received "
+            f"{len(unmatched)} that match none: {unmatched}, rules: {rules}. "
+            'Add a rule for them, or a last rule (".*", value).'
+        )
+    return [value for value in found if value is not None]
+
+
+def layerwise_learning_rate_rules(
+    layer_decay: float, num_layers: int, is_contiguous: bool = False
+) -> tuple[Rule, ...]:
+    """Learning-rate multipliers that shrink towards the input (paper, 3.1).
+
+    A variable at depth d gets `layer_decay ** (top - d)`: embeddings and
+    their projection have depth 0, encoder layer i has i + 1, the task head
+    has `top`. The original (`model/optimization.py`, `_get_layer_lrs`) sets
+    `top = num_layers + 2`, so that its uppermost layer gets the exponent 2
+    and no variable gets 1; `is_contiguous` leaves no such gap. There is no
+    rule for other variables: they are an error.
+    """
+    top = num_layers + (1 if is_contiguous else 2)
+    depths = {"/embeddings/": 0, "/embeddings_project/": 0}
+    depths |= {f"encoder/layer_{i}/": i + 1 for i in range(num_layers)}
+    depths["task_specific/"] = top
+    return tuple(
+        (key, layer_decay ** (top - depth)) for key, depth in depths.items()
+    )

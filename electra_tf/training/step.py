@@ -1,10 +1,9 @@
 """The one training step, shared by every model and both loops.
 
 Losses are divided once, by the normalizer of the whole global batch, before
-the backward pass; the gradients then only ever add up, so that neither replicas
-nor micro-batches change the result beyond rounding. Our own loop
-(`training_run.py`) calls `training_step` under `strategy.run`; a Keras user's
-`fit` reaches it through `train_step`. Nothing here knows of ELECTRA.
+the backward pass; gradients then only add up, so that replicas and
+micro-batches change nothing beyond rounding. Our own loop (`training_run.py`)
+calls `training_step` under `strategy.run`, Keras' `fit` calls `train_step`.
 """
 
 import abc
@@ -14,17 +13,16 @@ from typing import Any
 from typing import NamedTuple
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from electra_tf.inputs import randomness
 from electra_tf.modeling import layers
-from electra_tf.training import averaging
+from electra_tf.training import distribution
 from electra_tf.training import metrics
 from electra_tf.training import optimizers
-from electra_tf.training import replica_optimizer
 
 Tensors = dict[str, tf.Tensor]
+Gradients = list[tf.Tensor]
 
 # Added to the normalizers before dividing, as in the original.
 _EPSILON = 1e-6
@@ -34,9 +32,7 @@ class LossSums(NamedTuple):
     """Losses and statistics of one micro-batch."""
 
     losses: Tensors  # name to scalar float32 sum, not yet divided
-    # Name to further float32 counts and sums, scalars or `[k]` as `extra_sizes`
-    # says; they may be added over anything.
-    statistics: Tensors
+    statistics: Tensors  # further float32 sums, scalars or `[k]`: `extra_sizes`
 
 
 class LossScale(tf.Module):
@@ -52,26 +48,60 @@ class LossScale(tf.Module):
     ) -> None:
         super().__init__(name="loss_scale")
         self.growth_steps = growth_steps
-        self.value = tf.Variable(initial, trainable=False, name="value")
-        self.num_good_steps = tf.Variable(
-            0, trainable=False, dtype=tf.int32, name="num_good_steps"
-        )
+        self.value = tf.Variable(initial, trainable=False)
+        self.num_good_steps = tf.Variable(0, trainable=False)
 
     def update(self, is_finite: tf.Tensor) -> None:
         """Adapts the factor after a step; chosen by `tf.where`, no branch."""
         good = tf.where(is_finite, self.num_good_steps + 1, 0)
         grows = good >= self.growth_steps
-        value = tf.convert_to_tensor(self.value)
-        smaller = tf.maximum(value / 2.0, 1.0)
-        larger = tf.where(grows, value * 2.0, value)
-        replica_optimizer.assign(
-            self.value, tf.where(is_finite, larger, smaller)
-        )
-        replica_optimizer.assign(self.num_good_steps, tf.where(grows, 0, good))
+        smaller = tf.maximum(self.value / 2.0, 1.0)
+        larger = self.value * tf.where(grows, 2.0, 1.0)
+        distribution.assign(self.value, tf.where(is_finite, larger, smaller))
+        distribution.assign(self.num_good_steps, tf.where(grows, 0, good))
 
     def by_name(self) -> dict[str, tf.Variable]:
         """The variables that a checkpoint holds."""
         return {"value": self.value, "num_good_steps": self.num_good_steps}
+
+
+class WeightAverage(tf.Module):
+    """An exponential moving average of the weights.
+
+    After update n, from 1, with decay d:
+
+        average += (1 - min(d, (1 + n) / (10 + n))) * (weight - average)
+
+    As in `tf.train.ExponentialMovingAverage`, early updates decay faster, so
+    that the first random weights soon count for nothing.
+    """
+
+    def __init__(self, variables: Sequence[Any], decay: float) -> None:
+        super().__init__(name="weight_average")
+        self.sources = list(variables)
+        self.decay = decay
+        self.averages = [
+            tf.Variable(variable.value, trainable=False, name=variable.path)
+            for variable in self.sources
+        ]
+
+    def update(self, num_updates: tf.Tensor) -> None:
+        """Follows the weights after update n, on each replica for itself."""
+        count = tf.cast(num_updates, tf.float32)
+        decay = tf.minimum(self.decay, (1.0 + count) / (10.0 + count))
+        for source, average in zip(self.sources, self.averages, strict=True):
+            change = (1.0 - decay) * (source.value - average)
+            distribution.assign_add(average, change)
+
+    def by_path(self) -> dict[str, tf.Variable]:
+        """The averages by the path of the variable they follow."""
+        pairs = zip(self.sources, self.averages, strict=True)
+        return {source.path: average for source, average in pairs}
+
+    def reset(self) -> None:
+        """Starts the averages anew from the weights; not in a replica."""
+        for source, average in zip(self.sources, self.averages, strict=True):
+            average.assign(source.value)
 
 
 class TrainableModel(keras.Model, abc.ABC):
@@ -96,8 +126,8 @@ class TrainableModel(keras.Model, abc.ABC):
         self.clip_norm = clip_norm
         self.means_per_replica = means_per_replica
         self.loss_scale: LossScale | None = None
-        self.weight_average: averaging.WeightAverage | None = None
-        self.totals: Any = None
+        self.weight_average: WeightAverage | None = None
+        self.totals: Any = None  # `metrics.Statistics`, once compiled
 
     @property
     @abc.abstractmethod
@@ -115,9 +145,13 @@ class TrainableModel(keras.Model, abc.ABC):
     @property
     def statistic_sizes(self) -> Mapping[str, int]:
         """Statistic name to the length of its vector."""
-        names = list(self.loss_coefficients)
-        names += [normalizer_of(name) for name in names]
-        return dict.fromkeys(names, 1) | dict(self.extra_sizes)
+        normalizers = map(normalizer_of, self.loss_coefficients)
+        return dict.fromkeys(normalizers, 1) | self._summed_sizes
+
+    @property
+    def _summed_sizes(self) -> dict[str, int]:
+        """Those that `compute_losses` gives."""
+        return dict.fromkeys(self.loss_coefficients, 1) | dict(self.extra_sizes)
 
     @property
     def phase_starts(self) -> tuple[int, ...]:
@@ -127,8 +161,7 @@ class TrainableModel(keras.Model, abc.ABC):
     def enter_phase(self, phase: int, is_beginning: bool) -> None:
         """Called before the first step of a phase, and after a resume.
 
-        The step is traced anew afterwards. `phase` counts from 0;
-        `is_beginning` says whether no step of it has been taken.
+        `is_beginning` says whether no step of the phase has been taken.
         """
 
     @property
@@ -156,8 +189,7 @@ class TrainableModel(keras.Model, abc.ABC):
     def loss_normalizers(self, prepared: Any) -> Tensors:
         """Loss name to the scalar that its sum is divided by.
 
-        It is added up over replicas before the forward pass, so it may not
-        depend on the model's weights.
+        Known before the forward pass: it may not depend on weights.
         """
 
     @abc.abstractmethod
@@ -170,16 +202,10 @@ class TrainableModel(keras.Model, abc.ABC):
     def derive_metrics(self, statistics: Tensors) -> Tensors:
         """Metric name to scalar, from the sums of `statistic_sizes`."""
 
-    def summarize(
-        self, statistics: Mapping[str, np.ndarray]
-    ) -> dict[str, float]:
+    def summarize(self, statistics: Mapping[str, Any]) -> dict[str, float]:
         """The same on the host, in float64."""
-        wide = {
-            name: tf.cast(vector, tf.float64)
-            for name, vector in statistics.items()
-        }
-        found = self.derive_metrics(wide)
-        return {name: float(value) for name, value in found.items()}
+        wide = {n: tf.cast(v, tf.float64) for n, v in statistics.items()}
+        return {n: float(v) for n, v in self.derive_metrics(wide).items()}
 
     def training_step(self, features: Tensors) -> Tensors:
         """Makes one update, in a replica context, from its part of the batch.
@@ -192,24 +218,23 @@ class TrainableModel(keras.Model, abc.ABC):
         own = self.loss_normalizers(prepared)
         normalizers = own if self.means_per_replica else _all_reduce(own)
         gradients, statistics = self._accumulate(prepared, normalizers, step)
-        gradients = self._reduce_gradients(gradients)
-        gradients, norm = self._clip(gradients)
-        is_finite = self._apply(gradients, norm)
-        skipped = 1.0 - tf.cast(is_finite, tf.float32)
+        gradients, norm = self._clip(self._reduce_gradients(gradients))
+        num_skipped = tf.zeros([])
+        if self.loss_scale is None:
+            self._update(gradients)
+        else:
+            is_finite = self._update_if_finite(self.loss_scale, gradients, norm)
+            num_skipped = 1.0 - tf.cast(is_finite, tf.float32)
+            # A skipped step has no meaningful norm.
+            norm = tf.where(is_finite, norm, 0.0)
         return _all_reduce(statistics | _name_normalizers(own)) | {
             "num_steps": tf.ones([1]),
-            # A skipped step has no meaningful norm.
-            "gradient_norm": tf.where(is_finite, norm, 0.0)[tf.newaxis]
-            if self.loss_scale
-            else norm[tf.newaxis],
-            "num_skipped_steps": skipped[tf.newaxis],
+            "gradient_norm": norm[tf.newaxis],
+            "num_skipped_steps": num_skipped[tf.newaxis],
         }
 
     def evaluation_step(self, features: Tensors, batch: tf.Tensor) -> Tensors:
-        """Statistics of one held-out batch. In a replica context.
-
-        Masks depend on the batch's index (scalar int64) alone.
-        """
+        """Statistics of the held-out batch of an index (scalar int64)."""
         prepared = self.prepare(features, batch, is_training=False)
         return _all_reduce(self.compute_statistics(prepared))
 
@@ -219,14 +244,11 @@ class TrainableModel(keras.Model, abc.ABC):
         return statistics | _name_normalizers(self.loss_normalizers(prepared))
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """As in Keras; also creates the variables of optimizer and metrics.
-
-        They cannot be created later, inside a replica's compiled step.
-        """
+        """As in Keras; also creates what cannot be created in a replica."""
         super().compile(*args, **kwargs)
         self.optimizer.build(self.trainable_variables)
         if self.totals is None:
-            self.totals = metrics.StatisticsMetric(
+            self.totals = metrics.Statistics(
                 self.statistic_sizes, self.derive_metrics
             )
 
@@ -249,14 +271,11 @@ class TrainableModel(keras.Model, abc.ABC):
 
     def _extra_variables(self) -> dict[str, tf.Variable]:
         """Variables that Keras does not know of."""
-        found: dict[str, tf.Variable] = {}
-        if self.loss_scale is not None:
-            for name, variable in self.loss_scale.by_name().items():
-                found[f"loss_scale_{name}"] = variable
-        if self.weight_average is not None:
-            for number, average in enumerate(self.weight_average.averages):
-                found[f"average_{number}"] = average
-        return found
+        scale, average = self.loss_scale, self.weight_average
+        found = {} if scale is None else scale.by_name()
+        found = {f"loss_scale_{name}": v for name, v in found.items()}
+        averages = [] if average is None else average.averages
+        return found | {f"average_{i}": v for i, v in enumerate(averages)}
 
     def train_step(self, data: Tensors) -> Tensors:
         """Makes one update for Keras' `fit`, from `[B, S]` features."""
@@ -267,31 +286,29 @@ class TrainableModel(keras.Model, abc.ABC):
                 "`electra_tf.pretraining.run.pretrain`."
             )
         features, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        return self._add(self.training_step(as_one_stream(features)))
+        self.totals.update_state(self.training_step(as_one_stream(features)))
+        return self.totals.result()
 
     def test_step(self, data: Tensors) -> Tensors:
         """What Keras' `evaluate` calls, with features of shape `[B, S]`."""
         features, _, _ = keras.utils.unpack_x_y_sample_weight(data)
         # Every batch has masks of its own, the same in every evaluation.
         batch = self.totals.num_batches.value
-        return self._add(self.evaluation_step(as_one_stream(features), batch))
-
-    def _add(self, statistics: Tensors) -> Tensors:
-        """Adds a batch up; the metrics of all batches since the last reset."""
-        self.totals.update_state(statistics)
+        found = self.evaluation_step(as_one_stream(features), batch)
+        self.totals.update_state(found)
         return self.totals.result()
 
     def _accumulate(
         self, prepared: Any, normalizers: Tensors, step: tf.Tensor
-    ) -> tuple[list[tf.Tensor], Tensors]:
+    ) -> tuple[Gradients, Tensors]:
+        """Gradients and statistics, added up over the micro-batches."""
         count = self.num_micro_batches
         if count == 1:
             return self._gradients(prepared, normalizers, step, 0)
         parts = tf.nest.map_structure(lambda t: _split(t, count), prepared)
-        sizes = {**dict.fromkeys(self.loss_coefficients, 1), **self.extra_sizes}
-        totals = (
+        zeros = (
             [tf.zeros(v.shape, v.dtype) for v in self.trained_variables],
-            {name: tf.zeros([k]) for name, k in sizes.items()},
+            {name: tf.zeros([k]) for name, k in self._summed_sizes.items()},
         )
 
         def body(index: tf.Tensor, totals: Any) -> Any:
@@ -300,13 +317,13 @@ class TrainableModel(keras.Model, abc.ABC):
             return index + 1, tf.nest.map_structure(tf.add, totals, new)
 
         _, totals = tf.while_loop(
-            lambda index, _: index < count, body, (tf.constant(0), totals)
+            lambda index, _: index < count, body, (tf.constant(0), zeros)
         )
         return totals
 
     def _gradients(
         self, part: Any, normalizers: Tensors, step: tf.Tensor, index: Any
-    ) -> tuple[list[tf.Tensor], Tensors]:
+    ) -> tuple[Gradients, Tensors]:
         context = tf.distribute.get_replica_context()
         dropout_seed = randomness.dropout_seed(
             self.seed,
@@ -322,42 +339,29 @@ class TrainableModel(keras.Model, abc.ABC):
             loss = self._total_loss(sums.losses, normalizers, step)
             if self.loss_scale is not None:
                 loss = loss * self.loss_scale.value
-        gradients = tape.gradient(loss, variables)
-        return [
-            tf.zeros(variable.shape, variable.dtype)
-            if gradient is None
-            else tf.convert_to_tensor(gradient)
-            for gradient, variable in zip(gradients, variables, strict=True)
-        ], _collect(sums)
+        gradients = tape.gradient(loss, variables, unconnected_gradients="zero")
+        return [*map(tf.convert_to_tensor, gradients)], _collect(sums)
 
     def _total_loss(
         self, sums: Tensors, normalizers: Tensors, step: tf.Tensor
     ) -> tf.Tensor:
         # The only division of a loss: by the normalizer of the whole global
         # batch (or of the replica, with `means_per_replica`).
-        return tf.add_n(
-            [
-                factor * weighted_mean(sums[name], normalizers[name])
-                for name, factor in self.loss_factors(step).items()
-            ]
-        )
+        means = {n: weighted_mean(sums[n], normalizers[n]) for n in normalizers}
+        factors = self.loss_factors(step)
+        return tf.add_n([factors[name] * means[name] for name in factors])
 
-    def _reduce_gradients(self, gradients: list[tf.Tensor]) -> list[tf.Tensor]:
+    def _reduce_gradients(self, gradients: Gradients) -> Gradients:
         context = tf.distribute.get_replica_context()
-        replicas = context.num_replicas_in_sync
-        if replicas > 1:
-            how = tf.distribute.ReduceOp.SUM
-            if self.means_per_replica:
-                how = tf.distribute.ReduceOp.MEAN
+        if context.num_replicas_in_sync > 1:
+            how = "MEAN" if self.means_per_replica else "SUM"
             gradients = context.all_reduce(how, gradients)
         if self.loss_scale is not None:
             inverse = 1.0 / self.loss_scale.value
             gradients = [gradient * inverse for gradient in gradients]
         return gradients
 
-    def _clip(
-        self, gradients: list[tf.Tensor]
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+    def _clip(self, gradients: Gradients) -> tuple[Gradients, tf.Tensor]:
         """The clipped gradients, and the norm of all before clipping."""
         labels, clipped, norms = self.clip_groups, list(gradients), []
         for group in sorted(set(labels)):
@@ -370,41 +374,32 @@ class TrainableModel(keras.Model, abc.ABC):
                 clipped[i] = part
         return clipped, norms[0] if len(norms) == 1 else tf.norm(norms)
 
-    def _apply(self, gradients: list[tf.Tensor], norm: tf.Tensor) -> tf.Tensor:
-        if self.loss_scale is None:
-            self._update(gradients)
-            return tf.constant(True)
+    def _update_if_finite(
+        self, scale: LossScale, gradients: Gradients, norm: tf.Tensor
+    ) -> tf.Tensor:
         is_finite = tf.math.is_finite(norm)
-
-        def update() -> int:
-            self._update(gradients)
-            return 0
-
-        def skip() -> int:
-            # The batch is used up: schedule, masks and order go on.
-            replica_optimizer.assign_add(self.optimizer.iterations, 1)
-            return 0
-
-        # No collective runs inside the branches, so replicas may take them.
-        tf.cond(is_finite, update, skip)
-        self.loss_scale.update(is_finite)
+        # A skipped batch is used up: schedule, masks and order go on. No
+        # collective runs inside the branches, so replicas may take them.
+        tf.cond(
+            is_finite,
+            lambda: self._update(gradients),
+            lambda: distribution.assign_add(self.optimizer.iterations, 1),
+        )
+        scale.update(is_finite)
         return is_finite
 
-    def _update(self, gradients: list[tf.Tensor]) -> None:
-        if isinstance(self.optimizer, replica_optimizer.ReplicaOptimizer):
-            self.optimizer.apply_in_replica_context(
-                gradients, self.trained_variables
-            )
+    def _update(self, gradients: Gradients) -> None:
+        variables = list(self.trained_variables)
+        if isinstance(self.optimizer, optimizers.ReplicaOptimizer):
+            self.optimizer.apply_in_replica_context(gradients, variables)
         else:
             # Keras' own optimizers add gradients over replicas once more.
             context = tf.distribute.get_replica_context()
             share = 1.0 / context.num_replicas_in_sync
-            self.optimizer.apply(
-                [gradient * share for gradient in gradients],
-                list(self.trained_variables),
-            )
+            shares = [gradient * share for gradient in gradients]
+            self.optimizer.apply(shares, variables)
         if self.weight_average is not None:
-            num_updates = replica_optimizer.read(self.optimizer.iterations)
+            num_updates = distribution.read(self.optimizer.iterations)
             self.weight_average.update(num_updates)
 
 
@@ -421,24 +416,18 @@ def normalizer_of(loss: str) -> str:
 def _name_normalizers(normalizers: Tensors) -> Tensors:
     """Statistics of the normalizers, `[1]`."""
     return {
-        normalizer_of(name): tf.reshape(value, [1])
-        for name, value in normalizers.items()
+        normalizer_of(n): tf.reshape(v, [1]) for n, v in normalizers.items()
     }
 
 
 def _collect(sums: LossSums) -> Tensors:
-    """Statistics of losses and counts as vectors."""
-    return {
-        name: tf.reshape(value, [-1])
-        for name, value in {**sums.losses, **sums.statistics}.items()
-    }
+    """Losses and counts as vectors."""
+    found = sums.losses | sums.statistics
+    return {name: tf.reshape(value, [-1]) for name, value in found.items()}
 
 
 def as_one_stream(features: Tensors) -> Tensors:
-    """Makes `[B, S]` features the one stream of this replica, `[1, B, S]`.
-
-    `stream_ids` `[1]` is the replica's number. B and S must be static.
-    """
+    """Makes `[B, S]` features the one stream of this replica, `[1, B, S]`."""
     for name, value in features.items():
         if None in value.shape:
             raise ValueError(
@@ -463,10 +452,7 @@ def _all_reduce(tensors: Tensors) -> Tensors:
         return tensors
     names = sorted(tensors)
     flat = tf.concat([tf.reshape(tensors[n], [-1]) for n in names], 0)
-    flat = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
-    sizes = [tensors[n].shape.num_elements() for n in names]
-    parts = tf.split(flat, sizes)
-    return {
-        n: tf.reshape(part, tensors[n].shape)
-        for n, part in zip(names, parts, strict=True)
-    }
+    shapes = [tensors[n].shape for n in names]
+    sizes = [shape.num_elements() for shape in shapes]
+    parts = tf.split(context.all_reduce("SUM", flat), sizes)
+    return dict(zip(names, map(tf.reshape, parts, shapes), strict=True))

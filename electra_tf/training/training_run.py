@@ -2,31 +2,27 @@
 
 `TrainingLoop` is the compiled part: many steps on the devices in one call.
 `TrainingRun` is what the host does around it: restore; then, between two
-calls and in this order, check that the losses are finite, log, evaluate, save,
-stop if asked to. A checkpoint comes last, so that whatever a run has told
-about its step is on disk by then. Nothing here knows of ELECTRA.
+calls, check the losses, log, evaluate, save, stop. A checkpoint comes last, so
+that whatever a run has told about its step is on disk by then.
 """
 
 import abc
 import bisect
-import contextlib
 import pathlib
 import time
 from collections.abc import Callable
 from collections.abc import Iterable
-from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from electra_tf.processes import stopping
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
-from electra_tf.training import replica_optimizer
+from electra_tf.training import metrics as metrics_lib
 from electra_tf.training import reporting
 from electra_tf.training import step as step_lib
 
@@ -57,32 +53,6 @@ def require_finite(values: Mapping[str, Any], where: str) -> None:
         raise NonFiniteLossError(where, broken)
 
 
-class Statistics:
-    """Added-up statistics on the devices, read and cleared by the host."""
-
-    def __init__(self, sizes: Mapping[str, int]) -> None:
-        self.sizes = dict(sorted(sizes.items()))
-        self.total = tf.Variable(
-            tf.zeros([sum(self.sizes.values())]), trainable=False
-        )
-
-    def add(self, statistics: step_lib.Tensors) -> None:
-        """Adds one step's vectors, on each replica for itself."""
-        flat = tf.concat([statistics[name] for name in self.sizes], 0)
-        replica_optimizer.assign_add(self.total, flat)
-
-    def read(self) -> dict[str, np.ndarray]:
-        """The sums so far, by name."""
-        ends = np.cumsum(list(self.sizes.values()))[:-1]
-        total = tf.convert_to_tensor(self.total).numpy()
-        parts = np.split(total, ends)
-        return dict(zip(self.sizes, parts, strict=True))
-
-    def clear(self) -> None:
-        """Starts anew from zero."""
-        self.total.assign(tf.zeros_like(self.total))
-
-
 class Evaluation(NamedTuple):
     """The result of an evaluation."""
 
@@ -104,8 +74,8 @@ class TrainingLoop:
         self.model = model
         with strategy.scope():
             sizes = dict(model.statistic_sizes)
-            self.statistics = Statistics(sizes | _STEP_STATISTICS)
-            self.held_out = Statistics(sizes)
+            self.statistics = metrics_lib.Statistics(sizes | _STEP_STATISTICS)
+            self.held_out = metrics_lib.Statistics(sizes)
         self._jit_compile = jit_compile
         self._trace_anew()
         self.phase: int | None = None
@@ -125,7 +95,7 @@ class TrainingLoop:
         return tf.function(step_fn, jit_compile=True, autograph=False)
 
     def enter_phase(self, step: int) -> bool:
-        """Makes ready for the phase of a step; returns whether it is new."""
+        """Makes ready for a step's phase; whether the next call will trace."""
         starts = self.model.phase_starts
         phase = bisect.bisect_right(starts, step) - 1
         if phase == self.phase:
@@ -138,7 +108,7 @@ class TrainingLoop:
 
     def _run_steps(self, iterator: Any, num_steps: tf.Tensor) -> None:
         def replica_step(features: step_lib.Tensors) -> None:
-            self.statistics.add(self._training_step(features))
+            self.statistics.update_state(self._training_step(features))
 
         def body(done: tf.Tensor) -> tf.Tensor:
             self.strategy.run(replica_step, args=(next(iterator),))
@@ -153,30 +123,23 @@ class TrainingLoop:
 
     def _evaluate_batch(self, features: Any, batch: tf.Tensor) -> None:
         def replica_step(features: step_lib.Tensors) -> None:
-            self.held_out.add(self._evaluation_step(features, batch))
+            self.held_out.update_state(self._evaluation_step(features, batch))
 
         self.strategy.run(replica_step, args=(features,))
 
     def evaluate(self, dataset: Any, num_batches: int) -> dict[str, float]:
         """Metrics of the first `num_batches` of a distributed dataset."""
-        self.held_out.clear()
+        self.held_out.reset_state()
         iterator = iter(dataset)
         for batch in range(num_batches):
             index = tf.constant(batch, tf.int64)
             self.evaluate_batch(next(iterator), index)
-        return self.model.summarize(self.held_out.read())
+        return self.model.summarize(self.held_out.sums())
 
     @property
     def step(self) -> int:
         """Updates made so far."""
         return int(self.model.optimizer.iterations.numpy())
-
-    def learning_rate(self, step: int) -> float:
-        """The rate of the update after `step` others."""
-        rate = self.model.optimizer._learning_rate
-        if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
-            rate = rate(tf.constant(step))
-        return float(tf.convert_to_tensor(rate))
 
     def variables(self) -> dict[str, Any]:
         """Everything that a checkpoint holds, by name."""
@@ -206,7 +169,6 @@ class TrainingRun(abc.ABC):
         start_step: updates that were made before this process.
         best_step: step of the best evaluation so far; None before the first.
         is_finished: whether no further step is wanted.
-        report: where metrics and sentences go while it runs.
     """
 
     late_metrics: tuple[str, ...] = ("tokens_per_second", "share_of_peak")
@@ -237,7 +199,10 @@ class TrainingRun(abc.ABC):
         self.is_finished = False
         self._training = settings
         self._eval_steps = settings.eval_steps if evaluates else 0
-        self._clock = _Clock()
+        # Until it is known, one step at a time.
+        self._seconds_per_step = _MAX_LOOP_SECONDS
+        # Since the last log, without tracing: seconds and steps.
+        self._timed = 0.0, 0
         # Steps skipped in a row before the present period of the log.
         self._num_skipped_before = 0
 
@@ -294,8 +259,14 @@ class TrainingRun(abc.ABC):
             step = self._advance(iterator, step)
             found = Evaluation({}, is_best=False)
             if self._is_due(step, self._eval_steps):
-                found = self._evaluate(step)
-            is_stopping = self._is_stopping(stop)
+                found = self.evaluate(step)
+                where = f"on held-out data at step {step}"
+                require_finite(found.metrics, where)
+                metrics = {**found.metrics, **self.cost(step)}
+                self.report.write("validation", step, metrics)
+            # If any worker was asked to stop, all must leave together.
+            asked = 1.0 if stop.signal_name else 0.0
+            is_stopping = self._mean_over_workers(asked) > 0
             is_due = self._is_due(step, self._training.save_checkpoints_steps)
             if is_due or found.is_best or found.ends_training or is_stopping:
                 self.save(step)
@@ -311,15 +282,22 @@ class TrainingRun(abc.ABC):
 
     def _advance(self, iterator: Any, first: int) -> int:
         """Calls the compiled loop once and logs; returns the step reached."""
-        if self.loop.enter_phase(first):
-            self._clock.expect_tracing()
+        is_tracing = self.loop.enter_phase(first)
         count = self._num_next_steps(first)
         step = first + count
-        with self._clock.measure(count):
-            self.loop.run_steps(iterator, tf.constant(count))
-            statistics = self.loop.statistics.read()
+        start = time.monotonic()
+        self.loop.run_steps(iterator, tf.constant(count))
+        statistics = self.loop.statistics.sums()
+        if not is_tracing:
+            seconds = time.monotonic() - start
+            self._timed = self._timed[0] + seconds, self._timed[1] + count
+            self._seconds_per_step = seconds / count
         require_finite(statistics, f"between steps {first + 1} and {step}")
-        num_skipped = self._num_skipped_in_a_row(statistics)
+        num_skipped = int(statistics["num_skipped_steps"][0])
+        if num_skipped < int(statistics["num_steps"][0]):
+            num_skipped = 0
+        else:
+            num_skipped += self._num_skipped_before
         if num_skipped >= _MAX_SKIPPED_STEPS:
             raise NonFiniteLossError(
                 f"in the {num_skipped} steps up to {step}",
@@ -328,7 +306,11 @@ class TrainingRun(abc.ABC):
         is_due = self._is_due(step, self._training.log_steps)
         if is_due or step in self.model.phase_starts:
             self._log(step, statistics)
+            self._num_skipped_before = num_skipped
         return step
+
+    def _mean_over_workers(self, value: float) -> float:
+        return distribution.mean_over_workers(self.strategy, value)
 
     def _is_due(self, step: int, every: int) -> bool:
         """Whether what happens `every` so many steps (0: never) happens now."""
@@ -337,60 +319,37 @@ class TrainingRun(abc.ABC):
     def _num_next_steps(self, step: int) -> int:
         """Steps from `step` until the host must act again."""
         training = self._training
-        until = [training.steps_per_loop, self.num_steps - step]
-        for every in (
+        intervals = (
             training.log_steps,
             self._eval_steps,
             training.save_checkpoints_steps,
-        ):
-            if every > 0:
-                until.append(every - step % every)
+        )
+        until = [every - step % every for every in intervals if every > 0]
         until += [s - step for s in self.model.phase_starts if s > step]
         # After these, a request to stop is still answered in time.
-        seconds = distribution.mean_over_workers(
-            self.strategy, self._clock.seconds_per_step
-        )
-        until.append(max(1, int(_MAX_LOOP_SECONDS / max(seconds, 1e-6))))
-        return min(until)
-
-    def _is_stopping(self, stop: stopping.StopRequest) -> bool:
-        """Whether any worker was asked to stop: all must leave together."""
-        asked = 1.0 if stop.signal_name else 0.0
-        return distribution.mean_over_workers(self.strategy, asked) > 0
-
-    def _num_skipped_in_a_row(
-        self, statistics: Mapping[str, np.ndarray]
-    ) -> int:
-        """Skipped steps if no step since the last log was taken, else 0."""
-        num_skipped = int(statistics["num_skipped_steps"][0])
-        if num_skipped < int(statistics["num_steps"][0]):
-            return 0
-        return self._num_skipped_before + num_skipped
-
-    def _evaluate(self, step: int) -> Evaluation:
-        """Evaluates, checks and reports."""
-        found = self.evaluate(step)
-        require_finite(found.metrics, f"on held-out data at step {step}")
-        metrics = {**found.metrics, **self.cost(step)}
-        self.report.write("validation", step, metrics)
-        return found
+        seconds = self._mean_over_workers(self._seconds_per_step)
+        in_time = max(1, int(_MAX_LOOP_SECONDS / max(seconds, 1e-6)))
+        left = self.num_steps - step
+        return min(training.steps_per_loop, left, in_time, *until)
 
     def _log(self, step: int, statistics: Mapping[str, np.ndarray]) -> None:
         num_skipped = int(statistics["num_skipped_steps"][0])
         num_taken = max(1, int(statistics["num_steps"][0]) - num_skipped)
+        rate = self.model.optimizer._learning_rate
+        if callable(rate):
+            rate = rate(tf.constant(step - 1))
         metrics = self.model.summarize(statistics) | {
-            "learning_rate": self.loop.learning_rate(step - 1),
+            "learning_rate": float(tf.convert_to_tensor(rate)),
             "gradient_norm": float(statistics["gradient_norm"][0]) / num_taken,
+            **self.cost(step),
         }
-        metrics |= self.cost(step)
         if self.model.loss_scale is not None:
             metrics["skipped_steps"] = num_skipped
             metrics["loss_scale"] = float(self.model.loss_scale.value.numpy())
-        seconds, timed_steps = self._clock.lap()
-        timing = self.timing(seconds, timed_steps) if timed_steps else {}
+        timing = self.timing(*self._timed) if self._timed[1] else {}
         self.report.write("train", step, metrics, timing)
-        self._num_skipped_before = self._num_skipped_in_a_row(statistics)
-        self.loop.statistics.clear()
+        self._timed = 0.0, 0
+        self.loop.statistics.reset_state()
 
     def save(self, step: int) -> None:
         """Writes the checkpoint of a step."""
@@ -437,34 +396,3 @@ class TrainingRun(abc.ABC):
         """The numbers to log about the cost of all steps so far."""
         del step
         return {}
-
-
-class _Clock:
-    """Seconds and steps of training since the last log, without tracing."""
-
-    def __init__(self) -> None:
-        self._is_traced = False
-        # Until it is known, one step at a time.
-        self.seconds_per_step = _MAX_LOOP_SECONDS
-        self._seconds = 0.0
-        self._steps = 0
-
-    @contextlib.contextmanager
-    def measure(self, num_steps: int) -> Iterator[None]:
-        start = time.monotonic()
-        yield
-        if self._is_traced:
-            seconds = time.monotonic() - start
-            self._seconds += seconds
-            self._steps += num_steps
-            self.seconds_per_step = seconds / num_steps
-        self._is_traced = True
-
-    def expect_tracing(self) -> None:
-        """The next call will trace and compile again."""
-        self._is_traced = False
-
-    def lap(self) -> tuple[float, int]:
-        lap = self._seconds, self._steps
-        self._seconds, self._steps = 0.0, 0
-        return lap

@@ -139,22 +139,7 @@ def test_sigterm_saves_and_a_full_disk_gives_one_error(
     tiny_run.require_equal_runs(whole, model_dir)
 
 
-def _flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 0x10
-    path.write_bytes(content)
-
-
-def _cut(path):
-    os.truncate(path, path.stat().st_size // 2)
-
-
-@pytest.mark.parametrize(
-    ("damage_fn", "found"), [(_flip, "is corrupt"), (_cut, "is cut off")]
-)
-def test_a_shard_that_breaks_while_it_is_used_is_named(
-    damage_fn, found, dataset, tmp_path
-):
+def test_a_shard_that_breaks_while_it_is_used_is_named(dataset, tmp_path):
     own = tmp_path / "dataset"
     shutil.copytree(dataset, own)
     model_dir = tmp_path / "run"
@@ -162,16 +147,14 @@ def test_a_shard_that_breaks_while_it_is_used_is_named(
     process = tiny_run.start_script(settings, model_dir)
     _wait_for_lines(model_dir, 3, process)
     shard = sorted((own / "train").glob("pretrain_data*"))[1]
-    damage_fn(shard)
+    os.truncate(shard, shard.stat().st_size // 2)
     code, _, errors = _finish(process)
     assert code == 1
     message = _the_error(errors)
     assert f"Shard {shard} must hold 35 readable records" in message
-    assert found in message
-    assert " record " in message
+    assert "is cut off" in message
     assert "--resume" in message
-    newest = checkpoints.latest(model_dir)
-    assert checkpoints.load_tensors(newest, "model")
+    assert checkpoints.load_tensors(checkpoints.latest(model_dir), "model")
 
 
 def _start_workers(settings, model_dir):
@@ -210,21 +193,17 @@ def both_workers(dataset, tmp_path_factory):
     return settings, model_dir, results
 
 
-def test_only_the_chief_of_two_workers_speaks_and_writes(both_workers):
-    _, model_dir, results = both_workers
+def test_two_workers_train_like_one_device_and_one_of_them_speaks(
+    both_workers, tmp_path
+):
+    settings, model_dir, results = both_workers
     (code, output, errors), (other_code, other_output, _) = results
     assert (code, other_code) == (0, 0), errors
     assert "2 x CPU" in output
     assert other_output == ""
     for split in ("train", "validation"):
         assert len(list((model_dir / "tensorboard" / split).iterdir())) == 1
-    lines = tiny_run.reproducible_metrics(model_dir)
-    steps = [line["step"] for line in lines if line["split"] == "train"]
-    assert steps == list(range(5, 121, 5))
 
-
-def test_two_workers_train_like_one_device(both_workers, tmp_path):
-    settings, model_dir, _ = both_workers
     one = tmp_path / "one"
     settings = tiny_run.replace(settings, training={"strategy": "one_device"})
     code, _, errors = _run(settings, one)

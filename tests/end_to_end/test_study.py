@@ -78,24 +78,19 @@ def test_a_study_of_real_runs_compares_arms_and_names_the_one_that_fails(
 def test_the_plan_is_printed_without_a_dataset_and_nothing_is_run():
     done = _run("configs/studies/table5.py", "--list", "--seeds=1,2")
     assert done.returncode == 0, done.stderr
-    assert "12 runs: 6 arms" in done.stdout
-    assert "all_tokens_mlm" in done.stdout
-    assert "untrained" in done.stdout
+    for part in ("12 runs: 6 arms", "all_tokens_mlm", "untrained"):
+        assert part in done.stdout
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("flag", "message"),
     [
-        (["configs/studies/absent.py"], "There is no study"),
-        (["configs/studies/table5.py"], "Give --dataset_dir and --output_dir"),
-        (
-            ["configs/studies/table5.py", "--arms=elektra", "--list"],
-            "Did you mean 'electra'",
-        ),
+        ("--seeds=1", "Give --dataset_dir and --output_dir"),
+        ("--arms=elektra", "Did you mean 'electra'"),
     ],
 )
-def test_a_mistake_ends_with_one_line(arguments, message):
-    done = _run(*arguments)
+def test_a_mistake_ends_with_one_line(flag, message):
+    done = _run("configs/studies/table5.py", flag)
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -217,7 +217,7 @@ def test_the_best_checkpoint_is_known_and_kept(whole):
         if line["split"] == "validation"
     }
     best = min(losses, key=losses.get)
-    assert checkpoints.best(model_dir).name == checkpoints.folder_name(best)
+    assert checkpoints.best(model_dir).name == f"step-{best:08d}"
     state = checkpoints.load_state(checkpoints.latest(model_dir))
     assert state["best_loss"] == losses[best]
     assert state["position"] == {"epoch": 1, "batch": 3}

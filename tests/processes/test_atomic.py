@@ -35,24 +35,12 @@ def test_folder_that_another_process_made_stays(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("path", "left"),
-    [("there/p/q/a", ["there"]), ("p/q/a", ["there"])],
-)
-def test_failed_folder_goes_with_those_made_for_it(tmp_path, path, left):
-    (tmp_path / "there").mkdir()
-    with pytest.raises(RuntimeError), creating_folder(tmp_path / path) as new:
-        (new / "x").write_text("1")
-        raise RuntimeError
-    assert names(tmp_path) == left
-    assert names(tmp_path / "there") == []
-
-
-def test_folders_above_that_others_use_stay(tmp_path):
+def test_failed_folder_goes_with_those_made_for_it(tmp_path):
     with (
         pytest.raises(RuntimeError),
-        creating_folder(tmp_path / "p" / "q" / "a"),
+        creating_folder(tmp_path / "p" / "q" / "a") as new,
     ):
+        (new / "x").write_text("1")
         (tmp_path / "p" / "theirs").touch()
         raise RuntimeError
     assert names(tmp_path / "p") == ["theirs"]
@@ -68,7 +56,7 @@ def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path):
     assert names(tmp_path) == [".keep", "keep"]
 
 
-@pytest.mark.parametrize("name", ["a" * 255, "\u00e9" * 127, "." + "a" * 254])
+@pytest.mark.parametrize("name", ["a" * 255, "\u00e9" * 127])
 def test_a_name_may_be_as_long_as_names_are(tmp_path, name):
     with creating_folder(tmp_path / name) as partial:
         assert len(os.fsencode(partial.name)) < 200
@@ -79,16 +67,10 @@ def test_a_name_may_be_as_long_as_names_are(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [
-        ("file/p/a", "Not a directory"),
-        ("link/a", "File exists"),
-        ("p/" + "a" * 256 + "/a", "too long"),
-        ("p/\0/a", "null"),
-    ],
+    [("file/p/a", "Not a directory"), ("p/" + "a" * 256 + "/a", "too long")],
 )
 def test_where_no_folder_can_be_the_path_is_named(tmp_path, name, message):
     (tmp_path / "file").touch()
-    (tmp_path / "link").symlink_to(tmp_path / "absent")
     with (
         pytest.raises(OSError, match=f"must be a path at.*{message}") as caught,
         creating_folder(tmp_path / name),
@@ -96,4 +78,4 @@ def test_where_no_folder_can_be_the_path_is_named(tmp_path, name, message):
         pass
     assert repr(str(tmp_path / name)) in str(caught.value)
     assert ".partial-" not in str(caught.value)
-    assert names(tmp_path) == ["file", "link"]
+    assert names(tmp_path) == ["file"]

@@ -12,18 +12,14 @@ import pytest
 from electra_tf.processes import stopping
 
 
-def _wait_for_a_name(stop):
-    deadline = time.monotonic() + 10
-    while not stop.signal_name and time.monotonic() < deadline:
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_is_remembered_by_name(number, capfd):
     with stopping.StopRequest() as stop:
         assert stop.signal_name == ""
         os.kill(os.getpid(), number)
-        _wait_for_a_name(stop)
+        deadline = time.monotonic() + 10
+        while not stop.signal_name and time.monotonic() < deadline:
+            time.sleep(0.01)
     name = signal.Signals(number).name
     assert stop.signal_name == name
     assert f"{name}: saving and ending" in capfd.readouterr().err
@@ -53,8 +49,8 @@ with stopping.StopRequest():
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_a_process_that_is_busy(number):
+def test_a_second_signal_ends_a_process_that_is_busy():
+    number = signal.SIGTERM
     process = subprocess.Popen(
         [sys.executable, "-c", _BUSY],
         stdout=subprocess.PIPE,

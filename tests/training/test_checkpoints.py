@@ -13,6 +13,7 @@ from electra_tf import errors
 from electra_tf.training import checkpoints
 from tests import full_disk
 
+FILES = ("state.json", "variables.index", "variables.data-00000-of-00001")
 STATE = {"position": {"epoch": 1, "batch": 2}, "best_loss": 0.5}
 
 
@@ -45,24 +46,36 @@ def _hidden(model_dir):
     return [p.name for p in (model_dir / "checkpoints").glob(".*")]
 
 
+def _load_all(folder):
+    """What is restored, and what was changed if that failed."""
+    variables = _variables(0.0)
+    try:
+        state = checkpoints.load_state(folder)
+        checkpoints.restore(folder, variables)
+    except errors.ModelError as error:
+        assert _values(variables) == _values(_variables(0.0))
+        return str(error)
+    return state, _values(variables)
+
+
 def test_everything_comes_back_to_the_bit(tmp_path):
     third = np.float32(1 / 3)
     folder = _save(tmp_path, 7, third)
-    variables = _variables(0.0)
-    checkpoints.restore(folder, variables)
-    assert _values(variables) == _values(_variables(third))
-    assert checkpoints.load_state(folder) == STATE | {"step": 7}
-    assert sorted(p.name for p in folder.iterdir()) == [
-        "state.json",
-        "variables.data-00000-of-00001",
-        "variables.index",
-    ]
+    expected = STATE | {"step": 7}, _values(_variables(third))
+    assert _load_all(folder) == expected
+    assert {p.name for p in folder.iterdir()} == {*FILES}
 
 
-def test_there_is_no_newest_checkpoint_before_the_first(tmp_path):
+def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
     assert checkpoints.latest(tmp_path) is None
     assert checkpoints.best(tmp_path) is None
-    assert checkpoints.all_checkpoints(tmp_path / "absent") == []
+    for which, remedy in (
+        ("latest", "Train first"),
+        ("best", "training.eval_steps"),
+        ("absent", "must be latest, best, or a folder"),
+    ):
+        with pytest.raises(FileNotFoundError, match=remedy):
+            checkpoints.find(tmp_path, which)
 
 
 def test_the_newest_ones_and_the_best_are_kept(tmp_path):
@@ -72,9 +85,6 @@ def test_the_newest_ones_and_the_best_are_kept(tmp_path):
     assert checkpoints.best(tmp_path).name == "step-00000010"
     _save(tmp_path, 50, keep=2, best_step=40)
     assert _steps(tmp_path) == [40, 50]
-    _save(tmp_path, 60, keep=1, best_step=40)
-    _save(tmp_path, 70, keep=1, best_step=40)
-    assert _steps(tmp_path) == [40, 70]
     assert _hidden(tmp_path) == []
 
 
@@ -85,11 +95,9 @@ def test_steps_sort_by_number_not_by_name(tmp_path):
 
 
 def test_a_step_is_saved_once(tmp_path):
-    folder = _save(tmp_path, 7)
-    before = (folder / "state.json").stat().st_mtime_ns
+    _save(tmp_path, 7)
     with pytest.raises(errors.ModelError, match="another process"):
         _save(tmp_path, 7, 2.0)
-    assert (folder / "state.json").stat().st_mtime_ns == before
 
 
 class _Killed(BaseException):
@@ -113,15 +121,12 @@ def _kill_at_call(monkeypatch, owner, name, number, is_after=False):
 
 
 KILLS = {
-    "before the variables": (tf.raw_ops, "SaveV2", 1, False),
     "after the variables": (tf.raw_ops, "SaveV2", 1, True),
     "before the state": (pathlib.Path, "write_text", 1, False),
-    "after the state": (pathlib.Path, "write_text", 1, True),
     "while flushing": (checkpoints, "_flush", 2, False),
-    "before it gets its name": (pathlib.Path, "rename", 1, False),
-    "after it got its name": (pathlib.Path, "rename", 1, True),
-    "before the oldest is hidden": (pathlib.Path, "rename", 2, False),
-    "after the oldest is hidden": (pathlib.Path, "rename", 2, True),
+    "before it gets its name": (os, "rename", 1, False),
+    "after it got its name": (os, "rename", 1, True),
+    "before the oldest is hidden": (os, "rename", 2, False),
     "before the oldest is removed": (shutil, "rmtree", 1, False),
     "halfway through the oldest": (os, "unlink", 1, True),
 }
@@ -139,10 +144,8 @@ def test_a_kill_inside_a_save_leaves_whole_checkpoints(
             _save(tmp_path, 3, 3.0, keep=2)
     assert _steps(tmp_path) in ([1, 2], [1, 2, 3], [2, 3])
     for path in checkpoints.all_checkpoints(tmp_path):
-        variables = _variables(0.0)
-        checkpoints.restore(path, variables)
-        step = checkpoints.load_state(path)["step"]
-        assert _values(variables) == _values(_variables(float(step)))
+        state, values = _load_all(path)
+        assert values == _values(_variables(float(state["step"])))
     _save(tmp_path, 4, 4.0, keep=2)
     assert _steps(tmp_path)[-1] == 4
     assert _hidden(tmp_path) == []
@@ -152,37 +155,17 @@ def test_a_kill_inside_a_save_leaves_whole_checkpoints(
 def test_a_full_disk_gives_one_error_and_keeps_what_was_there(
     num_bytes, tmp_path
 ):
-    _save(tmp_path, 1)
+    whole = _load_all(_save(tmp_path, 1))
     message = "step 2 could not be written .*newest is .*step-00000001.*Free"
     with (
         full_disk.largest_file(num_bytes),
         pytest.raises(errors.ModelError, match=message) as caught,
     ):
         _save(tmp_path, 2, 2.0)
-    assert "\n" not in str(caught.value)
-    assert "{{" not in str(caught.value)
+    assert not re.search(r"\n|\{\{", str(caught.value))
     assert _steps(tmp_path) == [1]
     assert _hidden(tmp_path) == []
-    variables = _variables(0.0)
-    checkpoints.restore(checkpoints.latest(tmp_path), variables)
-    assert _values(variables) == _values(_variables())
-    _save(tmp_path, 2, 2.0)
-    assert _steps(tmp_path) == [1, 2]
-
-
-FILES = ("state.json", "variables.index", "variables.data-00000-of-00001")
-
-
-def _load_all(folder):
-    """What is restored, and what was changed if that failed."""
-    variables = _variables(0.0)
-    try:
-        state = checkpoints.load_state(folder)
-        checkpoints.restore(folder, variables)
-    except errors.ModelError as error:
-        assert _values(variables) == _values(_variables(0.0))
-        return str(error)
-    return state, _values(variables)
+    assert _load_all(checkpoints.latest(tmp_path)) == whole
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -191,20 +174,19 @@ def test_a_flipped_bit_is_found_or_harmless(name, tmp_path):
     whole = _load_all(folder)
     path = folder / name
     content = path.read_bytes()
-    num_found = 0
     offsets = range(0, len(content), max(1, len(content) // 60))
+    results = []
     for offset in offsets:
         damaged = bytearray(content)
         damaged[offset] ^= 1 << offset % 8
         path.write_bytes(damaged)
-        result = _load_all(folder)
-        if result != whole:
-            assert isinstance(result, str), f"silently other at {offset}"
-            assert str(folder) in result
-            assert "Remove this folder" in result or "version" in result
-            num_found += 1
+        results.append(_load_all(folder))
+    found = [result for result in results if result != whole]
+    for result in found:
+        assert str(folder) in result
+        assert "Remove this folder" in result or "version" in result
     # The index ends in bytes that nobody reads.
-    assert num_found > 0.6 * len(offsets)
+    assert len(found) > 0.6 * len(offsets)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -243,17 +225,9 @@ def test_missing_unknown_and_misshapen_variables_are_listed(tmp_path):
 
 def test_weights_can_be_read_without_the_rest(tmp_path):
     folder = _save(tmp_path, 7, 3.0)
-    assert sorted(checkpoints.load_tensors(folder, "model")) == [
-        "bias",
-        "table",
-    ]
+    assert {*checkpoints.load_tensors(folder, "model")} == {"bias", "table"}
     bias = tf.Variable(np.zeros([50], np.float32))
     checkpoints.load_weights(folder, {"bias": bias})
     assert set(bias.numpy()) == {-3.0}
     with pytest.raises(errors.ModelError, match="missing scale"):
         checkpoints.load_weights(folder, {"bias": bias, "scale": bias})
-
-
-def test_a_folder_of_another_name_has_no_step():
-    with pytest.raises(errors.ModelError, match="step-NNNNNNNN"):
-        checkpoints.step_of(pathlib.Path("runs/model"))

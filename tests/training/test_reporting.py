@@ -1,6 +1,7 @@
 """What a run tells, and what stays of it after a kill."""
 
 import json
+import math
 import re
 
 import pytest
@@ -26,30 +27,18 @@ def _write_steps(model_dir, steps, first_step=0):
             report.write("validation", step, METRICS)
 
 
-def test_a_line_holds_step_split_metrics_and_times_apart(tmp_path):
-    _write_steps(tmp_path, [5])
-    assert _written(tmp_path) == [
-        {"step": 5, "split": "train", **METRICS, "timing": TIMING},
-        {"step": 5, "split": "validation", **METRICS},
-    ]
-
-
-def test_lines_after_the_checkpoint_are_made_again(tmp_path):
-    _write_steps(tmp_path, [5, 10, 15])
-    _write_steps(tmp_path, [12, 17], first_step=10)
-    assert [line["step"] for line in _written(tmp_path)] == [
-        *(5, 5, 10, 10, 12, 12, 17, 17)
-    ]
-
-
-@pytest.mark.parametrize("num_lost", [1, 2, 30])
-def test_a_line_that_a_kill_cut_short_is_dropped(num_lost, tmp_path):
+@pytest.mark.parametrize("num_lost", [0, 1, 2, 30])
+def test_half_lines_and_those_after_the_checkpoint_are_dropped(
+    num_lost, tmp_path
+):
     _write_steps(tmp_path, [5, 10])
     path = tmp_path / "metrics.jsonl"
-    path.write_bytes(path.read_bytes()[:-num_lost])
+    path.write_bytes(path.read_bytes()[: -num_lost or None])
     _write_steps(tmp_path, [15], first_step=10)
     expected = [5, 5, 10, 15, 15] if num_lost > 1 else [5, 5, 10, 10, 15, 15]
     assert [line["step"] for line in _written(tmp_path)] == expected
+    _write_steps(tmp_path, [7], first_step=5)
+    assert [line["step"] for line in _written(tmp_path)] == [5, 5, 7, 7]
 
 
 def test_only_the_chief_writes_and_speaks(tmp_path, capsys, monkeypatch):
@@ -78,8 +67,12 @@ def test_the_console_shows_a_table_with_the_time_left(
     ]
 
 
-def test_tensorboard_has_every_number_at_its_step(tmp_path):
+def test_the_log_and_tensorboard_have_every_number_at_its_step(tmp_path):
     _write_steps(tmp_path, [5, 10])
+    assert _written(tmp_path)[2:] == [
+        {"step": 10, "split": "train", **METRICS, "timing": TIMING},
+        {"step": 10, "split": "validation", **METRICS},
+    ]
     for split, names in (
         ("train", {*METRICS, *TIMING}),
         ("validation", set(METRICS)),
@@ -148,7 +141,7 @@ def _print(num_characters, total_steps=1_000_000, num_lines=1):
 
 
 def test_a_worked_example():
-    heading, train, held_out = _print(None, 1_000)
+    heading, train, held_out = _print(math.inf, 1_000)
     assert heading == (
         "     step/total      left    loss    gen masked sampled   disc   acc"
         "  prec   rec   auc  fake    grad       lr     tok/s % peak"
@@ -172,18 +165,8 @@ def test_a_narrow_terminal_keeps_what_matters_most():
 
 
 def test_the_heading_comes_again():
-    lines = _print(None, num_lines=45)
+    lines = _print(math.inf, num_lines=45)
     assert [i for i, line in enumerate(lines) if "left" in line] == [0, 21, 42]
-
-
-def _lines(num_steps=30):
-    train = {"gen_loss": 3.0, "disc_loss": 0.5, "learning_rate": 1e-4}
-    for step in range(1, num_steps + 1):
-        factor = 1 / step
-        values = {name: factor * value for name, value in train.items()}
-        yield {"step": step, "split": "train", **values}
-        if step % 10 == 0:
-            yield {"step": step, "split": "validation", "gen_loss": 3 * factor}
 
 
 def test_a_run_without_metrics_has_no_picture(tmp_path):
@@ -191,25 +174,17 @@ def test_a_run_without_metrics_has_no_picture(tmp_path):
     assert not (tmp_path / "training_curves.png").exists()
 
 
-def test_a_panel_shows_both_splits_with_their_steps(tmp_path):
-    axis = figure.Figure().subplots()
-    reporting._draw_panel(axis, "loss", ("gen_loss",), list(_lines()))
-    training, held_out = axis.get_lines()
-    assert training.get_label() == "training"
-    assert list(training.get_xdata()) == list(range(1, 31))
-    assert held_out.get_label() == "held-out"
-    assert list(held_out.get_xdata()) == [10, 20, 30]
-    assert held_out.get_ydata()[0] == pytest.approx(0.3)
-
-
-def test_a_line_across_is_what_the_corpus_gives_away():
+def test_a_panel_shows_both_splits_and_what_the_corpus_gives_away():
     axis = figure.Figure().subplots()
     lines = [
-        {"step": s, "split": "validation", "masked_loss": 7.0 - s}
+        {"step": step, "split": split, "masked_loss": 7.0 - step}
         | {"unigram_entropy": 6.5}
-        for s in (1, 2)
+        for step in (1, 2, 3)
+        for split in ("train", "validation")[: step % 2 + 1]
     ]
     reporting._draw_panel(axis, "at [MASK]", ("masked_loss",), lines)
-    _, baseline = axis.get_lines()
-    assert baseline.get_label() == "unigram"
-    assert list(baseline.get_ydata()) == [6.5, 6.5]
+    curves = {line.get_label(): line for line in axis.get_lines()}
+    assert [*curves["training"].get_xdata()] == [1, 2, 3]
+    assert [*curves["held-out"].get_xdata()] == [1, 3]
+    assert [*curves["held-out"].get_ydata()] == [6.0, 4.0]
+    assert [*curves["unigram"].get_ydata()] == [6.5, 6.5]

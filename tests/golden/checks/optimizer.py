@@ -14,7 +14,6 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.training import optimizers
-from electra_tf.training import parameter_rules
 from electra_tf.training import schedules
 from tests.golden import comparison
 from tests.golden import loading
@@ -115,7 +114,7 @@ def _compare_rates(case, rates, rules, arrays):
         if prefix == "learning_rate":
             factor = 1.0
             if key:
-                (factor,) = parameter_rules.resolve_rules(
+                (factor,) = schedules.resolve_rules(
                     rules, [key], "learning rate"
                 )
             errors = np.abs(rates * factor - expected) / np.max(expected)
@@ -143,7 +142,7 @@ def _build_original_optimizer(config):
     )
     rules = None
     if config["layerwise"] > 0:
-        rules = parameter_rules.layerwise_learning_rate_rules(
+        rules = schedules.layerwise_learning_rate_rules(
             config["layerwise"], config["n_transformer_layers"]
         )
     return optimizers.AdamWeightDecay(

@@ -23,7 +23,7 @@ from electra_tf.pretraining import run
 from electra_tf.pretraining import sampling
 from electra_tf.pretraining.model import build_pretraining_model
 from electra_tf.training import step as step_lib
-from electra_tf.training.replica_optimizer import ReplicaOptimizer
+from electra_tf.training.optimizers import ReplicaOptimizer
 from tests.golden import loading
 
 

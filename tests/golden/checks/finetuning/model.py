@@ -19,7 +19,7 @@ from electra_tf.finetuning.model import FinetuningModel
 from electra_tf.finetuning.model import build_optimizer
 from electra_tf.modeling import task_heads
 from electra_tf.training import optimizers
-from electra_tf.training.replica_optimizer import ReplicaOptimizer
+from electra_tf.training.optimizers import ReplicaOptimizer
 from tests.golden import comparison
 from tests.golden import loading
 from tests.golden.checks import replay
