@@ -24,7 +24,6 @@ from electra_tf import errors
 from electra_tf.formats import warm_start
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.inputs import pipeline
-from electra_tf.inputs import shard_errors
 from electra_tf.inputs import streams
 from electra_tf.pretraining import cost as cost_lib
 from electra_tf.pretraining import model as model_lib
@@ -136,7 +135,7 @@ class _Run(training_run.TrainingRun):
         self._peak = training.peak_flops or distribution.peak_flops(
             self.device, training.precision
         )
-        with shard_errors.explain_shard_errors(self.dataset.train):
+        with dataset_lib.explain_shard_errors(self.dataset.train):
             return super()._train(stop)
 
     def begin(self) -> str:
@@ -204,7 +203,7 @@ class _Run(training_run.TrainingRun):
             split.num_examples, training.train_batch_size
         )
         wanted = training.num_eval_batches or available
-        with shard_errors.explain_shard_errors(split):
+        with dataset_lib.explain_shard_errors(split):
             metrics = self.loop.evaluate(dataset, min(wanted, available))
         phase_start = self.model.phase_starts[self.loop.phase or 0]
         if self.best_step is not None and self.best_step <= phase_start:

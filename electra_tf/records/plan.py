@@ -1,7 +1,6 @@
 """What is to be built, and the plan that all processes follow."""
 
 import dataclasses
-import functools
 import importlib.metadata
 import pathlib
 from typing import Annotated
@@ -50,12 +49,11 @@ class BuildSettings:
     text_field: str = "text"
 
     def __post_init__(self) -> None:
-        if self.original_order and self.validation_fraction:
-            raise ValueError(
-                "The original holds nothing out: with original_order set "
-                "validation_fraction to 0. Received: "
-                f"{self.validation_fraction}."
-            )
+        schema.require(
+            not (self.original_order and self.validation_fraction),
+            "The original holds nothing out: with original_order set "
+            f"validation_fraction to 0. Received: {self.validation_fraction}.",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,23 +66,19 @@ class BuildPlan:
     units: tuple[tuple[corpus_lib.Source, ...], ...]  # part i is of unit i
     num_shards: dict[str, int]  # by split
 
-    @functools.cached_property
+    @property
     def output_folder(self) -> pathlib.Path:
         """The dataset folder."""
         return pathlib.Path(self.settings.output_dir).absolute()
 
-    @property
-    def build_folder(self) -> pathlib.Path:
-        """Where parts and notes on finished shards are kept."""
-        return self.output_folder / BUILD_FOLDER
-
     def part_folder(self, index: int) -> pathlib.Path:
         """Where a part is; the folder exists when the part is complete."""
-        return self.build_folder / "parts" / f"{index:06d}"
+        return self.output_folder / BUILD_FOLDER / "parts" / f"{index:06d}"
 
     def note_path(self, split: str, index: int) -> pathlib.Path:
         """Where a finished shard is noted down."""
-        return self.build_folder / "shards" / f"{split}-{index:05d}.json"
+        folder = self.output_folder / BUILD_FOLDER / "shards"
+        return folder / f"{split}-{index:05d}.json"
 
     def shard_path(self, split: str, index: int) -> pathlib.Path:
         """Where a shard is once it is finished."""
@@ -123,14 +117,12 @@ def build_plan(settings: BuildSettings) -> BuildPlan:
                 "whose text it would become. Name a folder elsewhere."
             )
     vocabulary = Vocabulary.load(settings.vocabulary)
-    corpus = corpus_lib.open_corpus(
-        settings.corpus,
-        readers.ReadingOptions(
-            settings.corpus_format,
-            settings.blanks_separate_docs,
-            settings.text_field,
-        ),
+    options = readers.ReadingOptions(
+        settings.corpus_format,
+        settings.blanks_separate_docs,
+        settings.text_field,
     )
+    corpus = corpus_lib.open_corpus(settings.corpus, options)
     units = [corpus.sources]
     if not settings.original_order:
         units = corpus_lib.plan_units(corpus)

@@ -7,7 +7,6 @@ when all earlier parts are done, so a part groups its examples by their number
 inside the part, modulo the number of shards.
 """
 
-import collections
 import dataclasses
 import functools
 import hashlib
@@ -27,10 +26,10 @@ from electra_tf.processes import pool
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import examples as examples_lib
 from electra_tf.records import manifest as manifest_lib
-from electra_tf.records import readers
 from electra_tf.records.examples import ExampleBuilder
 from electra_tf.records.examples import Examples
 from electra_tf.records.plan import BuildPlan
+from electra_tf.records.readers import Document
 from electra_tf.records.schema import serialize_examples
 from electra_tf.text.vocabulary import Vocabulary
 
@@ -85,6 +84,15 @@ def load_report(plan: BuildPlan, index: int) -> PartReport:
     return schema.read(PartReport, path, errors.DataError)
 
 
+def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
+    """Loads how often each id occurs in all parts: `[vocabulary]` int64."""
+    paths = [
+        plan.part_folder(index) / f"{split}.counts.npy"
+        for index in range(len(plan.units))
+    ]
+    return sum(map(np.load, paths), np.zeros(plan.vocabulary.size, np.int64))
+
+
 def build_part(
     plan: BuildPlan, task: PartTask, tokenize: Tokenize, report: pool.Report
 ) -> None:
@@ -93,33 +101,32 @@ def build_part(
     sources = list(plan.units[task.index])
     builders = _start_builders(plan, task.index, sources)
     opened = [
-        corpus_lib.open_source(source, plan.corpus.options)
-        for source in sources
+        corpus_lib.open_source(each, plan.corpus.options) for each in sources
     ]
     split, num_bytes, is_continued = manifest_lib.TRAIN, 0, False
     for batch in _batches(itertools.chain.from_iterable(opened)):
-        token_ids, all_lengths = tokenize(
+        token_ids, line_lengths = tokenize(
             [line for document in batch for line in document.lines]
         )
-        begin = first_line = 0
+        begin, all_lengths = 0, iter(line_lengths)
         for document in batch:
             if not is_continued:
                 split = _choose_split(plan, document)
-            last_line = first_line + len(document.lines)
-            lengths = all_lengths[first_line:last_line]
+            lengths = list(itertools.islice(all_lengths, len(document.lines)))
             end = begin + sum(lengths)
             builders[split].add_lines(token_ids[begin:end], lengths)
-            begin, first_line = end, last_line
-            is_continued = document.is_continued
+            begin, is_continued = end, document.is_continued
             if not is_continued:
                 builders[split].end_document()
         num_done = sum(reader.num_bytes for reader in opened)
         report(num_done - num_bytes, len(token_ids))
         num_bytes = num_done
-    invalid_utf8: collections.Counter[str] = collections.Counter()
-    for source, reader in zip(sources, opened, strict=True):
-        invalid_utf8[source.name] += reader.invalid_utf8
-    _save_part(plan, task.index, builders, dict(+invalid_utf8))
+    invalid_utf8 = {
+        source.name: reader.invalid_utf8
+        for source, reader in zip(sources, opened, strict=True)
+        if reader.invalid_utf8
+    }
+    _save_part(plan, task.index, builders, invalid_utf8)
 
 
 def _start_builders(
@@ -134,19 +141,16 @@ def _start_builders(
     if settings.original_order:
         rngs[manifest_lib.TRAIN] = random.Random(settings.seed)
         rngs[manifest_lib.TRAIN].shuffle(sources)
+    length, keep_overflow = settings.max_seq_length, settings.keep_overflow
     return {
-        split: ExampleBuilder(
-            settings.max_seq_length, rng, settings.keep_overflow
-        )
+        split: ExampleBuilder(length, rng, keep_overflow)
         for split, rng in rngs.items()
     }
 
 
-def _batches(
-    documents: Iterator[readers.Document],
-) -> Iterator[list[readers.Document]]:
+def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
     """Yields documents in batches that are worth a call of the tokenizer."""
-    batch: list[readers.Document] = []
+    batch: list[Document] = []
     num_characters = 0
     for document in documents:
         batch.append(document)
@@ -158,7 +162,7 @@ def _batches(
         yield batch
 
 
-def _choose_split(plan: BuildPlan, document: readers.Document) -> str:
+def _choose_split(plan: BuildPlan, document: Document) -> str:
     """The split of a document by a checksum: equal ones share a side."""
     fraction = plan.settings.validation_fraction
     if not fraction:
@@ -194,23 +198,22 @@ def _save_examples(
     plan: BuildPlan, folder: pathlib.Path, split: str, examples: Examples
 ) -> int:
     """Writes examples, listed by number modulo the shards; counts them."""
-    num_shards = plan.num_shards[split]
+    num_shards, size = plan.num_shards[split], plan.vocabulary.size
     residues = np.arange(len(examples.first_lengths)) % num_shards
     order = np.argsort(residues, kind="stable")
     examples = examples_lib.select_examples(examples, order)
     lengths = np.stack(examples[1:], axis=1)
-    example_ends = np.cumsum(np.bincount(residues, minlength=num_shards))
     token_ends = np.cumsum(np.append(0, lengths.sum(axis=1)))
-    offsets = np.zeros([num_shards + 1, 2], np.int64)
-    offsets[1:, 0] = example_ends
-    offsets[1:, 1] = token_ends[example_ends]
-    counts = np.bincount(examples.token_ids, minlength=plan.vocabulary.size)
-    examples.token_ids.astype(_token_type(plan)).tofile(
-        folder / f"{split}.tokens"
-    )
-    lengths.tofile(folder / f"{split}.lengths")
-    offsets.tofile(folder / f"{split}.offsets")
-    counts.astype(np.int64).tofile(folder / f"{split}.counts")
+    ends = np.cumsum(np.bincount(residues, minlength=num_shards))
+    ends = np.append(0, ends)
+    arrays = {
+        "tokens": examples.token_ids.astype(np.min_scalar_type(size - 1)),
+        "lengths": lengths,
+        "ends": np.stack([ends, token_ends[ends]], axis=1),
+        "counts": np.bincount(examples.token_ids, minlength=size),
+    }
+    for name, values in arrays.items():
+        np.save(folder / f"{split}.{name}.npy", values)
     return len(residues)
 
 
@@ -218,40 +221,14 @@ def load_shard_examples(
     plan: BuildPlan, index: int, split: str, residue: int
 ) -> Examples:
     """Loads a part's examples whose number there is `residue` modulo n."""
-    folder = plan.part_folder(index)
-    offsets = np.fromfile(
-        folder / f"{split}.offsets", np.int64, count=4, offset=16 * residue
+    token_ids, lengths, ends = (
+        np.load(plan.part_folder(index) / f"{split}.{name}.npy", mmap_mode="r")
+        for name in ("tokens", "lengths", "ends")
     )
-    first, first_token, last, last_token = offsets.tolist()
-    lengths = np.fromfile(
-        folder / f"{split}.lengths",
-        np.int32,
-        count=2 * (last - first),
-        offset=8 * first,
-    ).reshape([-1, 2])
-    token_type = _token_type(plan)
-    token_ids = np.fromfile(
-        folder / f"{split}.tokens",
-        token_type,
-        count=last_token - first_token,
-        offset=token_type.itemsize * first_token,
-    )
-    return Examples(token_ids.astype(np.int32), lengths[:, 0], lengths[:, 1])
-
-
-def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
-    """Loads how often each id occurs in all parts: `[vocabulary]` int64."""
-    total = np.zeros([plan.vocabulary.size], np.int64)
-    for index in range(len(plan.units)):
-        total += np.fromfile(
-            plan.part_folder(index) / f"{split}.counts", np.int64
-        )
-    return total
-
-
-def _token_type(plan: BuildPlan) -> np.dtype:
-    """The smallest type that all ids fit."""
-    return np.dtype(np.uint16 if plan.vocabulary.size <= 1 << 16 else np.int32)
+    (first, first_token), (last, last_token) = ends[residue : residue + 2]
+    first_lengths, second_lengths = np.array(lengths[first:last]).T
+    chosen = token_ids[first_token:last_token].astype(np.int32)
+    return Examples(chosen, first_lengths, second_lengths)
 
 
 @functools.lru_cache(maxsize=1)
@@ -290,9 +267,7 @@ def note_shard(
         partial.write_text(schema.to_json(shard), "utf-8")
 
 
-def write_shard(
-    plan: BuildPlan, task: ShardTask, report: pool.Report
-) -> manifest_lib.Shard:
+def write_shard(plan: BuildPlan, task: ShardTask, report: pool.Report) -> None:
     """Writes one shard from all parts; it appears when it is complete.
 
     Its examples are shuffled, except in the original's order.
@@ -313,7 +288,13 @@ def write_shard(
         with tf.io.TFRecordWriter(str(partial)) as writer:
             for begin in range(0, len(order), _EXAMPLES_AT_ONCE):
                 chosen = order[begin : begin + _EXAMPLES_AT_ONCE]
-                rows = _build_rows(plan, examples, chosen)
+                rows = examples_lib.build_features(
+                    examples_lib.select_examples(examples, chosen),
+                    plan.settings.max_seq_length,
+                    plan.vocabulary.cls_id,
+                    plan.vocabulary.sep_id,
+                    plan.vocabulary.pad_id,
+                )
                 for record in serialize_examples(rows):
                     writer.write(record)
                 num_tokens += int(rows["input_mask"].sum())
@@ -326,7 +307,6 @@ def write_shard(
             sha256=manifest_lib.file_sha256(partial),
         )
     note_shard(plan, task.split, task.index, shard)
-    return shard
 
 
 def _shuffled(
@@ -341,17 +321,3 @@ def _shuffled(
         rng = np.random.RandomState(np.frombuffer(digest, np.uint32))
         rng.shuffle(order)
     return order
-
-
-def _build_rows(
-    plan: BuildPlan, examples: Examples, chosen: np.ndarray
-) -> dict[str, np.ndarray]:
-    """The padded features of the chosen examples."""
-    vocabulary = plan.vocabulary
-    return examples_lib.build_features(
-        examples_lib.select_examples(examples, chosen),
-        plan.settings.max_seq_length,
-        vocabulary.cls_id,
-        vocabulary.sep_id,
-        vocabulary.pad_id,
-    )

@@ -11,6 +11,7 @@ import tensorflow as tf
 from electra_tf.records import readers
 from electra_tf.records import shards
 from electra_tf.records.corpus import open_corpus
+from electra_tf.records.examples import build_features
 from electra_tf.records.plan import build_plan
 from electra_tf.records.readers import Document
 from electra_tf.records.schema import parse_examples
@@ -40,14 +41,8 @@ def plan(settings):
     """The plan of a build in one unit."""
     plan = build_plan(settings)
     for name in ("parts", "shards"):
-        (plan.build_folder / name).mkdir(parents=True)
+        (plan.output_folder / ".build" / name).mkdir(parents=True)
     return plan
-
-
-def write(plan, index):
-    """Writes a training shard."""
-    task = ShardTask("train", index, (index,))
-    return shards.write_shard(plan, task, lambda *content: None)
 
 
 def test_examples_are_found_by_their_number(plan):
@@ -121,15 +116,15 @@ def test_share_of_held_out_documents_is_as_asked(plan):
 
 def test_shard_holds_its_examples_in_another_order(plan):
     build_part(plan)
-    shard = write(plan, 2)
-    assert shards.find_shard(plan, "train", 2) == shard
+    task = ShardTask("train", 2, (2,))
+    shards.write_shard(plan, task, lambda *content: None)
+    shard = shards.find_shard(plan, "train", 2)
     path = plan.shard_path("train", 2)
     assert path.name == "pretrain_data.tfrecord-00002-of-00004"
     records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
     found = parse_examples(tf.constant(records), 32)["input_ids"].numpy()
     examples = shards.load_shard_examples(plan, 0, "train", 2)
-    order = np.arange(len(examples.first_lengths))
-    expected = shards._build_rows(plan, examples, order)["input_ids"]
+    expected = build_features(examples, 32, 2, 3, 0)["input_ids"]
     assert shard.num_examples == len(found) == len(expected)
     assert not np.array_equal(found, expected)
     rows = [collections.Counter(map(bytes, ids)) for ids in (found, expected)]
