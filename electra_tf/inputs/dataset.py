@@ -13,9 +13,9 @@ import tensorflow as tf
 from electra_tf import errors
 from electra_tf.inputs import streams
 from electra_tf.records import manifest
-from electra_tf.records import verifier
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
+from electra_tf.records.verifier import find_damage
 from electra_tf.text.vocabulary import Vocabulary
 
 # What an `InvalidArgumentError` says if records caused it: the name of the
@@ -81,23 +81,16 @@ def load_vocabulary(folder: pathlib.Path) -> Vocabulary:
     return Vocabulary.load(folder)
 
 
-def load_token_counts(
-    folder: pathlib.Path, vocabulary: Vocabulary, split: str = TRAIN
-) -> np.ndarray:
-    """How often each entry occurs in a split, `[V]` int64."""
-    return manifest.load_token_counts(folder / split, vocabulary.size)
-
-
 def compute_baselines(
     token_counts: np.ndarray, held_out_counts: np.ndarray
 ) -> dict[str, float]:
     """Measures the training text's unigram model on held-out text.
 
-    It says the commonest token everywhere, with the frequency of every token
-    as its probability. Both counts are `[V]`, 0 for what is never masked. What
-    the training text lacks counts as half an occurrence, as in the unigram
-    generator's loss. `unigram_accuracy` and `unigram_entropy` (nats, crossed)
-    are what `masked_accuracy` and `masked_loss` must pass.
+    It says the commonest token everywhere, with frequencies as probabilities.
+    Both counts are `[V]`, 0 for what is never masked; what the training text
+    lacks counts half, as in the unigram generator's loss.
+    `masked_accuracy` and `masked_loss` must pass `unigram_accuracy` and
+    `unigram_entropy` (nats, crossed).
     """
     shares = held_out_counts / held_out_counts.sum()
     costs = -np.log(np.maximum(token_counts, 0.5) / token_counts.sum())
@@ -124,9 +117,7 @@ def open_split(
             found = "no such file"
             if num_bytes is not None:
                 found = f"{num_bytes} bytes instead of {shard.num_bytes}"
-                damage = verifier.find_damage(
-                    path, shard.num_examples, max_seq_length
-                )
+                damage = find_damage(path, shard.num_examples, max_seq_length)
                 found += f"; {damage}" if damage else ""
             raise _damaged(path, shard.num_examples, found)
     return Split(
@@ -146,21 +137,17 @@ def _identify(split_folder: pathlib.Path) -> str:
 def explain_shard_errors(split: Split) -> Iterator[None]:
     """Turns TensorFlow's errors about broken records into one clear error.
 
-    TensorFlow reports a broken record as `corrupted record at 348`: a byte
-    offset without a file, from the middle of a training step. Then the shards
-    are read once more, to name file and record.
+    TensorFlow gives a byte offset without a file. The shards are read again to
+    name file and record.
     """
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         is_data_loss = isinstance(error, tf.errors.DataLossError)
         if is_data_loss or any(phrase in str(error) for phrase in _PHRASES):
-            for path, expected in zip(
-                split.paths, split.shard_sizes, strict=True
-            ):
-                damage = verifier.find_damage(
-                    path, expected, split.max_seq_length
-                )
+            shards = zip(split.paths, split.shard_sizes, strict=True)
+            for path, expected in shards:
+                damage = find_damage(path, expected, split.max_seq_length)
                 if damage:
                     raise _damaged(path, expected, damage) from error
         raise

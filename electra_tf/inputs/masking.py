@@ -1,12 +1,9 @@
 """Which tokens the generator must fill: choice, [MASK], gather and scatter.
 
-Dynamic masking as in the original's `pretrain/pretrain_helpers.py` (paper,
-section 3.1), drawn anew for every batch.
-
-Shapes: B rows of all streams on a replica, S tokens, P slots of a row. A slot
-that a short row does not need has weight 0, position 0 and id 0; position 0
-holds [CLS] and is never chosen nor written. All shapes are static and all
-functions compile under XLA.
+Masking as in the original's `pretrain/pretrain_helpers.py` (paper, 3.1), anew
+for every batch. B rows of all streams on a replica, S tokens, P slots of a row.
+A slot that a short row does not need has weight, position and id 0; position 0
+holds [CLS] and is never chosen nor written. All functions compile under XLA.
 """
 
 import functools
@@ -22,13 +19,10 @@ from electra_tf import config
 from electra_tf.inputs import randomness
 from electra_tf.text import vocabulary as vocabulary_lib
 
-# Chooses positions: `[B, S]` bool of those that may be chosen, `[B]` numbers
-# to choose, `[B, S]` uniform numbers, P, to positions `[B, P]` and weights.
+# As `draw_positions`.
 DrawFn = Callable[
     [tf.Tensor, tf.Tensor, tf.Tensor, int], tuple[tf.Tensor, tf.Tensor]
 ]
-# How pieces that continue a word begin in a WordPiece vocabulary.
-_CONTINUATION_PREFIX = "##"
 
 
 class MaskedInputs(NamedTuple):
@@ -45,11 +39,7 @@ class MaskedInputs(NamedTuple):
 
 
 class DynamicMasking:
-    """Masks batches as a config says.
-
-    The random numbers are named by (run seed, purpose, step, stream), so equal
-    places give equal masks.
-    """
+    """Masks batches as a config says; equal places give equal masks."""
 
     def __init__(
         self,
@@ -118,9 +108,7 @@ class DynamicMasking:
 
     def _draw_fn(self, input_ids: tf.Tensor) -> DrawFn:
         if self.settings.whole_word:
-            continues = tf.gather(
-                tf.convert_to_tensor(self._is_continuation), input_ids
-            )
+            continues = tf.gather(self._is_continuation, input_ids)
             return functools.partial(draw_whole_words, continues)
         if self.settings.draw_with_replacement:
             return draw_positions_with_replacement
@@ -135,10 +123,8 @@ def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
     num_slots = int((mask_prob + 0.005) * max_seq_length)
     if num_slots < 1:
         raise ValueError(
-            "Masking needs at least one slot in a row, and "
-            "int((mask_prob + 0.005) * max_seq_length) is 0. Received: "
-            f"mask_prob={mask_prob}, max_seq_length={max_seq_length}. Raise "
-            "one of them."
+            "Masking needs (mask_prob + 0.005) * max_seq_length of at least 1; "
+            f"raise one. Received: {mask_prob=}, {max_seq_length=}."
         )
     return num_slots
 
@@ -146,10 +132,10 @@ def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
 def num_predictions(
     lengths: tf.Tensor, mask_prob: float, max_predictions: int
 ) -> tf.Tensor:
-    """The number of positions to choose in each row, `[B]` int32.
+    """The number of positions to choose in each row, 1 to P: `[B]` int32.
 
-    It is 1 to P. `lengths` `[B]` counts [CLS] and [SEP]; the product of
-    length and share rounds half to even, as in the original.
+    `lengths` `[B]` counts [CLS] and [SEP]. Halves round to even, as in the
+    original.
     """
     wanted = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
     bounded = tf.minimum(max_predictions, tf.cast(wanted, tf.int32))
@@ -161,8 +147,7 @@ def eligible_positions(
 ) -> tf.Tensor:
     """Marks the positions that may be chosen, `[B, S]` bool.
 
-    `special_ids` are those of [CLS], [SEP] and [MASK]; like the original, it
-    lets [UNK] be chosen.
+    Like in the original, `special_ids` are all but those of [PAD] and [UNK].
     """
     eligible = tf.cast(input_mask, tf.bool)
     for special_id in special_ids:
@@ -195,9 +180,7 @@ def draw_positions_with_replacement(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Chooses positions as the original does: one may be drawn repeatedly.
 
-    Its sampled tokens are then averaged to an id that nobody sampled. The
-    first P uniform numbers count. A row without candidates fills no slot; the
-    original fails there.
+    Its sampled tokens are then averaged to an id that nobody sampled.
     """
     ranks_up_to = tf.cumsum(tf.cast(eligible, tf.int32), axis=1)
     num_candidates = ranks_up_to[:, -1:]
@@ -220,15 +203,12 @@ def _use_slots(
 
 def continuation_table(tokens: Sequence[str]) -> np.ndarray:
     """Marks the entries of `vocabulary.tokens` that continue a word, `[V]`."""
-    table = np.array(
-        [token.startswith(_CONTINUATION_PREFIX) for token in tokens]
-    )
+    table = np.char.startswith(tokens, "##")
     if not table.any():
         raise ValueError(
-            "Whole-word masking needs a vocabulary whose continuation pieces "
-            f"begin with {_CONTINUATION_PREFIX!r}. Received: {len(tokens)} "
-            "tokens, none of which does. Use a WordPiece vocabulary, or set "
-            "masking.whole_word to false."
+            "Whole-word masking needs pieces that begin with '##'. Received: "
+            f"{len(tokens)} tokens, none of which does. Use a WordPiece "
+            "vocabulary, or set masking.whole_word to false."
         )
     return table
 
@@ -243,11 +223,10 @@ def draw_whole_words(
     """Chooses positions so that all pieces of a word are chosen, or none.
 
     A word is a maximal run of eligible positions of which all but the first
-    continue a word (`[B, S]` bool). The rule is BERT's
-    (`create_pretraining_data.py`, flag `do_whole_word_mask`): words are taken
-    in random order; one with more pieces than positions are left of `num` is
-    skipped, and the next ones are still tried. The pieces of a word take
-    consecutive slots in the order of the text; used slots come first.
+    continue a word (`[B, S]` bool). The rule is that of BERT's
+    `do_whole_word_mask`: words are taken in random order; one with more pieces
+    than are left of `num` is skipped, and the next ones are still tried. Its
+    pieces take consecutive slots in the order of the text.
 
     One departure: a continuation piece behind [CLS] or [SEP] begins a word of
     its own; BERT joins it to the last word before that token.
@@ -290,8 +269,7 @@ def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
     """Keeps the sizes `[B, R]` of words that the rule takes, sets others to 0.
 
     Each round takes words up to the first that does not fit, then drops all
-    that are larger than what is left: they will not fit later. A handful of
-    rounds does for text; S rounds of one word each would be slow.
+    that are larger than what is left: they will not fit later.
     """
 
     def take_round(
@@ -316,10 +294,9 @@ def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
 def random_tokens(
     uniform: tf.Tensor, vocab_size: int, special_ids: Sequence[int]
 ) -> tf.Tensor:
-    """Random entries of the vocabulary, `[B, P]` int32, all but special ones.
+    """Random entries of the vocabulary, `[B, P]` int32.
 
-    BERT draws special tokens too; we do not, since a [SEP] inside a sentence
-    says nothing about words.
+    BERT draws special tokens too; we do not: a [SEP] says nothing about words.
     """
     excluded = sorted(set(special_ids))
     num_left = vocab_size - len(excluded)
@@ -389,9 +366,8 @@ def scatter_update(
     """Writes ids `[B, P]` to positions of `[B, S]`, never to position 0.
 
     A position that several slots name receives the mean of their ids, rounded
-    down, as in the original. Slots of weight 0 do not write. Returns the ids
-    after writing and an indicator, both `[B, S]` int32, that is 1 where
-    something was written.
+    down, as in the original. Slots of weight 0 do not write. Returns the ids,
+    and 1 where something was written, both `[B, S]` int32.
     """
     is_writing = positions > 0
     if weights is not None:

@@ -29,6 +29,7 @@ from electra_tf.pretraining import cost as cost_lib
 from electra_tf.pretraining import model as model_lib
 from electra_tf.processes import atomic
 from electra_tf.processes import stopping
+from electra_tf.records import manifest
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
@@ -223,7 +224,7 @@ class _Run(training_run.TrainingRun):
 
     def _token_counts(self, split: str) -> np.ndarray:
         folder = pathlib.Path(self.settings.data.dataset_dir)
-        return dataset_lib.load_token_counts(folder, self.vocabulary, split)
+        return manifest.load_token_counts(folder / split, self.vocabulary.size)
 
     @property
     def _step_tokens(self) -> int:

@@ -38,8 +38,7 @@ class BeamPool(contextlib.nullcontext):
     ) -> Iterator[tuple[Any, None]]:
         """Yields every task when all are done; results are not kept.
 
-        `on_report` gets the sums of what was reported at the end. A task that
-        the runner repeats does no harm.
+        `on_report` gets the sums of what was reported at the end.
         """
         on_report(0, 0)
         pipeline = apache_beam.Pipeline(options=PipelineOptions(self._options))

@@ -92,17 +92,14 @@ class Corpus:
 
 
 class TfdsReader:
-    """The documents of a range of TFDS examples, which are one document each.
-
-    `invalid_utf8` byte sequences were replaced and `num_bytes` of text read.
-    """
+    """The documents of a range of TFDS examples, like `readers.FileReader`."""
 
     def __init__(self, source: Source):
         self._source = source
         self.invalid_utf8 = self.num_bytes = 0
 
     def __iter__(self) -> Iterator[readers.Document]:
-        """Yields the examples in the order in which they are stored."""
+        """Yields a document for each example, as they are stored."""
         name, field = parse_tfds_name(self._source.path)
         tfds = import_tfds()
         builder = tfds.builder(name)
@@ -132,26 +129,22 @@ def open_corpus(
 ) -> Corpus:
     """Finds the sources of the given names, one after the other.
 
-    Args:
-        names: each one a file or folder of text (.txt or any other name; JSON
-            lines as .jsonl; tar archives; all of them also as .gz, .xz, .bz2),
-            `tfds:NAME[:FIELD]`, or `python_docs`, the documentation that comes
-            with the Python installation.
-        options: how to read files.
-
-    Raises:
-        DataError: if a name leads nowhere or there is nothing to read.
+    A name is a file or folder of text (.txt or any other name; JSON lines as
+    .jsonl; tar archives; all of them also as .gz, .xz, .bz2),
+    `tfds:NAME[:FIELD]`, or `python_docs`, the documentation that comes with the
+    Python installation. `DataError` if there is nothing to read.
     """
     names = [names] if isinstance(names, str) else list(names)
     sources: list[Source] = []
     short_names: list[str] = []
     provenance: dict[str, Any] = {}
     for name in names:
-        is_tfds = name.startswith(TFDS_PREFIX)
-        found, origin = (_tfds_sources if is_tfds else _file_sources)(name)
-        short_names.append(
-            name if is_tfds else pathlib.Path(name).resolve().name
-        )
+        if name.startswith(TFDS_PREFIX):
+            found, origin = _tfds_sources(name)
+        else:
+            found, origin = _file_sources(name)
+            name = pathlib.Path(name).resolve().name
+        short_names.append(name)
         sources += found
         provenance |= origin
     if not sum(source.num_bytes for source in sources):
@@ -177,8 +170,7 @@ def plan_units(
 ) -> list[tuple[Source, ...]]:
     """Divides a corpus into units of work of about equal size, in order.
 
-    Large plain files are cut between documents, small ones are gathered. The
-    units depend on the corpus alone, never on the number of processes. A unit
+    Large plain files are cut between documents, small ones are gathered. A unit
     has 1/256 of the corpus, but at least 1 MiB and at most 64 MiB of text.
     """
     if unit_bytes is None:
@@ -265,10 +257,11 @@ def _split_source(
         return [source]
     bounds = [0]
     with path.open("rb") as stream:
-        while bounds[-1] + unit_bytes < source.num_bytes:
-            bound = _next_document(stream, bounds[-1] + unit_bytes, file_format)
-            if bound is None:
-                break
+        while bounds[-1] + unit_bytes < source.num_bytes and (
+            bound := _next_document(
+                stream, bounds[-1] + unit_bytes, file_format
+            )
+        ):
             bounds.append(bound)
     bounds.append(source.num_bytes)
     return [
@@ -283,13 +276,12 @@ def _next_document(
     """Where the next document begins at or after a byte position."""
     stream.seek(position - 1)
     stream.readline()
-    while True:
-        bound = stream.tell()
-        line = stream.readline()
-        if not line:
-            return None
+    bound = stream.tell()
+    while line := stream.readline():
         if readers.is_document_start(line, file_format):
             return bound
+        bound += len(line)
+    return None
 
 
 def parse_tfds_name(reference: str) -> tuple[str, str]:

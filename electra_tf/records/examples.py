@@ -2,14 +2,12 @@
 
 The rules, and the order in which random numbers are drawn, are those of the
 original's class `ExampleBuilder`, so an equally seeded generator gives equal
-examples and ends in an equal state. A line is a pair of offsets; ids are copied
-once per example.
+examples and ends in an equal state.
 """
 
 import itertools
 import random
 from collections.abc import Iterable
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -116,7 +114,6 @@ class ExampleBuilder:
         A line joins the first segment if that is empty, if it fits strictly
         below the segment's target, or half of the time if it crosses the
         target. The conditions' order decides how many random numbers are drawn.
-        A later short line may still fit the first segment.
         """
         random_number = self._rng.random
         # Minus [CLS] and two [SEP], which are not in the text yet.
@@ -159,29 +156,6 @@ def _cut(
     return kept, rest, limit - left
 
 
-def select_examples(examples: Examples, indices: np.ndarray) -> Examples:
-    """Returns the examples at the given indices, in that order."""
-    lengths = examples.first_lengths + examples.second_lengths
-    begins = np.cumsum(lengths, dtype=np.int64) - lengths
-    chosen = lengths[indices].astype(np.int64)
-    # Entry i of the result lies at its own position shifted by how far its
-    # example moved.
-    shifts = begins[indices] - (np.cumsum(chosen) - chosen)
-    positions = np.arange(chosen.sum()) + np.repeat(shifts, chosen)
-    return Examples(
-        examples.token_ids[positions],
-        examples.first_lengths[indices],
-        examples.second_lengths[indices],
-    )
-
-
-def join_examples(parts: Sequence[Examples]) -> Examples:
-    """Returns the examples of all parts, one part after the other."""
-    return Examples(
-        *(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    )
-
-
 def build_features(
     examples: Examples,
     max_seq_length: int,
@@ -192,11 +166,8 @@ def build_features(
     """Lays out n examples as padded rows of `max_seq_length` (S) tokens.
 
     A row is `[CLS] first [SEP]`, then `second [SEP]` if there is a second
-    segment, then padding. (The original writes 0 for [PAD] whatever the
-    vocabulary says.)
-
-    Returns:
-        `input_ids`, `input_mask`, `segment_ids`, each `[n, S]` int32.
+    segment, then padding. Returns `input_ids`, `input_mask`, `segment_ids`,
+    each `[n, S]` int32.
     """
     first_lengths = examples.first_lengths[:, np.newaxis]
     second_lengths = examples.second_lengths[:, np.newaxis]

@@ -129,9 +129,8 @@ def load_token_counts(
     if not (has_form and is_filled and counts.min() >= 0):
         raise errors.DataError(
             f"{path} must hold one int64 count from 0 up for each of {size} "
-            f"ids, not all 0. Received: {counts.dtype} {list(counts.shape)} "
-            f"{counts!r:.60}. Build the dataset again, or use the vocabulary "
-            "that is saved with it."
+            f"ids, not all 0. Received: {counts.dtype} {list(counts.shape)}. "
+            "Build the dataset again, or use the vocabulary saved with it."
         )
     return counts
 
@@ -172,14 +171,11 @@ def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:
             "goes on with --resume."
         )
     content = schema.read_object(path, errors.DataError)
-    if is_index and "splits" not in content:
+    if is_index != ("splits" in content):
+        expected = "a whole dataset" if is_index else "one of its splits"
         raise errors.DataError(
-            f"{folder} holds one split. Name the folder above it."
-        )
-    if not is_index and "splits" in content:
-        raise errors.DataError(
-            f"{folder} holds the splits {sorted(content['splits'])}. Name the "
-            "folder of one of them."
+            f"{folder} must be the folder of {expected}. Received a manifest "
+            f"of {sorted(content.get('splits', ['one split']))}."
         )
     return content
 

@@ -1,8 +1,7 @@
 """One corpus file to documents: text, JSON lines, WikiExtractor, archives.
 
-Lines end at line feeds alone and are then stripped of everything that Python
-calls white space, as the original does; a line that is empty after that is
-blank. Bytes that are not UTF-8 are replaced by U+FFFD and counted by file.
+Lines end at line feeds alone and are stripped of what Python calls white space,
+as in the original. Bytes that are not UTF-8 are replaced by U+FFFD and counted.
 """
 
 import bz2
@@ -61,8 +60,7 @@ class ReadingOptions:
     """How files become documents."""
 
     format: Format = "auto"  # by file name and first bytes
-    # Whether a blank line ends a document of plain text; otherwise a file is
-    # one document.
+    # Whether a blank line ends a document of plain text, not the file's end.
     blanks_separate_docs: bool = True
     text_field: str = "text"  # the member of JSON objects that holds the text
 

@@ -1,9 +1,8 @@
 """The features of one record, written and read side by side.
 
-A record is a serialised `tf.train.Example` with the original's three features.
-Filling one message per example in Python would take longer than tokenizing its
-text, so the wire format is laid down here for many examples at once; the bytes
-are those of `tf.train.Example.SerializeToString(deterministic=True)`.
+A record is a serialised `tf.train.Example`. Filling such messages in Python
+takes longer than tokenizing their text, so the wire format is laid down here
+for many examples at once, as by `SerializeToString(deterministic=True)`.
 """
 
 import functools

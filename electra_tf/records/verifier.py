@@ -27,11 +27,11 @@ _MALFORMED = (
 def verify_dataset(
     folder: str | os.PathLike, num_processes: int = 1
 ) -> dict[str, int]:
-    """Reads every record back and checks it against the manifests.
+    """Reads every record back; returns the number of examples of each split.
 
     Checked are the manifests, size, checksum and number of records of every
-    shard, the form of every example, and the token counts. Returns the number
-    of examples of each split; `DataError` lists everything that is wrong.
+    shard, the form of every example, and the token counts. `DataError` lists
+    everything that is wrong.
     """
     folder = pathlib.Path(folder)
     vocabulary = Vocabulary.load(folder)

@@ -2,10 +2,9 @@
 
     corpus --plan--> work units --processes--> parts --processes--> shards
 
-Unfinished work lives in the folder `.build` inside the dataset folder and is
-removed at the end. The top manifest is written last: a folder that has one is
-complete. The bytes depend on the corpus, the settings and the seed, not on the
-number of processes, nor on whether the build was interrupted.
+Unfinished work lives in the folder `.build`. The top manifest is written last:
+a folder that has one is complete. The bytes depend on the corpus, the settings
+and the seed, not on processes or interruptions.
 """
 
 import collections
@@ -30,10 +29,10 @@ from electra_tf.processes import progress
 from electra_tf.records import manifest as manifest_lib
 from electra_tf.records import shards
 from electra_tf.records.manifest import Manifest
-from electra_tf.records.plan import BUILD_FOLDER
-from electra_tf.records.plan import BuildPlan
-from electra_tf.records.plan import BuildSettings
-from electra_tf.records.plan import build_plan
+from electra_tf.records.shards import BUILD_FOLDER
+from electra_tf.records.shards import BuildPlan
+from electra_tf.records.shards import BuildSettings
+from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
 _LOCK_FILE = "lock"
@@ -51,13 +50,10 @@ def build_dataset(
 ) -> dict[str, Manifest]:
     """Builds a dataset folder, or completes one; returns the splits' manifests.
 
-    Args:
-        settings: what to build.
-        num_processes: processes that share the work; changes no byte.
-        resume: whether to go on with an interrupted build, or to restore shards
-            that were deleted. Only what is missing is done again.
-        beam_options: command line of an Apache Beam runner that takes the place
-            of local processes, see `records.beam`.
+    With `resume` it goes on with an interrupted build, or restores shards that
+    were deleted; only what is missing is done again. `beam_options` are the
+    command line of an Apache Beam runner that takes the place of local
+    processes, see `records.beam`.
 
     Raises:
         DataError: if the corpus is missing, empty, binary, damaged or too
@@ -93,7 +89,6 @@ def claim_folder(
 
     If the block fails, what it has done stays for a later `resume`; except
     after a ValueError, since a build from wrong input cannot be completed.
-    `DataError` if the folder is in use or holds something else.
     """
     _check_folder(output, record, resume)
     build_folder = output / BUILD_FOLDER
@@ -139,17 +134,14 @@ def _check_folder(
                 "new folder, or empty this one yourself."
             )
         return
-    differences = schema.find_differences(found, record)
-    if differences:
+    differences = "; ".join(schema.find_differences(found, record))
+    if differences or not resume:
+        how = "with these settings. Use --resume to complete it"
+        if differences:
+            how = f"built otherwise. Its values and yours: {differences}"
         raise errors.DataError(
-            f"{output} holds {state} built otherwise. Its values and yours: "
-            f"{'; '.join(differences)}. Name another folder, or delete this "
-            "one."
-        )
-    if not resume:
-        raise errors.DataError(
-            f"{output} holds {state} with these settings. Use --resume to "
-            "complete it, name another folder, or delete this one."
+            f"{output} holds {state} {how}. Name another folder, or delete "
+            "this one."
         )
 
 
@@ -180,8 +172,8 @@ def _open_pool(
         from electra_tf.records.beam import BeamPool
     except ImportError as error:
         raise pool_lib.WorkerError(
-            f"Beam options need Apache Beam, which cannot be imported "
-            f"({error}). Install it: pip install 'electra-tf[beam]'."
+            f"Apache Beam cannot be imported ({error}). Install it: "
+            "pip install 'electra-tf[beam]'."
         ) from error
     return BeamPool(start, beam_options)
 
@@ -190,17 +182,16 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
     """Returns the function that does a task in a worker process."""
     pool_lib.limit_threads()
 
-    def handle(
-        task: shards.PartTask | shards.ShardTask, report: pool_lib.Report
-    ) -> None:
+    def handle(task: shards.Task, report: pool_lib.Report) -> None:
         import tensorflow as tf
 
+        report(0, 0)
         try:
-            if isinstance(task, shards.PartTask):
+            if task.split:
+                shards.write_shard(plan, task, report)
+            else:
                 tokenize = shards.load_tokenizer(plan.vocabulary)
                 shards.build_part(plan, task, tokenize, report)
-            else:
-                shards.write_shard(plan, task, report)
         except (OSError, tf.errors.OpError) as error:
             raise StorageError(
                 f"Building {task} failed: {error}. Nothing unfinished was "
@@ -214,7 +205,7 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
 def _make_parts(plan: BuildPlan, pool: Any) -> list[shards.PartReport]:
     """Makes the parts that are missing; returns the counts of all parts."""
     tasks = [
-        shards.PartTask(index, unit[0].name)
+        shards.Task(f"work unit {index} (from {unit[0].name})", index)
         for index, unit in enumerate(plan.units)
         if not plan.part_folder(index).is_dir()
     ]
@@ -235,8 +226,9 @@ def _make_shards(
         # before it, a part gives shard s its examples number s - f modulo n.
         sizes = [report.num_examples[split] for report in reports]
         firsts = np.cumsum([0, *sizes[:-1]])
-        residues = (index - firsts) % plan.num_shards[split]
-        tasks.append(shards.ShardTask(split, index, tuple(residues.tolist())))
+        residues = ((index - firsts) % plan.num_shards[split]).tolist()
+        title = f"{split} shard {index}"
+        tasks.append(shards.Task(title, index, split, tuple(residues)))
     total = sum(sum(report.num_examples.values()) for report in reports)
     total = total * len(tasks) // sum(plan.num_shards.values())
     _run_tasks(pool, tasks, "Writing", total, "examples")
@@ -267,9 +259,8 @@ def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
         if split == manifest_lib.VALIDATION and not num_examples:
             raise errors.DataError(
                 "No document fell into the validation split. Raise "
-                "validation_fraction (now "
-                f"{plan.settings.validation_fraction}), or set it to 0 and "
-                "name held-out data yourself."
+                f"validation_fraction (now {plan.settings.validation_fraction})"
+                ", or set it to 0 and name held-out data yourself."
             )
         if num_examples < num_shards:
             raise errors.DataError(
