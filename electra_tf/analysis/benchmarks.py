@@ -76,7 +76,7 @@ def time_input_pipeline(
     """Tokens per second that the input pipeline alone delivers."""
     vocabulary = dataset.load_vocabulary(dataset_dir)
     length = settings.data.max_seq_length
-    split = pipeline.open_split(dataset_dir / "train", vocabulary, length)
+    split = dataset.open_split(dataset_dir / "train", vocabulary, length)
     rows = settings.training.train_batch_size
     order = streams.StreamOrder(
         split.shard_sizes,

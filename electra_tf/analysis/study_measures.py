@@ -14,6 +14,7 @@ from electra_tf.finetuning import measure
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.inputs import dataset
 from electra_tf.pretraining import model as model_lib
+from electra_tf.records import manifest
 
 
 class Tasks(NamedTuple):
@@ -66,7 +67,7 @@ def measure_untrained(
     )
     guessing: dict[str, float] = {}
     if studies.BLIMP in tasks.names:
-        counts = dataset.load_token_counts(folder, vocabulary)
+        counts = manifest.load_token_counts(folder / "train")
         scorer = sentence_scores.FrequencyScorer(vocabulary, counts)
         found = blimp.judge(scorer.score, blimp.read_pairs(tasks.folder))
         guessing[studies.BLIMP] = found.accuracy

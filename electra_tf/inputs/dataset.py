@@ -1,25 +1,53 @@
-"""The dataset folder of a run: its vocabulary, its splits, its identity."""
+"""The dataset folder of a run: vocabulary, splits, identity, broken shards."""
 
+import contextlib
+import dataclasses
 import hashlib
 import pathlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from electra_tf.inputs import pipeline
+from electra_tf import errors
+from electra_tf.inputs import streams
 from electra_tf.records import manifest
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
-from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.records.verifier import find_damage
+from electra_tf.text.vocabulary import Vocabulary
+
+# What an `InvalidArgumentError` says if records caused it: the name of the
+# operation that parses them is part of its message.
+_PHRASES = (streams.MISSING_RECORDS, "ParseExample")
+
+
+class DamagedShardError(errors.DataError):
+    """A shard is not what its manifest says: names file, record and remedy."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """The shards of one split, checked and ready to be read."""
+
+    paths: tuple[str, ...]  # in the manifest's order
+    shard_sizes: tuple[int, ...]  # examples in each of them
+    max_seq_length: int  # tokens of a row, S
+
+    @property
+    def num_examples(self) -> int:
+        """Examples of the split, N."""
+        return sum(self.shard_sizes)
 
 
 class Dataset(NamedTuple):
     """What a run needs of a dataset folder, checked."""
 
-    vocabulary: vocabulary_lib.Vocabulary
-    train: pipeline.Split
-    held_out: pipeline.Split | None
-    identity: dict[str, str]
+    vocabulary: Vocabulary
+    train: Split
+    held_out: Split | None
+    identity: dict[str, str]  # of each split's examples
 
 
 def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
@@ -29,11 +57,9 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
     not fit the run's row length, or a shard is damaged.
     """
     vocabulary = load_vocabulary(folder)
-    names = [TRAIN]
-    if (folder / VALIDATION).is_dir():
-        names.append(VALIDATION)
+    names = [name for name in manifest.SPLITS if (folder / name).is_dir()]
     splits = {
-        name: pipeline.open_split(folder / name, vocabulary, max_seq_length)
+        name: open_split(folder / name, vocabulary, max_seq_length)
         for name in names
     }
     return Dataset(
@@ -44,24 +70,15 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
     )
 
 
-def load_vocabulary(folder: pathlib.Path) -> vocabulary_lib.Vocabulary:
+def load_vocabulary(folder: pathlib.Path) -> Vocabulary:
     """The vocabulary that travels with a dataset."""
-    if not (folder / TRAIN / "manifest.json").is_file():
+    if not (folder / TRAIN / manifest.MANIFEST_FILE).is_file():
         raise FileNotFoundError(
             f"No dataset in {str(folder)!r}: expected train/manifest.json "
             "there. Build one with scripts/build_pretraining_dataset.py and "
             "name it with --config.data.dataset_dir."
         )
-    return vocabulary_lib.Vocabulary.load(folder)
-
-
-def load_token_counts(
-    folder: pathlib.Path,
-    vocabulary: vocabulary_lib.Vocabulary,
-    split: str = TRAIN,
-) -> np.ndarray:
-    """How often each entry occurs in a split, `[V]` int64."""
-    return manifest.load_token_counts(folder / split, vocabulary.size)
+    return Vocabulary.load(folder)
 
 
 def compute_baselines(
@@ -69,11 +86,11 @@ def compute_baselines(
 ) -> dict[str, float]:
     """Measures the training text's unigram model on held-out text.
 
-    It says the commonest token everywhere, with the frequency of every token
-    as its probability. Both counts are `[V]`, 0 for what is never masked. What
-    the training text lacks counts as half an occurrence, as in the unigram
-    generator's loss. `unigram_accuracy` and `unigram_entropy` (nats, crossed)
-    are what `masked_accuracy` and `masked_loss` must pass.
+    It says the commonest token everywhere, with frequencies as probabilities.
+    Both counts are `[V]`, 0 for what is never masked; what the training text
+    lacks counts half, as in the unigram generator's loss.
+    `masked_accuracy` and `masked_loss` must pass `unigram_accuracy` and
+    `unigram_entropy` (nats, crossed).
     """
     shares = held_out_counts / held_out_counts.sum()
     costs = -np.log(np.maximum(token_counts, 0.5) / token_counts.sum())
@@ -83,7 +100,64 @@ def compute_baselines(
     }
 
 
+def open_split(
+    folder: pathlib.Path, vocabulary: Vocabulary, max_seq_length: int
+) -> Split:
+    """Opens the folder with a split's `manifest.json` and shards.
+
+    Raises `DataError` if the records were made with another vocabulary or row
+    length, or a shard is missing or of another size than when written.
+    """
+    content = manifest.Manifest.load(folder)
+    content.check(vocabulary, max_seq_length)
+    for shard in content.shards:
+        path = folder / shard.name
+        num_bytes = path.stat().st_size if path.is_file() else None
+        if num_bytes != shard.num_bytes:
+            found = "no such file"
+            if num_bytes is not None:
+                found = f"{num_bytes} bytes instead of {shard.num_bytes}"
+                damage = find_damage(path, shard.num_examples, max_seq_length)
+                found += f"; {damage}" if damage else ""
+            raise _damaged(path, shard.num_examples, found)
+    return Split(
+        paths=tuple(str(folder / shard.name) for shard in content.shards),
+        shard_sizes=tuple(shard.num_examples for shard in content.shards),
+        max_seq_length=max_seq_length,
+    )
+
+
 def _identify(split_folder: pathlib.Path) -> str:
     shards = manifest.Manifest.load(split_folder).shards
     text = repr([(shard.num_examples, shard.sha256) for shard in shards])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def explain_shard_errors(split: Split) -> Iterator[None]:
+    """Turns TensorFlow's errors about broken records into one clear error.
+
+    TensorFlow gives a byte offset without a file. The shards are read again to
+    name file and record.
+    """
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        is_data_loss = isinstance(error, tf.errors.DataLossError)
+        if is_data_loss or any(phrase in str(error) for phrase in _PHRASES):
+            shards = zip(split.paths, split.shard_sizes, strict=True)
+            for path, expected in shards:
+                damage = find_damage(path, expected, split.max_seq_length)
+                if damage:
+                    raise _damaged(path, expected, damage) from error
+        raise
+
+
+def _damaged(
+    path: str | pathlib.Path, expected: int, found: str
+) -> DamagedShardError:
+    return DamagedShardError(
+        f"Shard {path} must hold {expected} readable records. Received: "
+        f"{found}. Delete the file if it exists and run "
+        "scripts/build_pretraining_dataset.py again with --resume."
+    )

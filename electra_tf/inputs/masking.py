@@ -1,24 +1,25 @@
 """Which tokens the generator must fill: choice, [MASK], gather and scatter.
 
-Dynamic masking as in the original's `pretrain/pretrain_helpers.py` (paper,
-section 3.1), but positions are drawn without replacement: in the original
-one position can fill several slots, and its sampled tokens are averaged to
-an id that nobody sampled (`draw_positions_with_replacement` does the same).
-
-Shapes: B rows of all streams on a replica, S tokens, P slots of a row. A
-slot that a short row does not need has weight 0, position 0 and id 0;
-position 0 holds [CLS] and is never chosen nor written. All shapes are
-static and all functions compile under XLA.
+Masking as in the original's `pretrain/pretrain_helpers.py` (paper, 3.1), anew
+for every batch. B rows of all streams on a replica, S tokens, P slots of a row.
+A slot that a short row does not need has weight, position and id 0; position 0
+holds [CLS] and is never chosen nor written. All functions compile under XLA.
 """
 
+import functools
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
-# What `draw_positions` takes and gives; `word_masking.py` has another.
+from electra_tf import config
+from electra_tf.inputs import randomness
+from electra_tf.text import vocabulary as vocabulary_lib
+
+# As `draw_positions`.
 DrawFn = Callable[
     [tf.Tensor, tf.Tensor, tf.Tensor, int], tuple[tf.Tensor, tf.Tensor]
 ]
@@ -37,6 +38,83 @@ class MaskedInputs(NamedTuple):
     eligible: tf.Tensor  # [B, S] bool, positions that may be chosen
 
 
+class DynamicMasking:
+    """Masks batches as a config says; equal places give equal masks."""
+
+    def __init__(
+        self,
+        settings: config.MaskingConfig,
+        vocabulary: vocabulary_lib.Vocabulary,
+        run_seed: int,
+    ) -> None:
+        self.settings = settings
+        self.vocabulary = vocabulary
+        self.run_seed = run_seed
+        self.special_ids = (
+            vocabulary.cls_id,
+            vocabulary.sep_id,
+            vocabulary.mask_id,
+        )
+        if settings.whole_word:
+            self._is_continuation = continuation_table(vocabulary.tokens)
+
+    def seeds(
+        self,
+        purpose: int,
+        step: tf.Tensor,
+        stream_ids: tf.Tensor,
+        is_training: bool,
+    ) -> tf.Tensor:
+        """Stateless seeds `[n, 2]` of streams, for masks or samples."""
+        if not is_training:
+            purpose += randomness.EVALUATION
+        return randomness.stream_seeds(self.run_seed, purpose, step, stream_ids)
+
+    def __call__(
+        self,
+        features: Mapping[str, tf.Tensor],
+        step: tf.Tensor,
+        is_training: bool,
+    ) -> MaskedInputs:
+        """Masks features `[n, k, S]` of streams `[n]` as `[n * k, S]`."""
+        settings, streams = self.settings, features["stream_ids"]
+        _, rows, length = features["input_ids"].shape
+        slots = max_predictions_per_seq(settings.mask_prob, length)
+
+        def draw(purpose: int, width: int) -> tf.Tensor:
+            seeds = self.seeds(purpose, step, streams, is_training)
+            return randomness.uniform_by_stream(seeds, (rows, width))
+
+        inputs = {
+            name: tf.reshape(features[name], [-1, length])
+            for name in ("input_ids", "input_mask", "segment_ids")
+        }
+        random_ids = None
+        if settings.random_prob:
+            random_ids = random_tokens(
+                draw(randomness.MASK_RANDOM_TOKEN, slots),
+                self.vocabulary.size,
+                self.vocabulary.special_ids,
+            )
+        return mask_inputs(
+            inputs,
+            draw(randomness.MASK_POSITIONS, length),
+            draw(randomness.MASK_REPLACEMENT, slots),
+            settings,
+            self.special_ids,
+            self._draw_fn(inputs["input_ids"]),
+            random_ids,
+        )
+
+    def _draw_fn(self, input_ids: tf.Tensor) -> DrawFn:
+        if self.settings.whole_word:
+            continues = tf.gather(self._is_continuation, input_ids)
+            return functools.partial(draw_whole_words, continues)
+        if self.settings.draw_with_replacement:
+            return draw_positions_with_replacement
+        return draw_positions
+
+
 def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
     """Slots of a row, P: `int((mask_prob + 0.005) * max_seq_length)`.
 
@@ -45,10 +123,8 @@ def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
     num_slots = int((mask_prob + 0.005) * max_seq_length)
     if num_slots < 1:
         raise ValueError(
-            "Masking needs at least one slot in a row, and "
-            "int((mask_prob + 0.005) * max_seq_length) is 0. Received: "
-            f"mask_prob={mask_prob}, max_seq_length={max_seq_length}. Raise "
-            "one of them."
+            "Masking needs (mask_prob + 0.005) * max_seq_length of at least 1; "
+            f"raise one. Received: {mask_prob=}, {max_seq_length=}."
         )
     return num_slots
 
@@ -56,10 +132,10 @@ def max_predictions_per_seq(mask_prob: float, max_seq_length: int) -> int:
 def num_predictions(
     lengths: tf.Tensor, mask_prob: float, max_predictions: int
 ) -> tf.Tensor:
-    """The number of positions to choose in each row, `[B]` int32.
+    """The number of positions to choose in each row, 1 to P: `[B]` int32.
 
-    It is 1 to P. `lengths` `[B]` counts [CLS] and [SEP]; the product of
-    length and share rounds half to even, as in the original.
+    `lengths` `[B]` counts [CLS] and [SEP]. Halves round to even, as in the
+    original.
     """
     wanted = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
     bounded = tf.minimum(max_predictions, tf.cast(wanted, tf.int32))
@@ -71,12 +147,11 @@ def eligible_positions(
 ) -> tf.Tensor:
     """Marks the positions that may be chosen, `[B, S]` bool.
 
-    `special_ids` are those of [CLS], [SEP] and [MASK]; like the original, it
-    lets [UNK] be chosen.
+    Like in the original, `special_ids` are all but those of [PAD] and [UNK].
     """
     eligible = tf.cast(input_mask, tf.bool)
     for special_id in special_ids:
-        eligible = tf.logical_and(eligible, input_ids != special_id)
+        eligible &= input_ids != special_id
     return eligible
 
 
@@ -94,9 +169,7 @@ def draw_positions(
     """
     keys = tf.where(eligible, uniform, -1.0)
     largest, positions = tf.math.top_k(keys, max_predictions)
-    is_used = tf.logical_and(largest >= 0, _first_slots(num, max_predictions))
-    weights = tf.cast(is_used, tf.float32)
-    return positions * tf.cast(is_used, tf.int32), weights
+    return _use_slots(positions, largest >= 0, num)
 
 
 def draw_positions_with_replacement(
@@ -107,8 +180,7 @@ def draw_positions_with_replacement(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Chooses positions as the original does: one may be drawn repeatedly.
 
-    It takes and gives what `draw_positions` does; the first P uniform numbers
-    count. A row without candidates fills no slot; the original fails there.
+    Its sampled tokens are then averaged to an id that nobody sampled.
     """
     ranks_up_to = tf.cumsum(tf.cast(eligible, tf.int32), axis=1)
     num_candidates = ranks_up_to[:, -1:]
@@ -117,24 +189,114 @@ def draw_positions_with_replacement(
     # Rounding up to C itself must not point behind the last candidate.
     ranks = tf.minimum(ranks, num_candidates - 1)
     positions = tf.searchsorted(ranks_up_to, ranks + 1, side="left")
-    is_used = tf.logical_and(
-        num_candidates > 0, _first_slots(num, max_predictions)
+    return _use_slots(positions, num_candidates > 0, num)
+
+
+def _use_slots(
+    positions: tf.Tensor, is_found: tf.Tensor | bool, num: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Positions and weights, 0 but in the first `num` slots that were found."""
+    is_used = tf.range(positions.shape[1]) < num[:, tf.newaxis]
+    is_used = tf.logical_and(is_used, is_found)
+    return positions * tf.cast(is_used, tf.int32), tf.cast(is_used, tf.float32)
+
+
+def continuation_table(tokens: Sequence[str]) -> np.ndarray:
+    """Marks the entries of `vocabulary.tokens` that continue a word, `[V]`."""
+    table = np.char.startswith(tokens, "##")
+    if not table.any():
+        raise ValueError(
+            "Whole-word masking needs pieces that begin with '##'. Received: "
+            f"{len(tokens)} tokens, none of which does. Use a WordPiece "
+            "vocabulary, or set masking.whole_word to false."
+        )
+    return table
+
+
+def draw_whole_words(
+    continues: tf.Tensor,
+    eligible: tf.Tensor,
+    num: tf.Tensor,
+    uniform: tf.Tensor,
+    max_predictions: int,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Chooses positions so that all pieces of a word are chosen, or none.
+
+    A word is a maximal run of eligible positions of which all but the first
+    continue a word (`[B, S]` bool). The rule is that of BERT's
+    `do_whole_word_mask`: words are taken in random order; one with more pieces
+    than are left of `num` is skipped, and the next ones are still tried. Its
+    pieces take consecutive slots in the order of the text.
+
+    One departure: a continuation piece behind [CLS] or [SEP] begins a word of
+    its own; BERT joins it to the last word before that token.
+    """
+    starts = word_starts(eligible, continues)
+    # From here on, rank r is the place of a word in the random order.
+    keys = tf.where(starts, uniform, -1.0)
+    _, first_positions = tf.math.top_k(keys, keys.shape[1])
+    sizes = _word_sizes(starts, eligible)
+    sizes = tf.gather(sizes, first_positions, batch_dims=1)
+    sizes = _fitting_sizes(sizes, tf.minimum(num, max_predictions))
+    ends = tf.cumsum(sizes, axis=1)
+    slots = tf.zeros_like(ends[:, :1]) + tf.range(max_predictions)
+    # The word of slot p is the first one whose pieces reach beyond p.
+    ranks = tf.searchsorted(ends, slots + 1, side="left")
+    ranks = tf.minimum(ranks, ends.shape[1] - 1)
+    first_slots = tf.gather(ends - sizes, ranks, batch_dims=1)
+    positions = tf.gather(first_positions, ranks, batch_dims=1)
+    return _use_slots(positions + slots - first_slots, True, ends[:, -1])
+
+
+def word_starts(eligible: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
+    """Marks the first position of every word that may be chosen, `[B, S]`."""
+    is_previous_eligible = tf.pad(eligible[:, :-1], [[0, 0], [1, 0]])
+    return eligible & ~(continues & is_previous_eligible)
+
+
+def _word_sizes(starts: tf.Tensor, eligible: tf.Tensor) -> tf.Tensor:
+    """Pieces of the word that starts at a position, else 0: `[B, S]`."""
+    # Positions before the first word have number -1 and are not eligible.
+    numbers = tf.cumsum(tf.cast(starts, tf.int32), axis=1) - 1
+    numbers = tf.maximum(numbers, 0)
+    pieces = tf.cast(eligible, tf.int32)
+    sizes_by_number = sum_by_position(pieces, numbers, starts)
+    sizes = tf.gather(sizes_by_number, numbers, batch_dims=1)
+    return sizes * tf.cast(starts, tf.int32)
+
+
+def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
+    """Keeps the sizes `[B, R]` of words that the rule takes, sets others to 0.
+
+    Each round takes words up to the first that does not fit, then drops all
+    that are larger than what is left: they will not fit later.
+    """
+
+    def take_round(
+        taken: tf.Tensor, waiting: tf.Tensor, left: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        # The first waiting word always fits, so every round gets on.
+        new = tf.where(tf.cumsum(waiting, axis=1) <= left, waiting, 0)
+        left -= tf.reduce_sum(new, axis=1, keepdims=True)
+        waiting -= new
+        return taken + new, tf.where(waiting <= left, waiting, 0), left
+
+    left = num[:, tf.newaxis]
+    waiting = tf.where(sizes <= left, sizes, 0)
+    taken, _, _ = tf.while_loop(
+        lambda taken, waiting, left: tf.reduce_any(waiting > 0),
+        take_round,
+        (tf.zeros_like(sizes), waiting, left),
     )
-    weights = tf.cast(is_used, tf.float32)
-    return positions * tf.cast(is_used, tf.int32), weights
-
-
-def _first_slots(num: tf.Tensor, max_predictions: int) -> tf.Tensor:
-    return tf.range(max_predictions)[tf.newaxis, :] < num[:, tf.newaxis]
+    return taken
 
 
 def random_tokens(
     uniform: tf.Tensor, vocab_size: int, special_ids: Sequence[int]
 ) -> tf.Tensor:
-    """Random entries of the vocabulary, `[B, P]` int32, all but special ones.
+    """Random entries of the vocabulary, `[B, P]` int32.
 
-    BERT draws special tokens too; we do not, since a [SEP] inside a sentence
-    says nothing about words.
+    BERT draws special tokens too; we do not: a [SEP] says nothing about words.
     """
     excluded = sorted(set(special_ids))
     num_left = vocab_size - len(excluded)
@@ -150,46 +312,34 @@ def mask_inputs(
     inputs: Mapping[str, tf.Tensor],
     position_uniform: tf.Tensor,
     replace_uniform: tf.Tensor,
-    *,
+    settings: config.MaskingConfig,
     special_ids: Sequence[int],
-    mask_id: int,
-    mask_prob: float,
-    replace_prob: float = 0.85,
     draw_fn: DrawFn = draw_positions,
-    random_prob: float = 0.0,
     random_ids: tf.Tensor | None = None,
 ) -> MaskedInputs:
     """Chooses positions of every row, and puts [MASK] at most of them.
 
-    Args:
-        inputs: `input_ids`, `input_mask`, `segment_ids`, each `[B, S]` int32.
-        position_uniform: `[B, S]` float32 in `[0, 1)`, decides the positions.
-        replace_uniform: `[B, P]` float32 in `[0, 1)`; a slot below
-            `replace_prob` shows [MASK], from there to `replace_prob +
-            random_prob` one of `random_ids`, any other keeps its token.
-        special_ids: ids never to choose ([CLS], [SEP], [MASK]).
-        mask_id: id of [MASK].
-        mask_prob: fraction of the tokens to choose, 0-1.
-        replace_prob: fraction of the chosen tokens to replace, 0-1.
-        draw_fn: `draw_positions` or a function with its signature.
-        random_prob: 0.1 in BERT, 0 in the original.
-        random_ids: `[B, P]` int32 from `random_tokens`, for `random_prob`.
+    `inputs` are `input_ids`, `input_mask`, `segment_ids`, each `[B, S]` int32.
+    `position_uniform`, `[B, S]` float32 in `[0, 1)`, decides the positions. A
+    slot shows [MASK] if its `replace_uniform`, `[B, P]`, is below
+    `replace_prob`, one of `random_ids` up to `replace_prob + random_prob`, and
+    else its token. `special_ids` are never chosen; the last is that of [MASK].
     """
     num_slots = replace_uniform.shape[1]
     original_ids, input_mask = inputs["input_ids"], inputs["input_mask"]
     eligible = eligible_positions(original_ids, input_mask, special_ids)
     lengths = tf.reduce_sum(input_mask, axis=1)
-    num = num_predictions(lengths, mask_prob, num_slots)
+    num = num_predictions(lengths, settings.mask_prob, num_slots)
     positions, weights = draw_fn(eligible, num, position_uniform, num_slots)
-    is_masked = replace_uniform < replace_prob
-    is_replaced = is_masked
-    shown_ids = tf.fill(tf.shape(positions), mask_id)
+    is_replaced = replace_uniform < settings.replace_prob
+    shown_ids = tf.fill(tf.shape(positions), special_ids[-1])
     if random_ids is not None:
-        shown_ids = tf.where(is_masked, shown_ids, random_ids)
-        is_replaced = replace_uniform < replace_prob + random_prob
+        shown_ids = tf.where(is_replaced, shown_ids, random_ids)
+        share = settings.replace_prob + settings.random_prob
+        is_replaced = replace_uniform < share
     writes = weights * tf.cast(is_replaced, tf.float32)
     input_ids, _ = scatter_update(original_ids, shown_ids, positions, writes)
-    chosen_ids = tf.gather(original_ids, positions, batch_dims=1)
+    chosen_ids = gather_positions(original_ids, positions)
     return MaskedInputs(
         input_ids=input_ids,
         original_ids=original_ids,
@@ -216,20 +366,18 @@ def scatter_update(
     """Writes ids `[B, P]` to positions of `[B, S]`, never to position 0.
 
     A position that several slots name receives the mean of their ids, rounded
-    down, as in the original. Slots of weight 0 do not write. Returns the ids
-    after writing and an indicator, both `[B, S]` int32, that is 1 where
-    something was written.
+    down, as in the original. Slots of weight 0 do not write. Returns the ids,
+    and 1 where something was written, both `[B, S]` int32.
     """
     is_writing = positions > 0
     if weights is not None:
-        is_writing = tf.logical_and(is_writing, weights > 0)
+        is_writing &= weights > 0
     writes = tf.cast(is_writing, tf.int32)
     # Sums of integers do not depend on the order in which a GPU adds them.
     totals = sum_by_position(updates * writes, positions, sequence)
     counts = sum_by_position(writes, positions, sequence)
     is_written = counts > 0
-    means = totals // tf.maximum(counts, 1)
-    updated = tf.where(is_written, means, sequence)
+    updated = tf.where(is_written, totals // tf.maximum(counts, 1), sequence)
     return updated, tf.cast(is_written, tf.int32)
 
 

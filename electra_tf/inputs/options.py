@@ -37,9 +37,8 @@ def input_options(
     """
     if not isinstance(strategy, tf.distribute.MirroredStrategy):
         return None
+    per_replica = tf.distribute.InputReplicationMode.PER_REPLICA
     return tf.distribute.InputOptions(
         experimental_fetch_to_device=False,
-        experimental_replication_mode=(
-            tf.distribute.InputReplicationMode.PER_REPLICA
-        ),
+        experimental_replication_mode=per_replica,
     )

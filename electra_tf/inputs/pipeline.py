@@ -7,57 +7,20 @@ the shards. An element is a dict of `input_ids`, `input_mask`,
 `[C/R]`. C canonical streams, R replicas, B rows of a global batch.
 """
 
-import dataclasses
-import pathlib
 from collections.abc import Callable
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from electra_tf.inputs import options
-from electra_tf.inputs import shard_errors
 from electra_tf.inputs import streams
+from electra_tf.inputs.dataset import Split
 from electra_tf.records import schema
-from electra_tf.records.manifest import Manifest
-from electra_tf.text.vocabulary import Vocabulary
 
 # Larger reads than TensorFlow's 256 KiB, for shards on network storage.
 _READ_BUFFER_BYTES = 1 << 20
 
 Element = dict[str, tf.Tensor]
-
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """The shards of one split, checked and ready to be read."""
-
-    paths: tuple[str, ...]  # in the manifest's order
-    shard_sizes: tuple[int, ...]  # examples in each of them
-    max_seq_length: int  # tokens of a row, S
-
-    @property
-    def num_examples(self) -> int:
-        """Examples of the split, N."""
-        return sum(self.shard_sizes)
-
-
-def open_split(
-    folder: pathlib.Path,
-    vocabulary: Vocabulary,
-    max_seq_length: int,
-) -> Split:
-    """Opens the folder with a split's `manifest.json` and shards.
-
-    Raises `DataError` if the records were made with another vocabulary or row
-    length, or a shard is missing or of another size than when written.
-    """
-    manifest = Manifest.load(folder)
-    manifest.check(vocabulary=vocabulary, max_seq_length=max_seq_length)
-    shard_errors.check_files(folder, manifest)
-    return Split(
-        paths=tuple(str(folder / shard.name) for shard in manifest.shards),
-        shard_sizes=tuple(shard.num_examples for shard in manifest.shards),
-        max_seq_length=max_seq_length,
-    )
 
 
 def build_training_dataset(
@@ -71,17 +34,35 @@ def build_training_dataset(
     A worker with L local replicas gets L consecutive elements for every
     global batch. No context means one worker with one replica.
     """
+    share = _find_share(context, order.num_streams)
     position = position or streams.Position()
-    share = _Share.of(context, order.num_streams)
-    rows = _read_streams(split, order, position, share)
-    parsed = rows.map(
+
+    def read_stream(stream: tf.Tensor) -> tf.data.Dataset:
+        read_fn = _epoch_reader(split, order, position, stream)
+        epochs = tf.data.Dataset.range(position.epoch, tf.int64.max)
+        # The next block is read while this one is consumed, also across the
+        # end of an epoch.
+        blocks = epochs.flat_map(read_fn).prefetch(1)
+        return blocks.rebatch(order.rows_per_stream, drop_remainder=True)
+
+    first = share.first_stream
+    owned = tf.data.Dataset.range(first, first + share.num_streams)
+    records = owned.interleave(
+        read_stream,
+        cycle_length=share.num_streams,
+        block_length=1,
+        # TensorFlow refuses more than there are streams.
+        num_parallel_calls=min(options.PARALLEL_CALLS, share.num_streams),
+        deterministic=True,
+    ).batch(share.num_streams, drop_remainder=True)
+    return _deal(
+        records,
         lambda serialized: schema.parse_examples(
             tf.reshape(serialized, [-1]), split.max_seq_length
         ),
-        num_parallel_calls=options.PARALLEL_CALLS,
-        deterministic=True,
+        share,
+        [order.rows_per_stream, split.max_seq_length],
     )
-    return _deal(parsed, share, order.rows_per_stream, split.max_seq_length)
 
 
 def build_evaluation_dataset(
@@ -97,7 +78,7 @@ def build_evaluation_dataset(
     of zeros, whose `input_mask` of 0 gives them no weight. `num_streams` must
     divide the global batch.
     """
-    share = _Share.of(context, num_streams)
+    share = _find_share(context, num_streams)
     rows_per_stream = global_batch_size // num_streams
     first_row = share.first_stream * rows_per_stream
     num_rows = share.num_streams * rows_per_stream
@@ -110,13 +91,9 @@ def build_evaluation_dataset(
 
     records = tf.data.TFRecordDataset(
         list(split.paths), buffer_size=_READ_BUFFER_BYTES
-    )
-    parsed = records.batch(global_batch_size).map(
-        parse_own_rows,
-        num_parallel_calls=options.PARALLEL_CALLS,
-        deterministic=True,
-    )
-    return _deal(parsed, share, rows_per_stream, split.max_seq_length)
+    ).batch(global_batch_size)
+    shape = [rows_per_stream, split.max_seq_length]
+    return _deal(records, parse_own_rows, share, shape)
 
 
 def num_evaluation_batches(num_examples: int, global_batch_size: int) -> int:
@@ -124,62 +101,30 @@ def num_evaluation_batches(num_examples: int, global_batch_size: int) -> int:
     return -(-num_examples // global_batch_size)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Share:
+class _Share(NamedTuple):
     """The canonical streams that one worker reads for its local replicas."""
 
     first_stream: int
     num_streams: int
     num_replicas: int  # local ones
 
-    @classmethod
-    def of(
-        cls, context: tf.distribute.InputContext | None, num_streams: int
-    ) -> "_Share":
-        context = context or tf.distribute.InputContext()
-        replicas = context.num_replicas_in_sync
-        workers = context.num_input_pipelines
-        if num_streams % replicas or replicas % workers:
-            raise ValueError(
-                "`num_streams` must be a multiple of the replicas, and those "
-                f"of the workers. Received: num_streams={num_streams}, "
-                f"{replicas} replicas on {workers} workers. Use a number of "
-                "streams that all replica counts of the run divide."
-            )
-        owned = num_streams // workers
-        return cls(
-            first_stream=context.input_pipeline_id * owned,
-            num_streams=owned,
-            num_replicas=replicas // workers,
+
+def _find_share(
+    context: tf.distribute.InputContext | None, num_streams: int
+) -> _Share:
+    context = context or tf.distribute.InputContext()
+    replicas = context.num_replicas_in_sync
+    workers = context.num_input_pipelines
+    if num_streams % replicas or replicas % workers:
+        raise ValueError(
+            "`num_streams` must be a multiple of the replicas, and those of "
+            f"the workers. Received: num_streams={num_streams}, {replicas} "
+            f"replicas on {workers} workers. Use a number of streams that all "
+            "replica counts of the run divide."
         )
-
-
-def _read_streams(
-    split: Split,
-    order: streams.StreamOrder,
-    position: streams.Position,
-    share: _Share,
-) -> tf.data.Dataset:
-    """Endless `[C_local, B/C]` serialized examples of a worker's streams."""
-
-    def read_stream(stream: tf.Tensor) -> tf.data.Dataset:
-        read_fn = _epoch_reader(split, order, position, stream)
-        epochs = tf.data.Dataset.range(position.epoch, tf.int64.max)
-        # The next block is read while this one is consumed, also across the
-        # end of an epoch.
-        blocks = epochs.flat_map(read_fn).prefetch(1)
-        return blocks.rebatch(order.rows_per_stream, drop_remainder=True)
-
-    first = share.first_stream
-    owned = tf.data.Dataset.range(first, first + share.num_streams)
-    return owned.interleave(
-        read_stream,
-        cycle_length=share.num_streams,
-        block_length=1,
-        # TensorFlow refuses more than there are streams.
-        num_parallel_calls=min(options.PARALLEL_CALLS, share.num_streams),
-        deterministic=True,
-    ).batch(share.num_streams, drop_remainder=True)
+    owned = num_streams // workers
+    first = context.input_pipeline_id * owned
+    return _Share(first, owned, replicas // workers)
 
 
 def _epoch_reader(
@@ -216,25 +161,29 @@ def _epoch_reader(
 
 
 def _deal(
-    parsed: tf.data.Dataset,
+    records: tf.data.Dataset,
+    parse_fn: Callable[[tf.Tensor], Element],
     share: _Share,
-    rows_per_stream: int,
-    max_seq_length: int,
+    rows_shape: list[int],
 ) -> tf.data.Dataset:
-    """Cuts a worker's `[rows, S]` into one element per local replica."""
+    """Parses a worker's rows; cuts them into one element per local replica."""
     streams_per_replica = share.num_streams // share.num_replicas
-    shape = [share.num_replicas, streams_per_replica, rows_per_stream]
+    shape = [share.num_replicas, streams_per_replica]
     stream_ids = tf.range(share.num_streams, dtype=tf.int64)
-    stream_ids = tf.reshape(stream_ids + share.first_stream, shape[:2])
+    stream_ids = tf.reshape(stream_ids + share.first_stream, shape)
 
     def split_replicas(rows: Element) -> Element:
         element = {
-            name: tf.reshape(values, [*shape, max_seq_length])
+            name: tf.reshape(values, [*shape, *rows_shape])
             for name, values in rows.items()
         }
-        element["stream_ids"] = stream_ids
-        return element
+        return element | {"stream_ids": stream_ids}
 
+    parsed = records.map(
+        parse_fn,
+        num_parallel_calls=options.PARALLEL_CALLS,
+        deterministic=True,
+    )
     elements = parsed.map(split_replicas).unbatch()
     elements = elements.prefetch(options.PREFETCHED_ELEMENTS)
     return options.with_options(elements)

@@ -1,18 +1,12 @@
 """Every random number of a run, as a pure function of where it is used.
 
-There is no random state to save or to lose. A number is named by
+There is no random state: a resumed run draws what the uninterrupted one would
+have drawn, and masks and samples follow their rows (`streams.py`) to any number
+of devices. Floats are made from Philox's bits here, because TensorFlow's own
+conversion differs between XLA and the rest. A number is named by
 
     (run seed, purpose, step, stream)                    masks and samples
     (run seed, purpose, step, replica, micro-batch)      dropout
-
-and a counter-based generator turns the name into bits. So a resumed run draws
-what the uninterrupted one would have drawn; masks and samples follow their
-rows (`streams.py`) to any number of devices; and no two uses share a draw.
-Dropout's noise follows the device.
-
-The generator is Philox everywhere and floats are made from its bits here,
-because TensorFlow's own conversion differs between XLA and the rest: the same
-name gives the same float on CPU, GPU and TPU, compiled or not.
 """
 
 import math
@@ -32,13 +26,10 @@ EVALUATION = 8
 
 _NUM_PURPOSES = 16
 _MAX_SEED = 2**63 // _NUM_PURPOSES
-
 # Streams that a step has room for; part of every seed, so it never changes.
 MAX_STREAMS = 2**16
-
 # A dropout counter leaves this much room for the sites within one step.
 _MAX_SITES = 1024
-
 _PHILOX = 1  # TensorFlow's number for the algorithm
 _WORDS_PER_COUNT = 4  # 32-bit words that Philox makes from one counter value
 # The bits of 1.0: below them are the 23 bits of a float's fraction.
@@ -56,15 +47,9 @@ def purpose_key(run_seed: int, purpose: int) -> int:
 
 
 def stream_seeds(
-    run_seed: int,
-    purpose: int,
-    step: tf.Tensor | int,
-    stream_ids: tf.Tensor,
+    run_seed: int, purpose: int, step: tf.Tensor | int, stream_ids: tf.Tensor
 ) -> tf.Tensor:
-    """One stateless seed per stream, for one purpose at one step.
-
-    Returns `[n, 2]` int64; the counter is `step * MAX_STREAMS + stream_id`.
-    """
+    """One stateless seed per stream: key and counter, `[n, 2]` int64."""
     streams = tf.cast(stream_ids, tf.int64)
     counters = tf.cast(step, tf.int64) * MAX_STREAMS + streams
     key = tf.constant(purpose_key(run_seed, purpose), tf.int64)
@@ -74,19 +59,14 @@ def stream_seeds(
 def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
     """Uniform numbers of several consecutive streams, the same bits anywhere.
 
+    From `seeds` `[n, 2]` and the static shape of one stream's numbers, the same
+    in all draws of a purpose, to `[n * shape[0], *shape[1:]]` float32 in
+    `[0, 1)`, multiples of 2**-23.
+
     Philox makes four words from every value of a 128-bit counter. The step is
     its high half. In the low half a stream gets the values from `stream *
-    groups` on, where `groups` is what its shape needs, so consecutive streams
-    are one contiguous draw. (A call per stream takes XLA ten seconds to
-    compile for 16 streams.)
-
-    Args:
-        seeds: `[n, 2]` int64 with a static n, of consecutive streams.
-        shape: static shape of one stream's numbers, rows first. All draws of
-            one purpose must have the same.
-
-    Returns:
-        `[n * shape[0], *shape[1:]]` float32 in `[0, 1)`, multiples of 2**-23.
+    groups` on, so consecutive streams are one contiguous draw. (A call per
+    stream takes XLA ten seconds to compile for 16 streams.)
     """
     num_streams, size = seeds.shape[0], math.prod(shape)
     groups = -(-size // _WORDS_PER_COUNT)
@@ -116,7 +96,7 @@ def dropout_seed(
 ) -> tf.Tensor:
     """The `[2]` int64 seed of one micro-batch's dropout on one replica.
 
-    A layer adds `[0, site]`, site below 1024, to get its own.
+    A layer adds `[0, site]`, with a site below 1024.
     """
     place = tf.cast(step, tf.int64) * num_replicas + tf.cast(replica, tf.int64)
     place = place * num_micro_batches + tf.cast(micro_batch, tf.int64)

@@ -1,21 +1,17 @@
 """The order of the examples: a pure function of shards, seed and position.
 
-No shuffle buffer, so nothing about the order enters a checkpoint but two
-integers. In every epoch anew:
+No shuffle buffer: a checkpoint holds two integers. In every epoch anew:
 
 1. The shards are permuted and laid end to end as a ring, which is opened at a
    random example of the first shard.
-2. The ring of N examples is cut into C equal ranges of `n = N // C`, one for
-   each canonical stream. The rest, fewer than C examples, sits out.
-3. A stream reads its range in blocks of `shuffle_block` examples and permutes
-   each block.
+2. The ring of N examples is cut into C ranges of `n = N // C`, one for each
+   canonical stream. The rest, fewer than C examples, sits out.
+3. A stream permutes its range in blocks of `shuffle_block` examples.
 4. Global batch k holds the next `B / C` examples of every stream, rows of one
-   stream side by side. An epoch has `n // (B / C)` batches; what a stream has
-   beyond that sits out.
+   stream side by side. What fills no batch at the end sits out.
 
 Replica r of R owns streams `r * C / R` to `(r + 1) * C / R - 1`, so the global
-batches are the same for every R that divides C. Jumping to a position loads
-one block per stream and drops the part that was consumed.
+batches are the same for every R that divides C.
 """
 
 import tensorflow as tf
@@ -51,22 +47,20 @@ class StreamOrder:
     shuffle_block: schema.Positive  # examples that a stream shuffles together
 
     def __post_init__(self) -> None:
-        """Raises `ValueError` if the streams cannot fill a global batch."""
-        if self.global_batch_size % self.num_streams:
-            raise ValueError(
-                "`num_streams` must divide the global batch. Received: "
-                f"num_streams={self.num_streams}, "
-                f"global_batch_size={self.global_batch_size}. Change one."
-            )
-        if self.batches_per_epoch < 1:
-            raise ValueError(
-                "The training split must fill at least one global batch, with "
-                "equally many examples in each stream. Received: "
-                f"{self.num_examples} examples for "
-                f"global_batch_size={self.global_batch_size} from "
-                f"num_streams={self.num_streams}. Build a larger dataset or "
-                "use a smaller batch."
-            )
+        received = (
+            f"Received: {self.num_examples} examples, num_streams="
+            f"{self.num_streams}, global_batch_size={self.global_batch_size}."
+        )
+        schema.require(
+            self.global_batch_size % self.num_streams == 0,
+            f"`num_streams` must divide the global batch. {received}",
+        )
+        schema.require(
+            self.batches_per_epoch > 0,
+            "The training split must fill at least one global batch, equally "
+            f"from each stream. {received} Build a larger dataset or use a "
+            "smaller batch.",
+        )
 
     @property
     def num_examples(self) -> int:
@@ -117,17 +111,12 @@ class StreamOrder:
     def _ring(self, epoch: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """The epoch's shards end to end; the first one's head comes last."""
         num_shards = len(self.shard_sizes)
-        shards = _shuffle(
-            tf.range(num_shards, dtype=tf.int64), self._seed(epoch, 0)
-        )
+        shards = tf.range(num_shards, dtype=tf.int64)
+        shards = _shuffle(shards, self._seed(epoch, 0))
         sizes = tf.gather(tf.constant(self.shard_sizes, tf.int64), shards)
+        seed, high = self._seed(epoch, 1), tf.maximum(sizes[0], 1)
         opening = tf.random.stateless_uniform(
-            [1],
-            self._seed(epoch, 1),
-            0,
-            tf.maximum(sizes[0], 1),
-            tf.int64,
-            alg="philox",
+            [1], seed, 0, high, tf.int64, alg="philox"
         )
         starts = tf.concat([opening, tf.zeros_like(sizes)], axis=0)
         counts = tf.concat([sizes[:1] - opening, sizes[1:], opening], axis=0)
@@ -143,15 +132,15 @@ class StreamOrder:
     ) -> tf.Tensor:
         """Permutes one block `[m]` and leaves out what this run must not see.
 
-        That is the first `first_example` examples of the stream's range, which
-        were consumed before, and what fills no batch at the epoch's end.
+        That is what was consumed before, the first `first_example` examples of
+        the stream's range, and what fills no batch at the epoch's end.
         """
         begin = block * self.shuffle_block
-        expected = tf.minimum(
-            self.examples_per_stream - begin, self.shuffle_block
-        )
+        left = self.examples_per_stream - begin
         tf.debugging.assert_equal(
-            tf.size(records, tf.int64), expected, MISSING_RECORDS
+            tf.size(records, tf.int64),
+            tf.minimum(left, self.shuffle_block),
+            MISSING_RECORDS,
         )
         seed = self._seed(epoch, 2 + stream * self._num_blocks + block)
         num_used = self.batches_per_epoch * self.rows_per_stream

@@ -22,7 +22,6 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.inputs import dynamic_masking
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.modeling import flops
@@ -105,7 +104,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             **{"name": "electra_pretraining"} | kwargs,
         )
         self.settings = settings
-        self.masking = dynamic_masking.DynamicMasking(
+        self.masking = masking.DynamicMasking(
             settings.masking, vocabulary, training.seed
         )
         dtype = layers.dtype_policy(training.precision)

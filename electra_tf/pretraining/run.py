@@ -24,12 +24,12 @@ from electra_tf import errors
 from electra_tf.formats import warm_start
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.inputs import pipeline
-from electra_tf.inputs import shard_errors
 from electra_tf.inputs import streams
 from electra_tf.pretraining import cost as cost_lib
 from electra_tf.pretraining import model as model_lib
 from electra_tf.processes import atomic
 from electra_tf.processes import stopping
+from electra_tf.records import manifest
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
@@ -136,7 +136,7 @@ class _Run(training_run.TrainingRun):
         self._peak = training.peak_flops or distribution.peak_flops(
             self.device, training.precision
         )
-        with shard_errors.explain_shard_errors(self.dataset.train):
+        with dataset_lib.explain_shard_errors(self.dataset.train):
             return super()._train(stop)
 
     def begin(self) -> str:
@@ -204,7 +204,7 @@ class _Run(training_run.TrainingRun):
             split.num_examples, training.train_batch_size
         )
         wanted = training.num_eval_batches or available
-        with shard_errors.explain_shard_errors(split):
+        with dataset_lib.explain_shard_errors(split):
             metrics = self.loop.evaluate(dataset, min(wanted, available))
         phase_start = self.model.phase_starts[self.loop.phase or 0]
         if self.best_step is not None and self.best_step <= phase_start:
@@ -224,7 +224,7 @@ class _Run(training_run.TrainingRun):
 
     def _token_counts(self, split: str) -> np.ndarray:
         folder = pathlib.Path(self.settings.data.dataset_dir)
-        return dataset_lib.load_token_counts(folder, self.vocabulary, split)
+        return manifest.load_token_counts(folder / split, self.vocabulary.size)
 
     @property
     def _step_tokens(self) -> int:

@@ -18,10 +18,8 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from electra_tf.processes import pool
 
-_NAMESPACE = "electra_tf"
 
-
-class BeamPool(contextlib.AbstractContextManager):
+class BeamPool(contextlib.nullcontext):
     """Does what `pool.ProcessPool` does, by one pipeline per list of tasks.
 
     `options` are the command line of the runner, for example
@@ -31,19 +29,16 @@ class BeamPool(contextlib.AbstractContextManager):
     def __init__(
         self, start: Callable[[], pool.Handler], options: Sequence[str]
     ):
+        super().__init__(self)
         self._start = start
         self._options = list(options)
-
-    def __exit__(self, *unused_error: Any) -> None:
-        pass
 
     def run(
         self, tasks: Sequence[Any], on_report: pool.Report
     ) -> Iterator[tuple[Any, None]]:
         """Yields every task when all are done; results are not kept.
 
-        `on_report` gets the sums of what was reported at the end. A task that
-        the runner repeats does no harm.
+        `on_report` gets the sums of what was reported at the end.
         """
         on_report(0, 0)
         pipeline = apache_beam.Pipeline(options=PipelineOptions(self._options))
@@ -64,8 +59,7 @@ class BeamPool(contextlib.AbstractContextManager):
         counters = result.metrics().query()["counters"]
         sums = {each.key.metric.name: each.result for each in counters}
         on_report(sums.get("work", 0), sums.get("count", 0))
-        for task in tasks:
-            yield task, None
+        yield from ((task, None) for task in tasks)
 
 
 class _DoTask(apache_beam.DoFn):
@@ -84,5 +78,5 @@ class _DoTask(apache_beam.DoFn):
 
 
 def _count(work: float, count: int) -> None:
-    Metrics.counter(_NAMESPACE, "work").inc(int(work))
-    Metrics.counter(_NAMESPACE, "count").inc(count)
+    Metrics.counter("electra_tf", "work").inc(int(work))
+    Metrics.counter("electra_tf", "count").inc(count)

@@ -23,7 +23,9 @@ from electra_tf.records import readers
 PYTHON_DOCS = "python_docs"
 TFDS_PREFIX = "tfds:"
 _TFDS_SPLIT = "train"
-_TFDS_VERSION = re.compile(r"\d+\.[\d*]+\.[\d*]+")
+_TFDS_NAME = re.compile(
+    TFDS_PREFIX + r"([^:]+(?::\d+\.[\d*]+\.[\d*]+)?)(?::([^:]+))?"
+)
 _OPENWEBTEXT_FOLDER = "openwebtext"
 # Text usually takes four times the space of its compressed form.
 _COMPRESSION_RATIO = 4
@@ -77,7 +79,7 @@ class Corpus:
         """Returns what a manifest says about the corpus, as plain JSON."""
         # The fingerprint covers names and sizes of the files alone.
         listing = json.dumps(
-            [[source.name, source.num_bytes] for source in self.sources]
+            [[each.name, each.num_bytes] for each in self.sources]
         )
         return {
             "name": self.name,
@@ -90,39 +92,34 @@ class Corpus:
 
 
 class TfdsReader:
-    """The documents of a range of TFDS examples, which are one document each.
+    """The documents of a range of TFDS examples, like `readers.FileReader`."""
 
-    `invalid_utf8` byte sequences were replaced and `num_bytes` of text read.
-    """
-
-    def __init__(self, reference: str, begin: int = 0, end: int | None = None):
-        self._reference = reference
-        self._range = f"{_TFDS_SPLIT}[{begin}:{'' if end is None else end}]"
-        self.invalid_utf8 = 0
-        self.num_bytes = 0
+    def __init__(self, source: Source):
+        self._source = source
+        self.invalid_utf8 = self.num_bytes = 0
 
     def __iter__(self) -> Iterator[readers.Document]:
-        """Yields the examples in the order in which they are stored."""
-        dataset_name, field = parse_tfds_name(self._reference)
+        """Yields a document for each example, as they are stored."""
+        name, field = parse_tfds_name(self._source.path)
         tfds = import_tfds()
-        builder = tfds.builder(dataset_name)
+        builder = tfds.builder(name)
         if field not in builder.info.features:
             raise errors.DataError(
-                f"{dataset_name} has no field {field!r}; it has "
+                f"{name} has no field {field!r}; it has "
                 f"{sorted(builder.info.features)}. Name it as "
-                f"{TFDS_PREFIX}{dataset_name}:FIELD."
+                f"{TFDS_PREFIX}{name}:FIELD."
             )
-        # One file after the other: the order must not depend on timing.
-        in_order = tfds.ReadConfig(interleave_cycle_length=1)
         dataset = builder.as_dataset(
-            split=self._range, shuffle_files=False, read_config=in_order
+            split=f"{_TFDS_SPLIT}[{self._source.begin}:{self._source.end}]",
+            shuffle_files=False,
+            # One file after the other: the order must not depend on timing.
+            read_config=tfds.ReadConfig(interleave_cycle_length=1),
         )
         for example in dataset.as_numpy_iterator():
             self.num_bytes += len(example[field])
             text, num_replaced = readers.decode_leniently(example[field])
             self.invalid_utf8 += num_replaced
-            lines = readers.text_lines(text)
-            if lines:
+            if lines := readers.text_lines(text):
                 yield readers.Document(lines)
 
 
@@ -132,15 +129,10 @@ def open_corpus(
 ) -> Corpus:
     """Finds the sources of the given names, one after the other.
 
-    Args:
-        names: each one a file or folder of text (.txt or any other name; JSON
-            lines as .jsonl; tar archives; all of them also as .gz, .xz, .bz2),
-            `tfds:NAME[:FIELD]`, or `python_docs`, the documentation that comes
-            with the Python installation.
-        options: how to read files.
-
-    Raises:
-        DataError: if a name leads nowhere or there is nothing to read.
+    A name is a file or folder of text (.txt or any other name; JSON lines as
+    .jsonl; tar archives; all of them also as .gz, .xz, .bz2),
+    `tfds:NAME[:FIELD]`, or `python_docs`, the documentation that comes with the
+    Python installation. `DataError` if there is nothing to read.
     """
     names = [names] if isinstance(names, str) else list(names)
     sources: list[Source] = []
@@ -149,10 +141,10 @@ def open_corpus(
     for name in names:
         if name.startswith(TFDS_PREFIX):
             found, origin = _tfds_sources(name)
-            short_names.append(name)
         else:
             found, origin = _file_sources(name)
-            short_names.append(pathlib.Path(name).resolve().name)
+            name = pathlib.Path(name).resolve().name
+        short_names.append(name)
         sources += found
         provenance |= origin
     if not sum(source.num_bytes for source in sources):
@@ -160,12 +152,8 @@ def open_corpus(
             f"The corpus {', '.join(names)} is empty: {len(sources)} files, "
             "0 bytes. Name a file or folder with text."
         )
-    return Corpus(
-        "+".join(short_names),
-        tuple(sources),
-        options or readers.ReadingOptions(),
-        provenance,
-    )
+    options = options or readers.ReadingOptions()
+    return Corpus("+".join(short_names), tuple(sources), options, provenance)
 
 
 def open_source(
@@ -173,7 +161,7 @@ def open_source(
 ) -> readers.FileReader | TfdsReader:
     """Opens one source; iterate over the result for its documents."""
     if source.is_tfds:
-        return TfdsReader(source.path, source.begin, source.end)
+        return TfdsReader(source)
     return readers.FileReader(source.path, options, source.begin, source.end)
 
 
@@ -182,8 +170,7 @@ def plan_units(
 ) -> list[tuple[Source, ...]]:
     """Divides a corpus into units of work of about equal size, in order.
 
-    Large plain files are cut between documents, small ones are gathered. The
-    units depend on the corpus alone, never on the number of processes. A unit
+    Large plain files are cut between documents, small ones are gathered. A unit
     has 1/256 of the corpus, but at least 1 MiB and at most 64 MiB of text.
     """
     if unit_bytes is None:
@@ -203,7 +190,7 @@ def plan_units(
 
 def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     """The files of a corpus on the disk, sorted, and their origin."""
-    root = pathlib.Path(python_docs.prepare() if name == PYTHON_DOCS else name)
+    root = python_docs.prepare() if name == PYTHON_DOCS else pathlib.Path(name)
     root = root.expanduser().absolute()
     if root.is_file():
         return [Source(root.name, str(root), root.stat().st_size)], {}
@@ -244,13 +231,10 @@ def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
             f"TensorFlow Datasets cannot give {dataset_name}, split "
             f"{_TFDS_SPLIT}: {' '.join([lines[0], *hints])}"
         ) from error
-    num_bytes = max(1, split.num_bytes)
-    num_ranges = max(1, min(1024, num_bytes // _MIN_UNIT_BYTES))
-    num_ranges = min(num_ranges, max(1, split.num_examples))
-    bounds = [
-        index * split.num_examples // num_ranges
-        for index in range(num_ranges + 1)
-    ]
+    num_bytes, num_examples = max(1, split.num_bytes), split.num_examples
+    num_ranges = min(1024, num_bytes // _MIN_UNIT_BYTES, num_examples)
+    num_ranges = max(1, num_ranges)
+    bounds = [i * num_examples // num_ranges for i in range(num_ranges + 1)]
     size = num_bytes // num_ranges
     sources = [
         Source(f"{dataset_name}[{begin}:{end}]", name, size, begin, end)
@@ -273,10 +257,11 @@ def _split_source(
         return [source]
     bounds = [0]
     with path.open("rb") as stream:
-        while bounds[-1] + unit_bytes < source.num_bytes:
-            bound = _next_document(stream, bounds[-1] + unit_bytes, file_format)
-            if bound is None:
-                break
+        while bounds[-1] + unit_bytes < source.num_bytes and (
+            bound := _next_document(
+                stream, bounds[-1] + unit_bytes, file_format
+            )
+        ):
             bounds.append(bound)
     bounds.append(source.num_bytes)
     return [
@@ -291,13 +276,12 @@ def _next_document(
     """Where the next document begins at or after a byte position."""
     stream.seek(position - 1)
     stream.readline()
-    while True:
-        bound = stream.tell()
-        line = stream.readline()
-        if not line:
-            return None
+    bound = stream.tell()
+    while line := stream.readline():
         if readers.is_document_start(line, file_format):
             return bound
+        bound += len(line)
+    return None
 
 
 def parse_tfds_name(reference: str) -> tuple[str, str]:
@@ -306,15 +290,13 @@ def parse_tfds_name(reference: str) -> tuple[str, str]:
     >>> parse_tfds_name("tfds:wikipedia/20230601.en:1.0.0:title")
     ('wikipedia/20230601.en:1.0.0', 'title')
     """
-    name, *rest = reference.removeprefix(TFDS_PREFIX).split(":")
-    if rest and _TFDS_VERSION.fullmatch(rest[0]):
-        name += ":" + rest.pop(0)
-    if not name or len(rest) > 1:
+    match = _TFDS_NAME.fullmatch(reference)
+    if match is None:
         raise errors.DataError(
             f"Expected {TFDS_PREFIX}NAME[:VERSION][:FIELD]. "
             f"Received: {reference}."
         )
-    return name, rest[0] if rest else "text"
+    return match[1], match[2] or "text"
 
 
 def import_tfds() -> Any:
@@ -323,8 +305,7 @@ def import_tfds() -> Any:
         import tensorflow_datasets as tfds
     except ImportError as error:
         raise errors.DataError(
-            "TensorFlow Datasets is needed here and not installed "
-            f"({error}). Install it: pip install 'electra-tf[tfds]', or name "
-            "files instead."
+            f"TensorFlow Datasets cannot be imported ({error}). Install it: "
+            "pip install 'electra-tf[tfds]', or name files instead."
         ) from error
     return tfds

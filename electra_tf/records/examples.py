@@ -2,13 +2,12 @@
 
 The rules, and the order in which random numbers are drawn, are those of the
 original's class `ExampleBuilder`, so an equally seeded generator gives equal
-examples and ends in an equal state. A line is a pair of offsets; ids are copied
-once per example.
+examples and ends in an equal state.
 """
 
+import itertools
 import random
 from collections.abc import Iterable
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,10 +44,8 @@ class ExampleBuilder:
         rng: random.Random,
         keep_overflow: bool = False,
     ):
-        self._max_seq_length = max_seq_length
-        self._rng = rng
-        self._keep_overflow = keep_overflow
-        self._target_length = max_seq_length
+        self._max_seq_length = self._target_length = max_seq_length
+        self._rng, self._keep_overflow = rng, keep_overflow
         self.num_documents = self.num_tokens = 0
         # The unfinished example: its tokens, its lines as spans of them.
         self._token_ids = np.zeros([0], np.int32)
@@ -56,8 +53,7 @@ class ExampleBuilder:
         self._num_pending = 0
         # Finished examples that `take` has not handed out yet.
         self._pieces: list[np.ndarray] = []
-        self._first_lengths: list[int] = []
-        self._second_lengths: list[int] = []
+        self._lengths: list[tuple[int, int]] = []
 
     def add_lines(
         self, token_ids: np.ndarray, line_lengths: Iterable[int]
@@ -69,24 +65,18 @@ class ExampleBuilder:
         """
         self.num_tokens += len(token_ids)
         if self._lines:
-            token_ids = self._prepend_pending(token_ids)
+            pending = [self._token_ids[begin:end] for begin, end in self._lines]
+            ends = np.cumsum([len(line) for line in pending]).tolist()
+            self._lines = list(itertools.pairwise([0, *ends]))
+            token_ids = np.concatenate([*pending, token_ids])
         self._token_ids = token_ids
-        begin = self._num_pending
-        lines, target_length = self._lines, self._target_length
-        num_pending = self._num_pending
-        for length in line_lengths:
-            if not length:
-                continue
-            end = begin + length
-            lines.append((begin, end))
-            begin = end
-            num_pending += length
-            while num_pending >= target_length:
-                self._num_pending = num_pending
+        end = self._num_pending
+        for length in filter(None, line_lengths):
+            begin, end = end, end + length
+            self._lines.append((begin, end))
+            self._num_pending += length
+            while self._num_pending >= self._target_length:
                 self._make_example()
-                lines, target_length = self._lines, self._target_length
-                num_pending = self._num_pending
-        self._num_pending = num_pending
 
     def end_document(self) -> None:
         """Makes the last example of the document, if any token is left."""
@@ -96,66 +86,40 @@ class ExampleBuilder:
 
     def take(self) -> Examples:
         """Returns the examples finished since the last call, in order."""
-        examples = Examples(
-            np.concatenate([np.zeros([0], np.int32), *self._pieces]),
-            np.array(self._first_lengths, np.int32),
-            np.array(self._second_lengths, np.int32),
-        )
-        self._pieces, self._first_lengths, self._second_lengths = [], [], []
-        return examples
-
-    def _prepend_pending(self, token_ids: np.ndarray) -> np.ndarray:
-        """The unfinished lines' ids, then the new ones."""
-        pending = [self._token_ids[begin:end] for begin, end in self._lines]
-        ends = np.cumsum([len(line) for line in pending]).tolist()
-        self._lines = list(zip([0, *ends], ends, strict=False))
-        return np.concatenate([*pending, token_ids])
+        lengths = np.array(self._lengths, np.int32).reshape([-1, 2])
+        ids = np.concatenate([np.zeros([0], np.int32), *self._pieces])
+        self._pieces, self._lengths = [], []
+        return Examples(ids, lengths[:, 0], lengths[:, 1])
 
     def _make_example(self) -> None:
         """Turns the pending lines into one example; draws the next target."""
-        first, second, num_first = self._split_lines()
-        num_second = self._num_pending - num_first
-        rest: list[_Span] = []
-        limit = self._max_seq_length - 2
-        if num_first > limit:
-            first, rest = _cut(first, limit)
-            num_first = limit
+        first, second = self._split_lines()
+        first, rest, num_first = _cut(first, self._max_seq_length - 2)
         limit = max(0, self._max_seq_length - 3 - num_first)
-        if num_second > limit:
-            second, second_rest = _cut(second, limit)
-            rest += second_rest
-            num_second = limit
+        second, second_rest, num_second = _cut(second, limit)
         for begin, end in first + second:
             self._pieces.append(self._token_ids[begin:end])
-        self._first_lengths.append(num_first)
-        self._second_lengths.append(num_second)
-
-        self._lines = []
-        self._num_pending = 0
-        if self._keep_overflow:
-            self._lines = sorted(rest)
-            self._num_pending = sum(end - begin for begin, end in rest)
+        self._lengths.append((num_first, num_second))
+        self._lines = sorted(rest + second_rest) if self._keep_overflow else []
+        self._num_pending = sum(end - begin for begin, end in self._lines)
+        self._target_length = self._max_seq_length
         if self._rng.random() < SHORT_EXAMPLE_PROBABILITY:
             self._target_length = self._rng.randint(
                 MIN_TARGET_LENGTH, self._max_seq_length
             )
-        else:
-            self._target_length = self._max_seq_length
 
-    def _split_lines(self) -> tuple[list[_Span], list[_Span], int]:
-        """The two segments as spans, and the length of the first.
+    def _split_lines(self) -> tuple[list[_Span], list[_Span]]:
+        """The two segments as spans.
 
         A line joins the first segment if that is empty, if it fits strictly
         below the segment's target, or half of the time if it crosses the
         target. The conditions' order decides how many random numbers are drawn.
-        A later short line may still fit the first segment.
         """
         random_number = self._rng.random
+        # Minus [CLS] and two [SEP], which are not in the text yet.
+        target = (self._target_length - 3) // 2
         if random_number() < SINGLE_SEGMENT_PROBABILITY:
             target = SINGLE_SEGMENT_TARGET
-        else:
-            # Minus [CLS] and two [SEP], which are not in the text yet.
-            target = (self._target_length - 3) // 2
         first: list[_Span] = [self._lines[0]]
         second: list[_Span] = []
         num_first = first[0][1] - first[0][0]
@@ -174,30 +138,22 @@ class ExampleBuilder:
                 spans[-1] = (spans[-1][0], end)
             else:
                 spans.append((begin, end))
-        return first, second, num_first
+        return first, second
 
 
-def select_examples(examples: Examples, indices: np.ndarray) -> Examples:
-    """Returns the examples at the given indices, in that order."""
-    lengths = examples.first_lengths + examples.second_lengths
-    begins = np.cumsum(lengths, dtype=np.int64) - lengths
-    chosen = lengths[indices].astype(np.int64)
-    # Entry i of the result lies at its own position shifted by how far its
-    # example moved.
-    shifts = begins[indices] - (np.cumsum(chosen) - chosen)
-    positions = np.arange(chosen.sum()) + np.repeat(shifts, chosen)
-    return Examples(
-        examples.token_ids[positions],
-        examples.first_lengths[indices],
-        examples.second_lengths[indices],
-    )
-
-
-def join_examples(parts: Sequence[Examples]) -> Examples:
-    """Returns the examples of all parts, one part after the other."""
-    return Examples(
-        *(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    )
+def _cut(
+    spans: list[_Span], limit: int
+) -> tuple[list[_Span], list[_Span], int]:
+    """Splits spans after `limit` tokens: the kept, the rest, how many kept."""
+    kept, rest, left = [], [], limit
+    for begin, end in spans:
+        middle = min(begin + left, end)
+        left -= middle - begin
+        if begin < middle:
+            kept.append((begin, middle))
+        if middle < end:
+            rest.append((middle, end))
+    return kept, rest, limit - left
 
 
 def build_features(
@@ -210,11 +166,8 @@ def build_features(
     """Lays out n examples as padded rows of `max_seq_length` (S) tokens.
 
     A row is `[CLS] first [SEP]`, then `second [SEP]` if there is a second
-    segment, then padding. (The original writes 0 for [PAD] whatever the
-    vocabulary says.)
-
-    Returns:
-        `input_ids`, `input_mask`, `segment_ids`, each `[n, S]` int32.
+    segment, then padding. Returns `input_ids`, `input_mask`, `segment_ids`,
+    each `[n, S]` int32.
     """
     first_lengths = examples.first_lengths[:, np.newaxis]
     second_lengths = examples.second_lengths[:, np.newaxis]
@@ -238,17 +191,3 @@ def build_features(
         "input_mask": is_real.astype(np.int32),
         "segment_ids": is_second.astype(np.int32),
     }
-
-
-def _cut(spans: list[_Span], limit: int) -> tuple[list[_Span], list[_Span]]:
-    """Splits spans after `limit` tokens, into the kept and the rest."""
-    kept: list[_Span] = []
-    for index, (begin, end) in enumerate(spans):
-        if end - begin > limit:
-            middle = begin + limit
-            if limit:
-                kept.append((begin, middle))
-            return kept, [(middle, end), *spans[index + 1 :]]
-        kept.append((begin, end))
-        limit -= end - begin
-    return kept, []

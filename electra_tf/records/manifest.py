@@ -20,7 +20,6 @@ from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.text.vocabulary import Vocabulary
 
-FORMAT_VERSION: Literal[1] = 1
 MANIFEST_FILE = "manifest.json"
 TOKEN_COUNTS_FILE = "unigram_counts.npy"
 TRAIN = "train"
@@ -60,17 +59,12 @@ class Manifest:
     # size]`; [CLS], [SEP] and padding are not counted.
     token_counts: str
     invalid_utf8: dict[str, int]  # replaced, by corpus file; of both splits
-    format_version: Literal[1] = FORMAT_VERSION
+    format_version: Literal[1] = 1
 
     @classmethod
     def load(cls, folder: str | os.PathLike) -> "Manifest":
         """Loads the manifest of a split's folder; raises `DataError`."""
         content = _read(folder)
-        if "splits" in content:
-            raise errors.DataError(
-                f"{folder} holds the splits {sorted(content['splits'])}. Name "
-                "the folder of one of them."
-            )
         name = str(pathlib.Path(folder, MANIFEST_FILE))
         return schema.build(cls, content, name, errors.DataError)
 
@@ -118,10 +112,8 @@ def load_token_counts(
     """Loads how often each id occurs in a split: `[vocabulary]` int64.
 
     Counted are the tokens of the written examples, [UNK] included; [CLS],
-    [SEP], [MASK] and padding are not.
-
-    Raises:
-        DataError: if the file is missing, damaged or of another vocabulary.
+    [SEP], [MASK] and padding are not. `DataError` if the file is missing,
+    damaged or of another vocabulary.
     """
     manifest = Manifest.load(folder)
     path = pathlib.Path(folder, manifest.token_counts)
@@ -137,21 +129,15 @@ def load_token_counts(
     if not (has_form and is_filled and counts.min() >= 0):
         raise errors.DataError(
             f"{path} must hold one int64 count from 0 up for each of {size} "
-            f"ids, not all 0. Received: {counts.dtype} {list(counts.shape)} "
-            f"{counts!r:.60}. Build the dataset again, or use the vocabulary "
-            "that is saved with it."
+            f"ids, not all 0. Received: {counts.dtype} {list(counts.shape)}. "
+            "Build the dataset again, or use the vocabulary saved with it."
         )
     return counts
 
 
 def load_index(folder: str | os.PathLike) -> dict[str, Any]:
     """Loads the manifest of a whole dataset; raises `DataError`."""
-    content = _read(folder)
-    if "splits" not in content:
-        raise errors.DataError(
-            f"{folder} holds one split. Name the folder above it."
-        )
-    return content
+    return _read(folder, is_index=True)
 
 
 def save_index(folder: pathlib.Path, build: Mapping[str, Any]) -> None:
@@ -166,8 +152,7 @@ def save_index(folder: pathlib.Path, build: Mapping[str, Any]) -> None:
                 "num_shards": len(manifest.shards),
                 "manifest_sha256": file_sha256(folder / split / MANIFEST_FILE),
             }
-    content = {"format_version": FORMAT_VERSION, "splits": splits}
-    _write(folder, content | {"build": build})
+    _write(folder, {"format_version": 1, "splits": splits, "build": build})
 
 
 def file_sha256(path: str | os.PathLike) -> str:
@@ -176,7 +161,8 @@ def file_sha256(path: str | os.PathLike) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _read(folder: str | os.PathLike) -> dict[str, Any]:
+def _read(folder: str | os.PathLike, is_index: bool = False) -> dict[str, Any]:
+    """Reads the manifest of a split, or of a whole dataset."""
     path = pathlib.Path(folder, MANIFEST_FILE)
     if not path.is_file():
         raise errors.DataError(
@@ -184,7 +170,14 @@ def _read(folder: str | os.PathLike) -> dict[str, Any]:
             "with scripts/build_pretraining_dataset.py; an interrupted build "
             "goes on with --resume."
         )
-    return schema.read_object(path, errors.DataError)
+    content = schema.read_object(path, errors.DataError)
+    if is_index != ("splits" in content):
+        expected = "a whole dataset" if is_index else "one of its splits"
+        raise errors.DataError(
+            f"{folder} must be the folder of {expected}. Received a manifest "
+            f"of {sorted(content.get('splits', ['one split']))}."
+        )
+    return content
 
 
 def _write(folder: str | os.PathLike, content: Any) -> None:

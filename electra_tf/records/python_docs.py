@@ -23,14 +23,8 @@ from collections.abc import Iterator
 from electra_tf import errors
 from electra_tf.processes import atomic
 
-# Import name and distribution name; packages that are absent are left out.
-_PACKAGES = (
-    ("numpy", "numpy"),
-    ("matplotlib", "matplotlib"),
-    ("scipy", "scipy"),
-    ("keras", "keras"),
-    ("keras_hub", "keras-hub"),
-    ("tensorflow", "tensorflow"),
+_PACKAGES = (  # those that are absent are left out
+    *("numpy", "matplotlib", "scipy", "keras", "keras_hub", "tensorflow"),
 )
 _SKIPPED_FOLDERS = frozenset(
     {"__pycache__", "idlelib", "lib2to3", "site-packages", "test", "tests"}
@@ -39,17 +33,22 @@ PROVENANCE_FILE = "provenance.json"
 _VERSION = 1  # of the rules in this file; part of the provenance
 _MIN_DOCUMENT_CHARACTERS = 400
 
+_DOCUMENTED = (
+    *(ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef),
+)
 _MIN_WORDS = 6
 _MIN_SHARE_OF_PLAIN_WORDS = 0.75
 _FENCE = "```"
-_BULLET = re.compile(r"(?:[*+-]|\(?\d{1,2}[.)])\s+")
 _UNDERLINE = re.compile(r"[-=~^*+#\"'`|:. ]{3,}")
-# `x : array_like` (numpy), `x: The input.` (Google), `:param x: The input.`
-_NUMPY_ENTRY = re.compile(r"\*{0,2}[\w`][\w.,`* ]* : ")
-_LABEL = re.compile(
-    r"(?::\w+[^:]*:|[*`'\"]{0,3}\w[\w.*`'\"]*(?: \([^)]*\))?:)\s+"
+# Directives, headings, and NumPy's entries `x : array_like`.
+_NO_TEXT = re.compile(
+    r"\.\..*|#+ .*|(?:\w+ ){0,2}\w+:|\*{0,2}[\w`][\w.,`* ]* : .*"
 )
-_HEADING = re.compile(r"(?:#+ .*|(?:\w+ ){0,2}\w+:)")
+# A bullet, and the name in `x: The input.` or `:param x: The input.`
+_LABEL = re.compile(
+    r"(?:(?:[*+-]|\(?\d{1,2}[.)])\s+)?"
+    r"(?:(?::\w+[^:]*:|[*`'\"]{0,3}\w[\w.*`'\"]*(?: \([^)]*\))?:)\s+)?"
+)
 # Characters that must occur for the pattern to match, pattern, replacement.
 _MARKUP = (
     ("://", re.compile(r"https?://\S*[^\s.,;:)>\]]"), ""),  # addresses
@@ -82,24 +81,17 @@ def default_folder() -> pathlib.Path:
 
 def installed_versions() -> dict[str, str]:
     """Returns the versions of everything that is harvested."""
-    versions = {
+    # Some distributions have variants of their name, such as tensorflow-cpu.
+    distributions = importlib.metadata.packages_distributions()
+    return {
         "python_docs": str(_VERSION),
         "python": platform.python_version(),
+        **{
+            name: importlib.metadata.version(distributions[name][0])
+            for name in _PACKAGES
+            if name in distributions
+        },
     }
-    for package, distribution in _PACKAGES:
-        if importlib.util.find_spec(package) is not None:
-            versions[package] = _distribution_version(distribution)
-    return versions
-
-
-def _distribution_version(distribution: str) -> str:
-    """A distribution's version; some have variants of their name."""
-    for name in (distribution, f"{distribution}-cpu", f"{distribution}-tpu"):
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return "unknown"
 
 
 def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
@@ -115,8 +107,7 @@ def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
         with atomic.creating_folder(folder) as partial:
             _write_corpus(partial, versions)
         return folder
-    provenance = folder / PROVENANCE_FILE
-    found = {}
+    provenance, found = folder / PROVENANCE_FILE, None
     if provenance.is_file():
         found = json.loads(provenance.read_text("utf-8")).get("versions")
     if found != versions:
@@ -133,11 +124,10 @@ def _write_corpus(folder: pathlib.Path, versions: dict[str, str]) -> None:
     seen: set[bytes] = set()
     counts = {}
     # Syntax trees have no cycles; looking for some takes a quarter of the time.
-    was_enabled = gc.isenabled()
     gc.disable()
     try:
         for name, root in _roots():
-            documents = ["\n".join(lines) for lines in _documents(root, seen)]
+            documents = list(_documents(root, seen))
             text = "\n\n".join(documents) + "\n"
             (folder / f"{name}.txt").write_text(text, "utf-8")
             counts[f"{name}.txt"] = {
@@ -145,26 +135,25 @@ def _write_corpus(folder: pathlib.Path, versions: dict[str, str]) -> None:
                 "characters": len(text),
             }
     finally:
-        if was_enabled:
-            gc.enable()
-    provenance = {"versions": versions, "files": counts}
-    (folder / PROVENANCE_FILE).write_text(
-        json.dumps(provenance, indent=1) + "\n", "utf-8"
-    )
+        gc.enable()
+    content = json.dumps({"versions": versions, "files": counts}, indent=1)
+    (folder / PROVENANCE_FILE).write_text(content + "\n", "utf-8")
 
 
 def _roots() -> Iterator[tuple[str, pathlib.Path]]:
     """Yields name and folder of each package to harvest."""
     yield "python", pathlib.Path(sysconfig.get_path("stdlib"))
-    for package, _ in _PACKAGES:
+    for package in _PACKAGES:
         specification = importlib.util.find_spec(package)
         if specification is not None and specification.origin:
             yield package, pathlib.Path(specification.origin).parent
 
 
-def _documents(root: pathlib.Path, seen: set[bytes]) -> Iterator[list[str]]:
+def _documents(root: pathlib.Path, seen: set[bytes]) -> Iterator[str]:
     """Yields a document per module: paragraphs not in `seen` before."""
-    for path in _source_files(root):
+    for path in sorted(root.rglob("*.py"), key=pathlib.Path.as_posix):
+        if _SKIPPED_FOLDERS.intersection(path.relative_to(root).parts[:-1]):
+            continue
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError):
@@ -178,18 +167,7 @@ def _documents(root: pathlib.Path, seen: set[bytes]) -> Iterator[list[str]]:
                     seen.add(key)
                     lines.append(paragraph)
         if sum(map(len, lines)) >= _MIN_DOCUMENT_CHARACTERS:
-            yield lines
-
-
-def _source_files(root: pathlib.Path) -> list[pathlib.Path]:
-    """The Python files below a folder, tests left out, sorted."""
-    paths = []
-    for folder, subfolders, files in os.walk(root):
-        subfolders[:] = set(subfolders) - _SKIPPED_FOLDERS
-        paths += [
-            pathlib.Path(folder, file) for file in files if file[-3:] == ".py"
-        ]
-    return sorted(paths, key=lambda path: path.relative_to(root).as_posix())
+            yield "\n".join(lines)
 
 
 def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
@@ -202,13 +180,8 @@ def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
-        if isinstance(
-            node,
-            ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
-        ):
-            docstring = ast.get_docstring(node, clean=False)
-            if docstring:
-                yield docstring
+        if isinstance(node, _DOCUMENTED):
+            yield ast.get_docstring(node, clean=False) or ""
         if isinstance(node, ast.Module | ast.ClassDef | ast.If | ast.Try):
             pending.extend(reversed(node.body))
 
@@ -246,13 +219,14 @@ def _raw_paragraphs(text: str) -> Iterator[str]:
         if _UNDERLINE.fullmatch(content):
             current = current[:-1]  # the line above was a heading
             continue
-        is_new, content = _strip_labels(content)
+        rest = "" if _NO_TEXT.fullmatch(content) else _LABEL.sub("", content, 1)
+        is_new, content = rest != content, rest
         # Where the indentation shrinks a new entry begins; where it grows
         # below a single short line, that line was a name or a type.
         if current and (is_new or indent < last_indent):
             yield " ".join(current)
             current = []
-        elif len(current) == 1 and indent > last_indent and _is_name(current):
+        elif indent > last_indent and _is_name(current):
             current = []
         if content:
             current.append(content)
@@ -260,24 +234,10 @@ def _raw_paragraphs(text: str) -> Iterator[str]:
     yield " ".join(current)
 
 
-def _strip_labels(content: str) -> tuple[bool, str]:
-    """Whether a line begins a new entry, and what it says there."""
-    if content.startswith("..") or _HEADING.fullmatch(content):
-        return True, ""
-    if _NUMPY_ENTRY.match(content):
-        return True, ""
-    bullet = _BULLET.match(content)
-    if bullet:
-        content = content[bullet.end() :]
-    label = _LABEL.match(content)
-    if label:
-        content = content[label.end() :]
-    return bool(bullet or label), content
-
-
 def _is_name(lines: list[str]) -> bool:
     """Whether a single line is a name or type, not a sentence."""
-    return len(lines[0].split()) < 4 and not lines[0].endswith(".")
+    text = " ".join(lines)
+    return len(lines) == 1 and len(text.split()) < 4 and text[-1] != "."
 
 
 def _strip_markup(text: str) -> str:

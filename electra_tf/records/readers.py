@@ -1,8 +1,7 @@
 """One corpus file to documents: text, JSON lines, WikiExtractor, archives.
 
-Lines end at line feeds alone and are then stripped of everything that Python
-calls white space, as the original does; a line that is empty after that is
-blank. Bytes that are not UTF-8 are replaced by U+FFFD and counted by file.
+Lines end at line feeds alone and are stripped of what Python calls white space,
+as in the original. Bytes that are not UTF-8 are replaced by U+FFFD and counted.
 """
 
 import bz2
@@ -12,6 +11,7 @@ import json
 import lzma
 import pathlib
 import re
+import sys
 import tarfile
 import zlib
 from collections.abc import Iterable
@@ -31,13 +31,8 @@ _OPENERS: dict[str, Any] = {
     ".xz": lzma.open,
     ".bz2": bz2.open,
 }
+_DAMAGES = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zlib.error)
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
-_DECOMPRESSION_ERRORS = (
-    EOFError,
-    lzma.LZMAError,
-    tarfile.TarError,
-    zlib.error,
-)
 _BLOCK_BYTES = 1 << 22
 _TAR_MAGIC = slice(257, 262)
 _WIKI_START = "<doc "
@@ -65,8 +60,7 @@ class ReadingOptions:
     """How files become documents."""
 
     format: Format = "auto"  # by file name and first bytes
-    # Whether a blank line ends a document of plain text; otherwise a file is
-    # one document.
+    # Whether a blank line ends a document of plain text, not the file's end.
     blanks_separate_docs: bool = True
     text_field: str = "text"  # the member of JSON objects that holds the text
 
@@ -85,18 +79,17 @@ class FileReader:
         begin: int = 0,
         end: int | None = None,
     ):
-        self._path = pathlib.Path(path)
-        self._options = options
-        self._begin = begin
-        self._end = end
-        self.invalid_utf8 = 0
-        self.num_bytes = 0
+        self._path, self._options = pathlib.Path(path), options
+        self._begin, self._end = begin, end
+        self.invalid_utf8 = self.num_bytes = 0
 
     def __iter__(self) -> Iterator[Document]:
         """Yields the documents; raises DataError for a damaged file."""
         with _damage_named(self._path), self._path.open("rb") as raw:
             raw.seek(self._begin)
-            yield from _gather_documents(self._line_blocks(raw))
+            for document in _gather_documents(self._line_blocks(raw)):
+                self.num_bytes = raw.tell() - self._begin
+                yield document
             self.num_bytes = raw.tell() - self._begin
 
     def _line_blocks(self, raw: IO[bytes]) -> Iterator[list[str]]:
@@ -104,59 +97,53 @@ class FileReader:
         file_format = find_format(self._path, self._options)
         stream = _decompress(raw, self._path)
         if file_format == "archive":
-            yield from self._archive_members(stream, raw)
+            yield from self._archive_members(stream)
             return
         line_number = 1
-        for text in self._texts(stream, raw):
+        for data in self._whole_lines(stream):
+            text = self._decode(data, str(self._path))
             lines = [line.strip() for line in text.split("\n")]
             if file_format == "jsonl":
                 yield self._json_lines(lines, line_number)
             elif file_format == "wiki":
-                yield _wiki_lines(lines)
+                yield [
+                    _END_OF_DOCUMENT if _is_wiki_tag(line) else line
+                    for line in lines
+                    if line
+                ]
             elif self._options.blanks_separate_docs:
                 yield lines
             else:
                 yield list(filter(None, lines))
             line_number += len(lines)
 
-    def _texts(self, stream: IO[bytes], raw: IO[bytes]) -> Iterator[str]:
+    def _whole_lines(self, stream: IO[bytes]) -> Iterator[bytes]:
         """Yields blocks of whole lines, without line feeds between blocks."""
-        remaining = None if self._end is None else self._end - self._begin
-        rest = b""
-        while True:
-            size = _BLOCK_BYTES
-            if remaining is not None:
-                size = min(size, remaining)
-                remaining -= size
-            block = stream.read(size)
-            self.num_bytes = raw.tell() - self._begin
-            if not block:
-                break
+        remaining, rest = sys.maxsize, b""
+        if self._end is not None:
+            remaining = self._end - self._begin
+        while block := stream.read(min(_BLOCK_BYTES, remaining)):
+            remaining -= len(block)
             head, line_feed, tail = block.rpartition(b"\n")
             if line_feed:
-                yield self._decode(rest + head, str(self._path))
+                yield rest + head
                 rest = tail
             else:
                 rest += tail
         if rest:
-            yield self._decode(rest, str(self._path))
+            yield rest
 
     def _decode(self, data: bytes, place: str) -> str:
         """Decodes text, counts what was replaced, refuses binary files."""
-        num_replaced = 0
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            text, num_replaced = decode_leniently(data)
-            self.invalid_utf8 += num_replaced
+        text, num_replaced = decode_leniently(data)
+        self.invalid_utf8 += num_replaced
         num_control = len(data) - len(data.translate(None, _CONTROL_BYTES))
         num_unreadable = num_replaced + num_control
         if num_unreadable > _MAX_UNREADABLE * len(text):
             raise errors.DataError(
                 f"{place} is no UTF-8 text: {num_unreadable} of {len(text)} "
-                "characters are control characters or undecodable. Take "
-                "binary files out of the corpus; convert other encodings, "
-                "for example with iconv."
+                "characters are control characters or undecodable. Take binary "
+                "files out of the corpus; convert others, as with iconv."
             )
         return text.removeprefix("\ufeff")
 
@@ -172,13 +159,10 @@ class FileReader:
             text = _json_text(line, self._options.text_field, place)
             text, num_replaced = _SURROGATE.subn("\ufffd", text)
             self.invalid_utf8 += num_replaced
-            result += text_lines(text)
-            result.append(_END_OF_DOCUMENT)
+            result += [*text_lines(text), _END_OF_DOCUMENT]
         return result
 
-    def _archive_members(
-        self, stream: IO[bytes], raw: IO[bytes]
-    ) -> Iterator[list[str]]:
+    def _archive_members(self, stream: IO[bytes]) -> Iterator[list[str]]:
         """Yields each file of an archive as one document, as the original."""
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:
@@ -186,7 +170,6 @@ class FileReader:
                 if content is not None:
                     place = f"{self._path}, member {member.name}"
                     text = self._decode(content.read(), place)
-                    self.num_bytes = raw.tell()
                     yield [*text_lines(text), _END_OF_DOCUMENT]
 
 
@@ -194,9 +177,8 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
     """Returns the format of a file, by its name and first bytes if "auto"."""
     if options.format != "auto":
         return options.format
-    suffix = path.suffix.lower()
-    if is_compressed(path):
-        suffix = path.with_suffix("").suffix.lower()
+    name = path.with_suffix("") if is_compressed(path) else path
+    suffix = name.suffix.lower()
     with _damage_named(path), path.open("rb") as raw:
         head = _decompress(raw, path).read(512)
     # The archives of OpenWebText are called `urlsf_subset00-1_data.xz`.
@@ -223,14 +205,16 @@ def is_document_start(line: bytes, file_format: str) -> bool:
 
 def text_lines(text: str) -> list[str]:
     """Returns the stripped lines of a text, without the blank ones."""
-    lines = [line.strip() for line in text.split("\n")]
-    return list(filter(None, lines))
+    return [line for line in map(str.strip, text.split("\n")) if line]
 
 
 def decode_leniently(data: bytes) -> tuple[str, int]:
     """Returns the text, and how many byte sequences became U+FFFD in it."""
-    text = data.decode(errors="replace")
-    return text, text.count("\ufffd") - data.count("\ufffd".encode())
+    try:
+        return data.decode(), 0
+    except UnicodeDecodeError:
+        text = data.decode(errors="replace")
+        return text, text.count("\ufffd") - data.count("\ufffd".encode())
 
 
 def _gather_documents(blocks: Iterable[list[str]]) -> Iterator[Document]:
@@ -269,15 +253,9 @@ def _json_text(line: str, field: str, place: str) -> str:
     return value[field]
 
 
-def _wiki_lines(lines: list[str]) -> list[str]:
-    """The lines inside WikiExtractor's `<doc>` elements."""
-    result = []
-    for line in lines:
-        if line == _WIKI_END or line.startswith(_WIKI_START):
-            result.append(_END_OF_DOCUMENT)
-        elif line:
-            result.append(line)
-    return result
+def _is_wiki_tag(line: str) -> bool:
+    """Whether a line bounds one of WikiExtractor's documents."""
+    return line == _WIKI_END or line.startswith(_WIKI_START)
 
 
 @contextlib.contextmanager
@@ -285,7 +263,7 @@ def _damage_named(path: pathlib.Path) -> Iterator[None]:
     """Turns the many errors of decompression into one that names the file."""
     try:
         yield
-    except (*_DECOMPRESSION_ERRORS, OSError) as error:
+    except _DAMAGES as error:
         # The system's own errors have a number, and name the file already.
         if isinstance(error, OSError) and error.errno is not None:
             raise

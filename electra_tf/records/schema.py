@@ -1,12 +1,12 @@
 """The features of one record, written and read side by side.
 
-A record is a serialised `tf.train.Example` with the original's three features.
-Filling one message per example in Python would take longer than tokenizing its
-text, so the wire format is laid down here for many examples at once; the bytes
-are those of `tf.train.Example.SerializeToString(deterministic=True)`.
+A record is a serialised `tf.train.Example`. Filling such messages in Python
+takes longer than tokenizing their text, so the wire format is laid down here
+for many examples at once, as by `SerializeToString(deterministic=True)`.
 """
 
 import functools
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -37,19 +37,14 @@ def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
         header = np.frombuffer(_feature_header(name, num_columns), np.uint8)
         columns.append(np.tile(header, [num_rows, 1]))
         columns.append(features[name].astype(np.uint8))
-    flat_tails = np.concatenate(columns, axis=1).tobytes()
-    tail_size = len(flat_tails) // max(num_rows, 1)
-    records = []
-    begin = tail_begin = 0
-    for end in ends:
-        tail_end = tail_begin + tail_size
-        records.append(
-            _record_header(end - begin, tail_size)
-            + flat_ids[begin:end]
-            + flat_tails[tail_begin:tail_end]
-        )
-        begin, tail_begin = end, tail_end
-    return records
+    tails = np.concatenate(columns, axis=1)
+    size, flat_tails = tails.shape[1], tails.tobytes()
+    return [
+        _record_header(end - begin, size)
+        + flat_ids[begin:end]
+        + flat_tails[index * size : (index + 1) * size]
+        for index, (begin, end) in enumerate(itertools.pairwise([0, *ends]))
+    ]
 
 
 def parse_examples(
@@ -70,19 +65,17 @@ def _pack_ids(values: np.ndarray) -> tuple[bytes, list[int]]:
     """The varints of all rows end to end, and where each row ends."""
     if not values.size:
         return b"", [0] * len(values)
-    values_left = values.ravel()
     width = max(1, -(-int(values.max()).bit_length() // 7))
-    encoded = np.empty([values.size, width], np.uint8)
-    is_used = np.ones([values.size, width], bool)
+    encoded = np.empty([*values.shape, width], np.uint8)
+    is_used = np.ones([*values.shape, width], bool)
     for index in range(width - 1):
-        values_after = values_left >> 7
-        has_more = values_after > 0
-        is_used[:, index + 1] = has_more
-        encoded[:, index] = values_left & 0x7F | has_more.view(np.uint8) << 7
-        values_left = values_after
-    encoded[:, -1] = values_left
-    row_sizes = is_used.reshape([len(values), -1]).sum(axis=1)
-    return encoded[is_used].tobytes(), np.cumsum(row_sizes).tolist()
+        has_more = values > 0x7F
+        is_used[..., index + 1] = has_more
+        encoded[..., index] = values & 0x7F | has_more.view(np.uint8) << 7
+        values = values >> 7
+    encoded[..., -1] = values
+    ends = np.cumsum(is_used.reshape([len(values), -1]).sum(axis=1))
+    return encoded[is_used].tobytes(), ends.tolist()
 
 
 @functools.lru_cache(maxsize=65536)

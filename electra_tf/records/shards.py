@@ -1,39 +1,48 @@
-"""Work units to parts, and parts to TFRecord shards.
+"""What is to be built; work units to parts, and parts to TFRecord shards.
 
-A part holds the examples of one work unit, listed by the shard that they will
-go to, so that a shard is a few contiguous reads. Example k of the whole corpus
-goes to shard k modulo their number. Which k a part begins with is known only
-when all earlier parts are done, so a part groups its examples by their number
-inside the part, modulo the number of shards.
+Example k of the whole corpus goes to shard k modulo their number. Which k a
+part begins with is known only when all earlier parts are done, so a part groups
+its examples by their number inside it, modulo the number of shards.
 """
 
-import collections
 import dataclasses
 import functools
 import hashlib
+import importlib.metadata
 import itertools
 import pathlib
 import random
 import zlib
 from collections.abc import Callable
 from collections.abc import Iterator
+from typing import Annotated
+from typing import Any
 
 import numpy as np
+import pydantic
 
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool
 from electra_tf.records import corpus as corpus_lib
-from electra_tf.records import examples as examples_lib
-from electra_tf.records import manifest as manifest_lib
 from electra_tf.records import readers
 from electra_tf.records.examples import ExampleBuilder
-from electra_tf.records.examples import Examples
-from electra_tf.records.plan import BuildPlan
+from electra_tf.records.examples import build_features
+from electra_tf.records.manifest import TRAIN
+from electra_tf.records.manifest import VALIDATION
+from electra_tf.records.manifest import Shard
+from electra_tf.records.manifest import describe_vocabulary
+from electra_tf.records.manifest import file_sha256
+from electra_tf.records.readers import Document
 from electra_tf.records.schema import serialize_examples
 from electra_tf.text.vocabulary import Vocabulary
 
+BUILD_FOLDER = ".build"
+# Where the number of shards is left to us: text per shard, and the most.
+_SHARD_TEXT_BYTES = 1 << 24
+_MAX_SHARDS = 1000
+_DISTRIBUTIONS = ("electra-tf", "tensorflow-text")
 # Text tokenized at once: enough to make the call's own cost vanish.
 _BATCH_CHARACTERS = 1 << 19
 _EXAMPLES_AT_ONCE = 1024
@@ -42,31 +51,139 @@ _REPORT_FILE = "report.json"
 Tokenize = Callable[[list[str]], tuple[np.ndarray, list[int]]]
 
 
-@dataclasses.dataclass(frozen=True)
-class PartTask:
-    """The order to build one part."""
+@schema.frozen
+class BuildSettings:
+    """What the user asks of the builder."""
 
+    corpus: tuple[str, ...]  # names of corpora, see `corpus.open_corpus`
+    vocabulary: str  # folder with, or path of, `vocab.txt`
+    output_dir: str  # the dataset folder to create
+    max_seq_length: Annotated[int, pydantic.Field(ge=5, le=1 << 16)] = 128
+    # Training shards; 0 takes one per 16 MiB of text, 8 to 1000.
+    num_out_files: Annotated[int, pydantic.Field(ge=0, le=99_999)] = 0
+    # Share of documents held out.
+    validation_fraction: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.01
+    seed: Annotated[int, pydantic.Field(ge=0, lt=2**63)] = 0
+    # Whether tokens that the original cuts off begin the next example.
+    keep_overflow: bool = False
+    # Whether all has the order of the original's program, run as one process
+    # with Python's `random` seeded alike. Holds all examples in memory.
+    original_order: bool = False
+    # As in `readers.ReadingOptions`.
+    corpus_format: readers.Format = "auto"
+    blanks_separate_docs: bool = True
+    text_field: str = "text"
+
+    def __post_init__(self) -> None:
+        schema.require(
+            not (self.original_order and self.validation_fraction),
+            "The original holds nothing out: with original_order set "
+            f"validation_fraction to 0. Received: {self.validation_fraction}.",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildPlan:
+    """All that decides a dataset's bytes, and where its files are."""
+
+    settings: BuildSettings
+    corpus: corpus_lib.Corpus
+    vocabulary: Vocabulary
+    units: tuple[tuple[corpus_lib.Source, ...], ...]  # part i is of unit i
+    num_shards: dict[str, int]  # by split
+
+    @property
+    def output_folder(self) -> pathlib.Path:
+        """The dataset folder."""
+        return pathlib.Path(self.settings.output_dir).absolute()
+
+    def part_folder(self, index: int) -> pathlib.Path:
+        """Where a part is; the folder exists when the part is complete."""
+        return self.output_folder / BUILD_FOLDER / "parts" / f"{index:06d}"
+
+    def note_path(self, split: str, index: int) -> pathlib.Path:
+        """Where a finished shard is noted down."""
+        folder = self.output_folder / BUILD_FOLDER / "shards"
+        return folder / f"{split}-{index:05d}.json"
+
+    def shard_path(self, split: str, index: int) -> pathlib.Path:
+        """Where a shard is once it is finished."""
+        name = f"{index:05d}-of-{self.num_shards[split]:05d}"
+        return self.output_folder / split / f"pretrain_data.tfrecord-{name}"
+
+    def record(self) -> dict[str, Any]:
+        """Returns all that decides the dataset's bytes, as plain JSON."""
+        settings = self.settings
+        return {
+            "corpus": self.corpus.describe(),
+            "vocabulary": describe_vocabulary(self.vocabulary),
+            "tokenizer": dataclasses.asdict(self.vocabulary.settings),
+            "max_seq_length": settings.max_seq_length,
+            "seed": settings.seed,
+            "builder": {
+                "validation_fraction": settings.validation_fraction,
+                "keep_overflow": settings.keep_overflow,
+                "original_order": settings.original_order,
+                "num_shards": self.num_shards,
+                "versions": {
+                    name: importlib.metadata.version(name)
+                    for name in _DISTRIBUTIONS
+                },
+            },
+        }
+
+
+def build_plan(settings: BuildSettings) -> BuildPlan:
+    """Opens corpus and vocabulary, divides the work; raises `DataError`."""
+    output = pathlib.Path(settings.output_dir)
+    for name in settings.corpus:
+        if output.resolve().is_relative_to(pathlib.Path(name).resolve()):
+            raise errors.DataError(
+                f"The output folder {output} lies inside the corpus {name}, "
+                "whose text it would become. Name a folder elsewhere."
+            )
+    vocabulary = Vocabulary.load(settings.vocabulary)
+    options = readers.ReadingOptions(
+        settings.corpus_format,
+        settings.blanks_separate_docs,
+        settings.text_field,
+    )
+    corpus = corpus_lib.open_corpus(settings.corpus, options)
+    in_order = settings.original_order
+    units = [corpus.sources] if in_order else corpus_lib.plan_units(corpus)
+    num_shards = _choose_num_shards(settings, corpus.num_text_bytes)
+    return BuildPlan(settings, corpus, vocabulary, tuple(units), num_shards)
+
+
+def _choose_num_shards(
+    settings: BuildSettings, num_text_bytes: int
+) -> dict[str, int]:
+    """The number of shards of each split that will exist."""
+    num_train = settings.num_out_files
+    if not num_train:
+        at_least = max(1, min(8, num_text_bytes >> 16))
+        num_train = max(num_text_bytes // _SHARD_TEXT_BYTES, at_least)
+        num_train = min(num_train, _MAX_SHARDS)
+    num_shards = {TRAIN: num_train}
+    if settings.validation_fraction:
+        num_held_out = round(num_train * settings.validation_fraction)
+        num_shards[VALIDATION] = max(1, num_held_out)
+    return num_shards
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """The order to build one part, or to write one shard of a split."""
+
+    title: str
     index: int
-    first_file: str
+    split: str = ""  # of a shard
+    # By part, which of its examples the shard takes: those whose number has
+    # this remainder modulo the number of shards.
+    residues: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        return f"work unit {self.index} (from {self.first_file})"
-
-
-@dataclasses.dataclass(frozen=True)
-class ShardTask:
-    """The order to write one shard of a split.
-
-    `residues` has for each part the number, modulo the number of shards, of its
-    examples that belong to the shard.
-    """
-
-    split: str
-    index: int
-    residues: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"{self.split} shard {self.index}"
+        return self.title
 
 
 @schema.frozen
@@ -85,41 +202,56 @@ def load_report(plan: BuildPlan, index: int) -> PartReport:
     return schema.read(PartReport, path, errors.DataError)
 
 
+def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
+    """Loads how often each id occurs in all parts: `[vocabulary]` int64."""
+    folders = map(plan.part_folder, range(len(plan.units)))
+    parts = (np.load(folder / f"{split}.counts.npy") for folder in folders)
+    return sum(parts, np.zeros(plan.vocabulary.size, np.int64))
+
+
 def build_part(
-    plan: BuildPlan, task: PartTask, tokenize: Tokenize, report: pool.Report
+    plan: BuildPlan, task: Task, tokenize: Tokenize, report: pool.Report
 ) -> None:
     """Builds one part; reports bytes of the corpus and tokens."""
-    report(0, 0)
     sources = list(plan.units[task.index])
     builders = _start_builders(plan, task.index, sources)
+    rows = {split: [_take(plan, each)] for split, each in builders.items()}
     opened = [
-        corpus_lib.open_source(source, plan.corpus.options)
-        for source in sources
+        corpus_lib.open_source(each, plan.corpus.options) for each in sources
     ]
-    split, num_bytes, is_continued = manifest_lib.TRAIN, 0, False
+    split, num_bytes, is_continued = TRAIN, 0, False
     for batch in _batches(itertools.chain.from_iterable(opened)):
-        token_ids, all_lengths = tokenize(
+        token_ids, line_lengths = tokenize(
             [line for document in batch for line in document.lines]
         )
-        begin = first_line = 0
+        begin, all_lengths = 0, iter(line_lengths)
         for document in batch:
             if not is_continued:
                 split = _choose_split(plan, document)
-            last_line = first_line + len(document.lines)
-            lengths = all_lengths[first_line:last_line]
+            lengths = list(itertools.islice(all_lengths, len(document.lines)))
             end = begin + sum(lengths)
             builders[split].add_lines(token_ids[begin:end], lengths)
-            begin, first_line = end, last_line
-            is_continued = document.is_continued
+            begin, is_continued = end, document.is_continued
             if not is_continued:
                 builders[split].end_document()
+        for each, builder in builders.items():
+            rows[each].append(_take(plan, builder))
         num_done = sum(reader.num_bytes for reader in opened)
         report(num_done - num_bytes, len(token_ids))
         num_bytes = num_done
-    invalid_utf8: collections.Counter[str] = collections.Counter()
-    for source, reader in zip(sources, opened, strict=True):
-        invalid_utf8[source.name] += reader.invalid_utf8
-    _save_part(plan, task.index, builders, dict(+invalid_utf8))
+    invalid_utf8 = {
+        source.name: reader.invalid_utf8
+        for source, reader in zip(sources, opened, strict=True)
+        if reader.invalid_utf8
+    }
+    with atomic.creating_folder(plan.part_folder(task.index)) as folder:
+        part = PartReport(
+            {each: _save(plan, folder, each, rows[each]) for each in builders},
+            {each: builder.num_documents for each, builder in builders.items()},
+            {each: builder.num_tokens for each, builder in builders.items()},
+            invalid_utf8,
+        )
+        (folder / _REPORT_FILE).write_text(schema.to_json(part), "utf-8")
 
 
 def _start_builders(
@@ -132,21 +264,18 @@ def _start_builders(
         for split in plan.num_shards
     }
     if settings.original_order:
-        rngs[manifest_lib.TRAIN] = random.Random(settings.seed)
-        rngs[manifest_lib.TRAIN].shuffle(sources)
+        rngs[TRAIN] = random.Random(settings.seed)
+        rngs[TRAIN].shuffle(sources)
+    length, keep_overflow = settings.max_seq_length, settings.keep_overflow
     return {
-        split: ExampleBuilder(
-            settings.max_seq_length, rng, settings.keep_overflow
-        )
+        split: ExampleBuilder(length, rng, keep_overflow)
         for split, rng in rngs.items()
     }
 
 
-def _batches(
-    documents: Iterator[readers.Document],
-) -> Iterator[list[readers.Document]]:
+def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
     """Yields documents in batches that are worth a call of the tokenizer."""
-    batch: list[readers.Document] = []
+    batch: list[Document] = []
     num_characters = 0
     for document in documents:
         batch.append(document)
@@ -158,100 +287,65 @@ def _batches(
         yield batch
 
 
-def _choose_split(plan: BuildPlan, document: readers.Document) -> str:
+def _choose_split(plan: BuildPlan, document: Document) -> str:
     """The split of a document by a checksum: equal ones share a side."""
     fraction = plan.settings.validation_fraction
     if not fraction:
-        return manifest_lib.TRAIN
+        return TRAIN
     start = zlib.crc32(str(plan.settings.seed).encode())
     checksum = zlib.crc32("\n".join(document.lines).encode(), start)
     is_held_out = checksum / 2**32 < fraction
-    return manifest_lib.VALIDATION if is_held_out else manifest_lib.TRAIN
+    return VALIDATION if is_held_out else TRAIN
 
 
-def _save_part(
+def _take(plan: BuildPlan, builder: ExampleBuilder) -> tuple[np.ndarray, ...]:
+    """Finished examples: ids and segments (1, 2) `[n, S]`, count of each id."""
+    vocabulary, examples = plan.vocabulary, builder.take()
+    rows = build_features(
+        examples,
+        plan.settings.max_seq_length,
+        vocabulary.cls_id,
+        vocabulary.sep_id,
+        vocabulary.pad_id,
+    )
+    id_type = np.min_scalar_type(vocabulary.size - 1)
+    segments = rows["input_mask"] + rows["segment_ids"]
+    counts = np.bincount(examples.token_ids, minlength=vocabulary.size)
+    return rows["input_ids"].astype(id_type), segments.astype(np.uint8), counts
+
+
+def _save(
     plan: BuildPlan,
-    index: int,
-    builders: dict[str, ExampleBuilder],
-    invalid_utf8: dict[str, int],
-) -> None:
-    """Writes a part's folder, which appears when it is complete."""
-    with atomic.creating_folder(plan.part_folder(index)) as folder:
-        num_examples = {
-            split: _save_examples(plan, folder, split, builder.take())
-            for split, builder in builders.items()
-        }
-        report = PartReport(
-            num_examples,
-            {split: each.num_documents for split, each in builders.items()},
-            {split: each.num_tokens for split, each in builders.items()},
-            invalid_utf8,
-        )
-        (folder / _REPORT_FILE).write_text(schema.to_json(report), "utf-8")
-
-
-def _save_examples(
-    plan: BuildPlan, folder: pathlib.Path, split: str, examples: Examples
+    folder: pathlib.Path,
+    split: str,
+    rows: list[tuple[np.ndarray, ...]],
 ) -> int:
-    """Writes examples, listed by number modulo the shards; counts them."""
-    num_shards = plan.num_shards[split]
-    residues = np.arange(len(examples.first_lengths)) % num_shards
-    order = np.argsort(residues, kind="stable")
-    examples = examples_lib.select_examples(examples, order)
-    lengths = np.stack(examples[1:], axis=1)
-    example_ends = np.cumsum(np.bincount(residues, minlength=num_shards))
-    token_ends = np.cumsum(np.append(0, lengths.sum(axis=1)))
-    offsets = np.zeros([num_shards + 1, 2], np.int64)
-    offsets[1:, 0] = example_ends
-    offsets[1:, 1] = token_ends[example_ends]
-    counts = np.bincount(examples.token_ids, minlength=plan.vocabulary.size)
-    examples.token_ids.astype(_token_type(plan)).tofile(
-        folder / f"{split}.tokens"
+    """Writes a part's rows, sorted by number modulo the shards; counts them."""
+    ids, segments, counts = zip(*rows, strict=True)
+    num_rows = sum(map(len, ids))
+    order = np.argsort(
+        np.arange(num_rows) % plan.num_shards[split], kind="stable"
     )
-    lengths.tofile(folder / f"{split}.lengths")
-    offsets.tofile(folder / f"{split}.offsets")
-    counts.astype(np.int64).tofile(folder / f"{split}.counts")
-    return len(residues)
+    np.save(folder / f"{split}.ids.npy", np.concatenate(ids)[order])
+    np.save(folder / f"{split}.segments.npy", np.concatenate(segments)[order])
+    np.save(folder / f"{split}.counts.npy", sum(counts))
+    return num_rows
 
 
-def load_shard_examples(
-    plan: BuildPlan, index: int, split: str, residue: int
-) -> Examples:
-    """Loads a part's examples whose number there is `residue` modulo n."""
-    folder = plan.part_folder(index)
-    offsets = np.fromfile(
-        folder / f"{split}.offsets", np.int64, count=4, offset=16 * residue
-    )
-    first, first_token, last, last_token = offsets.tolist()
-    lengths = np.fromfile(
-        folder / f"{split}.lengths",
-        np.int32,
-        count=2 * (last - first),
-        offset=8 * first,
-    ).reshape([-1, 2])
-    token_type = _token_type(plan)
-    token_ids = np.fromfile(
-        folder / f"{split}.tokens",
-        token_type,
-        count=last_token - first_token,
-        offset=token_type.itemsize * first_token,
-    )
-    return Examples(token_ids.astype(np.int32), lengths[:, 0], lengths[:, 1])
-
-
-def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
-    """Loads how often each id occurs in all parts: `[vocabulary]` int64."""
-    total = np.zeros([plan.vocabulary.size], np.int64)
-    for index in range(len(plan.units)):
-        total += np.fromfile(
-            plan.part_folder(index) / f"{split}.counts", np.int64
-        )
-    return total
-
-
-def _token_type(plan: BuildPlan) -> np.dtype:
-    """The smallest type that all ids fit."""
-    return np.dtype(np.uint16 if plan.vocabulary.size <= 1 << 16 else np.int32)
+def load_rows(plan: BuildPlan, task: Task) -> list[np.ndarray]:
+    """Loads the ids and segments of a shard from all parts, `[n, S]` each."""
+    num_shards, result = plan.num_shards[task.split], []
+    for name in ("ids", "segments"):
+        pieces = []
+        for index, residue in enumerate(task.residues):
+            path = plan.part_folder(index) / f"{task.split}.{name}.npy"
+            part = np.load(path, mmap_mode="r")
+            # Before them lie the rows of all smaller residues.
+            share, rest = divmod(len(part), num_shards)
+            first = residue * share + min(residue, rest)
+            pieces.append(part[first : first + share + (residue < rest)])
+        result.append(np.concatenate(pieces))
+    return result
 
 
 @functools.lru_cache(maxsize=1)
@@ -270,68 +364,55 @@ def load_tokenizer(vocabulary: Vocabulary) -> Tokenize:
     return tokenize
 
 
-def find_shard(
-    plan: BuildPlan, split: str, index: int
-) -> manifest_lib.Shard | None:
+def find_shard(plan: BuildPlan, split: str, index: int) -> Shard | None:
     """Returns a finished shard as noted down; None if it is to do."""
-    note = plan.note_path(split, index)
-    path = plan.shard_path(split, index)
+    note, path = plan.note_path(split, index), plan.shard_path(split, index)
     if not note.is_file() or not path.is_file():
         return None
-    shard = schema.read(manifest_lib.Shard, note, errors.DataError)
+    shard = schema.read(Shard, note, errors.DataError)
     return shard if path.stat().st_size == shard.num_bytes else None
 
 
-def note_shard(
-    plan: BuildPlan, split: str, index: int, shard: manifest_lib.Shard
-) -> None:
+def note_shard(plan: BuildPlan, split: str, index: int, shard: Shard) -> None:
     """Notes down a finished shard, so that it is not written again."""
     with atomic.replacing_file(plan.note_path(split, index)) as partial:
         partial.write_text(schema.to_json(shard), "utf-8")
 
 
-def write_shard(
-    plan: BuildPlan, task: ShardTask, report: pool.Report
-) -> manifest_lib.Shard:
+def write_shard(plan: BuildPlan, task: Task, report: pool.Report) -> None:
     """Writes one shard from all parts; it appears when it is complete.
 
     Its examples are shuffled, except in the original's order.
     """
     import tensorflow as tf
 
-    report(0, 0)
-    parts = [
-        load_shard_examples(plan, index, task.split, residue)
-        for index, residue in enumerate(task.residues)
-    ]
-    examples = examples_lib.join_examples(parts)
-    order = _shuffled(plan, task, len(examples.first_lengths))
+    ids, segments = load_rows(plan, task)
+    order = _shuffled(plan, task, len(ids))
     path = plan.shard_path(task.split, task.index)
     path.parent.mkdir(exist_ok=True)
-    num_tokens = 0
     with atomic.replacing_file(path) as partial:
         with tf.io.TFRecordWriter(str(partial)) as writer:
             for begin in range(0, len(order), _EXAMPLES_AT_ONCE):
                 chosen = order[begin : begin + _EXAMPLES_AT_ONCE]
-                rows = _build_rows(plan, examples, chosen)
+                rows = {
+                    "input_ids": ids[chosen].astype(np.int32),
+                    "input_mask": segments[chosen] > 0,
+                    "segment_ids": segments[chosen] > 1,
+                }
                 for record in serialize_examples(rows):
                     writer.write(record)
-                num_tokens += int(rows["input_mask"].sum())
                 report(len(chosen), len(chosen))
-        shard = manifest_lib.Shard(
+        shard = Shard(
             name=path.name,
             num_examples=len(order),
-            num_tokens=num_tokens,
+            num_tokens=int(np.count_nonzero(segments)),
             num_bytes=partial.stat().st_size,
-            sha256=manifest_lib.file_sha256(partial),
+            sha256=file_sha256(partial),
         )
     note_shard(plan, task.split, task.index, shard)
-    return shard
 
 
-def _shuffled(
-    plan: BuildPlan, task: ShardTask, num_examples: int
-) -> np.ndarray:
+def _shuffled(plan: BuildPlan, task: Task, num_examples: int) -> np.ndarray:
     """The order of a shard's examples: `[num_examples]` int64."""
     order = np.arange(num_examples)
     if not plan.settings.original_order:
@@ -341,17 +422,3 @@ def _shuffled(
         rng = np.random.RandomState(np.frombuffer(digest, np.uint32))
         rng.shuffle(order)
     return order
-
-
-def _build_rows(
-    plan: BuildPlan, examples: Examples, chosen: np.ndarray
-) -> dict[str, np.ndarray]:
-    """The padded features of the chosen examples."""
-    vocabulary = plan.vocabulary
-    return examples_lib.build_features(
-        examples_lib.select_examples(examples, chosen),
-        plan.settings.max_seq_length,
-        vocabulary.cls_id,
-        vocabulary.sep_id,
-        vocabulary.pad_id,
-    )

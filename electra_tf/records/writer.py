@@ -2,10 +2,9 @@
 
     corpus --plan--> work units --processes--> parts --processes--> shards
 
-Unfinished work lives in the folder `.build` inside the dataset folder and is
-removed at the end. The top manifest is written last: a folder that has one is
-complete. The bytes depend on the corpus, the settings and the seed, not on the
-number of processes, nor on whether the build was interrupted.
+Unfinished work lives in the folder `.build`. The top manifest is written last:
+a folder that has one is complete. The bytes depend on the corpus, the settings
+and the seed, not on processes or interruptions.
 """
 
 import collections
@@ -28,8 +27,12 @@ from electra_tf.processes import atomic
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
 from electra_tf.records import manifest as manifest_lib
-from electra_tf.records import plan as plan_lib
 from electra_tf.records import shards
+from electra_tf.records.manifest import Manifest
+from electra_tf.records.shards import BUILD_FOLDER
+from electra_tf.records.shards import BuildPlan
+from electra_tf.records.shards import BuildSettings
+from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
 _LOCK_FILE = "lock"
@@ -40,20 +43,17 @@ class StorageError(OSError):
 
 
 def build_dataset(
-    settings: plan_lib.BuildSettings,
+    settings: BuildSettings,
     num_processes: int = 1,
     resume: bool = False,
     beam_options: Sequence[str] | None = None,
-) -> dict[str, manifest_lib.Manifest]:
+) -> dict[str, Manifest]:
     """Builds a dataset folder, or completes one; returns the splits' manifests.
 
-    Args:
-        settings: what to build.
-        num_processes: processes that share the work; changes no byte.
-        resume: whether to go on with an interrupted build, or to restore shards
-            that were deleted. Only what is missing is done again.
-        beam_options: command line of an Apache Beam runner that takes the place
-            of local processes, see `records.beam`.
+    With `resume` it goes on with an interrupted build, or restores shards that
+    were deleted; only what is missing is done again. `beam_options` are the
+    command line of an Apache Beam runner that takes the place of local
+    processes, see `records.beam`.
 
     Raises:
         DataError: if the corpus is missing, empty, binary, damaged or too
@@ -61,9 +61,8 @@ def build_dataset(
         StorageError: if a file cannot be read or written.
         WorkerError: if a worker process dies.
     """
-    plan = plan_lib.build_plan(settings)
-    output = plan.output_folder
-    record = plan.record()
+    plan = build_plan(settings)
+    output, record = plan.output_folder, plan.record()
     with claim_folder(output, record, resume):
         old = _finished_manifests(output)
         for split, manifest in old.items():
@@ -73,10 +72,9 @@ def build_dataset(
             with _open_pool(plan, num_processes, beam_options) as pool:
                 reports = _make_parts(plan, pool)
                 _check_counts(plan, reports)
-                written = _make_shards(plan, pool, reports)
-            _check_same(plan, old, written)
+                _make_shards(plan, pool, reports)
             for split in plan.num_shards:
-                _save_split(plan, split, record, reports, written[split])
+                _save_split(plan, split, record, reports, old.get(split))
             plan.vocabulary.save(output)
             manifest_lib.save_index(output, record)
     _release_folder(output)
@@ -91,10 +89,9 @@ def claim_folder(
 
     If the block fails, what it has done stays for a later `resume`; except
     after a ValueError, since a build from wrong input cannot be completed.
-    `DataError` if the folder is in use or holds something else.
     """
     _check_folder(output, record, resume)
-    build_folder = output / plan_lib.BUILD_FOLDER
+    build_folder = output / BUILD_FOLDER
     parts_folder = build_folder / "parts"
     for folder in (parts_folder, build_folder / "shards"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -123,9 +120,7 @@ def _check_folder(
     output: pathlib.Path, record: Mapping[str, Any], resume: bool
 ) -> None:
     """Raises unless the folder is free, or may be resumed."""
-    if output.exists() and not output.is_dir():
-        raise errors.DataError(f"{output} is a file. Name a folder.")
-    build_file = output / plan_lib.BUILD_FOLDER / _RECORD_FILE
+    build_file = output / BUILD_FOLDER / _RECORD_FILE
     if (output / manifest_lib.MANIFEST_FILE).is_file():
         found, state = manifest_lib.load_index(output)["build"], "a dataset"
     elif build_file.is_file():
@@ -133,50 +128,41 @@ def _check_folder(
         state = "an unfinished dataset"
     else:
         names = sorted(path.name for path in output.glob("*"))
-        if names not in ([], [plan_lib.BUILD_FOLDER]):
+        if output.is_file() or names not in ([], [BUILD_FOLDER]):
             raise errors.DataError(
-                f"{output} holds other files: {names[:5]}. Name a new folder, "
-                "or empty this one yourself."
+                f"{output} is a file or holds other files: {names[:5]}. Name a "
+                "new folder, or empty this one yourself."
             )
         return
-    differences = schema.find_differences(found, record)
-    if differences:
+    differences = "; ".join(schema.find_differences(found, record))
+    if differences or not resume:
+        how = "with these settings. Use --resume to complete it"
+        if differences:
+            how = f"built otherwise. Its values and yours: {differences}"
         raise errors.DataError(
-            f"{output} holds {state} built otherwise. Its values and yours: "
-            f"{'; '.join(differences)}. Name another folder, or delete this "
-            "one."
-        )
-    if not resume:
-        raise errors.DataError(
-            f"{output} holds {state} with these settings. Use --resume to "
-            "complete it, name another folder, or delete this one."
+            f"{output} holds {state} {how}. Name another folder, or delete "
+            "this one."
         )
 
 
 def _release_folder(output: pathlib.Path) -> None:
     """Removes the folder for unfinished work, and what is empty without it."""
-    shutil.rmtree(output / plan_lib.BUILD_FOLDER)
+    shutil.rmtree(output / BUILD_FOLDER)
     for folder in (*(output / split for split in manifest_lib.SPLITS), output):
         with contextlib.suppress(OSError):
             folder.rmdir()
 
 
-def _finished_manifests(
-    output: pathlib.Path,
-) -> dict[str, manifest_lib.Manifest]:
+def _finished_manifests(output: pathlib.Path) -> dict[str, Manifest]:
     """The manifests of a dataset that was completed once."""
     if not (output / manifest_lib.MANIFEST_FILE).is_file():
         return {}
-    return {
-        split: manifest_lib.Manifest.load(output / split)
-        for split in manifest_lib.load_index(output)["splits"]
-    }
+    splits = manifest_lib.load_index(output)["splits"]
+    return {split: Manifest.load(output / split) for split in splits}
 
 
 def _open_pool(
-    plan: plan_lib.BuildPlan,
-    num_processes: int,
-    beam_options: Sequence[str] | None,
+    plan: BuildPlan, num_processes: int, beam_options: Sequence[str] | None
 ) -> Any:
     """What runs the tasks: a `ProcessPool`, or one like it on Beam."""
     start = functools.partial(_start_worker, plan)
@@ -186,41 +172,40 @@ def _open_pool(
         from electra_tf.records.beam import BeamPool
     except ImportError as error:
         raise pool_lib.WorkerError(
-            f"Beam options need Apache Beam, which cannot be imported "
-            f"({error}). Install it: pip install 'electra-tf[beam]'."
+            f"Apache Beam cannot be imported ({error}). Install it: "
+            "pip install 'electra-tf[beam]'."
         ) from error
     return BeamPool(start, beam_options)
 
 
-def _start_worker(plan: plan_lib.BuildPlan) -> pool_lib.Handler:
+def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
     """Returns the function that does a task in a worker process."""
     pool_lib.limit_threads()
 
-    def handle(
-        task: shards.PartTask | shards.ShardTask, report: pool_lib.Report
-    ) -> None:
+    def handle(task: shards.Task, report: pool_lib.Report) -> None:
         import tensorflow as tf
 
+        report(0, 0)
         try:
-            if isinstance(task, shards.PartTask):
+            if task.split:
+                shards.write_shard(plan, task, report)
+            else:
                 tokenize = shards.load_tokenizer(plan.vocabulary)
                 shards.build_part(plan, task, tokenize, report)
-            else:
-                shards.write_shard(plan, task, report)
         except (OSError, tf.errors.OpError) as error:
             raise StorageError(
                 f"Building {task} failed: {error}. Nothing unfinished was "
-                f"left under a final name. Check the disk of "
+                "left under a final name. Check the disk of "
                 f"{plan.output_folder} and run again with --resume."
             ) from error
 
     return handle
 
 
-def _make_parts(plan: plan_lib.BuildPlan, pool: Any) -> list[shards.PartReport]:
+def _make_parts(plan: BuildPlan, pool: Any) -> list[shards.PartReport]:
     """Makes the parts that are missing; returns the counts of all parts."""
     tasks = [
-        shards.PartTask(index, unit[0].name)
+        shards.Task(f"work unit {index} (from {unit[0].name})", index)
         for index, unit in enumerate(plan.units)
         if not plan.part_folder(index).is_dir()
     ]
@@ -232,25 +217,21 @@ def _make_parts(plan: plan_lib.BuildPlan, pool: Any) -> list[shards.PartReport]:
 
 
 def _make_shards(
-    plan: plan_lib.BuildPlan, pool: Any, reports: list[shards.PartReport]
-) -> dict[str, list[manifest_lib.Shard]]:
-    """Makes the shards that are missing; returns all, by split, in order."""
+    plan: BuildPlan, pool: Any, reports: list[shards.PartReport]
+) -> None:
+    """Makes the shards that are missing."""
     tasks = []
     for split, index in _missing_shards(plan):
         # Example k of the corpus goes to shard k modulo n. With f examples
         # before it, a part gives shard s its examples number s - f modulo n.
         sizes = [report.num_examples[split] for report in reports]
         firsts = np.cumsum([0, *sizes[:-1]])
-        residues = (index - firsts) % plan.num_shards[split]
-        tasks.append(shards.ShardTask(split, index, tuple(residues.tolist())))
+        residues = ((index - firsts) % plan.num_shards[split]).tolist()
+        title = f"{split} shard {index}"
+        tasks.append(shards.Task(title, index, split, tuple(residues)))
     total = sum(sum(report.num_examples.values()) for report in reports)
     total = total * len(tasks) // sum(plan.num_shards.values())
     _run_tasks(pool, tasks, "Writing", total, "examples")
-    found = {
-        split: [shards.find_shard(plan, split, i) for i in range(num_shards)]
-        for split, num_shards in plan.num_shards.items()
-    }
-    return {split: list(filter(None, each)) for split, each in found.items()}
 
 
 def _run_tasks(
@@ -258,11 +239,10 @@ def _run_tasks(
 ) -> None:
     if tasks:
         with progress.WorkProgress(title, total, unit) as line:
-            for _ in pool.run(tasks, line.advance):
-                pass
+            collections.deque(pool.run(tasks, line.advance), maxlen=0)
 
 
-def _missing_shards(plan: plan_lib.BuildPlan) -> list[tuple[str, int]]:
+def _missing_shards(plan: BuildPlan) -> list[tuple[str, int]]:
     """Split and number of the shards that are not finished."""
     return [
         (split, index)
@@ -272,19 +252,15 @@ def _missing_shards(plan: plan_lib.BuildPlan) -> list[tuple[str, int]]:
     ]
 
 
-def _check_counts(
-    plan: plan_lib.BuildPlan, reports: list[shards.PartReport]
-) -> None:
+def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
     """Raises unless every shard gets an example."""
     for split, num_shards in plan.num_shards.items():
-        num_documents = sum(each.num_documents[split] for each in reports)
         num_examples = sum(each.num_examples[split] for each in reports)
-        if split == manifest_lib.VALIDATION and not num_documents:
+        if split == manifest_lib.VALIDATION and not num_examples:
             raise errors.DataError(
                 "No document fell into the validation split. Raise "
-                "validation_fraction (now "
-                f"{plan.settings.validation_fraction}), or set it to 0 and "
-                "name held-out data yourself."
+                f"validation_fraction (now {plan.settings.validation_fraction})"
+                ", or set it to 0 and name held-out data yourself."
             )
         if num_examples < num_shards:
             raise errors.DataError(
@@ -293,44 +269,40 @@ def _check_counts(
             )
 
 
-def _check_same(
-    plan: plan_lib.BuildPlan,
-    old: dict[str, manifest_lib.Manifest],
-    written: dict[str, list[manifest_lib.Shard]],
-) -> None:
-    """Removes a restored shard that is not what it was, and raises."""
-    for split, manifest in old.items():
-        for before, after in zip(manifest.shards, written[split], strict=True):
-            if before != after:
-                (plan.output_folder / split / after.name).unlink()
-                raise errors.DataError(
-                    f"The restored {split} shard {before.name} differs from "
-                    "the one in the manifest: the corpus's content has "
-                    "changed. Build a new dataset in another folder."
-                )
-
-
 def _save_split(
-    plan: plan_lib.BuildPlan,
+    plan: BuildPlan,
     split: str,
     record: dict[str, Any],
     reports: list[shards.PartReport],
-    written: list[manifest_lib.Shard],
+    old: Manifest | None,
 ) -> None:
-    """Writes the token counts and the manifest of one split."""
+    """Writes the token counts and the manifest of one split.
+
+    Raises if a restored shard is not what it was, and removes it.
+    """
     folder = plan.output_folder / split
+    indices = range(plan.num_shards[split])
+    found = [shards.find_shard(plan, split, index) for index in indices]
+    written = tuple(filter(None, found))
+    for before, after in zip(old.shards if old else (), written, strict=False):
+        if before != after:
+            (folder / after.name).unlink()
+            raise errors.DataError(
+                f"The restored {split} shard {before.name} differs from the "
+                "one in the manifest: the corpus's content has changed. Build "
+                "a new dataset in another folder."
+            )
+    counts_path = folder / manifest_lib.TOKEN_COUNTS_FILE
     counts = shards.load_token_counts(plan, split)
     with (
-        atomic.replacing_file(
-            folder / manifest_lib.TOKEN_COUNTS_FILE
-        ) as partial,
+        atomic.replacing_file(counts_path) as partial,
         partial.open("wb") as stream,
     ):
         np.save(stream, counts)
     invalid_utf8: collections.Counter[str] = collections.Counter()
     for report in reports:
         invalid_utf8.update(report.invalid_utf8)
-    manifest_lib.Manifest(
+    Manifest(
         split=split,
         **record,
         num_documents=sum(each.num_documents[split] for each in reports),
@@ -339,7 +311,7 @@ def _save_split(
         ),
         num_examples=sum(shard.num_examples for shard in written),
         num_tokens=sum(shard.num_tokens for shard in written),
-        shards=tuple(written),
-        token_counts=manifest_lib.TOKEN_COUNTS_FILE,
+        shards=written,
+        token_counts=counts_path.name,
         invalid_utf8=dict(invalid_utf8),
     ).save(folder)

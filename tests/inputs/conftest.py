@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.inputs import pipeline
+from electra_tf.inputs.dataset import Split
 from electra_tf.records import manifest
 from electra_tf.records import schema
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
@@ -52,7 +52,7 @@ def make_split(tmp_path):
             write_shard(path, number_examples(first, size, length))
             paths.append(str(path))
             first += size
-        return pipeline.Split(tuple(paths), tuple(shard_sizes), length)
+        return Split(tuple(paths), tuple(shard_sizes), length)
 
     return make
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 
@@ -71,17 +72,18 @@ def test_draws_with_replacement_pick_the_candidate_of_their_rank():
     np.testing.assert_array_equal(weights, [[1, 1, 1, 1, 0]])
 
 
-def _mask_row(row, positions, weights, replace_uniform, **options):
+def _mask_row(
+    row, positions, weights, replace_uniform, random_ids=None, **settings
+):
     """One row, masked at given positions."""
     return masking.mask_inputs(
         _inputs([row]),
         tf.zeros([1, len(row)]),
         tf.constant([replace_uniform]),
-        special_ids=SPECIAL,
-        mask_id=MASK,
-        mask_prob=0.5,
-        draw_fn=lambda *_: (tf.constant([positions]), tf.constant([weights])),
-        **options,
+        config.MaskingConfig(mask_prob=0.5, **settings),
+        SPECIAL,
+        lambda *_: (tf.constant([positions]), tf.constant([weights])),
+        random_ids,
     )
 
 
@@ -158,10 +160,9 @@ def test_the_whole_of_masking_compiles_and_gives_the_eager_result():
             rows,
             _uniform(seed, (3, 8)),
             _uniform(seed + 1, (3, 4)),
-            special_ids=SPECIAL,
-            mask_id=MASK,
-            mask_prob=0.4,
-            draw_fn=draw_fn,
+            config.MaskingConfig(mask_prob=0.4),
+            SPECIAL,
+            draw_fn,
         )
         sequence = tf.cast(masked.input_ids, tf.float32)[..., tf.newaxis]
         return (

@@ -6,11 +6,11 @@ import re
 import pytest
 import tensorflow as tf
 
+from electra_tf.inputs import dataset
 from electra_tf.inputs import options
 from electra_tf.inputs import pipeline
-from electra_tf.inputs import shard_errors
 from electra_tf.inputs import streams
-from electra_tf.inputs.shard_errors import DamagedShardError
+from electra_tf.inputs.dataset import DamagedShardError
 from tests.inputs import conftest
 
 SIZES = (40, 30, 50)
@@ -27,13 +27,13 @@ def _consume(split, strategy=None):
     """Reads two epochs inside a traced step, as training does."""
     strategy = strategy or tf.distribute.get_strategy()
     order = streams.StreamOrder(split.shard_sizes, 4, 8, 1, 10)
-    dataset = strategy.distribute_datasets_from_function(
+    batches = strategy.distribute_datasets_from_function(
         lambda context: pipeline.build_training_dataset(
             split, order, None, context
         ),
         options.input_options(strategy),
     )
-    iterator = iter(dataset)
+    iterator = iter(batches)
 
     @tf.function
     def step():
@@ -88,7 +88,7 @@ def test_training_on_a_damaged_shard_names_file_and_record(make_split, kind):
     message = f"Shard {path} must hold 30 .* Received: {re.escape(expected)}"
     with (
         pytest.raises(DamagedShardError, match=message),
-        shard_errors.explain_shard_errors(split),
+        dataset.explain_shard_errors(split),
     ):
         _consume(split)
 
@@ -99,7 +99,7 @@ def test_evaluation_on_a_cut_shard_names_it(make_split):
     _cut(path, path.stat().st_size - 5)
     with (
         pytest.raises(DamagedShardError, match=r"record 39 \(from 0\)"),
-        shard_errors.explain_shard_errors(split),
+        dataset.explain_shard_errors(split),
     ):
         list(pipeline.build_evaluation_dataset(split, 4, 8))
 
@@ -122,15 +122,15 @@ def test_a_cut_or_missing_shard_is_found_before_training(
     harm_fn(path, _record_size(path))
     message = f"Shard {path} must hold 30 .*{re.escape(expected)}.*--resume"
     with pytest.raises(DamagedShardError, match=message):
-        pipeline.open_split(folder, vocabulary, conftest.LENGTH)
+        dataset.open_split(folder, vocabulary, conftest.LENGTH)
 
 
 def test_errors_of_the_model_pass_unchanged(make_split):
     split = make_split(SIZES)
     with (
         pytest.raises(tf.errors.InvalidArgumentError, match="model"),
-        shard_errors.explain_shard_errors(split),
+        dataset.explain_shard_errors(split),
     ):
         tf.debugging.assert_equal(1, 2, "model")
-    with pytest.raises(KeyError), shard_errors.explain_shard_errors(split):
+    with pytest.raises(KeyError), dataset.explain_shard_errors(split):
         raise KeyError("model")

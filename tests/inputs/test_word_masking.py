@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.inputs import masking
-from electra_tf.inputs import word_masking
 
 # Ids of the worked examples; from 50 on tokens continue a word.
 PAD, UNK, CLS, SEP, MASK = 0, 1, 2, 3, 4
@@ -23,9 +22,10 @@ def _eligible(input_ids):
 def _draw(input_ids, num, uniform, slots):
     input_ids = tf.cast(input_ids, tf.int32)
     eligible = _eligible(input_ids)
-    starts = word_masking.word_starts(input_ids, eligible, IS_CONTINUATION)
-    draw_fn = word_masking.whole_word_draw_fn(starts)
-    return draw_fn(eligible, tf.convert_to_tensor(num), uniform, slots)
+    continues = tf.gather(IS_CONTINUATION, input_ids)
+    return masking.draw_whole_words(
+        continues, eligible, tf.convert_to_tensor(num), uniform, slots
+    )
 
 
 def _random_rows(rng, num_rows, length, continuation_share):
@@ -68,22 +68,20 @@ def _choose_slowly(row, num, keys):
 
 def test_pieces_with_two_hashes_continue_a_word():
     tokens = ("[PAD]", "play", "##ing", "#", "a##b")
-    table = word_masking.continuation_table(tokens)
+    table = masking.continuation_table(tokens)
     assert table.tolist() == [False, False, True, False, False]
 
 
 def test_a_vocabulary_without_continuations_is_refused():
     with pytest.raises(ValueError, match="Received: 2 tokens, none of which"):
-        word_masking.continuation_table(("play", "#ing"))
+        masking.continuation_table(("play", "#ing"))
 
 
 def test_words_start_like_this():
     # [CLS] ##a b ##c ##d [MASK] ##e f [UNK] ##g [SEP] ##h [SEP] [PAD]
     row = [CLS, 51, 12, 53, 54, MASK, 55, 16, UNK, 57, SEP, 58, SEP, PAD]
     eligible = _eligible([row])
-    starts = word_masking.word_starts(
-        tf.constant([row]), eligible, IS_CONTINUATION
-    )
+    starts = masking.word_starts(eligible, IS_CONTINUATION[np.array([row])])
     np.testing.assert_array_equal(
         starts, [[0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1, 0, 0]]
     )

@@ -44,9 +44,8 @@ def _masked() -> masking.MaskedInputs:
         tiny.build_features(ROWS),
         tf.random.stateless_uniform([ROWS, tiny.LENGTH], [1, 2]),
         tf.random.stateless_uniform([ROWS, SLOTS], [3, 4]),
-        special_ids=(tiny.VOCABULARY.cls_id,),
-        mask_id=tiny.VOCABULARY.mask_id,
-        mask_prob=0.15,
+        config.MaskingConfig(),
+        (tiny.VOCABULARY.cls_id, tiny.VOCABULARY.mask_id),
     )
 
 

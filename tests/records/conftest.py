@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from electra_tf.records import plan
 from electra_tf.records import writer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import Vocabulary
@@ -35,7 +34,7 @@ def corpus_folder(tmp_path_factory) -> pathlib.Path:
 
 
 @pytest.fixture
-def settings(corpus_folder, vocabulary_folder, tmp_path) -> plan.BuildSettings:
+def settings(corpus_folder, vocabulary_folder, tmp_path):
     """Settings that give four shards and one for validation."""
     return dataset_folders.build_settings(
         corpus_folder, vocabulary_folder, tmp_path / "dataset"

@@ -3,7 +3,7 @@
 import pathlib
 import random
 
-from electra_tf.records import plan
+from electra_tf.records import shards
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -29,9 +29,9 @@ def write_corpus(folder: pathlib.Path, num_files: int = 6) -> pathlib.Path:
     return folder
 
 
-def build_settings(corpus, vocabulary, output) -> plan.BuildSettings:
+def build_settings(corpus, vocabulary, output) -> shards.BuildSettings:
     """Settings that give four shards and one for validation."""
-    return plan.BuildSettings(
+    return shards.BuildSettings(
         corpus=(str(corpus),),
         vocabulary=str(vocabulary),
         output_dir=str(output),

@@ -11,8 +11,6 @@ import pytest
 from electra_tf.records.examples import ExampleBuilder
 from electra_tf.records.examples import Examples
 from electra_tf.records.examples import build_features
-from electra_tf.records.examples import join_examples
-from electra_tf.records.examples import select_examples
 
 CLS, SEP = 101, 102
 FOLDER = pathlib.Path(__file__).parent / "original_examples"
@@ -180,16 +178,3 @@ def test_rows_are_padded_and_marked():
         [0, 0, 0, 0, 0, 0, 0, 0],
     ]
     assert all(value.dtype == np.int32 for value in features.values())
-
-
-def test_examples_are_selected_and_joined_in_order():
-    examples = Examples(
-        np.array([1, 2, 3, 4, 5, 6], np.int32),
-        np.array([2, 1, 1], np.int32),
-        np.array([1, 1, 0], np.int32),
-    )
-    chosen = select_examples(examples, np.array([2, 0]))
-    assert as_pairs(chosen) == [([6], []), ([1, 2], [3])]
-    both = join_examples([chosen, examples])
-    assert as_pairs(both) == as_pairs(chosen) + as_pairs(examples)
-    assert as_pairs(select_examples(examples, np.array([], int))) == []

@@ -6,8 +6,8 @@ import pytest
 
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.records import plan
-from electra_tf.records.plan import BuildSettings
+from electra_tf.records import shards
+from electra_tf.records.shards import BuildSettings
 
 
 @pytest.mark.parametrize(
@@ -21,15 +21,15 @@ from electra_tf.records.plan import BuildSettings
 )
 def test_number_of_shards_grows_with_the_corpus(settings, num_bytes, expected):
     settings = dataclasses.replace(settings, num_out_files=0)
-    assert plan._choose_num_shards(settings, num_bytes) == expected
+    assert shards._choose_num_shards(settings, num_bytes) == expected
 
 
 def test_number_of_shards_is_taken_as_given(settings):
     settings = dataclasses.replace(settings, num_out_files=12)
     expected = {"train": 12, "validation": 2}
-    assert plan.build_plan(settings).num_shards == expected
+    assert shards.build_plan(settings).num_shards == expected
     settings = dataclasses.replace(settings, validation_fraction=0.0)
-    assert plan.build_plan(settings).num_shards == {"train": 12}
+    assert shards.build_plan(settings).num_shards == {"train": 12}
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_output_inside_the_corpus_is_refused(settings, tmp_path):
         settings, corpus=(str(tmp_path),), output_dir=str(tmp_path / "x/out")
     )
     with pytest.raises(errors.DataError, match="lies inside the corpus"):
-        plan.build_plan(settings)
+        shards.build_plan(settings)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import config
 from electra_tf.inputs import masking
 from tests.golden import loading
 from tests.golden.comparison import Line
@@ -173,11 +174,12 @@ def _draw(recorded, draw_fn):
         inputs | {"segment_ids": tf.zeros_like(inputs["input_ids"])},
         tf.random.stateless_uniform([batches * rows, length], [_SEED, 0]),
         tf.random.stateless_uniform([batches * rows, slots], [_SEED, 1]),
-        special_ids=recorded.special_ids,
-        mask_id=recorded.special_ids[2],
-        mask_prob=statistics["mask_prob"],
-        replace_prob=statistics["replace_probability"],
-        draw_fn=draw_fn,
+        config.MaskingConfig(
+            mask_prob=statistics["mask_prob"],
+            replace_prob=statistics["replace_probability"],
+        ),
+        recorded.special_ids,
+        draw_fn,
     )
     counts = _count_slots(
         masked.masked_positions.numpy(), masked.masked_weights.numpy(), length
