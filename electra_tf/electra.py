@@ -29,12 +29,10 @@ from electra_tf.export.models import pretrained
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
-from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import encoder as encoder_lib
-from electra_tf.modeling import generators
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
-from electra_tf.modeling import towers as towers_lib
+from electra_tf.modeling import networks as networks_lib
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.sentences import packing
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -87,7 +85,7 @@ class Electra:
     def __init__(self, networks: "LoadedNetworks") -> None:
         main, generator = networks.main, networks.generator
         self.vocabulary = networks.vocabulary
-        self.config = towers_lib.resolve_vocab_size(
+        self.config = networks_lib.resolve_vocab_size(
             networks.settings, self.vocabulary.size
         )
         self.tokenizer = tokenizer_lib.Tokenizer(self.vocabulary)
@@ -95,21 +93,20 @@ class Electra:
         self.origin = networks.origin
         self.notes = networks.notes
         self.encoder = keras_models.EncoderModel(
-            main.encoder, self.config, name="electra_encoder"
+            main.encoder, name="electra_encoder"
         )
-        is_discriminator = isinstance(main, discriminator_lib.Discriminator)
+        is_discriminator = isinstance(main, networks_lib.Discriminator)
         self.discriminator: keras_models.DiscriminatorModel | None = None
         if is_discriminator:
             self.discriminator = keras_models.DiscriminatorModel(
-                main, self.config, name="electra_discriminator"
+                main, name="electra_discriminator"
             )
-        sizes = networks.generator_settings
-        if isinstance(main, generators.MaskedLMGenerator):
-            generator, sizes = main, self.config
+        if isinstance(main, networks_lib.MaskedLMGenerator):
+            generator = main
         self.generator: keras_models.MaskedLMModel | None = None
-        if isinstance(generator, generators.MaskedLMGenerator):
+        if isinstance(generator, networks_lib.MaskedLMGenerator):
             self.generator = keras_models.MaskedLMModel(
-                generator, sizes or self.config, name="electra_generator"
+                generator, name="electra_generator"
             )
         self._filler: mask_filling.MaskFiller | None = None
         if isinstance(generator, mask_filling.NETWORKS):
@@ -144,19 +141,18 @@ class Electra:
             ValueError: if the sizes do not fit each other.
         """
         schema.require_choice("precision", precision, config.PRECISIONS)
-        sizes = towers_lib.resolve_vocab_size(settings, vocabulary.size)
+        sizes = networks_lib.resolve_vocab_size(settings, vocabulary.size)
         dtype = layers.dtype_policy(precision)
         chosen = generator or config.GeneratorConfig()
-        main = towers_lib.build_discriminator(sizes, dtype)
-        proposer = towers_lib.build_generator(
-            chosen, main.encoder, sizes, dtype=dtype
+        main = networks_lib.Discriminator(sizes, dtype=dtype)
+        proposer = networks_lib.build_generator(
+            chosen, main.encoder, dtype=dtype
         )
         return cls(
             LoadedNetworks(
                 main,
                 proposer,
                 sizes,
-                chosen.encoder_config(sizes),
                 vocabulary,
                 origin="random weights",
             )
@@ -346,10 +342,8 @@ class LoadedNetworks(NamedTuple):
     # A `Discriminator`, a `MaskedLMGenerator`, or an object with an `encoder`
     # alone, where the files hold neither head.
     main: Any
-    generator: Any  # any of `generators`, or None
+    generator: Any  # any of `modeling.networks`, or None
     settings: config.EncoderConfig  # sizes of the main encoder
-    # Sizes of the generator's encoder, if it has one.
-    generator_settings: config.EncoderConfig | None
     vocabulary: vocabulary_lib.Vocabulary  # what the ids mean
     # That it was trained with; empty where files do not say.
     objective: str = ""
@@ -379,9 +373,9 @@ def load_networks(
             f"loaded with. Received: {loaded.origin}; and {second.origin} "
             "with other tokens or settings."
         )
-    generator, sizes = second.generator, second.generator_settings
+    generator = second.generator
     if generator is None:
-        generator, sizes = second.main, second.settings
+        generator = second.main
     if not isinstance(generator, mask_filling.NETWORKS):
         raise ValueError(
             "`generator_path` must hold a masked language model. Received: "
@@ -389,7 +383,6 @@ def load_networks(
         )
     return loaded._replace(
         generator=generator,
-        generator_settings=sizes,
         notes=loaded.notes + second.notes,
     )
 
@@ -407,11 +400,13 @@ def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
     else:
         encoder = encoder_lib.build_encoder(
             model.encoder,
-            towers_lib.MAIN_ENCODER,
+            networks_lib.MAIN_ENCODER,
             dtype=layers.dtype_policy(precision),
         )
         reading.assign(encoder.variables, model)
-        built = towers_lib.Towers(None, types.SimpleNamespace(encoder=encoder))
+        built = networks_lib.Networks(
+            None, types.SimpleNamespace(encoder=encoder)
+        )
         left_out = sorted(set(model.parts) - {portable.MAIN})
         if left_out:
             listed = ", ".join(left_out)
@@ -420,7 +415,6 @@ def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
         built.main,
         built.generator,
         model.encoder,
-        model.generator,
         model.vocabulary,
         model.objective,
         model.origin,

@@ -17,7 +17,7 @@ from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
@@ -102,7 +102,7 @@ def random_encoder(
     Keras draws the weights from global generators, so `seed` sets these.
     """
     keras.utils.set_random_seed(seed)
-    sizes = towers.resolve_vocab_size(settings, vocabulary.size)
+    sizes = networks.resolve_vocab_size(settings, vocabulary.size)
     encoder = build_encoder(sizes, precision)
     origin = (
         f"0 of {len(encoder.variables)} encoder variables restored: random "
@@ -116,5 +116,5 @@ def build_encoder(
 ) -> encoder_lib.Encoder:
     """Builds a main encoder of these sizes, with fresh weights."""
     return encoder_lib.build_encoder(
-        settings, towers.MAIN_ENCODER, dtype=layers.dtype_policy(precision)
+        settings, networks.MAIN_ENCODER, dtype=layers.dtype_policy(precision)
     )

@@ -19,8 +19,8 @@ from electra_tf import config
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
 from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
-from electra_tf.modeling import towers
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.training import optimizers
@@ -208,7 +208,7 @@ class FinetuningModel(step_lib.TrainableModel):
         values = dict(values)
         encoder = encoder_lib.build_encoder(
             config.EncoderConfig(**values.pop("encoder")),
-            towers.MAIN_ENCODER,
+            networks.MAIN_ENCODER,
             dtype=values.pop("dtype"),
         )
         with keras.name_scope("task_specific"):

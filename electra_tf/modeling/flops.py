@@ -1,17 +1,11 @@
 """Floating-point operations of every part of the model, from sizes alone.
 
-Two conventions count the same parts:
-
-`original` is the original's (`flops_computation.py`; paper, Appendix E and the
-    FLOPs columns of its tables). It counts activations, norms and dropout,
-    takes every lookup for a product with a one-hot, and counts backward as
-    one forward. Use it to compare with published numbers.
-`exact` counts the multiplications and additions of the matrix products that
-    our graph executes, forward and backward. It equals the count of
-    TensorFlow's own profiler. Use it for the share of a device's peak.
+`original` counts as the original does (`flops_computation.py`; paper, Appendix
+E and the FLOPs columns of its tables): use it to compare with published
+numbers. `exact` counts what the matrix products of our graph execute, as
+TensorFlow's profiler does: use it for the share of a device's peak.
 
 All counts are for one row of S tokens; callers multiply by rows and steps.
-Shapes: S sequence, P masked positions of a row (legend in `encoder.py`).
 """
 
 import abc
@@ -34,30 +28,18 @@ _SOFTMAX = 5  # maximum, difference, exponential, sum, quotient
 OUTPUT_FRACTION = 0.15625
 
 
-class Forward(float):
-    """Forward operations, some of which (`with_constant`) have one gradient.
+@dataclasses.dataclass(frozen=True)
+class Operations:
+    """Of a part of the model, or of a sum of parts, on one row."""
 
-    A product has two gradients, one for each factor, unless a factor is a
-    constant. Sums remember how many such operations they hold; any other
-    arithmetic gives a plain float.
-    """
+    forward: float
+    backward: float
 
-    with_constant: float
-
-    def __new__(
-        cls, operations: float, with_constant: float = 0.0
-    ) -> "Forward":
-        """All operations, and those with a single gradient."""
-        number = super().__new__(cls, operations)
-        number.with_constant = with_constant
-        return number
-
-    def __add__(self, other: float) -> "Forward":
-        """The sum of both, of either kind."""
-        constant = self.with_constant + getattr(other, "with_constant", 0.0)
-        return Forward(float(self) + float(other), constant)
-
-    __radd__ = __add__
+    def __add__(self, other: "Operations") -> "Operations":
+        """The sum of both."""
+        return Operations(
+            self.forward + other.forward, self.backward + other.backward
+        )
 
 
 class Sizes(NamedTuple):
@@ -70,7 +52,7 @@ class Sizes(NamedTuple):
 
 
 class Convention(abc.ABC):
-    """A way of counting, by the cost of encoder, heads and training."""
+    """A way of counting: networks as sums of encoders and heads."""
 
     name: ClassVar[str]
 
@@ -84,65 +66,73 @@ class Convention(abc.ABC):
             )
         self.sizes = sizes
 
-    def generator(self) -> float:
-        """Forward operations of the generator on one row, of any kind."""
+    def trained(self, part: Operations) -> float:
+        """Operations forward and backward."""
+        return part.forward + part.backward
+
+    def generator(self) -> Operations:
+        """The generator, of any kind."""
         kind = self.sizes.generator
         if not kind.has_encoder:
-            return 0.0
-        sizes = self._generator_sizes()
+            return Operations(0.0, 0.0)
+        sizes = kind.encoder_config(self.sizes.encoder)
         if not kind.two_tower_generator:
             return self._masked_lm(sizes)
-        towers = self._encoder(sizes) + self._encoder(sizes)
-        width = 2 * sizes.hidden_size
-        return towers + self._vocabulary_head(sizes, width, True)
+        head = self._vocabulary_head(
+            sizes, self.sizes.length, width=2 * sizes.hidden_size
+        )
+        return self._encoder(sizes) + self._encoder(sizes) + head
 
-    def discriminator(self) -> float:
-        """Forward operations of the encoder and the replaced-token head."""
+    def discriminator(self) -> Operations:
+        """The encoder and the replaced-token head."""
         return self._encoder(self.sizes.encoder) + self._replaced_token_head()
 
-    def masked_lm(self) -> float:
-        """Forward operations of the encoder as a masked LM (BERT)."""
+    def masked_lm(self) -> Operations:
+        """The encoder as a masked LM (BERT)."""
         return self._masked_lm(self.sizes.encoder)
 
-    def all_tokens_masked_lm(self) -> float:
-        """Forward operations with vocabulary and copy head on every token."""
-        sizes = self.sizes.encoder
-        head = self._vocabulary_head(sizes, sizes.hidden_size, True)
-        copy = 2.0 * self.sizes.length * sizes.hidden_size
-        return self._encoder(sizes) + head + copy
+    def all_tokens_masked_lm(self) -> Operations:
+        """The encoder with vocabulary and copy head on every token."""
+        sizes, length = self.sizes.encoder, self.sizes.length
+        copy = self._part(2.0 * length * sizes.hidden_size)
+        return (
+            self._encoder(sizes) + self._vocabulary_head(sizes, length) + copy
+        )
 
-    def _generator_sizes(self) -> config.EncoderConfig:
-        return self.sizes.generator.encoder_config(self.sizes.encoder)
+    def reward_baseline(self) -> Operations:
+        """REINFORCE's baseline, a logit per slot of detached states."""
+        sizes = self.sizes.generator.encoder_config(self.sizes.encoder)
+        product = 2.0 * self._num_scored * sizes.hidden_size
+        return self._part(product, product)
 
-    def _masked_lm(self, sizes: config.EncoderConfig) -> float:
-        head = self._vocabulary_head(sizes, sizes.hidden_size, False)
+    def _masked_lm(self, sizes: config.EncoderConfig) -> Operations:
+        head = self._vocabulary_head(sizes, self._num_scored)
         return self._encoder(sizes) + head
 
     @abc.abstractmethod
-    def reward_baseline(self) -> float:
-        """Forward operations of REINFORCE's baseline: a logit per slot."""
+    def soft_lookup(self) -> Operations:
+        """Embedding soft samples (straight-through)."""
+
+    @property
+    @abc.abstractmethod
+    def _num_scored(self) -> float:
+        """Tokens of a row that a masked LM scores against the vocabulary."""
 
     @abc.abstractmethod
-    def soft_lookup(self) -> float:
-        """Forward operations of embedding soft samples (straight-through)."""
+    def _part(self, forward: float, with_constant: float = 0.0) -> Operations:
+        """A part; `with_constant` are its products with a constant factor."""
 
     @abc.abstractmethod
-    def trained(self, forward: float) -> float:
-        """Operations forward and backward of a part, or a sum of parts."""
-
-    @abc.abstractmethod
-    def _encoder(self, sizes: config.EncoderConfig) -> float:
-        """Forward operations of an encoder on one row."""
+    def _encoder(self, sizes: config.EncoderConfig) -> Operations: ...
 
     @abc.abstractmethod
     def _vocabulary_head(
-        self, sizes: config.EncoderConfig, width: int, is_everywhere: bool
-    ) -> float:
-        """Operations of a masked-LM head that scores masked tokens, or all."""
+        self, sizes: config.EncoderConfig, num_tokens: float, width: int = 0
+    ) -> Operations:
+        """A masked-LM head on states as wide as the encoder's, or `width`."""
 
     @abc.abstractmethod
-    def _replaced_token_head(self) -> float:
-        """Forward operations of the replaced-token head on one row."""
+    def _replaced_token_head(self) -> Operations: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,10 +150,6 @@ class OriginalTransformer:
     output_fraction: float = OUTPUT_FRACTION  # tokens that the softmax scores
     sparse_embed_lookup: bool = False  # token lookups cost nothing
     decoder: bool = False  # every block attends to an encoder too
-
-    @property
-    def _embedding(self) -> int:
-        return self.embedding_size or self.hidden_size
 
     def block(self) -> float:
         """Forward operations of one block."""
@@ -196,7 +182,7 @@ class OriginalTransformer:
 
     def embedding(self) -> float:
         """Forward operations of the embeddings and their projection."""
-        width = self._embedding
+        width = self.embedding_size or self.hidden_size
         # Positions and two segments are products with one-hots, always.
         per_token = 2 * width * (self.length + 2) + 2 * width
         per_token += (_LAYER_NORM + _DROPOUT) * width
@@ -208,7 +194,7 @@ class OriginalTransformer:
 
     def output(self) -> float:
         """Forward operations of the vocabulary head and its softmax."""
-        width = self._embedding
+        width = self.embedding_size or self.hidden_size
         # Dense layer with bias, activation and norm; there even where the
         # widths agree. Then the table; the softmax; the target's one-hot.
         dense = 2 * self.hidden_size * width
@@ -231,82 +217,79 @@ class OriginalTransformer:
 class OriginalConvention(Convention):
     """The original's count, constants and quirks included.
 
-    Two-tower generators and the copy logit have no formula there; they are
-    composed of its formulas.
+    It counts activations, norms and dropout, takes every lookup for a product
+    with a one-hot, and counts backward as one forward. What it has no formula
+    for (two-tower generators, the copy logit) is composed of its formulas.
     """
 
     name = "original"
 
-    def trained(self, forward: float) -> float:
-        """Twice forward: the original counts backward as one forward."""
-        return 2.0 * forward
-
-    def reward_baseline(self) -> float:
-        """One product on the original's share of the tokens."""
-        width = self._generator_sizes().hidden_size
-        share = OUTPUT_FRACTION
-        return 2.0 * share * self.sizes.length * width
-
-    def soft_lookup(self) -> float:
+    def soft_lookup(self) -> Operations:
         """Nothing: every lookup counts as such a product already."""
-        return 0.0
+        return self._part(0.0)
+
+    @property
+    def _num_scored(self) -> float:
+        return OUTPUT_FRACTION * self.sizes.length
+
+    def _part(self, forward: float, with_constant: float = 0.0) -> Operations:
+        return Operations(forward, forward)
 
     def _transformer(self, sizes: config.EncoderConfig) -> OriginalTransformer:
         return OriginalTransformer(
-            hidden_size=sizes.hidden_size,
-            num_layers=sizes.num_hidden_layers,
-            length=self.sizes.length,
-            vocab_size=sizes.vocab_size,
-            embedding_size=sizes.embedding_size,
-            intermediate_size=sizes.intermediate_size,
-            num_heads=sizes.num_attention_heads,
+            sizes.hidden_size,
+            sizes.num_hidden_layers,
+            self.sizes.length,
+            sizes.vocab_size,
+            sizes.embedding_size,
+            sizes.intermediate_size,
+            sizes.num_attention_heads,
         )
 
-    def _encoder(self, sizes: config.EncoderConfig) -> float:
-        return self._transformer(sizes).encoder()
+    def _encoder(self, sizes: config.EncoderConfig) -> Operations:
+        return self._part(self._transformer(sizes).encoder())
 
     def _vocabulary_head(
-        self, sizes: config.EncoderConfig, width: int, is_everywhere: bool
-    ) -> float:
-        return dataclasses.replace(
+        self, sizes: config.EncoderConfig, num_tokens: float, width: int = 0
+    ) -> Operations:
+        transformer = dataclasses.replace(
             self._transformer(sizes),
-            hidden_size=width,
-            output_fraction=1.0 if is_everywhere else OUTPUT_FRACTION,
-        ).output()
+            hidden_size=width or sizes.hidden_size,
+            output_fraction=num_tokens / self.sizes.length,
+        )
+        return self._part(transformer.output())
 
-    def _replaced_token_head(self) -> float:
-        return self._transformer(self.sizes.encoder).binary()
+    def _replaced_token_head(self) -> Operations:
+        return self._part(self._transformer(self.sizes.encoder).binary())
 
 
 class ExactConvention(Convention):
     """Matrix products of the executed graph: 2 m n k for `[m, k] [k, n]`.
 
     Lookups of tokens and positions are gathers and cost nothing; segments
-    are a product with a one-hot (`embeddings.py`). Padding is computed like
-    any token, unused slots like any slot.
+    are a product with a one-hot. Padding is computed like any token, unused
+    slots like any slot. Backward, a product has one of its size for each
+    factor that is no constant.
     """
 
     name = "exact"
 
-    def trained(self, forward: float) -> float:
-        """Forward, and one product of equal size for each gradient."""
-        return 3.0 * forward - getattr(forward, "with_constant", 0.0)
-
-    def reward_baseline(self) -> Forward:
-        """One product; no gradient goes on into the generator's states."""
-        width = self._generator_sizes().hidden_size
-        product = 2.0 * self.sizes.num_predictions * width
-        return Forward(product, product)
-
-    def soft_lookup(self) -> Forward:
+    def soft_lookup(self) -> Operations:
         """The product with the table, and one that puts it into the text."""
         # The table and the places of the slots are constants here.
         table = self.sizes.encoder
         per_slot = table.embedding_size * (table.vocab_size + self.sizes.length)
         product = 2.0 * self.sizes.num_predictions * per_slot
-        return Forward(product, product)
+        return self._part(product, product)
 
-    def _encoder(self, sizes: config.EncoderConfig) -> Forward:
+    @property
+    def _num_scored(self) -> float:
+        return self.sizes.num_predictions
+
+    def _part(self, forward: float, with_constant: float = 0.0) -> Operations:
+        return Operations(forward, 2.0 * forward - with_constant)
+
+    def _encoder(self, sizes: config.EncoderConfig) -> Operations:
         width, inner = sizes.hidden_size, sizes.intermediate_size
         # Query, key, value, output; scores and context; feed-forward.
         block = 4 * width * width + 2 * self.sizes.length * width
@@ -316,20 +299,19 @@ class ExactConvention(Convention):
             per_token += sizes.embedding_size * width
         segments = sizes.type_vocab_size * sizes.embedding_size
         twice = 2.0 * self.sizes.length
-        return Forward(twice * (per_token + segments), twice * segments)
+        return self._part(twice * (per_token + segments), twice * segments)
 
     def _vocabulary_head(
-        self, sizes: config.EncoderConfig, width: int, is_everywhere: bool
-    ) -> float:
-        positions = self.sizes.num_predictions
-        if is_everywhere:
-            positions = self.sizes.length
-        per_position = sizes.embedding_size * (width + sizes.vocab_size)
-        return 2.0 * positions * per_position
+        self, sizes: config.EncoderConfig, num_tokens: float, width: int = 0
+    ) -> Operations:
+        per_token = sizes.embedding_size * (
+            (width or sizes.hidden_size) + sizes.vocab_size
+        )
+        return self._part(2.0 * num_tokens * per_token)
 
-    def _replaced_token_head(self) -> float:
+    def _replaced_token_head(self) -> Operations:
         width = self.sizes.encoder.hidden_size
-        return 2.0 * self.sizes.length * width * (width + 1)
+        return self._part(2.0 * self.sizes.length * width * (width + 1))
 
 
 CONVENTIONS: Mapping[str, type[Convention]] = {

@@ -48,4 +48,4 @@ class Cost:
 
     def inference_flops(self) -> float:
         """Operations of the main network on one row."""
-        return self._objective.inference_flops(self.convention)
+        return self._objective.main_flops(self.convention).forward

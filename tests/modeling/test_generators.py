@@ -9,8 +9,7 @@ from scipy import stats
 
 from electra_tf import config
 from electra_tf.inputs import masking
-from electra_tf.modeling import generators
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from tests import tiny
 from tests.pretraining import tiny_objectives
 
@@ -44,10 +43,9 @@ def two_tower():
     encoder = dataclasses.replace(
         tiny.build_settings().encoder, vocab_size=_VOCAB
     )
-    generator = towers.build_generator(
+    generator = networks.build_generator(
         config.GeneratorConfig(**tiny_objectives.TWO_TOWERS),
-        towers.build_discriminator(encoder).encoder,
-        encoder,
+        networks.Discriminator(encoder).encoder,
     )
     tiny_objectives.randomize(generator.trainable_variables, scale=0.5)
     return generator
@@ -136,7 +134,7 @@ def test_the_unigram_generator_samples_by_the_counts_of_the_corpus():
 
 
 def _unigram_loss(counts, token):
-    generator = generators.FixedGenerator(_VOCAB, counts)
+    generator = networks.FixedGenerator(_VOCAB, counts)
     logits = generator(_inputs([[2, token, 3]])).prediction_logits
     return float(
         tf.nn.sparse_softmax_cross_entropy_with_logits([token], logits[0])[0]

@@ -9,11 +9,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.modeling import discriminator
 from electra_tf.modeling import encoder
-from electra_tf.modeling import generators
-from electra_tf.modeling import heads
 from electra_tf.modeling import layers
+from electra_tf.modeling import networks
 from electra_tf.modeling import question_answering_head
 from electra_tf.modeling import task_heads
 from tests import tiny
@@ -110,12 +108,12 @@ SIZES = config.EncoderConfig(
         lambda: encoder.Encoder(SIZES, direction="left_to_right", name="e"),
         lambda: encoder.Embeddings(SIZES, dtype="mixed_bfloat16"),
         lambda: encoder.TransformerBlock(SIZES),
-        lambda: heads.CopyHead(SIZES),
-        lambda: discriminator.Discriminator(SIZES),
-        lambda: discriminator.CopyingMaskedLM(SIZES),
-        lambda: generators.MaskedLMGenerator(SIZES, "head", "electra"),
-        lambda: generators.TwoTowerGenerator(SIZES),
-        lambda: generators.FixedGenerator(3, np.array([1, 2, 3])),
+        lambda: networks.TokenHead(SIZES, has_hidden_layer=False),
+        lambda: networks.Discriminator(SIZES),
+        lambda: networks.CopyingMaskedLM(SIZES),
+        lambda: networks.MaskedLMGenerator(SIZES, "head", "electra"),
+        lambda: networks.TwoTowerGenerator(SIZES),
+        lambda: networks.FixedGenerator(3, np.array([1, 2, 3])),
         lambda: task_heads.ClassificationHead(3, 1, True),
         lambda: task_heads.RegressionHead(5),
         lambda: task_heads.TaggingHead(4, 2),

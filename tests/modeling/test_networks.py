@@ -1,4 +1,4 @@
-"""Sizes, sharing and initial values of both towers."""
+"""Sizes, sharing and initial values of both networks."""
 
 import math
 import pathlib
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from electra_tf import config
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from tests import tiny
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs" / "pretrain"
@@ -26,14 +26,11 @@ def _encoder_size(vocab, embed, width, inner, layers, positions=512) -> int:
     return tables + project + layers * (attention + feed_forward)
 
 
-def _build(encoder, generator=None, token_counts=None) -> towers.Towers:
-    main = towers.build_discriminator(encoder)
-    return towers.Towers(
-        towers.build_generator(
-            generator or config.GeneratorConfig(),
-            main.encoder,
-            encoder,
-            token_counts,
+def _build(encoder, generator=None, token_counts=None) -> networks.Networks:
+    main = networks.Discriminator(encoder)
+    return networks.Networks(
+        networks.build_generator(
+            generator or config.GeneratorConfig(), main.encoder, token_counts
         ),
         main,
     )
@@ -51,7 +48,7 @@ def _build(encoder, generator=None, token_counts=None) -> towers.Towers:
 )
 def test_parameter_counts_are_the_papers(name, encoder_size, generator_size):
     settings = config.load_file(CONFIGS / f"{name}.py")
-    sizes = towers.resolve_vocab_size(settings.encoder, 30522)
+    sizes = networks.resolve_vocab_size(settings.encoder, 30522)
     pair = _build(sizes, settings.generator)
     encoder = pair.main.encoder
     assert _count(encoder.variables) == encoder_size
@@ -71,7 +68,7 @@ def test_parameter_counts_are_the_papers(name, encoder_size, generator_size):
 
 
 def _pair(**generator):
-    encoder = towers.resolve_vocab_size(tiny.build_settings().encoder, 50)
+    encoder = networks.resolve_vocab_size(tiny.build_settings().encoder, 50)
     return _build(encoder, config.GeneratorConfig(**generator))
 
 
@@ -123,7 +120,7 @@ def test_initial_values_follow_the_original():
 
 def test_a_vocabulary_of_another_size_is_refused():
     with pytest.raises(ValueError, match="vocab_size=30522.*of 50 entries"):
-        towers.resolve_vocab_size(config.EncoderConfig(), 50)
+        networks.resolve_vocab_size(config.EncoderConfig(), 50)
 
 
 def test_a_unigram_generator_needs_counts():
