@@ -8,10 +8,7 @@ TensorFlow's profiler does: use it for the share of a device's peak.
 All counts are for one row of S tokens; callers multiply by rows and steps.
 """
 
-import abc
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 from typing import NamedTuple
 
 from electra_tf import config
@@ -51,93 +48,13 @@ class Sizes(NamedTuple):
     num_predictions: int  # masked slots of a row, P
 
 
-class Convention(abc.ABC):
-    """A way of counting: networks as sums of encoders and heads."""
-
-    name: ClassVar[str]
-
-    def __init__(self, sizes: Sizes) -> None:
-        if sizes.encoder.vocab_size < 1:
-            raise ValueError(
-                "Counting operations needs the size of the vocabulary. "
-                f"Received: encoder.vocab_size={sizes.encoder.vocab_size}, "
-                "which takes it from a dataset. Set "
-                "--config.encoder.vocab_size, for example to 30522."
-            )
-        self.sizes = sizes
-
-    def trained(self, part: Operations) -> float:
-        """Operations forward and backward."""
-        return part.forward + part.backward
-
-    def generator(self) -> Operations:
-        """The generator, of any kind."""
-        kind = self.sizes.generator
-        if not kind.has_encoder:
-            return Operations(0.0, 0.0)
-        sizes = kind.encoder_config(self.sizes.encoder)
-        if not kind.two_tower_generator:
-            return self._masked_lm(sizes)
-        head = self._vocabulary_head(
-            sizes, self.sizes.length, width=2 * sizes.hidden_size
-        )
-        return self._encoder(sizes) + self._encoder(sizes) + head
-
-    def discriminator(self) -> Operations:
-        """The encoder and the replaced-token head."""
-        return self._encoder(self.sizes.encoder) + self._replaced_token_head()
-
-    def masked_lm(self) -> Operations:
-        """The encoder as a masked LM (BERT)."""
-        return self._masked_lm(self.sizes.encoder)
-
-    def all_tokens_masked_lm(self) -> Operations:
-        """The encoder with vocabulary and copy head on every token."""
-        sizes, length = self.sizes.encoder, self.sizes.length
-        copy = self._part(2.0 * length * sizes.hidden_size)
-        return (
-            self._encoder(sizes) + self._vocabulary_head(sizes, length) + copy
-        )
-
-    def reward_baseline(self) -> Operations:
-        """REINFORCE's baseline, a logit per slot of detached states."""
-        sizes = self.sizes.generator.encoder_config(self.sizes.encoder)
-        product = 2.0 * self._num_scored * sizes.hidden_size
-        return self._part(product, product)
-
-    def _masked_lm(self, sizes: config.EncoderConfig) -> Operations:
-        head = self._vocabulary_head(sizes, self._num_scored)
-        return self._encoder(sizes) + head
-
-    @abc.abstractmethod
-    def soft_lookup(self) -> Operations:
-        """Embedding soft samples (straight-through)."""
-
-    @property
-    @abc.abstractmethod
-    def _num_scored(self) -> float:
-        """Tokens of a row that a masked LM scores against the vocabulary."""
-
-    @abc.abstractmethod
-    def _part(self, forward: float, with_constant: float = 0.0) -> Operations:
-        """A part; `with_constant` are its products with a constant factor."""
-
-    @abc.abstractmethod
-    def _encoder(self, sizes: config.EncoderConfig) -> Operations: ...
-
-    @abc.abstractmethod
-    def _vocabulary_head(
-        self, sizes: config.EncoderConfig, num_tokens: float, width: int = 0
-    ) -> Operations:
-        """A masked-LM head on states as wide as the encoder's, or `width`."""
-
-    @abc.abstractmethod
-    def _replaced_token_head(self) -> Operations: ...
-
-
 @dataclasses.dataclass(frozen=True)
 class OriginalTransformer:
-    """A Transformer's operations by the original's formulas, for one row."""
+    """A Transformer's forward operations by the original's formulas.
+
+    They count activations, norms and dropout, and take every lookup for a
+    product with a one-hot.
+    """
 
     hidden_size: int  # `h` in the original
     num_layers: int  # `l`
@@ -150,9 +67,10 @@ class OriginalTransformer:
     output_fraction: float = OUTPUT_FRACTION  # tokens that the softmax scores
     sparse_embed_lookup: bool = False  # token lookups cost nothing
     decoder: bool = False  # every block attends to an encoder too
+    num_segments: int = 2  # the formulas count two, always
 
     def block(self) -> float:
-        """Forward operations of one block."""
+        """One block."""
         width = self.hidden_size
         inner = self.intermediate_size or 4 * width
         dense = 2 * width * inner
@@ -181,7 +99,7 @@ class OriginalTransformer:
         )
 
     def embedding(self) -> float:
-        """Forward operations of the embeddings and their projection."""
+        """The embeddings and their projection."""
         width = self.embedding_size or self.hidden_size
         # Positions and two segments are products with one-hots, always.
         per_token = 2 * width * (self.length + 2) + 2 * width
@@ -193,7 +111,7 @@ class OriginalTransformer:
         return float(self.length * per_token)
 
     def output(self) -> float:
-        """Forward operations of the vocabulary head and its softmax."""
+        """The vocabulary head and its softmax."""
         width = self.embedding_size or self.hidden_size
         # Dense layer with bias, activation and norm; there even where the
         # widths agree. Then the table; the softmax; the target's one-hot.
@@ -204,39 +122,147 @@ class OriginalTransformer:
         return self.output_fraction * (dense + table + loss) * self.length
 
     def binary(self) -> float:
-        """Forward operations of the head with one logit per token."""
+        """The head with one logit per token."""
         width = self.hidden_size
         dense = 2 * width * width + (1 + _ACTIVATION) * width
         return float(self.length * (dense + 2 * width))
 
     def encoder(self) -> float:
-        """Forward operations of embeddings and blocks."""
+        """Embeddings and blocks."""
         return self.embedding() + self.num_layers * self.block()
 
 
-class OriginalConvention(Convention):
-    """The original's count, constants and quirks included.
+class ExactTransformer(OriginalTransformer):
+    """The matrix products of our graph: 2 m n k for `[m, k] [k, n]`.
 
-    It counts activations, norms and dropout, takes every lookup for a product
-    with a one-hot, and counts backward as one forward. What it has no formula
-    for (two-tower generators, the copy logit) is composed of its formulas.
+    Lookups of tokens and positions are gathers and cost nothing; segments
+    are a product with a one-hot. Padding is computed like any token, unused
+    slots like any slot.
     """
 
-    name = "original"
+    def block(self) -> float:
+        """One block."""
+        width = self.hidden_size
+        # Query, key, value, output; scores and context; feed-forward.
+        per_token = 4 * width * width + 2 * self.length * width
+        per_token += 2 * width * (self.intermediate_size or 4 * width)
+        return 2.0 * self.length * per_token
+
+    def embedding(self) -> float:
+        """The segments, and the projection."""
+        width = self.embedding_size or self.hidden_size
+        per_token = self.num_segments * width
+        if width != self.hidden_size:
+            per_token += width * self.hidden_size
+        return 2.0 * self.length * per_token
+
+    def output(self) -> float:
+        """The vocabulary head."""
+        width = self.embedding_size or self.hidden_size
+        per_token = width * (self.hidden_size + self.vocab_size)
+        return 2.0 * round(self.output_fraction * self.length) * per_token
+
+    def binary(self) -> float:
+        """The head with one logit per token."""
+        return 2.0 * self.length * self.hidden_size * (self.hidden_size + 1)
+
+
+class Convention:
+    """A way of counting: the networks as sums of encoders and heads.
+
+    `original` counts backward as one forward, and composes of its formulas
+    what it has none for (two-tower generators, the copy logit). `exact` counts
+    backward one product for each factor that is no constant.
+    """
+
+    def __init__(self, name: str, sizes: Sizes) -> None:
+        if sizes.encoder.vocab_size < 1:
+            raise ValueError(
+                "Counting operations needs the size of the vocabulary. "
+                f"Received: encoder.vocab_size={sizes.encoder.vocab_size}, "
+                "which takes it from a dataset. Set "
+                "--config.encoder.vocab_size, for example to 30522."
+            )
+        self.sizes = sizes
+        self._is_exact = name == "exact"
+        # Tokens that a masked LM scores against the vocabulary.
+        self._num_scored = OUTPUT_FRACTION * sizes.length
+        if self._is_exact:
+            self._num_scored = float(sizes.num_predictions)
+
+    def trained(self, part: Operations) -> float:
+        """Operations forward and backward."""
+        return part.forward + part.backward
+
+    def generator(self) -> Operations:
+        """The generator, of any kind."""
+        kind = self.sizes.generator
+        if not kind.has_encoder:
+            return Operations(0.0, 0.0)
+        sizes = kind.encoder_config(self.sizes.encoder)
+        if not kind.two_tower_generator:
+            return self._masked_lm(sizes)
+        both = self._encoder(sizes) + self._encoder(sizes)
+        wide = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
+        return both + self._part(self._transformer(wide, 1.0).output())
+
+    def discriminator(self) -> Operations:
+        """The encoder and the replaced-token head."""
+        sizes = self.sizes.encoder
+        head = self._part(self._transformer(sizes).binary())
+        return self._encoder(sizes) + head
+
+    def masked_lm(self) -> Operations:
+        """The encoder as a masked LM (BERT)."""
+        return self._masked_lm(self.sizes.encoder)
+
+    def all_tokens_masked_lm(self) -> Operations:
+        """The encoder with vocabulary and copy head on every token."""
+        sizes = self.sizes.encoder
+        head = self._transformer(sizes, 1.0).output()
+        copy = 2.0 * self.sizes.length * sizes.hidden_size
+        return self._encoder(sizes) + self._part(head + copy)
+
+    def reward_baseline(self) -> Operations:
+        """REINFORCE's baseline, a logit per slot of detached states."""
+        sizes = self.sizes.generator.encoder_config(self.sizes.encoder)
+        product = 2.0 * self._num_scored * sizes.hidden_size
+        return self._part(product, product)
 
     def soft_lookup(self) -> Operations:
-        """Nothing: every lookup counts as such a product already."""
-        return self._part(0.0)
+        """Embedding soft samples, and putting them into the text.
 
-    @property
-    def _num_scored(self) -> float:
-        return OUTPUT_FRACTION * self.sizes.length
+        The original counts every lookup as such a product already.
+        """
+        if not self._is_exact:
+            return Operations(0.0, 0.0)
+        # The table and the places of the slots are constants here.
+        table = self.sizes.encoder
+        per_slot = table.embedding_size * (table.vocab_size + self.sizes.length)
+        product = 2.0 * self.sizes.num_predictions * per_slot
+        return self._part(product, product)
+
+    def _masked_lm(self, sizes: config.EncoderConfig) -> Operations:
+        share = self._num_scored / self.sizes.length
+        head = self._transformer(sizes, share).output()
+        return self._encoder(sizes) + self._part(head)
+
+    def _encoder(self, sizes: config.EncoderConfig) -> Operations:
+        # The one-hots of the segments are constants.
+        segments = 2.0 * self.sizes.length * sizes.type_vocab_size
+        segments *= sizes.embedding_size
+        return self._part(self._transformer(sizes).encoder(), segments)
 
     def _part(self, forward: float, with_constant: float = 0.0) -> Operations:
-        return Operations(forward, forward)
+        if not self._is_exact:
+            return Operations(forward, forward)
+        return Operations(forward, 2.0 * forward - with_constant)
 
-    def _transformer(self, sizes: config.EncoderConfig) -> OriginalTransformer:
-        return OriginalTransformer(
+    def _transformer(
+        self, sizes: config.EncoderConfig, output_fraction: float = 0.0
+    ) -> OriginalTransformer:
+        kind = ExactTransformer if self._is_exact else OriginalTransformer
+        return kind(
             sizes.hidden_size,
             sizes.num_hidden_layers,
             self.sizes.length,
@@ -244,78 +270,10 @@ class OriginalConvention(Convention):
             sizes.embedding_size,
             sizes.intermediate_size,
             sizes.num_attention_heads,
+            output_fraction=output_fraction,
+            num_segments=sizes.type_vocab_size,
         )
 
-    def _encoder(self, sizes: config.EncoderConfig) -> Operations:
-        return self._part(self._transformer(sizes).encoder())
 
-    def _vocabulary_head(
-        self, sizes: config.EncoderConfig, num_tokens: float, width: int = 0
-    ) -> Operations:
-        transformer = dataclasses.replace(
-            self._transformer(sizes),
-            hidden_size=width or sizes.hidden_size,
-            output_fraction=num_tokens / self.sizes.length,
-        )
-        return self._part(transformer.output())
-
-    def _replaced_token_head(self) -> Operations:
-        return self._part(self._transformer(self.sizes.encoder).binary())
-
-
-class ExactConvention(Convention):
-    """Matrix products of the executed graph: 2 m n k for `[m, k] [k, n]`.
-
-    Lookups of tokens and positions are gathers and cost nothing; segments
-    are a product with a one-hot. Padding is computed like any token, unused
-    slots like any slot. Backward, a product has one of its size for each
-    factor that is no constant.
-    """
-
-    name = "exact"
-
-    def soft_lookup(self) -> Operations:
-        """The product with the table, and one that puts it into the text."""
-        # The table and the places of the slots are constants here.
-        table = self.sizes.encoder
-        per_slot = table.embedding_size * (table.vocab_size + self.sizes.length)
-        product = 2.0 * self.sizes.num_predictions * per_slot
-        return self._part(product, product)
-
-    @property
-    def _num_scored(self) -> float:
-        return self.sizes.num_predictions
-
-    def _part(self, forward: float, with_constant: float = 0.0) -> Operations:
-        return Operations(forward, 2.0 * forward - with_constant)
-
-    def _encoder(self, sizes: config.EncoderConfig) -> Operations:
-        width, inner = sizes.hidden_size, sizes.intermediate_size
-        # Query, key, value, output; scores and context; feed-forward.
-        block = 4 * width * width + 2 * self.sizes.length * width
-        block += 2 * width * inner
-        per_token = sizes.num_hidden_layers * block
-        if sizes.embedding_size != width:
-            per_token += sizes.embedding_size * width
-        segments = sizes.type_vocab_size * sizes.embedding_size
-        twice = 2.0 * self.sizes.length
-        return self._part(twice * (per_token + segments), twice * segments)
-
-    def _vocabulary_head(
-        self, sizes: config.EncoderConfig, num_tokens: float, width: int = 0
-    ) -> Operations:
-        per_token = sizes.embedding_size * (
-            (width or sizes.hidden_size) + sizes.vocab_size
-        )
-        return self._part(2.0 * num_tokens * per_token)
-
-    def _replaced_token_head(self) -> Operations:
-        width = self.sizes.encoder.hidden_size
-        return self._part(2.0 * self.sizes.length * width * (width + 1))
-
-
-CONVENTIONS: Mapping[str, type[Convention]] = {
-    convention.name: convention
-    for convention in (OriginalConvention, ExactConvention)
-}
-"""Name to the way of counting."""
+CONVENTIONS = ("original", "exact")
+"""Names of the ways of counting."""

@@ -12,7 +12,6 @@ built: its product is a sum of a part for the start and one for the place.
 
 import itertools
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -27,15 +26,6 @@ HIDDEN_SIZE = 512
 _PENALTY = -1000.0
 # Between the seeds of successive layers: further than trials are.
 _SEED_STEP = 1_000_003
-
-
-class Beam(NamedTuple):
-    """The best starts of B rows, and the best ends for each."""
-
-    start_log_probs: tf.Tensor  # [B, K] float32, descending
-    start_positions: tf.Tensor  # [B, K] int32
-    end_log_probs: tf.Tensor  # [B, K, K] float32, descending
-    end_positions: tf.Tensor  # [B, K, K] int32
 
 
 @layers.register
@@ -76,6 +66,8 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        self._numbers = itertools.count()
+        self._seeds = itertools.count(seed, _SEED_STEP)
         self.seed = seed
         self.joint_prediction = joint_prediction
         self.beam_size = beam_size
@@ -85,49 +77,41 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         self.padded_outputs = {"start_logits": "input_ids"}
         if not joint_prediction:
             self.padded_outputs["end_logits"] = "input_ids"
-        self._create_layers(seed)
-
-    def _create_layers(self, seed: int) -> None:
-        numbers = itertools.count()
-        # Two layers of one size must not begin alike.
-        seeds = itertools.count(seed, _SEED_STEP)
-
-        def linear(units: int, name: str = "") -> layers.Linear:
-            number = 0 if name else next(numbers)
-            return layers.Linear(
-                units,
-                keras.initializers.GlorotUniform(seed=next(seeds)),
-                name=name or (f"dense_{number}" if number else "dense"),
-                dtype=self.dtype_policy,
-            )
-
-        self.start = linear(1)
-        if self.joint_prediction:
-            self.joint_hidden = linear(HIDDEN_SIZE, "qa_hidden")
-        self.end = linear(1)
         self.has_answerable_hidden = (
-            self.answerable_classifier and self.answerable_uses_start_logits
+            answerable_classifier and answerable_uses_start_logits
         )
+        # In this order, by which seeds and numbers follow.
+        self.start = self._add_linear(1)
+        if joint_prediction:
+            self.joint_hidden = self._add_linear(HIDDEN_SIZE, "qa_hidden")
+        self.end = self._add_linear(1)
         if self.has_answerable_hidden:
-            self.answerable_hidden = linear(HIDDEN_SIZE)
-        if self.answerable_classifier:
-            self.answerable = linear(1)
+            self.answerable_hidden = self._add_linear(HIDDEN_SIZE)
+        if answerable_classifier:
+            self.answerable = self._add_linear(1)
+
+    def _add_linear(self, units: int, name: str = "") -> layers.Linear:
+        # Two layers of one size must not begin alike.
+        initializer = keras.initializers.GlorotUniform(seed=next(self._seeds))
+        if not name:
+            number = next(self._numbers)
+            name = f"dense_{number}" if number else "dense"
+        return layers.Linear(
+            units, initializer, name=name, dtype=self.dtype_policy
+        )
 
     def build(self, input_shape: Any) -> None:
         """Creates the weights for `[B, S, D]` states."""
         width = input_shape[-1]
         self.start.build((None, width))
-        end_width = width
         if self.joint_prediction:
             self.joint_hidden.build((None, 2 * width))
-            end_width = HIDDEN_SIZE
-        self.end.build((None, end_width))
-        answerable_width = width
+        self.end.build((None, HIDDEN_SIZE if self.joint_prediction else width))
         if self.has_answerable_hidden:
             self.answerable_hidden.build((None, 2 * width))
-            answerable_width = HIDDEN_SIZE
         if self.answerable_classifier:
-            self.answerable.build((None, answerable_width))
+            is_wide = self.has_answerable_hidden
+            self.answerable.build((None, HIDDEN_SIZE if is_wide else width))
 
     def compute_losses(
         self,
@@ -149,7 +133,7 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         return losses + self.answerable_weight * (
             tf.nn.sigmoid_cross_entropy_with_logits(
                 tf.cast(features["is_impossible"], tf.float32),
-                self.compute_answerable_logits(hidden, start_logits),
+                self._answerable_logits(hidden, start_logits),
             )
         )
 
@@ -158,17 +142,12 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         start_logits = self.compute_start_logits(hidden, features)
         outputs = {"start_logits": start_logits}
         if self.joint_prediction:
-            beam = self.search(hidden, features, start_logits)
-            outputs["start_top_log_probs"] = beam.start_log_probs
-            outputs["start_top_index"] = beam.start_positions
-            outputs["end_top_log_probs"] = beam.end_log_probs
-            outputs["end_top_index"] = beam.end_positions
+            outputs |= self._search(hidden, features, start_logits)
         else:
-            outputs["end_logits"] = self.compute_end_logits(
-                hidden, features, None
-            )
+            ends = self.compute_end_logits(hidden, features, None)
+            outputs["end_logits"] = ends
         if self.answerable_classifier:
-            outputs["answerable_logit"] = self.compute_answerable_logits(
+            outputs["answerable_logit"] = self._answerable_logits(
                 hidden, start_logits
             )
         return outputs
@@ -193,13 +172,13 @@ class QuestionAnsweringHead(task_heads.TaskHead):
         start_part, place_part = self._joint_parts(start_states, hidden)
         return self._end_logits(start_part, place_part) + penalties
 
-    def search(
+    def _search(
         self,
         hidden: tf.Tensor,
         features: task_heads.Tensors,
         start_logits: tf.Tensor,
-    ) -> Beam:
-        """The K best starts, and the K best ends for each of them."""
+    ) -> dict[str, tf.Tensor]:
+        """The K best starts, `[B, K]`, and ends for each, `[B, K, K]`."""
         _, length, width = layers.shape_of(hidden)
         # XLA wants to know K, if it can be known.
         smaller = min if isinstance(length, int) else tf.minimum
@@ -218,19 +197,20 @@ class QuestionAnsweringHead(task_heads.TaskHead):
             return tuple(tf.math.top_k(tf.nn.log_softmax(logits), count))
 
         # All starts at once would take [B, K, S, 512]: gigabytes.
-        ends = tf.map_fn(
+        end_log_probs, ends = tf.map_fn(
             best_ends,
             tf.reshape(start_parts, [count, -1, HIDDEN_SIZE]),
             fn_output_signature=(tf.float32, tf.int32),
             parallel_iterations=1,
         )
-        return Beam(
-            start_log_probs,
-            starts,
-            *(tf.transpose(tensor, [1, 0, 2]) for tensor in ends),
-        )
+        return {
+            "start_top_log_probs": start_log_probs,
+            "start_top_index": starts,
+            "end_top_log_probs": tf.transpose(end_log_probs, [1, 0, 2]),
+            "end_top_index": tf.transpose(ends, [1, 0, 2]),
+        }
 
-    def compute_answerable_logits(
+    def _answerable_logits(
         self, hidden: tf.Tensor, start_logits: tf.Tensor
     ) -> tf.Tensor:
         """`[B]` float32, high where there is no answer."""

@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.inputs import masking
-from electra_tf.modeling import flops
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.pretraining import electra
@@ -64,6 +63,7 @@ class ReplaceMLM(electra.Electra):
 
     ratios = _RESTORATION_RATIOS
     extra_sizes = _RESTORATION_SIZES
+    main_part = "masked_lm"
     main_loss = "mlm_loss"
     main_factor = "main_weight"
 
@@ -72,11 +72,6 @@ class ReplaceMLM(electra.Electra):
         """A masked language model."""
         names = "masked_lm_predictions", networks.MAIN_ENCODER
         return networks.MaskedLMGenerator(settings, *names, dtype=dtype)
-
-    @classmethod
-    def main_flops(cls, convention: flops.Convention) -> flops.Operations:
-        """The main network with its vocabulary head."""
-        return convention.masked_lm()
 
     def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
         """`[B, P]` float32, 1 in the used slots."""
@@ -120,6 +115,7 @@ class AllTokensMLM(electra.Electra):
 
     ratios = _RESTORATION_RATIOS
     extra_sizes = {**_RESTORATION_SIZES, **metrics.DETECTION_SIZES}
+    main_part = "all_tokens_masked_lm"
     main_loss = "all_loss"
     main_factor = "main_weight"
 
@@ -127,11 +123,6 @@ class AllTokensMLM(electra.Electra):
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
         """A masked language model with a copy decision."""
         return networks.CopyingMaskedLM(settings, dtype=dtype)
-
-    @classmethod
-    def main_flops(cls, convention: flops.Convention) -> flops.Operations:
-        """The main network with a softmax over every token."""
-        return convention.all_tokens_masked_lm()
 
     def read_rows(
         self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None

@@ -20,7 +20,7 @@ class Cost:
             masking.max_predictions_per_seq(settings.masking.mask_prob, length),
         )
         self.settings = settings
-        self.convention = flops.CONVENTIONS[convention](sizes)
+        self.convention = flops.Convention(convention, sizes)
         self._objective = model_lib.find_objective(settings)
         self.phase_starts = self._objective.phases(settings)
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.modeling import flops
@@ -79,19 +78,8 @@ class Electra(model_lib.PretrainingModel):
     """Field of `config.objective` that is the factor of `main_loss`."""
 
     @classmethod
-    def training_flops(
-        cls,
-        settings: config.ExperimentConfig,
-        convention: flops.Convention,
-        step: int,
-    ) -> float:
-        """All parts, forward and backward."""
-        del settings, step
-        return convention.trained(cls.trained_parts(convention))
-
-    @classmethod
     def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
-        """What learns in a step: both networks."""
+        """Both networks."""
         return convention.generator() + cls.main_flops(convention)
 
     @property

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.inputs import masking
-from electra_tf.modeling import flops
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
@@ -41,6 +40,7 @@ class MaskedLM(model_lib.PretrainingModel):
         "mlm_kept_accuracy": ("kept_correct", "kept_tokens"),
     }
     extra_sizes = model_lib.sizes_of(ratios)
+    main_part = "masked_lm"
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
@@ -61,22 +61,6 @@ class MaskedLM(model_lib.PretrainingModel):
     @classmethod
     def build_generator(cls, *arguments: Any) -> None:
         """There is none."""
-
-    @classmethod
-    def training_flops(
-        cls,
-        settings: config.ExperimentConfig,
-        convention: flops.Convention,
-        step: int,
-    ) -> float:
-        """The main network with its vocabulary head, forward and backward."""
-        del settings, step
-        return convention.trained(convention.masked_lm())
-
-    @classmethod
-    def main_flops(cls, convention: flops.Convention) -> flops.Operations:
-        """The main network with its vocabulary head."""
-        return convention.masked_lm()
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:

@@ -63,7 +63,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     A subclass is an objective. It names its losses (`loss_coefficients`), says
     what their sums are divided by (`loss_normalizers`), computes them
-    (`compute_losses`) and counts what a row costs (`training_flops`). What is
+    (`compute_losses`) and counts what a row costs (`trained_parts`). What is
     known without weights are classmethods, so that costs and exports need no
     whole model.
 
@@ -88,6 +88,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     ratios: Mapping[str, tuple[str, str]] = {}
     """Metrics that are one statistic divided by another."""
+
+    main_part = "discriminator"
+    """What `flops.Convention` calls the main network."""
 
     def __init__(
         self,
@@ -138,7 +141,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         return (0,)
 
     @classmethod
-    @abc.abstractmethod
     def training_flops(
         cls,
         settings: config.ExperimentConfig,
@@ -146,11 +148,19 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         step: int,
     ) -> float:
         """Operations of training on one row at a step."""
+        del settings, step
+        return convention.trained(cls.trained_parts(convention))
+
+    @classmethod
+    def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
+        """What learns in a step, from one row; the main network."""
+        return cls.main_flops(convention)
 
     @classmethod
     def main_flops(cls, convention: flops.Convention) -> flops.Operations:
         """Operations of the main network on one row."""
-        return convention.discriminator()
+        main: flops.Operations = getattr(convention, cls.main_part)()
+        return main
 
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
