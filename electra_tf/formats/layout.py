@@ -11,7 +11,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.formats import portable
-from electra_tf.modeling import question_answering_head
+from electra_tf.modeling import task_heads
 
 Shapes = dict[str, tuple[int, ...]]
 _NUM_SHOWN = 20
@@ -123,11 +123,11 @@ def task_shapes(
 
 
 def _answering_shapes(name: str, width: int, there: Shapes) -> Shapes:
-    """Returns the shapes of a `question_answering_head`."""
+    """Returns the shapes of a head of question answering."""
     layers = {
         path.split("/")[-2] for path in there if path.startswith(f"{name}/")
     }
-    inner = question_answering_head.HIDDEN_SIZE
+    inner = task_heads.QA_HIDDEN_SIZE
     is_joint = "qa_hidden" in layers
     shapes = linear_shapes(f"{name}/dense", width, 1)
     shapes |= linear_shapes(f"{name}/dense_1", inner if is_joint else width, 1)

@@ -12,7 +12,6 @@ from electra_tf import config
 from electra_tf.modeling import encoder
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
-from electra_tf.modeling import question_answering_head
 from electra_tf.modeling import task_heads
 from tests import tiny
 
@@ -117,7 +116,7 @@ SIZES = config.EncoderConfig(
         lambda: task_heads.ClassificationHead(3, 1, True),
         lambda: task_heads.RegressionHead(5),
         lambda: task_heads.TaggingHead(4, 2),
-        lambda: question_answering_head.QuestionAnsweringHead(
+        lambda: task_heads.QuestionAnsweringHead(
             3, joint_prediction=False, beam_size=7
         ),
     ],

@@ -8,7 +8,6 @@ from typing import Any
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
-from electra_tf.modeling import question_answering_head
 from electra_tf.modeling import task_heads
 from electra_tf.processes import atomic
 from electra_tf.tasks import rows as rows_lib
@@ -86,7 +85,7 @@ class QuestionAnsweringTask(task_lib.FileTask):
             "answerable_uses_start_logits",
             "answerable_weight",
         )
-        head = question_answering_head.QuestionAnsweringHead(
+        head = task_heads.QuestionAnsweringHead(
             seed,
             **{name: getattr(self.settings, name) for name in names},
             name=self.name,
