@@ -29,12 +29,10 @@ from electra_tf.export.models import pretrained
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
-from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import encoder as encoder_lib
-from electra_tf.modeling import generators
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
-from electra_tf.modeling import towers as towers_lib
+from electra_tf.modeling import networks as networks_lib
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -51,11 +49,9 @@ class LoadedNetworks(NamedTuple):
     # A `Discriminator`, a `MaskedLMGenerator`, or an object with an `encoder`
     # alone, where the files hold neither head.
     main: Any
-    # Any of `generators`; of a masked language model `main` itself; or None.
+    # Any of `modeling.networks`; of a masked language model `main` itself; or None.
     generator: Any
     settings: config.EncoderConfig  # sizes of the main encoder
-    # Sizes of the generator's encoder, if it has one.
-    generator_settings: config.EncoderConfig | None
     vocabulary: vocabulary_lib.Vocabulary  # what the ids mean
     # That it was trained with; empty where files do not say.
     objective: str = ""
@@ -103,7 +99,7 @@ class Electra:
     def __init__(self, networks: LoadedNetworks) -> None:
         main, generator = networks.main, networks.generator
         self.vocabulary = networks.vocabulary
-        self.config = towers_lib.resolve_vocab_size(
+        self.config = networks_lib.resolve_vocab_size(
             networks.settings, self.vocabulary.size
         )
         self.tokenizer = tokenizer_lib.Tokenizer(self.vocabulary)
@@ -111,21 +107,20 @@ class Electra:
         self.origin = networks.origin
         self.notes = networks.notes
         self.encoder = keras_models.EncoderModel(
-            main.encoder, self.config, name="electra_encoder"
+            main.encoder, name="electra_encoder"
         )
         self.discriminator: keras_models.DiscriminatorModel | None = None
         module = pretrained.PretrainedModule
-        if isinstance(main, discriminator_lib.Discriminator):
+        if isinstance(main, networks_lib.Discriminator):
             module = pretrained.DetectorModule
             self.discriminator = keras_models.DiscriminatorModel(
-                main, self.config, name="electra_discriminator"
+                main, name="electra_discriminator"
             )
         self._model = text_models.InMemoryModel(module(main, self.tokenizer))
         self.generator: keras_models.MaskedLMModel | None = None
-        if isinstance(generator, generators.MaskedLMGenerator):
-            sizes = networks.generator_settings or self.config
+        if isinstance(generator, networks_lib.MaskedLMGenerator):
             self.generator = keras_models.MaskedLMModel(
-                generator, sizes, name="electra_generator"
+                generator, name="electra_generator"
             )
         self._filler: mask_filling.MaskFiller | None = None
         if isinstance(generator, mask_filling.NETWORKS):
@@ -149,17 +144,14 @@ class Electra:
         Raises `ValueError` if the sizes do not fit each other.
         """
         schema.require_choice("precision", precision, config.PRECISIONS)
-        sizes = towers_lib.resolve_vocab_size(settings, vocabulary.size)
+        sizes = networks_lib.resolve_vocab_size(settings, vocabulary.size)
         dtype = layers.dtype_policy(precision)
         chosen = generator or config.GeneratorConfig()
-        main = towers_lib.build_discriminator(sizes, dtype)
-        proposer = towers_lib.build_generator(
-            chosen, main.encoder, sizes, dtype=dtype
+        main = networks_lib.Discriminator(sizes, dtype=dtype)
+        proposer = networks_lib.build_generator(
+            chosen, main.encoder, dtype=dtype
         )
-        proposer_sizes = chosen.encoder_config(sizes)
-        networks = LoadedNetworks(
-            main, proposer, sizes, proposer_sizes, vocabulary
-        )
+        networks = LoadedNetworks(main, proposer, sizes, vocabulary)
         return cls(networks._replace(origin="random weights"))
 
     @classmethod
@@ -350,7 +342,6 @@ def load_networks(
         )
     return loaded._replace(
         generator=second.generator,
-        generator_settings=second.generator_settings,
         notes=loaded.notes + second.notes,
     )
 
@@ -362,15 +353,15 @@ def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
             f"nothing. Received: none ({model.origin}). Put vocab.txt, and "
             "tokenizer_config.json for a cased one, beside the weights."
         )
-    notes, sizes = model.notes, model.generator
+    notes = model.notes
     if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
         generator, main = reading.build_towers(model, precision)
-        if isinstance(main, generators.MaskedLMGenerator):
-            generator, sizes = main, model.encoder
+        if isinstance(main, networks_lib.MaskedLMGenerator):
+            generator = main
     else:
         encoder = encoder_lib.build_encoder(
             model.encoder,
-            towers_lib.MAIN_ENCODER,
+            networks_lib.MAIN_ENCODER,
             dtype=layers.dtype_policy(precision),
         )
         reading.assign(encoder.variables, model)
@@ -382,7 +373,6 @@ def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
         main,
         generator,
         model.encoder,
-        sizes,
         model.vocabulary,
         model.objective,
         model.origin,

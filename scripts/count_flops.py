@@ -63,7 +63,7 @@ def _count(settings: config.ExperimentConfig, name: str) -> dict[str, float]:
     )
     counts["inference, a row"] = counted.inference_flops()
     for title, part in _PARTS.items():
-        counts[f"forward, a row: {title}"] = getattr(convention, part)()
+        counts[f"forward, a row: {title}"] = getattr(convention, part)().forward
     return counts
 
 

@@ -31,8 +31,7 @@ from electra_tf import installed
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
 from electra_tf.inputs import masking
-from electra_tf.modeling import discriminator as discriminator_lib
-from electra_tf.modeling import generators
+from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -45,9 +44,9 @@ _MAX_ROWS = 512
 _ROWS = tf.TensorSpec([None, None], tf.int32)
 _PLACES = tf.TensorSpec([None], tf.int32)
 _SCORED_TOWERS = (
-    discriminator_lib.Discriminator,
-    generators.MaskedLMGenerator,
-    discriminator_lib.CopyingMaskedLM,
+    networks.Discriminator,
+    networks.MaskedLMGenerator,
+    networks.CopyingMaskedLM,
 )
 
 
@@ -76,7 +75,7 @@ class SentenceScorer:
         self._num_positions = tower.encoder.settings.max_position_embeddings
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         self._masks_in_turn = (
-            isinstance(tower, generators.MaskedLMGenerator)
+            isinstance(tower, networks.MaskedLMGenerator)
             and objective != "replace_mlm"
         )
         read = functools.partial(_read_as_it_stands, tower, objective)
@@ -160,7 +159,7 @@ class FrequencyScorer:
         token_counts: np.ndarray,
     ) -> None:
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
-        self._log_frequencies = generators.FixedGenerator(
+        self._log_frequencies = networks.FixedGenerator(
             vocabulary.size, token_counts
         ).log_probs
 
@@ -178,11 +177,11 @@ def _read_as_it_stands(
 ) -> tf.Tensor:
     """What the tower says of each token `[B, S]`; see the module's table."""
     segment_ids = tf.zeros_like(ids)
-    if isinstance(tower, generators.MaskedLMGenerator):
+    if isinstance(tower, networks.MaskedLMGenerator):
         encoded = tower.encoder(ids, input_mask, segment_ids)
         return _log_probabilities(tower, encoded.sequence_output, ids)
     output = tower(ids, input_mask, segment_ids)
-    if isinstance(tower, discriminator_lib.CopyingMaskedLM):
+    if isinstance(tower, networks.CopyingMaskedLM):
         return losses.copying_log_likelihoods(
             output.logits, output.copy_logits, ids, ids
         )

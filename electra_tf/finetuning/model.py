@@ -25,8 +25,8 @@ from electra_tf.formats import own_run
 from electra_tf.formats import reading
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
+from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
-from electra_tf.modeling import towers
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -109,7 +109,7 @@ def random_encoder(
     Keras draws the weights from global generators, so `seed` sets these.
     """
     keras.utils.set_random_seed(seed)
-    sizes = towers.resolve_vocab_size(settings, vocabulary.size)
+    sizes = networks.resolve_vocab_size(settings, vocabulary.size)
     encoder = build_encoder(sizes, precision)
     origin = (
         f"0 of {len(encoder.variables)} encoder variables restored: random "
@@ -123,7 +123,7 @@ def build_encoder(
 ) -> encoder_lib.Encoder:
     """Builds a main encoder of these sizes, with fresh weights."""
     return encoder_lib.build_encoder(
-        settings, towers.MAIN_ENCODER, dtype=layers.dtype_policy(precision)
+        settings, networks.MAIN_ENCODER, dtype=layers.dtype_policy(precision)
     )
 
 
@@ -275,7 +275,7 @@ class FinetuningModel(step_lib.TrainableModel):
         values = dict(values)
         sizes = config.EncoderConfig(**values.pop("encoder"))
         encoder = encoder_lib.build_encoder(
-            sizes, towers.MAIN_ENCODER, dtype=values.pop("dtype")
+            sizes, networks.MAIN_ENCODER, dtype=values.pop("dtype")
         )
         with keras.name_scope("task_specific"):
             heads = {

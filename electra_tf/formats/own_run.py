@@ -16,7 +16,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.formats import portable
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
@@ -92,7 +92,7 @@ def resolve_vocab_size(
 ) -> config.EncoderConfig:
     """Returns the sizes in a folder's config with those of its vocabulary."""
     try:
-        return towers.resolve_vocab_size(encoder, vocabulary.size)
+        return networks.resolve_vocab_size(encoder, vocabulary.size)
     except ValueError as error:
         raise errors.ModelError(
             f"{folder} must hold the model's own vocabulary, of "

@@ -17,7 +17,7 @@ import numpy as np
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.modeling import question_answering_head
+from electra_tf.modeling import task_heads
 from electra_tf.text import vocabulary as vocabulary_lib
 
 Tensors = Mapping[str, np.ndarray]
@@ -201,7 +201,7 @@ def _sizes(encoder: config.EncoderConfig) -> dict[str, int]:
 
 
 def _head_sizes(width: int) -> dict[str, int]:
-    inner = question_answering_head.HIDDEN_SIZE
+    inner = task_heads.QA_HIDDEN_SIZE
     return {"D": width, "B": 2 * width, "Q": 3 * width, "H": inner, "1": 1}
 
 
@@ -253,7 +253,7 @@ def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
 
 
 def _answering_layers(found: set[str]) -> dict[str, str]:
-    """Returns the layers of a `question_answering_head`; end, answerable."""
+    """Returns the layers of a head of question answering; end, answerable."""
     layers = {"dense": "D1", "dense_1": "D1"}
     if "qa_hidden" in found:
         layers |= {"dense_1": "H1", "qa_hidden": "BH"}

@@ -15,7 +15,7 @@ from electra_tf.formats import original_model
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.modeling import layers
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from electra_tf.training import checkpoints
 
 FORMATS = ("tf1", "electra_tf", "huggingface", "keras_hub")
@@ -92,7 +92,7 @@ def write(
 
 def build_towers(
     model: portable.PortableModel, precision: str = "float32"
-) -> towers.Towers:
+) -> networks.Networks:
     """Builds the towers of a pre-trained model, with their weights.
 
     Returns:
@@ -102,10 +102,13 @@ def build_towers(
     """
     dtype = layers.dtype_policy(precision)
     if portable.REPLACED_TOKEN_HEAD in model.parts:
-        main = towers.build_discriminator(model.encoder, dtype)
+        main = networks.Discriminator(model.encoder, dtype=dtype)
     elif portable.MASKED_LM_HEAD in model.parts:
-        main = towers.build_masked_lm(
-            model.encoder, portable.MASKED_LM_HEAD, dtype
+        main = networks.MaskedLMGenerator(
+            model.encoder,
+            portable.MASKED_LM_HEAD,
+            networks.MAIN_ENCODER,
+            dtype=dtype,
         )
     else:
         raise errors.ModelError(
@@ -114,7 +117,7 @@ def build_towers(
         )
     generator, variables = None, list(main.variables)
     if model.generator is not None:
-        generator = towers.build_sized_generator(
+        generator = networks.build_sized_generator(
             model.generator,
             main.encoder,
             model.tying,
@@ -123,7 +126,7 @@ def build_towers(
         )
         variables += generator.variables
     assign(variables, model)
-    return towers.Towers(generator, main)
+    return networks.Networks(generator, main)
 
 
 def assign(

@@ -1,1 +1,1 @@
-"""Stage 4, batches to logits: encoder, heads, generators."""
+"""Batches to logits: layers, encoder, networks, heads of tasks."""

@@ -1,23 +1,14 @@
 """Floating-point operations of every part of the model, from sizes alone.
 
-Two conventions count the same parts:
-
-`original` is the original's (`flops_computation.py`; paper, Appendix E and the
-    FLOPs columns of its tables). It counts activations, norms and dropout,
-    takes every lookup for a product with a one-hot, and counts backward as
-    one forward. Use it to compare with published numbers.
-`exact` counts the multiplications and additions of the matrix products that
-    our graph executes, forward and backward. It equals the count of
-    TensorFlow's own profiler. Use it for the share of a device's peak.
+`original` counts as the original does (`flops_computation.py`; paper, Appendix
+E and the FLOPs columns of its tables): use it to compare with published
+numbers. `exact` counts what the matrix products of our graph execute, as
+TensorFlow's profiler does: use it for the share of a device's peak.
 
 All counts are for one row of S tokens; callers multiply by rows and steps.
-Shapes: S sequence, P masked positions of a row (legend in `encoder.py`).
 """
 
-import abc
 import dataclasses
-from collections.abc import Mapping
-from typing import ClassVar
 from typing import NamedTuple
 
 from electra_tf import config
@@ -34,30 +25,18 @@ _SOFTMAX = 5  # maximum, difference, exponential, sum, quotient
 OUTPUT_FRACTION = 0.15625
 
 
-class Forward(float):
-    """Forward operations, some of which (`with_constant`) have one gradient.
+@dataclasses.dataclass(frozen=True)
+class Operations:
+    """Of a part of the model, or of a sum of parts, on one row."""
 
-    A product has two gradients, one for each factor, unless a factor is a
-    constant. Sums remember how many such operations they hold; any other
-    arithmetic gives a plain float.
-    """
+    forward: float
+    backward: float
 
-    with_constant: float
-
-    def __new__(
-        cls, operations: float, with_constant: float = 0.0
-    ) -> "Forward":
-        """All operations, and those with a single gradient."""
-        number = super().__new__(cls, operations)
-        number.with_constant = with_constant
-        return number
-
-    def __add__(self, other: float) -> "Forward":
-        """The sum of both, of either kind."""
-        constant = self.with_constant + getattr(other, "with_constant", 0.0)
-        return Forward(float(self) + float(other), constant)
-
-    __radd__ = __add__
+    def __add__(self, other: "Operations") -> "Operations":
+        """The sum of both."""
+        return Operations(
+            self.forward + other.forward, self.backward + other.backward
+        )
 
 
 class Sizes(NamedTuple):
@@ -69,85 +48,13 @@ class Sizes(NamedTuple):
     num_predictions: int  # masked slots of a row, P
 
 
-class Convention(abc.ABC):
-    """A way of counting, by the cost of encoder, heads and training."""
-
-    name: ClassVar[str]
-
-    def __init__(self, sizes: Sizes) -> None:
-        if sizes.encoder.vocab_size < 1:
-            raise ValueError(
-                "Counting operations needs the size of the vocabulary. "
-                f"Received: encoder.vocab_size={sizes.encoder.vocab_size}, "
-                "which takes it from a dataset. Set "
-                "--config.encoder.vocab_size, for example to 30522."
-            )
-        self.sizes = sizes
-
-    def generator(self) -> float:
-        """Forward operations of the generator on one row, of any kind."""
-        kind = self.sizes.generator
-        if not kind.has_encoder:
-            return 0.0
-        sizes = self._generator_sizes()
-        if not kind.two_tower_generator:
-            return self._masked_lm(sizes)
-        towers = self._encoder(sizes) + self._encoder(sizes)
-        width = 2 * sizes.hidden_size
-        return towers + self._vocabulary_head(sizes, width, True)
-
-    def discriminator(self) -> float:
-        """Forward operations of the encoder and the replaced-token head."""
-        return self._encoder(self.sizes.encoder) + self._replaced_token_head()
-
-    def masked_lm(self) -> float:
-        """Forward operations of the encoder as a masked LM (BERT)."""
-        return self._masked_lm(self.sizes.encoder)
-
-    def all_tokens_masked_lm(self) -> float:
-        """Forward operations with vocabulary and copy head on every token."""
-        sizes = self.sizes.encoder
-        head = self._vocabulary_head(sizes, sizes.hidden_size, True)
-        copy = 2.0 * self.sizes.length * sizes.hidden_size
-        return self._encoder(sizes) + head + copy
-
-    def _generator_sizes(self) -> config.EncoderConfig:
-        return self.sizes.generator.encoder_config(self.sizes.encoder)
-
-    def _masked_lm(self, sizes: config.EncoderConfig) -> float:
-        head = self._vocabulary_head(sizes, sizes.hidden_size, False)
-        return self._encoder(sizes) + head
-
-    @abc.abstractmethod
-    def reward_baseline(self) -> float:
-        """Forward operations of REINFORCE's baseline: a logit per slot."""
-
-    @abc.abstractmethod
-    def soft_lookup(self) -> float:
-        """Forward operations of embedding soft samples (straight-through)."""
-
-    @abc.abstractmethod
-    def trained(self, forward: float) -> float:
-        """Operations forward and backward of a part, or a sum of parts."""
-
-    @abc.abstractmethod
-    def _encoder(self, sizes: config.EncoderConfig) -> float:
-        """Forward operations of an encoder on one row."""
-
-    @abc.abstractmethod
-    def _vocabulary_head(
-        self, sizes: config.EncoderConfig, width: int, is_everywhere: bool
-    ) -> float:
-        """Operations of a masked-LM head that scores masked tokens, or all."""
-
-    @abc.abstractmethod
-    def _replaced_token_head(self) -> float:
-        """Forward operations of the replaced-token head on one row."""
-
-
 @dataclasses.dataclass(frozen=True)
 class OriginalTransformer:
-    """A Transformer's operations by the original's formulas, for one row."""
+    """A Transformer's forward operations by the original's formulas.
+
+    They count activations, norms and dropout, and take every lookup for a
+    product with a one-hot.
+    """
 
     hidden_size: int  # `h` in the original
     num_layers: int  # `l`
@@ -160,13 +67,10 @@ class OriginalTransformer:
     output_fraction: float = OUTPUT_FRACTION  # tokens that the softmax scores
     sparse_embed_lookup: bool = False  # token lookups cost nothing
     decoder: bool = False  # every block attends to an encoder too
-
-    @property
-    def _embedding(self) -> int:
-        return self.embedding_size or self.hidden_size
+    num_segments: int = 2  # the formulas count two, always
 
     def block(self) -> float:
-        """Forward operations of one block."""
+        """One block."""
         width = self.hidden_size
         inner = self.intermediate_size or 4 * width
         dense = 2 * width * inner
@@ -195,8 +99,8 @@ class OriginalTransformer:
         )
 
     def embedding(self) -> float:
-        """Forward operations of the embeddings and their projection."""
-        width = self._embedding
+        """The embeddings and their projection."""
+        width = self.embedding_size or self.hidden_size
         # Positions and two segments are products with one-hots, always.
         per_token = 2 * width * (self.length + 2) + 2 * width
         per_token += (_LAYER_NORM + _DROPOUT) * width
@@ -207,8 +111,8 @@ class OriginalTransformer:
         return float(self.length * per_token)
 
     def output(self) -> float:
-        """Forward operations of the vocabulary head and its softmax."""
-        width = self._embedding
+        """The vocabulary head and its softmax."""
+        width = self.embedding_size or self.hidden_size
         # Dense layer with bias, activation and norm; there even where the
         # widths agree. Then the table; the softmax; the target's one-hot.
         dense = 2 * self.hidden_size * width
@@ -218,122 +122,158 @@ class OriginalTransformer:
         return self.output_fraction * (dense + table + loss) * self.length
 
     def binary(self) -> float:
-        """Forward operations of the head with one logit per token."""
+        """The head with one logit per token."""
         width = self.hidden_size
         dense = 2 * width * width + (1 + _ACTIVATION) * width
         return float(self.length * (dense + 2 * width))
 
     def encoder(self) -> float:
-        """Forward operations of embeddings and blocks."""
+        """Embeddings and blocks."""
         return self.embedding() + self.num_layers * self.block()
 
 
-class OriginalConvention(Convention):
-    """The original's count, constants and quirks included.
-
-    Two-tower generators and the copy logit have no formula there; they are
-    composed of its formulas.
-    """
-
-    name = "original"
-
-    def trained(self, forward: float) -> float:
-        """Twice forward: the original counts backward as one forward."""
-        return 2.0 * forward
-
-    def reward_baseline(self) -> float:
-        """One product on the original's share of the tokens."""
-        width = self._generator_sizes().hidden_size
-        share = OUTPUT_FRACTION
-        return 2.0 * share * self.sizes.length * width
-
-    def soft_lookup(self) -> float:
-        """Nothing: every lookup counts as such a product already."""
-        return 0.0
-
-    def _transformer(self, sizes: config.EncoderConfig) -> OriginalTransformer:
-        return OriginalTransformer(
-            hidden_size=sizes.hidden_size,
-            num_layers=sizes.num_hidden_layers,
-            length=self.sizes.length,
-            vocab_size=sizes.vocab_size,
-            embedding_size=sizes.embedding_size,
-            intermediate_size=sizes.intermediate_size,
-            num_heads=sizes.num_attention_heads,
-        )
-
-    def _encoder(self, sizes: config.EncoderConfig) -> float:
-        return self._transformer(sizes).encoder()
-
-    def _vocabulary_head(
-        self, sizes: config.EncoderConfig, width: int, is_everywhere: bool
-    ) -> float:
-        return dataclasses.replace(
-            self._transformer(sizes),
-            hidden_size=width,
-            output_fraction=1.0 if is_everywhere else OUTPUT_FRACTION,
-        ).output()
-
-    def _replaced_token_head(self) -> float:
-        return self._transformer(self.sizes.encoder).binary()
-
-
-class ExactConvention(Convention):
-    """Matrix products of the executed graph: 2 m n k for `[m, k] [k, n]`.
+class ExactTransformer(OriginalTransformer):
+    """The matrix products of our graph: 2 m n k for `[m, k] [k, n]`.
 
     Lookups of tokens and positions are gathers and cost nothing; segments
-    are a product with a one-hot (`embeddings.py`). Padding is computed like
-    any token, unused slots like any slot.
+    are a product with a one-hot. Padding is computed like any token, unused
+    slots like any slot.
     """
 
-    name = "exact"
+    def block(self) -> float:
+        """One block."""
+        width = self.hidden_size
+        # Query, key, value, output; scores and context; feed-forward.
+        per_token = 4 * width * width + 2 * self.length * width
+        per_token += 2 * width * (self.intermediate_size or 4 * width)
+        return 2.0 * self.length * per_token
 
-    def trained(self, forward: float) -> float:
-        """Forward, and one product of equal size for each gradient."""
-        return 3.0 * forward - getattr(forward, "with_constant", 0.0)
+    def embedding(self) -> float:
+        """The segments, and the projection."""
+        width = self.embedding_size or self.hidden_size
+        per_token = self.num_segments * width
+        if width != self.hidden_size:
+            per_token += width * self.hidden_size
+        return 2.0 * self.length * per_token
 
-    def reward_baseline(self) -> Forward:
-        """One product; no gradient goes on into the generator's states."""
-        width = self._generator_sizes().hidden_size
-        product = 2.0 * self.sizes.num_predictions * width
-        return Forward(product, product)
+    def output(self) -> float:
+        """The vocabulary head."""
+        width = self.embedding_size or self.hidden_size
+        per_token = width * (self.hidden_size + self.vocab_size)
+        return 2.0 * round(self.output_fraction * self.length) * per_token
 
-    def soft_lookup(self) -> Forward:
-        """The product with the table, and one that puts it into the text."""
+    def binary(self) -> float:
+        """The head with one logit per token."""
+        return 2.0 * self.length * self.hidden_size * (self.hidden_size + 1)
+
+
+class Convention:
+    """A way of counting: the networks as sums of encoders and heads.
+
+    `original` counts backward as one forward, and composes of its formulas
+    what it has none for (two-tower generators, the copy logit). `exact` counts
+    backward one product for each factor that is no constant.
+    """
+
+    def __init__(self, name: str, sizes: Sizes) -> None:
+        if sizes.encoder.vocab_size < 1:
+            raise ValueError(
+                "Counting operations needs the size of the vocabulary. "
+                f"Received: encoder.vocab_size={sizes.encoder.vocab_size}, "
+                "which takes it from a dataset. Set "
+                "--config.encoder.vocab_size, for example to 30522."
+            )
+        self.sizes = sizes
+        self._is_exact = name == "exact"
+        # Tokens that a masked LM scores against the vocabulary.
+        self._num_scored = OUTPUT_FRACTION * sizes.length
+        if self._is_exact:
+            self._num_scored = float(sizes.num_predictions)
+
+    def trained(self, part: Operations) -> float:
+        """Operations forward and backward."""
+        return part.forward + part.backward
+
+    def generator(self) -> Operations:
+        """The generator, of any kind."""
+        kind = self.sizes.generator
+        if not kind.has_encoder:
+            return Operations(0.0, 0.0)
+        sizes = kind.encoder_config(self.sizes.encoder)
+        if not kind.two_tower_generator:
+            return self._masked_lm(sizes)
+        both = self._encoder(sizes) + self._encoder(sizes)
+        wide = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
+        return both + self._part(self._transformer(wide, 1.0).output())
+
+    def discriminator(self) -> Operations:
+        """The encoder and the replaced-token head."""
+        sizes = self.sizes.encoder
+        head = self._part(self._transformer(sizes).binary())
+        return self._encoder(sizes) + head
+
+    def masked_lm(self) -> Operations:
+        """The encoder as a masked LM (BERT)."""
+        return self._masked_lm(self.sizes.encoder)
+
+    def all_tokens_masked_lm(self) -> Operations:
+        """The encoder with vocabulary and copy head on every token."""
+        sizes = self.sizes.encoder
+        head = self._transformer(sizes, 1.0).output()
+        copy = 2.0 * self.sizes.length * sizes.hidden_size
+        return self._encoder(sizes) + self._part(head + copy)
+
+    def reward_baseline(self) -> Operations:
+        """REINFORCE's baseline, a logit per slot of detached states."""
+        sizes = self.sizes.generator.encoder_config(self.sizes.encoder)
+        product = 2.0 * self._num_scored * sizes.hidden_size
+        return self._part(product, product)
+
+    def soft_lookup(self) -> Operations:
+        """Embedding soft samples, and putting them into the text.
+
+        The original counts every lookup as such a product already.
+        """
+        if not self._is_exact:
+            return Operations(0.0, 0.0)
         # The table and the places of the slots are constants here.
         table = self.sizes.encoder
         per_slot = table.embedding_size * (table.vocab_size + self.sizes.length)
         product = 2.0 * self.sizes.num_predictions * per_slot
-        return Forward(product, product)
+        return self._part(product, product)
 
-    def _encoder(self, sizes: config.EncoderConfig) -> Forward:
-        width, inner = sizes.hidden_size, sizes.intermediate_size
-        # Query, key, value, output; scores and context; feed-forward.
-        block = 4 * width * width + 2 * self.sizes.length * width
-        block += 2 * width * inner
-        per_token = sizes.num_hidden_layers * block
-        if sizes.embedding_size != width:
-            per_token += sizes.embedding_size * width
-        segments = sizes.type_vocab_size * sizes.embedding_size
-        twice = 2.0 * self.sizes.length
-        return Forward(twice * (per_token + segments), twice * segments)
+    def _masked_lm(self, sizes: config.EncoderConfig) -> Operations:
+        share = self._num_scored / self.sizes.length
+        head = self._transformer(sizes, share).output()
+        return self._encoder(sizes) + self._part(head)
 
-    def _vocabulary_head(
-        self, sizes: config.EncoderConfig, width: int, is_everywhere: bool
-    ) -> float:
-        positions = self.sizes.num_predictions
-        if is_everywhere:
-            positions = self.sizes.length
-        per_position = sizes.embedding_size * (width + sizes.vocab_size)
-        return 2.0 * positions * per_position
+    def _encoder(self, sizes: config.EncoderConfig) -> Operations:
+        # The one-hots of the segments are constants.
+        segments = 2.0 * self.sizes.length * sizes.type_vocab_size
+        segments *= sizes.embedding_size
+        return self._part(self._transformer(sizes).encoder(), segments)
 
-    def _replaced_token_head(self) -> float:
-        width = self.sizes.encoder.hidden_size
-        return 2.0 * self.sizes.length * width * (width + 1)
+    def _part(self, forward: float, with_constant: float = 0.0) -> Operations:
+        if not self._is_exact:
+            return Operations(forward, forward)
+        return Operations(forward, 2.0 * forward - with_constant)
+
+    def _transformer(
+        self, sizes: config.EncoderConfig, output_fraction: float = 0.0
+    ) -> OriginalTransformer:
+        kind = ExactTransformer if self._is_exact else OriginalTransformer
+        return kind(
+            sizes.hidden_size,
+            sizes.num_hidden_layers,
+            self.sizes.length,
+            sizes.vocab_size,
+            sizes.embedding_size,
+            sizes.intermediate_size,
+            sizes.num_attention_heads,
+            output_fraction=output_fraction,
+            num_segments=sizes.type_vocab_size,
+        )
 
 
-CONVENTIONS: Mapping[str, type[Convention]] = {
-    convention.name: convention
-    for convention in (OriginalConvention, ExactConvention)
-}
-"""Name to the way of counting."""
+CONVENTIONS = ("original", "exact")
+"""Names of the ways of counting."""

@@ -1,13 +1,12 @@
-"""The towers as Keras models: a dict of rows in, one tensor out.
+"""Networks as Keras models: a dict of rows in, one tensor out.
 
-What a user builds on, with `compile`, `fit` and the functional API. The layers
-inside are those of the towers themselves, so weights that towers share are
-shared here too. A saved model of a user's (`model.save`) that holds one of
-these loads again once this module was imported.
+What a user builds on, with `compile`, `fit` and the functional API. Weights
+that networks share are shared here too. A saved model of a user's
+(`model.save`) that holds one of these loads again once this module was
+imported.
 """
 
 import abc
-import dataclasses
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -16,11 +15,7 @@ import keras
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.modeling import discriminator as discriminator_lib
-from electra_tf.modeling import encoder as encoder_lib
-from electra_tf.modeling import generators
 from electra_tf.modeling import layers
-from electra_tf.modeling import towers
 
 FEATURES = ("input_ids", "input_mask", "segment_ids")
 # A step's dropout counters leave room for the sites within it, as those of
@@ -28,7 +23,7 @@ FEATURES = ("input_ids", "input_mask", "segment_ids")
 _SITES_PER_CALL = 1024
 
 
-class TakesRows(keras.Model):
+class TakesRows(keras.Model, abc.ABC):
     """A model of `[B, S]` rows: `input_ids`, `input_mask`, `segment_ids`.
 
     Dropout's seeds come from a generator of the model's own, so equal
@@ -37,14 +32,27 @@ class TakesRows(keras.Model):
 
     seed_generator: keras.random.SeedGenerator
 
-    def draw_dropout_seed(self, training: bool | None) -> tf.Tensor | None:
-        """The seed of a call's dropout, `[2]` int64; None for inference."""
+    @property
+    @abc.abstractmethod
+    def num_positions(self) -> int:
+        """The most tokens that a row may have."""
+
+    @abc.abstractmethod
+    def read_rows(
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """The model's tensor for checked rows, `FEATURES` in their order."""
+
+    def call(
+        self, features: Mapping[str, tf.Tensor], training: bool | None = None
+    ) -> tf.Tensor:
+        """What the model says of `[B, S]` rows as they are."""
+        rows = _check_rows(features, self.num_positions)
         if not training:
-            return None
+            return self.read_rows(rows, None)
         seed = tf.convert_to_tensor(self.seed_generator.next())
-        return tf.cast(seed, tf.int64) * tf.constant(
-            [1, _SITES_PER_CALL], tf.int64
-        )
+        steps = tf.constant([1, _SITES_PER_CALL], tf.int64)
+        return self.read_rows(rows, tf.cast(seed, tf.int64) * steps)
 
     def export(
         self,
@@ -61,150 +69,103 @@ class TakesRows(keras.Model):
         super().export(filepath, format, verbose, input_signature, **kwargs)
 
 
-class RowsModel(TakesRows, abc.ABC):
-    """A network as a Keras model: a dict of rows in, one tensor out."""
+class _LayerModel(TakesRows):
+    """A layer as a Keras model, of the layer's precision."""
 
-    def __init__(
-        self, layer: Any, settings: config.EncoderConfig, **kwargs: Any
-    ) -> None:
-        kwargs.setdefault("dtype", layer.dtype_policy)
-        super().__init__(**kwargs)
-        self.settings = settings
+    def __init__(self, layer: Any, **kwargs: Any) -> None:
+        super().__init__(**{"dtype": layer.dtype_policy} | kwargs)
         self.layer = layer
+        self.settings: config.EncoderConfig = layer.settings
         self.seed_generator = keras.random.SeedGenerator()
         self.built = True
 
-    def call(
-        self, features: Mapping[str, tf.Tensor], training: bool | None = None
-    ) -> tf.Tensor:
-        """Computes the model's tensor for `[B, S]` rows."""
-        rows = check_rows(features, self.settings.max_position_embeddings)
-        return self.compute(rows, self.draw_dropout_seed(training))
-
-    @abc.abstractmethod
-    def compute(
-        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
-        """The model's tensor for checked rows, `FEATURES` in their order."""
+    @property
+    def num_positions(self) -> int:
+        return self.settings.max_position_embeddings
 
     def get_config(self) -> dict[str, Any]:
-        """Sizes and precision; the weights are saved beside them."""
-        return {
-            "name": self.name,
-            "trainable": self.trainable,
-            "dtype": self.dtype_policy.name,
-            "settings": dataclasses.asdict(self.settings),
-        }
-
-    @classmethod
-    @abc.abstractmethod
-    def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
-        """A layer of these sizes, with fresh weights."""
+        layer = keras.saving.serialize_keras_object(self.layer)
+        return {"name": self.name, "trainable": self.trainable, "layer": layer}
 
     @classmethod
     def from_config(
         cls, config_dict: dict[str, Any], custom_objects: Any = None
-    ) -> "RowsModel":
-        """A model of these sizes, with fresh weights and ties to no other."""
-        del custom_objects
-        values = dict(config_dict)
-        settings = config.EncoderConfig(**values.pop("settings"))
-        layer = cls.build_layer(settings, values["dtype"])
-        return cls(layer, settings, **values)
+    ) -> "_LayerModel":
+        # The layer has fresh weights and shares none; Keras loads them next.
+        layer = keras.saving.deserialize_keras_object(
+            config_dict["layer"], custom_objects
+        )
+        if not layer.built:
+            layer.build()
+        return cls(**config_dict | {"layer": layer})
 
 
 @layers.register
-class EncoderModel(RowsModel):
+class EncoderModel(_LayerModel):
     """The encoder: hidden states of the last layer, `[B, S, D]`.
 
     `model(features)[:, 0]` is `[CLS]`, what classifiers build on. States at
     padding mean nothing.
     """
 
-    layer: encoder_lib.Encoder
-
-    def compute(
+    def read_rows(
         self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Hidden states."""
         return self.layer(*rows, dropout_seed).sequence_output
 
-    @classmethod
-    def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
-        """A main encoder."""
-        return encoder_lib.build_encoder(
-            settings, towers.MAIN_ENCODER, dtype=dtype
-        )
-
 
 @layers.register
-class DiscriminatorModel(RowsModel):
+class DiscriminatorModel(_LayerModel):
     """The discriminator: logits that tokens were replaced, `[B, S]` float32.
 
     `tf.sigmoid` of them is the probability. Logits at padding mean nothing.
     """
 
-    layer: discriminator_lib.Discriminator
-
-    def compute(
+    def read_rows(
         self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Replaced-token logits."""
         return self.layer(*rows, dropout_seed).logits
 
-    @classmethod
-    def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
-        """A discriminator."""
-        return towers.build_discriminator(settings, dtype)
-
 
 @layers.register
-class MaskedLMModel(RowsModel):
+class MaskedLMModel(_LayerModel):
     """A masked language model: logits of the vocabulary, `[B, S, V]` float32.
 
     At every position, whether the input holds `[MASK]` there or not.
     """
 
-    layer: generators.MaskedLMGenerator
-
-    def compute(
+    def read_rows(
         self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
         """Logits of the vocabulary."""
         return self.layer.score_tokens(rows, dropout_seed)
 
-    @classmethod
-    def build_layer(cls, settings: config.EncoderConfig, dtype: str) -> Any:
-        """A masked language model with embeddings of its own."""
-        return towers.build_masked_lm(settings, "generator_predictions", dtype)
 
-
-def check_rows(
+def _check_rows(
     features: Mapping[str, tf.Tensor], num_positions: int
 ) -> list[tf.Tensor]:
-    """The features in their order, as int32, or a `ValueError`."""
+    """The features in their order, as int32."""
     names = sorted(features) if isinstance(features, Mapping) else features
     if names != sorted(FEATURES):
         raise ValueError(
             f"`features` must be a dict of {', '.join(FEATURES)}, as "
-            f"`electra_tf.load(...).tokenize(texts)` makes it. Received: "
+            "`electra_tf.load(...).tokenize(texts)` makes it. Received: "
             f"{names!r:.200}."
         )
-    rows = []
-    for name in FEATURES:
-        tensor = tf.convert_to_tensor(features[name])
-        length = tensor.shape[1] if tensor.shape.rank == 2 else None
-        if tensor.shape.rank != 2 or not tensor.dtype.is_integer:
+    rows = [tf.convert_to_tensor(features[name]) for name in FEATURES]
+    for name, row in zip(FEATURES, rows, strict=True):
+        if row.shape.rank != 2 or not row.dtype.is_integer:
             raise ValueError(
                 f"`features[{name!r}]` must be [B, S] integers. Received: "
-                f"{tensor.dtype.name} of shape {tensor.shape}. In a "
-                "functional model: keras.Input([None], dtype='int32')."
+                f"{row.dtype.name} of shape {row.shape}. In a functional "
+                "model: keras.Input([None], dtype='int32')."
             )
-        if length is not None and length > num_positions:
+        if (row.shape[1] or 0) > num_positions:
             raise ValueError(
                 f"`features[{name!r}]` must have at most {num_positions} "
-                f"columns, the model's positions. Received: {length}. Cut "
-                "the rows, for example by `tokenize(texts, max_length=...)`."
+                f"columns, the model's positions. Received: {row.shape[1]}. "
+                "Cut the rows, as by `tokenize(texts, max_length=...)`."
             )
-        rows.append(tf.cast(tensor, tf.int32))
-    return rows
+    return [tf.cast(row, tf.int32) for row in rows]

@@ -131,17 +131,6 @@ class SizedLayer(keras.layers.Layer):
         return super().get_config() | {"settings": sizes}
 
 
-class Network(SizedLayer):
-    """An encoder with a head, whose weights exist once it is made."""
-
-    def build(self, input_shape: Any) -> None:
-        """Notes the shape of the rows, for `summary`."""
-
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """`[B, S, V]` or `[B, P, V]`, of the logits of the vocabulary."""
-        return (*input_shape, self.settings.vocab_size)
-
-
 @register
 class Linear(keras.layers.Layer):
     """An affine map of the last axis, `y = x @ kernel + bias`.

@@ -3,11 +3,11 @@
 One linear layer each, as in the paper (appendix B) and in the original: on the
 last layer's [CLS] for classification and regression, on the first piece of
 each word for tagging. There is no pooler; a hidden layer is for models of
-Hugging Face's, whose classifiers have one. The head of question answering has
-a file of its own, `question_answering_head`. Losses and logits are float32.
+Hugging Face's, whose classifiers have one. Losses and logits are float32.
 """
 
 import abc
+import itertools
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
@@ -24,6 +24,14 @@ DROPOUT_PROB = 0.1
 
 # The second place of dropout of a head; heads are numbered from the first.
 _SECOND_SITE = 128
+
+QA_HIDDEN_SIZE = 512
+"""Hidden layers of question answering: the joint end's, the classifier's."""
+
+# Added to the logits of positions that are no candidates.
+_PENALTY = -1000.0
+# Between the seeds of successive layers: further than trials are.
+_SEED_STEP = 1_000_003
 
 Tensors = Mapping[str, tf.Tensor]
 
@@ -85,13 +93,10 @@ class _SentenceHead(TaskHead):
         self.dense = _output_layer(units, seed, self.dtype_policy)
 
     def build(self, input_shape: Any) -> None:
-        """Creates the layers for `[B, S, D]` states."""
-        width = input_shape[-1]
+        width, dtype = input_shape[-1], self.dtype_policy
         if self.has_hidden_layer:
             # Two layers of one size must not begin alike.
-            self.hidden = _output_layer(
-                width, self.seed + 1, self.dtype_policy, "hidden"
-            )
+            self.hidden = _output_layer(width, self.seed + 1, dtype, "hidden")
             self.hidden.build((None, width))
         self.dense.build((None, width))
 
@@ -133,9 +138,7 @@ class ClassificationHead(_SentenceHead):
     ) -> tf.Tensor:
         """Cross-entropy of `label`, `[B]`."""
         logits = self.compute_outputs(hidden, seed)
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(
-            features["label"], logits
-        )
+        return _cross_entropy(features["label"], logits)
 
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
         """`logits`, `[B, num_labels]`."""
@@ -199,26 +202,239 @@ class TaggingHead(TaskHead):
         """Cross-entropies of `tags`, added up by `tag_weights`, `[B]`."""
         del seed
         logits = self.predict(hidden, features)["logits"]
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            features["tags"], logits
-        )
+        losses = _cross_entropy(features["tags"], logits)
         return tf.reduce_sum(losses * features["tag_weights"], 1)
 
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
         """`logits`, `[B, W, num_labels]`, for W words."""
-        vectors = masking.gather_positions(hidden, features["word_positions"])
-        rows, words, width = layers.shape_of(vectors)
-        logits = self.dense(tf.reshape(vectors, [-1, width]))
-        logits = tf.reshape(logits, [rows, words, self.num_labels])
-        return {"logits": tf.cast(logits, tf.float32)}
+        states = masking.gather_positions(hidden, features["word_positions"])
+        return {"logits": _apply(self.dense, states)}
+
+
+@layers.register
+class QuestionAnsweringHead(TaskHead):
+    """Start, end and answerability of one question's window.
+
+    The loss of a row is the mean of the cross-entropies of start and end, plus
+    `answerable_weight` times that of the classifier, whose logit is high where
+    there is no answer. `beam_size` starts, and ends for each, are kept.
+
+    Variables are numbered as TensorFlow 1 numbered the original's: those
+    called `dense`, `dense_1`, ... by the order in which they are made, so that
+    options change the numbers; `qa_hidden` apart.
+    """
+
+    config_names = (
+        "seed",
+        "joint_prediction",
+        "beam_size",
+        "answerable_classifier",
+        "answerable_uses_start_logits",
+        "answerable_weight",
+    )
+    columns = {
+        "start_position": Column(),
+        "end_position": Column(),
+        "is_impossible": Column(),
+    }
+
+    def __init__(
+        self,
+        seed: int,
+        joint_prediction: bool = True,
+        beam_size: int = 20,
+        answerable_classifier: bool = True,
+        answerable_uses_start_logits: bool = True,
+        answerable_weight: float = 0.5,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._numbers = itertools.count()
+        self._seeds = itertools.count(seed, _SEED_STEP)
+        self.seed = seed
+        self.joint_prediction = joint_prediction
+        self.beam_size = beam_size
+        self.answerable_classifier = answerable_classifier
+        self.answerable_uses_start_logits = answerable_uses_start_logits
+        self.answerable_weight = answerable_weight
+        self.padded_outputs = {"start_logits": "input_ids"}
+        if not joint_prediction:
+            self.padded_outputs["end_logits"] = "input_ids"
+        self.has_answerable_hidden = (
+            answerable_classifier and answerable_uses_start_logits
+        )
+        # In this order, by which seeds and numbers follow.
+        self.start = self._add_linear(1)
+        if joint_prediction:
+            self.joint_hidden = self._add_linear(QA_HIDDEN_SIZE, "qa_hidden")
+        self.end = self._add_linear(1)
+        if self.has_answerable_hidden:
+            self.answerable_hidden = self._add_linear(QA_HIDDEN_SIZE)
+        if answerable_classifier:
+            self.answerable = self._add_linear(1)
+
+    def _add_linear(self, units: int, name: str = "") -> layers.Linear:
+        if not name:
+            number = next(self._numbers)
+            name = f"dense_{number}" if number else "dense"
+        # Two layers of one size must not begin alike.
+        return _output_layer(units, next(self._seeds), self.dtype_policy, name)
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the weights for `[B, S, D]` states."""
+        width = input_shape[-1]
+        self.start.build((None, width))
+        if self.joint_prediction:
+            self.joint_hidden.build((None, 2 * width))
+        inner = QA_HIDDEN_SIZE if self.joint_prediction else width
+        self.end.build((None, inner))
+        if self.has_answerable_hidden:
+            self.answerable_hidden.build((None, 2 * width))
+        if self.answerable_classifier:
+            inner = QA_HIDDEN_SIZE if self.has_answerable_hidden else width
+            self.answerable.build((None, inner))
+
+    def compute_losses(
+        self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
+    ) -> tf.Tensor:
+        """The loss of every row, `[B]`, with the gold start; no dropout."""
+        del seed
+        start = features["start_position"]
+        start_logits = self._start_logits(hidden, features)
+        end_logits = self.compute_end_logits(hidden, features, start)
+        losses = 0.5 * (
+            _cross_entropy(start, start_logits)
+            + _cross_entropy(features["end_position"], end_logits)
+        )
+        if not self.answerable_classifier:
+            return losses
+        no_answer = tf.nn.sigmoid_cross_entropy_with_logits(
+            tf.cast(features["is_impossible"], tf.float32),
+            self._answerable_logits(hidden, start_logits),
+        )
+        return losses + self.answerable_weight * no_answer
+
+    def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
+        """What answers are read off; names as in the original's results."""
+        start_logits = self._start_logits(hidden, features)
+        outputs = {"start_logits": start_logits}
+        if self.joint_prediction:
+            outputs |= self._search(hidden, features, start_logits)
+        else:
+            ends = self.compute_end_logits(hidden, features, None)
+            outputs["end_logits"] = ends
+        if self.answerable_classifier:
+            logits = self._answerable_logits(hidden, start_logits)
+            outputs["answerable_logit"] = logits
+        return outputs
+
+    def _start_logits(self, hidden: tf.Tensor, features: Tensors) -> tf.Tensor:
+        return _apply(self.start, hidden)[..., 0] + _penalties(features)
+
+    def compute_end_logits(
+        self,
+        hidden: tf.Tensor,
+        features: Tensors,
+        start_positions: tf.Tensor | None,
+    ) -> tf.Tensor:
+        """`[B, S]` float32; in joint mode given the starts, `[B]` int32."""
+        penalties = _penalties(features)
+        if not self.joint_prediction:
+            return _apply(self.end, hidden)[..., 0] + penalties
+        start_states = tf.gather(hidden, start_positions, batch_dims=1)
+        start_part, place_part = self._joint_parts(start_states, hidden)
+        return self._end_logits(start_part, place_part) + penalties
+
+    def _search(
+        self, hidden: tf.Tensor, features: Tensors, start_logits: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        """The K best starts, `[B, K]`, and ends for each, `[B, K, K]`."""
+        _, length, width = layers.shape_of(hidden)
+        # XLA wants to know K, if it can be known.
+        smaller = min if isinstance(length, int) else tf.minimum
+        count = smaller(self.beam_size, length)
+        start_log_probs, starts = tf.math.top_k(
+            tf.nn.log_softmax(start_logits), count
+        )
+        states = tf.gather(hidden, starts, batch_dims=1)
+        start_parts, place_part = self._joint_parts(
+            tf.reshape(tf.transpose(states, [1, 0, 2]), [-1, width]), hidden
+        )
+        penalties = _penalties(features)
+
+        def best_ends(start_part: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            logits = self._end_logits(start_part, place_part) + penalties
+            return tuple(tf.math.top_k(tf.nn.log_softmax(logits), count))
+
+        # All starts at once would take [B, K, S, 512]: gigabytes.
+        end_log_probs, ends = tf.map_fn(
+            best_ends,
+            tf.reshape(start_parts, [count, -1, QA_HIDDEN_SIZE]),
+            fn_output_signature=(tf.float32, tf.int32),
+            parallel_iterations=1,
+        )
+        return {
+            "start_top_log_probs": start_log_probs,
+            "start_top_index": starts,
+            "end_top_log_probs": tf.transpose(end_log_probs, [1, 0, 2]),
+            "end_top_index": tf.transpose(ends, [1, 0, 2]),
+        }
+
+    def _answerable_logits(
+        self, hidden: tf.Tensor, start_logits: tf.Tensor
+    ) -> tf.Tensor:
+        """`[B]` float32, high where there is no answer."""
+        states = hidden[:, 0]
+        if self.has_answerable_hidden:
+            weights = tf.cast(tf.nn.softmax(start_logits), hidden.dtype)
+            mean = tf.matmul(weights[:, tf.newaxis], hidden)[:, 0]
+            both = tf.concat([states, mean], -1)
+            states = layers.gelu(self.answerable_hidden(both))
+        return tf.cast(self.answerable(states)[:, 0], tf.float32)
+
+    def _joint_parts(
+        self, start_states: tf.Tensor, hidden: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """What starts (`[N, 512]`) and places (`[B, S, 512]`) add to it."""
+        # The kernel's first D rows are those of the start.
+        batch, length, width = layers.shape_of(hidden)
+        kernel, bias = (
+            tf.cast(tf.convert_to_tensor(weight), hidden.dtype)
+            for weight in (self.joint_hidden.kernel, self.joint_hidden.bias)
+        )
+        flat = tf.reshape(hidden, [-1, width])
+        places = tf.nn.bias_add(tf.matmul(flat, kernel[width:]), bias)
+        starts = tf.matmul(start_states, kernel[:width])
+        return starts, tf.reshape(places, [batch, length, QA_HIDDEN_SIZE])
+
+    def _end_logits(
+        self, start_part: tf.Tensor, place_part: tf.Tensor
+    ) -> tf.Tensor:
+        states = layers.gelu(start_part[:, tf.newaxis] + place_part)
+        return _apply(self.end, states)[..., 0]
+
+
+def _apply(layer: layers.Linear, states: tf.Tensor) -> tf.Tensor:
+    """`[B, N, units]` float32 of `[B, N, D]` states."""
+    rows, count, width = layers.shape_of(states)
+    numbers = layer(tf.reshape(states, [-1, width]))
+    return tf.cast(tf.reshape(numbers, [rows, count, layer.units]), tf.float32)
+
+
+def _penalties(features: Tensors) -> tf.Tensor:
+    """0 at [CLS] and in the document, -1000 elsewhere, `[B, S]` float32."""
+    is_document = features["input_mask"] * features["segment_ids"]
+    is_first = tf.range(tf.shape(is_document)[1]) == 0
+    is_candidate = (is_document > 0) | is_first
+    return tf.where(is_candidate, 0.0, _PENALTY)
+
+
+def _cross_entropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
 
 
 def _output_layer(
     units: int, seed: int, dtype: Any, name: str = "dense"
 ) -> layers.Linear:
-    return layers.Linear(
-        units,
-        keras.initializers.GlorotUniform(seed=seed),
-        name=name,
-        dtype=dtype,
-    )
+    initializer = keras.initializers.GlorotUniform(seed=seed)
+    return layers.Linear(units, initializer, name=name, dtype=dtype)

@@ -8,7 +8,6 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.modeling import flops
-from electra_tf.modeling import generators
 from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import losses
@@ -28,45 +27,28 @@ class Adversarial(electra.Electra):
     against 65 % accuracy) and a distribution of low entropy.
     """
 
-    extra_sizes = {
-        **electra.Electra.extra_sizes,
-        **dict.fromkeys(("entropy", "reward", "sampled_tokens"), 1),
-    }
     ratios = {
         **electra.Electra.ratios,
         "generator_entropy": ("entropy", "sampled_tokens"),
         "reward": ("reward", "sampled_tokens"),
     }
-
-    @classmethod
-    def choose(
-        cls, settings: config.ExperimentConfig
-    ) -> type[model_lib.PretrainingModel]:
-        """The class of the estimator that the settings name."""
-        if settings.objective.adversarial_estimator == "straight_through":
-            return StraightThrough
-        return Reinforce
+    extra_sizes = {
+        **electra.Electra.extra_sizes,
+        **model_lib.sizes_of(ratios),
+    }
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Requires a masked-LM generator and a discriminator that learns."""
-        chosen, generator = settings.objective, settings.generator
-        config.require(
-            generator.has_encoder and not generator.two_tower_generator,
-            "The objective 'adversarial' needs a masked-LM generator, which "
-            "can learn to fool. Received another kind in the section "
-            "`generator`.",
-        )
+        model_lib.require_masked_lm_generator(settings)
         config.require(
             not settings.masking.draw_with_replacement,
             "The objective 'adversarial' needs one sample for a position. "
             "Received: masking.draw_with_replacement=True, which averages "
             "several.",
         )
-        start, total = (
-            chosen.adversarial_start_step,
-            settings.training.num_train_steps,
-        )
+        start = settings.objective.adversarial_start_step
+        total = settings.training.num_train_steps
         config.require(
             start < total,
             "`objective.adversarial_start_step` must be below "
@@ -74,7 +56,7 @@ class Adversarial(electra.Electra):
             f"adversarial_start_step={start}, num_train_steps={total}.",
         )
         config.require(
-            chosen.disc_weight > 0,
+            settings.objective.disc_weight > 0,
             "The objective 'adversarial' needs a discriminator that learns. "
             "Received: objective.disc_weight=0.",
         )
@@ -103,14 +85,27 @@ class Adversarial(electra.Electra):
         total = chosen.gen_weight * means["gen_loss"]
         return total + chosen.disc_weight * means["disc_loss"]
 
-    def sampling_log_probs(
-        self, logits: tf.Tensor, masked: masking.MaskedInputs
-    ) -> tf.Tensor:
+    def sampling_log_probs(self, sampled: electra.SampledBatch) -> tf.Tensor:
         """Log probabilities that samples are drawn with, `[B, P, V]`."""
-        logits = self.divide_by_temperature(logits)
-        if self.settings.objective.disallow_correct:
-            logits = sampling.disallow_tokens(logits, masked.masked_ids)
-        return tf.nn.log_softmax(logits)
+        logits = sampled.generated.logits
+        return tf.nn.log_softmax(self.sampling_logits(logits, sampled.masked))
+
+    def reward_samples(
+        self,
+        sampled: electra.SampledBatch,
+        disc_logits: tf.Tensor,
+        log_probs: tf.Tensor,
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """Rewards `[B, P]` of the samples, and the counts to report."""
+        weights = sampled.masked.masked_weights
+        rewards = losses.compute_rewards(
+            disc_logits, sampled.fake, sampled.masked
+        )
+        return rewards, {
+            "entropy": losses.compute_entropy(log_probs, weights),
+            "reward": tf.reduce_sum(rewards * weights),
+            "sampled_tokens": tf.reduce_sum(weights),
+        }
 
 
 @layers.register
@@ -142,9 +137,9 @@ class Reinforce(Adversarial):
         )
 
     @classmethod
-    def extra_flops(cls, convention: flops.Convention) -> float:
-        """The baseline, forward and backward."""
-        return convention.trained(convention.reward_baseline())
+    def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
+        """Also the baseline."""
+        return super().trained_parts(convention) + convention.reward_baseline()
 
     def build_extras(self, dtype: Any) -> None:
         """The baseline `w`, on the generator's states."""
@@ -176,12 +171,12 @@ class Reinforce(Adversarial):
     ) -> step_lib.LossSums:
         """Discriminates, and rewards the samples."""
         masked, fake = sampled.masked, sampled.fake
-        generated, weights = sampled.generated, masked.masked_weights
+        weights = masked.masked_weights
         logits = self.discriminate(sampled, dropout_seed)
         main = self.detection_losses(logits, fake.is_fake_tokens, masked)
-        rewards = losses.compute_rewards(logits, fake, masked)
-        log_probs = self.sampling_log_probs(generated.logits, masked)
-        baselines = self._baseline_logits(generated, masked)
+        log_probs = self.sampling_log_probs(sampled)
+        rewards, counts = self.reward_samples(sampled, logits, log_probs)
+        baselines = self._baseline_logits(sampled)
         adversarial_losses = {
             "adversarial_loss": losses.policy_gradient_loss(
                 tf.gather(log_probs, fake.sampled_tokens, batch_dims=2),
@@ -192,21 +187,18 @@ class Reinforce(Adversarial):
             "baseline_loss": losses.baseline_loss(baselines, rewards, weights),
         }
         return step_lib.LossSums(
-            main.losses | adversarial_losses,
-            main.statistics | _count(log_probs, rewards, weights),
+            main.losses | adversarial_losses, main.statistics | counts
         )
 
-    def _baseline_logits(
-        self,
-        generated: generators.GeneratorOutput,
-        masked: masking.MaskedInputs,
-    ) -> tf.Tensor:
+    def _baseline_logits(self, sampled: electra.SampledBatch) -> tf.Tensor:
         """`w . h_G` at the masked positions, `[B, P]` float32."""
-        states = tf.stop_gradient(generated.encoder_outputs[0].sequence_output)
-        hidden = masking.gather_positions(states, masked.masked_positions)
+        (encoded,) = sampled.generated.encoder_outputs
+        positions = sampled.masked.masked_positions
+        hidden = masking.gather_positions(
+            tf.stop_gradient(encoded.sequence_output), positions
+        )
         logits = self.baseline(tf.reshape(hidden, [-1, hidden.shape[-1]]))
-        shape = masked.masked_positions.shape
-        return tf.reshape(tf.cast(logits, tf.float32), shape)
+        return tf.reshape(tf.cast(logits, tf.float32), positions.shape)
 
 
 @layers.register
@@ -223,28 +215,27 @@ class StraightThrough(Adversarial):
     """
 
     @classmethod
-    def extra_flops(cls, convention: flops.Convention) -> float:
-        """The expected embeddings, forward and backward."""
-        return convention.trained(convention.soft_lookup())
+    def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
+        """Also the expected embeddings."""
+        return super().trained_parts(convention) + convention.soft_lookup()
 
     def compute_main_losses(
         self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
     ) -> step_lib.LossSums:
         """Discriminates, with a gradient through the samples."""
-        masked, fake = sampled.masked, sampled.fake
-        log_probs = self.sampling_log_probs(sampled.generated.logits, masked)
+        masked, labels = sampled.masked, sampled.fake.is_fake_tokens
+        log_probs = self.sampling_log_probs(sampled)
         offset = self._word_offset(sampled.prepared, log_probs)
         logits = self.discriminate(sampled, dropout_seed, offset)
-        main = self.detection_losses(logits, fake.is_fake_tokens, masked)
-        rewards = losses.compute_rewards(logits, fake, masked)
-        counts = _count(log_probs, rewards, masked.masked_weights)
+        main = self.detection_losses(logits, labels, masked)
+        _, counts = self.reward_samples(sampled, logits, log_probs)
         return main._replace(statistics=main.statistics | counts)
 
     def _word_offset(
         self, prepared: model_lib.PreparedBatch, log_probs: tf.Tensor
     ) -> tf.Tensor:
         """`[B, S, E]`, zero in value, the path of the gradient."""
-        masked = prepared.masked
+        masked, chosen = prepared.masked, self.settings.objective
         temperature = _gumbel_temperature(self.settings)
         if callable(temperature):
             temperature = temperature(self.num_updates())
@@ -260,7 +251,6 @@ class StraightThrough(Adversarial):
         expected = tf.reshape(expected, [num_rows, slots, -1])
         # disc_weight multiplies the whole loss; the generator's share of it
         # has its own factor.
-        chosen = self.settings.objective
         factor = self.adversarial_share(self.num_updates())
         factor *= chosen.gen_weight * chosen.adversarial_weight
         expected = losses.reverse_gradient(
@@ -279,13 +269,3 @@ def _gumbel_temperature(settings: config.ExperimentConfig) -> schedules.Value:
         chosen.final_gumbel_temperature,
         chosen.gumbel_temperature_steps,
     )
-
-
-def _count(
-    log_probs: tf.Tensor, rewards: tf.Tensor, weights: tf.Tensor
-) -> dict[str, tf.Tensor]:
-    return {
-        "entropy": losses.compute_entropy(log_probs, weights),
-        "reward": tf.reduce_sum(rewards * weights),
-        "sampled_tokens": tf.reduce_sum(weights),
-    }

@@ -20,7 +20,7 @@ class Cost:
             masking.max_predictions_per_seq(settings.masking.mask_prob, length),
         )
         self.settings = settings
-        self.convention = flops.CONVENTIONS[convention](sizes)
+        self.convention = flops.Convention(convention, sizes)
         self._objective = model_lib.find_objective(settings)
         self.phase_starts = self._objective.phases(settings)
 
@@ -48,4 +48,4 @@ class Cost:
 
     def inference_flops(self) -> float:
         """Operations of the main network on one row."""
-        return self._objective.inference_flops(self.convention)
+        return self._objective.main_flops(self.convention).forward

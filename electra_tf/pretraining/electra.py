@@ -1,8 +1,4 @@
-"""ELECTRA: the draw from the generator, the corrupted text, both losses.
-
-Joint replaced-token detection, the objective of the paper, and its variant
-that learns from the masked-out 15 % of the tokens alone.
-"""
+"""ELECTRA: the draw from the generator, the corrupted text, both losses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +6,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.modeling import flops
-from electra_tf.modeling import generators
 from electra_tf.modeling import layers
+from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import mlm
 from electra_tf.pretraining import model as model_lib
@@ -23,11 +18,6 @@ from electra_tf.pretraining import sampling
 from electra_tf.training import metrics
 from electra_tf.training import schedules
 from electra_tf.training import step as step_lib
-
-GENERATOR_SIZES = dict.fromkeys(
-    (*mlm.COUNTS, "sampled_correct", "kept_sampled_correct"), 1
-)
-"""Counts of a generator; `sampled_correct` at slots that show [MASK]."""
 
 GENERATOR_RATIOS = {
     "masked_loss": ("masked_loss", "masked_tokens"),
@@ -37,12 +27,17 @@ GENERATOR_RATIOS = {
 }
 """Compare the first two with `unigram_entropy` and `unigram_accuracy`."""
 
+GENERATOR_SIZES = {
+    **model_lib.sizes_of(GENERATOR_RATIOS),
+    "kept_sampled_correct": 1,
+}
+
 
 class SampledBatch(NamedTuple):
     """A batch with samples of the generator in it."""
 
     prepared: model_lib.PreparedBatch
-    generated: generators.GeneratorOutput
+    generated: networks.GeneratorOutput
     fake: sampling.FakeData
 
     @property
@@ -76,30 +71,16 @@ class Electra(model_lib.PretrainingModel):
     `disc_weight_steps`.
     """
 
-    extra_sizes = {**GENERATOR_SIZES, **metrics.DETECTION_SIZES}
     ratios = GENERATOR_RATIOS
+    extra_sizes = {**GENERATOR_SIZES, **metrics.DETECTION_SIZES}
     main_loss = "disc_loss"
     main_factor = "disc_weight"
     """Field of `config.objective` that is the factor of `main_loss`."""
 
     @classmethod
-    def training_flops(
-        cls,
-        settings: config.ExperimentConfig,
-        convention: flops.Convention,
-        step: int,
-    ) -> float:
-        """Both networks and any extras, forward and backward."""
-        del settings, step
-        generator = convention.trained(convention.generator())
-        main = convention.trained(cls.inference_flops(convention))
-        return generator + main + cls.extra_flops(convention)
-
-    @classmethod
-    def extra_flops(cls, convention: flops.Convention) -> float:
-        """Operations of training on a row beside the two networks."""
-        del convention
-        return 0.0
+    def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
+        """Both networks."""
+        return convention.generator() + cls.main_flops(convention)
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
@@ -144,27 +125,9 @@ class Electra(model_lib.PretrainingModel):
         )
         sampled = SampledBatch(prepared, generated, fake)
         main = self.compute_main_losses(sampled, dropout_seed)
-        counts = self.count_samples(masked, generated, fake.sampled_tokens)
         return step_lib.LossSums(
-            {"gen_loss": gen_loss, **main.losses}, {**main.statistics, **counts}
-        )
-
-    def compute_main_losses(
-        self, sampled: SampledBatch, dropout_seed: tf.Tensor | None
-    ) -> step_lib.LossSums:
-        """Loss and statistics of the main network."""
-        logits = self.discriminate(sampled, dropout_seed)
-        labels = sampled.fake.is_fake_tokens
-        return self.detection_losses(logits, labels, sampled.masked)
-
-    def detection_losses(
-        self, logits: tf.Tensor, labels: tf.Tensor, masked: masking.MaskedInputs
-    ) -> step_lib.LossSums:
-        """The discriminator's loss for `[B, S]` logits, 1 for replaced."""
-        weights = self.main_weights(masked)
-        return step_lib.LossSums(
-            {"disc_loss": losses.replaced_token_loss(logits, labels, weights)},
-            metrics.detection_statistics(logits, labels, weights),
+            {"gen_loss": gen_loss} | main.losses,
+            main.statistics | self.count_samples(sampled),
         )
 
     def generator_seed(
@@ -183,11 +146,9 @@ class Electra(model_lib.PretrainingModel):
         sample that equals the original is labelled real.
         """
         masked = prepared.masked
-        is_free = not self.settings.objective.disallow_correct
         sampled = sampling.sample_from_softmax(
-            self.divide_by_temperature(mlm_logits),
+            self.sampling_logits(mlm_logits, masked),
             self.draw_uniform(prepared),
-            disallow=None if is_free else masked.masked_ids,
         )
         input_ids, is_sampled = masking.scatter_update(
             masked.original_ids, sampled, masked.masked_positions
@@ -202,8 +163,10 @@ class Electra(model_lib.PretrainingModel):
         shape = (batch // seeds.shape[0], slots, self.generator.vocab_size)
         return randomness.uniform_by_stream(seeds, shape)
 
-    def divide_by_temperature(self, logits: tf.Tensor) -> tf.Tensor:
-        """The logits that are sampled from."""
+    def sampling_logits(
+        self, logits: tf.Tensor, masked: masking.MaskedInputs
+    ) -> tf.Tensor:
+        """Those that are sampled from: tempered, perhaps without the truth."""
         objective = self.settings.objective
         temperature = schedules.constant_or_linear(
             objective.temperature,
@@ -211,10 +174,20 @@ class Electra(model_lib.PretrainingModel):
             objective.temperature_steps,
         )
         if callable(temperature):
-            temperature = temperature(self.num_updates())
-        elif temperature == 1.0:
-            return logits
-        return logits / temperature
+            logits /= temperature(self.num_updates())
+        elif temperature != 1.0:
+            logits /= temperature
+        if objective.disallow_correct:
+            logits = sampling.disallow_tokens(logits, masked.masked_ids)
+        return logits
+
+    def compute_main_losses(
+        self, sampled: SampledBatch, dropout_seed: tf.Tensor | None
+    ) -> step_lib.LossSums:
+        """Loss and statistics of the main network."""
+        logits = self.discriminate(sampled, dropout_seed)
+        labels = sampled.fake.is_fake_tokens
+        return self.detection_losses(logits, labels, sampled.masked)
 
     def discriminate(
         self,
@@ -226,44 +199,28 @@ class Electra(model_lib.PretrainingModel):
         seed = model_lib.main_seed(dropout_seed)
         return self.main(*sampled.rows, seed, word_offset).logits
 
-    def count_samples(
-        self,
-        masked: masking.MaskedInputs,
-        generated: generators.GeneratorOutput,
-        sampled: tf.Tensor,
-    ) -> dict[str, tf.Tensor]:
+    def detection_losses(
+        self, logits: tf.Tensor, labels: tf.Tensor, masked: masking.MaskedInputs
+    ) -> step_lib.LossSums:
+        """The discriminator's loss for `[B, S]` logits, 1 for replaced."""
+        weights = self.main_weights(masked)
+        return step_lib.LossSums(
+            {"disc_loss": losses.replaced_token_loss(logits, labels, weights)},
+            metrics.detection_statistics(logits, labels, weights),
+        )
+
+    def count_samples(self, sampled: SampledBatch) -> dict[str, tf.Tensor]:
         """The counts of `GENERATOR_SIZES`, from best guesses and samples.
 
         A generator that never reads the chosen tokens (two-tower, uniform,
         unigram) is counted at the same slots: all are alike to it.
         """
+        generated = sampled.generated
         logits = generated.logits
         if not generated.encoder_outputs:
             # A fixed generator never samples what its corpus lacks, but its
             # loss does not call it impossible.
             logits = generated.prediction_logits
-        shows_mask, shows_token = mlm.split_slots(masked, self.mask_id)
-        return mlm.count_predictions(masked, logits, self.mask_id) | {
-            "sampled_correct": mlm.count_correct(sampled, masked, shows_mask),
-            "kept_sampled_correct": mlm.count_correct(
-                sampled, masked, shows_token
-            ),
-        }
-
-
-@layers.register
-class Electra15(Electra):
-    """The discriminator learns from the chosen positions only.
-
-    The ablation of the paper's section 3.5 that asks whether ELECTRA gains
-    from being defined over all tokens: L_Disc is the mean over the positions
-    that were masked for the generator. `disc_weight` then weighs a mean over
-    15 % of the tokens: each counts about seven times as much as in `Electra`.
-    """
-
-    def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
-        """`[B, S]` float32, 1 at the masked-out positions."""
-        _, is_chosen = masking.scatter_update(
-            masked.original_ids, masked.masked_ids, masked.masked_positions
+        return mlm.count_predictions(
+            sampled.masked, logits, self.mask_id, sampled.fake.sampled_tokens
         )
-        return tf.cast(is_chosen, tf.float32)

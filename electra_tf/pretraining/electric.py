@@ -5,10 +5,8 @@ import math
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.modeling import generators
 from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
-from electra_tf.pretraining import sampling
 from electra_tf.training import step as step_lib
 
 
@@ -45,20 +43,12 @@ class Electric(electra.Electra):
     ) -> step_lib.LossSums:
         """Scores all tokens and contrasts noise with data."""
         energies = self.discriminate(sampled, dropout_seed)
-        logits = self.noise_logits(energies, sampled.generated, sampled.fake)
-        labels = sampled.fake.is_sampled
-        return self.detection_losses(logits, labels, sampled.masked)
-
-    def noise_logits(
-        self,
-        energies: tf.Tensor,
-        generated: generators.GeneratorOutput,
-        fake: sampling.FakeData,
-    ) -> tf.Tensor:
-        """`E + log q + log(k / (1 - k))` for every token, `[B, S]`."""
         log_q = -tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels=fake.input_ids, logits=generated.prediction_logits
+            labels=sampled.fake.input_ids,
+            logits=sampled.generated.prediction_logits,
         )
         share = self.settings.masking.mask_prob
         log_odds = math.log(share / (1.0 - share))
-        return energies + tf.stop_gradient(log_q) + log_odds
+        logits = energies + tf.stop_gradient(log_q) + log_odds
+        labels = sampled.fake.is_sampled
+        return self.detection_losses(logits, labels, sampled.masked)

@@ -38,20 +38,6 @@ def replaced_token_losses(logits: tf.Tensor, is_fake: tf.Tensor) -> tf.Tensor:
     )
 
 
-def copying_lm_loss(
-    logits: tf.Tensor,
-    copy_logits: tf.Tensor,
-    input_ids: tf.Tensor,
-    original_ids: tf.Tensor,
-    token_weights: tf.Tensor,
-) -> tf.Tensor:
-    """Negative log likelihood of a vocabulary mixed with copying, summed."""
-    likelihoods = copying_log_likelihoods(
-        logits, copy_logits, input_ids, original_ids
-    )
-    return -tf.reduce_sum(likelihoods * token_weights)
-
-
 def copying_log_likelihoods(
     logits: tf.Tensor,
     copy_logits: tf.Tensor,
@@ -113,10 +99,7 @@ def baseline_loss(
 
     All are `[B, P]`; the baseline is `-log sigmoid` of the logits.
     """
-    per_slot = tf.nn.sigmoid_cross_entropy_with_logits(
-        labels=tf.exp(-rewards), logits=logits
-    )
-    return tf.reduce_sum(per_slot * weights)
+    return replaced_token_loss(logits, tf.exp(-rewards), weights)
 
 
 def compute_entropy(log_probs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -129,8 +112,4 @@ def compute_entropy(log_probs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 @tf.custom_gradient
 def reverse_gradient(inputs: tf.Tensor, factor: tf.Tensor) -> Any:
     """The inputs; their gradient comes back times `-factor`."""
-
-    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
-        return -factor * upstream, None
-
-    return tf.identity(inputs), gradient
+    return tf.identity(inputs), lambda upstream: (-factor * upstream, None)

@@ -10,26 +10,15 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.inputs import masking
-from electra_tf.modeling import flops
 from electra_tf.modeling import layers
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import model as model_lib
 from electra_tf.training import step as step_lib
-
-COUNTS = (
-    "masked_tokens",
-    "masked_loss",
-    "masked_correct",
-    "kept_tokens",
-    "kept_correct",
-)
-"""Of slots that show [MASK] (`masked_`), and of the others (`kept_`)."""
 
 
 @layers.register
@@ -45,12 +34,13 @@ class MaskedLM(model_lib.PretrainingModel):
     is the factor of the loss.
     """
 
-    extra_sizes = dict.fromkeys(COUNTS, 1)
     ratios = {
         "mlm_masked_loss": ("masked_loss", "masked_tokens"),
         "mlm_accuracy": ("masked_correct", "masked_tokens"),
         "mlm_kept_accuracy": ("kept_correct", "kept_tokens"),
     }
+    extra_sizes = model_lib.sizes_of(ratios)
+    main_part = "masked_lm"
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
@@ -64,33 +54,13 @@ class MaskedLM(model_lib.PretrainingModel):
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
         """A masked language model, its head named like a generator's."""
-        return towers.build_masked_lm(settings, "generator_predictions", dtype)
+        return networks.MaskedLMGenerator(
+            settings, encoder_name=networks.MAIN_ENCODER, dtype=dtype
+        )
 
     @classmethod
-    def build_generator(
-        cls,
-        settings: config.ExperimentConfig,
-        main_encoder: Any,
-        token_counts: np.ndarray | None,
-        dtype: Any,
-    ) -> None:
+    def build_generator(cls, *arguments: Any) -> None:
         """There is none."""
-
-    @classmethod
-    def training_flops(
-        cls,
-        settings: config.ExperimentConfig,
-        convention: flops.Convention,
-        step: int,
-    ) -> float:
-        """The main network with its vocabulary head, forward and backward."""
-        del settings, step
-        return convention.trained(convention.masked_lm())
-
-    @classmethod
-    def inference_flops(cls, convention: flops.Convention) -> float:
-        """The main network with its vocabulary head."""
-        return convention.masked_lm()
 
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
@@ -118,19 +88,27 @@ class MaskedLM(model_lib.PretrainingModel):
         loss = losses.masked_lm_loss(
             logits, masked.masked_ids, masked.masked_weights
         )
-        return step_lib.LossSums(
-            {"mlm_loss": loss},
-            count_predictions(masked, logits, self.mask_id),
-        )
+        counts = count_predictions(masked, logits, self.mask_id)
+        return step_lib.LossSums({"mlm_loss": loss}, counts)
 
 
 def count_predictions(
-    masked: masking.MaskedInputs, logits: tf.Tensor, mask_id: int
+    masked: masking.MaskedInputs,
+    logits: tf.Tensor,
+    mask_id: int,
+    sampled: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """The scalar statistics of `COUNTS`, from `[B, P, V]` logits."""
+    """Counts at the slots `[B, P]` that show [MASK], and at the others.
+
+    Of each kind: how many there are (`masked_tokens`, `kept_tokens`), how many
+    best guesses are right (`masked_correct`, `kept_correct`) and how many
+    samples, if given; and the loss at [MASK].
+    """
+    shown = tf.gather(masked.input_ids, masked.masked_positions, batch_dims=1)
+    shows_mask = masked.masked_weights * tf.cast(shown == mask_id, tf.float32)
+    shows_token = masked.masked_weights - shows_mask
     best = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    shows_mask, shows_token = split_slots(masked, mask_id)
-    return {
+    counts = {
         "masked_tokens": tf.reduce_sum(shows_mask),
         "masked_loss": losses.masked_lm_loss(
             logits, masked.masked_ids, shows_mask
@@ -139,15 +117,12 @@ def count_predictions(
         "kept_tokens": tf.reduce_sum(shows_token),
         "kept_correct": count_correct(best, masked, shows_token),
     }
-
-
-def split_slots(
-    masked: masking.MaskedInputs, mask_id: int
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Weights `[B, P]` of the slots that show [MASK], and of the others."""
-    shown = tf.gather(masked.input_ids, masked.masked_positions, batch_dims=1)
-    shows_mask = masked.masked_weights * tf.cast(shown == mask_id, tf.float32)
-    return shows_mask, masked.masked_weights - shows_mask
+    if sampled is not None:
+        counts |= {
+            "sampled_correct": count_correct(sampled, masked, shows_mask),
+            "kept_sampled_correct": count_correct(sampled, masked, shows_token),
+        }
+    return counts
 
 
 def count_correct(

@@ -11,6 +11,7 @@ that a config names.
 import abc
 import dataclasses
 import importlib
+import itertools
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -27,19 +28,19 @@ from electra_tf.inputs import randomness
 from electra_tf.modeling import flops
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
 OBJECTIVES: Mapping[str, str] = {
-    "adversarial": "adversarial.Adversarial",
-    "all_tokens_mlm": "all_tokens_mlm.AllTokensMLM",
+    "adversarial": "adversarial.Reinforce",
+    "all_tokens_mlm": "ablations.AllTokensMLM",
     "electra": "electra.Electra",
-    "electra_15": "electra.Electra15",
+    "electra_15": "ablations.Electra15",
     "electric": "electric.Electric",
     "mlm": "mlm.MaskedLM",
-    "replace_mlm": "replace_mlm.ReplaceMLM",
+    "replace_mlm": "ablations.ReplaceMLM",
     "two_stage": "two_stage.TwoStage",
 }
 """`objective.name` to module and class; other names are modules of a user."""
@@ -60,7 +61,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     A subclass is an objective. It names its losses (`loss_coefficients`), says
     what their sums are divided by (`loss_normalizers`), computes them
-    (`compute_losses`) and counts what a row costs (`training_flops`). What is
+    (`compute_losses`) and counts what a row costs (`trained_parts`). What is
     known without weights are classmethods, so that costs and exports need no
     whole model.
 
@@ -76,7 +77,7 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         token_counts: `[V]` of the corpus, for the unigram generator.
 
     Attributes:
-        generator: any class of `modeling.generators`, or None.
+        generator: any generator of `modeling.networks`, or None.
         main: the network whose `encoder` is kept after pre-training.
     """
 
@@ -85,6 +86,9 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     ratios: Mapping[str, tuple[str, str]] = {}
     """Metrics that are one statistic divided by another."""
+
+    main_part = "discriminator"
+    """What `flops.Convention` calls the main network."""
 
     def __init__(
         self,
@@ -125,14 +129,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             )
 
     @classmethod
-    def choose(
-        cls, settings: config.ExperimentConfig
-    ) -> type["PretrainingModel"]:
-        """This class, or a subclass of it that the settings ask for."""
-        del settings
-        return cls
-
-    @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Raises `ConfigError` if settings do not fit the objective."""
 
@@ -143,7 +139,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         return (0,)
 
     @classmethod
-    @abc.abstractmethod
     def training_flops(
         cls,
         settings: config.ExperimentConfig,
@@ -151,16 +146,24 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         step: int,
     ) -> float:
         """Operations of training on one row at a step."""
+        del settings, step
+        return convention.trained(cls.trained_parts(convention))
 
     @classmethod
-    def inference_flops(cls, convention: flops.Convention) -> float:
+    def trained_parts(cls, convention: flops.Convention) -> flops.Operations:
+        """What learns in a step, from one row; the main network."""
+        return cls.main_flops(convention)
+
+    @classmethod
+    def main_flops(cls, convention: flops.Convention) -> flops.Operations:
         """Operations of the main network on one row."""
-        return convention.discriminator()
+        main: flops.Operations = getattr(convention, cls.main_part)()
+        return main
 
     @classmethod
     def build_main(cls, settings: config.EncoderConfig, dtype: Any) -> Any:
         """The network whose encoder is kept; a discriminator for most."""
-        return towers.build_discriminator(settings, dtype)
+        return networks.Discriminator(settings, dtype=dtype)
 
     @classmethod
     def build_generator(
@@ -171,12 +174,8 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         dtype: Any,
     ) -> Any:
         """The generator, which may share weights with the main encoder."""
-        return towers.build_generator(
-            settings.generator,
-            main_encoder,
-            settings.encoder,
-            token_counts,
-            dtype,
+        return networks.build_generator(
+            settings.generator, main_encoder, token_counts, dtype
         )
 
     def build_extras(self, dtype: Any) -> None:
@@ -193,6 +192,11 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         return self.masking.vocabulary.mask_id
 
     @property
+    def num_positions(self) -> int:
+        """The most tokens that a row may have."""
+        return self.settings.encoder.max_position_embeddings
+
+    @property
     def clip_groups(self) -> Sequence[str]:
         """The networks, where each is clipped by a norm of its own."""
         if not self.settings.optimizer.clip_per_tower:
@@ -207,12 +211,8 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
     ) -> PreparedBatch:
         """Masks a batch; masks and samples follow (seed, step, stream)."""
-        seeds = self.masking.seeds(
-            randomness.GENERATOR_SAMPLE,
-            step,
-            features["stream_ids"],
-            is_training,
-        )
+        kind, streams = randomness.GENERATOR_SAMPLE, features["stream_ids"]
+        seeds = self.masking.seeds(kind, step, streams, is_training)
         return PreparedBatch(self.masking(features, step, is_training), seeds)
 
     @abc.abstractmethod
@@ -221,19 +221,17 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """`loss`, the mean of every loss, `ratios`, scores of detection."""
-        means = {
-            name: metrics.ratio(
-                statistics[name], statistics[step_lib.normalizer_of(name)]
-            )
+        quotients = {
+            name: (name, step_lib.normalizer_of(name))
             for name in self.loss_coefficients
-        }
+        } | dict(self.ratios)
         found = {
             name: metrics.ratio(statistics[part], statistics[whole])
-            for name, (part, whole) in self.ratios.items()
+            for name, (part, whole) in quotients.items()
         }
         if "detected_tokens" in statistics:
             found |= metrics.summarize_detection(statistics)
-        return {"loss": self.total_of(means), **means, **found}
+        return {"loss": self.total_of(found), **found}
 
     def total_of(self, means: step_lib.Tensors) -> tf.Tensor:
         """The reported total of mean losses."""
@@ -250,14 +248,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             return tf.constant(0)
         return tf.cast(optimizer.iterations.value, tf.int32)
 
-    def call(
-        self, features: step_lib.Tensors, training: bool | None = None
-    ) -> tf.Tensor:
-        """What the main network says of `[B, S]` rows as they are."""
-        num_positions = self.settings.encoder.max_position_embeddings
-        rows = keras_models.check_rows(features, num_positions)
-        return self.read_rows(rows, self.draw_dropout_seed(training))
-
     def read_rows(
         self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
     ) -> tf.Tensor:
@@ -266,14 +256,14 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     def get_config(self) -> dict[str, Any]:
         """Settings and vocabulary; the weights are saved beside them."""
-        needs_counts = self.settings.generator.unigram_generator
+        counts = None
+        if self.settings.generator.unigram_generator:
+            counts = np.asarray(self.token_counts).tolist()
         return {
             "name": self.name,
             "settings": dataclasses.asdict(self.settings),
             "vocabulary": dataclasses.asdict(self.masking.vocabulary),
-            "token_counts": np.asarray(self.token_counts).tolist()
-            if needs_counts
-            else None,
+            "token_counts": counts,
         }
 
     @classmethod
@@ -292,9 +282,24 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         return cls(**values)
 
 
+def sizes_of(ratios: Mapping[str, tuple[str, str]]) -> dict[str, int]:
+    """`extra_sizes` of the scalars that a table of ratios divides."""
+    return dict.fromkeys(itertools.chain(*ratios.values()), 1)
+
+
 def main_seed(dropout_seed: tf.Tensor | None) -> tf.Tensor | None:
     """The main network's part of a step's dropout seed."""
     return layers.add_to_seed(dropout_seed, _MAIN_SITES)
+
+
+def require_masked_lm_generator(settings: config.ExperimentConfig) -> None:
+    """Raises `ConfigError` for objectives that no other generator fits."""
+    generator = settings.generator
+    config.require(
+        generator.has_encoder and not generator.two_tower_generator,
+        f"The objective {settings.objective.name!r} needs a masked-LM "
+        "generator. Received another kind in the section `generator`.",
+    )
 
 
 def build_pretraining_model(
@@ -314,14 +319,15 @@ def find_objective(
     name = settings.objective.name
     if name in OBJECTIVES:
         module_name, class_name = OBJECTIVES[name].split(".")
+        if settings.objective.adversarial_estimator == "straight_through":
+            class_name = "StraightThrough"
         package = __name__.rpartition(".")[0]
         module = importlib.import_module(f"{package}.{module_name}")
-        objective = getattr(module, class_name)
+        objective: type[PretrainingModel] = getattr(module, class_name)
     else:
         objective = _import_objective(name)
-    chosen: type[PretrainingModel] = objective.choose(settings)
-    chosen.check_settings(settings)
-    return chosen
+    objective.check_settings(settings)
+    return objective
 
 
 def _import_objective(name: str) -> type[PretrainingModel]:
@@ -357,5 +363,5 @@ def resolve(
     settings: config.ExperimentConfig, vocab_size: int
 ) -> config.ExperimentConfig:
     """The settings with the vocabulary's size in them."""
-    encoder = towers.resolve_vocab_size(settings.encoder, vocab_size)
+    encoder = networks.resolve_vocab_size(settings.encoder, vocab_size)
     return dataclasses.replace(settings, encoder=encoder)

@@ -9,6 +9,7 @@ draws. Where the weights come from, first match wins:
 """
 
 import dataclasses
+import itertools
 import json
 import pathlib
 import time
@@ -57,9 +58,10 @@ def pretrain(
         FileNotFoundError: if there is no dataset.
         NonFiniteLossError: if the loss stops being a number.
     """
-    distribution.configure_process(settings.training)
-    keras.utils.set_random_seed(settings.training.seed)
-    strategy = distribution.build_strategy(settings.training)
+    training = settings.training
+    distribution.configure_process(training)
+    keras.utils.set_random_seed(training.seed)
+    strategy = distribution.build_strategy(training)
     settings.check_devices(strategy.num_replicas_in_sync)
     run = _Run(settings, model_dir, strategy)
     with stopping.StopRequest() as stop:
@@ -77,20 +79,21 @@ class _Run(training_run.TrainingRun):
         model_dir: pathlib.Path,
         strategy: tf.distribute.Strategy,
     ) -> None:
+        training, data = settings.training, settings.data
         self.settings = settings
-        training = settings.training
         self.dataset = dataset_lib.open_dataset(
-            pathlib.Path(settings.data.dataset_dir),
-            settings.data.max_seq_length,
+            pathlib.Path(data.dataset_dir), data.max_seq_length
         )
         self.vocabulary = self.dataset.vocabulary
         self.order = streams.StreamOrder(
             shard_sizes=self.dataset.train.shard_sizes,
-            num_streams=settings.data.num_streams,
+            num_streams=data.num_streams,
             global_batch_size=training.train_batch_size,
             seed=training.seed,
-            shuffle_block=settings.data.shuffle_block,
+            shuffle_block=data.shuffle_block,
         )
+        # Tokens of a step, padding included.
+        self._step_tokens = training.train_batch_size * data.max_seq_length
         model_dir_lib.check(model_dir, settings, self.vocabulary)
         token_counts = self._token_counts(dataset_lib.TRAIN)
         with strategy.scope():
@@ -190,20 +193,18 @@ class _Run(training_run.TrainingRun):
         split = self.dataset.held_out
         if split is None:
             raise ValueError("There is no held-out split to evaluate on.")
-        training = self.settings.training
+        num_rows = self.settings.training.train_batch_size
+        num_streams = self.settings.data.num_streams
         dataset = distribution.distribute_endless(
             self.strategy,
             lambda context: pipeline.build_evaluation_dataset(
-                split,
-                self.settings.data.num_streams,
-                training.train_batch_size,
-                context,
+                split, num_streams, num_rows, context
             ),
         )
         available = pipeline.num_evaluation_batches(
-            split.num_examples, training.train_batch_size
+            split.num_examples, num_rows
         )
-        wanted = training.num_eval_batches or available
+        wanted = self.settings.training.num_eval_batches or available
         with dataset_lib.explain_shard_errors(split):
             metrics = self.loop.evaluate(dataset, min(wanted, available))
         phase_start = self.model.phase_starts[self.loop.phase or 0]
@@ -214,57 +215,48 @@ class _Run(training_run.TrainingRun):
         if is_best:
             self.best_loss, self.best_step = metrics["loss"], step
         metrics |= self.baselines
-        if self.may_warn:
-            warning = explain_plateau(metrics, step * self._step_tokens)
-            if warning:
-                # Once is enough.
-                self.may_warn = False
-                self.report.say(warning)
+        num_tokens = step * self._step_tokens
+        if self.may_warn and (text := explain_plateau(metrics, num_tokens)):
+            # Once is enough.
+            self.may_warn = False
+            self.report.say(text)
         return training_run.Evaluation(metrics, is_best)
 
     def _token_counts(self, split: str) -> np.ndarray:
         folder = pathlib.Path(self.settings.data.dataset_dir)
         return manifest.load_token_counts(folder / split, self.vocabulary.size)
 
-    @property
-    def _step_tokens(self) -> int:
-        """Tokens of a step, padding included."""
-        rows = self.settings.training.train_batch_size
-        return rows * self.settings.data.max_seq_length
-
     def timing(self, seconds: float, steps: int) -> Mapping[str, float]:
-        peak = self._peak * self.strategy.num_replicas_in_sync
+        speed = steps / seconds
         timing = {
-            "tokens_per_second": self._step_tokens * steps / seconds,
+            "tokens_per_second": self._step_tokens * speed,
             "seconds_per_step": seconds / steps,
         }
-        if peak:
+        if peak := self._peak * self.strategy.num_replicas_in_sync:
             # Within a phase all steps cost the same.
-            achieved = self.flops.step_flops(self.loop.step - 1) / (
-                seconds / steps
-            )
-            timing["share_of_peak"] = achieved / peak
+            work = self.flops.step_flops(self.loop.step - 1)
+            timing["share_of_peak"] = work * speed / peak
         return timing
 
     def cost(self, step: int) -> Mapping[str, float]:
         return {"train_flops": self.flops.flops_until(step)}
 
     def describe(self, origin: str) -> str:
-        training = self.settings.training
-        count = sum(
-            v.value.shape.num_elements() for v in self.model.trainable_variables
+        training, variables = (
+            self.settings.training,
+            self.model.trainable_variables,
         )
+        count = sum(v.value.shape.num_elements() for v in variables)
         rows = training.train_batch_size // self.strategy.num_replicas_in_sync
         epochs = training.num_train_steps / self.order.batches_per_epoch
         return (
             f"Pre-training in {self.folder} on {self.device}, "
-            f"{training.precision}: {origin}.\n"
-            f"{count:,} parameters in {len(self.model.trainable_variables)} "
-            f"variables; {self.dataset.train.num_examples:,} examples of "
+            f"{training.precision}: {origin}.\n{count:,} parameters in "
+            f"{len(variables)} variables; "
+            f"{self.dataset.train.num_examples:,} examples of "
             f"{self.settings.data.max_seq_length} tokens, "
             f"{training.train_batch_size} a step ({rows} per device), "
-            f"{epochs:.2f} epochs."
-            f"{_describe(self.baselines)}\n"
+            f"{epochs:.2f} epochs.{_describe(self.baselines)}\n"
             "The first step is being traced ..."
         )
 
@@ -320,7 +312,6 @@ def build_optimizer(
 ) -> keras.optimizers.Optimizer:
     """The optimizer of a config; warm-up and decay begin anew in a phase."""
     options = settings.optimizer
-    ends = (*phase_starts[1:], settings.training.num_train_steps)
     parts = [
         schedules.PolynomialDecayTimesWarmup(
             options.learning_rate,
@@ -328,12 +319,13 @@ def build_optimizer(
             num_warmup_steps=options.num_warmup_steps,
             power=options.lr_decay_power,
         )
-        for start, end in zip(phase_starts, ends, strict=True)
+        for start, end in itertools.pairwise(
+            (*phase_starts, settings.training.num_train_steps)
+        )
     ]
-    schedule = parts[0]
-    if len(parts) > 1:
-        schedule = schedules.Restarted(parts, phase_starts)
-    return optimizers.build(options, schedule)
+    if len(parts) == 1:
+        return optimizers.build(options, parts[0])
+    return optimizers.build(options, schedules.Restarted(parts, phase_starts))
 
 
 def explain_plateau(
@@ -341,8 +333,7 @@ def explain_plateau(
 ) -> str | None:
     """Says that a run sits on the unigram line and what to change, or None.
 
-    The criterion is the held-out loss and not the accuracy: it moves first,
-    and does not depend on one token's share. Tokens include padding.
+    The held-out loss tells before the accuracy. Tokens include padding.
     """
     loss = metrics.get("masked_loss", metrics.get("mlm_masked_loss"))
     entropy = metrics["unigram_entropy"]

@@ -27,16 +27,11 @@ def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
     return -tf.math.log(-tf.math.log(uniform + _EPSILON) + _EPSILON)
 
 
-def sample_from_softmax(
-    logits: tf.Tensor, uniform: tf.Tensor, disallow: tf.Tensor | None = None
-) -> tf.Tensor:
+def sample_from_softmax(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
     """Draws from the softmax of each row `[..., V]`; no gradient flows.
 
-    `uniform` is the randomness, in [0, 1). Entries `[...]` in `disallow` are
-    not drawn: their logits lose 1000.
+    `uniform` is the randomness, in [0, 1), of the shape of the logits.
     """
-    if disallow is not None:
-        logits = disallow_tokens(logits, disallow)
     noisy = tf.stop_gradient(logits) + gumbel_noise(uniform)
     return tf.argmax(noisy, axis=-1, output_type=tf.int32)
 

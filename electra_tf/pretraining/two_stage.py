@@ -10,6 +10,7 @@ from electra_tf import config
 from electra_tf.modeling import flops
 from electra_tf.modeling import layers
 from electra_tf.pretraining import electra
+from electra_tf.pretraining import model as model_lib
 from electra_tf.training import metrics
 from electra_tf.training import step as step_lib
 
@@ -37,6 +38,7 @@ class TwoStage(electra.Electra):
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
         """Requires that both stages have steps and the encoders one size."""
+        model_lib.require_masked_lm_generator(settings)
         chosen, generator = settings.objective, settings.generator
         total = settings.training.num_train_steps
         config.require(
@@ -46,17 +48,9 @@ class TwoStage(electra.Electra):
             f"Received: generator_steps={chosen.generator_steps}, "
             f"num_train_steps={total}.",
         )
+        fits = ("none",) if chosen.freeze_generator else ("none", "embeddings")
         config.require(
-            generator.has_encoder and not generator.two_tower_generator,
-            "The objective 'two_stage' needs a masked-LM generator, which can "
-            "be trained first. Received another kind in the section "
-            "`generator`.",
-        )
-        config.require(
-            generator.weight_tying == "none"
-            or (
-                not chosen.freeze_generator and generator.weight_tying != "all"
-            ),
+            generator.weight_tying in fits,
             "The objective 'two_stage' needs a generator with weights of its "
             "own: shared ones would change while it is frozen. Set "
             "--config.generator.untied_generator_embeddings=true.",
@@ -85,12 +79,12 @@ class TwoStage(electra.Electra):
         step: int,
     ) -> float:
         """The generator; later its forward pass and the discriminator."""
-        generator = convention.generator()
+        generator, main = convention.generator(), convention.discriminator()
         if step < settings.objective.generator_steps:
             return convention.trained(generator)
         if not settings.objective.freeze_generator:
             return super().training_flops(settings, convention, step)
-        return generator + convention.trained(convention.discriminator())
+        return generator.forward + convention.trained(main)
 
     @property
     def is_frozen(self) -> bool:
@@ -101,12 +95,10 @@ class TwoStage(electra.Electra):
     @property
     def loss_coefficients(self) -> Mapping[str, float]:
         """The factor of a loss that the present stage does not train is 0."""
-        coefficients = dict(super().loss_coefficients)
+        idle = {"gen_loss": 0.0} if self.is_frozen else {}
         if self.stage == _GENERATOR_STAGE:
-            coefficients["disc_loss"] = 0.0
-        elif self.is_frozen:
-            coefficients["gen_loss"] = 0.0
-        return coefficients
+            idle = {"disc_loss": 0.0}
+        return {**super().loss_coefficients, **idle}
 
     @property
     def trained_variables(self) -> Sequence[Any]:
@@ -122,7 +114,7 @@ class TwoStage(electra.Electra):
         self.stage = phase
         if phase == _SECOND_STAGE and is_beginning:
             if self.settings.objective.initialize_from_generator:
-                copy_encoder(self.generator.encoder, self.main.encoder)
+                _copy_encoder(self.generator.encoder, self.main.encoder)
             if self.weight_average is not None:
                 self.weight_average.reset()
 
@@ -153,14 +145,10 @@ class TwoStage(electra.Electra):
         return {name: found[name] for name in names}
 
 
-def copy_encoder(source: Any, target: Any) -> None:
-    """Sets one encoder's weights to another's of the same sizes."""
-    values = {_path_within(v): v for v in source.variables}
+def _copy_encoder(source: Any, target: Any) -> None:
+    # Paths without the encoder's own name.
+    values = {v.path.split("/", 1)[1]: v for v in source.variables}
     for variable in target.variables:
-        if variable is not values[_path_within(variable)]:
-            variable.assign(values[_path_within(variable)])
-
-
-def _path_within(variable: Any) -> str:
-    """The path without the encoder's own name."""
-    return variable.path.split("/", 1)[1]
+        value = values[variable.path.split("/", 1)[1]]
+        if variable is not value:
+            variable.assign(value)

@@ -17,7 +17,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -92,7 +92,7 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
         (*vocabulary_lib.SPECIAL_TOKENS, *words)
     )
     keras.utils.set_random_seed(3)
-    discriminator = towers.build_discriminator(
+    discriminator = networks.Discriminator(
         dataclasses.replace(settings.encoder, vocab_size=vocabulary.size)
     )
     model_dir = tmp_path_factory.mktemp("tiny") / "run"

@@ -11,7 +11,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
 from electra_tf.formats import layout
 from electra_tf.formats import portable
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from electra_tf.pretraining import model as pretraining_model
 from tests import tiny
 from tests.formats import tiny_models
@@ -22,7 +22,9 @@ def _shapes_of(variables):
 
 
 def _expected(settings, parts):
-    encoder = towers.resolve_vocab_size(settings.encoder, tiny.VOCABULARY.size)
+    encoder = networks.resolve_vocab_size(
+        settings.encoder, tiny.VOCABULARY.size
+    )
     generator = None
     if settings.generator.has_encoder and settings.objective.name != "mlm":
         generator = settings.generator.encoder_config(encoder)
@@ -64,11 +66,11 @@ def test_a_model_has_the_variables_that_its_layers_make(kind, embedding_size):
             **{"generator_hidden_size": 0.5} | _TOWERS[kind]
         ),
     )
-    encoder = towers.resolve_vocab_size(settings.encoder, tiny.VOCABULARY.size)
-    main = towers.build_discriminator(encoder)
-    generator = towers.build_generator(
-        settings.generator, main.encoder, encoder
+    encoder = networks.resolve_vocab_size(
+        settings.encoder, tiny.VOCABULARY.size
     )
+    main = networks.Discriminator(encoder)
+    generator = networks.build_generator(settings.generator, main.encoder)
     found = _shapes_of([*main.variables, *generator.variables])
     parts = {path.split("/")[0] for path in found}
     assert found == _expected(settings, parts)

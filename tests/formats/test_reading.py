@@ -7,7 +7,7 @@ from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.finetuning import portable_trial
 from electra_tf.formats import reading
-from electra_tf.modeling import generators
+from electra_tf.modeling import networks
 from tests.formats import tiny_models
 
 
@@ -84,7 +84,7 @@ def test_shared_weights_are_one_variable():
 
 def test_a_masked_lm_alone_is_the_main_tower():
     built = reading.build_towers(tiny_models.build("masked_lm"))
-    assert isinstance(built.main, generators.MaskedLMGenerator)
+    assert isinstance(built.main, networks.MaskedLMGenerator)
     assert built.generator is None
 
 

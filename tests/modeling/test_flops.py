@@ -7,9 +7,8 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.inputs import masking
-from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import flops
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from tests import profiler
 from tests import tiny
 
@@ -34,9 +33,11 @@ def _generator_config(**fields):
     return config.GeneratorConfig(**fields)
 
 
-def _convention(kind=flops.ExactConvention, encoder=ENCODER, **generator):
+def _convention(kind="exact", encoder=ENCODER, **generator):
     settings = _generator_config(**generator)
-    return kind(flops.Sizes(encoder, settings, tiny.LENGTH, SLOTS))
+    return flops.Convention(
+        kind, flops.Sizes(encoder, settings, tiny.LENGTH, SLOTS)
+    )
 
 
 def _masked() -> masking.MaskedInputs:
@@ -57,9 +58,9 @@ def _rows() -> list[tf.Tensor]:
 
 def _build_generator(**kind):
     settings = _generator_config(**kind)
-    main = towers.build_discriminator(ENCODER)
+    main = networks.Discriminator(ENCODER)
     counts = range(ENCODER.vocab_size)
-    return towers.build_generator(settings, main.encoder, ENCODER, counts)
+    return networks.build_generator(settings, main.encoder, counts)
 
 
 def _with_gradients(layer, read_fn):
@@ -82,7 +83,7 @@ def test_a_generator_costs_what_the_profiler_counts(kind):
     generator = _build_generator(**GENERATORS[kind])
     exact = _convention(**GENERATORS[kind])
     forward = profiler.count_matrix_products(generator, _masked())
-    assert ROWS * exact.generator() == forward
+    assert ROWS * exact.generator().forward == forward
     if not generator.trainable_variables:
         assert forward == 0
         return
@@ -96,9 +97,9 @@ def test_a_generator_costs_what_the_profiler_counts(kind):
 def test_main_towers_cost_what_the_profiler_counts(embedding_size):
     encoder = dataclasses.replace(ENCODER, embedding_size=embedding_size)
     exact = _convention(encoder=encoder)
-    discriminator = towers.build_discriminator(encoder)
-    masked_lm = towers.build_masked_lm(encoder, "head")
-    copying = discriminator_lib.CopyingMaskedLM(encoder)
+    discriminator = networks.Discriminator(encoder)
+    masked_lm = networks.MaskedLMGenerator(encoder)
+    copying = networks.CopyingMaskedLM(encoder)
     for tower, arguments, read_fn, forward in (
         (discriminator, _rows(), lambda o: [o.logits], exact.discriminator()),
         (masked_lm, [_masked()], lambda o: [o.logits], exact.masked_lm()),
@@ -109,7 +110,7 @@ def test_main_towers_cost_what_the_profiler_counts(embedding_size):
             exact.all_tokens_masked_lm(),
         ),
     ):
-        assert ROWS * forward == profiler.count_matrix_products(
+        assert ROWS * forward.forward == profiler.count_matrix_products(
             tower, *arguments
         )
         trained = profiler.count_matrix_products(
@@ -119,18 +120,18 @@ def test_main_towers_cost_what_the_profiler_counts(embedding_size):
 
 
 def test_what_the_original_has_no_formula_for_is_composed_of_its_formulas():
-    original = _convention(flops.OriginalConvention, two_tower_generator=True)
+    original = _convention("original", two_tower_generator=True)
     s, v, e, h, wide = tiny.LENGTH, ENCODER.vocab_size, 12, 16, 2 * 8
     tower = flops.OriginalTransformer(8, 2, s, v, e, 32, 1).encoder()
     head = s * (2 * e * v + 2 * wide * e + 14 * e + 7 * v)
-    assert original.generator() == 2 * tower + head
+    assert original.generator().forward == 2 * tower + head
     main = flops.OriginalTransformer(h, 2, s, v, e, 32, 2).encoder()
     head = s * (2 * e * v + 2 * h * e + 14 * e + 7 * v)
-    assert original.all_tokens_masked_lm() == main + head + s * 2 * h
-    assert original.masked_lm() == main + 0.15625 * head
+    assert original.all_tokens_masked_lm().forward == main + head + s * 2 * h
+    assert original.masked_lm().forward == main + 0.15625 * head
     for kind in ("uniform_generator", "unigram_generator"):
-        fixed = _convention(flops.OriginalConvention, **{kind: True})
-        assert fixed.generator() == 0
+        fixed = _convention("original", **{kind: True})
+        assert fixed.trained(fixed.generator()) == 0
 
 
 def test_what_cannot_be_counted_is_refused():

@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.modeling import encoder
 from electra_tf.modeling import keras_models
+from electra_tf.modeling import networks
 from tests import tiny
 
 SIZES = config.EncoderConfig(
@@ -19,16 +21,18 @@ SIZES = config.EncoderConfig(
     max_position_embeddings=tiny.LENGTH,
     initializer_range=0.2,
 )
-KINDS = (
-    keras_models.EncoderModel,
-    keras_models.DiscriminatorModel,
-    keras_models.MaskedLMModel,
-)
+LAYERS = {
+    keras_models.EncoderModel: lambda dtype=None: encoder.build_encoder(
+        SIZES, "electra", dtype=dtype
+    ),
+    keras_models.DiscriminatorModel: lambda: networks.Discriminator(SIZES),
+    keras_models.MaskedLMModel: lambda: networks.MaskedLMGenerator(SIZES),
+}
 
 
 def _build(kind=keras_models.EncoderModel, seed=1):
     keras.utils.set_random_seed(seed)
-    return kind(kind.build_layer(SIZES, "float32"), SIZES)
+    return kind(LAYERS[kind]())
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +57,7 @@ def _compile(model):
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LAYERS)
 def test_dropout_is_on_in_training_only(kind, features):
     model = _build(kind)
     quiet = model(features).numpy()
@@ -80,7 +84,7 @@ def test_a_users_model_learns_through_the_encoder(features):
     assert all(changed)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LAYERS)
 def test_a_users_model_is_saved_whole(kind, features, tmp_path):
     inputs = {
         name: keras.Input([None], dtype="int32", name=name)
@@ -96,8 +100,8 @@ def test_a_users_model_is_saved_whole(kind, features, tmp_path):
 
 
 def test_lower_precision_is_kept_in_the_config(features):
-    layer = keras_models.EncoderModel.build_layer(SIZES, "mixed_bfloat16")
-    model = keras_models.EncoderModel(layer, SIZES)
+    layer = LAYERS[keras_models.EncoderModel]("mixed_bfloat16")
+    model = keras_models.EncoderModel(layer)
     assert model(features).dtype == tf.bfloat16
     again = keras_models.EncoderModel.from_config(model.get_config())
     assert again(features).dtype == tf.bfloat16

@@ -9,12 +9,9 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.modeling import discriminator
 from electra_tf.modeling import encoder
-from electra_tf.modeling import generators
-from electra_tf.modeling import heads
 from electra_tf.modeling import layers
-from electra_tf.modeling import question_answering_head
+from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
 from tests import tiny
 
@@ -110,16 +107,16 @@ SIZES = config.EncoderConfig(
         lambda: encoder.Encoder(SIZES, direction="left_to_right", name="e"),
         lambda: encoder.Embeddings(SIZES, dtype="mixed_bfloat16"),
         lambda: encoder.TransformerBlock(SIZES),
-        lambda: heads.CopyHead(SIZES),
-        lambda: discriminator.Discriminator(SIZES),
-        lambda: discriminator.CopyingMaskedLM(SIZES),
-        lambda: generators.MaskedLMGenerator(SIZES, "head", "electra"),
-        lambda: generators.TwoTowerGenerator(SIZES),
-        lambda: generators.FixedGenerator(3, np.array([1, 2, 3])),
+        lambda: networks.TokenHead(SIZES, has_hidden_layer=False),
+        lambda: networks.Discriminator(SIZES),
+        lambda: networks.CopyingMaskedLM(SIZES),
+        lambda: networks.MaskedLMGenerator(SIZES, "head", "electra"),
+        lambda: networks.TwoTowerGenerator(SIZES),
+        lambda: networks.FixedGenerator(3, np.array([1, 2, 3])),
         lambda: task_heads.ClassificationHead(3, 1, True),
         lambda: task_heads.RegressionHead(5),
         lambda: task_heads.TaggingHead(4, 2),
-        lambda: question_answering_head.QuestionAnsweringHead(
+        lambda: task_heads.QuestionAnsweringHead(
             3, joint_prediction=False, beam_size=7
         ),
     ],
@@ -133,3 +130,36 @@ def test_a_layer_is_made_again_from_its_config(layer):
     shapes = [(v.path, v.shape) for v in first.variables]
     if first.built:
         assert [(v.path, v.shape) for v in again.variables] == shapes
+
+
+def _encoder(dtype=None):
+    keras.utils.set_random_seed(1)
+    return encoder.build_encoder(SIZES, "electra", dtype=dtype)
+
+
+def _arguments(features):
+    names = ("input_ids", "input_mask", "segment_ids")
+    return [features[name] for name in names]
+
+
+def test_padding_does_not_change_what_tokens_see():
+    made = _encoder()
+    features = tiny.build_features(4)
+    expected = made(*_arguments(features)).sequence_output
+    changed = tf.where(features["input_mask"] == 0, 9, features["input_ids"])
+    output = made(
+        changed, features["input_mask"], features["segment_ids"]
+    ).sequence_output
+    is_token = features["input_mask"].numpy() == 1
+    np.testing.assert_allclose(
+        output.numpy()[is_token], expected.numpy()[is_token], atol=1e-6
+    )
+
+
+def test_bfloat16_follows_float32():
+    features = _arguments(tiny.build_features(4))
+    exact = _encoder()(*features).sequence_output
+    rough = _encoder("mixed_bfloat16")(*features).sequence_output
+    assert rough.dtype == tf.bfloat16
+    difference = np.abs(np.asarray(rough, "float32") - exact.numpy())
+    assert 0 < difference.max() < 0.1

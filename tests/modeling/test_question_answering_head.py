@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.modeling import layers
-from electra_tf.modeling import question_answering_head
+from electra_tf.modeling import task_heads
 
 BATCH, LENGTH, WIDTH = 3, 12, 6
 LENGTHS = np.array([12, 9, 7])
@@ -14,7 +14,7 @@ LENGTHS = np.array([12, 9, 7])
 
 def _build(**options):
     with keras.name_scope("task_specific"):
-        head = question_answering_head.QuestionAnsweringHead(
+        head = task_heads.QuestionAnsweringHead(
             seed=3, name="squad2", **options
         )
         head.build((None, None, WIDTH))

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import errors
 from electra_tf.pretraining import electra
-from electra_tf.pretraining import model as model_lib
 from tests.pretraining import tiny_objectives
 
 _ESTIMATORS = ("adversarial", "straight_through")
@@ -37,29 +35,9 @@ def joint():
     return _build("electra")
 
 
-@pytest.fixture(scope="module", params=_ESTIMATORS)
-def model(request, joint):
-    return _build_like(joint, request.param)
-
-
 @pytest.fixture(scope="module")
 def reinforce(joint):
     return _build_like(joint, "adversarial")
-
-
-@pytest.fixture(scope="module")
-def straight_through(joint):
-    return _build_like(
-        joint, "straight_through", temperature=2.0, gumbel_temperature=0.5
-    )
-
-
-def test_a_relaxation_that_nobody_uses_is_refused():
-    settings = tiny_objectives.build_settings(
-        "adversarial", objective={"gumbel_temperature": 0.5}
-    )
-    with pytest.raises(errors.ConfigError, match="no effect on the estimator"):
-        model_lib.find_objective(settings)
 
 
 @pytest.mark.parametrize(
@@ -214,24 +192,3 @@ def test_the_generator_ascends_the_loss_through_the_relaxed_samples(
             atol=1e-6,
             err_msg=path,
         )
-
-
-@pytest.mark.parametrize(
-    ("section", "fields"),
-    [
-        ("generator", {"uniform_generator": True}),
-        ("generator", {"unigram_generator": True}),
-        ("generator", {"two_tower_generator": True}),
-    ],
-)
-def test_a_generator_that_cannot_learn_to_fool_is_refused(section, fields):
-    with pytest.raises(errors.ConfigError, match="needs a masked-LM generator"):
-        tiny_objectives.build_model(
-            "adversarial",
-            **{section: {"untied_generator_embeddings": False, **fields}},
-        )
-
-
-def test_a_discriminator_without_weight_is_refused():
-    with pytest.raises(errors.ConfigError, match="disc_weight=0"):
-        tiny_objectives.build_model("adversarial", objective={"disc_weight": 0})

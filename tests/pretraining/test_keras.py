@@ -1,5 +1,6 @@
 """The models in the hands of a Keras user, on batches that differ."""
 
+import importlib.util
 import pathlib
 
 import keras
@@ -7,13 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from electra_tf.modeling import keras_models
 from electra_tf.pretraining import model as model_lib
+from electra_tf.records import corpus as corpus_lib
 from electra_tf.training import optimizers
 from electra_tf.training import step as step_lib
 from tests import tiny
 from tests import tiny_run
 
-README = pathlib.Path(__file__).parents[2] / "README.md"
+REPOSITORY = pathlib.Path(__file__).parents[2]
+README = REPOSITORY / "README.md"
+EXAMPLE = REPOSITORY / "examples" / "pretrain_electra.py"
 NUM_BATCHES = 3
 
 
@@ -71,13 +76,12 @@ def test_evaluate_gives_the_means_over_all_batches(model):
     assert abs(found["loss"] - losses[-1]) > 1e-3
     # A second evaluation begins anew; as a list the loss comes first.
     assert model.evaluate(_dataset(), verbose=0)[0] == found["loss"]
-
-
-def test_equal_batches_have_masks_of_their_own(model):
-    same = _dataset(1).repeat(2)
-    one, both = _evaluate(model, _dataset(1)), _evaluate(model, same)
-    assert both["gen_loss"] != one["gen_loss"]
-    assert both == _evaluate(model, same)
+    # Equal batches have masks of their own.
+    one, both = (
+        _evaluate(model, _dataset(1).repeat(count))["gen_loss"]
+        for count in (1, 2)
+    )
+    assert one != both
 
 
 def test_a_summary_shows_shapes_and_parameters(model):
@@ -112,7 +116,7 @@ def test_callbacks_see_the_mean_of_the_epoch(tmp_path):
     held_out = _dataset(seed=1)
     seen = []
     history = model.fit(
-        _dataset().repeat(2),
+        _dataset(),
         validation_data=held_out,
         epochs=4,
         verbose=0,
@@ -137,7 +141,7 @@ def test_callbacks_see_the_mean_of_the_epoch(tmp_path):
     assert list((tmp_path / "tensorboard").rglob("events.*"))
 
 
-def test_early_stopping_sees_that_nothing_is_learned():
+def test_held_out_masks_are_the_same_in_every_epoch():
     model = _build(rate=0.0)
     stopping = keras.callbacks.EarlyStopping("val_loss", patience=1)
     history = model.fit(
@@ -147,8 +151,8 @@ def test_early_stopping_sees_that_nothing_is_learned():
         callbacks=[stopping],
         verbose=0,
     ).history
+    # Nothing is learned: the same loss, so it stops. In training they differ.
     assert len(history["val_loss"]) == 2
-    # Held-out masks are the same in every epoch, those of training are not.
     assert len(set(history["val_loss"])) == 1
     assert len(set(history["gen_loss"])) == 2
 
@@ -178,32 +182,6 @@ def test_an_interrupted_fit_goes_on_to_the_same_weights(tmp_path):
         strict=True,
     ):
         np.testing.assert_allclose(ours, expected, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "name", ["mlm", "all_tokens_mlm", "electric", "two_stage", "unigram"]
-)
-def test_every_kind_of_model_is_saved_whole(name, tmp_path):
-    counts = np.arange(tiny.VOCABULARY.size)
-    model = model_lib.build_pretraining_model(
-        _settings(name), tiny.VOCABULARY, counts
-    )
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    assert type(again) is type(model)
-    assert again.settings == model.settings
-    paths = [variable.path for variable in model.trainable_variables]
-    assert [v.path for v in again.trainable_variables] == paths
-    rows = tiny.build_features()
-    np.testing.assert_array_equal(again(rows), model(rows))
-    losses = [
-        m.compute_losses(
-            m.prepare(step_lib.as_one_stream(rows), 0, True), None
-        ).losses
-        for m in (model, again)
-    ]
-    for loss, value in losses[0].items():
-        np.testing.assert_array_equal(losses[1][loss], value)
 
 
 def test_a_loaded_model_trains_on_as_the_saved_one(tmp_path):
@@ -260,3 +238,36 @@ def test_the_example_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
     }
     exec(compile(code, str(README), "exec"), names)
     assert (tmp_path / "model.keras").is_file()
+
+
+def test_the_example_to_read_first_trains_scores_and_exports(
+    tmp_path, monkeypatch, capsys
+):
+    line = "the method returns a list of {} that the object holds {}\n"
+    words = ["names", "values", "files", "strings", "numbers", "lines"]
+    text = tmp_path / "text.txt"
+    text.write_text(
+        "\n".join(
+            "".join(line.format(one, other) for other in words) * 4
+            for one in words * 8
+        )
+    )
+    opened = corpus_lib.open_corpus([str(text)])
+    monkeypatch.setattr(corpus_lib, "open_corpus", lambda _: opened)
+    source = importlib.util.spec_from_file_location("example", EXAMPLE)
+    example = importlib.util.module_from_spec(source)
+    source.loader.exec_module(example)
+    monkeypatch.setattr(example, "BATCH_SIZE", 16)
+    monkeypatch.setattr(example, "HELD_OUT_SHARE", 0.5)
+    folder = tmp_path / "run"
+    history = example.main(
+        [f"--output_dir={folder}", "--num_steps=2", "--vocab_size=150"]
+    )
+    assert np.isfinite(history["val_loss"]).all()
+    printed = capsys.readouterr().out
+    assert "garden" not in printed.split("method")[0]
+    assert printed.count("0.") >= 8
+    rows = dict.fromkeys(keras_models.FEATURES, tf.ones([2, 9], tf.int32))
+    loaded = tf.saved_model.load(folder / "export")
+    assert loaded.serve(rows).shape == (2, 9)
+    assert len(EXAMPLE.read_text().splitlines()) <= 300

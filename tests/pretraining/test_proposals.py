@@ -5,9 +5,11 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.inputs import masking
-from electra_tf.modeling import generators
+from electra_tf.modeling import networks
+from electra_tf.pretraining import ablations
 from electra_tf.pretraining import electra
-from electra_tf.pretraining import replace_mlm
+from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import sampling
 from tests.pretraining import tiny_objectives
 
 _MASK = 4
@@ -49,14 +51,16 @@ def logits():
 
 def _count(masked, generated):
     model = tiny_objectives.build_model("electra")
-    counts = model.count_samples(masked, generated, tf.constant([_SAMPLED]))
+    fake = sampling.FakeData(None, None, tf.constant([_SAMPLED]), None)
+    batch = model_lib.PreparedBatch(masked, None)
+    counts = model.count_samples(electra.SampledBatch(batch, generated, fake))
     assert set(counts) == set(electra.GENERATOR_SIZES)
     return {name: float(count) for name, count in counts.items()}
 
 
 def test_kept_and_swapped_tokens_are_counted_apart(masked, logits):
     counts = _count(
-        masked, generators.GeneratorOutput(logits, logits, (object(),))
+        masked, networks.GeneratorOutput(logits, logits, (object(),))
     )
     # The normalizer of a row of logits; only the guess for a is right.
     log_sum = np.log(np.exp(3.0) + 9)
@@ -73,7 +77,7 @@ def test_kept_and_swapped_tokens_are_counted_apart(masked, logits):
 
 def test_a_fixed_generator_is_scored_by_what_its_loss_reads(masked):
     # Nothing that [MASK] hides occurs in the corpus: never sampled, but dear.
-    generator = generators.FixedGenerator(
+    generator = networks.FixedGenerator(
         _VOCAB_SIZE, np.eye(_VOCAB_SIZE)[8] * 50
     )
     counts = _count(masked, generator(masked))
@@ -86,5 +90,6 @@ def test_restored_are_wrong_samples_whose_original_is_guessed(masked, logits):
     sampled, _ = masking.scatter_update(
         masked.original_ids, tf.constant([_SAMPLED]), masked.masked_positions
     )
-    counts = replace_mlm.count_restored(masked, sampled, logits)
+    seen = masked._replace(input_ids=sampled)
+    counts = ablations.count_restored(seen, logits)
     assert counts == {"replaced_tokens": 2, "restored_tokens": 1}

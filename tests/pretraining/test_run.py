@@ -1,16 +1,19 @@
 """A whole run: exact resume, devices, phases, held-out data, wrong input."""
 
+import contextlib
 import json
 import os
 import pathlib
 import signal
 
 import matplotlib.image
+import numpy as np
 import pytest
 from tensorflow.python.framework import config as tf_config
 
 from electra_tf import config
 from electra_tf import errors
+from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.pretraining import run
 from electra_tf.training import checkpoints
 from electra_tf.training import model_dir as model_dir_lib
@@ -51,29 +54,26 @@ def _terminate():
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _at_write(monkeypatch, split, step, act):
-    """Acts after a line of `metrics.jsonl` has been written."""
+def _cut(settings, model_dir, at, act, monkeypatch):
+    """Trains until a line of `metrics.jsonl` is written, and acts then."""
     write = reporting.RunReport.write
 
     def write_and_act(self, *arguments):
         write(self, *arguments)
-        if arguments[:2] == (split, step):
+        if arguments[:2] == at:
             act()
 
-    monkeypatch.setattr(reporting.RunReport, "write", write_and_act)
+    with monkeypatch.context() as patch:
+        patch.setattr(reporting, "draw_training_curves", lambda _: None)
+        patch.setattr(reporting.RunReport, "write", write_and_act)
+        with contextlib.suppress(_Killed):
+            assert not run.pretrain(settings, model_dir)
+    return checkpoints.step_of(checkpoints.latest(model_dir))
 
 
-def _capture_run(monkeypatch):
-    """The parts of the next run, as a list of one."""
-    captured = []
-
-    class Captured(run._Run):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            captured.append(self)
-
-    monkeypatch.setattr(run, "_Run", Captured)
-    return captured
+def _lines_by_place(model_dir):
+    lines = tiny_run.reproducible_metrics(model_dir)
+    return {(line["split"], line["step"]): line for line in lines}
 
 
 def _whole_settings(dataset):
@@ -92,8 +92,15 @@ def _whole_settings(dataset):
 def whole(dataset, tmp_path_factory):
     """The folder and the parts of a run that nothing interrupted."""
     model_dir = tmp_path_factory.mktemp("runs") / "whole"
+    captured = []
+
+    class Captured(run._Run):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            captured.append(self)
+
     with pytest.MonkeyPatch.context() as monkeypatch:
-        captured = _capture_run(monkeypatch)
+        monkeypatch.setattr(run, "_Run", Captured)
         assert run.pretrain(_whole_settings(dataset), model_dir)
     return model_dir, captured[0]
 
@@ -102,12 +109,8 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
     whole, dataset, tmp_path, monkeypatch
 ):
     settings, cut = _whole_settings(dataset), tmp_path / "cut"
-    with monkeypatch.context() as patch:
-        patch.setattr(reporting, "draw_training_curves", lambda _: None)
-        _at_write(patch, "validation", 6, _terminate)
-        assert not run.pretrain(settings, cut)
     # Between two logs and two saves.
-    assert checkpoints.latest(cut).name == "step-00000006"
+    assert _cut(settings, cut, ("validation", 6), _terminate, monkeypatch) == 6
     assert run.pretrain(settings, cut)
     tiny_run.require_equal_runs(whole[0], cut)
     steps = [line["step"] for line in tiny_run.reproducible_metrics(cut)]
@@ -116,9 +119,8 @@ def test_a_run_that_was_stopped_ends_with_the_same_bits(
 
 def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
     # The loss scale doubles after 4 good steps, so its count matters.
-    defaults = (2.0**15, 4)
     scale = step_lib.LossScale
-    monkeypatch.setattr(scale.__init__, "__defaults__", defaults)
+    monkeypatch.setattr(scale.__init__, "__defaults__", (2.0**15, 4))
     settings = tiny_run.replace(
         tiny_run.build_settings(
             dataset,
@@ -134,11 +136,7 @@ def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
     )
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     assert run.pretrain(settings, whole)
-    with monkeypatch.context() as patch:
-        _at_write(patch, "train", 8, _kill)
-        with pytest.raises(_Killed):
-            run.pretrain(settings, cut)
-    assert checkpoints.latest(cut).name == "step-00000006"
+    assert _cut(settings, cut, ("train", 8), _kill, monkeypatch) == 6
     assert run.pretrain(settings, cut)
     tiny_run.require_equal_runs(whole, cut)
     saved = checkpoints.load_tensors(checkpoints.latest(cut), "loss_scale")
@@ -151,32 +149,33 @@ def test_everything_that_learns_survives_a_kill(dataset, tmp_path, monkeypatch):
     assert any((averages[n] != weights[n]).any() for n in weights)
 
 
-@pytest.fixture(scope="module")
-def moved(dataset, tmp_path_factory):
-    """A run on one device, and one that began on two; both without noise."""
-    folder = tmp_path_factory.mktemp("moved")
-    common = {"num_train_steps": 8, "log_steps": 4, "eval_steps": 4}
-    common["save_checkpoints_steps"] = 8
-    settings = tiny_run.build_settings(dataset, dropout=False, **common)
-    both = tiny_run.replace(settings, training={"strategy": "mirrored"})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reporting, "draw_training_curves", lambda _: None)
-        assert run.pretrain(settings, folder / "one")
-        with pytest.MonkeyPatch.context() as inner:
-            _at_write(inner, "validation", 4, _terminate)
-            captured = _capture_run(inner)
-            assert not run.pretrain(both, folder / "two")
-        yield folder, captured[0]
-        del captured
+def test_a_run_of_two_stages_resumes_at_its_switch(
+    dataset, tmp_path, monkeypatch
+):
+    settings = tiny.with_objective(
+        tiny_run.build_settings(
+            dataset,
+            num_train_steps=6,
+            log_steps=1,
+            eval_steps=2,
+            save_checkpoints_steps=4,
+        ),
+        "two_stage",
+    )
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert run.pretrain(settings, whole)
+    assert _cut(settings, cut, ("train", 5), _kill, monkeypatch) == 4
+    assert run.pretrain(settings, cut)
+    tiny_run.require_equal_runs(whole, cut)
+    lines = tiny_run.reproducible_metrics(whole)
+    costs = [line["train_flops"] for line in lines if line["split"] == "train"]
+    assert costs == sorted(set(costs))
+    # The generator's loss of stage one, near 4, is far below 50 times that of
+    # the discriminator; it must not count as the best.
+    assert checkpoints.best(whole).name == "step-00000006"
 
 
-def _lines_by_place(model_dir):
-    lines = tiny_run.reproducible_metrics(model_dir)
-    return {(line["split"], line["step"]): line for line in lines}
-
-
-def test_a_run_moves_from_two_devices_to_one(moved, dataset):
-    folder, _ = moved
+def test_a_run_moves_from_two_devices_to_one(dataset, tmp_path, monkeypatch):
     settings = tiny_run.build_settings(
         dataset,
         dropout=False,
@@ -185,12 +184,13 @@ def test_a_run_moves_from_two_devices_to_one(moved, dataset):
         eval_steps=4,
         save_checkpoints_steps=8,
     )
-    assert run.pretrain(settings, folder / "two")
-    one, two = folder / "one", folder / "two"
-    difference = tiny_run.largest_difference(
-        checkpoints.latest(one), checkpoints.latest(two)
-    )
-    assert difference <= 1e-5
+    both = tiny_run.replace(settings, training={"strategy": "mirrored"})
+    one, two = tmp_path / "one", tmp_path / "two"
+    assert run.pretrain(settings, one)
+    assert _cut(both, two, ("validation", 4), _terminate, monkeypatch) == 4
+    assert run.pretrain(settings, two)
+    newest = checkpoints.latest(one), checkpoints.latest(two)
+    assert tiny_run.largest_difference(*newest) <= 1e-5
     assert set(_lines_by_place(one)) == set(_lines_by_place(two))
 
 
@@ -210,11 +210,10 @@ def test_evaluation_takes_as_many_batches_as_asked(whole, monkeypatch):
 
 def test_the_best_checkpoint_is_known_and_kept(whole):
     model_dir, _ = whole
-    lines = tiny_run.reproducible_metrics(model_dir)
     losses = {
-        line["step"]: line["loss"]
-        for line in lines
-        if line["split"] == "validation"
+        step: line["loss"]
+        for (split, step), line in _lines_by_place(model_dir).items()
+        if split == "validation"
     }
     best = min(losses, key=losses.get)
     assert checkpoints.best(model_dir).name == f"step-{best:08d}"
@@ -223,22 +222,7 @@ def test_the_best_checkpoint_is_known_and_kept(whole):
     assert state["position"] == {"epoch": 1, "batch": 3}
 
 
-def test_the_summary_says_where_the_run_ended(whole):
-    model_dir, _ = whole
-    summary = json.loads((model_dir / "summary.json").read_text())
-    lines = _lines_by_place(model_dir)
-    assert summary["step"] == summary["num_train_steps"] == 16
-    assert summary["device"] == "1 x CPU"
-    for split in ("train", "validation"):
-        last = dict(summary[split])
-        last.pop("timing", None)
-        assert last == lines[split, 16]
-    best = checkpoints.best(model_dir)
-    assert summary["best_checkpoint"] == best.name
-    assert summary["train"]["timing"]["tokens_per_second"] > 0
-
-
-def test_a_run_leaves_these_files_and_no_others(whole):
+def test_what_a_run_leaves_says_where_it_ended(whole, dataset):
     model_dir, _ = whole
     assert sorted(path.name for path in model_dir.iterdir()) == [
         "checkpoints",
@@ -253,31 +237,45 @@ def test_a_run_leaves_these_files_and_no_others(whole):
     picture = matplotlib.image.imread(model_dir / "training_curves.png")
     assert picture.std() > 0.05
     assert config.from_json((model_dir / "config.json").read_text())
-
-
-def _names(model_dir):
-    paths = pathlib.Path(model_dir).rglob("*")
-    return sorted(p for p in paths if "tensorboard" not in p.parts)
+    summary = json.loads((model_dir / "summary.json").read_text())
+    lines = _lines_by_place(model_dir)
+    assert summary["step"] == summary["num_train_steps"] == 16
+    assert summary["device"] == "1 x CPU"
+    assert summary["best_checkpoint"] == checkpoints.best(model_dir).name
+    assert summary["train"].pop("timing")["tokens_per_second"] > 0
+    summary["validation"].pop("timing", None)
+    for split in ("train", "validation"):
+        assert summary[split] == lines[split, 16]
+    counts = [
+        np.load(dataset / split / "unigram_counts.npy")
+        for split in ("train", "validation")
+    ]
+    baselines = dataset_lib.compute_baselines(*counts)
+    assert baselines.items() <= summary["validation"].items()
 
 
 def _refused(settings, model_dir, error):
     """The message of a run that does not begin; it must leave nothing new."""
-    before = _names(model_dir)
+
+    def names():
+        paths = pathlib.Path(model_dir).rglob("*")
+        return sorted(p for p in paths if "tensorboard" not in p.parts)
+
+    before = names()
     with pytest.raises(error) as caught:
         run.pretrain(settings, model_dir)
-    assert _names(model_dir) == before
+    assert names() == before
     return str(caught.value)
 
 
-def test_a_folder_of_other_settings_is_refused(whole, dataset):
+def test_other_settings_and_other_examples_are_refused(
+    whole, dataset, tmp_path
+):
     settings = tiny_run.replace(
         _whole_settings(dataset), optimizer={"learning_rate": 0.5}
     )
     message = _refused(settings, whole[0], errors.ModelError)
     assert "optimizer.learning_rate: 0.001, 0.5" in message
-
-
-def test_other_examples_are_refused(whole, tmp_path):
     other = tiny_run.write_dataset(tmp_path / "other", seed=5)
     message = _refused(_whole_settings(other), whole[0], errors.ModelError)
     assert "trained on other examples" in message
@@ -296,17 +294,74 @@ def test_a_disk_that_is_full_at_the_very_end_loses_nothing(
     assert "No space left" in message
 
 
-@pytest.mark.parametrize("mistake", ["init_from", "vocab_size"])
+@pytest.mark.parametrize(
+    ("section", "fields"),
+    [
+        ("training", {"init_from": "/no/such/folder"}),
+        ("encoder", {"vocab_size": 30_522}),
+    ],
+)
 def test_a_mistake_leaves_the_folder_free_for_the_next_try(
-    mistake, dataset, tmp_path
+    section, fields, dataset, tmp_path
 ):
-    model_dir = tmp_path / "new"
     good = tiny_run.build_settings(dataset, num_train_steps=1)
-    if mistake == "init_from":
-        absent = str(tmp_path / "absent")
-        bad = tiny_run.replace(good, training={"init_from": absent})
-    else:
-        bad = tiny_run.replace(good, encoder={"vocab_size": 30_522})
+    bad = tiny_run.replace(good, **{section: fields})
     with pytest.raises((OSError, ValueError), match="A model is|30,?522"):
-        run.pretrain(bad, model_dir)
-    model_dir_lib.check(model_dir, good, tiny.VOCABULARY)
+        run.pretrain(bad, tmp_path / "new")
+    model_dir_lib.check(tmp_path / "new", good, tiny.VOCABULARY)
+
+
+def test_held_out_text_is_measured_by_the_training_text():
+    # Of four held-out tokens one is the commonest of the training text, two
+    # are a rare one and one is new, half an occurrence in eight.
+    found = dataset_lib.compute_baselines(
+        np.array([0, 0, 4, 2, 2, 0]), np.array([0, 0, 1, 2, 0, 1])
+    )
+    entropy = np.log([2, 4, 4, 16]).mean()
+    assert found == pytest.approx(
+        {"unigram_accuracy": 0.25, "unigram_entropy": entropy}
+    )
+
+
+@pytest.mark.parametrize(
+    ("metrics", "num_tokens", "is_told"),
+    [
+        ({"masked_loss": 5.9}, 12_000_000, True),
+        ({"mlm_masked_loss": 5.9}, 12_000_000, True),
+        ({"masked_loss": 5.9}, 9_999_999, False),
+        ({"masked_loss": 5.6}, 12_000_000, False),
+        ({"disc_loss": 5.9}, 12_000_000, False),
+    ],
+    ids=["plateau", "plateau of mlm", "early", "learned", "no masked LM"],
+)
+def test_who_sits_on_the_plateau_is_told_what_to_change(
+    metrics, num_tokens, is_told
+):
+    text = run.explain_plateau(metrics | {"unigram_entropy": 6.0}, num_tokens)
+    assert (text is not None) == is_told
+    for part in ("12.0 M", "5.90", "6.00", "5.70", "initializer_range=0"):
+        assert text is None or part in text
+
+
+@pytest.mark.parametrize(
+    ("generator", "num_warnings"),
+    [
+        ({}, 1),
+        ({"uniform_generator": True, "generator_hidden_size": 0.25}, 0),
+    ],
+    ids=["plateau", "nothing to learn"],
+)
+def test_a_run_warns_once(
+    generator, num_warnings, dataset, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(run, "_PLATEAU_TOKENS", 1)
+    settings = tiny_run.replace(
+        tiny_run.build_settings(
+            dataset, num_train_steps=2, eval_steps=1, deterministic=False
+        ),
+        generator=generator,
+    )
+    assert run.pretrain(settings, tmp_path / "model")
+    printed = capsys.readouterr().out
+    assert printed.count("unigram plateau") == num_warnings
+    assert "Always saying the commonest token is right in" in printed

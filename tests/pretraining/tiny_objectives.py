@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.modeling import encoder as encoder_lib
-from electra_tf.pretraining import electra
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.training import step as step_lib
@@ -81,6 +80,21 @@ def build_model(
     return model
 
 
+def loss_of(
+    model: model_lib.PretrainingModel, prepared: model_lib.PreparedBatch
+) -> dict[str, tf.Tensor]:
+    """Loss sums without dropout."""
+    return model.compute_losses(prepared, None).losses
+
+
+def fake_data(
+    model: model_lib.PretrainingModel, prepared: model_lib.PreparedBatch
+) -> Any:
+    """The text with the generator's samples in it, without dropout."""
+    logits = model.generator(prepared.masked).logits
+    return model._get_fake_data(prepared, logits)
+
+
 def randomize(variables: Any, scale: float = 0.2) -> None:
     """Adds noise, so that no bias is 0 and no logits are all alike."""
     generator = np.random.default_rng(3)
@@ -95,15 +109,6 @@ def prepare(
     """The masked batch of a step, of rows that are always the same."""
     features = tiny.deal(tiny.build_features(num_rows))
     return model.prepare(features, tf.constant(step, tf.int64), True)
-
-
-def sample(
-    model: model_lib.PretrainingModel, prepared: model_lib.PreparedBatch
-) -> electra.SampledBatch:
-    """The batch with the generator's samples in it, without dropout."""
-    generated = model.generator(prepared.masked)
-    fake = model._get_fake_data(prepared, generated.logits)
-    return electra.SampledBatch(prepared, generated, fake)
 
 
 def chosen_positions(prepared: model_lib.PreparedBatch) -> np.ndarray:
@@ -140,45 +145,17 @@ def gradients_of(
     return {n: tf.convert_to_tensor(g).numpy() for n, g in found.items()}
 
 
-def snapshot(variables: Any) -> dict[str, np.ndarray]:
-    """Values by path."""
-    return {v.path: v.numpy().copy() for v in variables}
-
-
 class EncoderWatch:
-    """What the encoders of a model are called with: ids, seeds by name.
-
-    `offset`, if set, is added to the main encoder's states.
-    """
+    """What the encoders of a model are called with: ids, seeds by name."""
 
     def __init__(self, monkeypatch: Any) -> None:
         self.ids: dict[str, np.ndarray] = {}
         self.seeds: dict[str, tf.Tensor | None] = {}
-        self.offset: tf.Tensor | None = None
         original = encoder_lib.Encoder.call
 
         def call(encoder: Any, ids: tf.Tensor, *rest: Any) -> Any:
             self.ids[encoder.name] = ids.numpy()
             self.seeds[encoder.name] = rest[2] if len(rest) > 2 else None
-            output = original(encoder, ids, *rest)
-            if encoder.name == "electra" and self.offset is not None:
-                states = output.sequence_output + self.offset
-                output = output._replace(sequence_output=states)
-            return output
+            return original(encoder, ids, *rest)
 
         monkeypatch.setattr(encoder_lib.Encoder, "call", call)
-
-
-def state_gradient(
-    watch: EncoderWatch,
-    model: model_lib.PretrainingModel,
-    prepared: model_lib.PreparedBatch,
-    loss: str,
-) -> np.ndarray:
-    """Largest gradient of a loss at the states of the main encoder."""
-    shape = [*prepared.masked.original_ids.shape, 16]
-    watch.offset = tf.zeros(shape)
-    with tf.GradientTape() as tape:
-        tape.watch(watch.offset)
-        total = model.compute_losses(prepared, None).losses[loss]
-    return np.abs(tape.gradient(total, watch.offset).numpy()).max(-1)

@@ -9,12 +9,12 @@ import tensorflow as tf
 
 from electra_tf.export.clients import text_models
 from electra_tf.inputs import masking
-from electra_tf.modeling import generators
+from electra_tf.modeling import networks
 from electra_tf.text import tokenizer as tokenizer_lib
 
 MASK = "[MASK]"
 
-NETWORKS = (generators.MaskedLMGenerator, generators.TwoTowerGenerator)
+NETWORKS = (networks.MaskedLMGenerator, networks.TwoTowerGenerator)
 """What can fill masks: the generators that look at the text."""
 
 _ROWS = tf.TensorSpec([None, None], tf.int32)

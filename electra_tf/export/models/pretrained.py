@@ -15,9 +15,8 @@ from electra_tf.export import signatures
 from electra_tf.export.models import exported_module
 from electra_tf.export.models import length_buckets
 from electra_tf.inputs import masking
-from electra_tf.modeling import discriminator as discriminator_lib
-from electra_tf.modeling import generators
 from electra_tf.modeling import layers
+from electra_tf.modeling import networks
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -236,12 +235,12 @@ def build_module(
     The logits of the same discriminator are energies in `electric`.
     """
     module = PretrainedModule
-    if isinstance(network, discriminator_lib.Discriminator):
+    if isinstance(network, networks.Discriminator):
         is_energy = objective == "electric"
         module = EnergyModule if is_energy else DetectorModule
-    elif isinstance(network, discriminator_lib.CopyingMaskedLM):
+    elif isinstance(network, networks.CopyingMaskedLM):
         module = CopyingModule
-    elif isinstance(network, generators.MaskedLMGenerator):
+    elif isinstance(network, networks.MaskedLMGenerator):
         module = MaskedLanguageModule
     return module(network, tokenizer, max_length)
 

@@ -17,7 +17,6 @@ from typing import Any
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
-from electra_tf.modeling import question_answering_head
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
@@ -101,9 +100,7 @@ class QuestionAnsweringTask(task_lib.Task):
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
         """Creates the head, without weights."""
         options = {n: getattr(self.settings, n) for n in _HEAD_OPTIONS}
-        return question_answering_head.QuestionAnsweringHead(
-            **options, **kwargs
-        )
+        return task_heads.QuestionAnsweringHead(**options, **kwargs)
 
     def decode(
         self, examples: Examples, rows: rows_lib.Rows, outputs: task_lib.Outputs

@@ -19,9 +19,9 @@ from electra_tf.finetuning import model as finetuning_model
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.modeling import generators
+from electra_tf.modeling import networks
 from electra_tf.modeling import task_heads
-from electra_tf.modeling.question_answering_head import QuestionAnsweringHead
+from electra_tf.modeling.task_heads import QuestionAnsweringHead
 from electra_tf.pretraining import losses
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests.golden import loading
@@ -90,7 +90,7 @@ def _build_model(model):
     def compute(inputs):
         output = main.encoder(*_tokens(inputs))
         labels, weights = _targets(inputs["labels"])
-        if isinstance(main, generators.MaskedLMGenerator):
+        if isinstance(main, networks.MaskedLMGenerator):
             table = main.encoder.embeddings.word_embeddings
             logits = main.head(output.sequence_output, table)
             total = losses.masked_lm_loss(logits, labels, weights)

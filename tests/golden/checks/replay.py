@@ -17,7 +17,7 @@ from electra_tf.formats import parameter_names
 from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.modeling import encoder
-from electra_tf.modeling import generators
+from electra_tf.modeling import networks
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import run
 from electra_tf.pretraining import sampling
@@ -90,7 +90,7 @@ class Replay:
             {name: tf.constant(self.inputs[name]) for name in names}
         )
         generator = self.model.generator
-        self.is_two_tower = isinstance(generator, generators.TwoTowerGenerator)
+        self.is_two_tower = isinstance(generator, networks.TwoTowerGenerator)
         self.is_electric = settings.objective.name == "electric"
         self.reset()
 
@@ -143,8 +143,8 @@ class Replay:
     def _sampler(self, trace):
         draw = sampling.sample_from_softmax
 
-        def sample(logits, uniform, disallow=None):
-            trace.sampled = draw(logits, uniform, disallow)
+        def sample(logits, uniform):
+            trace.sampled = draw(logits, uniform)
             if self.samples is None:
                 return trace.sampled
             fed = tf.constant(self.samples, trace.sampled.dtype)

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf.config.finetuning import QuestionAnsweringConfig
-from electra_tf.modeling.question_answering_head import QuestionAnsweringHead
+from electra_tf.modeling.task_heads import QuestionAnsweringHead
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import questions

@@ -1,0 +1,464 @@
+"""The networks of pre-training: encoders with heads, and what they share.
+
+The *main network* has the encoder that is kept, named `electra`; a *generator*
+proposes tokens for the masked positions and says which tokens it learns to
+predict (`targets`). All generators take masked inputs and give a
+`GeneratorOutput`. Logits are float32 whatever the compute dtype.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.inputs import masking
+from electra_tf.modeling import encoder as encoder_lib
+from electra_tf.modeling import layers
+
+MAIN_ENCODER = "electra"
+"""First part of the paths of the encoder that is kept."""
+
+# Logit of what the unigram generator never proposes.
+_IMPOSSIBLE = -10000.0
+# Dropout sites of the second encoder come after those of the first.
+_SECOND_ENCODER_SITES = 256
+
+
+@layers.register
+class MaskedLMHead(layers.SizedLayer):
+    """Vocabulary logits from hidden states, with a tied output table.
+
+    Dense to the table's width, gelu, LayerNorm, product with the transposed
+    embedding table, bias (the original's `get_token_logits`).
+    """
+
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
+        self.dense = self.make_linear("dense", self.settings.embedding_size)
+        self.layer_norm = self.make_norm()
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates the dense layer, the normalization and the bias."""
+        self.dense.build((None, self.settings.hidden_size))
+        self.layer_norm.build((None, self.settings.embedding_size))
+        self.output_bias = self.add_weight(
+            name="output_bias",
+            shape=(self.settings.vocab_size,),
+            initializer="zeros",
+            autocast=False,
+        )
+
+    def call(self, hidden: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
+        """`[B, N, V]` float32 for `[B, N, D]` states and a `[V, E]` table."""
+        num_rows, num_states, _ = layers.shape_of(hidden)
+        flat = tf.reshape(hidden, [-1, self.settings.hidden_size])
+        flat = self.layer_norm(layers.gelu(self.dense(flat)))
+        table = tf.cast(tf.convert_to_tensor(table), flat.dtype)
+        logits = tf.matmul(flat, table, transpose_b=True)
+        bias = tf.convert_to_tensor(self.output_bias)
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)
+        vocab_size = self.settings.vocab_size
+        return tf.reshape(logits, [num_rows, num_states, vocab_size])
+
+
+@layers.register
+class TokenHead(layers.SizedLayer):
+    """One logit for every token, `[B, S]` float32 for `[B, S, D]` states.
+
+    With a hidden layer dense, gelu, dense (the original's
+    `_get_discriminator_output`). The last layer has TensorFlow 1's default
+    initializer, as there.
+    """
+
+    def __init__(
+        self, settings: Any, has_hidden_layer: bool = True, **kwargs: Any
+    ) -> None:
+        super().__init__(settings, **kwargs)
+        self.has_hidden_layer = has_hidden_layer
+        name = "dense"
+        if has_hidden_layer:
+            self.dense = self.make_linear("dense", self.settings.hidden_size)
+            name = "dense_1"
+        self.logit = layers.Linear(1, name=name, dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any = None) -> None:
+        """Creates the dense layers."""
+        width = (None, self.settings.hidden_size)
+        if self.has_hidden_layer:
+            self.dense.build(width)
+        self.logit.build(width)
+
+    def call(self, hidden: tf.Tensor) -> tf.Tensor:
+        """Scores every state."""
+        states = tf.reshape(hidden, [-1, self.settings.hidden_size])
+        if self.has_hidden_layer:
+            states = layers.gelu(self.dense(states))
+        logits = tf.reshape(self.logit(states), layers.shape_of(hidden)[:2])
+        return tf.cast(logits, tf.float32)
+
+    def get_config(self) -> dict[str, Any]:
+        """Sizes, and whether there is a hidden layer."""
+        own = {"has_hidden_layer": self.has_hidden_layer}
+        return super().get_config() | own
+
+
+class Network(layers.SizedLayer):
+    """Encoders with a head, whose weights exist once it is made."""
+
+    def build(self, input_shape: Any = (None, None)) -> None:
+        """Notes the shape of the rows, for `summary`."""
+
+    def add_head(self, head: Any, name: str, **options: Any) -> Any:
+        """A head of a class, built."""
+        settings = options.pop("settings", self.settings)
+        made = head(settings, name=name, dtype=self.dtype_policy, **options)
+        made.build()
+        return made
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """`[B, S, V]` or `[B, P, V]`, of the logits of the vocabulary."""
+        return (*input_shape, self.settings.vocab_size)
+
+
+class DiscriminatorOutput(NamedTuple):
+    """What the discriminator computes."""
+
+    logits: tf.Tensor  # [B, S] float32, high where a token looks replaced
+    encoder_output: encoder_lib.EncoderOutput
+
+
+@layers.register
+class Discriminator(Network):
+    """Says for every token whether it was replaced (paper, section 2)."""
+
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
+        self.encoder = encoder_lib.build_encoder(
+            self.settings, MAIN_ENCODER, dtype=self.dtype_policy
+        )
+        self.head = self.add_head(TokenHead, "discriminator_predictions")
+        self.build()
+
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_seed: tf.Tensor | None = None,
+        word_offset: tf.Tensor | None = None,
+    ) -> DiscriminatorOutput:
+        """Scores every token of `[B, S]`."""
+        output = self.encoder(
+            input_ids, input_mask, segment_ids, dropout_seed, word_offset
+        )
+        return DiscriminatorOutput(self.head(output.sequence_output), output)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """`[B, S]`, of the logits."""
+        return input_shape
+
+
+class CopyingOutput(NamedTuple):
+    """What the model of All-Tokens MLM computes for every token."""
+
+    logits: tf.Tensor  # [B, S, V] float32, of the vocabulary
+    copy_logits: tf.Tensor  # [B, S] float32, high where the input is kept
+    encoder_output: encoder_lib.EncoderOutput
+
+
+@layers.register
+class CopyingMaskedLM(Network):
+    """Predicts every token, with a copy mechanism (paper, section 3.5)."""
+
+    def __init__(self, settings: Any, **kwargs: Any) -> None:
+        super().__init__(settings, **kwargs)
+        self.encoder = encoder_lib.build_encoder(
+            self.settings, MAIN_ENCODER, dtype=self.dtype_policy
+        )
+        self.copy_head = self.add_head(
+            TokenHead, "copy_predictions", has_hidden_layer=False
+        )
+        self.head = self.add_head(MaskedLMHead, "masked_lm_predictions")
+        self.build()
+
+    def call(
+        self,
+        input_ids: tf.Tensor,
+        input_mask: tf.Tensor,
+        segment_ids: tf.Tensor,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> CopyingOutput:
+        """Scores vocabulary and copying for `[B, S]` tokens."""
+        output = self.encoder(input_ids, input_mask, segment_ids, dropout_seed)
+        hidden = output.sequence_output
+        table = self.encoder.embeddings.word_embeddings
+        return CopyingOutput(
+            self.head(hidden, table), self.copy_head(hidden), output
+        )
+
+
+class Targets(NamedTuple):
+    """What a generator learns to predict."""
+
+    ids: tf.Tensor  # [B, N] int32
+    weights: tf.Tensor  # [B, N] float32, 1 where a prediction counts, else 0
+
+
+class GeneratorOutput(NamedTuple):
+    """What a generator computes."""
+
+    logits: tf.Tensor  # [B, P, V] float32, at the masked positions
+    prediction_logits: tf.Tensor  # [B, N, V] float32, of the targets
+    encoder_outputs: tuple[encoder_lib.EncoderOutput, ...] = ()
+
+
+@layers.register
+class MaskedLMGenerator(Network):
+    """A masked language model (paper, section 2).
+
+    `embeddings`, or a whole `encoder`, of another network are tied; None makes
+    new ones. The names begin the paths of the weights.
+    """
+
+    def __init__(
+        self,
+        settings: Any,
+        head_name: str = "generator_predictions",
+        encoder_name: str = "generator",
+        embeddings: encoder_lib.Embeddings | None = None,
+        encoder: encoder_lib.Encoder | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(settings, **kwargs)
+        self.head_name = head_name
+        self.encoder_name = encoder_name
+        self.vocab_size = self.settings.vocab_size
+        self.encoder = encoder or encoder_lib.build_encoder(
+            self.settings, encoder_name, embeddings, self.dtype_policy
+        )
+        self.head = self.add_head(MaskedLMHead, head_name)
+        self.build()
+
+    def call(
+        self,
+        masked: masking.MaskedInputs,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> GeneratorOutput:
+        """Scores the vocabulary at the masked positions."""
+        rows = masked.input_ids, masked.input_mask, masked.segment_ids
+        output = self.encoder(*rows, dropout_seed)
+        hidden = masking.gather_positions(
+            output.sequence_output, masked.masked_positions
+        )
+        logits = self.head(hidden, self.encoder.embeddings.word_embeddings)
+        return GeneratorOutput(logits, logits, (output,))
+
+    def targets(self, masked: masking.MaskedInputs) -> Targets:
+        """The original tokens of the masked positions."""
+        return Targets(masked.masked_ids, masked.masked_weights)
+
+    def score_tokens(
+        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None = None
+    ) -> tf.Tensor:
+        """Scores the vocabulary at every position, `[B, S, V]` float32."""
+        output = self.encoder(*rows, dropout_seed)
+        table = self.encoder.embeddings.word_embeddings
+        return self.head(output.sequence_output, table)
+
+    def get_config(self) -> dict[str, Any]:
+        """Sizes and names."""
+        names = {"head_name": self.head_name, "encoder_name": self.encoder_name}
+        return super().get_config() | names
+
+
+@layers.register
+class TwoTowerGenerator(Network):
+    """A cloze model of two one-directional encoders (Electric, section 3).
+
+    One encoder reads the text from the left, the other from the right. The
+    prediction for position t takes the state at t - 1 of the first and at
+    t + 1 of the second, so that it never sees t, and no [MASK] is needed:
+    one pass gives the distribution of every token given all others. At the
+    ends the states wrap around, as in the original's `roll`.
+    """
+
+    def __init__(
+        self,
+        settings: Any,
+        embeddings: encoder_lib.Embeddings | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(settings, **kwargs)
+        sizes, dtype = self.settings, self.dtype_policy
+        self.vocab_size = sizes.vocab_size
+        self.left_to_right = encoder_lib.build_encoder(
+            sizes, "generator_ltr", embeddings, dtype, "left_to_right"
+        )
+        self.right_to_left = encoder_lib.build_encoder(
+            sizes, "generator_rtl", embeddings, dtype, "right_to_left"
+        )
+        # It scores both states side by side, with the first encoder's table.
+        both = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
+        self.head = self.add_head(
+            MaskedLMHead, "cloze_predictions", settings=both
+        )
+        self.build()
+
+    def call(
+        self,
+        masked: masking.MaskedInputs,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> GeneratorOutput:
+        """Scores the vocabulary at every position."""
+        rows = masked.original_ids, masked.input_mask, masked.segment_ids
+        second_seed = layers.add_to_seed(dropout_seed, _SECOND_ENCODER_SITES)
+        left = self.left_to_right(*rows, dropout_seed)
+        right = self.right_to_left(*rows, second_seed)
+        before = tf.roll(left.sequence_output, 1, axis=1)
+        after = tf.roll(right.sequence_output, -1, axis=1)
+        table = self.left_to_right.embeddings.word_embeddings
+        cloze = self.head(tf.concat([before, after], axis=-1), table)
+        logits = masking.gather_positions(cloze, masked.masked_positions)
+        return GeneratorOutput(logits, cloze, (left, right))
+
+    def targets(self, masked: masking.MaskedInputs) -> Targets:
+        """Every token that is neither special nor padding."""
+        weights = tf.cast(masked.eligible, tf.float32)
+        return Targets(masked.original_ids, weights)
+
+
+@layers.register
+class FixedGenerator(keras.layers.Layer):
+    """Proposes by one distribution everywhere; it has no weights.
+
+    Uniform, as the original's `uniform_generator` (its loss is the constant
+    log V), or by `token_counts` `[V]` of a corpus, the unigram generator of
+    the paper's Figure 3. Entries that do not occur in the corpus, special
+    tokens among them, are never proposed; in the loss they count as half an
+    occurrence.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        token_counts: np.ndarray | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.token_counts = token_counts
+        self.log_probs = self.sampling_logits = np.zeros(vocab_size)
+        if token_counts is not None:
+            counts = np.asarray(token_counts, np.float64)
+            self.log_probs = np.log(np.maximum(counts, 0.5) / counts.sum())
+            self.sampling_logits = np.where(
+                counts > 0, self.log_probs, _IMPOSSIBLE
+            )
+        self.build((None, None))
+
+    def build(self, input_shape: Any) -> None:
+        """Notes the shape of the rows; there are no weights."""
+
+    def call(
+        self,
+        masked: masking.MaskedInputs,
+        dropout_seed: tf.Tensor | None = None,
+    ) -> GeneratorOutput:
+        """The same logits at all masked positions."""
+        del dropout_seed
+        shape = [*masked.masked_positions.shape, self.vocab_size]
+        return GeneratorOutput(
+            *(
+                tf.broadcast_to(tf.constant(row, tf.float32), shape)
+                for row in (self.sampling_logits, self.log_probs)
+            )
+        )
+
+    def targets(self, masked: masking.MaskedInputs) -> Targets:
+        """The original tokens of the masked positions."""
+        return Targets(masked.masked_ids, masked.masked_weights)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """`[B, P, V]`, of the logits."""
+        return (*input_shape, self.vocab_size)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        counts = self.token_counts
+        if counts is not None:
+            counts = np.asarray(counts).tolist()
+        own = {"vocab_size": self.vocab_size, "token_counts": counts}
+        return super().get_config() | own
+
+
+class Networks(NamedTuple):
+    """The two networks of a model."""
+
+    generator: Any  # any generator of this module, or None
+    main: Any  # the network whose `encoder` is kept
+
+
+def resolve_vocab_size(
+    encoder: config.EncoderConfig, vocab_size: int
+) -> config.EncoderConfig:
+    """The encoder's config with the vocabulary's size in it."""
+    if encoder.vocab_size not in (0, vocab_size):
+        raise ValueError(
+            "`encoder.vocab_size` must be the vocabulary's size, or 0 to take "
+            f"it. Received: encoder.vocab_size={encoder.vocab_size}, "
+            f"vocabulary of {vocab_size} entries. Set "
+            f"--config.encoder.vocab_size={vocab_size}, or use the vocabulary "
+            "that the config was made for."
+        )
+    return dataclasses.replace(encoder, vocab_size=vocab_size)
+
+
+def build_generator(
+    settings: config.GeneratorConfig,
+    main_encoder: encoder_lib.Encoder,
+    token_counts: np.ndarray | None = None,
+    dtype: Any = None,
+) -> Any:
+    """The generator of a config, beside the encoder that it may be tied to."""
+    vocab_size = main_encoder.settings.vocab_size
+    if settings.uniform_generator:
+        return FixedGenerator(vocab_size, name="uniform")
+    if settings.unigram_generator:
+        if token_counts is None:
+            raise ValueError(
+                "`generator.unigram_generator` needs the token counts of the "
+                "dataset, which its builder records. Received: none."
+            )
+        return FixedGenerator(vocab_size, token_counts, name="unigram")
+    return build_sized_generator(
+        settings.encoder_config(main_encoder.settings),
+        main_encoder,
+        settings.weight_tying,
+        settings.two_tower_generator,
+        dtype,
+    )
+
+
+def build_sized_generator(
+    sizes: config.EncoderConfig,
+    main_encoder: encoder_lib.Encoder,
+    tying: str,
+    is_two_tower: bool = False,
+    dtype: Any = None,
+) -> Any:
+    """A generator of these sizes that shares layers with the main encoder.
+
+    `tying` is `none`, `embeddings` (tokens, positions, segments and their
+    normalization, as in the original) or `all`, the whole encoder.
+    """
+    if tying == "all":
+        return MaskedLMGenerator(sizes, encoder=main_encoder, dtype=dtype)
+    shared = main_encoder.embeddings if tying == "embeddings" else None
+    if is_two_tower:
+        return TwoTowerGenerator(sizes, shared, dtype=dtype)
+    return MaskedLMGenerator(sizes, embeddings=shared, dtype=dtype)

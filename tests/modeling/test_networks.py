@@ -1,0 +1,200 @@
+"""The networks: sizes, sharing, initial values, and what each proposes."""
+
+import math
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import stats
+
+from electra_tf import config
+from electra_tf.inputs import masking
+from electra_tf.modeling import networks
+from tests import tiny
+from tests.pretraining import tiny_objectives
+
+CONFIGS = pathlib.Path(__file__).parents[2] / "configs" / "pretrain"
+_VOCAB = tiny.VOCABULARY.size
+
+
+def _count(variables) -> int:
+    return sum(math.prod(v.shape) for v in variables)
+
+
+def _build(settings, vocab_size) -> networks.Networks:
+    encoder = networks.resolve_vocab_size(settings.encoder, vocab_size)
+    main = networks.Discriminator(encoder)
+    return networks.Networks(
+        networks.build_generator(settings.generator, main.encoder), main
+    )
+
+
+def _pair(**generator):
+    own = {"generator": config.GeneratorConfig(**generator)}
+    return _build(
+        config.ExperimentConfig(encoder=tiny.build_settings().encoder, **own),
+        _VOCAB,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "encoder_size", "generator_size"),
+    [
+        # 14 M, 110 M and 335 M in the paper's tables.
+        ("electra_small", 13_483_008, 647_162),
+        ("electra_base", 108_891_648, 9_903_418),
+        pytest.param(
+            "electra_large", 334_092_288, 19_512_378, marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_parameter_counts_are_the_papers(name, encoder_size, generator_size):
+    settings = config.load_file(CONFIGS / f"{name}.py")
+    generator, main = _build(settings, 30522)
+    assert _count(main.encoder.variables) == encoder_size
+    width = settings.encoder.hidden_size
+    assert _count(main.head.variables) == width * width + 2 * width + 1
+    shared = _count(main.encoder.embeddings.variables)
+    assert _count(generator.variables) - shared == generator_size
+
+
+def test_networks_share_what_the_config_says():
+    generator, main = _pair()
+    assert generator.encoder is not main.encoder
+    assert generator.encoder.embeddings is main.encoder.embeddings
+    generator, main = _pair(untied_generator_embeddings=True)
+    own = {id(v) for v in generator.variables}
+    assert not own & {id(v) for v in main.variables}
+    # As wide as the generator, so that nothing is projected.
+    assert generator.encoder.embeddings_project is None
+    generator, main = _pair(untied_generator=False)
+    assert generator.encoder is main.encoder
+
+
+def test_every_path_is_unique_and_named_as_in_the_original():
+    generator, main = _pair()
+    variables = {id(v): v.path for v in generator.variables + main.variables}
+    assert len(variables) == len(set(variables.values()))
+    assert {
+        "electra/embeddings/word_embeddings",
+        "electra/encoder/layer_1/attention/output/LayerNorm/gamma",
+        "generator/embeddings_project/kernel",
+        "generator_predictions/output_bias",
+        "discriminator_predictions/dense_1/kernel",
+    } <= set(variables.values())
+
+
+def test_initial_values_follow_the_original():
+    sizes = config.EncoderConfig(vocab_size=2000, num_hidden_layers=1)
+    main = networks.Discriminator(sizes)
+    values = {v.path: v.numpy() for v in main.variables}
+    normal = values["electra/encoder/layer_0/attention/self/qkv/kernel"]
+    assert np.abs(normal).max() <= 0.04 + 1e-6
+    assert normal.std() == pytest.approx(0.02 * 0.88, rel=0.03)
+    for name in ("embeddings_project/kernel", "dense_1/kernel"):
+        (path,) = [path for path in values if path.endswith(name)]
+        bound = math.sqrt(6 / sum(values[path].shape))
+        assert 0.8 * bound < np.abs(values[path]).max() <= bound
+    for path, value in values.items():
+        assert not path.endswith(("bias", "beta")) or not value.any()
+        assert not path.endswith("gamma") or (value == 1).all()
+
+
+def test_what_does_not_fit_the_vocabulary_is_refused():
+    with pytest.raises(ValueError, match="vocab_size=30522.*of 50 entries"):
+        networks.resolve_vocab_size(config.EncoderConfig(), 50)
+    with pytest.raises(ValueError, match="needs the token counts"):
+        _pair(unigram_generator=True)
+
+
+def _inputs(ids, length=None):
+    """Rows without any slot chosen; `length` tokens, the rest is padding."""
+    ids = np.asarray(ids, np.int32)
+    num_rows, num_tokens = ids.shape
+    mask = np.arange(num_tokens) < (length or num_tokens)
+    mask = np.tile(mask, (num_rows, 1)).astype(np.int32)
+    ids = tf.constant(ids * mask)
+    slots = tf.zeros([num_rows, 1], tf.int32)
+    return masking.MaskedInputs(
+        input_ids=ids,
+        original_ids=ids,
+        input_mask=tf.constant(mask),
+        segment_ids=tf.zeros_like(ids),
+        masked_positions=slots,
+        masked_ids=slots,
+        masked_weights=tf.zeros([num_rows, 1]),
+        eligible=None,
+    )
+
+
+@pytest.mark.parametrize("length", [tiny.LENGTH, 11])
+def test_a_cloze_prediction_sees_both_sides_but_never_its_own_token(length):
+    # How far an effect reaches depends on the weights.
+    keras.utils.set_random_seed(5)
+    generator = _pair(**tiny_objectives.TWO_TOWERS).generator
+    tiny_objectives.randomize(generator.trainable_variables, scale=0.5)
+    row = np.random.default_rng(1).integers(5, _VOCAB, tiny.LENGTH)
+    row[0], row[length - 1] = 2, 3
+    same = np.tile(row, (tiny.LENGTH, 1))
+    # Row t has another token at t.
+    changed = np.where(np.eye(tiny.LENGTH), np.where(row == 7, 8, 7), row)
+    base, found = (
+        generator(_inputs(rows, length)).prediction_logits.numpy()
+        for rows in (same, changed)
+    )
+    # [changed position, predicted position]
+    effect = np.abs(found - base).max(-1)
+    words = np.arange(1, length - 1)
+    for position in words:
+        assert effect[position, position] == 0
+        others = words[words != position]
+        assert (effect[others, position] > 1e-4).all()
+
+
+def test_no_two_encoders_of_a_model_share_dropout(monkeypatch):
+    model = tiny_objectives.build_model("electric")
+    watch = tiny_objectives.EncoderWatch(monkeypatch)
+    seed = tf.constant([99, 4096], tf.int64)
+    model.compute_losses(tiny_objectives.prepare(model), seed)
+    assert set(watch.seeds) == {"generator_ltr", "generator_rtl", "electra"}
+    assert {int(found[0]) for found in watch.seeds.values()} == {99}
+    counters = sorted(int(found[1]) for found in watch.seeds.values())
+    # Room for the embeddings and three sites of each of 80 layers.
+    assert np.diff([*counters, 4096 + 1024]).min() > 3 * 80
+    assert counters[0] >= 4096
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Counts of a corpus in which some entries do not occur."""
+    counts = np.random.default_rng(0).zipf(1.3, _VOCAB).clip(3, 400)
+    counts[[*range(5), 11, 30, 49]] = 0
+    return counts
+
+
+def test_the_unigram_generator_samples_by_the_counts_of_the_corpus(counts):
+    kind = {"unigram_generator": True, "untied_generator_embeddings": False}
+    model = tiny_objectives.build_model("electra", counts, generator=kind)
+    drawn = np.zeros(_VOCAB, int)
+    for step in range(20):
+        prepared = tiny_objectives.prepare(model, step, num_rows=256)
+        samples = tiny_objectives.fake_data(model, prepared).sampled_tokens
+        drawn += np.bincount(samples.numpy().ravel(), minlength=_VOCAB)
+    assert drawn.sum() > 20_000
+    assert not drawn[counts == 0].any()
+    expected = counts[counts > 0] / counts.sum() * drawn.sum()
+    assert expected.min() > 5
+    assert stats.chisquare(drawn[counts > 0], expected).pvalue > 1e-3
+    # It could tell the uniform generator from it.
+    assert stats.chisquare(drawn[counts > 0]).pvalue < 1e-12
+
+
+def test_an_unseen_token_costs_as_half_an_occurrence(counts):
+    generator = networks.FixedGenerator(_VOCAB, counts)
+    logits = generator(_inputs([[2, 7, 3]])).prediction_logits[0, 0]
+    # Every absent entry has half an occurrence, in the total as well.
+    total = counts.sum() + 0.5 * (counts == 0).sum()
+    expected = np.log(np.maximum(counts, 0.5) / total)
+    np.testing.assert_allclose(tf.nn.log_softmax(logits), expected, rtol=1e-5)

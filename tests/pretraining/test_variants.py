@@ -1,0 +1,345 @@
+"""The objectives beside two-stage and adversarial training, by hand."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import errors
+from tests import tiny
+from tests.pretraining import tiny_objectives
+
+_MASK = tiny.VOCABULARY.mask_id
+
+
+@pytest.fixture(scope="module")
+def electra():
+    return tiny_objectives.build_model("electra")
+
+
+@pytest.fixture(scope="module")
+def all_tokens():
+    return tiny_objectives.build_model("all_tokens_mlm")
+
+
+@pytest.fixture(scope="module")
+def electric():
+    return tiny_objectives.build_model("electric")
+
+
+@pytest.fixture(scope="module")
+def replace_mlm():
+    model = tiny_objectives.build_model("replace_mlm")
+    # The generator could sample [MASK] like any other entry.
+    bias = model.generator.head.output_bias
+    values = bias.numpy()
+    values[_MASK] = -1e4
+    bias.assign(values)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "weight"),
+    [
+        ("electra", "disc_loss", "electra/embeddings/word_embeddings"),
+        ("electric", "disc_loss", "electra/embeddings/word_embeddings"),
+        ("replace_mlm", "mlm_loss", "masked_lm_predictions/dense/kernel"),
+    ],
+)
+def test_no_gradient_of_the_main_loss_reaches_the_generator(
+    name, loss, weight, request
+):
+    model = request.getfixturevalue(name)
+    prepared = tiny_objectives.prepare(model)
+    own = [v.path for v in model.generator.trainable_variables]
+    main = tiny_objectives.gradients_of(model, prepared, (loss,))
+    assert not any(main[path].any() for path in own)
+    assert main[weight].any()
+    likelihood = tiny_objectives.gradients_of(model, prepared, ("gen_loss",))
+    assert all(likelihood[path].any() for path in own)
+    assert not likelihood[weight].any()
+
+
+def test_the_temperature_of_the_samples_follows_its_schedule():
+    objective = {
+        "temperature": 4.0,
+        "final_temperature": 2.0,
+        "temperature_steps": 10,
+    }
+    model = tiny_objectives.build_model("electra", objective=objective)
+    logits = tf.constant([[8.0, -4.0]])
+    for step, temperature in ((0, 4.0), (5, 3.0), (10, 2.0), (50, 2.0)):
+        model.optimizer.iterations.assign(step)
+        np.testing.assert_allclose(
+            model.sampling_logits(logits, None), logits / temperature
+        )
+
+
+def test_the_original_is_never_sampled_where_that_is_asked_for():
+    model = tiny_objectives.build_model(
+        "electra", objective={"disallow_correct": True}
+    )
+    prepared = tiny_objectives.prepare(model)
+    masked = prepared.masked
+    certain = 50.0 * tf.one_hot(masked.masked_ids, tiny.VOCABULARY.size)
+    fake = model._get_fake_data(prepared, certain)
+    assert not np.any(fake.sampled_tokens == masked.masked_ids)
+
+
+def test_the_discriminators_weight_rises_linearly_to_its_value():
+    model = tiny_objectives.build_model(
+        "electra", objective={"disc_weight_steps": 4}
+    )
+    factors = [
+        float(model.loss_factors(tf.constant(step, tf.int64))["disc_loss"])
+        for step in (0, 1, 4, 9)
+    ]
+    assert factors == [0.0, 12.5, 50.0, 50.0]
+
+
+def test_each_network_can_be_clipped_by_its_own_norm():
+    model = tiny_objectives.build_model(
+        "electra", optimizer={"clip_norm": 1e-3, "clip_per_tower": True}
+    )
+    gradients = [
+        tf.random.stateless_normal(v.shape, [1, i])
+        for i, v in enumerate(model.trained_variables)
+    ]
+    clipped, norm = model._clip(gradients)
+    assert float(norm) == pytest.approx(float(tf.linalg.global_norm(gradients)))
+    generator = {v.path for v in model.generator.trainable_variables}
+    parts = {True: [], False: []}
+    for variable, value in zip(model.trained_variables, clipped, strict=True):
+        parts[variable.path in generator].append(value)
+    for values in parts.values():
+        assert float(tf.linalg.global_norm(values)) == pytest.approx(1e-3)
+
+
+def test_corrupted_text_is_the_original_but_for_samples(electra):
+    prepared = tiny_objectives.prepare(electra)
+    masked = prepared.masked
+    fake = tiny_objectives.fake_data(electra, prepared)
+    original = masked.original_ids.numpy()
+    expected = original.copy()
+    for row, slot in np.argwhere(masked.masked_weights.numpy()):
+        position = masked.masked_positions[row, slot].numpy()
+        expected[row, position] = fake.sampled_tokens[row, slot]
+    np.testing.assert_array_equal(fake.input_ids, expected)
+    is_fake = (expected != original).astype(int)
+    np.testing.assert_array_equal(fake.is_fake_tokens, is_fake)
+    np.testing.assert_array_equal(
+        fake.is_sampled, tiny_objectives.chosen_positions(prepared)
+    )
+
+
+def test_masks_and_samples_follow_seed_step_and_stream(electra):
+    features = tiny.deal(tiny.build_features())
+
+    def prepare(step=3, is_training=True, rows=features):
+        return electra.prepare(rows, tf.constant(step, tf.int64), is_training)
+
+    first = prepare()
+    for one, two in zip(first.masked, prepare().masked, strict=True):
+        np.testing.assert_array_equal(one, two)
+    for other in (prepare(4), prepare(is_training=False)):
+        changed = first.masked.masked_positions != other.masked.masked_positions
+        assert np.any(changed)
+    # Streams 2 and 3 alone, as the second of two replicas has them.
+    half = {name: value[2:] for name, value in features.items()}
+    second = prepare(rows=half)
+    np.testing.assert_array_equal(
+        second.masked.input_ids, first.masked.input_ids[4:]
+    )
+    np.testing.assert_array_equal(
+        electra.draw_uniform(second), electra.draw_uniform(first)[4:]
+    )
+
+
+def test_electra_15_learns_from_chosen_positions_alone(monkeypatch):
+    model = tiny_objectives.build_model("electra_15")
+    logits = np.random.default_rng(4).normal(0, 2, (8, 16)).astype(np.float32)
+    monkeypatch.setattr(model, "discriminate", lambda *_: tf.constant(logits))
+    prepared = tiny_objectives.prepare(model, step=1)
+    fake = tiny_objectives.fake_data(model, prepared)
+    original = prepared.masked.original_ids
+    expected = 0.0
+    for place in np.argwhere(tiny_objectives.chosen_positions(prepared)):
+        row, position = place
+        probability = 1 / (1 + np.exp(-float(logits[row, position])))
+        is_fake = fake.input_ids[row, position] != original[row, position]
+        expected -= np.log(probability if is_fake else 1 - probability)
+    total = tiny_objectives.loss_of(model, prepared)["disc_loss"]
+    np.testing.assert_allclose(total, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("with_replacement", [False, True])
+def test_a_position_that_was_drawn_twice_counts_once(with_replacement):
+    model = tiny_objectives.build_model(
+        "electra_15", masking={"draw_with_replacement": with_replacement}
+    )
+    for step in range(3):
+        prepared = tiny_objectives.prepare(model, step)
+        num_chosen = tiny_objectives.chosen_positions(prepared).sum()
+        num_slots = prepared.masked.masked_weights.numpy().sum()
+        assert (num_chosen < num_slots) == with_replacement
+        statistics = model.compute_statistics(prepared)
+        assert statistics["disc_loss_normalizer"] == num_chosen
+        assert statistics["detected_tokens"] == num_chosen
+
+
+@pytest.mark.parametrize(
+    ("replace_prob", "random_prob"), [(0.85, 0.0), (0.8, 0.1)]
+)
+def test_a_masked_lm_is_shown_what_the_config_says(
+    replace_prob, random_prob, monkeypatch
+):
+    model = tiny_objectives.build_model(
+        "mlm",
+        masking={"replace_prob": replace_prob, "random_prob": random_prob},
+    )
+    watch = tiny_objectives.EncoderWatch(monkeypatch)
+    counts = np.zeros(3)
+    for step in range(10):
+        prepared = tiny_objectives.prepare(model, step, num_rows=256)
+        model.main(prepared.masked, None)
+        chosen = tiny_objectives.chosen_positions(prepared)
+        shown = watch.ids["electra"][chosen]
+        originals = prepared.masked.original_ids.numpy()[chosen]
+        is_masked, is_kept = shown == _MASK, shown == originals
+        counts += [is_masked.sum(), is_kept.sum(), shown.size]
+        assert (shown[~is_masked] >= 5).all()  # no special token at random
+    total = counts[2]
+    assert total > 7000
+    # A random token of 45 is sometimes the original.
+    kept = 1 - replace_prob - random_prob + random_prob / 45
+    for count, share in zip(counts, (replace_prob, kept), strict=False):
+        deviation = np.sqrt(total * share * (1 - share))
+        assert abs(count - total * share) < 4.5 * deviation
+    if not random_prob:
+        assert counts[0] + counts[1] == total
+
+
+def test_replace_mlm_sees_samples_where_its_generator_sees_mask(
+    replace_mlm, monkeypatch
+):
+    watch = tiny_objectives.EncoderWatch(monkeypatch)
+    for step in range(4):
+        prepared = tiny_objectives.prepare(replace_mlm, step)
+        replace_mlm.compute_losses(prepared, None)
+        assert (watch.ids["generator"] == _MASK).sum() > 8
+        assert (watch.ids["electra"] != _MASK).all()
+        chosen = tiny_objectives.chosen_positions(prepared)
+        seen = watch.ids["electra"]
+        differs = seen != prepared.masked.original_ids.numpy()
+        assert not differs[~chosen].any()
+        assert differs[chosen].mean() > 0.5
+        fake = tiny_objectives.fake_data(replace_mlm, prepared)
+        np.testing.assert_array_equal(seen, fake.input_ids)
+
+
+def test_replace_mlm_predicts_the_originals_not_what_it_sees(replace_mlm):
+    prepared = tiny_objectives.prepare(replace_mlm)
+    masked = prepared.masked
+    fake = tiny_objectives.fake_data(replace_mlm, prepared)
+    logits = replace_mlm.main(masked._replace(input_ids=fake.input_ids)).logits
+    expected = 0.0
+    for row, slot in np.argwhere(masked.masked_weights.numpy()):
+        scores = logits[row, slot].numpy().astype(np.float64)
+        position = masked.masked_positions[row, slot]
+        original = masked.original_ids[row, position].numpy()
+        expected += np.log(np.exp(scores).sum()) - scores[original]
+    losses = tiny_objectives.loss_of(replace_mlm, prepared)
+    np.testing.assert_allclose(losses["mlm_loss"], expected, rtol=1e-5)
+
+
+def test_all_tokens_mlm_is_the_likelihood_of_a_mixture(all_tokens):
+    """`D 1[x = input] + (1 - D) softmax`, and `1 - D` detects."""
+    prepared = tiny_objectives.prepare(all_tokens)
+    masked = prepared.masked
+    fake = tiny_objectives.fake_data(all_tokens, prepared)
+    rows = fake.input_ids, masked.input_mask, masked.segment_ids
+    output = all_tokens.main(*rows)
+    scores = output.logits.numpy().astype(np.float64)
+    softmax = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    copied = 1 / (1 + np.exp(-output.copy_logits.numpy().astype(np.float64)))
+    one_hot = np.eye(tiny.VOCABULARY.size)[fake.input_ids.numpy()]
+    mixture = copied[..., None] * one_hot + (1 - copied[..., None]) * softmax
+    originals = masked.original_ids.numpy()[..., None]
+    likelihood = np.take_along_axis(mixture, originals, -1)[..., 0]
+    expected = -(np.log(likelihood) * masked.input_mask.numpy()).sum()
+    losses = tiny_objectives.loss_of(all_tokens, prepared)
+    np.testing.assert_allclose(losses["all_loss"], expected, rtol=1e-5)
+    is_token = masked.input_mask.numpy() == 1
+    normalizers = all_tokens.loss_normalizers(prepared)
+    assert normalizers["all_loss"] == is_token.sum()
+    is_kept = (fake.input_ids == masked.original_ids).numpy()
+    accuracy = (is_kept == (copied > 0.5))[is_token].mean()
+    metrics = all_tokens.summarize(all_tokens.compute_statistics(prepared))
+    assert metrics["disc_accuracy"] == pytest.approx(accuracy)
+    assert 0.1 < accuracy < 0.95
+
+
+def test_to_electric_a_sample_that_equals_the_original_is_still_noise(
+    electric, monkeypatch
+):
+    prepared = tiny_objectives.prepare(electric)
+    masked = prepared.masked
+    generated = electric.generator(masked, None)
+    # Logits that leave the generator no choice but the original token.
+    certain = generated._replace(logits=1e4 * tf.one_hot(masked.masked_ids, 50))
+    monkeypatch.setattr(electric.generator, "call", lambda *_: certain)
+    fake = electric._get_fake_data(prepared, certain.logits)
+    np.testing.assert_array_equal(fake.input_ids, masked.original_ids)
+    statistics = electric.compute_losses(prepared, None).statistics
+    assert statistics["sampled_correct"] == statistics["masked_tokens"]
+    num_noise = statistics["masked_tokens"] + statistics["kept_tokens"]
+    assert statistics["true_fake"] == num_noise > 8
+
+
+_FIXED = {"untied_generator_embeddings": False, "uniform_generator": True}
+_NO_MASKED_LM = "needs a masked-LM generator"
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "fields", "message"),
+    [
+        ("mlm", "generator", {"generator_layers": 0.5}, "has no generator"),
+        (
+            "electric",
+            "generator",
+            {"two_tower_generator": False},
+            "two_tower_generator=true",
+        ),
+        ("two_stage", "generator", tiny_objectives.TWO_TOWERS, _NO_MASKED_LM),
+        ("two_stage", "objective", {"generator_steps": 0}, "steps=0"),
+        ("two_stage", "objective", {"generator_steps": 20}, "train_steps=20"),
+        (
+            "two_stage",
+            "generator",
+            {"untied_generator_embeddings": False},
+            "weights of its own",
+        ),
+        (
+            "two_stage",
+            "encoder",
+            {"num_attention_heads": 2},
+            "two encoders of the same sizes",
+        ),
+        ("adversarial", "generator", _FIXED, _NO_MASKED_LM),
+        (
+            "adversarial",
+            "generator",
+            tiny_objectives.TWO_TOWERS,
+            _NO_MASKED_LM,
+        ),
+        ("adversarial", "objective", {"disc_weight": 0}, "disc_weight=0"),
+        (
+            "adversarial",
+            "objective",
+            {"gumbel_temperature": 0.5},
+            "no effect on the estimator",
+        ),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(name, section, fields, message):
+    with pytest.raises(errors.ConfigError, match=message):
+        tiny_objectives.build_model(name, **{section: fields})
