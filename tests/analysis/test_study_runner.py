@@ -19,17 +19,16 @@ from tests.analysis import toy_study
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
-def _write_folders(tmp_path, **options):
+def _write_folders(tmp_path):
     """A dataset of which only the manifest exists, and a folder of tasks."""
     (tmp_path / "dataset" / "train").mkdir(parents=True, exist_ok=True)
     (tmp_path / "dataset" / "train" / "manifest.json").write_text("{}")
     (tmp_path / "tasks").mkdir(exist_ok=True)
-    folders = tmp_path / "dataset", tmp_path / "study", tmp_path / "tasks"
-    return study_runner.Options(*folders, **options)
+    return tmp_path / "dataset", tmp_path / "study", tmp_path / "tasks"
 
 
 def _folder(tmp_path, arm, seed):
-    return study_runner.run_folder(tmp_path / "study", arm, seed)
+    return tmp_path / "study" / "runs" / arm / f"seed-{seed}"
 
 
 def _results(tmp_path):
@@ -38,8 +37,8 @@ def _results(tmp_path):
 
 def _run(tmp_path, run_fn=toy_study.take_steps, num_steps=2, **fields):
     plan = toy_study.build_plan(num_train_steps=num_steps, **fields)
-    options = _write_folders(tmp_path)
-    return study_runner.run_study(plan, options, run_fn)
+    folders = _write_folders(tmp_path)
+    return study_runner.run_study(plan, *folders, run_fn=run_fn)
 
 
 def test_every_run_has_its_process_its_log_and_its_result(tmp_path, capfd):
@@ -226,10 +225,9 @@ def _log_step(request, step):
 def test_time_left_comes_from_the_work_that_is_left(
     tmp_path, monkeypatch, capsys
 ):
-    plan = toy_study.build_plan()
-    options = _write_folders(tmp_path)
+    folders = _write_folders(tmp_path)
     first, second, third, _ = requests = study_runner.build_requests(
-        plan, options
+        toy_study.build_plan(), *folders
     )
     result = study_run.RunResult({}, {"cola_probe": 0.5}, 90.0, 10.0)
     first.folder.mkdir(parents=True)
@@ -237,15 +235,14 @@ def test_time_left_comes_from_the_work_that_is_left(
     _log_step(second, 5)  # Of 20; both arms cost 2,000 operations.
     now = [1_000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    with study_runner.StudyProgress(plan, requests) as progress:
-        progress.announce()
-        progress.started(second)
-        progress.started(third)
+    with study_runner.StudyProgress(requests) as progress:
+        progress.start(second)
+        progress.start(third)
         _log_step(third, 4)  # Of 10.
         now[0] += 100.0
         progress.update([second, third])
-        progress.failed(study_runner.Failure(second, "No tea."))
-        progress.finished(third, result)
+        progress.fail(study_runner.Failure(second, "No tea."))
+        progress.finish(third, result)
     said = capsys.readouterr().out.splitlines()
     assert said[:3] == [
         "1 of 4 runs are finished already.",

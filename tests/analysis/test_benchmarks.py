@@ -1,26 +1,23 @@
+"""Both sides are asked the same, and timed by what they say."""
+
 import functools
 import sys
 
 import pytest
 import tensorflow as tf
 
-from electra_tf.analysis import inference_benchmark
+from electra_tf.analysis import benchmarks
 from electra_tf.config import schema
 from electra_tf.export import export_metadata
 from tests.analysis import word_peer
 
 TEXTS = ["a b c", "d", "e f", "g h i j", "k"]
 MAX_LENGTH = 4
-
-
-def _peer_command(value):
-    return [sys.executable, "-m", "tests.analysis.word_peer", str(value)]
+PEER = [sys.executable, "-m", "tests.analysis.word_peer", "0.25"]
 
 
 def test_requests_are_answered_batch_by_batch():
-    reply = word_peer.WordPeer().ask(
-        texts=TEXTS, batch_size=2, wants_answers=True
-    )
+    reply = word_peer.ask(texts=TEXTS, batch_size=2, wants_answers=True)
     assert len(reply["seconds"]) == 3
     assert reply["num_texts"] == 5
     assert reply["num_tokens"] == 3 + 1 + 2 + 4 + 1
@@ -32,8 +29,7 @@ def test_requests_are_answered_batch_by_batch():
     [((10, 100, 2), 2, [2, 3]), ((10, 3, 2), 1, [1, 2]), ((1, 9, 5), 64, [1])],
 )
 def test_batches_are_dealt_out_to_rounds(amount, batch_size, expected):
-    rounds = inference_benchmark.Amount(*amount).split(batch_size)
-    assert rounds == expected
+    assert benchmarks.Amount(*amount).split(batch_size) == expected
 
 
 def test_both_sides_take_the_same_texts_in_turn():
@@ -41,14 +37,13 @@ def test_both_sides_take_the_same_texts_in_turn():
 
     def ask(value, **request):
         seen.append((value, request["texts"]))
-        return word_peer.WordPeer(value).ask(**request)
+        return word_peer.ask(value, **request)
 
     sides = [functools.partial(ask, 1.0), functools.partial(ask, 2.0)]
-    amount = inference_benchmark.Amount(8, 10, 2)
-    rounds = inference_benchmark.time_sides(sides, TEXTS, 2, amount)
+    amount = benchmarks.Amount(8, 10, 2)
+    rounds = benchmarks.time_sides(sides, TEXTS, 2, amount)
     assert [value for value, _ in seen] == [1.0, 2.0] * 3
-    for (_, first), (_, second) in zip(seen[::2], seen[1::2], strict=True):
-        assert first == second
+    assert [texts for _, texts in seen[::2]] == [t for _, t in seen[1::2]]
     # The first block, of six texts, only warms up.
     assert seen[2][1] == ["d", "e f", "g h i j", "k"]
     for replies in rounds:
@@ -67,7 +62,7 @@ def _reply(*seconds):
 def test_timing_says_percentiles_rates_and_ratios():
     ours = [_reply(0.1, 0.2), _reply(0.3)]
     theirs = [_reply(0.3, 0.9), _reply(0.6)]
-    export, peer, ratios = inference_benchmark.describe([ours, theirs])
+    export, peer, ratios = benchmarks.describe([ours, theirs])
     assert export.split()[:2] == ["export", "200.0"]
     assert "290.0 ms p95" in export
     assert "600.0 ms of processors" in export
@@ -78,31 +73,20 @@ def test_timing_says_percentiles_rates_and_ratios():
     assert ratios.endswith("rounds 2.00 to 4.00")
 
 
-def test_differences_of_answers_are_found():
-    command = [*_peer_command(0.25), str(MAX_LENGTH)]
-    with inference_benchmark.PeerProcess(command) as peer:
-        difference = inference_benchmark.largest_difference(
-            [word_peer.WordPeer().ask, peer.ask], TEXTS
-        )
-    assert peer.versions == {"stub": "1"}
-    assert difference == pytest.approx(0.25)
-
-
 def test_other_tokens_are_an_error():
-    with pytest.raises(ValueError, match=r"Received: 4 and 3 for 'a b c'"):
-        inference_benchmark.largest_difference(
-            [word_peer.WordPeer(extra=1).ask, word_peer.WordPeer().ask], TEXTS
-        )
+    sides = [word_peer.ask, functools.partial(word_peer.ask, max_length=2)]
+    with pytest.raises(ValueError, match=r"Received: 3 and 2 for 'a b c'"):
+        benchmarks.largest_difference(sides, TEXTS)
 
 
 def test_peer_that_does_not_start_says_why():
     command = [sys.executable, "-c", "raise SystemExit('no torch here')"]
     with pytest.raises(RuntimeError, match=r"(?s)no torch here.*--peer_python"):
-        inference_benchmark.PeerProcess(command)
+        benchmarks.PeerProcess(command)
 
 
 def test_command_of_the_peer_names_folder_attention_and_threads(tmp_path):
-    command = inference_benchmark.peer_command(tmp_path, "python9", "eager", 3)
+    command = benchmarks.peer_command(tmp_path, "python9", "eager", 3)
     assert command[0] == "python9"
     assert command[-3:] == [str(tmp_path), "eager", "3"]
 
@@ -115,15 +99,11 @@ def save_model(folder, name):
     def score(texts):
         words = tf.strings.split(texts)
         mask = tf.sequence_mask(words.row_lengths(), dtype=tf.int32)
-        return {
-            "replaced_probability": tf.cast(mask, tf.float32) * 0.5,
-            "input_mask": mask,
-        }
+        scores = tf.cast(mask, tf.float32) * 0.5
+        return {"replaced_probability": scores, "input_mask": mask}
 
     module.score = score
     tf.saved_model.save(module, str(folder), signatures={name: score})
-    extra = folder / "assets.extra"
-    extra.mkdir()
     metadata = export_metadata.ExportMetadata(
         kind="detector",
         signatures=(name,),
@@ -138,42 +118,36 @@ def save_model(folder, name):
         electra_tf="0",
         tensorflow="0",
     )
-    (extra / "export.json").write_text(schema.to_json(metadata))
+    (folder / "assets.extra").mkdir()
+    path = folder / "assets.extra" / "export.json"
+    path.write_text(schema.to_json(metadata))
+    return folder
 
 
-def test_report_compares_an_export_with_a_peer(tmp_path):
-    save_model(tmp_path / "export", "score_text")
+def test_an_export_is_compared_with_a_peer(tmp_path):
+    folder = save_model(tmp_path / "export", "score_text")
     (tmp_path / "texts").write_text("\n\n".join(TEXTS) + "\n")
-    arguments = tmp_path / "export", tmp_path / "texts"
-    amount = inference_benchmark.Amount(4, 4, 2)
-    lines = list(
-        inference_benchmark.report(
-            *arguments, [1, 2], amount, _peer_command(0.5)
-        )
-    )
+    arguments = folder, tmp_path / "texts"
+    amount = benchmarks.Amount(4, 4, 2)
+    lines = list(benchmarks.time_export(*arguments, [1, 2], amount, PEER))
     assert lines[:2] == [
         "stub 1",
-        "largest difference of the probabilities 0.0e+00",
+        "largest difference of the probabilities 2.5e-01",
     ]
     assert [line for line in lines if line.startswith("batches")] == [
         "batches of 1",
         "batches of 2",
     ]
-    alone = list(inference_benchmark.report(*arguments, [2], amount))
+    alone = list(benchmarks.time_export(*arguments, [2], amount))
     assert len(alone) == 2
 
 
-def test_export_that_does_not_score_is_refused(tmp_path):
+def test_what_cannot_be_timed_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="saved_model.pb"):
-        inference_benchmark.ScoringExport(tmp_path)
-    save_model(tmp_path / "export", "tag_text")
-    with pytest.raises(
-        ValueError, match="must have the signature 'score_text'"
-    ):
-        inference_benchmark.ScoringExport(tmp_path / "export")
-
-
-def test_file_without_texts_is_refused(tmp_path):
+        benchmarks.ScoringExport(tmp_path)
+    tagger = save_model(tmp_path / "export", "tag_text")
+    with pytest.raises(ValueError, match="the signature 'score_text'"):
+        benchmarks.ScoringExport(tagger)
     (tmp_path / "texts").write_text(" \n\n")
     with pytest.raises(ValueError, match="without any"):
-        inference_benchmark.read_texts(tmp_path / "texts")
+        benchmarks.read_texts(tmp_path / "texts")
