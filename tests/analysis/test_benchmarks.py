@@ -16,14 +16,6 @@ MAX_LENGTH = 4
 PEER = [sys.executable, "-m", "tests.analysis.word_peer", "0.25"]
 
 
-def test_requests_are_answered_batch_by_batch():
-    reply = word_peer.ask(texts=TEXTS, batch_size=2, wants_answers=True)
-    assert len(reply["seconds"]) == 3
-    assert reply["num_texts"] == 5
-    assert reply["num_tokens"] == 3 + 1 + 2 + 4 + 1
-    assert reply["answers"][1:4] == [[0.5], [0.5] * 2, [0.5] * 4]
-
-
 @pytest.mark.parametrize(
     ("amount", "batch_size", "expected"),
     [((10, 100, 2), 2, [2, 3]), ((10, 3, 2), 1, [1, 2]), ((1, 9, 5), 64, [1])],
@@ -48,6 +40,7 @@ def test_both_sides_take_the_same_texts_in_turn():
     assert seen[2][1] == ["d", "e f", "g h i j", "k"]
     for replies in rounds:
         assert [len(reply["seconds"]) for reply in replies] == [2, 2]
+        assert [reply["num_tokens"] for reply in replies] == [8, 10]
 
 
 def _reply(*seconds):
@@ -79,16 +72,12 @@ def test_other_tokens_are_an_error():
         benchmarks.largest_difference(sides, TEXTS)
 
 
-def test_peer_that_does_not_start_says_why():
-    command = [sys.executable, "-c", "raise SystemExit('no torch here')"]
+def test_peer_that_does_not_start_says_why(tmp_path):
+    command = benchmarks.peer_command(tmp_path, sys.executable, "eager", 3)
+    assert command[-3:] == [str(tmp_path), "eager", "3"]
+    command[2:] = ["-c", "raise SystemExit('no torch here')"]
     with pytest.raises(RuntimeError, match=r"(?s)no torch here.*--peer_python"):
         benchmarks.PeerProcess(command)
-
-
-def test_command_of_the_peer_names_folder_attention_and_threads(tmp_path):
-    command = benchmarks.peer_command(tmp_path, "python9", "eager", 3)
-    assert command[0] == "python9"
-    assert command[-3:] == [str(tmp_path), "eager", "3"]
 
 
 def save_model(folder, name):

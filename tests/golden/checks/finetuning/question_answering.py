@@ -6,6 +6,7 @@ settings are in its files.
 """
 
 import math
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -23,8 +24,6 @@ from electra_tf.text.vocabulary import TokenizerSettings
 from tests.golden import comparison
 from tests.golden import loading
 from tests.golden.checks.finetuning import classification
-from tests.golden.checks.finetuning.heads import build_head
-from tests.golden.checks.finetuning.heads import to_tensors
 from tests.golden.comparison import Line
 
 _TOLERANCE = 1e-5
@@ -51,29 +50,23 @@ def list_cases(folder):
 
     One of a pair is enough for a case, which then misses the other.
     """
-    patterns = "features_*.json", "features_train_*.npz", "features_eval_*.npz"
-    for task in _tags(folder, *patterns):
+    names = sorted(path.stem for path in folder.glob("*.*"))
+    split = "features_(?:train_|eval_)?"
+    for task in _find_tags(names, split):
         yield f"features_train_{task}", _check_features, folder, task, "train"
         yield f"features_eval_{task}", _check_features, folder, task, "eval"
-    for tag in _tags(folder, "head_*.npz"):
+    for tag in _find_tags(names, "head_"):
         yield f"head_{tag}", _check_head, folder, tag
-    for tag in _tags(folder, "postprocess_*.npz", "postprocess_*.json"):
-        if tag != "scores":
-            yield f"postprocess_{tag}", _check_postprocessing, folder, tag
+    for tag in _find_tags(names, "postprocess_(?!scores$)"):
+        yield f"postprocess_{tag}", _check_postprocessing, folder, tag
     for name, check in _CHECKS_OF_FILES.items():
-        path = folder / f"{name}.json"
-        if path.is_file():
-            yield name, check, path
+        if name in names:
+            yield name, check, folder / f"{name}.json"
 
 
-def _tags(folder, *patterns):
-    """What the star stands for in the names of files, sorted."""
-    tags = set()
-    for pattern in patterns:
-        before, after = pattern.split("*")
-        names = [path.name for path in folder.glob(pattern)]
-        tags |= {name[len(before) : -len(after)] for name in names}
-    return sorted(tags)
+def _find_tags(names, beginning):
+    matches = (re.fullmatch(f"{beginning}(.+)", name) for name in names)
+    return sorted({match[1] for match in matches if match})
 
 
 def _read_records(folder, task):
@@ -97,28 +90,30 @@ def _build_rows(folder, examples, settings, is_training):
 def _check_features(folder, task, split):
     """Examples and rows, exactly: what is learned or predicted from."""
     settings = loading.read_json(folder / f"features_{task}.json")
-    examples = _read_records(folder, task)
-    line = Line(f"qa, features_{split}_{task}")
-    if split == "train":
-        line.add("n_records", len(examples) != settings["n_records"])
+    examples, counts = _read_records(folder, task), {}
+    is_training = split == "train"
+    if is_training:
         dropped = records.find_unanswered(examples, folder)
-        line.add("n_failures", len(dropped) != settings["n_failures"])
-        line.add("dropped_ids", dropped != settings["dropped_ids"])
+        counts["n_records"], counts["n_failures"] = len(examples), len(dropped)
+        counts["dropped_ids"] = dropped
         examples = [e for e in examples if e.id not in dropped]
-        line.add("n_examples", len(examples) != settings["n_examples"])
-    rows = _build_rows(folder, examples, settings, split == "train")
+        counts["n_examples"] = len(examples)
+    rows = _build_rows(folder, examples, settings, is_training)
     arrays = classification.pad(rows, settings["max_seq_length"])
     arrays["eid"] = 1000 * rows.examples + _number_windows(rows)
-    if split == "train":
-        line.add("n_features", rows.num_rows != settings["n_features"])
+    if is_training:
+        counts["n_features"] = rows.num_rows
         described, expected = _describe_examples(examples, rows), "examples"
         arrays["start_positions"] = rows.columns["start_position"]
         arrays["end_positions"] = rows.columns["end_position"]
         arrays["is_impossible"] = rows.columns["is_impossible"]
     else:
-        line.add("n_features", rows.num_rows != settings["n_eval_features"])
+        counts["n_eval_features"] = rows.num_rows
         described, expected = _describe_rows(examples, rows), "eval_features"
         arrays |= _describe_tokens(rows, settings["max_seq_length"])
+    line = Line(f"qa, features_{split}_{task}")
+    for name, count in counts.items():
+        line.add(name, count != settings[name])
     line.add(expected, _count_unequal(described, settings[expected]))
     path = folder / f"features_{split}_{task}.npz"
     for name, theirs in loading.read_arrays(path).items():
@@ -214,20 +209,18 @@ def _check_head(folder, tag):
     heads = loading.read_json(folder / "heads.json")
     options = {entry["tag"]: entry for entry in heads}[tag]
     arrays = loading.read_arrays(folder / f"head_{tag}.npz")
-    expected = loading.with_prefix(arrays, "out/")
     given = {name: options[name] for name in _OPTIONS if name in options}
-    head = build_head(QuestionAnsweringHead, arrays, **given)
+    head = loading.build_head(QuestionAnsweringHead, arrays, **given)
     outputs = _compute_outputs(head, options["is_training"], arrays)
     line = Line(f"qa, head_{tag}", _TOLERANCE)
     for name, output in outputs.items():
-        theirs, measure = expected[name], None
+        theirs = arrays[f"out/{name}"]
         if name.endswith("_index"):
-            log_probs = expected[name.replace("index", "log_probs")]
-            is_candidate = log_probs > _NO_CANDIDATE
-            output = np.where(is_candidate, output, 0)
-            theirs = np.where(is_candidate, theirs, 0)
-            measure = comparison.count_unequal
-        line.compare(name, output, theirs, measure)
+            log_probs = arrays[f"out/{name.replace('index', 'log_probs')}"]
+            is_different = (output != theirs) & (log_probs > _NO_CANDIDATE)
+            line.add(name, np.sum(is_different))
+        else:
+            line.compare(name, output, theirs)
     yield line
 
 
@@ -238,34 +231,38 @@ def _compute_outputs(head, is_training, arrays):
     a loss: the end then costs the logarithm of the row's length. Our head has
     no use for that number; it is made here.
     """
-    names = ("input_mask", "segment_ids", "is_impossible")
-    features = to_tensors(
-        arrays,
-        **{name: name for name in names},
-        start_position="start_positions_in",
-        end_position="end_positions_in",
-    )
+    features = {
+        own: tf.constant(arrays[theirs])
+        for own, theirs in (
+            ("input_mask", "input_mask"),
+            ("segment_ids", "segment_ids"),
+            ("is_impossible", "is_impossible"),
+            ("start_position", "start_positions_in"),
+            ("end_position", "end_positions_in"),
+        )
+    }
     hidden = tf.constant(arrays["final_hidden"])
     starts = features["start_position"]
     outputs = head.predict(hidden, features)
     if is_training or not head.joint_prediction:
-        ends = head.compute_end_logits(hidden, features, starts)
-        loss = head.compute_losses(hidden, features, None)
         # Ends of all starts are made in prediction alone.
         return {
             name: tensor
             for name, tensor in outputs.items()
             if not name.startswith("end_top")
-        } | {"end_logits": ends, "loss": loss}
+        } | {
+            "end_logits": head.compute_end_logits(hidden, features, starts),
+            "loss": head.compute_losses(hidden, features, None),
+        }
     start_logits = outputs["start_logits"]
     cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
     loss = cross_entropy(starts, start_logits) + math.log(start_logits.shape[1])
     outputs["loss"] = loss / 2
     if head.answerable_classifier:
-        is_impossible = tf.cast(features["is_impossible"], tf.float32)
         outputs["loss"] += head.answerable_weight * (
             tf.nn.sigmoid_cross_entropy_with_logits(
-                is_impossible, outputs["answerable_logit"]
+                tf.cast(features["is_impossible"], tf.float32),
+                outputs["answerable_logit"],
             )
         )
     return outputs
@@ -308,19 +305,15 @@ def _check_postprocessing(folder, tag):
 def _check_postprocessing_scores(path):
     """Official scores of the reference's own predictions."""
     line = Line("qa, postprocess_scores", _SCORE_TOLERANCE)
-    folder, threshold = path.parent, QuestionAnsweringConfig.qa_na_threshold
+    threshold = QuestionAnsweringConfig.qa_na_threshold
     for tag, expected in loading.read_json(path).items():
-        run = loading.read_json(folder / f"postprocess_{tag}.json")
-        form, texts = _FORMS.get(run["task"], sources.MRQA), run["predictions"]
-        golds = _golds(_read_records(folder, run["task"]))
+        run = loading.read_json(path.with_name(f"postprocess_{tag}.json"))
+        golds = _golds(_read_records(path.parent, run["task"]))
+        arguments = golds, run["predictions"]
+        form = _FORMS.get(run["task"], sources.MRQA)
         if form == sources.SQUAD2:
-            ours = squad_scores.compute_squad2_scores(
-                golds, texts, run["null_odds"], threshold
-            )
-        elif form == sources.SQUAD1:
-            ours = squad_scores.compute_squad1_scores(golds, texts)
-        else:
-            ours = squad_scores.compute_mrqa_scores(golds, texts)
+            arguments += run["null_odds"], threshold
+        ours = _SCORES[form](*arguments)
         line.add(tag, _largest_error(ours, expected))
     yield line
 
@@ -350,17 +343,16 @@ def _check_evaluation(path):
     missing = expected["missing_in_v1"]
     answered = {key: gold for key, gold in golds.items() if gold}
     given = {key: text for key, text in texts.items() if key not in missing}
-    squad1 = squad_scores.compute_squad1_scores
-    squad2 = squad_scores.compute_squad2_scores
-    mrqa = squad_scores.compute_mrqa_scores
-    for name, ours, theirs in (
-        ("raw_exact", raw.exact, expected["raw_exact"]),
-        ("raw_f1", raw.f1, expected["raw_f1"]),
-        ("v1", squad1(answered, given), expected["results_v1"]),
-        ("skip", mrqa(answered, given, True), expected["results_mrqa_skip"]),
-        ("all", mrqa(answered, given, False), expected["results_mrqa_noskip"]),
-    ):
-        line.add(name, _largest_error(ours, theirs))
+    squad1, squad2, mrqa = _SCORES.values()
+    found = {
+        "raw_exact": raw.exact,
+        "raw_f1": raw.f1,
+        "results_v1": squad1(answered, given),
+        "results_mrqa_skip": mrqa(answered, given, True),
+        "results_mrqa_noskip": mrqa(answered, given, False),
+    }
+    for name, ours in found.items():
+        line.add(name, _largest_error(ours, expected[name]))
     for threshold, theirs in expected["results_v2"].items():
         ours = squad2(golds, texts, odds, float(threshold))
         line.add(f"v2 {threshold}", _largest_error(ours, theirs))
@@ -388,6 +380,11 @@ def _largest_error(ours, theirs):
     return comparison.allclose_error(own, list(theirs.values()))
 
 
+_SCORES = {
+    sources.SQUAD1: squad_scores.compute_squad1_scores,
+    sources.SQUAD2: squad_scores.compute_squad2_scores,
+    sources.MRQA: squad_scores.compute_mrqa_scores,
+}
 _CHECKS_OF_FILES = {
     "postprocess_scores": _check_postprocessing_scores,
     "final_text": _check_final_text,
