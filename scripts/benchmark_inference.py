@@ -37,23 +37,21 @@ flags.DEFINE_integer(
 
 def main() -> None:
     """Prints the timings of every batch size."""
-    from electra_tf.analysis import inference_benchmark
+    from electra_tf.analysis import benchmarks
 
     peer = None
     if FLAGS.peer_dir:
-        peer = inference_benchmark.peer_command(
+        peer = benchmarks.peer_command(
             pathlib.Path(FLAGS.peer_dir),
             FLAGS.peer_python,
             FLAGS.peer_attention,
             FLAGS.peer_threads,
         )
-    for line in inference_benchmark.report(
+    for line in benchmarks.time_export(
         pathlib.Path(FLAGS.saved_model),
         pathlib.Path(FLAGS.texts),
         [int(size) for size in FLAGS.batch_sizes],
-        inference_benchmark.Amount(
-            FLAGS.num_texts, FLAGS.num_batches, FLAGS.rounds
-        ),
+        benchmarks.Amount(FLAGS.num_texts, FLAGS.num_batches, FLAGS.rounds),
         peer,
     ):
         print(line, flush=True)

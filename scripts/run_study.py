@@ -57,14 +57,14 @@ def main() -> int:
         return 0
     if not (folder and FLAGS.output_dir):
         raise ValueError("Give --dataset_dir and --output_dir, or --list.")
-    options = study_runner.Options(
-        pathlib.Path(folder),
-        pathlib.Path(FLAGS.output_dir),
-        pathlib.Path(tasks) if tasks else None,
-        FLAGS.num_parallel,
-    )
     try:
-        failures = study_runner.run_study(plan, options)
+        failures = study_runner.run_study(
+            plan,
+            pathlib.Path(folder),
+            pathlib.Path(FLAGS.output_dir),
+            pathlib.Path(tasks) if tasks else None,
+            FLAGS.num_parallel,
+        )
     except KeyboardInterrupt:
         return 130
     print(f"Wrote {FLAGS.output_dir}: results.json, table.md, study.png.")

@@ -1,14 +1,29 @@
-"""How fast a training step and the input pipeline run on this machine."""
+"""How fast a step, the input pipeline and an export are on this machine."""
 
+import contextlib
+import functools
+import itertools
+import json
 import pathlib
 import resource
 import statistics
+import subprocess
+import tempfile
 import time
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf.analysis import transformers_peer
+from electra_tf.export import export_metadata
+from electra_tf.export.clients import text_models
 from electra_tf.inputs import dataset
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
@@ -17,6 +32,16 @@ from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import run
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
+
+_SIGNATURE = "score_text"
+# Threads that have just worked wait for more, and slow down the other side.
+_PAUSE_SECONDS = 0.3
+_NUM_WARM_UP_BATCHES = 3
+# Texts whose answers are compared before.
+_NUM_COMPARED = 64
+
+AskFn = Callable[..., dict[str, Any]]
+"""`transformers_peer.answer` of one side: takes `texts` and `batch_size`."""
 
 
 class StepTiming(NamedTuple):
@@ -43,7 +68,16 @@ def time_training_step(
         vocabulary_lib.TokenizerSettings(),
     )
     model = run.build_model_and_optimizer(settings, vocabulary)
-    features = _random_features(settings, vocab_size)
+    num_streams = settings.data.num_streams
+    rows = settings.training.train_batch_size // num_streams
+    shape = [num_streams, rows, settings.data.max_seq_length]
+    ids = tf.random.stateless_uniform(shape, [1, 2], 5, vocab_size, tf.int32)
+    features = {
+        "input_ids": ids,
+        "input_mask": tf.ones_like(ids),
+        "segment_ids": tf.zeros_like(ids),
+        "stream_ids": tf.range(num_streams, dtype=tf.int64),
+    }
     step = tf.function(
         model.training_step,
         autograph=False,
@@ -61,7 +95,7 @@ def time_training_step(
     return StepTiming(
         startup_seconds=seconds[0],
         step_seconds=tuple(seconds[1:]),
-        tokens_per_second=tf.size(features["input_ids"]).numpy() / median,
+        tokens_per_second=tf.size(ids).numpy() / median,
         share_of_peak=operations.step_flops() / median / peak if peak else 0.0,
         peak_memory_bytes=_peak_memory(),
         last_losses=model.summarize(sums),
@@ -93,22 +127,212 @@ def time_input_pipeline(
     return num_batches * rows * length / (time.perf_counter() - start)
 
 
-def _random_features(
-    settings: config.ExperimentConfig, vocab_size: int
-) -> dict[str, tf.Tensor]:
-    num_streams = settings.data.num_streams
-    rows = settings.training.train_batch_size // num_streams
-    shape = [num_streams, rows, settings.data.max_seq_length]
-    ids = tf.random.stateless_uniform(shape, [1, 2], 5, vocab_size, tf.int32)
-    return {
-        "input_ids": ids,
-        "input_mask": tf.ones_like(ids),
-        "segment_ids": tf.zeros_like(ids),
-        "stream_ids": tf.range(num_streams, dtype=tf.int64),
-    }
-
-
 def _peak_memory() -> int:
     if tf.config.list_physical_devices("GPU"):
         return tf.config.experimental.get_memory_info("GPU:0")["peak"]
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class Amount(NamedTuple):
+    """How much is timed at each batch size, on each side."""
+
+    num_texts: int
+    num_batches: int  # at most
+    num_rounds: int  # in which the sides take turns
+
+    def split(self, batch_size: int) -> list[int]:
+        """Batches of every round, at least one."""
+        total = min(-(-self.num_texts // batch_size), self.num_batches)
+        rounds = min(self.num_rounds, total)
+        ends = [total * number // rounds for number in range(rounds + 1)]
+        return [end - begin for begin, end in itertools.pairwise(ends)]
+
+
+class ScoringExport(text_models.LoadedExport):
+    """An exported discriminator, asked for its probabilities.
+
+    Attributes:
+        max_length: tokens at which it cuts texts.
+    """
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        super().__init__(folder)
+        self._function = self._find(_SIGNATURE, ())
+        self.max_length = export_metadata.read(folder).max_length
+
+    def score(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Replaced probabilities and mask, `[B, S]` arrays."""
+        answers = self._function(texts=tf.constant(texts, tf.string))
+        names = ("replaced_probability", "input_mask")
+        probabilities, mask = (answers[name].numpy() for name in names)
+        return probabilities, mask
+
+
+def peer_command(
+    folder: pathlib.Path, python: str, attention: str, num_threads: int
+) -> list[str]:
+    """The command of `transformers_peer`, without its last argument."""
+    script = transformers_peer.__file__
+    return [python, "-P", script, str(folder), attention, str(num_threads)]
+
+
+class PeerProcess:
+    """A model in a process of its own, asked through pipes."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        # A pipe that nobody reads would fill up and stop it.
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self.versions: dict[str, str] = self._read()
+
+    def __enter__(self) -> "PeerProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        """See `transformers_peer.answer`."""
+        # If it has ended, reading says why.
+        with contextlib.suppress(BrokenPipeError):
+            print(json.dumps(request), file=self._process.stdin, flush=True)
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        line = self._process.stdout.readline()  # type: ignore[union-attr]
+        if line:
+            return json.loads(line)
+        self._process.wait()
+        self._errors.seek(0)
+        raise RuntimeError(
+            "The peer must answer, and needs torch and transformers for that. "
+            f"It ended with {self._process.returncode}:\n"
+            f"{self._errors.read()[-1500:]}\nGive an interpreter that has "
+            "them as --peer_python."
+        )
+
+
+def time_export(
+    export_dir: pathlib.Path,
+    texts_file: pathlib.Path,
+    batch_sizes: Sequence[int],
+    amount: Amount,
+    peer_command: Sequence[str] | None = None,
+) -> Iterator[str]:
+    """Times an export on the texts of a file, and says how fast it is.
+
+    With a peer, both take the same texts in turn, a block of batches each, so
+    that what else the machine does meets both: compare by ratio within one
+    run. The question is which tokens look replaced; the export's answer
+    (`score_text`) says too where in the text their words stand.
+    """
+    texts = read_texts(texts_file)
+    export = ScoringExport(export_dir)
+    answer = functools.partial(transformers_peer.answer, export.score)
+    sides: list[AskFn] = [answer]
+    with contextlib.ExitStack() as stack:
+        if peer_command is not None:
+            command = [*peer_command, str(export.max_length)]
+            peer = stack.enter_context(PeerProcess(command))
+            sides.append(peer.ask)
+            yield ", ".join(f"{k} {v}" for k, v in peer.versions.items())
+            difference = largest_difference(sides, texts[:_NUM_COMPARED])
+            yield f"largest difference of the probabilities {difference:.1e}"
+        for size in batch_sizes:
+            yield f"batches of {size}"
+            yield from describe(time_sides(sides, texts, size, amount))
+
+
+def read_texts(path: pathlib.Path) -> list[str]:
+    """The lines of a file that are not blank."""
+    lines = path.read_text("utf-8").splitlines()
+    texts = [line.strip() for line in lines if line.strip()]
+    if not texts:
+        raise ValueError(
+            f"The file must have a text on every line. Received: {path}, "
+            "without any."
+        )
+    return texts
+
+
+def largest_difference(sides: Sequence[AskFn], texts: list[str]) -> float:
+    """Of the probabilities that two sides give the same tokens."""
+    first, second = (
+        ask(texts=texts, batch_size=16, wants_answers=True)["answers"]
+        for ask in sides
+    )
+    largest = 0.0
+    for text, here, there in zip(texts, first, second, strict=True):
+        if len(here) != len(there):
+            raise ValueError(
+                "Both sides must split a text into the same tokens. Received: "
+                f"{len(here)} and {len(there)} for {text!r}. Take one "
+                "vocabulary and the same tokenizer settings."
+            )
+        largest = max(largest, float(np.abs(np.subtract(here, there)).max()))
+    return largest
+
+
+def time_sides(
+    sides: Sequence[AskFn],
+    texts: Sequence[str],
+    batch_size: int,
+    amount: Amount,
+) -> list[list[dict[str, Any]]]:
+    """Times batches of one size, the sides in turn.
+
+    Texts are taken in their order, from the beginning again at the end.
+
+    Returns:
+        The replies of each side, one a round.
+    """
+    replies: list[list[dict[str, Any]]] = [[] for _ in sides]
+    remaining = itertools.cycle(texts)
+    for count in [_NUM_WARM_UP_BATCHES, *amount.split(batch_size)]:
+        block = list(itertools.islice(remaining, count * batch_size))
+        for ask, received in zip(sides, replies, strict=True):
+            time.sleep(_PAUSE_SECONDS)
+            received.append(ask(texts=block, batch_size=batch_size))
+    # The first of each only warmed up.
+    return [received[1:] for received in replies]
+
+
+def describe(rounds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Lines about each side, and the ratios of two; see `time_sides`."""
+    lines, seconds, processor_seconds = [], [], []
+    for name, replies in zip(("export", "transformers"), rounds, strict=False):
+        own = np.concatenate([reply["seconds"] for reply in replies])
+        totals = {
+            key: sum(reply[key] for reply in replies)
+            for key in ("processor_seconds", "num_texts", "num_tokens")
+        }
+        seconds.append(own)
+        processor_seconds.append(totals["processor_seconds"])
+        lines.append(
+            f"  {name:<12} {1e3 * np.median(own):9.1f} ms median, "
+            f"{1e3 * np.quantile(own, 0.95):9.1f} ms p95, "
+            f"{1e3 * processor_seconds[-1] / len(own):9.1f} ms of processors, "
+            f"{totals['num_texts'] / own.sum():8.1f} texts/s, "
+            f"{totals['num_tokens'] / own.sum():9.0f} tokens/s"
+        )
+    if len(rounds) == 2:
+        ours, theirs = seconds
+        ratios = [
+            sum(there["seconds"]) / sum(here["seconds"])
+            for here, there in zip(*rounds, strict=True)
+        ]
+        lines.append(
+            f"  the export is {np.median(theirs) / np.median(ours):.2f} times "
+            f"faster by median, {theirs.sum() / ours.sum():.2f} in all, "
+            f"{processor_seconds[1] / processor_seconds[0]:.2f} by processor "
+            f"time; rounds {min(ratios):.2f} to {max(ratios):.2f}"
+        )
+    return lines

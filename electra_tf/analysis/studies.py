@@ -1,9 +1,8 @@
 """What a study is: a few arms that differ in a few fields, at equal cost.
 
-A file of `configs/studies/` returns a `Study`. `plan_study` gives each arm its
-number of steps: equal steps, or those at which its training costs as many
-floating-point operations as that of the reference arm. Every arm has a
-schedule of its own; no arm is a checkpoint in the middle of a longer run.
+A file of `configs/studies/` returns a `Study`; `plan_study` gives each arm its
+number of steps. Every arm has a schedule of its own; no arm is a checkpoint in
+the middle of a longer run.
 """
 
 import bisect
@@ -17,11 +16,11 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Annotated
 from typing import Any
+from typing import NamedTuple
 
 import pydantic
 
 from electra_tf import config
-from electra_tf import errors
 from electra_tf.config import schema
 
 UNTRAINED = "untrained"
@@ -87,15 +86,11 @@ class Study:
     def __post_init__(self) -> None:
         for name in (self.name, *self.arms):
             schema.require(
-                re.fullmatch(r"[A-Za-z0-9_.-]+", name) is not None,
+                bool(re.fullmatch(rf"(?!{UNTRAINED}$)[A-Za-z0-9_.-]+", name)),
                 "Names of studies and arms become names of folders: letters, "
-                f"digits, '_', '.' and '-'. Received: {name!r}.",
+                f"digits, '_', '.' and '-', but not {UNTRAINED!r}, which "
+                f"random weights are called. Received: {name!r}.",
             )
-        schema.require(
-            UNTRAINED not in self.arms,
-            f"No arm may be called {UNTRAINED!r}: a study measures random "
-            "weights under that name. Rename it.",
-        )
         _require_arm("`reference_arm`", self.reference_arm, self.arms)
         for name in ("seeds", "budget_fractions"):
             numbers = getattr(self, name)
@@ -107,33 +102,39 @@ class Study:
         for name in self.arms:
             self.arm_settings(name)
 
+    @property
+    def cost(self) -> str:
+        """What is equal for all arms, in a word."""
+        return "FLOPs" if self.budget == "flops" else "steps"
+
     def arm_settings(self, name: str) -> config.ExperimentConfig:
         """The settings of an arm at the number of steps of `base`."""
-        changes = self.arms[name]
-        for section, field in _SET_BY_THE_STUDY:
-            schema.require(
-                field not in changes.get(section, {}),
-                f"Arm {name!r} of study {self.name!r} sets "
-                f"`{section}.{field}`, which a study decides for all arms. "
-                "Take it out.",
-            )
-        merged = dataclasses.asdict(self.base)
-        for section, fields in changes.items():
-            merged[section] = merged.get(section, {}) | dict(fields)
         title = f"Arm {name!r} of study {self.name!r}"
+        merged = dataclasses.asdict(self.base)
+        for section, fields in self.arms[name].items():
+            for field in fields:
+                schema.require(
+                    (section, field) not in _SET_BY_THE_STUDY,
+                    f"{title} sets `{section}.{field}`, which a study decides "
+                    "for all arms. Take it out.",
+                )
+            merged[section] = merged.get(section, {}) | dict(fields)
         return schema.build(config.ExperimentConfig, merged, title)
 
 
-@dataclasses.dataclass(frozen=True)
-class PlannedArm:
-    """An arm with its number of steps, and the cost of one of its runs."""
+class PlannedArm(NamedTuple):
+    """An arm with its settings, and the cost of one of its runs."""
 
     name: str  # unique in the plan, and the name of its folder
     arm: str  # its name in the study
     fraction: float  # of the study's budget; 0 without training
     settings: config.ExperimentConfig  # all but seed and dataset
     flops: float  # of training, by the exact convention
-    is_trained: bool = True  # False for `UNTRAINED`
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether this is not the arm of random weights."""
+        return self.arm != UNTRAINED
 
     @property
     def num_steps(self) -> int:
@@ -145,9 +146,13 @@ class PlannedArm:
         """Steps in which the learning rate rises."""
         return self.is_trained * self.settings.optimizer.num_warmup_steps
 
+    @property
+    def flops_per_step(self) -> float:
+        """The mean cost of a step."""
+        return self.flops / max(1, self.num_steps)
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
+
+class Plan(NamedTuple):
     """What running a study means, in the order of the report's rows."""
 
     study: Study
@@ -161,15 +166,12 @@ class Plan:
 
 def load_study(path: pathlib.Path) -> Study:
     """Runs a file of `configs/studies/` and returns its `get_study()`."""
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"There is no study {str(path)!r}. Name a file of configs/studies."
-        )
-    defined = runpy.run_path(str(path))
+    defined = runpy.run_path(str(path)) if path.is_file() else {}
     schema.require(
         "get_study" in defined,
-        f"{path} has no function get_study(). Files of configs/studies define "
-        "one that returns an electra_tf.analysis.studies.Study.",
+        f"There is no study in {path}. Expected a file with a function "
+        "get_study() that returns an electra_tf.analysis.studies.Study, as in "
+        "configs/studies.",
     )
     return defined["get_study"]()
 
@@ -202,7 +204,7 @@ def plan_study(
     num_train_steps: int = 0,
     has_tasks: bool = False,
 ) -> Plan:
-    """Gives every arm its number of steps.
+    """Gives every arm the steps at which all cost the same.
 
     `run_flops_fn` counts the operations of a whole training from its settings
     and must grow with the number of steps. The reference arm trains for
@@ -210,23 +212,33 @@ def plan_study(
     is the reference arm's model with random weights.
     """
     steps = num_train_steps or study.base.training.num_train_steps
-    arms = {
-        name: _with_vocabulary(study, name, vocab_size) for name in study.arms
-    }
+    arms = {}
+    for name in study.arms:
+        settings = study.arm_settings(name)
+        own = settings.encoder.vocab_size
+        schema.require(
+            own in (0, vocab_size),
+            f"`encoder.vocab_size` of study {study.name!r} is {own}, the "
+            f"dataset's vocabulary has {vocab_size} entries. Leave it at 0, or "
+            "use another dataset.",
+        )
+        encoder = {"vocab_size": vocab_size}
+        arms[name] = replace_fields(settings, encoder=encoder)
     planned = []
     for fraction in study.budget_fractions:
         count = max(1, round(steps * fraction))
         target = run_flops_fn(with_num_steps(arms[study.reference_arm], count))
         suffix = f"_x{fraction:g}" if len(study.budget_fractions) > 1 else ""
         for name, settings in arms.items():
-            own = with_num_steps(settings, count)
+            fitted = with_num_steps(settings, count)
             if study.budget == "flops" and name != study.reference_arm:
-                own = with_flops(settings, target, run_flops_fn)
-            cost = run_flops_fn(own)
-            planned.append(PlannedArm(name + suffix, name, fraction, own, cost))
+                fitted = with_flops(settings, target, run_flops_fn)
+            flops = run_flops_fn(fitted)
+            arm = PlannedArm(name + suffix, name, fraction, fitted, flops)
+            planned.append(arm)
     if has_tasks and study.tasks:
-        own = with_num_steps(arms[study.reference_arm], steps)
-        planned.append(PlannedArm(UNTRAINED, UNTRAINED, 0.0, own, 0.0, False))
+        random = with_num_steps(arms[study.reference_arm], steps)
+        planned.append(PlannedArm(UNTRAINED, UNTRAINED, 0.0, random, 0.0))
     return Plan(study, tuple(planned))
 
 
@@ -238,34 +250,28 @@ def select_arms(plan: Plan, names: Sequence[str]) -> Plan:
     """
     for name in names:
         _require_arm("--arms", name, plan.study.arms)
-    chosen = tuple(
-        arm
-        for arm in plan.arms
-        if not names or arm.arm in names or not arm.is_trained
-    )
-    return Plan(plan.study, chosen)
+    kept = {*(names or plan.study.arms), UNTRAINED}
+    return Plan(plan.study, tuple(arm for arm in plan.arms if arm.arm in kept))
 
 
 def with_num_steps(
     settings: config.ExperimentConfig, num_steps: int
 ) -> config.ExperimentConfig:
-    """The same training, stretched or shrunk to another number of steps.
+    """The same training, its schedules too, in another number of steps.
 
-    Warm-up and other schedules keep their share of the run. What was more
-    than 0 steps stays at least 1.
+    What was more than 0 steps stays at least 1.
     """
     ratio = num_steps / settings.training.num_train_steps
-    changes: dict[str, dict[str, Any]] = {
-        "training": {"num_train_steps": num_steps}
-    }
-    for section, fields in _SCHEDULE_FIELDS.items():
-        values = vars(getattr(settings, section))
-        changes[section] = {
-            name: max(1, round(values[name] * ratio))
+    schedules = {
+        section: {
+            name: max(1, round(before * ratio))
             for name in fields
-            if values[name]
+            if (before := getattr(getattr(settings, section), name))
         }
-    return replace_fields(settings, **changes)
+        for section, fields in _SCHEDULE_FIELDS.items()
+    }
+    training = {"num_train_steps": num_steps}
+    return replace_fields(settings, training=training, **schedules)
 
 
 def with_flops(
@@ -290,37 +296,22 @@ def format_plan(plan: Plan) -> str:
     lines = [
         f"{study.name}: {study.question}",
         f"{plan.num_runs} runs: {len(plan.arms)} arms x seeds "
-        f"{', '.join(map(str, study.seeds))}, equal "
-        f"{'FLOPs' if study.budget == 'flops' else 'steps'}; tasks: "
+        f"{', '.join(map(str, study.seeds))}, equal {study.cost}; tasks: "
         f"{', '.join(study.tasks) or 'none'}.",
         f"{'arm':<{width}} {'steps':>9} {'warm-up':>8} {'FLOPs/step':>11} "
         f"{'FLOPs/run':>11}",
     ]
     lines += [
         f"{arm.name:<{width}} {arm.num_steps:>9,} {arm.num_warmup_steps:>8,} "
-        f"{arm.flops / max(1, arm.num_steps):>11.3e} {arm.flops:>11.4e}"
+        f"{arm.flops_per_step:>11.3e} {arm.flops:>11.4e}"
         for arm in plan.arms
     ]
     return "\n".join(lines)
 
 
-def _with_vocabulary(
-    study: Study, arm: str, vocab_size: int
-) -> config.ExperimentConfig:
-    settings = study.arm_settings(arm)
-    own = settings.encoder.vocab_size
-    schema.require(
-        own in (0, vocab_size),
-        f"`encoder.vocab_size` of study {study.name!r} is {own}, the dataset's "
-        f"vocabulary has {vocab_size} entries. Leave it at 0, or use another "
-        "dataset.",
-    )
-    return replace_fields(settings, encoder={"vocab_size": vocab_size})
-
-
 def _require_arm(what: str, name: str, arms: Collection[str]) -> None:
-    if name not in arms:
-        raise errors.ConfigError(
-            f"{what} must be an arm. Received: {name!r}. "
-            + schema.suggest(name, arms)
-        )
+    schema.require(
+        name in arms,
+        f"{what} must be an arm. Received: {name!r}. "
+        + schema.suggest(name, arms),
+    )

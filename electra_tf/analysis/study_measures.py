@@ -23,85 +23,71 @@ class Tasks(NamedTuple):
     folder: pathlib.Path
     names: tuple[str, ...]
     seed: int
-    finetune_steps: int
-    max_examples: int
+    max_examples: int = 0
+    finetune_steps: int = 0
 
-    @property
-    def for_encoders(self) -> list[str]:
-        """The tasks on which an encoder is probed and fine-tuned."""
+    def measure_run(self, model_dir: pathlib.Path) -> dict[str, float]:
+        """Measure to score, from 0 to 1, of a run's last checkpoint."""
+        return self._measure(
+            finetuning_model.load_encoder(model_dir),
+            lambda: sentence_scores.load_scorer(model_dir),
+        )
+
+    def measure_untrained(
+        self, settings: config.ExperimentConfig
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Measures the model of these settings with random weights.
+
+        Returns:
+            The scores; and task to the score of a baseline that reads nothing:
+            it says the commonest label of the training data everywhere, and
+            prefers the sentence of more frequent tokens.
+        """
+        folder = pathlib.Path(settings.data.dataset_dir)
+        vocabulary = dataset.load_vocabulary(folder)
+        settings = model_lib.resolve(settings, vocabulary.size)
+        keras.utils.set_random_seed(self.seed)
+        objective = model_lib.find_objective(settings)
+        main = objective.build_main(settings.encoder, None)
+        loaded = finetuning_model.LoadedEncoder(
+            main.encoder, vocabulary, settings.encoder, "random weights"
+        )
+        scorer = sentence_scores.SentenceScorer(
+            main, vocabulary, settings.objective.name
+        )
+        scores = self._measure(loaded, lambda: scorer)
+        guessing: dict[str, float] = {}
+        if studies.BLIMP in self.names:
+            counts = manifest.load_token_counts(folder / "train")
+            guess = sentence_scores.FrequencyScorer(vocabulary, counts).score
+            found = blimp.judge(guess, blimp.read_pairs(self.folder))
+            guessing[studies.BLIMP] = found.accuracy
+        if names := self._for_encoders():
+            guessing |= measure.measure_guessing(loaded, self.folder, names)
+        return scores, guessing
+
+    def _for_encoders(self) -> list[str]:
         return [name for name in self.names if name != studies.BLIMP]
 
-
-def measure_run(model_dir: pathlib.Path, tasks: Tasks) -> dict[str, float]:
-    """Measures the last checkpoint of a pre-training run.
-
-    Returns:
-        Measure to score, each a share from 0 to 1.
-    """
-    return _measure(
-        tasks,
-        finetuning_model.load_encoder(model_dir),
-        lambda: sentence_scores.load_scorer(model_dir),
-    )
-
-
-def measure_untrained(
-    settings: config.ExperimentConfig, tasks: Tasks
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Measures the model of these settings with random weights.
-
-    Returns:
-        The scores as of `measure_run`; and task to the score of a baseline
-        that reads nothing: it says the commonest label of the training data
-        everywhere, and prefers the sentence of more frequent tokens.
-    """
-    folder = pathlib.Path(settings.data.dataset_dir)
-    vocabulary = dataset.load_vocabulary(folder)
-    settings = model_lib.resolve(settings, vocabulary.size)
-    keras.utils.set_random_seed(tasks.seed)
-    tower = model_lib.find_objective(settings).build_main(
-        settings.encoder, None
-    )
-    loaded = finetuning_model.LoadedEncoder(
-        tower.encoder, vocabulary, settings.encoder, "random weights"
-    )
-    guessing: dict[str, float] = {}
-    if studies.BLIMP in tasks.names:
-        counts = manifest.load_token_counts(folder / "train")
-        scorer = sentence_scores.FrequencyScorer(vocabulary, counts)
-        found = blimp.judge(scorer.score, blimp.read_pairs(tasks.folder))
-        guessing[studies.BLIMP] = found.accuracy
-    if names := tasks.for_encoders:
-        guessing |= measure.measure_guessing(loaded, tasks.folder, names)
-    scores = _measure(
-        tasks,
-        loaded,
-        lambda: sentence_scores.SentenceScorer(
-            tower, vocabulary, settings.objective.name
-        ),
-    )
-    return scores, guessing
-
-
-def _measure(
-    tasks: Tasks,
-    loaded: finetuning_model.LoadedEncoder,
-    scorer_fn: Callable[[], sentence_scores.SentenceScorer],
-) -> dict[str, float]:
-    scores: dict[str, float] = {}
-    if studies.BLIMP in tasks.names:
-        # The same pairs for all models, whatever their seeds.
-        pairs = blimp.read_pairs(tasks.folder)
-        found = blimp.judge(scorer_fn().score, pairs)
-        print("\n".join(found.describe()), flush=True)
-        scores[studies.BLIMP] = found.accuracy
-    if names := tasks.for_encoders:
-        scores |= measure.measure_loaded_encoder(
-            loaded,
-            tasks.folder,
-            names,
-            seed=tasks.seed,
-            max_examples=tasks.max_examples,
-            finetune_steps=tasks.finetune_steps,
-        )
-    return scores
+    def _measure(
+        self,
+        loaded: finetuning_model.LoadedEncoder,
+        scorer_fn: Callable[[], sentence_scores.SentenceScorer],
+    ) -> dict[str, float]:
+        scores: dict[str, float] = {}
+        if studies.BLIMP in self.names:
+            # The same pairs for all models, whatever their seeds.
+            pairs = blimp.read_pairs(self.folder)
+            found = blimp.judge(scorer_fn().score, pairs)
+            print("\n".join(found.describe()), flush=True)
+            scores[studies.BLIMP] = found.accuracy
+        if names := self._for_encoders():
+            scores |= measure.measure_loaded_encoder(
+                loaded,
+                self.folder,
+                names,
+                seed=self.seed,
+                max_examples=self.max_examples,
+                finetune_steps=self.finetune_steps,
+            )
+        return scores

@@ -1,4 +1,4 @@
-"""What a study found: results.json, table.md and study.png.
+"""What a study found: results.json, table.md, study.png and curves.png.
 
 Rewritten after every finished run, so that a study in progress can be read.
 Spread is the sample standard deviation over seeds.
@@ -7,14 +7,13 @@ Spread is the sample standard deviation over seeds.
 import math
 import pathlib
 import re
-import statistics
 from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 
 from electra_tf.analysis import studies
-from electra_tf.analysis import study_pictures
 from electra_tf.analysis import study_run
 from electra_tf.processes import atomic
 
@@ -28,19 +27,63 @@ _LARGER_IS_BETTER = (
 )
 _SMALLER_IS_BETTER = ("_loss",)
 _NOT_JUDGED = ("unigram_accuracy", "kept_accuracy", "mlm_kept_accuracy")
+_REPORT = """\
+# {study.name}
 
-Results = Mapping[tuple[str, int], study_run.RunResult]
-"""Name of a planned arm and seed to what the run found."""
+{study.question}
+
+Every arm had the same {cost} as `{study.reference_arm}`, and a schedule of \
+its own; warm-up is the same share of the steps everywhere. {num_results} of \
+{num_runs} runs have finished.
+
+{failed}## Arms
+
+{arms}
+
+## Tasks
+
+{tasks}
+
+## Held-out text
+
+{held_out}
+
+Losses and accuracies of different objectives, generators or masking rates \
+answer different questions; compare them between arms that share these.
+
+Cells: mean ± sample standard deviation over seeds (number of runs). \
+**Bold**: best mean{budget}.
+"""
+_MAX_PANELS = 9
+_MAX_COLUMNS = 3
+_NUM_COLORS = 10
+_ACCURACIES = ("masked_accuracy", "mlm_accuracy")
+# Of the curves: title, the metric's names (a run has one of them), and its
+# unigram baseline.
+_CURVES = (
+    ("loss at [MASK]", ("masked_loss", "mlm_masked_loss"), "unigram_entropy"),
+    ("accuracy at [MASK]", _ACCURACIES, "unigram_accuracy"),
+    ("discriminator AUC", ("disc_auc",), ""),
+)
+
+Results = Sequence[tuple[study_run.RunRequest, study_run.RunResult]]
+"""The finished runs, and what they found."""
 
 
-def write_report(
+def write(
     output_dir: pathlib.Path,
     plan: studies.Plan,
-    results: Results,
-    failed: Sequence[str] = (),
-    has_tasks: bool = True,
+    requests: Sequence[study_run.RunRequest],
+    failures: Sequence[object] = (),
 ) -> None:
-    """Writes results.json, table.md and study.png."""
+    """Writes the four files from the folders of the runs."""
+    results = [
+        (request, result)
+        for request in requests
+        if (result := study_run.read_result(request.folder)) is not None
+    ]
+    failed = [str(failure) for failure in failures]
+    has_tasks = any(request.asked.tasks for request in requests)
     study_run.write_json(
         output_dir / "results.json", _to_json(plan, results, failed)
     )
@@ -53,13 +96,17 @@ def write_report(
         judged = [n for n in measures if is_larger_better(n) is not None]
         measures = measures[judged]
     if not measures.empty:
-        study_pictures.draw_measures(output_dir / "study.png", plan, measures)
+        draw_measures(output_dir / "study.png", plan, measures)
+    runs: dict[str, list[pathlib.Path]] = {}
+    for request in requests:
+        if request.asked.is_trained:
+            runs.setdefault(request.arm.name, []).append(request.folder)
+    draw_curves(output_dir / "curves.png", runs)
 
 
 def _to_json(
     plan: studies.Plan, results: Results, failed: Sequence[str]
 ) -> dict[str, object]:
-    arms = {arm.name: arm for arm in plan.arms}
     return {
         "study": plan.study.name,
         "question": plan.study.question,
@@ -70,36 +117,32 @@ def _to_json(
         "guessing": _guessing(results),
         "runs": [
             {
-                "name": name,
-                "arm": arms[name].arm,
-                "budget_fraction": arms[name].fraction,
-                "seed": seed,
-                "steps": arms[name].num_steps,
-                "warmup_steps": arms[name].num_warmup_steps,
-                "flops": arms[name].flops,
+                "name": request.arm.name,
+                "arm": request.arm.arm,
+                "budget_fraction": request.arm.fraction,
+                "seed": request.seed,
+                "steps": request.arm.num_steps,
+                "warmup_steps": request.arm.num_warmup_steps,
+                "flops": request.arm.flops,
                 "held_out": result.held_out,
                 "tasks": result.tasks,
                 "training_seconds": round(result.training_seconds, 3),
                 "measuring_seconds": round(result.measuring_seconds, 1),
             }
-            for (name, seed), result in results.items()
+            for request, result in results
         ],
     }
 
 
 def _guessing(results: Results) -> dict[str, float]:
     """Task to score; every run of the untrained arm found the same."""
-    return {
-        task: score
-        for run in results.values()
-        for task, score in run.guessing.items()
-    }
+    return {k: v for _, run in results for k, v in run.guessing.items()}
 
 
 def _frame(results: Results, field: str) -> pd.DataFrame:
     """A row per run, named by its arm, and a column per measure."""
-    rows = [getattr(result, field) for result in results.values()]
-    return pd.DataFrame(rows, index=[arm for arm, _ in results])
+    rows = [getattr(result, field) for _, result in results]
+    return pd.DataFrame(rows, [request.arm.name for request, _ in results])
 
 
 def _task_frame(results: Results) -> pd.DataFrame:
@@ -116,109 +159,87 @@ def format_tables(
     failed: Sequence[str] = (),
     has_tasks: bool = True,
 ) -> str:
-    """The tables as Markdown; arguments as of `write_report`."""
+    """The tables of arms, of tasks and of held-out text as Markdown."""
     study = plan.study
-    cost = "the same training FLOPs (exact count)"
-    if study.budget == "steps":
-        cost = "the same number of steps"
-    held_out = _frame(results, "held_out")
     trained = [arm for arm in plan.arms if arm.is_trained]
-    at_budget = " at that budget" if len(study.budget_fractions) > 1 else ""
-    lines = [
-        f"# {study.name}",
-        "",
-        study.question,
-        "",
-        f"Every arm had {cost} as `{study.reference_arm}`, and a schedule of "
-        "its own; warm-up is the same share of the steps everywhere. "
-        f"{len(results)} of {plan.num_runs} runs have finished.",
-        "",
-        *(f"FAILED: {text}\n" for text in failed),
-        "## Arms",
-        "",
-        *_arms_table(plan, results),
-        "",
-        "## Tasks",
-        "",
-        *_tasks_section(plan, results, has_tasks),
-        "",
-        "## Held-out text",
-        "",
-        *_measures_table(trained, held_out),
-        "",
-        "Losses and accuracies of different objectives, generators or masking "
-        "rates answer different questions; compare them between arms that "
-        "share these.",
-        "",
-        "Cells: mean ± sample standard deviation over seeds (number of runs). "
-        f"**Bold**: best mean{at_budget}.",
-    ]
-    return "\n".join(lines) + "\n"
+    return _REPORT.format(
+        study=study,
+        cost=study.cost.replace("FLOPs", "training FLOPs (exact count)"),
+        num_results=len(results),
+        num_runs=plan.num_runs,
+        failed="".join(f"FAILED: {text}\n\n" for text in failed),
+        arms=_arms_table(plan, results),
+        tasks=_tasks_section(plan, results, has_tasks),
+        held_out=_measures_table(trained, _frame(results, "held_out")),
+        budget=" at that budget" if len(study.budget_fractions) > 1 else "",
+    )
 
 
-def _arms_table(plan: studies.Plan, results: Results) -> list[str]:
+def _arms_table(plan: studies.Plan, results: Results) -> str:
     rows = []
     for arm in plan.arms:
-        own = [
-            run.seconds
-            for (name, _), run in results.items()
-            if name == arm.name
-        ]
-        minutes = f"{statistics.fmean(own) / 60:.1f}" if own else _NOTHING
-        numbers = f"{arm.num_steps:,}", f"{arm.num_warmup_steps:,}"
-        cost = f"{arm.flops:.4e}"
-        rows.append([f"`{arm.name}`", *numbers, cost, str(len(own)), minutes])
-    header = ["arm", "steps", "warm-up", "FLOPs", "n", "minutes a run"]
+        own = [run.seconds for asked, run in results if asked.arm == arm]
+        row = (
+            f"`{arm.name}`",
+            f"{arm.num_steps:,}",
+            f"{arm.num_warmup_steps:,}",
+            f"{arm.flops:.4e}",
+            str(len(own)),
+            f"{sum(own) / len(own) / 60:.1f}" if own else _NOTHING,
+        )
+        rows.append(row)
+    header = ("arm", "steps", "warm-up", "FLOPs", "n", "minutes a run")
     return _markdown(header, rows)
 
 
 def _tasks_section(
     plan: studies.Plan, results: Results, has_tasks: bool
-) -> list[str]:
-    if not plan.study.tasks:
-        return ["Not measured: no tasks."]
-    if not has_tasks:
-        return ["Not measured: no --tasks_dir was given."]
-    notes = [f"`{AVERAGE}` is the mean of a run's other columns."]
+) -> str:
+    if not (plan.study.tasks and has_tasks):
+        why = "no --tasks_dir was given" if plan.study.tasks else "no tasks"
+        return f"Not measured: {why}."
+    notes = f"`{AVERAGE}` is the mean of a run's other columns."
     if not all(arm.is_trained for arm in plan.arms):
-        notes.append(
-            f"`{studies.UNTRAINED}` is the model of "
-            f"`{plan.study.reference_arm}` with random weights. Guessing is "
-            "to say the commonest label of the training data everywhere, and "
+        notes += (
+            f" `{studies.UNTRAINED}` is the model of "
+            f"`{plan.study.reference_arm}` with random weights; guessing is to "
+            "say the commonest label of the training data everywhere, and "
             "between two sentences to go by how frequent their tokens are."
         )
     if studies.BLIMP in plan.study.tasks:
-        notes.append(
-            f"`{studies.BLIMP}` is the share of minimal pairs whose "
+        notes += (
+            f" `{studies.BLIMP}` is the share of minimal pairs whose "
             "acceptable sentence the model finds likelier; chance is 0.5."
         )
     scores, guessing = _task_frame(results), _guessing(results)
-    table = _measures_table(plan.arms, scores, guessing)
-    return [*table, "", " ".join(notes)]
+    return f"{_measures_table(plan.arms, scores, guessing)}\n\n{notes}"
 
 
 def _measures_table(
     arms: Sequence[studies.PlannedArm],
     measured: pd.DataFrame,
     guessing: Mapping[str, float] | None = None,
-) -> list[str]:
+) -> str:
     """One row per arm, one column per measure."""
-    measures = list(measured.columns)
-    if not measures:
-        return ["No run has finished."]
+    if measured.columns.empty:
+        return "No run has finished."
     names = [arm.name for arm in arms]
     groups = measured.groupby(level=0)
     means, spreads = groups.mean().reindex(names), groups.std().reindex(names)
     counts = groups.count().reindex(names, fill_value=0)
     columns = [[f"`{name}`" for name in names]]
-    for measure in measures:
+    for measure in measured:
         numbers = [table[measure] for table in (means, spreads, counts)]
         is_best = _find_best(measure, means[measure], arms)
         columns.append(list(map(_format_cell, *numbers, is_best)))
-    rows = [list(row) for row in zip(*columns, strict=True)]
+    rows = list(zip(*columns, strict=True))
     if guessing:
-        rows.append(_guessing_cells(measures, guessing))
-    return _markdown(["arm", *measures], rows)
+        # The same for probe and fine-tune.
+        tasks = [re.sub("_(probe|finetune)$", "", name) for name in measured]
+        found = pd.Series(guessing).reindex(tasks)
+        found = found.where(found.index != AVERAGE, found.mean())
+        rows.append(("guessing", *map(_format_cell, found)))
+    return _markdown(["arm", *measured], rows)
 
 
 def _find_best(
@@ -248,16 +269,6 @@ def _format_cell(
     return f"{cell} ({count})" if count else cell
 
 
-def _guessing_cells(
-    measures: Sequence[str], guessing: Mapping[str, float]
-) -> list[str]:
-    """The row of guessing, which is the same for probe and fine-tune."""
-    tasks = [re.sub("_(probe|finetune)$", "", name) for name in measures]
-    found = pd.Series(guessing).reindex(tasks)
-    found = found.where(found.index != AVERAGE, found.mean())
-    return ["guessing", *(_format_cell(score) for score in found)]
-
-
 def is_larger_better(name: str) -> bool | None:
     """Whether a larger value of a measure is better; None: not judged.
 
@@ -280,14 +291,144 @@ def is_larger_better(name: str) -> bool | None:
 
 def format_number(value: float) -> str:
     """Three decimals, fewer for large numbers, an exponent for tiny ones."""
-    if value == 0 or 0.001 <= abs(value) < 100:
-        return f"{value:.3f}"
-    if abs(value) < 0.001:
+    if 0 < abs(value) < 0.001:
         return f"{value:.0e}"
-    digits = max(0, 4 - math.floor(math.log10(abs(value))) - 1)
+    digits = 3 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
     return f"{value:,.{digits}f}"
 
 
-def _markdown(header: list[str], rows: list[list[str]]) -> list[str]:
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     rule = ["---"] + ["---:"] * (len(header) - 1)
-    return [f"| {' | '.join(row)} |" for row in (header, rule, *rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (header, rule, *rows))
+
+
+def draw_measures(
+    path: pathlib.Path, plan: studies.Plan, measures: pd.DataFrame
+) -> None:
+    """Draws a panel per measure, with a point per run and every arm's mean.
+
+    Studies at one budget show arms one below the other. Studies at several
+    budgets show each measure over the FLOPs of training.
+    """
+    names = list(measures)[:_MAX_PANELS]
+    columns = min(_MAX_COLUMNS, len(names))
+    rows = -(-len(names) // columns)
+    has_budgets = len(plan.study.budget_fractions) > 1
+    height = 3.2 if has_budgets else 1.3 + 0.42 * len(plan.arms)
+    draw_panel = _draw_over_flops if has_budgets else _draw_arms
+    size = (2.0 + 3.9 * columns, 0.9 + height * rows)
+    with atomic.saving_figure(
+        path, rows, columns, size, sharey=not has_budgets
+    ) as (figure, axes):
+        for axis, name in zip(axes, names, strict=False):
+            # Scores need no word: more is better.
+            hint = " (less is better)" if name.endswith("_loss") else ""
+            axis.set_title(f"{name}{hint}", fontsize=10)
+            draw_panel(axis, plan, measures[name].dropna())
+        for axis in axes[len(names) :]:
+            axis.set_visible(False)
+        figure.suptitle(
+            f"{plan.study.name}: {plan.study.question}\n"
+            f"equal {plan.study.cost}; {len(measures)} of {plan.num_runs} "
+            "runs; circles: seeds, diamonds: means, bars: standard deviation "
+            "over seeds",
+            fontsize=11,
+        )
+        figure.tight_layout()
+
+
+def _draw_arms(axis: Any, plan: studies.Plan, values: pd.Series) -> None:
+    """One line of points per arm, the study's first arm on top."""
+    names = [arm.name for arm in plan.arms]
+    for row, name in enumerate(names):
+        points = values[values.index == name]
+        if points.empty:
+            continue
+        color, mean = f"C{row % _NUM_COLORS}", points.mean()
+        spread = points.std() if len(points) > 1 else 0.0
+        axis.plot(points, [row] * len(points), "o", color=color, alpha=0.4)
+        style = {"fmt": "D", "color": color, "capsize": 4, "zorder": 3}
+        axis.errorbar(mean, row, xerr=spread, **style)
+        place = {"xytext": (0, 8), "textcoords": "offset points"}
+        text = f"{mean:.3f}"
+        axis.annotate(text, (mean, row), **place, ha="center", fontsize=8)
+    axis.set_yticks(range(len(names)), names, fontsize=9)
+    # Calling it twice on shared axes would turn them around again.
+    axis.set_ylim(len(names) - 0.5, -0.7)
+    axis.margins(x=0.15)
+    axis.tick_params(axis="x", labelsize=8)
+    axis.grid(alpha=0.3)
+
+
+def _draw_over_flops(axis: Any, plan: studies.Plan, values: pd.Series) -> None:
+    """One curve per arm through its means; random weights have no cost."""
+    for index, arm in enumerate(plan.study.arms):
+        flops = {own.name: own.flops for own in plan.arms if own.arm == arm}
+        points = values[values.index.isin([*flops])].rename(index=flops)
+        if points.empty:
+            continue
+        color, budgets = f"C{index % _NUM_COLORS}", points.groupby(level=0)
+        means, spreads = budgets.mean(), budgets.std().fillna(0.0)
+        axis.plot(points, "o", color=color, alpha=0.4)
+        style = {"fmt": "D-", "color": color, "capsize": 4, "label": arm}
+        axis.errorbar(means.index, means, yerr=spreads, **style)
+    untrained = values[values.index == studies.UNTRAINED]
+    if not untrained.empty:
+        style = {"color": "gray", "ls": ":", "label": studies.UNTRAINED}
+        axis.axhline(untrained.mean(), **style)
+    axis.set_xscale("log")
+    axis.set_xlabel("training FLOPs", fontsize=9)
+    axis.tick_params(labelsize=8)
+    axis.tick_params(axis="x", which="minor", labelsize=7)
+    axis.grid(alpha=0.3, which="both")
+    if not values.empty:
+        axis.legend(fontsize=8)
+
+
+def draw_curves(
+    path: pathlib.Path, runs: Mapping[str, Sequence[pathlib.Path]]
+) -> None:
+    """Draws held-out measures over the steps, the mean over an arm's runs.
+
+    Dashed lines show what unigram frequencies alone reach. There is no
+    picture before the first run has measured something. `runs` are the folders
+    of the runs by the name of their arm.
+    """
+    metrics = pd.DataFrame(
+        {"arm": arm, **line}
+        for arm, folders in runs.items()
+        for folder in folders
+        for line in study_run.read_metrics(folder)
+        if line["split"] == "validation"
+    )
+    if metrics.empty:
+        return
+    num_panels = len(_CURVES)
+    with atomic.saving_figure(path, 1, num_panels, (17, 5)) as (figure, axes):
+        for axis, (title, names, baseline) in zip(axes, _CURVES, strict=True):
+            means = average_curves(metrics, names).reindex(columns=[*runs])
+            for number, arm in enumerate(runs):
+                # An arm without the metric keeps its color and its place.
+                curve = means[arm].dropna()
+                style = "o-" if number < _NUM_COLORS else "s--"
+                color = f"C{number % _NUM_COLORS}"
+                axis.plot(curve, style, color=color, ms=3, label=arm)
+            if baseline in metrics:
+                for value in metrics[baseline].dropna().unique():
+                    axis.axhline(value, ls="--", color="gray", label="unigram")
+            axis.set_title(title)
+            axis.set_xlabel("step")
+            axis.grid(alpha=0.3)
+        handles = axes[0].get_legend_handles_labels()
+        figure.legend(*handles, fontsize=8, loc="center right")
+        figure.tight_layout(rect=(0, 0, 0.87, 1))
+
+
+def average_curves(metrics: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """The mean of a metric over runs, a row per step and a column per arm.
+
+    A run reports the metric under one of its names.
+    """
+    values = metrics.reindex(columns=[*names]).bfill(axis=1).iloc[:, 0]
+    means = values.groupby([metrics["step"], metrics["arm"]]).mean()
+    return means.unstack("arm")

@@ -1,8 +1,7 @@
 """One run of a study, in a process of its own: pre-train, measure, write.
 
-The folder of a run holds `request.json` (what is asked, written first),
-`model/` (the pre-training run), `log.txt` and, once all is done,
-`result.json`.
+Its folder holds `request.json` (what is asked, written first), `model/` (the
+pre-training run), `log.txt` and, once all is done, `result.json`.
 """
 
 import dataclasses
@@ -45,14 +44,14 @@ class RunRequest:
     """Everything that the process of a run needs."""
 
     folder: pathlib.Path
-    arm: str  # name of the planned arm
+    arm: studies.PlannedArm
     asked: RunIdentity
     dataset_dir: pathlib.Path
     tasks_dir: pathlib.Path | None = None  # None measures no tasks
     num_threads: int = 0  # of TensorFlow's kernels; 0 lets it choose
 
     def __str__(self) -> str:
-        return f"{self.arm}, seed {self.seed}"
+        return f"{self.arm.name}, seed {self.seed}"
 
     @property
     def seed(self) -> int:
@@ -103,9 +102,8 @@ def perform(request: RunRequest) -> RunResult | None:
     from electra_tf.pretraining import run
 
     asked, model_dir = request.asked, request.folder / MODEL_FOLDER
-    settings = studies.replace_fields(
-        asked.settings, data={"dataset_dir": str(request.dataset_dir)}
-    )
+    data = {"dataset_dir": str(request.dataset_dir)}
+    settings = studies.replace_fields(asked.settings, data=data)
     if asked.is_trained and not run.pretrain(settings, model_dir):
         return None
     start = time.monotonic()
@@ -116,13 +114,13 @@ def perform(request: RunRequest) -> RunResult | None:
             request.tasks_dir,
             asked.tasks,
             request.seed,
-            asked.finetune_steps,
             asked.max_examples,
+            asked.finetune_steps,
         )
         if asked.is_trained:
-            scores = study_measures.measure_run(model_dir, tasks)
+            scores = tasks.measure_run(model_dir)
         else:
-            scores, guessing = study_measures.measure_untrained(settings, tasks)
+            scores, guessing = tasks.measure_untrained(settings)
     seconds = time.monotonic() - start
     held_out, training_seconds = _summarize_metrics(request.folder)
     return RunResult(held_out, scores, training_seconds, seconds, guessing)
@@ -134,6 +132,9 @@ def start(run_fn: RunFn) -> pool_lib.Handler:
     def handle(
         request: RunRequest, unused_report: pool_lib.Report
     ) -> RunResult | None:
+        path = request.folder / REQUEST_FILE
+        if not path.is_file():
+            write_json(path, request.asked)
         result = run_fn(request)
         if result is not None:
             write_json(request.folder / RESULT_FILE, result)
@@ -143,7 +144,7 @@ def start(run_fn: RunFn) -> pool_lib.Handler:
 
 
 def write_json(path: pathlib.Path, content: Any) -> None:
-    """Writes indented JSON; the file appears complete or not at all."""
+    """Writes a JSON file, which appears complete or not at all."""
     with atomic.replacing_file(path) as partial:
         partial.write_text(schema.to_json(content), "utf-8")
 
@@ -165,17 +166,14 @@ def read_metrics(folder: pathlib.Path) -> list[dict[str, Any]]:
     return reporting.read_lines(path)
 
 
-def _summarize_metrics(
-    folder: pathlib.Path,
-) -> tuple[dict[str, float], float]:
+def _summarize_metrics(folder: pathlib.Path) -> tuple[dict[str, float], float]:
     """Last held-out metrics, and seconds of all training steps."""
     held_out: dict[str, float] = {}
     seconds, last_step = 0.0, 0
     for line in read_metrics(folder):
         timing = line.pop("timing", {})
         step, split = line.pop("step"), line.pop("split")
-        # The plan has it already.
-        line.pop("train_flops", None)
+        line.pop("train_flops", None)  # The plan has it already.
         if split == "validation":
             held_out = line
         else:

@@ -1,7 +1,7 @@
 """Times Hugging Face's ELECTRA on texts, where only its libraries exist.
 
-`inference_benchmark` runs this file in an interpreter that has torch and
-transformers; it imports nothing of this project:
+`benchmarks` runs this file in an interpreter that has torch and transformers;
+it imports nothing of this project:
 
     python -P transformers_peer.py HF_FOLDER ATTENTION NUM_THREADS MAX_LENGTH
 
@@ -12,49 +12,52 @@ that it reads: `texts`, `batch_size` and whether it `wants_answers`.
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
+ScoreFn = Callable[[list[str]], tuple[Any, Any]]
+"""Of texts: replaced probabilities and mask, `[B, S]` arrays."""
 
-class Peer:
-    """A discriminator with its tokenizer, as its users run it."""
 
-    def __init__(
-        self, folder: str, attention: str, num_threads: int, max_length: int
-    ) -> None:
-        import torch
-        import transformers
+def load(
+    folder: str, attention: str, num_threads: int, max_length: int
+) -> tuple[ScoreFn, dict[str, str]]:
+    """A discriminator as its users run it, and the libraries' versions."""
+    import torch
+    import transformers
 
-        torch.set_num_threads(num_threads)
-        self._torch = torch
-        self._max_length = max_length
-        self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        self._model = transformers.ElectraForPreTraining.from_pretrained(
-            folder, attn_implementation=attention
-        ).eval()
-        self.versions = {
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        }
+    torch.set_num_threads(num_threads)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.ElectraForPreTraining.from_pretrained(
+        folder, attn_implementation=attention
+    ).eval()
 
-    def score(self, texts: list[str]) -> tuple[Any, Any]:
-        """Replaced probabilities and mask, `[B, S]` arrays."""
-        with self._torch.inference_mode():
-            rows = self._tokenizer(
+    def score(texts: list[str]) -> tuple[Any, Any]:
+        with torch.inference_mode():
+            rows = tokenizer(
                 texts,
                 padding=True,
                 truncation=True,
-                max_length=self._max_length,
+                max_length=max_length,
                 return_tensors="pt",
             )
-            logits = self._model(**rows).logits
-            probabilities = self._torch.sigmoid(logits).numpy()
+            probabilities = torch.sigmoid(model(**rows).logits).numpy()
         return probabilities, rows["attention_mask"].numpy()
+
+    versions = {
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+    return score, versions
 
 
 def answer(
-    peer: Any, texts: list[str], batch_size: int, wants_answers: bool = False
+    score_fn: ScoreFn,
+    texts: list[str],
+    batch_size: int,
+    wants_answers: bool = False,
 ) -> dict[str, Any]:
-    """Runs `peer.score` on texts, batch by batch.
+    """Scores texts batch by batch.
 
     Returns:
         `seconds` of each batch; `processor_seconds`, `num_texts` and
@@ -65,7 +68,7 @@ def answer(
     processor = time.process_time()
     for first in range(0, len(texts), batch_size):
         start = time.perf_counter()
-        scores, masks = peer.score(texts[first : first + batch_size])
+        scores, masks = score_fn(texts[first : first + batch_size])
         seconds.append(time.perf_counter() - start)
         num_tokens += int(masks.sum())
         if wants_answers:
@@ -80,11 +83,13 @@ def answer(
     }
 
 
-def serve(peer: Any, requests: Any, replies: Any) -> None:
-    """Writes the peer's versions, then answers every line of JSON."""
-    print(json.dumps(peer.versions), file=replies, flush=True)
+def serve(
+    score_fn: ScoreFn, versions: dict[str, str], requests: Any, replies: Any
+) -> None:
+    """Writes the versions, then answers every line of JSON."""
+    print(json.dumps(versions), file=replies, flush=True)
     for line in requests:
-        reply = answer(peer, **json.loads(line))
+        reply = answer(score_fn, **json.loads(line))
         print(json.dumps(reply), file=replies, flush=True)
 
 
@@ -92,5 +97,5 @@ if __name__ == "__main__":
     # What libraries print must not come between the replies.
     own_output, sys.stdout = sys.stdout, sys.stderr
     folder, attention, num_threads, max_length = sys.argv[1:]
-    peer = Peer(folder, attention, int(num_threads), int(max_length))
-    serve(peer, sys.stdin, own_output)
+    loaded = load(folder, attention, int(num_threads), int(max_length))
+    serve(*loaded, sys.stdin, own_output)

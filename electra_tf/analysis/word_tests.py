@@ -2,12 +2,7 @@
 
 Gaps: in every sentence one word, a single piece of the vocabulary, becomes
 `[MASK]`; does the generator's best guess equal it? Swaps: in every sentence one
-word gives way to a word of another sentence; does the discriminator find it
-more suspicious than all other words? Beside each stands what a model reaches
-that reads nothing.
-
-    sentences = word_tests.read_sentences("TEXT", 600, seed=1)
-    print("\\n".join(word_tests.run(electra, sentences, seed=1).describe()))
+word gives way to a word of another; is it the most suspicious of all?
 """
 
 import collections
@@ -29,10 +24,10 @@ MIN_WORDS, MAX_WORDS = 8, 30
 """Words of a sentence, as blanks separate them."""
 # Sentences that are read for each that is drawn: those of many documents.
 _POOL = 50
-# At one of `.!?`, or the quote or bracket after it, before a capital letter.
-_SENTENCE_END = re.compile(
+SENTENCE_END = re.compile(
     r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)]))\s+(?=[\"'“‘(]?[A-Z])"
 )
+"""Blanks after one of `.!?`, quote or bracket, before a capital letter."""
 # Letters between blanks; punctuation around them does not belong to the word.
 _WORD = re.compile(r"(?<!\S)[\"'“‘(\[]*([^\W\d_]+)[.,;:!?\"'”’)\]]*(?!\S)")
 _TABLE = "{:<19} {:>10}  {:>5}  {:>9}  {}"
@@ -71,7 +66,7 @@ class WordTests(NamedTuple):
     swaps: tuple[RankedSwap, ...] = ()
 
     def compute(self) -> dict[str, Any]:
-        """The numbers, as plain JSON; those of a part that is empty are absent.
+        """The numbers of what is not empty, as plain JSON.
 
         Returns:
             `gaps_filled`, the share of right guesses, beside that of the
@@ -82,13 +77,13 @@ class WordTests(NamedTuple):
         """
         found: dict[str, Any] = {}
         if self.gaps:
-            words = collections.Counter(gap.word for gap in self.gaps)
-            ((commonest, count),) = words.most_common(1)
+            words = [gap.word for gap in self.gaps]
+            ((commonest, count),) = collections.Counter(words).most_common(1)
             is_right = [gap.guess == gap.word for gap in self.gaps]
             found |= {
-                "num_gaps": len(self.gaps),
+                "num_gaps": len(words),
                 "gaps_filled": float(np.mean(is_right)),
-                "gaps_constant": count / len(self.gaps),
+                "gaps_constant": count / len(words),
                 "constant_word": commonest,
             }
         if self.swaps:
@@ -103,27 +98,25 @@ class WordTests(NamedTuple):
         return found
 
     def describe(self, num_examples: int = 4) -> list[str]:
-        """The numbers and some examples of each test, for people."""
-        found, lines = self.compute(), [_TABLE.format(*_COLUMNS)]
+        """The numbers beside those of a model that reads nothing; examples."""
+        found, rows = self.compute(), [_COLUMNS]
         if self.gaps:
-            row = _count_hits(found["gaps_filled"], len(self.gaps))
             share, word = found["gaps_constant"], found["constant_word"]
-            baseline = f"{share:.3f} (always {word!r})"
-            lines.append(_TABLE.format("gaps filled", *row, baseline))
-        if self.swaps:
-            row = _count_hits(found["swaps_first"], len(self.swaps))
-            baseline = f"{found['swaps_chance']:.3f} (chance)"
-            lines.append(_TABLE.format("swaps ranked first", *row, baseline))
-            row = "", f"{found['swaps_auc']:.3f}", ""
-            lines.append(
-                _TABLE.format("swaps, mean AUC", *row, "0.500 (chance)")
+            hits = _count_hits(found["gaps_filled"], len(self.gaps))
+            rows.append(
+                ("gaps filled", *hits, f"{share:.3f} (always {word!r})")
             )
-        for gap in self.gaps[:num_examples]:
-            said = f"{gap.guess} ({gap.probability:.2f}), was {gap.word}"
-            lines += ["", gap.text, f"    {said}"]
-        for ranked in self.swaps[:num_examples]:
-            place = f"number {ranked.place} of {ranked.num_words}"
-            lines += ["", ranked.text, f"    {place} by suspicion"]
+        if self.swaps:
+            chance = f"{found['swaps_chance']:.3f} (chance)"
+            hits = _count_hits(found["swaps_first"], len(self.swaps))
+            rows.append(("swaps ranked first", *hits, chance))
+            area = f"{found['swaps_auc']:.3f}"
+            rows.append(("swaps, mean AUC", "", area, "", "0.500 (chance)"))
+        lines = [_TABLE.format(*row) for row in rows]
+        for text, word, guess, probability in self.gaps[:num_examples]:
+            lines += ["", text, f"    {guess} ({probability:.2f}), was {word}"]
+        for text, place, count in self.swaps[:num_examples]:
+            lines += ["", text, f"    number {place} of {count} by suspicion"]
         return lines
 
 
@@ -145,7 +138,8 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
     pool: dict[str, None] = {}
     for document in documents:
         for line in document.lines:
-            pool |= dict.fromkeys(filter(_is_usable, split_sentences(line)))
+            found = SENTENCE_END.split(line.strip())
+            pool |= dict.fromkeys(filter(_is_usable, found))
         if len(pool) >= _POOL * count:
             break
     if not pool:
@@ -156,11 +150,6 @@ def read_sentences(corpus: str, count: int, seed: int) -> list[str]:
         )
     sentences = list(pool)
     return [sentences[i] for i in generator.permutation(len(pool))[:count]]
-
-
-def split_sentences(line: str) -> list[str]:
-    """The sentences of a line, see `read_sentences`."""
-    return _SENTENCE_END.split(line.strip())
 
 
 def run(
@@ -180,13 +169,13 @@ def run(
     pieces = electra.tokenizer.tokenize(tf.constant(sentences, tf.string))
     fits = (pieces.row_lengths() <= most).numpy()
     fitting = list(np.array(sentences, object)[fits])
-    gaps: tuple[Gap, ...] = ()
-    swaps: tuple[RankedSwap, ...] = ()
+    result = WordTests()
     if electra.can_fill_masks:
-        gaps = fill_gaps(electra, fitting, seed)
+        result = result._replace(gaps=fill_gaps(electra, fitting, seed))
     if electra.can_score:
-        swaps = rank_swaps(electra, draw_swaps(fitting, seed))
-    return WordTests(gaps, swaps)
+        swaps = draw_swaps(fitting, seed)
+        result = result._replace(swaps=rank_swaps(electra, swaps))
+    return result
 
 
 def fill_gaps(
@@ -230,9 +219,9 @@ def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
         old = row[generator.integers(len(row))]
         for donor in generator.permutation(len(words)):
             others = [
-                match[1]
-                for match in words[donor]
-                if match[1].casefold() != old[1].casefold()
+                new[1]
+                for new in words[donor]
+                if new[1].casefold() != old[1].casefold()
             ]
             if donor != number and others:
                 new = others[generator.integers(len(others))]

@@ -93,23 +93,14 @@ def test_the_vocabulary_of_the_dataset_is_that_of_all_arms():
     [
         ({"budget": "time"}, "`budget` must be one of steps, flops.*'time'"),
         ({"reference_arm": "elektra"}, "Did you mean 'electra'"),
-        ({"arms": {"electra": {}, "untrained": {}}}, "may be called 'untr"),
+        ({"arms": {"electra": {}, "untrained": {}}}, "Received: 'untrained'"),
+        ({"arms": {"electra": {}, "a/b": {}}}, "names of folders.*'a/b'"),
         ({"seeds": ()}, "`seeds` must be different numbers"),
         ({"seeds": (1, 1)}, "`seeds` must be different numbers"),
-        ({"seeds": (-1,)}, "`seeds.0` must be at least 0"),
-        (
-            {"budget_fractions": (0.0,)},
-            "`budget_fractions.0` must be greater than 0",
-        ),
-        ({"finetune_steps": -1}, "`finetune_steps` must be at least 0"),
-        ({"arms": {"electra": {}, "a/b": {}}}, "names of folders.*'a/b'"),
+        ({"budget_fractions": (0.0,)}, "0` must be greater than 0"),
         (
             {"arms": {"electra": {"masking": {"mask_rate": 0.1}}}},
             "Arm 'electra' of study 'toy'.*Did you mean 'mask_prob'",
-        ),
-        (
-            {"arms": {"electra": {"maskin": {"mask_prob": 0.1}}}},
-            "Unknown section 'maskin'",
         ),
         (
             {"arms": {"electra": {"training": {"seed": 3}}}},
@@ -157,11 +148,10 @@ def test_seeds_come_from_the_command_line():
 
 
 def test_a_file_without_a_study_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match="configs/studies"):
-        studies.load_study(tmp_path / "absent.py")
     (tmp_path / "empty.py").write_text("")
-    with pytest.raises(errors.ConfigError, match="no function get_study"):
-        studies.load_study(tmp_path / "empty.py")
+    for name in ("absent.py", "empty.py"):
+        with pytest.raises(errors.ConfigError, match=f"no study in .*{name}"):
+            studies.load_study(tmp_path / name)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -2,13 +2,14 @@
 
 import json
 import math
+import pathlib
 
 import pandas as pd
 import pytest
 
-from electra_tf.analysis import study_pictures
 from electra_tf.analysis import study_report
 from electra_tf.analysis import study_run
+from electra_tf.analysis import study_runner
 from tests.analysis import toy_study
 
 
@@ -16,6 +17,15 @@ def _result(guessing=(), **measures):
     tasks = {k: v for k, v in measures.items() if "loss" not in k}
     held_out = {k: v for k, v in measures.items() if "loss" in k}
     return study_run.RunResult(held_out, tasks, 90.0, 30.0, dict(guessing))
+
+
+def _format(plan, results, *failed):
+    """The tables of results by arm and seed."""
+    folder = pathlib.Path("folder")
+    requests = study_runner.build_requests(plan, folder, folder)
+    asked = {(request.arm.name, request.seed): request for request in requests}
+    found = [(asked[key], result) for key, result in results.items()]
+    return study_report.format_tables(plan, found, failed)
 
 
 def _cells(text, arm):
@@ -37,7 +47,7 @@ def test_a_table_has_mean_spread_and_number_of_every_measure():
         ("mlm", 1): _result(cola_probe=0.5, sst2_probe=0.625, gen_loss=5.5),
         ("electra", 2): _result(cola_probe=0.375, sst2_probe=1.0, gen_loss=7),
     }
-    text = study_report.format_tables(toy_study.build_plan(), results)
+    text = _format(toy_study.build_plan(), results)
     electra, mlm = _cells(text, "electra"), _cells(text, "mlm")
     # Sample standard deviation: of 0.125 and 0.375, 0.25 / sqrt(2).
     assert electra["cola_probe"] == f"0.250 ± {0.25 / math.sqrt(2):.3f} (2)"
@@ -62,7 +72,7 @@ def test_best_is_judged_at_each_budget_and_never_for_the_total_loss():
         (arm, 1): _result(cola_probe=score, loss=10 * score)
         for arm, score in scores.items()
     }
-    text = study_report.format_tables(plan, results)
+    text = _format(plan, results)
     assert _cells(text, "electra_x0.5")["cola_probe"] == "**0.200** (1)"
     assert _cells(text, "electra_x1")["cola_probe"] == "0.300 (1)"
     assert _cells(text, "mlm_x1")["cola_probe"] == "**0.400** (1)"
@@ -73,13 +83,13 @@ def test_best_is_judged_at_each_budget_and_never_for_the_total_loss():
 def test_an_arm_without_results_keeps_its_row():
     results = {("mlm", 1): _result(cola_probe=0.5)}
     plan = toy_study.build_plan()
-    text = study_report.format_tables(plan, results, ["mlm: tea"])
+    text = _format(plan, results, "mlm: tea")
     assert _cells(text, "electra")["cola_probe"] == "–"
     assert _cells(text, "electra")["minutes a run"] == "–"
     # Alone, it is not best.
     assert _cells(text, "mlm")["cola_probe"] == "0.500 (1)"
     assert "FAILED: mlm: tea" in text
-    assert "No run has finished." in study_report.format_tables(plan, {})
+    assert "No run has finished." in _format(plan, {})
 
 
 def test_random_weights_and_guessing_are_the_last_rows_and_never_best():
@@ -91,7 +101,7 @@ def test_random_weights_and_guessing_are_the_last_rows_and_never_best():
         ("untrained", 1): _result(guessing, cola_probe=0.75, blimp=0.25),
         ("untrained", 2): _result(guessing, cola_probe=0.75, blimp=0.5),
     }
-    text = study_report.format_tables(plan, results)
+    text = _format(plan, results)
     tasks, held_out = text.split("## Tasks")[1].split("## Held-out text")
     assert tasks.splitlines()[2:8] == [
         "| arm | average | cola_probe | blimp |",
@@ -107,69 +117,29 @@ def test_random_weights_and_guessing_are_the_last_rows_and_never_best():
     assert "untrained" not in held_out
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "0.000"),
-        (0.12345, "0.123"),
-        (-0.5, "-0.500"),
-        (37.1744, "37.174"),
-        (123.456, "123.5"),
-        (12345.6, "12,346"),
-        (0.00012, "1e-04"),
-    ],
-)
-def test_numbers_are_short(value, text):
-    assert study_report.format_number(value) == text
+def test_numbers_are_short():
+    values = (0.0, 0.12345, -0.5, 37.1744, 123.456, 12345.6, 0.00012)
+    assert [study_report.format_number(value) for value in values] == (
+        ["0.000", "0.123", "-0.500", "37.174", "123.5", "12,346", "1e-04"]
+    )
 
 
 @pytest.mark.parametrize("fractions", [(1.0,), (0.5, 1.0)])
-@pytest.mark.parametrize("has_tasks", [True, False])
-def test_a_picture_is_drawn_of_scores_or_of_losses(
-    tmp_path, fractions, has_tasks
-):
-    plan = toy_study.build_plan(budget_fractions=fractions, has_tasks=has_tasks)
-    measures = {"gen_loss": 5.0, "loss": 9.0}
-    results = {}
-    if has_tasks:
-        measures["cola_probe"] = 0.5
-        results["untrained", 1] = _result({"cola": 0.0}, cola_probe=0.25)
-    results[plan.arms[0].name, 1] = _result(**measures)
-    study_report.write_report(tmp_path, plan, results, has_tasks=has_tasks)
+def test_a_picture_is_drawn_at_one_budget_and_over_several(tmp_path, fractions):
+    plan = toy_study.build_plan(budget_fractions=fractions, has_tasks=True)
+    arms = [plan.arms[0].name, "untrained"]
+    measures = pd.DataFrame({"cola_probe": [0.5, 0.25]}, arms)
+    study_report.draw_measures(tmp_path / "study.png", plan, measures)
     assert (tmp_path / "study.png").stat().st_size > 5_000
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "results.json",
-        "study.png",
-        "table.md",
-    ]
 
 
-def _held_out(step, **metrics):
-    return {"step": step, "split": "validation", **metrics}
-
-
-def test_a_curve_is_the_mean_over_runs_of_what_they_report():
-    metrics = pd.DataFrame(
-        [
-            {"arm": "a", **_held_out(10, masked_loss=6.0)},
-            {"arm": "a", **_held_out(20, masked_loss=4.0)},
-            {"arm": "a", **_held_out(10, mlm_masked_loss=5.0)},
-            {"arm": "b", **_held_out(20, disc_auc=0.7)},
-        ]
-    )
-    names = ("masked_loss", "mlm_masked_loss")
-    means = study_pictures.average_curves(metrics, names)
-    assert means["a"].to_dict() == {10: 5.5, 20: 4.0}
-    assert means["b"].isna().all()
-
-
-def test_runs_of_all_kinds_and_those_that_have_not_begun_are_drawn(tmp_path):
+def test_a_curve_is_the_mean_over_runs_of_what_they_report(tmp_path):
     lines = {
         "joint": [
             {"step": 5, "split": "train", "masked_loss": 9.0},
-            _held_out(10, masked_loss=6.0, disc_auc=0.6, unigram_entropy=7.0),
+            {"step": 10, "split": "validation", "masked_loss": 6.0},
         ],
-        "mlm": [_held_out(10, mlm_masked_loss=5.0)],
+        "mlm": [{"step": 10, "split": "validation", "mlm_masked_loss": 5.0}],
     }
     for arm, own in lines.items():
         folder = tmp_path / arm / study_run.MODEL_FOLDER
@@ -177,7 +147,20 @@ def test_runs_of_all_kinds_and_those_that_have_not_begun_are_drawn(tmp_path):
         text = "".join(json.dumps(line) + "\n" for line in own)
         (folder / "metrics.jsonl").write_text(text)
     runs = {arm: [tmp_path / arm] for arm in (*lines, "later")}
-    study_pictures.draw_curves(tmp_path / "curves.png", runs)
+    study_report.draw_curves(tmp_path / "curves.png", runs)
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
-    study_pictures.draw_curves(tmp_path / "none.png", {"later": runs["later"]})
+    study_report.draw_curves(tmp_path / "none.png", {"later": runs["later"]})
     assert not (tmp_path / "none.png").exists()
+
+    metrics = pd.DataFrame(
+        [
+            {"arm": "a", "step": 10, "masked_loss": 6.0},
+            {"arm": "a", "step": 20, "masked_loss": 4.0},
+            {"arm": "a", "step": 10, "mlm_masked_loss": 5.0},
+            {"arm": "b", "step": 20, "disc_auc": 0.7},
+        ]
+    )
+    names = ("masked_loss", "mlm_masked_loss")
+    means = study_report.average_curves(metrics, names)
+    assert means["a"].to_dict() == {10: 5.5, 20: 4.0}
+    assert means["b"].isna().all()

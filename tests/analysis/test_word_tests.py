@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from electra_tf import electra as electra_lib
-from electra_tf import errors
 from electra_tf.analysis import word_tests
 from electra_tf.formats import hugging_face
 from electra_tf.formats import own_run
@@ -34,7 +33,7 @@ def electra():
 
 def test_sentences_end_at_a_mark_before_a_capital_letter():
     line = 'He left at 3.5 p. m. today. "Why?" She knew! (It was late.) Oh'
-    assert word_tests.split_sentences(line) == [
+    assert word_tests.SENTENCE_END.split(line) == [
         "He left at 3.5 p. m. today.",
         '"Why?"',
         "She knew!",
@@ -49,34 +48,20 @@ def test_sentences_of_eight_to_thirty_words_are_read_once(tmp_path):
     file = tmp_path / "text.txt"
     long = " ".join(["Word"] * 31)
     file.write_text(f"Too short. {kept} {also}\n\n{kept}\n{long}\n")
-    assert sorted(word_tests.read_sentences(str(tmp_path), 9, 1)) == [
-        also,
-        kept,
-    ]
+    found = word_tests.read_sentences(str(tmp_path), 9, 1)
+    assert sorted(found) == [also, kept]
     assert len(word_tests.read_sentences(str(file), 1, 1)) == 1
-
-
-def test_a_corpus_without_sentences_is_an_error(tmp_path):
-    (tmp_path / "text.txt").write_text("Too short.\n")
+    file.write_text("Too short.\n")
     with pytest.raises(ValueError, match="8 to 30 words. Received: .*text"):
-        word_tests.read_sentences(str(tmp_path / "text.txt"), 5, 1)
-    with pytest.raises(errors.DataError, match="No corpus"):
-        word_tests.read_sentences(str(tmp_path / "none"), 5, 1)
-
-
-def test_the_seed_decides_everything(electra, tmp_path):
-    (tmp_path / "text.txt").write_text("\n".join(_sentences()))
-
-    def run(seed):
-        sentences = word_tests.read_sentences(str(tmp_path), 50, seed)
-        return word_tests.run(electra, sentences, seed)
-
-    assert run(3) == run(3)
-    assert run(3).gaps != run(4).gaps and run(3).swaps != run(4).swaps
+        word_tests.read_sentences(str(file), 5, 1)
 
 
 def test_random_weights_are_no_better_than_the_baselines(electra):
-    found = word_tests.run(electra, _sentences(), seed=1).compute()
+    result = word_tests.run(electra, _sentences(), seed=1)
+    assert result == word_tests.run(electra, _sentences(), seed=1)
+    other = word_tests.run(electra, _sentences(), seed=2)
+    assert result.gaps != other.gaps and result.swaps != other.swaps
+    found = result.compute()
     assert found["num_gaps"] == found["num_swaps"] == 300
     assert found["gaps_filled"] < found["gaps_constant"] + 0.05
     assert found["swaps_chance"] == pytest.approx(1 / 9)
@@ -105,9 +90,7 @@ def test_hits_and_places_become_shares_and_areas():
 
 def test_gaps_are_single_pieces_and_masked_once(electra):
     sentences = ["unable (cat) s-s, Mat.", "unable cats."]
-    gaps = [
-        word_tests.fill_gaps(electra, sentences, seed) for seed in range(20)
-    ]
+    gaps = [word_tests.fill_gaps(electra, sentences, i) for i in range(20)]
     # No word of the second sentence is a single piece.
     assert {len(row) for row in gaps} == {1}
     # Words are compared as the tokenizer has them.
@@ -116,13 +99,10 @@ def test_gaps_are_single_pieces_and_masked_once(electra):
 
 
 def test_a_swapped_in_word_is_of_another_sentence_and_differs():
-    sentences = ["The cat.", "the the dog", "12 34", "Good film"]
+    sentences = ["The cat.", "the the dog", "Good film"]
     for seed in range(20):
-        swaps = word_tests.draw_swaps(sentences, seed)
-        assert len(swaps) == 3
-        for sentence, change in zip(
-            [sentences[i] for i in (0, 1, 3)], swaps, strict=True
-        ):
+        swaps = word_tests.draw_swaps([*sentences, "12 34"], seed)
+        for sentence, change in zip(sentences, swaps, strict=True):
             data, start, old_end, new_end = change.swap
             new = data[start:new_end].decode()
             assert sentence.encode()[start:old_end].decode() == change.word
@@ -146,24 +126,19 @@ def test_sentences_that_the_model_would_cut_are_left_out(electra):
     assert len(word_tests.run(electra, sentences, 1).gaps) == 1
 
 
-def test_a_model_of_one_tower_takes_one_test(electra, tmp_path):
+def test_a_model_takes_the_tests_that_its_heads_can_answer(tmp_path):
     tiny_electra.write_run(tmp_path / "run")
     parts = portable.split(own_run.read(tmp_path / "run"))
+    counts = {}
     for name, model in parts.items():
         (tmp_path / name).mkdir()
         hugging_face.write(model, tmp_path / name)
-    sentences = _sentences(5)
-    generator = electra_lib.Electra.load(tmp_path / "generator")
-    result = word_tests.run(generator, sentences, 1)
-    assert len(result.gaps) == 5 and not result.swaps
-    discriminator = electra_lib.Electra.load(tmp_path / "discriminator")
-    result = word_tests.run(discriminator, sentences, 1)
-    assert len(result.swaps) == 5 and not result.gaps
-
-
-def test_a_model_without_heads_is_refused(tmp_path):
-    tiny_electra.write_run(tmp_path, "all_tokens_mlm")
-    encoder = electra_lib.Electra.load(tmp_path)
+        loaded = electra_lib.Electra.load(tmp_path / name)
+        counts[name] = map(len, word_tests.run(loaded, _sentences(5), 1))
+    assert [*counts["generator"]] == [5, 0]
+    assert [*counts["discriminator"]] == [0, 5]
+    tiny_electra.write_run(tmp_path / "encoder", "all_tokens_mlm")
+    encoder = electra_lib.Electra.load(tmp_path / "encoder")
     with pytest.raises(ValueError, match="need a generator or a discr"):
         word_tests.run(encoder, _sentences(2), 1)
 
@@ -171,7 +146,6 @@ def test_a_model_without_heads_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "three columns"),
         ("sentence\tword\nA cat.\tcat\n", "three columns"),
         ("sentence\tword\treplacement\nA cat.\tcat\n", "three columns"),
         ("sentence\tword\treplacement\nA cat.\tdog\tmat\n", "must occur"),
@@ -183,21 +157,18 @@ def test_another_table_of_swaps_is_refused(tmp_path, text, message):
         word_tests.read_swaps(tmp_path / "swaps.tsv")
 
 
-def _run_script(*arguments):
-    return subprocess.run(
-        [sys.executable, ROOT / "scripts" / "evaluate_words.py", *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-
-
 def test_the_script_prints_numbers_beside_baselines(tmp_path):
     tiny_electra.write_run(tmp_path / "run")
     (tmp_path / "text.txt").write_text("\n".join(_sentences(30)))
     sources = f"--sentences={tmp_path / 'text.txt'}", f"--swaps={SWAPS}"
-    model = f"--model={tmp_path / 'run'}"
-    shown = _run_script(model, *sources, "--text=The [MASK] sat.")
+    model, text = f"--model={tmp_path / 'run'}", "--text=The [MASK] sat."
+    script = ROOT / "scripts" / "evaluate_words.py"
+    shown = subprocess.run(
+        [sys.executable, script, model, *sources, text],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.count("0.500 (chance)") == 2
     assert "always" in shown.stdout and "by suspicion" in shown.stdout

@@ -71,7 +71,7 @@ def take_steps(request: study_run.RunRequest) -> study_run.RunResult | None:
         time.sleep(STEP_SECONDS)
         if stop:
             return None
-    score = request.seed + len(request.arm)
+    score = request.seed + len(request.arm.name)
     return study_run.RunResult(
         held_out={"loss": 9.0, "gen_loss": 5.0 + request.seed},
         tasks={"cola_probe": score, "sst2_probe": 10.0 * score},
@@ -81,17 +81,17 @@ def take_steps(request: study_run.RunRequest) -> study_run.RunResult | None:
 
 
 def fail_for_mlm(request: study_run.RunRequest) -> study_run.RunResult | None:
-    if request.arm == "mlm":
+    if request.arm.name == "mlm":
         raise ValueError("Expected tea. Received: coffee.")
     return take_steps(request)
 
 
 def die_for_mlm(request: study_run.RunRequest) -> study_run.RunResult | None:
-    if request.arm == "mlm":
+    if request.arm.name == "mlm":
         os.kill(os.getpid(), signal.SIGKILL)
     return take_steps(request)
 
 
 def print_process(request: study_run.RunRequest) -> study_run.RunResult:
-    print("said by", request.arm, os.getpid())
+    print("said by", request.arm.name, os.getpid())
     return study_run.RunResult({"loss": 1.0}, {}, 1.0, 0.0)

@@ -7,21 +7,22 @@ import numpy as np
 
 from electra_tf.analysis import transformers_peer
 
+VERSIONS = {"stub": "1"}
 
-class WordPeer:
-    versions = {"stub": "1"}
 
-    def __init__(self, value=0.5, max_length=4, extra=0):
-        self.value, self.max_length, self.extra = value, max_length, extra
-        self.ask = functools.partial(transformers_peer.answer, self)
+def score(value, max_length, texts):
+    counts = np.array([min(len(text.split()), max_length) for text in texts])
+    mask = (np.arange(max(counts)) < counts[:, np.newaxis]) * 1
+    return mask * value, mask
 
-    def score(self, texts):
-        counts = [min(len(text.split()), self.max_length) for text in texts]
-        counts = np.array(counts) + self.extra
-        mask = (np.arange(max(counts)) < counts[:, np.newaxis]) * 1
-        return mask * self.value, mask
+
+def ask(value=0.5, max_length=4, **request):
+    """What a side of the benchmark is, with some values of this peer."""
+    score_fn = functools.partial(score, value, max_length)
+    return transformers_peer.answer(score_fn, **request)
 
 
 if __name__ == "__main__":
-    peer = WordPeer(float(sys.argv[1]), int(sys.argv[2]))
-    transformers_peer.serve(peer, sys.stdin, sys.stdout)
+    value, max_length = float(sys.argv[1]), int(sys.argv[2])
+    score_fn = functools.partial(score, value, max_length)
+    transformers_peer.serve(score_fn, VERSIONS, sys.stdin, sys.stdout)

@@ -1,5 +1,6 @@
 """Errors of our arrays against reference arrays, and the table of them."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,13 +10,9 @@ class Line:
     """One line of the table: named errors, and the largest that passes.
 
     A line without errors is a miss, and so is an error that is not a number.
-
-    Args:
-        case: what is compared.
-        tolerance: largest error that passes; 0 asks for equality.
-        measure: from our and their array to an error; by default the number
-            of unequal entries if the tolerance is 0, else `allclose_error`.
-        skipped: why nothing is compared; the line is then no miss.
+    `measure` makes an error of our and their array: by default the number of
+    unequal entries if the tolerance is 0, else `allclose_error`. `skipped`
+    says why nothing is compared; the line is then no miss.
     """
 
     def __init__(self, case, tolerance=0.0, measure=None, skipped=""):
@@ -32,9 +29,9 @@ class Line:
         number = float(error)
         self.errors[name] = math.inf if math.isnan(number) else number
 
-    def compare(self, name, ours, theirs, measure=None):
+    def compare(self, name, ours, theirs):
         """Notes the error of an array or number."""
-        self.add(name, (measure or self.measure)(ours, theirs))
+        self.add(name, self.measure(ours, theirs))
 
     def compare_all(self, ours, theirs, prefix=""):
         """Compares arrays by name; one on one side only is a miss."""
@@ -69,12 +66,16 @@ class Line:
         )
 
 
-def guard(case, check, *arguments):
-    """The lines of a check; if it fails, a miss says how.
+def compare(case, entries, tolerance=0.0, measure=None):
+    """A line of entries: name, ours, theirs."""
+    line = Line(case, tolerance, measure)
+    for entry in entries:
+        line.compare(*entry)
+    return line
 
-    Whatever goes wrong in one case is the miss of this case; its message names
-    the file, and the other cases still have to be seen.
-    """
+
+def guard(case, check, *arguments):
+    """The lines of a check; whatever goes wrong in it is a miss of its case."""
     try:
         yield from check(*arguments)
     except Exception as error:
@@ -86,15 +87,17 @@ def format_table(lines):
     """An aligned table in plain text, the heading first."""
     rows = [("what", "cases", "largest error", "tolerance", "verdict")]
     rows += [line.cells() for line in lines]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    style = "{:<{}}  {:>{}}  {:>{}}  {:>{}}  {}"
     return "\n".join(
-        "  ".join(
-            [row[0].ljust(widths[0])]
-            + [row[i].rjust(widths[i]) for i in (1, 2, 3)]
-            + [row[4]]
-        )
+        style.format(*itertools.chain(*zip(row, widths, strict=True)))
         for row in rows
     )
+
+
+def differ(ours, theirs):
+    """Whether two values of plain Python are different."""
+    return ours != theirs
 
 
 def count_unequal(ours, theirs):

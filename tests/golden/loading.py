@@ -5,6 +5,7 @@ import json
 import zipfile
 import zlib
 
+import keras
 import numpy as np
 
 from electra_tf.formats import original_model
@@ -61,14 +62,11 @@ def with_prefix(arrays, prefix):
 
 
 def load_vocabulary(folder, **settings):
-    """The vocabulary of a kind of reference, or of a part of a kind.
+    """The vocabulary of `examples` or `finetuning/qa`, for example.
 
     Several kinds share one file: without one of its own, a part takes that of
-    its kind, and a kind the only one in the folders beside it.
-
-    Args:
-        folder: for example `examples` or `finetuning/qa`.
-        **settings: casing and accents (`TokenizerSettings`).
+    its kind, and a kind the only one in the folders beside it. The settings
+    are those of `TokenizerSettings`.
     """
     if folder.parent.name == "finetuning":
         has_own = (folder / "vocab.txt").is_file()
@@ -83,6 +81,20 @@ def load_vocabulary(folder, **settings):
         )
     tokens = Vocabulary.load(paths[0]).tokens
     return Vocabulary(tokens, TokenizerSettings(**settings))
+
+
+def build_head(head_class, arrays, **options):
+    """A head with the weights of `weights/<path>`, and with all of these."""
+    weights = with_prefix(arrays, "weights/")
+    stage, task, *_ = next(iter(weights)).split("/")
+    with keras.name_scope(stage):
+        head = head_class(seed=1, name=task, **options)
+        head.build(arrays["final_hidden"].shape)
+    for variable in head.weights:
+        variable.assign(weights.pop(variable.path))
+    if weights:
+        raise ValueError(f"{head_class.__name__} has no {sorted(weights)}.")
+    return head
 
 
 def load_tokenizer(folder, **settings):

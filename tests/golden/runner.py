@@ -1,8 +1,6 @@
 """All checks of a reference folder, found by what is in the folder.
 
-A reference folder has one sub-folder per kind of reference. Which cases there
-are, their sizes, seeds and hyperparameters come from the files inside; a file
-that is missing or damaged is a miss of its case and stops nothing else.
+A file that is missing or damaged is a miss of its case and stops nothing else.
 """
 
 from collections.abc import Callable
@@ -10,13 +8,12 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from tests.golden.checks import examples
 from tests.golden.checks import flops
 from tests.golden.checks import forward
 from tests.golden.checks import hugging_face
 from tests.golden.checks import masking
 from tests.golden.checks import optimizer
-from tests.golden.checks import tokenization
+from tests.golden.checks import texts
 from tests.golden.checks.finetuning import classification
 from tests.golden.checks.finetuning import model
 from tests.golden.checks.finetuning import question_answering
@@ -28,16 +25,9 @@ MANIFEST = "MANIFEST.sha256"
 
 
 class Case(NamedTuple):
-    """Something to compare.
+    """Something to compare: `check(*arguments)` yields lines of the table."""
 
-    Attributes:
-        kind: part of the reference data, the name of its folder.
-        name: of the case.
-        check: yields the lines of the table.
-        arguments: of the check.
-    """
-
-    kind: str
+    kind: str  # part of the reference data, the name of its folder
     name: str
     check: Callable
     arguments: tuple
@@ -53,28 +43,13 @@ class Case(NamedTuple):
 
 
 def list_cases(root, only=()):
-    """The cases of a reference folder.
-
-    Args:
-        root: with one sub-folder per kind.
-        only: kinds to check; empty means all.
-
-    Raises:
-        ValueError: if the folder does not exist or holds no known kind, or
-            if a kind in `only` is unknown.
-    """
-    known = ", ".join(KINDS)
-    unknown = sorted({*only} - {*KINDS})
-    if unknown:
+    """The cases of a folder with one sub-folder per kind, or `only` of some."""
+    found = _sub_folders(root)
+    if {*only} - {*KINDS} or not {*found} & {*KINDS}:
         raise ValueError(
-            f"Expected kinds among {known}. Received: {', '.join(unknown)}."
-        )
-    found = [path.name for path in _sub_folders(root)]
-    if not {*found} & {*KINDS}:
-        raise ValueError(
-            f"Expected a folder with some of the sub-folders {known}. "
-            f"Received: {root}, "
-            + ("without any." if root.is_dir() else "not a folder.")
+            f"Expected a folder with sub-folders among {', '.join(KINDS)}, and "
+            f"kinds among these. Received: {root} with "
+            f"{', '.join(found) or 'none'}; kinds: {', '.join(only) or 'all'}."
         )
     for kind in only or [
         *KINDS,
@@ -86,49 +61,43 @@ def list_cases(root, only=()):
 
 def _list_kind(root, kind, is_asked_for):
     if kind not in KINDS:
-        yield _single_line("all", skipped="no kind of that name")
+        yield _remark("all", skipped="no kind of that name")
         return
     folder, missing = root / kind, _missing_files(root, kind)
     if missing:
-        yield _single_line(f"missing files of {MANIFEST}: {missing}")
-    elif is_asked_for and not folder.is_dir():
-        yield _single_line(f"no folder {folder}")
-    elif not folder.is_dir():
-        yield _single_line("all", skipped="no such folder")
+        yield _remark(f"missing files of {MANIFEST}: {', '.join(missing)}")
     if folder.is_dir():
         try:
             cases = list(KINDS[kind](folder))
         except Exception as error:
             # Listing the cases reads files too.
-            yield _single_line(f"{type(error).__name__}: {error}")
-        else:
-            yield from cases or [_single_line(f"no cases in {folder}")]
+            cases = [_remark(f"{type(error).__name__}: {error}")]
+        yield from cases or [_remark(f"no cases in {folder}")]
+    elif is_asked_for:
+        yield _remark(f"no folder {folder}")
+    elif not missing:
+        yield _remark("all", skipped="no such folder")
 
 
-def _single_line(text, skipped=""):
+def _remark(text, skipped=""):
     return text, lambda: [Line(text, skipped=skipped)]
 
 
 def _sub_folders(folder):
-    return sorted(path for path in folder.glob("*") if path.is_dir())
+    return sorted(path.name for path in folder.glob("*") if path.is_dir())
 
 
 def _missing_files(root, kind):
     """Files of a kind that the folder's own list names but that are absent."""
     path = root / MANIFEST
-    if not path.is_file():
-        return ""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    names = [
-        line.split(maxsplit=1)[1].removeprefix("./") for line in lines if line
-    ]
-    absent = [
+    lines = path.read_text().splitlines() if path.is_file() else []
+    names = [line.split(maxsplit=1)[1] for line in lines if line]
+    names = [name.removeprefix("./") for name in names]
+    return [
         name
         for name in names
         if name.startswith(f"{kind}/") and not (root / name).is_file()
     ]
-    rest = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
-    return ", ".join(absent[:3]) + rest
 
 
 def _list_files(check):
@@ -138,8 +107,8 @@ def _list_files(check):
 
 
 def _list_configurations(folder):
-    for path in _sub_folders(folder):
-        yield path.name, forward.check_configuration, path
+    for name in _sub_folders(folder):
+        yield name, forward.check_configuration, folder / name
 
 
 _FINETUNING = {
@@ -151,11 +120,11 @@ _FINETUNING = {
 
 
 def _list_finetuning(folder):
-    for path in _sub_folders(folder):
-        if path.name in _FINETUNING:
-            yield from _FINETUNING[path.name](path)
+    for name in _sub_folders(folder):
+        if name in _FINETUNING:
+            yield from _FINETUNING[name](folder / name)
         else:
-            yield _single_line(path.name, skipped="no part of that name")
+            yield _remark(name, skipped="no part of that name")
     defaults = folder / classification.DEFAULTS
     if defaults.is_file():
         yield defaults.name, classification.check_defaults, defaults
@@ -164,8 +133,8 @@ def _list_finetuning(folder):
 # Kinds of reference, by the name of their folder, and what lists their cases:
 # name, check and the check's arguments.
 KINDS = {
-    "tokenization": tokenization.list_cases,
-    "examples": examples.list_cases,
+    "tokenization": texts.list_tokenization,
+    "examples": texts.list_examples,
     "masking": masking.list_cases,
     "optimizer": _list_files(optimizer.check_case),
     "forward": _list_configurations,

@@ -1,19 +1,16 @@
 """The original's counts of floating-point operations, number by number.
 
-A file holds up to three sections: `components` (parts of one Transformer, by
-hyperparameters), `electra` (training of two towers) and `table` (models of
-the paper's tables). Two entries of the table have no formula: the original's
-authors measured ELMo and XLNet with TensorFlow's profiler and wrote the
-results down. Comparing a constant with itself would say nothing, so these are
-reported as skipped.
+A file holds `components` (parts of one Transformer), `electra` (training of
+two towers) and `table` (models of the paper's tables). The original's authors
+measured ELMo and XLNet with a profiler and wrote the results down: there is no
+formula to compare, so these are skipped.
 """
 
 import re
 
 from electra_tf.modeling.flops import OriginalTransformer
+from tests.golden import comparison
 from tests.golden import loading
-from tests.golden.comparison import Line
-from tests.golden.comparison import relative_error
 
 _TOLERANCE = 1e-12  # relative
 # The original's names of hyperparameters, and ours.
@@ -30,39 +27,28 @@ _FIELDS = {
     "sparse_embed_lookup": "sparse_embed_lookup",
     "decoder": "decoder",
 }
-_MEASURED = ("elmo", "xlnet")
 
 
 def check_file(path):
     """Every number of one file, computed anew from its hyperparameters."""
-    sections = loading.read_json(path)
-    unknown = sorted({*sections} - {*_SECTIONS})
-    if unknown or not sections:
-        raise ValueError(
-            f"Expected sections among {', '.join(_SECTIONS)} in {path}. "
-            f"Received: {', '.join(unknown) or 'none'}."
-        )
-    for section, count in _SECTIONS.items():
-        if section in sections:
-            title, skipped = f"{path.stem}, {section}", []
-            line = Line(title, _TOLERANCE, relative_error)
-            for name, ours, theirs in count(sections[section]):
-                if ours is not None:
-                    line.compare(name, ours, theirs)
-                    continue
-                reason = "no hyperparameters of a model of that name"
-                if name in _MEASURED:
-                    reason = "measured by the original's authors, no formula"
-                skipped.append(Line(f"{title}, {name}", skipped=reason))
-            yield from (line, *skipped)
+    for section, content in loading.read_json(path).items():
+        title = f"{path.stem}, {section}"
+        entries = list(_SECTIONS[section](content))
+        known = (entry for entry in entries if entry[1] is not None)
+        measure = comparison.relative_error
+        yield comparison.compare(title, known, _TOLERANCE, measure)
+        for name, ours, _ in entries:
+            if ours is None:
+                reason = "no formula of a model of that name"
+                yield comparison.Line(f"{title}, {name}", skipped=reason)
 
 
 def _count_components(entries):
     for number, entry in enumerate(entries):
-        transformer = _build_transformer(entry["args"])
-        for name in entry.keys() - {"args"}:
+        transformer = _build_transformer(**entry.pop("args"))
+        for name, theirs in entry.items():
             ours = _count_component(transformer, name)
-            yield f"{number}: {name}", ours, entry[name]
+            yield f"{number}: {name}", ours, theirs
 
 
 def _count_pairs(entries):
@@ -84,15 +70,12 @@ _SECTIONS = {
 }
 
 
-def _build_transformer(arguments):
+def _build_transformer(**arguments):
     return OriginalTransformer(**{_FIELDS[k]: v for k, v in arguments.items()})
 
 
 def _count_component(transformer, name):
-    """One number of a Transformer.
-
-    `train_BxN` is N steps of B rows, with `_disc` after it of a discriminator.
-    """
+    """`train_BxN` is N steps of B rows, with `_disc` of a discriminator."""
     training = re.fullmatch(r"train_(\d+)x(\d+)(_disc)?", name)
     if training is not None:
         num_rows = int(training[1]) * int(training[2])
@@ -118,37 +101,32 @@ def _count_electra(
     """
     shared = h_d if e is None else e
     own = shared if tied_embeddings else h_g
-    discriminator = _build_transformer({"h": h_d, "l": l_d, "e": shared} | both)
-    generator = _build_transformer({"h": h_g, "l": l_g, "e": own} | both)
+    discriminator = _build_transformer(h=h_d, l=l_d, e=shared, **both)
+    generator = _build_transformer(h=h_g, l=l_g, e=own, **both)
     num_rows = batch_size * train_steps
     trained = _count_training(discriminator, num_rows, is_discriminator=True)
     return trained + _count_training(generator, num_rows)
 
 
 def _count_published():
-    """Training of the models in the paper's tables, by the original's names.
-
-    Hyperparameters, rows per step and steps are those of
-    `flops_computation.py`.
-    """
+    """Training of the models in the paper's tables, by the original's names."""
 
     def count(rows, steps, **arguments):
-        return _count_training(_build_transformer(arguments), rows * steps)
+        return _count_training(_build_transformer(**arguments), rows * steps)
 
     base, large = {"h": 768, "l": 12}, {"h": 1024, "l": 24}
     # A decoder that scores every position, and an encoder that scores none.
     t5 = large | {"v": 32000, "i": 65536, "heads": 128, "head_size": 128}
     t5_encoder = count(2048, 1_000_000, output_frac=0.0, **t5)
     t5_decoder = count(2048, 1_000_000, output_frac=1.0, decoder=True, **t5)
+    electra_small = (256, 12, 64, 12, 128, 1_000_000, True)
     electra_large = (1024, 24, 256, 24, 2048)
     return {
         "gpt": count(128, 960_800, v=40000, output_frac=1.0, **base),
         "bert_small": count(128, 1_450_000, h=256, l=12, s=128, e=128),
         "bert_base": count(256, 1_000_000, **base),
         "bert_large": count(256, 1_000_000, **large),
-        "electra_small": _count_electra(
-            256, 12, 64, 12, 128, 1_000_000, True, e=128, s=128
-        ),
+        "electra_small": _count_electra(*electra_small, e=128, s=128),
         "electra_base": _count_electra(768, 12, 256, 12, 256, 766_000, True),
         "electra_400k": _count_electra(*electra_large, 400_000, True),
         "electra_1.75M": _count_electra(*electra_large, 1_750_000, True),

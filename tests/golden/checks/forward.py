@@ -36,6 +36,14 @@ _GROUPS = {
     "masks and generator": ("mask", "gen_", "mlm_", "cloze_", "log_q"),
     "discriminator": ("disc_",),
 }
+# The reference's name, and what counts hidden and kept tokens.
+_ACCURACIES = (
+    ("masked_lm_accuracy", "masked_correct", "kept_correct"),
+    (
+        *("sampled_masked_lm_accuracy", "sampled_correct"),
+        "kept_sampled_correct",
+    ),
+)
 _OTHER_METRICS = ("disc_auc", "disc_loss")  # defined otherwise, see above
 
 
@@ -142,11 +150,7 @@ def _find_rounded(replay, key):
 
 
 def _score_errors(key, ours, theirs):
-    """How far off entries are.
-
-    For a best guess or a decision it is how far the scores behind it would
-    have to move for the reference's choice.
-    """
+    """How far off entries are."""
     if key == "cloze_preds":
         logits = ours["cloze_logits"]
         chosen = np.take_along_axis(logits, theirs[..., np.newaxis], axis=-1)
@@ -171,19 +175,16 @@ def _compute_outputs(replay):
         return model.compute_statistics(prepared)
 
     statistics, trace = replay.run(run_pass)
-    factors = model.loss_coefficients
-    means = {
-        name: step_lib.weighted_mean(
-            statistics[name][0], statistics[step_lib.normalizer_of(name)][0]
-        )
-        for name in factors
-    }
+    factors, means = model.loss_coefficients, {}
+    for name in factors:
+        weight = statistics[step_lib.normalizer_of(name)][0]
+        means[name] = step_lib.weighted_mean(statistics[name][0], weight)
     outputs = {
         **_masking_outputs(trace),
         **_generator_outputs(replay, trace),
         **_discriminator_outputs(replay, trace),
         **training.name_losses(replay, trace, means),
-        "total_loss": tf.add_n([factors[name] * means[name] for name in means]),
+        "total_loss": sum(factors[name] * means[name] for name in means),
     }
     found = model.summarize(statistics) | _count_all_chosen(statistics)
     found["masked_lm_loss"] = outputs["mlm_loss"]
@@ -193,13 +194,9 @@ def _compute_outputs(replay):
 def _count_all_chosen(statistics):
     """The reference's accuracies, which count kept tokens like hidden ones."""
     num_chosen = statistics["masked_tokens"] + statistics["kept_tokens"]
-    sampled = ("sampled_correct", "kept_sampled_correct")
     return {
         name: metrics.ratio(statistics[hidden] + statistics[kept], num_chosen)
-        for name, hidden, kept in (
-            ("masked_lm_accuracy", "masked_correct", "kept_correct"),
-            ("sampled_masked_lm_accuracy", *sampled),
-        )
+        for name, hidden, kept in _ACCURACIES
         if hidden in statistics
     }
 

@@ -24,8 +24,8 @@ from electra_tf.modeling import task_heads
 from electra_tf.modeling.task_heads import QuestionAnsweringHead
 from electra_tf.pretraining import losses
 from electra_tf.text import vocabulary as vocabulary_lib
+from tests.golden import comparison
 from tests.golden import loading
-from tests.golden.comparison import Line
 
 _TOLERANCE = 1e-5
 _IGNORED = -100  # targets that do not count, as PyTorch has them
@@ -33,28 +33,19 @@ _IDS_ONLY = "_ids_only"
 
 
 def list_cases(folder):
-    for path in sorted(folder.iterdir()):
-        if not path.is_dir():
-            continue
-        if reason := _find_obstacle(path):
-            yield path.name, _skip, path, reason
+    for path in sorted(path for path in folder.iterdir() if path.is_dir()):
+        needs_torch = (path / hugging_face.TORCH_FILE).is_file()
+        reason = ""
+        if not (path / hugging_face.CONFIG_FILE).is_file():
+            reason = f"no {hugging_face.CONFIG_FILE}"
+        elif needs_torch and importlib.util.find_spec("torch") is None:
+            reason = f"{hugging_face.TORCH_FILE} needs the extra `torch`"
+        if reason:
+            line = comparison.Line(path.name, skipped=reason)
+            yield path.name, lambda line: [line], line
         else:
             yield path.name, _check_outputs, path
             yield f"{path.name}, round trip", _check_round_trip, path
-
-
-def _find_obstacle(folder):
-    """Why a folder cannot be checked, or nothing."""
-    if not (folder / hugging_face.CONFIG_FILE).is_file():
-        return f"no {hugging_face.CONFIG_FILE}"
-    is_pickled = (folder / hugging_face.TORCH_FILE).is_file()
-    if is_pickled and importlib.util.find_spec("torch") is None:
-        return f"{hugging_face.TORCH_FILE} needs the extra `torch`"
-    return ""
-
-
-def _skip(folder, reason):
-    return [Line(folder.name, skipped=reason)]
 
 
 def _check_outputs(folder):
@@ -62,7 +53,9 @@ def _check_outputs(folder):
     arrays = loading.read_arrays(folder / "inputs.npz")
     inputs = {name: tf.constant(array) for name, array in arrays.items()}
     expected = loading.read_arrays(folder / "outputs.npz")
-    compute = _build_model(hugging_face.read(folder))
+    model = hugging_face.read(folder)
+    build = _build_pretrained if model.task is None else _build_finetuned
+    compute = build(model)
     ours = compute(inputs)
     if any(name.endswith(_IDS_ONLY) for name in expected):
         # What transformers takes if it is given ids alone.
@@ -70,16 +63,12 @@ def _check_outputs(folder):
         masks = {"attention_mask": ones, "token_type_ids": tf.zeros_like(ones)}
         bare = compute(inputs | masks)
         ours |= {f"{name}{_IDS_ONLY}": bare[name] for name in bare}
-    line = Line(folder.name, _TOLERANCE)
-    for name, theirs in expected.items():
-        line.compare(name, ours.get(name, np.inf), theirs)
-    yield line
+    entries = ((n, ours.get(n, np.inf), array) for n, array in expected.items())
+    yield comparison.compare(folder.name, entries, _TOLERANCE)
 
 
-def _build_model(model):
+def _build_pretrained(model):
     """A function of inputs to outputs, under the reference's names."""
-    if model.task is not None:
-        return _build_finetuned(model)
     heads = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
     if heads.isdisjoint(model.parts):
         encoder = finetuning_model.build_encoder(model.encoder)
@@ -187,12 +176,8 @@ def _head_features(head, inputs):
 
 
 def _check_round_trip(folder):
-    """Hugging Face, ours, Hugging Face, ours: equal bits.
-
-    Pre-trained models go through a TF1 checkpoint too, and every encoder
-    through a preset of KerasHub. A model without a vocabulary gets one.
-    """
-    model = hugging_face.read(folder)
+    """Hugging Face, ours, Hugging Face, ours: equal bits."""
+    before = model = hugging_face.read(folder)
     if model.vocabulary is None:
         size = model.encoder.vocab_size - len(vocabulary_lib.SPECIAL_TOKENS)
         others = tuple(f"token{number}" for number in range(size))
@@ -200,36 +185,30 @@ def _check_round_trip(folder):
         vocabulary = vocabulary_lib.Vocabulary(tokens)
         model = dataclasses.replace(model, vocabulary=vocabulary)
     formats = [reading.OURS, reading.HUGGING_FACE]
-    if model.task is None:
-        formats.append(reading.TF1)
-    with tempfile.TemporaryDirectory() as name:
-        for number, target in enumerate([*formats, reading.OURS]):
-            path = pathlib.Path(name, str(number))
-            model = _pass_through(model, target, path)
-        encoder = portable.PortableModel(
-            portable.take_part(model.tensors, portable.MAIN), model.encoder
-        )
-        path = pathlib.Path(name, "preset")
-        preset = _pass_through(encoder, reading.KERAS_HUB, path)
+    formats += [reading.TF1] if model.task is None else []
+    for target in (*formats, reading.OURS):
+        model = _pass_through(model, target)
+    tensors = portable.take_part(model.tensors, portable.MAIN)
+    encoder = portable.PortableModel(tensors, model.encoder)
+    preset = _pass_through(encoder, reading.KERAS_HUB)
     tensors = {**model.tensors, **preset.tensors}
-    model = dataclasses.replace(model, tensors=tensors)
-    line = Line(f"{folder.name}, round trip")
+    line = comparison.Line(f"{folder.name}, round trip")
     line.measure = lambda ours, theirs: ours.tobytes() != theirs.tobytes()
-    before = _without_task_name(hugging_face.read(folder))
-    line.compare_all(_without_task_name(model), before)
+    ours = _without_task_name(tensors, model.task)
+    line.compare_all(ours, _without_task_name(before.tensors, before.task))
     yield line
 
 
-def _pass_through(model, target, path):
-    path.mkdir()
-    conversion.write(model, target, path)
-    return conversion.read(path)
+def _pass_through(model, target):
+    with tempfile.TemporaryDirectory() as name:
+        conversion.write(model, target, pathlib.Path(name))
+        return conversion.read(pathlib.Path(name))
 
 
-def _without_task_name(model):
-    """The tensors; a task of no name here is called otherwise on the way."""
-    if model.task is None:
-        return dict(model.tensors)
-    head = f"{portable.TASK_HEADS}/{model.task.name}"
-    encoder = portable.take_part(model.tensors, portable.MAIN)
-    return encoder | portable.rename_part(model.tensors, head, "head")
+def _without_task_name(tensors, task):
+    """A task of no name here is called otherwise on the way."""
+    if task is None:
+        return dict(tensors)
+    path = f"{portable.TASK_HEADS}/{task.name}"
+    encoder = portable.take_part(tensors, portable.MAIN)
+    return encoder | portable.rename_part(tensors, path, "head")

@@ -8,16 +8,15 @@ that become [MASK].
 
 import math
 import re
-from typing import Any
-from typing import NamedTuple
+import types
 
 import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
 from electra_tf.inputs import masking
+from tests.golden import comparison
 from tests.golden import loading
-from tests.golden.comparison import Line
 
 _STANDARD_ERRORS = 4.0
 _SEED = 1
@@ -32,77 +31,76 @@ def list_cases(folder):
     yield "original's draws", _check_with_replacement, folder
 
 
-class _Reference(NamedTuple):
-    """Rows, the draws that were recorded, and what our rules say of them."""
-
-    statistics: dict[str, Any]  # content of `statistics.json`
-    sample: dict[str, np.ndarray]  # content of `sample.npz`
-    special_ids: tuple[int, int, int]  # of [CLS], [SEP] and [MASK]
-    eligible: np.ndarray  # [B, S] bool, candidates by our rule
-    candidates: np.ndarray  # [B], C
-    num: np.ndarray  # [B], n
-
-
 def _load(folder):
+    """Rows, the draws that were recorded, and what our rules say of them."""
     vocabulary = loading.load_vocabulary(folder)
     statistics = loading.read_json(folder / "statistics.json")
     sample = loading.read_arrays(folder / "sample.npz")
     special_ids = (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
-    input_ids = tf.constant(sample["input_ids"])
-    input_mask = tf.constant(sample["input_mask"])
-    eligible = masking.eligible_positions(input_ids, input_mask, special_ids)
+    lengths = sample["input_mask"].sum(axis=1)
+    eligible = masking.eligible_positions(
+        tf.constant(sample["input_ids"]),
+        tf.constant(sample["input_mask"]),
+        special_ids,
+    ).numpy()
     num = masking.num_predictions(
-        tf.reduce_sum(input_mask, axis=1),
+        tf.constant(lengths),
         statistics["mask_prob"],
         sample["masked_lm_positions"].shape[-1],
     )
-    eligible = eligible.numpy()
-    return _Reference(
-        statistics, sample, special_ids, eligible, eligible.sum(1), num.numpy()
+    return types.SimpleNamespace(
+        statistics=statistics,
+        sample=sample,
+        special_ids=special_ids,
+        lengths=lengths,
+        eligible=eligible,  # [B, S], candidates
+        candidates=eligible.sum(1),  # [B], C
+        num=num.numpy(),  # [B], n
+        rate=statistics["replace_probability"],  # r
     )
 
 
 def _check_counts(folder):
     """How many tokens are masked, for every length of several settings."""
-    line = Line("predictions by length")
+    entries = []
     tables = loading.read_json(folder / "statistics.json")["predictions_table"]
     for name, table in tables.items():
         match = re.fullmatch(r"mask_prob_(.+)_max_seq_length_(\d+)", name)
         mask_prob, length = float(match[1]), int(match[2])
         slots = masking.max_predictions_per_seq(mask_prob, length)
-        line.compare(f"{name}, N", slots, table["max_predictions_per_seq"])
         expected = table["predictions_for_length_1_to_max"]
         lengths = tf.range(1, len(expected) + 1)
         ours = masking.num_predictions(lengths, mask_prob, slots)
-        line.compare(name, ours, expected)
-    yield line
+        entries += [
+            (f"{name}, N", slots, table["max_predictions_per_seq"]),
+            (name, ours, expected),
+        ]
+    yield comparison.compare("predictions by length", entries)
 
 
 def _check_recorded_draws(folder):
     """Our rules applied to the original's own draws."""
     recorded = _load(folder)
-    sample, eligible = recorded.sample, recorded.eligible
+    sample, rows = recorded.sample, recorded.statistics["rows"]
     positions, ids = sample["masked_lm_positions"], sample["input_ids"]
     is_used = np.arange(positions.shape[-1]) < recorded.num[:, np.newaxis]
     is_used = np.broadcast_to(is_used, positions.shape)
     is_chosen = _count_slots(positions, is_used, ids.shape[-1]) > 0
     masked_ids = sample["masked_input_ids"]
     is_mask = masked_ids == recorded.special_ids[2]
-    drawn_ids = ids[np.arange(len(ids))[:, np.newaxis], positions]
-    line = Line("rules on recorded draws")
-    line.compare("masked_lm_weights", is_used, sample["masked_lm_weights"])
-    line.compare("masked_lm_ids", drawn_ids * is_used, sample["masked_lm_ids"])
-    for name, ours in (
-        ("length", sample["input_mask"].sum(axis=1)),
-        ("candidates", recorded.candidates),
-        ("predictions", recorded.num),
-    ):
-        theirs = [row[name] for row in recorded.statistics["rows"]]
-        line.compare(name, ours, theirs)
-    line.add("forbidden positions", np.sum(is_chosen & ~eligible))
-    otherwise = (masked_ids != ids) & ~(is_chosen & is_mask)
-    line.add("changed otherwise", np.sum(otherwise))
-    yield line
+    drawn = ids[np.arange(len(ids))[:, np.newaxis], positions] * is_used
+    forbidden = np.sum(is_chosen & ~recorded.eligible)
+    otherwise = np.sum((masked_ids != ids) & ~(is_chosen & is_mask))
+    entries = (
+        ("masked_lm_weights", is_used, sample["masked_lm_weights"]),
+        ("masked_lm_ids", drawn, sample["masked_lm_ids"]),
+        ("length", recorded.lengths, [row["length"] for row in rows]),
+        ("candidates", recorded.candidates, [r["candidates"] for r in rows]),
+        ("predictions", recorded.num, [row["predictions"] for row in rows]),
+        ("forbidden positions", forbidden, 0),
+        ("changed otherwise", otherwise, 0),
+    )
+    yield comparison.compare("rules on recorded draws", entries)
 
 
 def _check_without_replacement(folder):
@@ -110,24 +108,21 @@ def _check_without_replacement(folder):
     title, recorded = "without replacement", _load(folder)
     counts, is_changed = _draw(recorded, masking.draw_positions)
     is_chosen = counts > 0
-    num_chosen = np.minimum(recorded.num, recorded.candidates)
-    line = Line(f"{title}, positions")
-    line.add("forbidden", np.sum(is_chosen & ~recorded.eligible))
-    line.add("repeated", np.sum(counts > 1))
-    line.add("another number", np.sum(is_chosen.sum(axis=2) != num_chosen))
-    yield line
+    chosen = np.minimum(recorded.num, recorded.candidates)
+    entries = (
+        ("forbidden", is_chosen & ~recorded.eligible, False),
+        ("repeated", counts > 1, False),
+        ("another number", is_chosen.sum(axis=2), chosen),
+    )
+    yield comparison.compare(f"{title}, positions", entries, measure=_count)
     # Of C candidates n are left out or chosen together: the counts of single
     # positions vary less, and depend on each other.
-    share = num_chosen / np.maximum(recorded.candidates, 1)
+    share = chosen / np.maximum(recorded.candidates, 1)
     yield _check_uniformity(title, recorded, counts, share)
-    rate = recorded.statistics["replace_probability"]
     trials = is_chosen.sum(axis=(0, 2))
     changed = (is_changed & is_chosen).sum(axis=(0, 2))
-    yield _compare_counts(
-        f"{title}, share of [MASK]",
-        changed - trials * rate,
-        trials * rate * (1 - rate),
-    )
+    title = f"{title}, share of [MASK]"
+    yield _compare_binomial(title, changed, trials, recorded.rate)
 
 
 def _check_with_replacement(folder):
@@ -136,33 +131,33 @@ def _check_with_replacement(folder):
     counts, is_changed = _draw(
         recorded, masking.draw_positions_with_replacement
     )
-    rate = recorded.statistics["replace_probability"]
-    line = Line(f"{title}, positions")
-    line.add("forbidden", np.sum((counts > 0) & ~recorded.eligible))
-    line.add("another number", np.sum(counts.sum(axis=2) != recorded.num))
-    yield line
+    entries = (
+        ("forbidden", (counts > 0) & ~recorded.eligible, False),
+        ("another number", counts.sum(axis=2), recorded.num),
+    )
+    yield comparison.compare(f"{title}, positions", entries, measure=_count)
     no_share = np.zeros(len(recorded.num))
     yield _check_uniformity(title, recorded, counts, no_share)
     yield _check_occupancy(title, recorded, counts > 0, "distinct", 1.0)
-    yield _check_occupancy(title, recorded, is_changed, "changed", rate)
+    yield _check_occupancy(
+        title, recorded, is_changed, "changed", recorded.rate
+    )
     # A position in k slots keeps its token with probability (1 - r) ** k.
     multiplicities = np.arange(1, int(counts.max()) + 1)
     trials = np.array([np.sum(counts == k) for k in multiplicities])
     kept = [np.sum((counts == k) & ~is_changed) for k in multiplicities]
-    probability = (1 - rate) ** multiplicities
-    yield _compare_counts(
-        f"{title}, [MASK] by multiplicity",
-        kept - trials * probability,
-        trials * probability * (1 - probability),
-    )
+    title = f"{title}, [MASK] by multiplicity"
+    share = (1 - recorded.rate) ** multiplicities
+    yield _compare_binomial(title, kept, trials, share)
+
+
+def _count(ours, theirs):
+    """Unequal entries of an array and what is expected everywhere."""
+    return np.sum(ours != theirs)
 
 
 def _draw(recorded, draw_fn):
-    """Masks the rows with random numbers of our own.
-
-    Returns in how many slots each position stood, and whether it became
-    [MASK], both `[K, B, S]`.
-    """
+    """Masks the rows with random numbers of our own."""
     statistics, sample = recorded.statistics, recorded.sample
     batches, (rows, length) = statistics["batches"], recorded.eligible.shape
     inputs = {
@@ -175,8 +170,7 @@ def _draw(recorded, draw_fn):
         tf.random.stateless_uniform([batches * rows, length], [_SEED, 0]),
         tf.random.stateless_uniform([batches * rows, slots], [_SEED, 1]),
         config.MaskingConfig(
-            mask_prob=statistics["mask_prob"],
-            replace_prob=statistics["replace_probability"],
+            mask_prob=statistics["mask_prob"], replace_prob=recorded.rate
         ),
         recorded.special_ids,
         draw_fn,
@@ -214,7 +208,7 @@ def _check_uniformity(title, recorded, counts, share):
             square *= (len(found) - 1) / len(found) / (1 - share[row])
         total += square
         freedom += len(found) - 1
-    line = Line(f"{title}, uniformity", _STANDARD_ERRORS)
+    line = comparison.Line(f"{title}, uniformity", _STANDARD_ERRORS)
     if freedom:
         # As a z-score, by Wilson and Hilferty.
         variance = 2 / (9 * freedom)
@@ -248,9 +242,14 @@ def _check_occupancy(title, recorded, is_hit, what, rate):
     )
 
 
+def _compare_binomial(title, counts, trials, probability):
+    variances = trials * probability * (1 - probability)
+    return _compare_counts(title, counts - trials * probability, variances)
+
+
 def _compare_counts(title, deviations, variances):
     """Deviations of counts, those of small variance taken together."""
-    line = Line(title, _STANDARD_ERRORS)
+    line = comparison.Line(title, _STANDARD_ERRORS)
     is_large = variances >= _MIN_VARIANCE
     errors = np.abs(deviations[is_large]) / np.sqrt(variances[is_large])
     for number, error in enumerate(errors):

@@ -29,12 +29,7 @@ class _UnknownError(ValueError):
 
 
 def check_case(path):
-    """One case, recomputed with our optimizers.
-
-    Yields:
-        A line for the trajectory, and one each for final moments, learning
-        rates and gradient norms if the case has them.
-    """
+    """The trajectory; final moments, learning rates and norms if there."""
     config = loading.read_json(path)
     arrays = loading.read_arrays(path.with_suffix(".npz"))
     try:
@@ -45,91 +40,75 @@ def check_case(path):
     except _UnknownError as error:
         yield Line(path.stem, skipped=str(error))
         return
+    absolute, relative = comparison.absolute_error, comparison.relative_error
+    values, moments, rates, norms = lines = (
+        Line(f"{path.stem}, trajectory", _TOLERANCE, absolute),
+        Line(f"{path.stem}, final moments", _TOLERANCE, absolute),
+        Line(f"{path.stem}, learning rate", _RATE_TOLERANCE, absolute),
+        Line(f"{path.stem}, norm", _NORM_TOLERANCE, relative),
+    )
     variables = {
         name: _build_variable(name, arrays[f"values/{name}"][0])
         for name in config["variables"]
     }
     optimizer.build(list(variables.values()))
-    title = f"{path.stem}, trajectory"
-    line = Line(title, _TOLERANCE, comparison.absolute_error)
-    clip_norm = config.get("clip_norm")
-    rates, norms = _run(
-        line, variables, optimizer, arrays, make_sparse, clip_norm
-    )
-    lines = (
-        line,
-        _compare_moments(path.stem, variables, optimizer, arrays),
-        _compare_rates(path.stem, rates, optimizer.rate_rules, arrays),
-        _compare_norms(path.stem, norms, arrays),
-    )
-    yield from (line for line in lines if line.errors or line is lines[0])
+    factors = _read_rate_factors(optimizer.rate_rules, arrays)
+    their_norms = arrays.get("global_norm_before_clipping")
+    steps = _run(variables, optimizer, arrays, make_sparse, config)
+    for step, (rate, norm) in enumerate(steps):
+        for name, variable in variables.items():
+            theirs = arrays[f"values/{name}"][step + 1]
+            values.compare(f"{name} after update {step}", variable, theirs)
+        for name, factor in factors.items():
+            largest, theirs = np.max(arrays[name]), arrays[name][step]
+            error = abs(rate * factor - theirs) / largest
+            rates.add(f"{name} at step {step}", error)
+        if their_norms is not None:
+            norms.compare(f"step {step}", norm, their_norms[step])
+    # What is stored differs from the formula's moments by a constant factor.
+    gains = np.array(optimizer._moment_gains(), np.float32)
+    stored = (optimizer.first_moments, optimizer.second_moments)
+    for slot, gain, ours in zip(
+        ("adam_m", "adam_v"), gains, stored, strict=True
+    ):
+        for name, moment in zip(variables, ours, strict=True):
+            key = f"final_slots/{name}/{slot}"
+            if key in arrays:
+                moments.compare(key, moment.numpy() * gain, arrays[key])
+    yield from (line for line in lines if line.errors or line is values)
 
 
-def _run(line, variables, optimizer, arrays, make_sparse, clip_norm):
-    """Feeds the gradients of all steps; returns rates and norms by step."""
+def _run(variables, optimizer, arrays, make_sparse, config):
+    """Feeds the gradients; yields rate and norm of each step."""
 
     @tf.function
     def update(gradients):
         norm = tf.constant(0.0)
-        if clip_norm is not None:
+        if "clip_norm" in config:
             clip = optimizers.clip_by_global_norm
-            gradients, norm = clip(gradients, clip_norm)
+            gradients, norm = clip(gradients, config["clip_norm"])
         return optimizer.apply_in_replica_context(gradients), norm
 
-    rates, norms = [], []
     stored = {name: arrays[f"gradients/{name}"] for name in variables}
     for step in range(len(next(iter(stored.values())))):
         gradients = {name: array[step] for name, array in stored.items()}
         if make_sparse is not None:
             make_sparse(step, gradients)
         rate, norm = update(list(gradients.values()))
-        rates.append(float(rate))
-        norms.append(float(norm))
-        for name, variable in variables.items():
-            expected = arrays[f"values/{name}"][step + 1]
-            line.compare(f"{name} after update {step}", variable, expected)
-    return np.array(rates), norms
+        yield float(rate), float(norm)
 
 
-def _compare_moments(case, variables, optimizer, arrays):
-    line = Line(f"{case}, final moments", _TOLERANCE, comparison.absolute_error)
-    # What is stored differs from the formula's moments by a constant factor.
-    gains = np.array(optimizer._moment_gains(), np.float32)
-    for slot, gain, moments in (
-        ("adam_m", gains[0], optimizer.first_moments),
-        ("adam_v", gains[1], optimizer.second_moments),
-    ):
-        for name, moment in zip(variables, moments, strict=True):
-            key = f"final_slots/{name}/{slot}"
-            if key in arrays:
-                line.compare(key, moment.numpy() * gain, arrays[key])
-    return line
-
-
-def _compare_rates(case, rates, rules, arrays):
-    """Rates by step; under layer-wise rules for every key, used or not."""
-    line = Line(f"{case}, learning rate", _RATE_TOLERANCE)
-    for name, expected in arrays.items():
+def _read_rate_factors(rules, arrays):
+    """Name of each array of rates, and how they relate to the optimizer's."""
+    factors = {}
+    for name in arrays:
         prefix, _, key = name.partition("/")
         if prefix == "learning_rate":
-            factor = 1.0
-            if key:
-                (factor,) = schedules.resolve_rules(
-                    rules, [key], "learning rate"
-                )
-            errors = np.abs(rates * factor - expected) / np.max(expected)
-            for step, error in enumerate(errors):
-                line.add(f"{name} at step {step}", error)
-    return line
-
-
-def _compare_norms(case, norms, arrays):
-    line = Line(f"{case}, norm", _NORM_TOLERANCE)
-    reference = arrays.get("global_norm_before_clipping", ())
-    for step, expected in enumerate(reference):
-        error = abs(norms[step] - expected) / max(expected, 1e-12)
-        line.add(f"step {step}", error)
-    return line
+            resolve = schedules.resolve_rules
+            (factors[name],) = (
+                resolve(rules, [key], "learning rate") if key else [1.0]
+            )
+    return factors
 
 
 def _build_original_optimizer(config):
@@ -145,14 +124,12 @@ def _build_original_optimizer(config):
         rules = schedules.layerwise_learning_rate_rules(
             config["layerwise"], config["n_transformer_layers"]
         )
+    names = ("beta_1", "beta_2", "epsilon", "exclude_from_weight_decay")
     return optimizers.AdamWeightDecay(
         schedule,
         weight_decay=config["wd"],
-        beta_1=config["beta_1"],
-        beta_2=config["beta_2"],
-        epsilon=config["epsilon"],
-        exclude_from_weight_decay=config["exclude_from_weight_decay"],
         learning_rate_multipliers=rules,
+        **{name: config[name] for name in names},
     )
 
 

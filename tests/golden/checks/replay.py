@@ -1,8 +1,7 @@
-"""A pre-training model that is fed a reference's random numbers.
+"""The code that trains, fed a reference's random numbers.
 
-Everything that runs is the code that trains. While it runs, functions that
-draw random numbers or use them are replaced by such that hand over the
-reference's; others are watched, and what they take and give is kept.
+While it runs, functions that draw random numbers or use them are replaced by
+such that hand over the reference's; others are watched.
 """
 
 import contextlib
@@ -28,26 +27,18 @@ from tests.golden import loading
 
 
 class Trace:
-    """What functions took and gave while a pass ran.
+    """What functions took and gave while a pass ran, `(arguments, result)`.
 
-    Attributes:
-        masked: the masked batch.
-        generated: output of the generator, or of the masked language model.
-        encoded: of every call of an encoder, `(arguments, output)`.
-        attention: of every block, `(arguments, attention weights)`.
-        judged: of the discriminator's loss, `(arguments, sum)`, if any.
-        updates: of the optimizer, `(arguments, rate)`.
-        sampled: our own samples, `[B, P]`.
-        sample_margin: by how much the noisy logit of our sample exceeds that
-            of the sample that was fed, `[B, P]`; 0 where they are equal.
-        updated_ids: the text with samples put in, `[B, S]`.
-        labels: of the discriminator, `[B, S]`.
+    Beside them stand our own samples `[B, P]`, by how much their noisy logits
+    exceed those of the samples that were fed, the text with samples put in,
+    and the discriminator's labels, both `[B, S]`.
     """
 
     def __init__(self):
         self.masks, self.generators, self.encoded = [], [], []
         self.attention, self.judged, self.updates = [], [], []
         self.sample_margin = 0.0
+        self.sampled = self.updated_ids = self.labels = None
 
     @property
     def masked(self):
@@ -61,12 +52,7 @@ class Trace:
 class Replay:
     """The model of a folder of `forward/`, with the checkpoint's weights.
 
-    Attributes:
-        info: content of `info.json`.
-        inputs: content of `inputs.npz`.
-        settings: our config for the original's hyperparameters, dropout off.
-        features: the batch as the training step takes it.
-        samples: `[B, P]` samples to go on with, or None for our own.
+    It goes on with `samples`, `[B, P]`, or with its own if they are None.
     """
 
     def __init__(self, folder):
@@ -76,12 +62,11 @@ class Replay:
         settings = original_hparams.from_original_hparams(
             self.info["pretraining_config"]
         )
-        no_dropout = dataclasses.replace(
-            settings.encoder,
-            hidden_dropout_prob=0.0,
-            attention_probs_dropout_prob=0.0,
+        rates = ("hidden_dropout_prob", "attention_probs_dropout_prob")
+        encoder = dataclasses.replace(
+            settings.encoder, **dict.fromkeys(rates, 0.0)
         )
-        self.settings = dataclasses.replace(settings, encoder=no_dropout)
+        self.settings = dataclasses.replace(settings, encoder=encoder)
         self.model = build_pretraining_model(
             self.settings, loading.load_vocabulary(folder)
         )
@@ -158,10 +143,7 @@ class Replay:
         return sample
 
     def _corrupt(self, trace):
-        """Samples from a masked language model alone, as the original does.
-
-        Nothing reads the samples there, so the objective draws none.
-        """
+        """Samples from a masked language model alone, as the original does."""
         masked = trace.masked
         uniform = tf.constant(self.inputs["gumbel_uniform"])
         samples = self._sampler(trace)(trace.generated.logits, uniform)

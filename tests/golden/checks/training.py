@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from electra_tf.formats import original_model
 from electra_tf.pretraining import losses
-from electra_tf.training import step as step_lib
 from tests.golden import comparison
 from tests.golden import loading
 from tests.golden.checks.replay import split_all
@@ -24,6 +23,7 @@ _RATE_TOLERANCE = 1e-6  # of the largest rate
 _TIE_TOLERANCE = 1e-3  # between noisy logits; a draw closer than that is open
 _NEGLIGIBLE = 1e-6  # of the largest entry of all arrays
 _LOOKUP = "train_lookup"
+_NORM = "gradient_global_norm"
 
 
 def list_checks(replay):
@@ -44,13 +44,9 @@ def name_losses(replay, trace, means):
     named = dict(means)
     if replay.is_two_tower:
         named["cloze_loss"], masked = named.pop("gen_loss"), trace.masked
-        weights = masked.masked_weights
-        named["mlm_loss"] = step_lib.weighted_mean(
-            losses.masked_lm_loss(
-                trace.generated.logits, masked.masked_ids, weights
-            ),
-            tf.reduce_sum(weights),
-        )
+        logits, weights = trace.generated.logits, masked.masked_weights
+        total = losses.masked_lm_loss(logits, masked.masked_ids, weights)
+        named["mlm_loss"] = total / tf.reduce_sum(weights)
     elif "gen_loss" in named:
         named["mlm_loss"] = named.pop("gen_loss")
     return named
@@ -88,10 +84,12 @@ def _check_gradients(replay):
 def compare_gradients(title, model, statistics, clipped, info, expected):
     """Lines for the norm, and for the gradients if the reference has them."""
     norm = float(statistics["gradient_norm"][0])
-    line = Line(f"{title}, gradient norm", _GRADIENT_TOLERANCE)
-    line.measure = comparison.relative_error
-    line.compare("norm", norm, info["gradient_global_norm_dense"])
-    yield line
+    yield comparison.compare(
+        f"{title}, gradient norm",
+        [("norm", norm, info["gradient_global_norm_dense"])],
+        _GRADIENT_TOLERANCE,
+        comparison.relative_error,
+    )
     if expected is not None:
         # Clipping divided by the norm, where that was larger than allowed.
         scale = max(norm / model.clip_norm, 1.0)
@@ -102,10 +100,7 @@ def compare_gradients(title, model, statistics, clipped, info, expected):
 
 
 def _check_run(replay, run):
-    """Training steps on one batch.
-
-    A run that was clipped by another norm than the true one is skipped.
-    """
+    """Training steps on one batch, if clipped by the gradient's true norm."""
     title, info = f"{replay.name}, {run}", replay.info
     if run == _LOOKUP and info["gradient_sparse_variables"]:
         reason = "clipped by a norm over un-summed rows of lookups"
@@ -115,20 +110,32 @@ def _check_run(replay, run):
     replay.reset()
     ours = _train(replay, expected["sampled_ids"])
     weights = split_all(replay.model, replay.model.trainable_variables)
-    yield from _compare_losses(title, ours, expected)
-    name = "learning_rate"
-    line = Line(f"{title}, {name}", _RATE_TOLERANCE, comparison.scaled_error)
-    line.compare(name, ours[name], expected[name])
+    half, names = len(expected["learning_rate"]) // 2 + 1, {*ours, *expected}
+    is_loss = {n for n in names if n.endswith("_loss")} | {_NORM}
+    for part, steps, tolerance in (
+        ("first half", slice(half), _EARLY_TOLERANCE),
+        ("second half", slice(half, None), _LATE_TOLERANCE),
+    ):
+        line = Line(f"{title}, losses and norms, {part}", tolerance)
+        line.measure = comparison.relative_error
+        chosen = (
+            {name: arrays[name][steps] for name in is_loss & arrays.keys()}
+            for arrays in (ours, expected)
+        )
+        line.compare_all(*chosen)
+        yield line
+    rates = ours["learning_rate"], expected["learning_rate"]
+    line = Line(f"{title}, learning_rate", _RATE_TOLERANCE)
+    line.add("learning_rate", comparison.scaled_error(*rates))
     yield line
-    line = Line(
-        f"{title}, samples and labels", _TIE_TOLERANCE, comparison.count_unequal
-    )
+    line = Line(f"{title}, samples and labels", _TIE_TOLERANCE)
     line.add("sampled_ids", np.max(ours["sample_margin"]))
-    line.compare("is_fake", ours["is_fake"], expected["is_fake"])
+    flips = comparison.count_unequal(ours["is_fake"], expected["is_fake"])
+    line.add("is_fake", flips)
     yield line
     # About what an entry moves at most: rounding errors of the steps are
     # shares of the movement, not of the value.
-    movement = np.sum(expected[name], dtype=np.float64)
+    movement = np.sum(expected["learning_rate"], dtype=np.float64)
     yield _compare_sums(title, weights, expected, movement)
     after = replay.folder / "after_training"
     default = _LOOKUP if after.is_dir() else None
@@ -140,11 +147,7 @@ def _check_run(replay, run):
 
 def _train(replay, samples):
     """Runs the steps; what the reference recorded of them, `[T, ...]`."""
-    model, history = replay.model, {}
-
-    def note(**values):
-        for name, value in values.items():
-            history.setdefault(name, []).append(np.asarray(value))
+    model, history = replay.model, []
 
     def summarize(statistics):
         names = model.statistic_sizes
@@ -155,41 +158,22 @@ def _train(replay, samples):
         statistics, trace = replay.run(model.training_step, replay.features)
         found = summarize(statistics)
         means = {name: found[name] for name in model.loss_coefficients}
-        note(
-            total_loss=found["loss"],
-            **name_losses(replay, trace, means),
-            gradient_global_norm=statistics["gradient_norm"][0],
-            learning_rate=trace.updates[-1][1],
-            sample_margin=trace.sample_margin,
-            is_fake=trace.labels,
-        )
+        noted = {
+            "total_loss": found["loss"],
+            _NORM: statistics["gradient_norm"][0],
+            "learning_rate": trace.updates[-1][1],
+            "sample_margin": trace.sample_margin,
+            "is_fake": trace.labels,
+        }
+        history.append(name_losses(replay, trace, means) | noted)
     # The reference notes the loss once more, without saying what it sampled.
     replay.samples = None
     batch = tf.constant(0, tf.int64)
     statistics, _ = replay.run(model.evaluation_step, replay.features, batch)
-    note(total_loss=summarize(statistics)["loss"])
-    return {name: np.stack(values) for name, values in history.items()}
-
-
-def _compare_losses(title, ours, expected):
-    """Losses and norms, early and late."""
-    half = len(expected["learning_rate"]) // 2 + 1
-    for part, steps, tolerance in (
-        ("first half", slice(half), _EARLY_TOLERANCE),
-        ("second half", slice(half, None), _LATE_TOLERANCE),
-    ):
-        line = Line(f"{title}, losses and norms, {part}", tolerance)
-        line.measure = comparison.relative_error
-        chosen = [
-            {
-                name: array[steps]
-                for name, array in arrays.items()
-                if name.endswith("_loss") or name == "gradient_global_norm"
-            }
-            for arrays in (ours, expected)
-        ]
-        line.compare_all(*chosen)
-        yield line
+    ours = {name: np.stack([n[name] for n in history]) for name in history[0]}
+    last = [summarize(statistics)["loss"]]
+    ours["total_loss"] = np.concatenate([ours["total_loss"], last])
+    return ours
 
 
 def _compare_sums(title, weights, expected, movement):
@@ -207,24 +191,16 @@ def _compare_sums(title, weights, expected, movement):
 
 def _compare_checkpoint(line, model, weights, folder, movement):
     """Every weight, both moments and the step of the final checkpoint."""
-    checkpoint, optimizer = (
-        original_model.read_checkpoint(folder),
-        model.optimizer,
-    )
+    theirs, optimizer = original_model.read_checkpoint(folder), model.optimizer
     line.measure = lambda ours, theirs: (
         comparison.absolute_error(ours, theirs) / movement
     )
-    line.compare_all(weights, checkpoint.variables)
+    line.compare_all(weights, theirs.variables)
     steps = int(optimizer.iterations.numpy())
-    line.add("global_step", abs(steps - (checkpoint.global_step or 0)))
-    for prefix, ours, theirs, unit in (
-        ("m of ", optimizer.first_moments, checkpoint.first_moments, np.array),
-        # The root has the unit of the first moment.
-        ("v of ", optimizer.second_moments, checkpoint.second_moments, np.sqrt),
-    ):
-        compare_scaled(
-            line,
-            split_all(model, [unit(moment) for moment in ours]),
-            {name: unit(moment) for name, moment in theirs.items()},
-            prefix,
-        )
+    line.add("global_step", abs(steps - (theirs.global_step or 0)))
+    first = split_all(model, optimizer.first_moments)
+    compare_scaled(line, first, theirs.first_moments, "m of ")
+    # The root has the unit of the first moment.
+    second = split_all(model, map(np.sqrt, optimizer.second_moments))
+    roots = {name: np.sqrt(v) for name, v in theirs.second_moments.items()}
+    compare_scaled(line, second, roots, "v of ")

@@ -19,8 +19,6 @@ from electra_tf.tasks.sentences import scores
 from electra_tf.tasks.sentences.task import add_swapped
 from tests.golden import comparison
 from tests.golden import loading
-from tests.golden.checks.finetuning.heads import build_head
-from tests.golden.checks.finetuning.heads import to_tensors
 from tests.golden.comparison import Line
 
 DEFAULTS = "default_hyperparameters.json"
@@ -42,20 +40,26 @@ def list_cases(folder):
 
 def check_defaults(path):
     """Epochs and lengths that tasks know, whatever the size of the model."""
-    line = Line(DEFAULTS, 1e-9, comparison.relative_error)
-    for key, expected in loading.read_json(path).items():
-        task = catalog.build_task(key.partition("/")[0], FinetuningConfig())
-        for name in ("num_train_epochs", "max_seq_length"):
-            line.compare(f"{key}, {name}", getattr(task, name), expected[name])
-    yield line
+    entries = (
+        (f"{key}, {name}", getattr(_build_task(key), name), expected[name])
+        for key, expected in loading.read_json(path).items()
+        for name in ("num_train_epochs", "max_seq_length")
+    )
+    relative = comparison.relative_error
+    yield comparison.compare(DEFAULTS, entries, 1e-9, relative)
 
 
 def _check_epochs(tasks):
-    line = Line("epochs")
-    for name, expected in tasks.items():
-        epochs = catalog.build_task(name, FinetuningConfig()).num_train_epochs
-        line.add(name, abs(epochs - expected["num_train_epochs"]))
-    yield line
+    name = "num_train_epochs"
+    entries = (
+        (task, getattr(_build_task(task), name), expected[name])
+        for task, expected in tasks.items()
+    )
+    yield comparison.compare("epochs", entries)
+
+
+def _build_task(key):
+    return catalog.build_task(key.partition("/")[0], FinetuningConfig())
 
 
 def _check_split(folder, name, split):
@@ -73,7 +77,7 @@ def _check_split(folder, name, split):
         both = add_swapped(examples)
         examples = [both[place] for place in order]
     line = Line(f"{name} {split}")
-    line.add("bad lines", abs(len(bad_lines) - expected["n_bad_lines"]))
+    line.compare("bad lines", len(bad_lines), expected["n_bad_lines"])
     _compare_examples(line, task, examples, expected)
     (labels,) = rows.columns.values()
     ours = pad(rows, length) | {"labels": labels}
@@ -107,19 +111,17 @@ def _read(folder, name, split):
 
 
 def _compare_examples(line, task, examples, expected):
-    line.add("count", abs(len(examples) - expected["n_examples"]))
-    line.add("listed", abs(len(examples) - len(expected["examples"])))
+    line.compare("count", len(examples), expected["n_examples"])
+    line.compare("listed", len(examples), len(expected["examples"]))
     # What the original has where the label is not told.
     no_label = task.labels[0] if task.labels else 0.0
-    for place, (ours, theirs) in enumerate(
-        zip(examples, expected["examples"], strict=False)
-    ):
+    pairs = zip(examples, expected["examples"], strict=False)
+    for place, (ours, theirs) in enumerate(pairs):
         label = no_label if ours.label is None else ours.label
         own = (ours.eid, ours.text, ours.pair, label)
-        names = ("eid", "text_a", "text_b")
+        listed = [theirs[name] for name in ("eid", "text_a", "text_b")]
         # The original keeps the string of a score.
-        their_label = type(label)(theirs["label"])
-        listed = (*(theirs[name] for name in names), their_label)
+        listed.append(type(label)(theirs["label"]))
         line.add(f"example {place}", sum(map(operator.ne, own, listed)))
 
 
@@ -128,34 +130,30 @@ def _check_head(path):
     arrays = loading.read_arrays(path)
     hidden = tf.constant(arrays["final_hidden"])
     if "out/logits" in arrays:
-        num_labels = arrays["out/logits"].shape[1]
-        head = build_head(ClassificationHead, arrays, num_labels=num_labels)
-        features = to_tensors(arrays, label="out/label_ids")
+        options = {"num_labels": arrays["out/logits"].shape[1]}
+        head = loading.build_head(ClassificationHead, arrays, **options)
+        features = {"label": tf.constant(arrays["out/label_ids"])}
         outputs = head.predict(hidden, features)
         outputs["predictions"] = tf.argmax(outputs["logits"], axis=-1)
     else:
-        head = build_head(RegressionHead, arrays)
-        features = to_tensors(arrays, target="out/targets")
+        head = loading.build_head(RegressionHead, arrays)
+        features = {"target": tf.constant(arrays["out/targets"])}
         outputs = {"predictions": head.predict(hidden, features)["prediction"]}
     outputs["loss"] = head.compute_losses(hidden, features, None)
-    line = Line(path.stem, _TOLERANCE)
-    for name, output in outputs.items():
-        line.compare(name, output, arrays[f"out/{name}"])
-    yield line
+    entries = ((name, outputs[name], arrays[f"out/{name}"]) for name in outputs)
+    yield comparison.compare(path.stem, entries, _TOLERANCE)
 
 
 def _check_metrics(folder):
-    """All metrics of given labels and predictions.
-
-    The losses beside them are means of what was fed and not compared.
-    """
+    """All metrics of given labels and predictions."""
     ours = _compute_metrics(loading.read_arrays(folder / "metrics_inputs.npz"))
-    line = Line("metrics", _TOLERANCE)
-    expected = loading.read_json(folder / "metrics.json")
-    for group, numbers in expected.items():
-        for name in numbers.keys() - {"loss"}:
-            line.compare(f"{group}, {name}", ours[group][name], numbers[name])
-    yield line
+    entries = (
+        (f"{group}, {name}", ours[group][name], theirs)
+        for group, numbers in loading.read_json(folder / "metrics.json").items()
+        for name, theirs in numbers.items()
+        if name != "loss"
+    )
+    yield comparison.compare("metrics", entries, _TOLERANCE)
 
 
 def _compute_metrics(arrays):

@@ -34,9 +34,9 @@ _RATE_TOLERANCE = 1e-6  # of the largest rate
 # Of the largest entry, weights after the steps: an Adam without bias
 # correction amplifies the rounding of small gradients.
 _WEIGHT_TOLERANCE = 1e-3
-# The reference's names of targets and outputs, and ours.
+# The reference's names of targets, and ours; our names of outputs, and its.
 _COLUMNS = {"label_ids": "label", "targets": "target"}
-_OUTPUTS = {"logits": "logits", "predictions": "prediction"}
+_OUTPUTS = {"logits": "logits", "prediction": "predictions"}
 
 
 def list_cases(folder):
@@ -57,15 +57,12 @@ def _check_forward(folder):
     for number, task in enumerate(model.task_names):
         own, name = features["task_id"].numpy() == number, f"{task}_loss"
         line.compare(name, losses[own, number], expected[name][own])
-        predicted = model.predict_task(task, features)
-        for theirs, ours in _OUTPUTS.items():
-            name = f"{task}_{theirs}"
-            if ours in predicted:
-                output = predicted[ours].numpy()
-                line.compare(name, output[~is_blank], expected[name][~is_blank])
-                if is_blank.any():
-                    output, theirs = output[is_blank], expected[name][is_blank]
-                    blank.compare(name, output, theirs)
+        for ours, output in model.predict_task(task, features).items():
+            name = f"{task}_{_OUTPUTS[ours]}"
+            output, theirs = output.numpy(), expected[name]
+            line.compare(name, output[~is_blank], theirs[~is_blank])
+            if is_blank.any():
+                blank.compare(name, output[is_blank], theirs[is_blank])
     yield line
     if is_blank.any():
         yield blank
@@ -92,9 +89,13 @@ def _check_training(folder):
         statistics, _ = _run_step(model, features, norm)
         losses.append(statistics["loss"].numpy().sum())
     losses.append(model.compute_task_losses(features, None).numpy().sum())
-    line = Line("model, training losses", _LOSS_TOLERANCE)
-    line.compare("loss", losses, expected["loss"], comparison.relative_error)
-    yield line
+    entries = [("loss", losses, expected["loss"])]
+    yield comparison.compare(
+        "model, training losses",
+        entries,
+        _LOSS_TOLERANCE,
+        comparison.relative_error,
+    )
     yield _compare_rates(model, np.array(rates), expected)
     line = Line("model, weights after training", _WEIGHT_TOLERANCE)
     line.measure = comparison.scaled_error
@@ -104,24 +105,18 @@ def _check_training(folder):
 
 
 def _run_step(model, features, norm=None):
-    """A training step without dropout; its statistics and clipped gradients.
-
-    Args:
-        model: is trained.
-        features: its batch.
-        norm: to clip by in place of the true one, or None.
-    """
+    """A training step without dropout; its statistics and clipped gradients."""
 
     def clip(gradients, limit):
-        return tf.clip_by_global_norm(gradients, limit, tf.constant(norm))
+        use_norm = None if norm is None else tf.constant(norm)
+        return tf.clip_by_global_norm(gradients, limit, use_norm)
 
     updates = []
-    replacements = [
+    replacements = (
         (task_heads, "DROPOUT_PROB", 0.0),
+        (optimizers, "clip_by_global_norm", clip),
         replay.watch(ReplicaOptimizer, replay.UPDATE, updates),
-    ]
-    if norm is not None:
-        replacements.append((optimizers, "clip_by_global_norm", clip))
+    )
     with replay.replacing(replacements):
         statistics = model.training_step(features)
     (_, clipped, *_), _ = updates[-1]
@@ -131,14 +126,13 @@ def _run_step(model, features, norm=None):
 def _compare_rates(model, rates, expected):
     """The rate of every variable at every step, by the key in its name."""
     line = Line("model, rates by depth", _RATE_TOLERANCE)
+    line.measure = comparison.scaled_error
     theirs = loading.with_prefix(expected, "learning_rate/")
-    multipliers = model.optimizer.rate_multipliers
-    for variable, multiplier in zip(
-        model.trainable_variables, multipliers, strict=True
-    ):
+    variables = model.trainable_variables
+    factors = model.optimizer.rate_multipliers
+    for variable, factor in zip(variables, factors, strict=True):
         (key,) = (key for key in theirs if key in variable.path)
-        error = comparison.scaled_error(rates * multiplier, theirs[key])
-        line.add(variable.path, error)
+        line.compare(variable.path, rates * factor, theirs[key])
     return line
 
 

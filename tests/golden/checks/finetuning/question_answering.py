@@ -6,6 +6,7 @@ settings are in its files.
 """
 
 import math
+import re
 
 import numpy as np
 import tensorflow as tf
@@ -22,8 +23,6 @@ from electra_tf.text.vocabulary import TokenizerSettings
 from tests.golden import comparison
 from tests.golden import loading
 from tests.golden.checks.finetuning import classification
-from tests.golden.checks.finetuning.heads import build_head
-from tests.golden.checks.finetuning.heads import to_tensors
 from tests.golden.comparison import Line
 
 _TOLERANCE = 1e-5
@@ -50,29 +49,23 @@ def list_cases(folder):
 
     One of a pair is enough for a case, which then misses the other.
     """
-    patterns = "features_*.json", "features_train_*.npz", "features_eval_*.npz"
-    for task in _tags(folder, *patterns):
+    names = sorted(path.stem for path in folder.glob("*.*"))
+    split = "features_(?:train_|eval_)?"
+    for task in _find_tags(names, split):
         yield f"features_train_{task}", _check_features, folder, task, "train"
         yield f"features_eval_{task}", _check_features, folder, task, "eval"
-    for tag in _tags(folder, "head_*.npz"):
+    for tag in _find_tags(names, "head_"):
         yield f"head_{tag}", _check_head, folder, tag
-    for tag in _tags(folder, "postprocess_*.npz", "postprocess_*.json"):
-        if tag != "scores":
-            yield f"postprocess_{tag}", _check_postprocessing, folder, tag
+    for tag in _find_tags(names, "postprocess_(?!scores$)"):
+        yield f"postprocess_{tag}", _check_postprocessing, folder, tag
     for name, check in _CHECKS_OF_FILES.items():
-        path = folder / f"{name}.json"
-        if path.is_file():
-            yield name, check, path
+        if name in names:
+            yield name, check, folder / f"{name}.json"
 
 
-def _tags(folder, *patterns):
-    """What the star stands for in the names of files, sorted."""
-    tags = set()
-    for pattern in patterns:
-        before, after = pattern.split("*")
-        names = [path.name for path in folder.glob(pattern)]
-        tags |= {name[len(before) : -len(after)] for name in names}
-    return sorted(tags)
+def _find_tags(names, beginning):
+    matches = (re.fullmatch(f"{beginning}(.+)", name) for name in names)
+    return sorted({match[1] for match in matches if match})
 
 
 def _read_records(folder, task):
@@ -96,28 +89,30 @@ def _build_rows(folder, examples, settings, is_training):
 def _check_features(folder, task, split):
     """Examples and rows, exactly: what is learned or predicted from."""
     settings = loading.read_json(folder / f"features_{task}.json")
-    examples = _read_records(folder, task)
-    line = Line(f"qa, features_{split}_{task}")
-    if split == "train":
-        line.add("n_records", len(examples) != settings["n_records"])
+    examples, counts = _read_records(folder, task), {}
+    is_training = split == "train"
+    if is_training:
         dropped = records.find_unanswered(examples, folder)
-        line.add("n_failures", len(dropped) != settings["n_failures"])
-        line.add("dropped_ids", dropped != settings["dropped_ids"])
+        counts["n_records"], counts["n_failures"] = len(examples), len(dropped)
+        counts["dropped_ids"] = dropped
         examples = [e for e in examples if e.id not in dropped]
-        line.add("n_examples", len(examples) != settings["n_examples"])
-    rows = _build_rows(folder, examples, settings, split == "train")
+        counts["n_examples"] = len(examples)
+    rows = _build_rows(folder, examples, settings, is_training)
     arrays = classification.pad(rows, settings["max_seq_length"])
     arrays["eid"] = 1000 * rows.examples + _number_windows(rows)
-    if split == "train":
-        line.add("n_features", rows.num_rows != settings["n_features"])
+    if is_training:
+        counts["n_features"] = rows.num_rows
         described, expected = _describe_examples(examples, rows), "examples"
         arrays["start_positions"] = rows.columns["start_position"]
         arrays["end_positions"] = rows.columns["end_position"]
         arrays["is_impossible"] = rows.columns["is_impossible"]
     else:
-        line.add("n_features", rows.num_rows != settings["n_eval_features"])
+        counts["n_eval_features"] = rows.num_rows
         described, expected = _describe_rows(examples, rows), "eval_features"
         arrays |= _describe_tokens(rows, settings["max_seq_length"])
+    line = Line(f"qa, features_{split}_{task}")
+    for name, count in counts.items():
+        line.add(name, count != settings[name])
     line.add(expected, _count_unequal(described, settings[expected]))
     path = folder / f"features_{split}_{task}.npz"
     for name, theirs in loading.read_arrays(path).items():
@@ -213,20 +208,18 @@ def _check_head(folder, tag):
     heads = loading.read_json(folder / "heads.json")
     options = {entry["tag"]: entry for entry in heads}[tag]
     arrays = loading.read_arrays(folder / f"head_{tag}.npz")
-    expected = loading.with_prefix(arrays, "out/")
     given = {name: options[name] for name in _OPTIONS if name in options}
-    head = build_head(QuestionAnsweringHead, arrays, **given)
+    head = loading.build_head(QuestionAnsweringHead, arrays, **given)
     outputs = _compute_outputs(head, options["is_training"], arrays)
     line = Line(f"qa, head_{tag}", _TOLERANCE)
     for name, output in outputs.items():
-        theirs, measure = expected[name], None
+        theirs = arrays[f"out/{name}"]
         if name.endswith("_index"):
-            log_probs = expected[name.replace("index", "log_probs")]
-            is_candidate = log_probs > _NO_CANDIDATE
-            output = np.where(is_candidate, output, 0)
-            theirs = np.where(is_candidate, theirs, 0)
-            measure = comparison.count_unequal
-        line.compare(name, output, theirs, measure)
+            log_probs = arrays[f"out/{name.replace('index', 'log_probs')}"]
+            is_different = (output != theirs) & (log_probs > _NO_CANDIDATE)
+            line.add(name, np.sum(is_different))
+        else:
+            line.compare(name, output, theirs)
     yield line
 
 
@@ -237,34 +230,38 @@ def _compute_outputs(head, is_training, arrays):
     a loss: the end then costs the logarithm of the row's length. Our head has
     no use for that number; it is made here.
     """
-    names = ("input_mask", "segment_ids", "is_impossible")
-    features = to_tensors(
-        arrays,
-        **{name: name for name in names},
-        start_position="start_positions_in",
-        end_position="end_positions_in",
-    )
+    features = {
+        own: tf.constant(arrays[theirs])
+        for own, theirs in (
+            ("input_mask", "input_mask"),
+            ("segment_ids", "segment_ids"),
+            ("is_impossible", "is_impossible"),
+            ("start_position", "start_positions_in"),
+            ("end_position", "end_positions_in"),
+        )
+    }
     hidden = tf.constant(arrays["final_hidden"])
     starts = features["start_position"]
     outputs = head.predict(hidden, features)
     if is_training or not head.joint_prediction:
-        ends = head.compute_end_logits(hidden, features, starts)
-        loss = head.compute_losses(hidden, features, None)
         # Ends of all starts are made in prediction alone.
         return {
             name: tensor
             for name, tensor in outputs.items()
             if not name.startswith("end_top")
-        } | {"end_logits": ends, "loss": loss}
+        } | {
+            "end_logits": head.compute_end_logits(hidden, features, starts),
+            "loss": head.compute_losses(hidden, features, None),
+        }
     start_logits = outputs["start_logits"]
     cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
     loss = cross_entropy(starts, start_logits) + math.log(start_logits.shape[1])
     outputs["loss"] = loss / 2
     if head.answerable_classifier:
-        is_impossible = tf.cast(features["is_impossible"], tf.float32)
         outputs["loss"] += head.answerable_weight * (
             tf.nn.sigmoid_cross_entropy_with_logits(
-                is_impossible, outputs["answerable_logit"]
+                tf.cast(features["is_impossible"], tf.float32),
+                outputs["answerable_logit"],
             )
         )
     return outputs

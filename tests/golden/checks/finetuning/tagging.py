@@ -21,8 +21,8 @@ from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.tagging import conll
 from electra_tf.tasks.tagging import spans
 from electra_tf.tasks.tagging import words as words_lib
+from tests.golden import comparison
 from tests.golden import loading
-from tests.golden.checks.finetuning.heads import build_head
 from tests.golden.comparison import Line
 
 _TOLERANCE = 1e-5  # of logits and losses, absolute and relative
@@ -44,65 +44,66 @@ def list_cases(folder):
 
 def _check_spans(folder):
     """Spans of tag sequences, and the tags in other encodings, exactly."""
-    cases = loading.read_json(folder / "spans.json")
-    line = Line(f"tagging, {len(cases)} tag sequences")
+    cases, entries = loading.read_json(folder / "spans.json"), []
     for number, case in enumerate(cases):
         found = [list(span) for span in spans.find_spans(case["tags"])]
-        line.add(f"spans of {number}", found != case["spans"])
+        entries.append((f"spans of {number}", found, case["spans"]))
         for encoding in spans.ENCODINGS:
             ours = spans.reencode(case["tags"], encoding)
-            line.add(f"{encoding} of {number}", ours != case[encoding.lower()])
-    yield line
+            theirs = case[encoding.lower()]
+            entries.append((f"{encoding} of {number}", ours, theirs))
+    yield _compare_exactly(f"{len(cases)} tag sequences", entries)
 
 
 def _check_label_mapping(path):
-    """Numbers of the classes, exactly; as the original, over all splits."""
+    """Numbers of the classes, as the original over all splits."""
     info = loading.read_json(path)
     sentences = [s for split in info["n_examples"] for s in _read(path, split)]
     tags = [sentence.tags or () for sentence in sentences]
     listed = spans.list_classes(tags, has_spans=True)
-    ours = {tag: number for number, tag in enumerate(listed)}
     line = Line("tagging, label mapping")
+    ours = {tag: number for number, tag in enumerate(listed)}
     line.compare_all(ours, info["label_mapping"])
     yield line
 
 
 def _check_alignment(path):
     """Pieces of every word of some sentences, exactly."""
-    cases = loading.read_json(path)["alignment"]
-    line = Line(f"tagging, pieces, {len(cases)} cases")
+    cases, entries = loading.read_json(path)["alignment"], []
     for number, case in enumerate(cases):
-        do_lower_case = not case.get("cased", False)
-        tokenizer = loading.load_tokenizer(
-            path.parent, do_lower_case=do_lower_case
-        )
+        settings = {"do_lower_case": not case.get("cased", False)}
+        tokenizer = loading.load_tokenizer(path.parent, **settings)
         builder = words_lib.WordRowBuilder(tokenizer, 0, cuts_early=False)
         words = tf.constant(case["words"])
         pieces = rows_lib.Ragged.join([builder.split(words)[0]])
         tokens = tokenizer.vocabulary.tokens
         ours = [[tokens[piece] for piece in row] for row in _rows(pieces)]
         # The reference puts [CLS] and [SEP] around.
-        line.add(f"case {number}", ours != case["pieces"][1:-1])
-    yield line
+        entries.append((f"case {number}", ours, case["pieces"][1:-1]))
+    yield _compare_exactly(f"pieces, {len(cases)} cases", entries)
 
 
 def _check_examples(path):
     """Words and classes of every sentence, exactly."""
-    info = loading.read_json(path)
-    line = Line("tagging, sentences")
+    info, entries = loading.read_json(path), []
     sentences = {split: _read(path, split) for split in info["n_examples"]}
     for split, count in info["n_examples"].items():
-        line.add(f"number in {split}", abs(len(sentences[split]) - count))
+        entries.append((f"number in {split}", len(sentences[split]), count))
     for split, cases in info["examples"].items():
-        line.add(f"{split}: number", abs(len(sentences[split]) - len(cases)))
-        for number, (ours, theirs) in enumerate(
-            zip(sentences[split], cases, strict=False)
-        ):
-            name = f"{split} {number}"
-            line.add(f"{name}: words", list(ours.words) != theirs["words"])
-            labels = _labels(ours, info["label_mapping"])
-            line.add(f"{name}: labels", labels != theirs["labels"])
-    yield line
+        own = sentences[split]
+        entries.append((f"{split}: number", len(own), len(cases)))
+        for number, (ours, case) in enumerate(zip(own, cases, strict=False)):
+            name, labels = f"{split} {number}", _labels(ours, info)
+            entries += [
+                (f"{name}: words", list(ours.words), case["words"]),
+                (f"{name}: labels", labels, case["labels"]),
+            ]
+    yield _compare_exactly("sentences", entries)
+
+
+def _compare_exactly(title, entries):
+    title = f"tagging, {title}"
+    return comparison.compare(title, entries, measure=comparison.differ)
 
 
 def _check_features(path, info_path):
@@ -114,13 +115,13 @@ def _check_features(path, info_path):
         loading.load_tokenizer(path.parent),
         length,
     )
-    ids, mapping = _rows(rows.ids), info["label_mapping"]
+    ids = _rows(rows.ids)
     ones = [np.ones(len(row)) for row in ids]
     ours = {
         "input_ids": ids,
         "input_mask": ones,
         "segment_ids": ones,
-        "labels": [_labels(row, mapping)[:length] for row in sentences],
+        "labels": [_labels(row, info)[:length] for row in sentences],
         "labels_mask": [np.ones(len(row)) for row in _rows(rows.details)],
         "labeled_positions": _rows(rows.ragged["word_positions"]),
     }
@@ -141,7 +142,7 @@ def _check_head(path):
     """Logits and losses from fed states, the first rows of the dev split."""
     arrays = loading.read_arrays(path)
     hidden = tf.constant(arrays["final_hidden"])
-    positions = loading.read_arrays(path.parent / "features_dev.npz")[
+    positions = loading.read_arrays(path.with_name("features_dev.npz"))[
         "labeled_positions"
     ]
     is_tagged = arrays["out/labels_mask"] > 0
@@ -150,23 +151,24 @@ def _check_head(path):
         "tags": tf.constant(arrays["out/labels"], tf.int32),
         "tag_weights": tf.constant(arrays["out/labels_mask"], tf.float32),
     }
-    num_labels = arrays["out/logits"].shape[-1]
-    head = build_head(TaggingHead, arrays, num_labels=num_labels)
+    options = {"num_labels": arrays["out/logits"].shape[-1]}
+    head = loading.build_head(TaggingHead, arrays, **options)
     logits = head.predict(hidden, features)["logits"]
     loss = head.compute_losses(hidden, features, None)
-    predictions, theirs = np.argmax(logits, -1), arrays["out/predictions"]
-    line = Line(f"tagging, {path.stem}", _TOLERANCE)
-    line.compare("logits", logits, arrays["out/logits"])
-    line.compare("loss", loss, arrays["out/loss"])
-    line.compare("predictions", predictions[is_tagged], theirs[is_tagged])
-    yield line
+    ours, theirs = np.argmax(logits, -1), arrays["out/predictions"]
+    entries = (
+        ("logits", logits, arrays["out/logits"]),
+        ("loss", loss, arrays["out/loss"]),
+        ("predictions", ours[is_tagged], theirs[is_tagged]),
+    )
+    yield comparison.compare(f"tagging, {path.stem}", entries, _TOLERANCE)
 
 
 def _check_scores(path):
     """Span scores, accuracy and mean loss of fed predictions."""
-    info, folder = loading.read_json(path), path.parent
-    features = loading.read_arrays(folder / "features_dev.npz")
-    fed = loading.read_arrays(folder / "scorer_inputs.npz")
+    info = loading.read_json(path)
+    features = loading.read_arrays(path.with_name("features_dev.npz"))
+    fed = loading.read_arrays(path.with_name("scorer_inputs.npz"))
     expected = info["dev_scores"]
     names = {number: tag for tag, number in info["label_mapping"].items()}
     num_words = np.rint(features["labels_mask"].sum(1)).astype(int)
@@ -177,18 +179,17 @@ def _check_scores(path):
 
     gold, predicted = decode(features["labels"]), decode(fed["predictions"])
     total, count = float(fed["loss"].sum()), int(sum(num_words))
-    accuracy = spans.compute_accuracy(gold, predicted)
-    line = Line("tagging, dev scores", _SCORE_TOLERANCE)
-    for group, numbers in (
-        ("entity_f1", spans.compute_span_scores(gold, predicted)),
-        ("accuracy", {"accuracy": accuracy}),
-    ):
-        numbers = numbers | {"loss": 2 * total / max(1, count)}
-        for name, number in numbers.items():
-            line.compare(f"{group}, {name}", number, expected[group][name])
-    line.compare("words", count, expected["number_of_words"])
-    line.compare("sum of losses", total, expected["sum_of_losses"])
-    yield line
+    loss = {"loss": 2 * total / max(1, count)}
+    accuracy = {"accuracy": spans.compute_accuracy(gold, predicted)} | loss
+    scores = spans.compute_span_scores(gold, predicted) | loss
+    theirs = expected["entity_f1"], expected["accuracy"]
+    entries = (
+        *((f"entity_f1, {n}", scores[n], theirs[0][n]) for n in scores),
+        *((f"accuracy, {n}", accuracy[n], theirs[1][n]) for n in accuracy),
+        ("words", count, expected["number_of_words"]),
+        ("sum of losses", total, expected["sum_of_losses"]),
+    )
+    yield comparison.compare("tagging, dev scores", entries, _SCORE_TOLERANCE)
 
 
 def _read(info_path, split):
@@ -196,9 +197,9 @@ def _read(info_path, split):
     return conll.read_columns(path)
 
 
-def _labels(sentence, mapping):
+def _labels(sentence, info):
     tags = spans.encode_tags(sentence.tags or (), has_spans=True)
-    return [mapping.get(tag) for tag in tags]
+    return [info["label_mapping"].get(tag) for tag in tags]
 
 
 def _rows(ragged):

@@ -1,8 +1,9 @@
-"""Pre-training examples: ids, masks and random numbers, exactly.
+"""Token ids, and pre-training examples with their random numbers, exactly.
 
-Runs, files, seeds and options are those of `info.json`.
+Runs, files, seeds and options of the examples are those of `info.json`.
 """
 
+import json
 import random
 import re
 
@@ -12,11 +13,25 @@ from electra_tf.records import readers
 from electra_tf.records import schema
 from electra_tf.records.examples import ExampleBuilder
 from electra_tf.records.examples import build_features
+from tests.golden import comparison
 from tests.golden import loading
-from tests.golden.comparison import Line
+
+# The reference's name of each mode of casing, and our settings for it.
+_MODES = {
+    "ids_lower": {},
+    "ids_lower_keep_accents": {"strip_accents": False},
+    "ids_cased": {"do_lower_case": False},
+}
 
 
-def list_cases(folder):
+def list_tokenization(folder):
+    paths = sorted(folder.glob("*.jsonl")) or [folder / "tokenization.jsonl"]
+    for path in paths:
+        for mode in _MODES:
+            yield f"{path.stem}, {mode}", _check_ids, path, mode
+
+
+def list_examples(folder):
     runs = loading.read_json(folder / "info.json")["runs"]
     for name, run in runs.items():
         yield name, _check_run, folder, name, run
@@ -24,16 +39,35 @@ def list_cases(folder):
         yield path.name, _check_record_file, path, next(iter(runs.values()))
 
 
+def _check_ids(path, mode):
+    """The ids of all texts, with and without their offsets."""
+    # Texts may hold any line separator.
+    lines = path.read_text(encoding="utf-8").strip("\n").split("\n")
+    cases = [json.loads(line) for line in lines]
+    tokenizer = loading.load_tokenizer(path.parent, **_MODES[mode])
+    # JSON can hold lone surrogates, which UTF-8 proper cannot.
+    encoded = [case["text"].encode("utf-8", "surrogatepass") for case in cases]
+    texts = tf.constant(encoded, tf.string)
+    ids = tokenizer.tokenize(texts).to_list()
+    ids_with_offsets = tokenizer.tokenize_with_offsets(texts)[0].to_list()
+    rows = zip(ids, ids_with_offsets, cases, strict=True)
+    entries = (
+        (f"line {number}", ours, [case[mode]] * 2)
+        for number, (*ours, case) in enumerate(rows, 1)
+    )
+    title = f"{path.stem}, {mode}"
+    yield comparison.compare(title, entries, measure=comparison.differ)
+
+
 def _check_run(folder, name, run):
     """A run over all files, and the state in which it leaves the generator."""
+    ours, rng = _build_run(folder, run)
     expected = loading.read_arrays(folder / f"{name}.npz")
-    features, rng = _build_run(folder, run)
-    line = Line(f"{name}, {run['n_examples']} examples")
-    for feature, rows in features.items():
-        line.compare(feature, rows, expected[feature])
-    line.compare("n_examples", len(features["input_ids"]), run["n_examples"])
-    line.compare("next_random", rng.random(), expected["next_random"])
-    yield line
+    expected["n_examples"] = run["n_examples"]
+    ours["n_examples"] = len(ours["input_ids"])
+    ours["next_random"] = rng.random()
+    entries = ((key, ours[key], expected[key]) for key in ours)
+    yield comparison.compare(f"{name}, {run['n_examples']} examples", entries)
 
 
 def _check_record_file(path, run):
@@ -44,10 +78,11 @@ def _check_record_file(path, run):
         tf.constant(records, tf.string), run["max_seq_length"]
     )
     index, num_files = map(int, re.findall(r"\d+", path.name)[-2:])
-    line = Line(f"{path.name}, {len(records)} records")
-    for feature, rows in features.items():
-        line.compare(feature, parsed[feature], rows[index::num_files])
-    yield line
+    entries = (
+        (feature, parsed[feature], rows[index::num_files])
+        for feature, rows in features.items()
+    )
+    yield comparison.compare(f"{path.name}, {len(records)} records", entries)
 
 
 def _build_run(folder, run):
