@@ -49,7 +49,7 @@ class LoadedNetworks(NamedTuple):
     # A `Discriminator`, a `MaskedLMGenerator`, or an object with an `encoder`
     # alone, where the files hold neither head.
     main: Any
-    # Any of `modeling.networks`; of a masked language model `main` itself; or None.
+    # Any of `modeling.networks`, or None; of a masked language model `main`.
     generator: Any
     settings: config.EncoderConfig  # sizes of the main encoder
     vocabulary: vocabulary_lib.Vocabulary  # what the ids mean
