@@ -67,11 +67,6 @@ def test_spans_are_learned_in_one_encoding():
     assert spans.list_classes([("VB", "NN"), ("NN",)], False) == ("NN", "VB")
 
 
-def test_the_encoding_of_a_file_is_found():
-    assert spans.find_encoding(["O", "B-X", "I-X"]) == "BIO"
-    assert spans.find_encoding(["O", "S-X"]) == "BIOES"
-
-
 def test_whole_spans_count():
     predicted = [["B-NP", "O", "O", "S-VP"], ["O"]]
     # One of two predicted spans is right, and one of three right ones found.
@@ -79,14 +74,6 @@ def test_whole_spans_count():
     assert found["precision"] == 50
     assert found["recall"] == pytest.approx(100 / 3)
     assert found["f1"] == pytest.approx(40)
-
-
-def test_encodings_do_not_matter_for_spans():
-    bioes = [["B-NP", "E-NP", "O", "S-VP"], ["S-NP"]]
-    assert spans.compute_span_scores(GOLD, bioes)["f1"] == 100
-    assert spans.compute_seqeval_scores(GOLD, bioes) == {
-        "seqeval_f1": 100, "seqeval_strict_f1": 100,
-    }  # fmt: skip
 
 
 def test_words_without_a_prediction_are_missed_spans_and_wrong():
