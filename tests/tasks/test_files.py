@@ -147,7 +147,7 @@ def test_what_is_wrong_is_named_with_file_and_line(
 
 def test_invalid_utf8_and_missing_files_are_refused(tmp_path):
     path = tmp_path / "a.csv"
-    with pytest.raises(FileNotFoundError, match="csv file at"):
+    with pytest.raises(FileNotFoundError, match="a.csv"):
         _read(path)
     path.write_bytes(b"text,label\ncaf\xe9,1\n")
     with pytest.raises(errors.DataError, match="line 2: expected UTF-8"):

@@ -30,7 +30,6 @@ SQUAD2 = "squad2"
 MRQA = "mrqa"
 SPLITS = ("train", "dev")
 
-_TFDS_SPLITS = {"train": "train", "dev": "validation"}
 # The ending of an own file's name to its format.
 _ENDINGS = {**files.ENDINGS, ".json": "squad", ".gz": "mrqa"}
 _OwnTaskConfig = finetuning_config.OwnTaskConfig
@@ -185,7 +184,7 @@ def _parse(kind: type[_Content], content: Any, place: object) -> _Content:
 def from_tfds(name: str, split: str) -> list[Example]:
     """Reads a data set of TensorFlow Datasets that has SQuAD's form."""
     examples = []
-    for record in files.read_tfds(name, _TFDS_SPLITS[split]):
+    for record in files.read_tfds(name, split.replace("dev", "validation")):
         answers = record["answers"]
         places = zip(answers["text"], answers["answer_start"], strict=True)
         question = _SquadQuestion(

@@ -91,11 +91,6 @@ def read_columns(
     count from 0, or from the end if negative. Lines that begin with
     `-DOCSTART-` are left out. Without `needs_tags` one column is one of words.
     """
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"Expected a file in CoNLL columns at {path}. Received: no file "
-            "there."
-        )
     sentences: list[Sentence] = []
     rows: list[list[str]] = []
     columns: tuple[int, ...] = ()

@@ -90,7 +90,7 @@ def test_scores_are_those_of_the_official_script(tmp_path, name, keys):
     assert keys <= scores.keys()
     assert scores[qa.metric] == 100
     unknown = records.Example("c", "who", "cat")
-    with pytest.raises(ValueError, match="none for 1 of .*'c'"):
+    with pytest.raises(ValueError, match="none for 1 questions, c"):
         qa.score([*examples, unknown], _predictions(texts))
 
 
@@ -215,7 +215,7 @@ def test_missing_predictions_count_zero_or_not_at_all():
     texts = {"a": "cat"}
     assert task.compute_squad1_scores(golds, texts)["f1"] == 50
     assert task.compute_squad1_scores(golds, texts, True)["f1"] == 100
-    with pytest.raises(ValueError, match=r"none for 1 of 2.*'b'"):
+    with pytest.raises(ValueError, match=r"none for 1 of 2, ..b"):
         task.compute_squad2_scores(golds, texts, {"a": 0, "b": 0}, 0)
     with pytest.raises(
         ValueError, match="needs a prediction and its null odds"
@@ -228,5 +228,5 @@ def test_nothing_to_score_is_an_error():
         task.compute_squad1_scores({"a": ("cat",)}, {}, True)
     with pytest.raises(ValueError, match="answers of question 'c'"):
         task.compute_squad1_scores(GOLDS, TEXTS)
-    with pytest.raises(ValueError, match="0 of 0 questions"):
+    with pytest.raises(ValueError, match="0 of 0"):
         task.compute_squad2_scores({}, {}, {}, 0)
