@@ -43,10 +43,7 @@ def build_task(name: str, settings: Settings) -> task_lib.Task:
 
 
 def build_tasks(settings: Settings) -> list[task_lib.Task]:
-    """Builds all tasks that a config names, in its order.
-
-    `mnli` and `ax` share one head: they are the same task.
-    """
+    """Builds all tasks that a config names; `mnli` and `ax` are the same."""
     tasks = [build_task(name, settings) for name in settings.task_names]
     names = [task.name for task in tasks]
     if not tasks or len(set(names)) < len(names):

@@ -104,19 +104,6 @@ def test_fields_longer_than_pythons_limit_are_read(tmp_path):
     assert csv.field_size_limit() == 131_072
 
 
-def test_the_format_may_be_named_instead(tmp_path):
-    path = _write(tmp_path / "a.txt", "text\tlabel\na\t1\n")
-    assert _read(path, file_format="tsv")[0].values == {
-        "text": "a",
-        "label": "1",
-    }
-    with pytest.raises(errors.DataError, match=r"ends with one of \.csv"):
-        _read(path)
-    expected = "formats csv, tsv, jsonl.*'conll'"
-    with pytest.raises(errors.DataError, match=expected):
-        _read(path, file_format="conll")
-
-
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
@@ -143,6 +130,16 @@ def test_what_is_wrong_is_named_with_file_and_line(
     with pytest.raises(errors.DataError, match=expected) as error:
         _read(path)
     assert str(path) in str(error.value)
+
+
+def test_the_format_may_be_named_instead(tmp_path):
+    path = _write(tmp_path / "a.txt", "text\tlabel\na\t1\n")
+    (record,) = _read(path, file_format="tsv")
+    assert record.values == {"text": "a", "label": "1"}
+    with pytest.raises(errors.DataError, match=r"ends with one of \.csv"):
+        _read(path)
+    with pytest.raises(errors.DataError, match="formats csv, tsv, jsonl.*'con"):
+        _read(path, file_format="conll")
 
 
 def test_invalid_utf8_and_missing_files_are_refused(tmp_path):

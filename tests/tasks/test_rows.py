@@ -177,8 +177,3 @@ def test_chunks_join_into_one_split(tokenizer, monkeypatch):
     np.testing.assert_array_equal(whole[0].splits, parts[0].splits)
     np.testing.assert_array_equal(whole[1], parts[1])
     assert parts[0].values.dtype == parts[1].dtype == np.int32
-
-
-def test_a_row_without_room_for_a_pair_is_refused(tokenizer):
-    with pytest.raises(ValueError, match="at least 5"):
-        rows_lib.pack_split(["cat"], [None], tokenizer, 4)

@@ -231,10 +231,7 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
 
 
 def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
-    """Lists the ids whose answer is not in the context at the place given.
-
-    `DataError` for one with no answer that is not said to be unanswerable.
-    """
+    """Lists the ids whose answer is not in the context at the place given."""
     missing = []
     for example in examples:
         if example.is_impossible:
@@ -364,7 +361,7 @@ def read_own(settings: _OwnTaskConfig, split: str) -> list[Example]:
         examples = _read_table(path, file_format, settings, split != "test")
     if split == "test":
         return examples
-    missing = set(find_unanswered(examples, path))
+    missing = find_unanswered(examples, path)
     for example in examples:
         if example.id in missing:
             place = f"{path}, question {example.id!r}"

@@ -18,11 +18,6 @@ FILES = {
         [Example(0, 'The "car honked.', None, "1"),
          Example(1, "What all you get?", None, "0")],
     ),
-    ("sst2", "dev"): (
-        "sst/dev.tsv",
-        "sentence\tlabel\nhide secretions \t0\n",
-        [Example(0, "hide secretions ", None, "0")],
-    ),
     ("mrpc", "train"): (
         "MRPC/train.tsv",
         "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n"
@@ -34,11 +29,6 @@ FILES = {
         "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1"
         "\tsentence2\tscore\n0\tg\tf\t2012\t0\ts\ts\tA plane.\tA jet.\t3.750\n",
         [Example(0, "A plane.", "A jet.", 3.75)],
-    ),
-    ("qqp", "test"): (
-        "QQP/test.tsv",
-        "id\tquestion1\tquestion2\n0\t\tWhy?\n1\tHow?\tWho?\n",
-        [Example(0, "", "Why?"), Example(1, "How?", "Who?")],
     ),
     ("mnli", "dev_mismatched"): (
         "MNLI/dev_mismatched.tsv",
@@ -141,26 +131,14 @@ def test_tensorflow_datasets_gives_the_same_examples(monkeypatch):
     assert stsb == [Example(0, "a", "b", 2.5)]
 
 
-SUBMISSIONS = {
-    "CoLA.tsv", "SST-2.tsv", "MRPC.tsv", "STS-B.tsv", "QQP.tsv", "MNLI-m.tsv",
-    "MNLI-mm.tsv", "QNLI.tsv", "RTE.tsv", "WNLI.tsv", "AX.tsv",
-}  # fmt: skip
-
-
-def test_there_are_nine_tasks_and_a_submission_for_each_unlabelled_split():
+def test_every_unlabelled_split_has_a_submission():
     assert len(glue.TASKS) == 9
-    unlabelled = {
-        (task.name, split)
-        for task in glue.TASKS.values()
-        for split, file in task.splits.items()
-        if file.columns.label is None
-    }
-    found = {
-        (task.name, split): file.submission
-        for task in glue.TASKS.values()
-        for split, file in task.splits.items()
-        if file.submission
-    }
-    assert unlabelled == set(found)
-    assert glue.TASKS["qqp"].splits["train"].counts == (363_846, 363_849)
-    assert set(found.values()) == SUBMISSIONS
+    submissions = []
+    for name in glue.TASKS:
+        task = _task(name, "")
+        assert set(task.metrics) <= set(task.known_metrics)
+        labelled = {"train", *task.dev_splits}
+        assert set(task.submissions) == set(task.splits) - labelled
+        submissions += task.submissions.values()
+    assert len(set(submissions)) == 11
+    assert {"CoLA.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"} < {*submissions}

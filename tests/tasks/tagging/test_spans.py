@@ -18,20 +18,20 @@ GOLD = [["B-NP", "I-NP", "O", "B-VP"], ["B-NP"]]
         # The last kind counts; kinds may hold hyphens.
         ("I-NP I-VP", [Span(0, 1, "VP")]),
         ("O B-X-Y E-X-Y", [Span(1, 2, "X-Y")]),
+        # A span begins at B, at S and after O.
+        (
+            "I-A B-B I-B S-C O I-D O",
+            [
+                Span(0, 0, "A"),
+                Span(1, 2, "B"),
+                Span(3, 3, "C"),
+                Span(5, 5, "D"),
+            ],
+        ),
     ],
 )
 def test_spans_are_read_leniently(tags, expected):
     assert spans.find_spans(tags.split()) == expected
-
-
-def test_a_span_begins_at_b_at_s_and_after_o():
-    tags = ["I-NP", "B-NP", "I-NP", "S-VP", "O", "I-PP", "O"]
-    assert spans.find_spans(tags) == [
-        Span(0, 0, "NP"),
-        Span(1, 2, "NP"),
-        Span(3, 3, "VP"),
-        Span(5, 5, "PP"),
-    ]
 
 
 @pytest.mark.parametrize("encoding", spans.ENCODINGS)
