@@ -1,8 +1,5 @@
 """All tasks, by name."""
 
-from collections.abc import Callable
-from collections.abc import Mapping
-
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.formats import parameter_names
@@ -19,12 +16,7 @@ ALIASES = parameter_names.TASK_ALIASES
 
 Settings = finetuning_config.FinetuningConfig
 
-_OWN_KINDS: Mapping[str, Callable[[Settings], task_lib.Task]] = {
-    "classification": own.build_task,
-    "regression": own.build_task,
-    "tagging": tagging.build_own_task,
-    "qa": qa.build_own_task,
-}
+_OWN_KINDS = {"tagging": tagging.build_own_task, "qa": qa.build_own_task}
 TASK_NAMES = (*glue.NAMES, *records.SOURCES, tagging.CHUNKING, own.NAME)
 """What `task.names` may list."""
 
@@ -39,7 +31,8 @@ def build_task(name: str, settings: Settings) -> task_lib.Task:
     if known == tagging.CHUNKING:
         return tagging.build_chunking(settings)
     if known == own.NAME:
-        task = _OWN_KINDS[settings.own.kind](settings)
+        build = _OWN_KINDS.get(settings.own.kind, own.build_task)
+        task: task_lib.Task = build(settings)
         # It is scored if it has labels.
         task.test_splits = tuple(s for s in task.splits if s == "test")
         return task
@@ -50,10 +43,7 @@ def build_task(name: str, settings: Settings) -> task_lib.Task:
 
 
 def build_tasks(settings: Settings) -> list[task_lib.Task]:
-    """Builds all tasks that a config names, in its order.
-
-    `mnli` and `ax` share one head: they are the same task.
-    """
+    """Builds all tasks that a config names; `mnli` and `ax` are the same."""
     tasks = [build_task(name, settings) for name in settings.task_names]
     names = [task.name for task in tasks]
     if not tasks or len(set(names)) < len(names):

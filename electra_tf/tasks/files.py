@@ -27,19 +27,11 @@ from electra_tf.records import corpus
 
 TFDS = "tfds"
 """The value of `task.data_dir` that means TensorFlow Datasets."""
-ENDINGS: Mapping[str, str] = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-}
+ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 """The ending of a table's file name to its format."""
 
 # How far below the given folder a task's own folder is looked for.
 _MAX_DEPTH = 3
-# Items of a list that a message names.
-_NUM_SHOWN = 10
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +68,8 @@ def unexpected(
 
 def list_some(items: Sequence[object]) -> str:
     """The first ten between commas, and how many there are beside them."""
-    rest = len(items) - _NUM_SHOWN
-    more = f" and {rest} more" if rest > 0 else ""
-    return ", ".join(map(str, items[:_NUM_SHOWN])) + more
+    more = f" and {len(items) - 10} more" if len(items) > 10 else ""
+    return ", ".join(map(str, items[:10])) + more
 
 
 def find_file(
@@ -150,9 +141,8 @@ def read_lines(path: pathlib.Path) -> Iterator[tuple[int, str]]:
         try:
             for number, raw in enumerate(lines, 1):
                 line = raw.removesuffix(b"\n").removesuffix(b"\r")
-                if number == 1:
-                    line = line.removeprefix(_BYTE_ORDER_MARK)
-                yield number, line.decode()
+                codec = "utf-8-sig" if number == 1 else "utf-8"
+                yield number, line.decode(codec)
         except UnicodeDecodeError as error:
             place = f"{path}, line {number}"
             raise unexpected(
@@ -225,10 +215,6 @@ def read_table(
     line. Rows must have `columns`; `optional_columns` are read where they are.
     """
     resolved = resolve_format(path, file_format)
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"Expected a {resolved} file at {path}. Received: no file there."
-        )
     names = (*columns, *optional_columns)
     records = [
         Record(place, {name: row[name] for name in names if name in row})

@@ -251,11 +251,10 @@ def cut_pairs(
 
 @dataclasses.dataclass(frozen=True)
 class Ragged:
-    """N lists of numbers in NumPy, flat."""
+    """N lists of numbers in NumPy, one after another."""
 
     values: np.ndarray  # `[total]`, int32 or float32
-    # `[N + 1]` int64; list i is `values[splits[i]:splits[i + 1]]`
-    splits: np.ndarray
+    splits: np.ndarray  # `[N + 1]` int64, where each list begins
 
     @classmethod
     def of(cls, lists: Sequence[Any], dtype: Any = np.int32) -> "Ragged":
@@ -269,9 +268,8 @@ class Ragged:
         lengths = [tensor.row_lengths().numpy() for tensor in tensors]
         counts = np.concatenate([np.zeros(1, np.int64), *lengths])
         values = [tensor.values.numpy() for tensor in tensors]
-        return cls(
-            np.concatenate([np.zeros(0, np.int32), *values]), np.cumsum(counts)
-        )
+        values.append(np.zeros(0, np.int32))
+        return cls(np.concatenate(values), np.cumsum(counts))
 
     @property
     def lengths(self) -> np.ndarray:

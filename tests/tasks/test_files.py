@@ -1,8 +1,10 @@
-"""Files are found by folder and name; tables are read, or named by line."""
+"""Files are found, tables are read, or named by line; TFDS by a stand-in."""
 
 import csv
-import json
+import sys
+import types
 
+import numpy as np
 import pytest
 
 from electra_tf import errors
@@ -38,14 +40,6 @@ def test_the_nearest_folder_that_has_the_file_counts(tmp_path):
         _find(tmp_path)
     assert str(near) in str(error.value)
     assert str(other) in str(error.value)
-
-
-def test_the_first_of_several_names_in_a_folder_counts(tmp_path):
-    _write(tmp_path / "ax" / "AX.tsv")
-    names = ("diagnostic.tsv", "AX.tsv")
-    assert _find(tmp_path, ("AX",), names).name == "AX.tsv"
-    _write(tmp_path / "ax" / "diagnostic.tsv")
-    assert _find(tmp_path, ("AX",), names).name == "diagnostic.tsv"
 
 
 def test_a_missing_file_says_what_was_expected_where(tmp_path):
@@ -110,28 +104,6 @@ def test_fields_longer_than_pythons_limit_are_read(tmp_path):
     assert csv.field_size_limit() == 131_072
 
 
-def test_the_format_may_be_named_instead(tmp_path):
-    path = _write(tmp_path / "a.txt", "text\tlabel\na\t1\n")
-    assert _read(path, file_format="tsv")[0].values == {
-        "text": "a",
-        "label": "1",
-    }
-    with pytest.raises(errors.DataError, match=r"ends with one of \.csv"):
-        _read(path)
-    expected = "formats csv, tsv, jsonl.*'conll'"
-    with pytest.raises(errors.DataError, match=expected):
-        _read(path, file_format="conll")
-
-
-def test_columns_that_may_be_missing_are_read_where_they_are(tmp_path):
-    rows = [{"text": "a", "id": "q1"}, {"text": "b"}]
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    path = _write(tmp_path / "a.jsonl", lines)
-    assert [r.values for r in _read(path, ["text"], optional=["id"])] == rows
-    path = _write(tmp_path / "a.csv", "text\na\n")
-    assert _read(path, ["text"], optional=["id"])[0].values == {"text": "a"}
-
-
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
@@ -160,10 +132,110 @@ def test_what_is_wrong_is_named_with_file_and_line(
     assert str(path) in str(error.value)
 
 
+def test_the_format_may_be_named_instead(tmp_path):
+    path = _write(tmp_path / "a.txt", "text\tlabel\na\t1\n")
+    (record,) = _read(path, file_format="tsv")
+    assert record.values == {"text": "a", "label": "1"}
+    with pytest.raises(errors.DataError, match=r"ends with one of \.csv"):
+        _read(path)
+    with pytest.raises(errors.DataError, match="formats csv, tsv, jsonl.*'con"):
+        _read(path, file_format="conll")
+
+
 def test_invalid_utf8_and_missing_files_are_refused(tmp_path):
     path = tmp_path / "a.csv"
-    with pytest.raises(FileNotFoundError, match="csv file at"):
+    with pytest.raises(FileNotFoundError, match="a.csv"):
         _read(path)
     path.write_bytes(b"text,label\ncaf\xe9,1\n")
     with pytest.raises(errors.DataError, match="line 2: expected UTF-8"):
         _read(path)
+
+
+CLASSES = types.SimpleNamespace(int2str=lambda index: ("no", "yes")[index])
+EXAMPLES = [
+    {
+        "sentence": "né".encode(),
+        "label": np.int64(1),
+        "idx": np.int32(7),
+        "tags": np.array([0, 1]),
+        "answers": {"text": np.array([b"a", b"b"], object)},
+    },
+    {
+        "sentence": np.bytes_(b"x"),
+        "label": np.int64(-1),
+        "idx": np.int32(3),
+        "tags": np.zeros(0, np.int64),
+        "answers": {"text": np.zeros(0, object)},
+    },
+]
+
+
+class FakeBuilder:
+    """The few members of a TFDS builder that are used."""
+
+    data_dir = "somewhere"
+
+    def __init__(self, name):
+        if name == "unknown":
+            raise ValueError("Dataset unknown not found.\n - ab\n - cd")
+        self.name = name
+        sequence = types.SimpleNamespace(feature=CLASSES)
+        answers = types.SimpleNamespace(feature={"text": None})
+        self.info = types.SimpleNamespace(
+            features={"sentence": None, "label": CLASSES, "idx": None,
+                      "tags": sequence, "answers": answers},
+            splits={"train": None, "test": None},
+        )  # fmt: skip
+
+    def is_prepared(self):
+        return self.name != "elsewhere"
+
+    def as_dataset(self, split, shuffle_files, read_config):
+        assert not shuffle_files
+        assert read_config == {"interleave_cycle_length": 1}
+        return types.SimpleNamespace(as_numpy_iterator=lambda: iter(EXAMPLES))
+
+
+@pytest.fixture
+def fake_tfds(monkeypatch):
+    module = types.ModuleType("tensorflow_datasets")
+    module.builder = FakeBuilder
+    module.ReadConfig = dict
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", module)
+
+
+def test_values_are_pythons_own_and_classes_are_named(fake_tfds):
+    first, second = files.read_tfds("glue/cola", "train")
+    assert first == {
+        "sentence": "né",
+        "label": "yes",
+        "idx": 7,
+        "tags": ["no", "yes"],
+        "answers": {"text": ["a", "b"]},
+    }
+    assert type(first["idx"]) is int
+    assert second["sentence"] == "x"
+    assert second["label"] is None
+    assert second["tags"] == second["answers"]["text"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "expected"),
+    [
+        ("unknown", "train", r"not know unknown: Dataset unknown not found\.$"),
+        ("elsewhere", "train", "tfds build elsewhere"),
+    ],
+)
+def test_what_cannot_be_read_is_one_clear_error(
+    fake_tfds, name, split, expected
+):
+    with pytest.raises(errors.DataError, match=expected):
+        files.read_tfds(name, split)
+
+
+def test_a_missing_package_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(
+        errors.DataError, match=r"pip install 'electra-tf\[tfds\]"
+    ):
+        files.read_tfds("glue/cola", "train")

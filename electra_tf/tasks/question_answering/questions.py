@@ -135,8 +135,8 @@ def build_rows(
     `details` are `Chunk`s, from which answers are decoded.
     """
     chunks = []
-    owners, starts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-    columns = [np.zeros((len(COLUMNS), 0), np.int32)]
+    owners, starts = [np.zeros(0)], [np.zeros(0)]
+    columns = [np.zeros((len(COLUMNS), 0))]
     for begin in range(0, len(examples), _CHUNK):
         part = examples[begin : begin + _CHUNK]
         asked = tokenizer.tokenize(rows_lib.encode([e.question for e in part]))
@@ -160,7 +160,7 @@ def build_rows(
         chunks.append(chunk)
         owners.append(begin + rows.windows.texts.numpy())
         starts.append(rows.shifts.numpy())
-        table = np.zeros((len(COLUMNS), len(starts[-1])), np.int32)
+        table = np.zeros((len(COLUMNS), len(starts[-1])))
         if is_training:
             table = _label_windows(chunk, tokenizer)
         columns.append(table)

@@ -30,7 +30,6 @@ SQUAD2 = "squad2"
 MRQA = "mrqa"
 SPLITS = ("train", "dev")
 
-_TFDS_SPLITS = {"train": "train", "dev": "validation"}
 # The ending of an own file's name to its format.
 _ENDINGS = {**files.ENDINGS, ".json": "squad", ".gz": "mrqa"}
 _OwnTaskConfig = finetuning_config.OwnTaskConfig
@@ -185,7 +184,7 @@ def _parse(kind: type[_Content], content: Any, place: object) -> _Content:
 def from_tfds(name: str, split: str) -> list[Example]:
     """Reads a data set of TensorFlow Datasets that has SQuAD's form."""
     examples = []
-    for record in files.read_tfds(name, _TFDS_SPLITS[split]):
+    for record in files.read_tfds(name, split.replace("dev", "validation")):
         answers = record["answers"]
         places = zip(answers["text"], answers["answer_start"], strict=True)
         question = _SquadQuestion(
@@ -232,10 +231,7 @@ def keep_answered(examples: Sequence[Example], source: object) -> list[Example]:
 
 
 def find_unanswered(examples: Sequence[Example], source: object) -> list[str]:
-    """Lists the ids whose answer is not in the context at the place given.
-
-    `DataError` for one with no answer that is not said to be unanswerable.
-    """
+    """Lists the ids whose answer is not in the context at the place given."""
     missing = []
     for example in examples:
         if example.is_impossible:
@@ -365,7 +361,7 @@ def read_own(settings: _OwnTaskConfig, split: str) -> list[Example]:
         examples = _read_table(path, file_format, settings, split != "test")
     if split == "test":
         return examples
-    missing = set(find_unanswered(examples, path))
+    missing = find_unanswered(examples, path)
     for example in examples:
         if example.id in missing:
             place = f"{path}, question {example.id!r}"

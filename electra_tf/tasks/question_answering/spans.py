@@ -199,8 +199,7 @@ class SpanFinder(tf.Module):
             begins = contexts.ids.row_starts()
             starts, _ = self._locate(contexts, begins + firsts)
             _, ends = self._locate(contexts, begins + lasts)
-            starts = tf.where(is_found, starts, 0)
-            ends = tf.where(is_found, ends, 0)
+            starts, ends = (tf.where(is_found, v, 0) for v in (starts, ends))
             zeros = tf.zeros_like(starts)
             return Places(
                 tf.strings.substr(texts, starts, ends - starts),

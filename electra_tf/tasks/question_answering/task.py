@@ -18,6 +18,7 @@ from typing import Any
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.modeling import task_heads
+from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import answers
@@ -27,12 +28,6 @@ from electra_tf.tasks.question_answering.answers import Predictions
 from electra_tf.text import tokenizer as tokenizer_lib
 
 _OWN_METRICS = ("best_f1", "best_exact", "f1", "exact")
-_EXPORTED = (
-    "max_query_length",
-    "doc_stride",
-    "max_answer_length",
-    "qa_na_threshold",
-)
 _HEAD_OPTIONS = (
     "joint_prediction",
     "beam_size",
@@ -78,7 +73,9 @@ class QuestionAnsweringTask(task_lib.Task):
 
     def describe_export(self) -> dict[str, Any]:
         """Returns the windows and the decoding, as it was trained."""
-        return {n: getattr(self.settings, n) for n in _EXPORTED}
+        windows = ("max_query_length", "doc_stride")
+        decoding = ("max_answer_length", "qa_na_threshold")
+        return {n: getattr(self.settings, n) for n in windows + decoding}
 
     def build_rows(
         self,
@@ -116,10 +113,9 @@ class QuestionAnsweringTask(task_lib.Task):
         missing = [e.id for e in examples if e.golds is None]
         if missing:
             raise ValueError(
-                f"Expected gold answers to score with. Received none for "
-                f"{len(missing)} of {len(examples)} questions, for example "
-                f"{missing[0]!r}. Predict without scoring, or name a file with "
-                "answers."
+                "Expected gold answers to score with. Received: none for "
+                f"{len(missing)} questions, {files.list_some(missing)}. "
+                "Predict without scoring, or name a file with answers."
             )
         texts = predictions.texts
         if self.has_unanswerable:
@@ -280,9 +276,8 @@ def compute_squad2_scores(
     missing = [i for i in golds if i not in predictions or i not in null_odds]
     if missing or not golds:
         raise ValueError(
-            "Every question needs a prediction and its null odds. Received "
-            f"none for {len(missing)} of {len(golds)} questions, for example "
-            f"{missing[:5]}."
+            "Every question needs a prediction and its null odds. Received: "
+            f"none for {len(missing)} of {len(golds)}, {missing[:5]}."
         )
     raw = compute_raw_scores(golds, predictions)
     groups = {

@@ -218,8 +218,9 @@ def read_file(
     lines = [(n, line.split("\t")) for n, line in files.read_filled_lines(path)]
     width = columns.least_width
     if columns.has_header and lines:
-        _require_header(path, spec, columns, lines[0][1])
-        width = len(lines.pop(0)[1])
+        _, header = lines.pop(0)
+        _require_header(path, spec, columns, header)
+        width = len(header)
     examples: list[Example] = []
     bad_lines: list[int] = []
     for eid, (number, fields) in enumerate(lines):
@@ -249,13 +250,10 @@ def _require_header(
         or header[place] in spec.labels
         or not math.isnan(files.parse_number(header[place]))
     ):
-        expected = (
-            f"the names of the columns of {spec.title}, at least {width} "
-            "between tabs"
-        )
-        raise files.unexpected(
-            f"{path}, line 1", expected, "\t".join(header), _OFFICIAL
-        )
+        columns_named = f"the names of the columns of {spec.title}"
+        expected = f"{columns_named}, at least {width} between tabs"
+        line = "\t".join(header)
+        raise files.unexpected(f"{path}, line 1", expected, line, _OFFICIAL)
 
 
 def _parse_label(place: str, spec: GlueTask, text: str) -> str | float:

@@ -125,9 +125,9 @@ def _example(settings: _Settings, record: files.Record, number: int) -> Example:
     if not text.strip() and not (pair or "").strip():
         expected = f"a text in column {settings.text_column!r}"
         raise files.unexpected(record.place, expected, text, "Remove the row.")
-    if settings.id_column:
-        return Example(_in_one_line(record, settings.id_column), text, pair)
-    return Example(number, text, pair)
+    column = settings.id_column
+    eid = _in_one_line(record, column) if column else number
+    return Example(eid, text, pair)
 
 
 def _in_one_line(record: files.Record, column: str) -> str:

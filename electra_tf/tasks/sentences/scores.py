@@ -7,7 +7,6 @@ positives that were not predicted, and so equals its precision; not here.
 import math
 import pathlib
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -76,21 +75,6 @@ LOWER_IS_BETTER = ("mse",)
 """The metrics that are errors: of all others, more is better."""
 
 
-def compute_scores(
-    known: Mapping[str, Metric],
-    names: Iterable[str],
-    labels: np.ndarray,
-    predictions: np.ndarray,
-) -> dict[str, float]:
-    """Computes several of the `known` metrics of the same predictions."""
-    if not len(labels) or len(labels) != len(predictions):
-        raise ValueError(
-            "Expected as many predictions as labels, and some. Received: "
-            f"{len(predictions)} and {len(labels)}."
-        )
-    return {name: known[name](labels, predictions) for name in names}
-
-
 def draw_confusion(
     path: pathlib.Path,
     labels: np.ndarray,
@@ -98,27 +82,22 @@ def draw_confusion(
     names: Sequence[str],
     title: str,
 ) -> None:
-    """Draws into a PNG file which class was taken for which.
-
-    `labels` and `predictions` are `[N]` integers.
-    """
+    """Draws into a PNG file which of `[N]` classes was taken for which."""
     # Imported here: it takes a second that a run's start need not wait for.
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    counts = metrics.confusion_matrix(
-        labels, predictions, labels=range(len(names))
-    )
+    number = len(names)
+    counts = metrics.confusion_matrix(labels, predictions, labels=range(number))
     totals = counts.sum(1)
     shares = counts / np.maximum(totals, 1)[:, np.newaxis]
     shown = [_shorten(name) for name in names]
-    is_numbered = len(names) <= _MAX_NUMBERED
-    side = 2.6 + (0.62 if is_numbered else 0.22) * min(len(names), _MAX_NAMED)
-    figure, axis = pyplot.subplots(
-        figsize=(side + 1.8, side + 0.6), layout="constrained"
-    )
+    is_numbered = number <= _MAX_NUMBERED
+    side = 2.6 + (0.62 if is_numbered else 0.22) * min(number, _MAX_NAMED)
+    size = side + 1.8, side + 0.6
+    figure, axis = pyplot.subplots(figsize=size, layout="constrained")
     picture = metrics.ConfusionMatrixDisplay(shares, display_labels=shown)
     picture.plot(
         ax=axis,
@@ -126,7 +105,7 @@ def draw_confusion(
         include_values=is_numbered,
         xticks_rotation=40 if max(map(len, shown)) > 6 else "horizontal",
         im_kw={"vmin": 0, "vmax": 1},
-        text_kw={"fontsize": 9 if len(names) <= 6 else 7},
+        text_kw={"fontsize": 9 if number <= 6 else 7},
     )
     for place in np.ndindex(counts.shape) if is_numbered else ():
         text = f"{counts[place]:,}\n{shares[place]:.0%}"
@@ -135,7 +114,7 @@ def draw_confusion(
     rows = [f"{s} ({n:,})" for s, n in zip(shown, totals, strict=True)]
     axis.set_yticklabels(rows)
     axis.tick_params(labelsize=10 if is_numbered else 6)
-    if len(names) > _MAX_NAMED:
+    if number > _MAX_NAMED:
         axis.set(xticks=[], yticks=[])
     axis.set(xlabel="predicted", ylabel="right label (its examples)")
     share = counts.trace() / len(labels)

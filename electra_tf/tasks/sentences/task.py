@@ -102,12 +102,8 @@ class TextTask(task_lib.Task):
                     f"Received: number {example.eid!r} without one. Score "
                     f"{' or '.join(self.dev_splits) or 'labelled data'}."
                 )
-        return scores.compute_scores(
-            self.known_metrics,
-            self.metrics,
-            self._targets(examples),
-            self._to_targets(predictions),
-        )
+        pair = self._targets(examples), self._to_targets(predictions)
+        return {name: self.known_metrics[name](*pair) for name in self.metrics}
 
     def is_degenerate(self, examples: Examples, predictions: Any) -> bool:
         """Whether there are several examples, and all have one prediction."""

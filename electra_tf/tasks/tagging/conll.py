@@ -91,11 +91,6 @@ def read_columns(
     count from 0, or from the end if negative. Lines that begin with
     `-DOCSTART-` are left out. Without `needs_tags` one column is one of words.
     """
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"Expected a file in CoNLL columns at {path}. Received: no file "
-            "there."
-        )
     sentences: list[Sentence] = []
     rows: list[list[str]] = []
     columns: tuple[int, ...] = ()
@@ -108,9 +103,8 @@ def read_columns(
                 width = len(fields)
                 has_tags = needs_tags or width > 1
                 columns = (word_column, tag_column)[: 1 + has_tags]
-                if width < len(columns) or not all(
-                    -width <= column < width for column in columns
-                ):
+                places = range(-width, width)
+                if width < len(columns) or not set(columns) <= set(places):
                     expected = f"a word and its tag in the columns {columns}"
                     raise files.unexpected(place, expected, line)
             files.require_width(place, fields, width, "between blanks or tabs")

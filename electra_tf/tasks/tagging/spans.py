@@ -126,8 +126,7 @@ def compute_span_scores(
 ) -> dict[str, float]:
     """Computes precision, recall and F1 of whole spans, as in the original.
 
-    A span is right if start, end and kind are. Both sides may have any
-    encoding. All scores are 0 if no span is right.
+    Both sides may have any encoding. All scores are 0 if no span is right.
     """
     num_right = num_predicted = num_gold = 0
     for tags, answers in zip(gold, _without_gaps(predicted), strict=True):

@@ -93,10 +93,11 @@ class TaggingTask(task_lib.Task):
         """Describes what a wrong tag should be; empty for a right one."""
         if self.has_spans and not spans.is_span_tag(tag):
             return "O, or a tag that begins with B-, I-, E- or S-"
-        learned = spans.encode_tags([tag], self.has_spans)[0]
-        if not self._listed or learned in self.labels:
-            return ""
-        return f"one of the labels {', '.join(self._listed)}"
+        (learned,) = spans.encode_tags([tag], self.has_spans)
+        is_known = not self._listed or learned in self.labels
+        return (
+            "" if is_known else f"one of the labels {', '.join(self._listed)}"
+        )
 
     def build_rows(
         self,

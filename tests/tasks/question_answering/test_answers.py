@@ -4,7 +4,6 @@ import dataclasses
 import re
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
@@ -53,25 +52,6 @@ def test_the_best_span_is_the_answer_in_the_texts_own_words(tokenizer):
     assert (best["start_logit"], best["end_logit"]) == (3.0, 2.0)
     assert CONTEXT[best["start"] : best["end"]] == "The old cat"
     assert found.null_odds == {}
-
-
-def test_offsets_follow_the_blanks_of_the_context(tokenizer):
-    best = _decode(tokenizer, {14: 3.0}, {16: 3.0}).nbest["q1"][0]
-    assert best["text"] == "on the mat"
-    assert CONTEXT[best["start"] : best["end"]] == "on  the mat"
-
-
-def test_probabilities_are_shares_of_the_best(tokenizer):
-    found = _decode(tokenizer, {0: 3.0, 10: 2.0}, {2: 3.0, 12: 3.0})
-    entries = found.nbest["q1"]
-    shares = [entry["probability"] for entry in entries]
-    assert sum(shares) == pytest.approx(1)
-    assert shares == sorted(shares, reverse=True)
-    assert shares[0] / shares[1] == pytest.approx(np.e, rel=1e-5)
-    assert [entry["text"] for entry in entries[:2]] == [
-        "The old cat",
-        "The cats",
-    ]
 
 
 def test_spans_that_are_too_long_or_turned_round_do_not_count(tokenizer):
@@ -135,12 +115,6 @@ def test_null_odds_are_the_least_of_the_windows(tokenizer):
     }
 
 
-def test_without_a_classifier_null_odds_compare_cls_with_the_best(tokenizer):
-    starts, ends = {-FIRST: 1.5, 0: 3.0}, {-FIRST: 1.0, 2: 2.0}
-    found = _decode(tokenizer, starts, ends, null=True)
-    assert found.null_odds["q1"] == pytest.approx(1.5 + 1.0 - 3.0 - 2.0)
-
-
 def test_a_document_without_pieces_has_no_answer(tokenizer):
     example = example_of(None, " ")
     rows = _rows(tokenizer, [example])
@@ -173,19 +147,3 @@ def test_every_text_is_what_stands_at_its_offsets(tokenizer):
         for entry in found.nbest[example.id]:
             there = example.context[entry["start"] : entry["end"]]
             assert re.sub("[ \t\r\n]+", " ", there) == entry["text"]
-
-
-@pytest.mark.parametrize(
-    ("predicted", "normalized", "original"),
-    [
-        # Not there; of another length; nothing; cut at a blank.
-        ("cat", "a dog", "a dog"),
-        ("istanbul", "istanbul", "\u0130\u0307stanbul"),
-        ("", "a", "A"),
-        ("a ", "a b", "A B"),
-        (" b", "a b", "A B"),
-        ("x", "", ""),
-    ],
-)
-def test_what_does_not_line_up_has_no_place(predicted, normalized, original):
-    assert answers.project(predicted, normalized, original) is None

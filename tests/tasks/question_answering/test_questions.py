@@ -64,20 +64,6 @@ def test_an_answer_is_learned_in_every_window_that_has_all_of_it(
     assert not rows.columns["is_impossible"].any()
 
 
-def test_unanswerable_questions_point_at_cls(tokenizer):
-    rows = _build([example_of(None, LONG)], tokenizer, training=True)
-    assert rows.columns["is_impossible"].all()
-    assert not rows.columns["start_position"].any()
-    assert not rows.columns["end_position"].any()
-
-
-def test_questions_share_their_document(tokenizer):
-    examples = [example_of("cat", LONG, name=str(n)) for n in range(5)]
-    (chunk,) = _build(examples, tokenizer).details
-    assert chunk.contexts.ids.nrows() == 1
-    assert chunk.context_of_example.tolist() == [0] * 5
-
-
 def test_questions_are_made_into_rows_in_chunks_as_at_once(
     tokenizer, monkeypatch
 ):

@@ -1,4 +1,4 @@
-"""SQuAD and MRQA files, good and bad."""
+"""Published files and a user's own, good and bad."""
 
 import gzip
 import json
@@ -6,6 +6,8 @@ import json
 import pytest
 
 from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.tasks import files
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import records
 from tests.tasks.question_answering.conftest import CONTEXT
@@ -13,24 +15,18 @@ from tests.tasks.question_answering.conftest import example_of
 from tests.tasks.question_answering.conftest import squad_file
 from tests.tasks.question_answering.conftest import squad_question
 
-MRQA = {
-    "context": CONTEXT,
-    "qas": [
-        {
-            "qid": "m1",
-            "question": "who sat",
-            "answers": ["cats", "the cats"],
-            "detected_answers": [
-                {"text": "cats", "char_spans": [[27, 30], [0, 3]]},
-                {"text": "the cats", "char_spans": [[23, 30]]},
-            ],
-        }
-    ],
-}
+SPANS = [
+    {"text": "cats", "char_spans": [[27, 30], [0, 3]]},
+    {"text": "the cats", "char_spans": [[23, 30]]},
+]
+MRQA = {"qid": "m1", "question": "who sat", "answers": ["cats", "the cats"],
+        "detected_answers": SPANS}  # fmt: skip
+SQUAD = squad_file([squad_question()])
+WRONG = squad_question(answers=[{"text": "cats", "answer_start": 0}], id="q2")
 
 
-def _mrqa_lines(record, header=True):
-    lines = [{"header": {"dataset": "x"}}] * header + [record]
+def _mrqa(question=MRQA):
+    lines = [{"header": {}}, {"context": CONTEXT, "qas": [question]}]
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
@@ -41,14 +37,16 @@ def test_a_squad_file_is_read_in_its_order(write):
         {"id": "q3", "question": "where"},
         {"id": "q4", "question": "where", "answers": []},
     ]
-    examples = records.read_squad(write("train.json", squad_file(questions)))
-    first, second, third, fourth = examples
+    path = write("train.json", squad_file(questions))
+    first, second, third, fourth = records.read_squad(path)
     assert first == example_of("cats")
     assert second.is_impossible and second.golds == () and not second.answer
     # Without answers, and without being told that there are none.
     assert third.golds is None and not third.is_impossible
     assert fourth.golds is None
     assert first.context is second.context
+    with pytest.raises(errors.DataError, match="the key 'is_impossible'"):
+        records.read_squad(path, needs_is_impossible=True)
 
 
 @pytest.mark.parametrize(
@@ -75,94 +73,60 @@ def test_all_answers_are_gold_and_the_first_is_learned(write):
 
 
 @pytest.mark.parametrize("name", ["dev.jsonl", "dev.jsonl.gz"])
-def test_an_mrqa_file_is_read_plain_and_compressed(write, tmp_path, name):
-    path = write(name, _mrqa_lines(MRQA))
+def test_an_mrqa_file_is_read_plain_and_compressed(write, name):
+    path = write(name, _mrqa())
     if name.endswith("gz"):
         path.write_bytes(gzip.compress(path.read_bytes()))
-    (example,) = records.read_mrqa(path)
-    assert example.id == "m1"
-    assert example.golds == ("cats", "the cats")
-    assert example.answer == records.Answer("cats", 27)
+    assert records.read_mrqa(path) == [
+        records.Example(
+            "m1",
+            "who sat",
+            CONTEXT,
+            ("cats", "the cats"),
+            records.Answer("cats", 27),
+        )
+    ]
+
+
+BOOL = {"answers": [{"text": "a", "answer_start": True}]}
+EMPTY = {"detected_answers": [{"text": "a", "char_spans": []}]}
 
 
 @pytest.mark.parametrize(
-    ("content", "pattern"),
+    ("read", "content", "pattern"),
     [
-        ('{\n"data": [}', "line 2, character 10: expected JSON"),
-        ({}, "`data` is missing"),
-        ({"data": []}, "expected questions"),
-        ({"data": [3]}, "`data.0` must be a JSON object. Received: 3"),
-        (squad_file([squad_question(id=7)]), "qas.0.id` must be text.*: 7"),
-        (
-            squad_file([squad_question(is_impossible="no")]),
-            "`data.0.paragraphs.0.qas.0.is_impossible` must be true or false",
-        ),
-        (
-            squad_file(
-                [squad_question(answers=[{"text": "a", "answer_start": True}])]
-            ),
-            "answers.0.answer_start` must be a whole number",
-        ),
-        (
-            squad_file([squad_question(), squad_question()]),
-            "questions 1 and 2: expected different ids.*'q1'",
-        ),
+        ("squad", '{\n"data": [}', "line 2, character 10: expected JSON"),
+        ("squad", {}, "`data` is missing"),
+        ("squad", {"data": []}, "expected questions"),
+        ("squad", {"data": [3]}, "`data.0` must be a JSON object. Received: 3"),
+        ("squad", squad_file([squad_question(id=7)]), "id` must be text.*: 7"),
+        ("squad", squad_file([squad_question(is_impossible="no")]),
+         "`data.0.paragraphs.0.qas.0.is_impossible` must be true or false"),
+        ("squad", squad_file([squad_question(**BOOL)]),
+         "answers.0.answer_start` must be a whole number"),
+        ("squad", squad_file([squad_question(), squad_question()]),
+         "questions 1 and 2: expected different ids.*'q1'"),
+        ("mrqa", '{"header": 1}\n', "expected questions"),
+        ("mrqa", '{"header": 1}\n{"context": ', "line 2: expected a JSON obj"),
+        ("mrqa", '{"context": "a"}\n', "line 1: `qas` is missing"),
+        ("mrqa", _mrqa(MRQA | {"answers": [1]}), "line 2: `qas.0.answers.0`"),
+        ("mrqa", _mrqa(MRQA | EMPTY), "`qas.0.detected_answers.0.char_spans`"),
     ],
-)
-def test_a_bad_squad_file_is_named_with_its_record(write, content, pattern):
+)  # fmt: skip
+def test_a_bad_file_is_named_with_its_record(write, read, content, pattern):
     path = write("train.json", content)
     with pytest.raises(errors.DataError, match=pattern) as caught:
-        records.read_squad(path)
-    assert str(path) in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("lines", "pattern"),
-    [
-        ('{"header": 1}\n', "expected questions"),
-        ('{"header": 1}\n{"context": ', "line 2: expected a JSON object"),
-        ('{"context": "a"}\n', "line 1: `qas` is missing"),
-        (
-            '{"context": "a", "qas": [{"qid": "c", "question": "b",'
-            ' "answers": [1]}]}\n',
-            "line 1: `qas.0.answers.0` must be text",
-        ),
-        (
-            '{"context": "a", "qas": [{"qid": "c", "question": "b",'
-            ' "detected_answers": [{"text": "a", "char_spans": []}]}]}\n',
-            "`qas.0.detected_answers.0.char_spans`",
-        ),
-    ],
-)
-def test_a_bad_mrqa_file_is_named_with_its_line(write, lines, pattern):
-    path = write("dev.jsonl", lines)
-    with pytest.raises(errors.DataError, match=pattern) as caught:
-        records.read_mrqa(path)
+        (records.read_squad if read == "squad" else records.read_mrqa)(path)
     assert str(path) in str(caught.value)
 
 
 def test_a_damaged_compressed_file_is_named(tmp_path):
     path = tmp_path / "dev.jsonl.gz"
-    data = gzip.compress(_mrqa_lines(MRQA).encode())
+    data = gzip.compress(_mrqa().encode())
     for damaged in (data[:40], b"plain text", data[:30] + b"x" + data[31:]):
         path.write_bytes(damaged)
         with pytest.raises(errors.DataError, match=r"dev\.jsonl\.gz"):
             records.read_mrqa(path)
-
-
-def test_questions_without_their_answer_are_left_out_with_one_warning(caplog):
-    examples = [
-        example_of("cats", name="good"),
-        example_of("cats", start=2, name="bad 1"),
-        example_of("dogs", start=2, name="bad 2"),
-        example_of(None, name="none"),
-    ]
-    with caplog.at_level("WARNING"):
-        kept = records.keep_answered(examples, "train.json")
-    assert [example.id for example in kept] == ["good", "none"]
-    (message,) = [record.getMessage() for record in caplog.records]
-    assert message.startswith("train.json: 2 of 4 questions")
-    assert message.endswith("bad 1, bad 2.")
 
 
 def test_a_question_without_answer_cannot_be_learned():
@@ -187,7 +151,6 @@ def test_a_question_without_answer_cannot_be_learned():
         # From a blank on, the word before it is covered.
         ("a big cat", "big", 1, (0, 2)),
         # Beyond the text, before it, nothing.
-        ("a big cat", "cats", 6, None),
         ("a big cat", "cat", 7, None),
         ("a big cat", "cat", 90, None),
         ("a big cat", "a", -9, None),
@@ -209,3 +172,149 @@ def test_an_answer_is_in_the_words_that_cover_it(
         assert (context[: place[0]] or " ")[-1] in rows_lib.QUESTION_BLANKS
         words = tuple(len(context[:end].split()) for end in place)
     assert words == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "split", "name"),
+    [
+        ("squad1", "train", "train-v1.1.json"),
+        ("squad1", "dev", "any/where/dev-v1.1.json"),
+        ("squad1", "dev", "squadv1/dev.json"),
+        ("squad2", "train", "SQuAD/train-v2.0.json"),
+        ("squad2", "dev", "finetuning_data/squad/dev.json"),
+        ("newsqa", "dev", "newsqa/dev.jsonl"),
+        ("newsqa", "dev", "mrqa/dev/NewsQA.jsonl"),
+    ],
+)
+def test_a_file_is_found_where_its_publisher_or_the_original_has_it(
+    write, tmp_path, task, split, name, caplog
+):
+    path = write(name, _mrqa() if task == "newsqa" else SQUAD)
+    source = records.SOURCES[task]
+    assert source.find(str(tmp_path), split) == path
+    with caplog.at_level("WARNING"):
+        assert len(source.read(str(tmp_path), split)) == 1
+    number = source.counts[split]
+    assert f"holds 1 examples, the official file {number}" in caplog.text
+    other = "dev" if split == "train" else "train"
+    with pytest.raises(FileNotFoundError, match=f"{other}.*Received"):
+        source.find(str(tmp_path), other)
+
+
+def test_training_questions_without_their_answer_are_left_out(
+    write, tmp_path, caplog
+):
+    for split in records.SPLITS:
+        write(f"{split}-v1.1.json", squad_file([squad_question(), WRONG]))
+    source = records.SOURCES["squad1"]
+    with caplog.at_level("WARNING"):
+        assert len(source.read(str(tmp_path), "train")) == 1
+    assert "1 of 2 questions" in caplog.text and "answer: q2." in caplog.text
+    assert len(source.read(str(tmp_path), "dev")) == 2
+
+
+def test_tfds_is_asked_for_the_split_by_its_name_there(monkeypatch):
+    asked = []
+    answer = {"text": ["cats"], "answer_start": [CONTEXT.index("cats")]}
+    record = {"id": "q1", "question": "who sat", "context": CONTEXT}
+    impossible = {
+        "id": "q2",
+        "answers": {"text": [], "answer_start": []},
+        "is_impossible": True,
+    }
+
+    def read(name, split):
+        asked.append((name, split))
+        return [record | {"answers": answer}, record | impossible]
+
+    monkeypatch.setattr(files, "read_tfds", read)
+    first, second = records.SOURCES["squad1"].read("tfds", "dev")
+    assert first == example_of("cats")
+    assert second.is_impossible and second.golds == ()
+    records.SOURCES["squad2"].read("tfds", "train")
+    assert asked == [("squad/v1.1", "validation"), ("squad/v2.0", "train")]
+    with pytest.raises(errors.DataError, match="newsqa is not read from"):
+        records.SOURCES["newsqa"].read("tfds", "dev")
+
+
+HEADER = "question,context,answer,answer_start\n"
+TABLE = f'{HEADER}who,"a cat, a dog",a dog,7\nwhere,"a cat, a dog",,\n'
+
+
+def _read(path, split="train", **fields):
+    settings = finetuning_config.OwnTaskConfig(
+        kind="qa", **{f"{split}_file": str(path)}, **fields
+    )
+    return records.read_own(settings, split)
+
+
+def test_a_table_has_answers_and_questions_without(write):
+    first, second = _read(write("own.csv", TABLE))
+    assert first == records.Example(
+        "0", "who", "a cat, a dog", ("a dog",), records.Answer("a dog", 7)
+    )
+    assert second.id == "1"
+    assert second.is_impossible and second.golds == ()
+    assert first.context is second.context
+
+
+def test_without_a_column_of_places_the_first_occurrence_counts(write):
+    fields = {"id_column": "k", "question_column": "q", "context_column": "c"}
+    fields |= {"answer_column": "a", "answer_start_column": ""}
+    path = write("own.tsv", "k\tq\tc\ta\n7\twho\ta b a b\tb\n")
+    (example,) = _read(path, **fields)
+    assert (example.id, example.answer) == ("7", records.Answer("b", 2))
+    path = write("own.tsv", "k\tq\tc\ta\n7\twho\ta b a b\tx\n")
+    with pytest.raises(errors.DataError, match=r"line 2 \(question '7'\)"):
+        _read(path, **fields)
+
+
+def test_a_test_file_needs_no_answers_but_may_have_them(write):
+    bare = write("bare.csv", "question,context\nwho,a b\n")
+    (example,) = _read(bare, "test")
+    assert example.golds is None and not example.is_impossible
+    assert _read(write("own.csv", TABLE), "test")[0].golds == ("a dog",)
+    with pytest.raises(errors.DataError, match="column 'answer'"):
+        _read(bare, "dev")
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        ("who,a b,c,0", "line 2.*answer 'c' in the context at character 0"),
+        ("who,a b,b,0", "Received: 'a'\\."),
+        ("who,a b,b,x", "'answer_start' to be the number of a character"),
+        ("who,a b,b,-1", "'answer_start' to be the number of a character"),
+        ("who, ,b,2", "line 2: expected a text in column 'context'"),
+    ],
+)
+def test_a_bad_row_is_named_by_file_and_line(write, line, pattern):
+    path = write("own.csv", f"{HEADER}{line}\n")
+    with pytest.raises(errors.DataError, match=pattern) as caught:
+        _read(path)
+    assert str(path) in str(caught.value)
+
+
+def test_published_forms_are_read_by_their_ending_or_by_name(write):
+    assert len(_read(write("a.json", SQUAD))) == 1
+    assert len(_read(write("a.txt", SQUAD), file_format="squad")) == 1
+    with pytest.raises(errors.DataError, match=r"Received: '\.txt'"):
+        _read(write("a.txt", SQUAD))
+
+
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_a_wrong_place_is_an_error_in_own_files(write, split):
+    path = write("a.json", squad_file([WRONG]))
+    with pytest.raises(errors.DataError, match="question 'q2'.*'cats'.*'The '"):
+        _read(path, split)
+    assert len(_read(path, "test")) == 1
+
+
+def test_an_answer_with_a_blank_inside_a_word_is_left_out(write, caplog):
+    answers = [{"text": "New\u00a0York", "answer_start": 2}]
+    questions = [squad_question(answers=answers), squad_question(None, id="q2")]
+    path = write("a.json", squad_file(questions, "a New\u00a0York b"))
+    assert len(_read(path, "dev")) == 2
+    with caplog.at_level("WARNING"):
+        assert [example.id for example in _read(path)] == ["q2"]
+    assert "1 of 2 questions" in caplog.text

@@ -1,15 +1,18 @@
-"""Question answering as a task, from files to predictions."""
+"""Question answering as a task, from files to scores."""
 
+import dataclasses
 import json
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.tasks import rows as rows_lib
 from electra_tf.tasks.question_answering import answers
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import task
+from tests.tasks.conftest import own_settings
+from tests.tasks.conftest import settings_of
 from tests.tasks.question_answering.conftest import CONTEXT
 from tests.tasks.question_answering.conftest import squad_file
 from tests.tasks.question_answering.conftest import squad_question
@@ -18,19 +21,9 @@ QUESTIONS = [squad_question(), squad_question(None, id="q2")]
 
 
 def _settings(tmp_path, **fields):
-    return finetuning_config.FinetuningConfig(
-        task=finetuning_config.TaskConfig(
-            names="squad2", data_dir=str(tmp_path)
-        ),
-        qa=finetuning_config.QuestionAnsweringConfig(**fields),
-    )
-
-
-def _own(**fields):
-    return finetuning_config.FinetuningConfig(
-        task=finetuning_config.TaskConfig(names="own"),
-        own=finetuning_config.OwnTaskConfig(kind="qa", **fields),
-    )
+    settings = settings_of(names="squad2", data_dir=str(tmp_path))
+    qa = finetuning_config.QuestionAnsweringConfig(**fields)
+    return dataclasses.replace(settings, qa=qa)
 
 
 @pytest.fixture
@@ -64,27 +57,10 @@ def test_a_head_answers_in_the_words_of_the_document(
 
 
 def _features(rows, width):
-    length = int(rows.lengths.max())
-    places = np.arange(length)
-    mask = places < rows.lengths[:, np.newaxis]
-    segments = mask & (places >= rows.segment_starts[:, np.newaxis])
-    features = {
-        name: tf.constant(array, tf.int32)
-        for name, array in (("input_mask", mask), ("segment_ids", segments))
-    }
-    for name, column in rows.columns.items():
-        features[name] = tf.constant(column)
-    hidden = tf.random.stateless_normal([rows.num_rows, length, width], [1, 2])
-    return hidden, features
-
-
-def test_what_decides_is_f1(tmp_path):
-    settings = _settings(tmp_path)
-    assert task.build_task("squad2", settings).metric == "best_f1"
-    for name in ("squad1", "newsqa", "searchqa", "triviaqa", "naturalqs"):
-        built = task.build_task(name, settings)
-        assert (built.name, built.metric) == (name, "f1")
-        assert (built.max_seq_length, built.num_train_epochs) == (512, 2.0)
+    ids = tf.ragged.constant([row.tolist() for row in rows.ids])
+    _, mask, segments = rows_lib.pad(ids, rows.segment_starts)
+    features = {"input_mask": mask, "segment_ids": segments, **rows.columns}
+    return tf.random.stateless_normal([*mask.shape, width], [1, 2]), features
 
 
 @pytest.mark.parametrize(
@@ -104,13 +80,9 @@ def test_scores_are_those_of_the_official_script(tmp_path, name, keys):
     scores = qa.score(examples, _predictions(texts, [-9.0, 9.0]))
     assert keys <= scores.keys()
     assert scores[qa.metric] == 100
-
-
-def test_questions_without_gold_answers_are_not_scored(tmp_path):
-    qa = task.build_task("squad1", _settings(tmp_path))
-    examples = [records.Example("a", "who", "cat")]
-    with pytest.raises(ValueError, match="none for 1 of 1 questions.*'a'"):
-        qa.score(examples, _predictions({"a": "cat"}))
+    unknown = records.Example("c", "who", "cat")
+    with pytest.raises(ValueError, match="none for 1 questions, c"):
+        qa.score([*examples, unknown], _predictions(texts))
 
 
 def test_files_hold_answers_by_id(tmp_path):
@@ -150,16 +122,15 @@ def test_to_do_no_better_than_no_answers_at_all_is_degenerate(tmp_path):
     assert not qa.is_degenerate(unknown, wrong)
 
 
+def _own(**fields):
+    return task.build_own_task(own_settings(kind="qa", **fields))
+
+
 def test_own_data_has_the_splits_that_are_named(write):
     path = str(write("own.csv", "question,context,answer\nwho,a cat,cat\n"))
-    own = task.build_own_task(
-        _own(train_file=path, test_file=path, answer_start_column="")
-    )
-    assert (own.name, own.splits, own.dev_splits) == (
-        "own",
-        ("train", "test"),
-        (),
-    )
+    own = _own(train_file=path, test_file=path, answer_start_column="")
+    assert (own.name, own.splits) == ("own", ("train", "test"))
+    assert own.dev_splits == ()
     assert own.read("train")[0].golds == ("cat",)
     with pytest.raises(ValueError, match="splits train, test"):
         own.read("dev")
@@ -167,8 +138,78 @@ def test_own_data_has_the_splits_that_are_named(write):
 
 def test_own_data_needs_a_file_and_a_known_metric():
     with pytest.raises(ValueError, match=r"\(none\).*own.train_file"):
-        task.build_own_task(_own()).read("train")
+        _own().read("train")
     with pytest.raises(ValueError, match="Received: 'mcc'"):
-        task.build_own_task(_own(train_file="x.csv", metric="mcc"))
-    own = task.build_own_task(_own(dev_file="x.csv", metric="exact"))
-    assert own.metric == "exact"
+        _own(train_file="x.csv", metric="mcc")
+    assert _own(dev_file="x.csv", metric="exact").metric == "exact"
+
+
+GOLDS = {"a": ("the cat", "dog"), "b": ("red mat",), "c": ()}
+TEXTS = {"a": "A Cat.", "b": "red cat", "c": "cat"}
+ODDS = {"a": -1.0, "b": 0.0, "c": 2.0}
+
+
+def test_the_best_gold_answer_counts():
+    raw = task.compute_raw_scores(GOLDS, TEXTS)
+    assert raw["exact"] == {"a": 1, "b": 0, "c": 0}
+    # Of two words each, one is common.
+    assert raw["f1"] == {"a": 1, "b": 0.5, "c": 0}
+
+
+def test_scores_of_2_0_apply_the_threshold():
+    scores = task.compute_squad2_scores(GOLDS, TEXTS, ODDS, 1.0)
+    assert scores["exact"] == pytest.approx(200 / 3)
+    assert scores["f1"] == pytest.approx(250 / 3)
+    assert scores["HasAns_exact"] == 50 and scores["HasAns_f1"] == 75
+    assert scores["NoAns_exact"] == 100
+    assert [scores[k] for k in ("total", "HasAns_total", "NoAns_total")] == [
+        3,
+        2,
+        1,
+    ]
+    none = task.compute_squad2_scores(GOLDS, TEXTS, ODDS, 2.0)
+    assert none["NoAns_exact"] == 0
+    assert none["best_f1"] == scores["best_f1"]
+
+
+def test_the_best_score_is_the_best_of_all_thresholds():
+    golds = {str(n): ("x",) if n % 3 else () for n in range(20)}
+    texts = {str(n): "x" if n % 4 else "y" for n in range(20)}
+    odds = {str(n): float((7 * n) % 20) for n in range(20)}
+    found = task.compute_squad2_scores(golds, texts, odds, 0.0)
+    tried = [
+        task.compute_squad2_scores(golds, texts, odds, t)["exact"]
+        for t in range(-1, 21)
+    ]
+    assert found["best_exact"] == pytest.approx(max(tried))
+
+
+def test_empty_answers_differ_between_1_1_and_2_0():
+    golds, texts = {"a": ("the",)}, {"a": ""}
+    old = task.compute_squad1_scores(golds, texts)
+    assert old == {"exact_match": 100.0, "f1": 0.0}
+    assert task.compute_raw_scores(golds, texts)["f1"] == {"a": 1.0}
+    # To have no words does not make one right by having some.
+    assert task.compute_raw_scores({"a": ()}, {"a": "x"})["f1"]["a"] == 0
+
+
+def test_missing_predictions_count_zero_or_not_at_all():
+    golds = {"a": ("cat",), "b": ("dog",)}
+    texts = {"a": "cat"}
+    assert task.compute_squad1_scores(golds, texts)["f1"] == 50
+    assert task.compute_squad1_scores(golds, texts, True)["f1"] == 100
+    with pytest.raises(ValueError, match=r"none for 1 of 2, ..b"):
+        task.compute_squad2_scores(golds, texts, {"a": 0, "b": 0}, 0)
+    with pytest.raises(
+        ValueError, match="needs a prediction and its null odds"
+    ):
+        task.compute_squad2_scores({"a": ()}, {"a": ""}, {}, 0)
+
+
+def test_nothing_to_score_is_an_error():
+    with pytest.raises(ValueError, match="Expected predictions to score"):
+        task.compute_squad1_scores({"a": ("cat",)}, {}, True)
+    with pytest.raises(ValueError, match="answers of question 'c'"):
+        task.compute_squad1_scores(GOLDS, TEXTS)
+    with pytest.raises(ValueError, match="0 of 0"):
+        task.compute_squad2_scores({}, {}, {}, 0)

@@ -18,20 +18,20 @@ GOLD = [["B-NP", "I-NP", "O", "B-VP"], ["B-NP"]]
         # The last kind counts; kinds may hold hyphens.
         ("I-NP I-VP", [Span(0, 1, "VP")]),
         ("O B-X-Y E-X-Y", [Span(1, 2, "X-Y")]),
+        # A span begins at B, at S and after O.
+        (
+            "I-A B-B I-B S-C O I-D O",
+            [
+                Span(0, 0, "A"),
+                Span(1, 2, "B"),
+                Span(3, 3, "C"),
+                Span(5, 5, "D"),
+            ],
+        ),
     ],
 )
 def test_spans_are_read_leniently(tags, expected):
     assert spans.find_spans(tags.split()) == expected
-
-
-def test_a_span_begins_at_b_at_s_and_after_o():
-    tags = ["I-NP", "B-NP", "I-NP", "S-VP", "O", "I-PP", "O"]
-    assert spans.find_spans(tags) == [
-        Span(0, 0, "NP"),
-        Span(1, 2, "NP"),
-        Span(3, 3, "VP"),
-        Span(5, 5, "PP"),
-    ]
 
 
 @pytest.mark.parametrize("encoding", spans.ENCODINGS)
@@ -67,11 +67,6 @@ def test_spans_are_learned_in_one_encoding():
     assert spans.list_classes([("VB", "NN"), ("NN",)], False) == ("NN", "VB")
 
 
-def test_the_encoding_of_a_file_is_found():
-    assert spans.find_encoding(["O", "B-X", "I-X"]) == "BIO"
-    assert spans.find_encoding(["O", "S-X"]) == "BIOES"
-
-
 def test_whole_spans_count():
     predicted = [["B-NP", "O", "O", "S-VP"], ["O"]]
     # One of two predicted spans is right, and one of three right ones found.
@@ -79,14 +74,6 @@ def test_whole_spans_count():
     assert found["precision"] == 50
     assert found["recall"] == pytest.approx(100 / 3)
     assert found["f1"] == pytest.approx(40)
-
-
-def test_encodings_do_not_matter_for_spans():
-    bioes = [["B-NP", "E-NP", "O", "S-VP"], ["S-NP"]]
-    assert spans.compute_span_scores(GOLD, bioes)["f1"] == 100
-    assert spans.compute_seqeval_scores(GOLD, bioes) == {
-        "seqeval_f1": 100, "seqeval_strict_f1": 100,
-    }  # fmt: skip
 
 
 def test_words_without_a_prediction_are_missed_spans_and_wrong():

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from electra_tf import errors
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.tasks.tagging import task as task_lib
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import Vocabulary
+from tests.tasks.conftest import own_settings
+from tests.tasks.conftest import settings_of
 
 TOKENIZER = Tokenizer(
     Vocabulary((*SPECIAL_TOKENS, "the", "cat", "##s", "sat", "on"))
@@ -26,24 +27,13 @@ the DT B-NP
 
 
 def _chunking(data_dir):
-    return task_lib.build_chunking(
-        finetuning_config.FinetuningConfig(
-            task=finetuning_config.TaskConfig(
-                names="chunking", data_dir=str(data_dir)
-            )
-        ),
-    )
+    settings = settings_of(names="chunking", data_dir=str(data_dir))
+    return task_lib.build_chunking(settings)
 
 
 def _own(**fields):
-    return task_lib.build_own_task(
-        finetuning_config.FinetuningConfig(
-            task=finetuning_config.TaskConfig(names="own"),
-            own=finetuning_config.OwnTaskConfig(
-                kind="tagging", **{k: str(v) for k, v in fields.items()}
-            ),
-        )
-    )
+    fields = {name: str(value) for name, value in fields.items()}
+    return task_lib.build_own_task(own_settings(kind="tagging", **fields))
 
 
 @pytest.fixture
@@ -219,14 +209,6 @@ def test_own_tables_and_columns_are_read(tmp_path):
         _own(train_file=columns, text_column="words")
 
 
-def test_a_label_that_is_not_listed_is_refused(tmp_path):
-    path = tmp_path / "train.conll"
-    path.write_text("the B-X\ncats B-Y\n")
-    task = _own(train_file=path, labels="B-X, O")
-    with pytest.raises(errors.DataError, match="word 2 .*labels B-X, O.*'B-Y'"):
-        task.read("train")
-
-
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -246,29 +228,14 @@ def test_settings_that_mean_nothing_are_refused(fields, expected):
         _own(**fields)
 
 
-def test_missing_files_and_folders_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="x.conll"):
-        _own(train_file=tmp_path / "x.conll")
-    with pytest.raises(FileNotFoundError, match="conll2000"):
-        _chunking(tmp_path).read("train")
-    with pytest.raises(FileNotFoundError, match="--config.task.data_dir"):
-        _chunking("tfds").read("train")
-
-
 def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
     (tmp_path / "train.txt").write_text("the DT\ncat NN\n\n")
     (tmp_path / "dev.txt").write_text("cats VB\ncat NN\n\n")
-    own = finetuning_config.OwnTaskConfig(
-        kind="tagging",
-        train_file=str(tmp_path / "train.txt"),
-        dev_file=str(tmp_path / "dev.txt"),
-        file_format="conll",
+    task = _own(
+        train_file=tmp_path / "train.txt",
+        dev_file=tmp_path / "dev.txt",
         labels="DT,NN",
     )
-    settings = finetuning_config.FinetuningConfig(
-        task=finetuning_config.TaskConfig(names="own"), own=own
-    )
-    task = task_lib.build_own_task(settings)
     with pytest.raises(ValueError, match="'VB'"):
         task.read("dev")
     task.use_labels(("DT", "NN"))

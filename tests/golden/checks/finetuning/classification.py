@@ -162,7 +162,7 @@ def _compute_metrics(arrays):
     num_right = np.sum((labels == 1) & (predictions == 1))
     precision = 100 * num_right / max(1, np.sum(predictions == 1))
     recall = 100 * num_right / max(1, np.sum(labels == 1))
-    classes, names = scores.CLASSIFICATION_METRICS, scores.REGRESSION_METRICS
+    classes = scores.CLASSIFICATION_METRICS
     accuracy, mcc = classes["accuracy"], classes["mcc"]
     return {
         "accuracy_binary": {"accuracy": accuracy(labels, predictions)},
@@ -174,9 +174,10 @@ def _compute_metrics(arrays):
         "mcc_constant_prediction": {
             "mcc": mcc(labels, np.ones_like(predictions))
         },
-        "regression": scores.compute_scores(
-            names, names, arrays["targets"], arrays["target_predictions"]
-        ),
+        "regression": {
+            name: score(arrays["targets"], arrays["target_predictions"])
+            for name, score in scores.REGRESSION_METRICS.items()
+        },
         "extra_not_from_original": {
             "f1_standard": classes["f1"](labels, predictions),
             "precision": precision,
