@@ -85,7 +85,7 @@ class _Worker:
         )
 
 
-class ProcessPool:
+class ProcessPool(contextlib.AbstractContextManager):
     """Runs tasks in processes, or in the calling one if one is enough.
 
     Leaving its `with` block ends the processes. Tasks, reports and results
@@ -111,9 +111,6 @@ class ProcessPool:
         self._environments = environments or [{}]
         self._workers: list[_Worker | None] = [None] * num_processes
         self._handler: Handler | None = None
-
-    def __enter__(self) -> "ProcessPool":
-        return self
 
     def __exit__(self, *unused_error: Any) -> None:
         for worker in filter(None, self._workers):

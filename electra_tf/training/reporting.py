@@ -126,7 +126,7 @@ def _format(column: Column, number: float | None) -> str:
     return f" {text:>{column.width}}"
 
 
-class RunReport:
+class RunReport(contextlib.AbstractContextManager):
     """Writes a run's metrics; leaving its `with` block flushes them.
 
     No `model_dir`, on other than the chief, writes and prints nothing. Lines
@@ -152,9 +152,6 @@ class RunReport:
             for split in _LABELS:
                 folder = str(model_dir / "tensorboard" / split)
                 self._writers[split] = tf.summary.create_file_writer(folder)
-
-    def __enter__(self) -> "RunReport":
-        return self
 
     def __exit__(self, *exception: object) -> None:
         for writer in self._writers.values():

@@ -171,7 +171,7 @@ class TrainableModel(keras.Model, abc.ABC):
 
     @property
     def clip_groups(self) -> Sequence[str]:
-        """For each trained variable the group whose norm it is clipped in."""
+        """For each trained variable the group that it is clipped with."""
         return ["all"] * len(self.trained_variables)
 
     @abc.abstractmethod

@@ -288,16 +288,14 @@ class TrainingRun(abc.ABC):
         start = time.monotonic()
         self.loop.run_steps(iterator, tf.constant(count))
         statistics = self.loop.statistics.sums()
-        if not is_tracing:
+        if not is_tracing:  # which takes long, but once
             seconds = time.monotonic() - start
             self._timed = self._timed[0] + seconds, self._timed[1] + count
             self._seconds_per_step = seconds / count
         require_finite(statistics, f"between steps {first + 1} and {step}")
         num_skipped = int(statistics["num_skipped_steps"][0])
-        if num_skipped < int(statistics["num_steps"][0]):
-            num_skipped = 0
-        else:
-            num_skipped += self._num_skipped_before
+        all_are = num_skipped == int(statistics["num_steps"][0])
+        num_skipped = self._num_skipped_before + num_skipped if all_are else 0
         if num_skipped >= _MAX_SKIPPED_STEPS:
             raise NonFiniteLossError(
                 f"in the {num_skipped} steps up to {step}",

@@ -4,6 +4,7 @@ Kills at every stage, signals, a full disk, broken records, lost workers.
 """
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -129,9 +130,8 @@ def test_sigterm_saves_and_a_full_disk_gives_one_error(
     )
     assert code == 1
     message = _the_error(errors)
-    assert "could not be written" in message
-    assert str(checkpoints.latest(model_dir)) in message
-    assert "Free space" in message
+    for part in ("not be written", checkpoints.latest(model_dir), "Free space"):
+        assert str(part) in message
     assert tiny_run.checkpoint_files(model_dir) == before
 
     code, _, errors = _run(_settings(dataset), model_dir)
@@ -152,8 +152,7 @@ def test_a_shard_that_breaks_while_it_is_used_is_named(dataset, tmp_path):
     assert code == 1
     message = _the_error(errors)
     assert f"Shard {shard} must hold 35 readable records" in message
-    assert "is cut off" in message
-    assert "--resume" in message
+    assert re.search("is cut off.*--resume", message)
     assert checkpoints.load_tensors(checkpoints.latest(model_dir), "model")
 
 
@@ -226,9 +225,8 @@ def test_two_workers_survive_a_kill_and_a_signal(both_workers, tmp_path):
     other.kill()
     (code, _, errors), (killed, _, _) = map(_finish, workers)
     assert (code, killed) == (1, -signal.SIGKILL)
-    message = _the_error(errors)
-    assert "Another worker has stopped or cannot be reached" in message
-    assert "all hosts again" in message
+    expected = "Another worker has stopped or cannot be reached.*all hosts"
+    assert re.search(expected, _the_error(errors))
 
     chief, other = workers = _start_workers(settings, model_dir)
     _wait_for_lines(model_dir, 10, chief)

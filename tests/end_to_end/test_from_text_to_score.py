@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from electra_tf.training import reporting
+
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = ROOT / "scripts"
 
@@ -67,10 +69,7 @@ def test_text_becomes_a_served_discriminator(corpus, tmp_path):
     )
     assert "The first step is being traced" in out
     model_dir = tmp_path / "model"
-    lines = [
-        json.loads(line)
-        for line in (model_dir / "metrics.jsonl").read_text().splitlines()
-    ]
+    lines = reporting.read_lines(model_dir / "metrics.jsonl")
     training = [line for line in lines if line["split"] == "train"]
     held_out = [line for line in lines if line["split"] == "validation"]
     assert [line["step"] for line in training] == [20, 40, 60]
@@ -90,5 +89,4 @@ def test_text_becomes_a_served_discriminator(corpus, tmp_path):
         "--text=the cat eats some bread .",
         "--swap=eats:bread",
     )
-    assert "bread" in shown
     assert "swapped word is number" in shown

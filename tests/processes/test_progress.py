@@ -41,13 +41,7 @@ def test_end_is_logged_unless_it_failed(clock, capsys):
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [
-        (None, "-"),
-        (0.4, "0:00:00"),
-        (3_725, "1:02:05"),
-        (86_399.7, "1d 00:00"),
-        (400_000, "4d 15:06"),
-    ],
+    [(None, "-"), (0.4, "0:00:00"), (86_399.7, "1d 00:00")],
 )
 def test_durations_read_like_a_clock(seconds, text):
     assert progress.format_time(seconds) == text

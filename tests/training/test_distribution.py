@@ -16,20 +16,14 @@ def _settings(strategy):
     return config.TrainingConfig(strategy=strategy)
 
 
+TASK = {"type": "worker", "index": 2}
+
+
 @pytest.mark.parametrize(
-    "text",
-    [
-        None,
-        "{",
-        json.dumps(
-            {"cluster": CLUSTER, "task": {"type": "worker", "index": 2}}
-        ),
-    ],
+    "text", ["", "{", json.dumps({"cluster": CLUSTER, "task": TASK})]
 )
 def test_several_workers_need_to_know_each_other(text, monkeypatch):
-    monkeypatch.delenv("TF_CONFIG", raising=False)
-    if text is not None:
-        monkeypatch.setenv("TF_CONFIG", text)
+    monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match="TF_CONFIG on every host, such as"):
         distribution.build_strategy(_settings("multi_worker"))
 
@@ -45,15 +39,6 @@ def test_a_tpu_that_does_not_answer_is_named(monkeypatch):
         distribution.build_strategy(settings)
 
 
-class _Resolver:
-    def __init__(self, kind, index, cluster):
-        self.task_type, self.task_id = kind, index
-        self._cluster = cluster
-
-    def cluster_spec(self):
-        return tf.train.ClusterSpec(self._cluster)
-
-
 @pytest.mark.parametrize(
     ("kind", "index", "cluster", "is_chief"),
     [
@@ -63,14 +48,14 @@ class _Resolver:
         ("worker", 0, CLUSTER | {"chief": ["127.0.0.1:3"]}, False),
     ],
 )
-def test_exactly_one_worker_is_the_chief(
-    kind, index, cluster, is_chief, monkeypatch
-):
+def test_exactly_one_worker_is_the_chief(kind, index, cluster, is_chief):
     class Strategy(tf.distribute.MultiWorkerMirroredStrategy):
+        cluster_resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec(cluster), task_type=kind, task_id=index
+        )
+
         def __init__(self):
             pass
-
-        cluster_resolver = _Resolver(kind, index, cluster)
 
     assert distribution.is_chief(Strategy()) == is_chief
 

@@ -91,6 +91,5 @@ def test_another_vocabulary_is_refused(claimed, other):
 
 
 def test_a_folder_without_a_run_has_no_settings(tmp_path):
-    message = re.escape(f"No run in {tmp_path}")
-    with pytest.raises(errors.ModelError, match=message):
+    with pytest.raises(errors.ModelError, match=f"No run in {tmp_path}"):
         model_dir_lib.load_settings(tmp_path)

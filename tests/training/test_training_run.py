@@ -204,20 +204,15 @@ def test_slow_steps_are_taken_few_at_a_time(monkeypatch):
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_loss_that_is_no_number_stops_before_anything_is_saved(wrong):
-    run = Run(20, log=4, evaluate=4, save=4)
-    message = "between steps 9 and 12: error, gradient_norm. Nothing was saved"
-    with pytest.raises(training_run.NonFiniteLossError, match=message):
-        run.go([1.0] * 10 + [wrong, 1.0])
-    assert run.diary[-1] == ("save", 8)
-
-
-def test_held_out_data_that_give_no_number_stop_the_run():
-    held_out = {4: ({"auc": 0.5, "loss": np.inf}, True)}
-    run = Run(8, log=2, evaluate=4, save=4, held_out=held_out)
-    message = "held-out data at step 4: loss"
-    with pytest.raises(training_run.NonFiniteLossError, match=message):
-        run.go()
-    assert run.diary[-1] == ("evaluate", 4)
+    held_out = {16: ({"auc": 0.5, "loss": wrong}, True)}
+    for values, message, last in (
+        ([1.0] * 10 + [wrong, 1.0], "between steps 9 and 12: error", "save"),
+        ([1.0], "held-out data at step 16: loss", "evaluate"),
+    ):
+        run = Run(20, log=4, evaluate=8, save=4, held_out=held_out)
+        with pytest.raises(training_run.NonFiniteLossError, match=message):
+            run.go(values)
+        assert run.diary[-1][0] == last
 
 
 def test_a_run_whose_every_step_is_skipped_stops_whatever_it_logs():
@@ -234,31 +229,22 @@ def test_a_run_whose_every_step_is_skipped_stops_whatever_it_logs():
     assert logged[50]["loss_scale"] == 1.0
 
 
-def test_a_signal_saves_and_ends_the_run():
-    run = Run(20, log=3, save=5)
+@pytest.mark.parametrize("num_steps", [20, 3])
+def test_a_signal_saves_and_ends_the_run_unless_it_is_over(num_steps):
+    run = Run(num_steps, log=3, save=5)
     run.hooks["write train", 3] = lambda: os.kill(os.getpid(), signal.SIGTERM)
     with stopping.StopRequest() as stop:
-        assert not run.go(stop=stop)
+        assert run.go(stop=stop) == (num_steps == 3)
     assert run.diary == [("write train", 3), ("save", 3)]
-    assert run.said[0].startswith("Stopped by SIGTERM after step 3; saved.")
-
-
-def test_a_signal_at_the_last_step_changes_nothing():
-    run = Run(6, log=3, save=6)
-    run.hooks["write train", 6] = lambda: os.kill(os.getpid(), signal.SIGTERM)
-    with stopping.StopRequest() as stop:
-        assert run.go(stop=stop)
-    assert run.diary[-1] == ("save", 6)
-    assert not run.said
+    expected = "Stopped by SIGTERM after step 3; saved."
+    assert [text[:39] for text in run.said] == [expected] * (num_steps > 3)
 
 
 def test_evaluation_adds_up_batches_and_begins_at_zero():
     loop = Run(1).loop
     rows = np.array([1.0, 2.0, 3.0], np.float32).reshape(-1, 1, 1)
     dataset = tf.data.Dataset.from_tensor_slices({"x": rows})
-    for _ in range(2):
-        metrics = loop.evaluate(dataset, 3)
-        assert metrics == {"loss": pytest.approx((1 + 4 + 9) / 3)}
-    assert loop.evaluate(dataset, 2) == {"loss": pytest.approx(2.5)}
+    for count, loss in ((3, (1 + 4 + 9) / 3), (2, 2.5)):
+        assert loop.evaluate(dataset, count) == {"loss": pytest.approx(loss)}
     assert loop.evaluate_batch.experimental_get_tracing_count() == 1
     assert loop.step == 0
