@@ -103,7 +103,7 @@ SIZES = config.EncoderConfig(
 @pytest.mark.parametrize(
     "layer",
     [
-        lambda: layers.Linear(3, layers.truncated_normal(0.02), name="dense"),
+        lambda: layers.Linear(3, "he_normal", name="dense"),
         lambda: encoder.Encoder(SIZES, direction="left_to_right", name="e"),
         lambda: encoder.Embeddings(SIZES, dtype="mixed_bfloat16"),
         lambda: encoder.TransformerBlock(SIZES),

@@ -93,16 +93,6 @@ def test_a_summary_shows_shapes_and_parameters(model):
     assert "?" not in text
 
 
-def test_dropout_is_on_in_training_alone(model):
-    rows = tiny.build_features()
-    quiet = model(rows).numpy()
-    assert quiet.shape == (8, tiny.LENGTH)
-    assert ((quiet > 0) & (quiet < 1)).all()
-    np.testing.assert_array_equal(model(rows, training=False), quiet)
-    assert (model(rows, training=True).numpy() != quiet).any()
-    np.testing.assert_allclose(model.predict(rows, verbose=0), quiet, atol=1e-6)
-
-
 def test_an_export_takes_rows_of_any_number_and_length(model, tmp_path):
     model.export(tmp_path / "export", verbose=False)
     loaded = tf.saved_model.load(tmp_path / "export")

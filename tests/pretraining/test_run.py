@@ -345,10 +345,7 @@ def test_who_sits_on_the_plateau_is_told_what_to_change(
 
 @pytest.mark.parametrize(
     ("generator", "num_warnings"),
-    [
-        ({}, 1),
-        ({"uniform_generator": True, "generator_hidden_size": 0.25}, 0),
-    ],
+    [({}, 1), ({"uniform_generator": True, "generator_hidden_size": 0.25}, 0)],
     ids=["plateau", "nothing to learn"],
 )
 def test_a_run_warns_once(

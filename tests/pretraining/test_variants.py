@@ -17,11 +17,6 @@ def electra():
 
 
 @pytest.fixture(scope="module")
-def all_tokens():
-    return tiny_objectives.build_model("all_tokens_mlm")
-
-
-@pytest.fixture(scope="module")
 def electric():
     return tiny_objectives.build_model("electric")
 
@@ -251,8 +246,9 @@ def test_replace_mlm_predicts_the_originals_not_what_it_sees(replace_mlm):
     np.testing.assert_allclose(losses["mlm_loss"], expected, rtol=1e-5)
 
 
-def test_all_tokens_mlm_is_the_likelihood_of_a_mixture(all_tokens):
+def test_all_tokens_mlm_is_the_likelihood_of_a_mixture():
     """`D 1[x = input] + (1 - D) softmax`, and `1 - D` detects."""
+    all_tokens = tiny_objectives.build_model("all_tokens_mlm")
     prepared = tiny_objectives.prepare(all_tokens)
     masked = prepared.masked
     fake = tiny_objectives.fake_data(all_tokens, prepared)
@@ -325,12 +321,7 @@ _NO_MASKED_LM = "needs a masked-LM generator"
             "two encoders of the same sizes",
         ),
         ("adversarial", "generator", _FIXED, _NO_MASKED_LM),
-        (
-            "adversarial",
-            "generator",
-            tiny_objectives.TWO_TOWERS,
-            _NO_MASKED_LM,
-        ),
+        ("adversarial", "generator", tiny_objectives.TWO_TOWERS, _NO_MASKED_LM),
         ("adversarial", "objective", {"disc_weight": 0}, "disc_weight=0"),
         (
             "adversarial",
