@@ -38,10 +38,7 @@ class Operations:
 
 @dataclasses.dataclass(frozen=True)
 class OriginalTransformer:
-    """A Transformer's forward operations by the original's formulas.
-
-    Lookups count as products with one-hots.
-    """
+    """A Transformer's forward operations by the original's formulas."""
 
     hidden_size: int  # `h` in the original
     num_layers: int  # `l`

@@ -166,51 +166,16 @@ def test_electra_15_learns_from_chosen_positions_alone(monkeypatch):
     np.testing.assert_allclose(total, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("with_replacement", [False, True])
-def test_a_position_that_was_drawn_twice_counts_once(with_replacement):
+def test_a_position_that_was_drawn_twice_counts_once():
     model = tiny_objectives.build_model(
-        "electra_15", masking={"draw_with_replacement": with_replacement}
+        "electra_15", masking={"draw_with_replacement": True}
     )
-    for step in range(3):
-        prepared = tiny_objectives.prepare(model, step)
-        num_chosen = tiny_objectives.chosen_positions(prepared).sum()
-        num_slots = prepared.masked.masked_weights.numpy().sum()
-        assert (num_chosen < num_slots) == with_replacement
-        statistics = model.compute_statistics(prepared)
-        assert statistics["disc_loss_normalizer"] == num_chosen
-        assert statistics["detected_tokens"] == num_chosen
-
-
-@pytest.mark.parametrize(
-    ("replace_prob", "random_prob"), [(0.85, 0.0), (0.8, 0.1)]
-)
-def test_a_masked_lm_is_shown_what_the_config_says(
-    replace_prob, random_prob, monkeypatch
-):
-    model = tiny_objectives.build_model(
-        "mlm",
-        masking={"replace_prob": replace_prob, "random_prob": random_prob},
-    )
-    watch = tiny_objectives.EncoderWatch(monkeypatch)
-    counts = np.zeros(3)
-    for step in range(10):
-        prepared = tiny_objectives.prepare(model, step, num_rows=256)
-        model.main(prepared.masked, None)
-        chosen = tiny_objectives.chosen_positions(prepared)
-        shown = watch.ids["electra"][chosen]
-        originals = prepared.masked.original_ids.numpy()[chosen]
-        is_masked, is_kept = shown == _MASK, shown == originals
-        counts += [is_masked.sum(), is_kept.sum(), shown.size]
-        assert (shown[~is_masked] >= 5).all()  # no special token at random
-    total = counts[2]
-    assert total > 7000
-    # A random token of 45 is sometimes the original.
-    kept = 1 - replace_prob - random_prob + random_prob / 45
-    for count, share in zip(counts, (replace_prob, kept), strict=False):
-        deviation = np.sqrt(total * share * (1 - share))
-        assert abs(count - total * share) < 4.5 * deviation
-    if not random_prob:
-        assert counts[0] + counts[1] == total
+    prepared = tiny_objectives.prepare(model)
+    num_chosen = tiny_objectives.chosen_positions(prepared).sum()
+    assert num_chosen < prepared.masked.masked_weights.numpy().sum()
+    statistics = model.compute_statistics(prepared)
+    assert statistics["disc_loss_normalizer"] == num_chosen
+    assert statistics["detected_tokens"] == num_chosen
 
 
 def test_replace_mlm_sees_samples_where_its_generator_sees_mask(
