@@ -1,12 +1,8 @@
-"""The Transformer encoder of both networks, with its embeddings.
+"""The Transformer encoder of both networks: post-LayerNorm blocks, as in BERT.
 
 Shape legend, used everywhere: **B** batch, **S** sequence, **P** masked
-positions, **D** hidden, **E** embedding, **H** heads, **V** vocabulary.
-
-Post-LayerNorm blocks as in BERT; embeddings narrower than the layers are
-projected once (paper, 3.2; the original's `model/modeling.py`). Inside the
-blocks activations are `[B * S, D]`, so that every product is one plain matrix
-product, and query, key and value come from a single one.
+positions, **D** hidden, **E** embedding, **H** heads, **V** vocabulary. Blocks
+work on `[B * S, D]`; embeddings of another width are projected (paper, 3.2).
 """
 
 from typing import Any
@@ -37,11 +33,7 @@ class EncoderOutput(NamedTuple):
 
 @layers.register
 class Embeddings(layers.SizedLayer):
-    """Token, position and segment embeddings, summed and normalized.
-
-    Generator and main network share one object of this class when they tie
-    embeddings: all three tables and the normalization, as in the original.
-    """
+    """Token, position and segment embeddings, summed and normalized."""
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)
@@ -65,9 +57,7 @@ class Embeddings(layers.SizedLayer):
         return self.add_weight(
             name=f"{kind}_embeddings",
             shape=(num_rows, self.settings.embedding_size),
-            initializer=layers.truncated_normal(
-                self.settings.initializer_stddev
-            ),
+            initializer=self.make_initializer(),
             autocast=False,
         )
 
@@ -75,7 +65,7 @@ class Embeddings(layers.SizedLayer):
         self,
         input_ids: tf.Tensor,
         segment_ids: tf.Tensor,
-        dropout_seed: tf.Tensor | None = None,
+        dropout_seed: layers.Seed = None,
         word_offset: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Embeds `[B, S]` ids as `[B, S, E]`; see `Encoder`."""
@@ -85,33 +75,22 @@ class Embeddings(layers.SizedLayer):
         if word_offset is not None:
             words += word_offset
         positions = tf.convert_to_tensor(self.position_embeddings)[:length]
-        total = words + positions + self._segments(segment_ids)
+        # A product with a one-hot of two columns: its gradient is a small
+        # product too, where that of a lookup is a scatter of B x S rows.
+        one_hot = tf.one_hot(segment_ids, self.settings.type_vocab_size)
+        table = tf.convert_to_tensor(self.token_type_embeddings)
+        total = words + positions + tf.tensordot(one_hot, table, 1)
         shape = layers.shape_of(total)
         flat = self.layer_norm(tf.reshape(total, [-1, width]))
         rate = self.settings.hidden_dropout_prob
         return tf.reshape(layers.dropout(flat, rate, dropout_seed), shape)
 
-    def _segments(self, segment_ids: tf.Tensor) -> tf.Tensor:
-        # A product with a one-hot of two columns: its gradient is a small
-        # product too, where that of a lookup is a scatter of B x S rows.
-        sizes = self.settings
-        one_hot = tf.one_hot(segment_ids, sizes.type_vocab_size)
-        table = tf.convert_to_tensor(self.token_type_embeddings)
-        flat = tf.matmul(
-            tf.reshape(one_hot, [-1, sizes.type_vocab_size]), table
-        )
-        shape = [*layers.shape_of(segment_ids), sizes.embedding_size]
-        return tf.reshape(flat, shape)
-
 
 def split_heads(
     fused: tf.Tensor, attention_bias: tf.Tensor, num_heads: int
 ) -> list[tf.Tensor]:
-    """Query, key and value of every head, `[B, H, S, D / H]` each.
-
-    `fused`, `[B * S, 3 * D]`, holds all queries, then all keys, then all
-    values; the bias tells B from S.
-    """
+    """Query, key and value of every head, `[B, H, S, D / H]` each."""
+    # `[B * S, 3 * D]`, all queries first; the bias tells B from S.
     batch, _, _, length = layers.shape_of(attention_bias)
     size = fused.shape[-1] // (3 * num_heads)
     parts = tf.reshape(fused, [batch, length, 3, num_heads, size])
@@ -172,27 +151,22 @@ class TransformerBlock(layers.SizedLayer):
         self,
         hidden: tf.Tensor,
         attention_bias: tf.Tensor,
-        dropout_seed: tf.Tensor | None = None,
+        dropout_seed: layers.Seed = None,
     ) -> tf.Tensor:
-        """Transforms `[B * S, D]` activations.
-
-        The bias is `[B, 1, 1, S]` or `[B, 1, S, S]`, 0 or `MASKED_SCORE`.
-        """
-        seeds = [
-            layers.add_to_seed(dropout_seed, site)
-            for site in range(_SITES_PER_BLOCK)
-        ]
+        """Transforms `[B * S, D]`; see `compute_attention_bias`."""
+        sites = range(_SITES_PER_BLOCK)
+        seeds = [layers.add_to_seed(dropout_seed, site) for site in sites]
         context = self._attend(hidden, attention_bias, seeds[0])
         update = self._drop(self.attention_output(context), seeds[1])
         hidden = self.attention_norm(hidden + update)
         update = self.output_projection(layers.gelu(self.intermediate(hidden)))
         return self.output_norm(hidden + self._drop(update, seeds[2]))
 
-    def _drop(self, update: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+    def _drop(self, update: tf.Tensor, seed: layers.Seed) -> tf.Tensor:
         return layers.dropout(update, self.settings.hidden_dropout_prob, seed)
 
     def _attend(
-        self, hidden: tf.Tensor, bias: tf.Tensor, seed: tf.Tensor | None
+        self, hidden: tf.Tensor, bias: tf.Tensor, seed: layers.Seed
     ) -> tf.Tensor:
         fused = self.query_key_value(hidden)
         num_heads = self.settings.num_attention_heads
@@ -208,9 +182,8 @@ def compute_attention_bias(
 ) -> tf.Tensor:
     """What to add to attention scores so that some keys are not seen.
 
-    Float32, 0 for what is seen and `MASKED_SCORE` for the rest. It is
-    `[B, 1, 1, S]` for the direction `both`, where only padding is hidden, else
-    `[B, 1, S, S]`. A token always sees its own position.
+    Float32, `MASKED_SCORE` for those: `[B, 1, 1, S]` for the direction `both`,
+    where they are padding alone, else `[B, 1, S, S]`.
     """
     visible = tf.cast(input_mask, tf.float32)[:, tf.newaxis, tf.newaxis, :]
     if direction != "both":
@@ -271,7 +244,7 @@ class Encoder(layers.SizedLayer):
         input_ids: tf.Tensor,
         input_mask: tf.Tensor,
         segment_ids: tf.Tensor,
-        dropout_seed: tf.Tensor | None = None,
+        dropout_seed: layers.Seed = None,
         word_offset: tf.Tensor | None = None,
     ) -> EncoderOutput:
         """Encodes `[B, S]` ids."""

@@ -1,17 +1,14 @@
-"""Floating-point operations of every part of the model, from sizes alone.
+"""Floating-point operations of every part, on one row, from sizes alone.
 
 `original` counts as the original does (`flops_computation.py`; paper, Appendix
-E and the FLOPs columns of its tables): use it to compare with published
-numbers. `exact` counts what the matrix products of our graph execute, as
-TensorFlow's profiler does: use it for the share of a device's peak.
-
-All counts are for one row of S tokens; callers multiply by rows and steps.
+E): compare it with published numbers. `exact` counts the matrix products of
+our graph, as TensorFlow's profiler does: for the share of a device's peak.
 """
 
 import dataclasses
-from typing import NamedTuple
 
 from electra_tf import config
+from electra_tf.inputs import masking
 
 # Operations per entry. All four are constants of the original's
 # `flops_computation.py`, where an exponential counts like an addition.
@@ -39,22 +36,9 @@ class Operations:
         )
 
 
-class Sizes(NamedTuple):
-    """Everything that the number of operations depends on."""
-
-    encoder: config.EncoderConfig  # the main encoder's, `vocab_size` not 0
-    generator: config.GeneratorConfig
-    length: int  # tokens of a row, S
-    num_predictions: int  # masked slots of a row, P
-
-
 @dataclasses.dataclass(frozen=True)
 class OriginalTransformer:
-    """A Transformer's forward operations by the original's formulas.
-
-    They count activations, norms and dropout, and take every lookup for a
-    product with a one-hot.
-    """
+    """A Transformer's forward operations by the original's formulas."""
 
     hidden_size: int  # `h` in the original
     num_layers: int  # `l`
@@ -135,9 +119,8 @@ class OriginalTransformer:
 class ExactTransformer(OriginalTransformer):
     """The matrix products of our graph: 2 m n k for `[m, k] [k, n]`.
 
-    Lookups of tokens and positions are gathers and cost nothing; segments
-    are a product with a one-hot. Padding is computed like any token, unused
-    slots like any slot.
+    Lookups of tokens and positions cost nothing, segments are a product with
+    a one-hot. Padding is computed like any token, unused slots like any slot.
     """
 
     def block(self) -> float:
@@ -175,20 +158,24 @@ class Convention:
     backward one product for each factor that is no constant.
     """
 
-    def __init__(self, name: str, sizes: Sizes) -> None:
-        if sizes.encoder.vocab_size < 1:
+    def __init__(self, name: str, settings: config.ExperimentConfig) -> None:
+        self._main, self._kind = settings.encoder, settings.generator
+        if self._main.vocab_size < 1:
             raise ValueError(
                 "Counting operations needs the size of the vocabulary. "
-                f"Received: encoder.vocab_size={sizes.encoder.vocab_size}, "
+                f"Received: encoder.vocab_size={self._main.vocab_size}, "
                 "which takes it from a dataset. Set "
                 "--config.encoder.vocab_size, for example to 30522."
             )
-        self.sizes = sizes
+        self._length = settings.data.max_seq_length
         self._is_exact = name == "exact"
         # Tokens that a masked LM scores against the vocabulary.
-        self._num_scored = OUTPUT_FRACTION * sizes.length
+        self._num_scored = OUTPUT_FRACTION * self._length
         if self._is_exact:
-            self._num_scored = float(sizes.num_predictions)
+            # Every slot, whether it is used or not.
+            self._num_scored = masking.max_predictions_per_seq(
+                settings.masking.mask_prob, self._length
+            )
 
     def trained(self, part: Operations) -> float:
         """Operations forward and backward."""
@@ -196,11 +183,10 @@ class Convention:
 
     def generator(self) -> Operations:
         """The generator, of any kind."""
-        kind = self.sizes.generator
-        if not kind.has_encoder:
+        if not self._kind.has_encoder:
             return Operations(0.0, 0.0)
-        sizes = kind.encoder_config(self.sizes.encoder)
-        if not kind.two_tower_generator:
+        sizes = self._kind.encoder_config(self._main)
+        if not self._kind.two_tower_generator:
             return self._masked_lm(sizes)
         both = self._encoder(sizes) + self._encoder(sizes)
         wide = dataclasses.replace(sizes, hidden_size=2 * sizes.hidden_size)
@@ -208,48 +194,43 @@ class Convention:
 
     def discriminator(self) -> Operations:
         """The encoder and the replaced-token head."""
-        sizes = self.sizes.encoder
-        head = self._part(self._transformer(sizes).binary())
-        return self._encoder(sizes) + head
+        head = self._part(self._transformer(self._main).binary())
+        return self._encoder(self._main) + head
 
     def masked_lm(self) -> Operations:
         """The encoder as a masked LM (BERT)."""
-        return self._masked_lm(self.sizes.encoder)
+        return self._masked_lm(self._main)
 
     def all_tokens_masked_lm(self) -> Operations:
         """The encoder with vocabulary and copy head on every token."""
-        sizes = self.sizes.encoder
-        head = self._transformer(sizes, 1.0).output()
-        copy = 2.0 * self.sizes.length * sizes.hidden_size
-        return self._encoder(sizes) + self._part(head + copy)
+        head = self._transformer(self._main, 1.0).output()
+        copy = 2.0 * self._length * self._main.hidden_size
+        return self._encoder(self._main) + self._part(head + copy)
 
     def reward_baseline(self) -> Operations:
         """REINFORCE's baseline, a logit per slot of detached states."""
-        sizes = self.sizes.generator.encoder_config(self.sizes.encoder)
+        sizes = self._kind.encoder_config(self._main)
         product = 2.0 * self._num_scored * sizes.hidden_size
         return self._part(product, product)
 
     def soft_lookup(self) -> Operations:
-        """Embedding soft samples, and putting them into the text.
-
-        The original counts every lookup as such a product already.
-        """
+        """Embedding soft samples, and putting them into the text."""
         if not self._is_exact:
+            # It counts every lookup as such a product already.
             return Operations(0.0, 0.0)
         # The table and the places of the slots are constants here.
-        table = self.sizes.encoder
-        per_slot = table.embedding_size * (table.vocab_size + self.sizes.length)
-        product = 2.0 * self.sizes.num_predictions * per_slot
+        width, vocab_size = self._main.embedding_size, self._main.vocab_size
+        product = 2.0 * self._num_scored * width * (vocab_size + self._length)
         return self._part(product, product)
 
     def _masked_lm(self, sizes: config.EncoderConfig) -> Operations:
-        share = self._num_scored / self.sizes.length
+        share = self._num_scored / self._length
         head = self._transformer(sizes, share).output()
         return self._encoder(sizes) + self._part(head)
 
     def _encoder(self, sizes: config.EncoderConfig) -> Operations:
         # The one-hots of the segments are constants.
-        segments = 2.0 * self.sizes.length * sizes.type_vocab_size
+        segments = 2.0 * self._length * sizes.type_vocab_size
         segments *= sizes.embedding_size
         return self._part(self._transformer(sizes).encoder(), segments)
 
@@ -265,7 +246,7 @@ class Convention:
         return kind(
             sizes.hidden_size,
             sizes.num_hidden_layers,
-            self.sizes.length,
+            self._length,
             sizes.vocab_size,
             sizes.embedding_size,
             sizes.intermediate_size,
@@ -273,7 +254,3 @@ class Convention:
             output_fraction=output_fraction,
             num_segments=sizes.type_vocab_size,
         )
-
-
-CONVENTIONS = ("original", "exact")
-"""Names of the ways of counting."""

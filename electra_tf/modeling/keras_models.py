@@ -1,14 +1,11 @@
 """Networks as Keras models: a dict of rows in, one tensor out.
 
-What a user builds on, with `compile`, `fit` and the functional API. Weights
-that networks share are shared here too. A saved model of a user's
-(`model.save`) that holds one of these loads again once this module was
-imported.
+What a user builds on. Weights that networks share are shared here too. A saved
+model that holds one of these loads again once this module was imported.
 """
 
 import abc
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -24,23 +21,13 @@ _SITES_PER_CALL = 1024
 
 
 class TakesRows(keras.Model, abc.ABC):
-    """A model of `[B, S]` rows: `input_ids`, `input_mask`, `segment_ids`.
-
-    Dropout's seeds come from a generator of the model's own, so equal
-    `keras.utils.set_random_seed` before the model is made gives equal noise.
-    """
+    """A model of `[B, S]` rows: `input_ids`, `input_mask`, `segment_ids`."""
 
     seed_generator: keras.random.SeedGenerator
-
-    @property
-    @abc.abstractmethod
-    def num_positions(self) -> int:
-        """The most tokens that a row may have."""
+    num_positions: int  # the most tokens that a row may have
 
     @abc.abstractmethod
-    def read_rows(
-        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Rows, seed: layers.Seed) -> tf.Tensor:
         """The model's tensor for checked rows, `FEATURES` in their order."""
 
     def call(
@@ -54,19 +41,11 @@ class TakesRows(keras.Model, abc.ABC):
         steps = tf.constant([1, _SITES_PER_CALL], tf.int64)
         return self.read_rows(rows, tf.cast(seed, tf.int64) * steps)
 
-    def export(
-        self,
-        filepath: Any,
-        format: str = "tf_saved_model",
-        verbose: bool | None = None,
-        input_signature: Any = None,
-        **kwargs: Any,
-    ) -> None:
+    def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
         """As in Keras, for rows of any number and length unless told."""
-        if input_signature is None:
-            rows = keras.InputSpec("int32", (None, None))
-            input_signature = [dict.fromkeys(FEATURES, rows)]
-        super().export(filepath, format, verbose, input_signature, **kwargs)
+        rows = keras.InputSpec("int32", (None, None))
+        kwargs.setdefault("input_signature", [dict.fromkeys(FEATURES, rows)])
+        super().export(filepath, *args, **kwargs)
 
 
 class _LayerModel(TakesRows):
@@ -76,12 +55,9 @@ class _LayerModel(TakesRows):
         super().__init__(**{"dtype": layer.dtype_policy} | kwargs)
         self.layer = layer
         self.settings: config.EncoderConfig = layer.settings
+        self.num_positions = self.settings.max_position_embeddings
         self.seed_generator = keras.random.SeedGenerator()
         self.built = True
-
-    @property
-    def num_positions(self) -> int:
-        return self.settings.max_position_embeddings
 
     def get_config(self) -> dict[str, Any]:
         layer = keras.saving.serialize_keras_object(self.layer)
@@ -108,11 +84,9 @@ class EncoderModel(_LayerModel):
     padding mean nothing.
     """
 
-    def read_rows(
-        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Rows, seed: layers.Seed) -> tf.Tensor:
         """Hidden states."""
-        return self.layer(*rows, dropout_seed).sequence_output
+        return self.layer(*rows, seed).sequence_output
 
 
 @layers.register
@@ -122,25 +96,18 @@ class DiscriminatorModel(_LayerModel):
     `tf.sigmoid` of them is the probability. Logits at padding mean nothing.
     """
 
-    def read_rows(
-        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Rows, seed: layers.Seed) -> tf.Tensor:
         """Replaced-token logits."""
-        return self.layer(*rows, dropout_seed).logits
+        return self.layer(*rows, seed).logits
 
 
 @layers.register
 class MaskedLMModel(_LayerModel):
-    """A masked language model: logits of the vocabulary, `[B, S, V]` float32.
+    """A masked LM: vocabulary logits everywhere, `[B, S, V]` float32."""
 
-    At every position, whether the input holds `[MASK]` there or not.
-    """
-
-    def read_rows(
-        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Rows, seed: layers.Seed) -> tf.Tensor:
         """Logits of the vocabulary."""
-        return self.layer.score_tokens(rows, dropout_seed)
+        return self.layer.score_tokens(rows, seed)
 
 
 def _check_rows(
@@ -156,16 +123,13 @@ def _check_rows(
         )
     rows = [tf.convert_to_tensor(features[name]) for name in FEATURES]
     for name, row in zip(FEATURES, rows, strict=True):
-        if row.shape.rank != 2 or not row.dtype.is_integer:
+        is_matrix = row.shape.rank == 2 and row.dtype.is_integer
+        if not is_matrix or (row.shape[1] or 0) > num_positions:
             raise ValueError(
-                f"`features[{name!r}]` must be [B, S] integers. Received: "
-                f"{row.dtype.name} of shape {row.shape}. In a functional "
-                "model: keras.Input([None], dtype='int32')."
-            )
-        if (row.shape[1] or 0) > num_positions:
-            raise ValueError(
-                f"`features[{name!r}]` must have at most {num_positions} "
-                f"columns, the model's positions. Received: {row.shape[1]}. "
-                "Cut the rows, as by `tokenize(texts, max_length=...)`."
+                f"`features[{name!r}]` must be [B, S] integers, S at most "
+                f"{num_positions}, the model's positions. Received: "
+                f"{row.dtype.name} of shape {row.shape}. Cut rows, as by "
+                "`tokenize(texts, max_length=...)`; in a functional model "
+                "begin with keras.Input([None], dtype='int32')."
             )
     return [tf.cast(row, tf.int32) for row in rows]

@@ -2,14 +2,14 @@
 
 Written as few large operations on `[tokens, width]` matrices: a step of a
 small model on a CPU spends as much time between matrix products as in them.
-Matrix products run in the layer's compute dtype; normalization statistics
-stay float32 (`LayerNorm`).
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
+from typing import TypeAlias
 
 import keras
 import tensorflow as tf
@@ -19,6 +19,12 @@ from electra_tf.inputs import randomness
 
 LAYER_NORM_EPSILON = 1e-12
 
+Rows: TypeAlias = Sequence[tf.Tensor]
+"""`input_ids`, `input_mask` and `segment_ids`, `[B, S]` int32 each."""
+
+Seed: TypeAlias = tf.Tensor | None
+"""Of dropout, `[2]` int64 (`inputs.randomness.dropout_seed`); None for none."""
+
 register = keras.saving.register_keras_serializable("electra_tf")
 """Lets Keras load a saved layer or model by its name."""
 
@@ -26,11 +32,6 @@ register = keras.saving.register_keras_serializable("electra_tf")
 def dtype_policy(precision: str) -> str:
     """The Keras policy of a precision: weights always stay float32."""
     return "float32" if precision == "float32" else f"mixed_{precision}"
-
-
-def truncated_normal(stddev: float) -> keras.initializers.Initializer:
-    """The encoder's initializer: normal, cut at two standard deviations."""
-    return keras.initializers.TruncatedNormal(stddev=stddev)
 
 
 def shape_of(tensor: tf.Tensor) -> list[Any]:
@@ -44,17 +45,13 @@ def shape_of(tensor: tf.Tensor) -> list[Any]:
     ]
 
 
-def add_to_seed(seed: tf.Tensor | None, number: int) -> tf.Tensor | None:
+def add_to_seed(seed: Seed, number: int) -> Seed:
     """The seed of a dropout site; see `inputs.randomness.dropout_seed`."""
     return None if seed is None else seed + tf.constant([0, number], seed.dtype)
 
 
 def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
-    """Rows of a table, `[..., width]`, for `[...]` integer ids.
-
-    The table is a variable `[rows, width]`, or an object with a `look_up` of
-    its own, such as a quantized table that is never computed whole.
-    """
+    """Rows of a variable, or of a quantized table with its own `look_up`."""
     if hasattr(table, "look_up"):
         return table.look_up(ids)
     return tf.gather(tf.convert_to_tensor(table), ids)
@@ -64,10 +61,9 @@ def look_up(table: Any, ids: tf.Tensor) -> tf.Tensor:
 def gelu(inputs: tf.Tensor) -> Any:
     """Gaussian error linear unit with the exact error function.
 
-    The tanh approximation that others use differs by up to 5e-4, more than a
-    converted checkpoint may differ. Computed in float32. The gradient is
-    written out because TensorFlow's own makes twice as many passes over the
-    widest activations of the model.
+    The tanh approximation differs by up to 5e-4, more than a converted
+    checkpoint may. In float32. The gradient is written out because TensorFlow's
+    own makes twice as many passes over the widest activations.
     """
     exact = tf.cast(inputs, tf.float32)
     scaled = exact * math.sqrt(0.5)
@@ -82,14 +78,11 @@ def gelu(inputs: tf.Tensor) -> Any:
     return tf.cast(exact * probability, inputs.dtype), gradient
 
 
-def dropout(
-    inputs: tf.Tensor, rate: float, seed: tf.Tensor | None
-) -> tf.Tensor:
+def dropout(inputs: tf.Tensor, rate: float, seed: Seed) -> tf.Tensor:
     """Zeroes a random share of the entries and scales up the others.
 
-    Sixteen random bits decide an entry, half of what a float would need, so
-    the rate, 0-1, is exact to 1/65536 and the scale is that of the rate used.
-    Without a seed (`[2]` int64) or rate the inputs are returned themselves.
+    Sixteen random bits decide an entry, half of what a float would need: the
+    rate is exact to 1/65536. Without a seed or rate the inputs are returned.
     """
     threshold = round(rate * 65536)
     if seed is None or threshold == 0:
@@ -107,9 +100,7 @@ class SizedLayer(keras.layers.Layer):
     """A layer with the sizes of an encoder, a mapping where Keras loads it."""
 
     def __init__(
-        self,
-        settings: config.EncoderConfig | Mapping[str, Any],
-        **kwargs: Any,
+        self, settings: config.EncoderConfig | Mapping[str, Any], **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
         if isinstance(settings, Mapping):
@@ -118,8 +109,13 @@ class SizedLayer(keras.layers.Layer):
 
     def make_linear(self, name: str, units: int) -> "Linear":
         """A linear layer with the encoder's initializer."""
-        initializer = truncated_normal(self.settings.initializer_stddev)
+        initializer = self.make_initializer()
         return Linear(units, initializer, name=name, dtype=self.dtype_policy)
+
+    def make_initializer(self) -> keras.initializers.Initializer:
+        """The encoder's: normal, cut at two standard deviations."""
+        stddev = self.settings.initializer_stddev
+        return keras.initializers.TruncatedNormal(stddev=stddev)
 
     def make_norm(self) -> "LayerNorm":
         """A normalization, named as in the original."""
@@ -133,11 +129,7 @@ class SizedLayer(keras.layers.Layer):
 
 @register
 class Linear(keras.layers.Layer):
-    """An affine map of the last axis, `y = x @ kernel + bias`.
-
-    The default initializer is that of TensorFlow 1, used where the original
-    names none.
-    """
+    """`y = x @ kernel + bias`; the default initializer is TensorFlow 1's."""
 
     def __init__(
         self,

@@ -1,13 +1,11 @@
 """The networks of pre-training: encoders with heads, and what they share.
 
 The *main network* has the encoder that is kept, named `electra`; a *generator*
-proposes tokens for the masked positions and says which tokens it learns to
-predict (`targets`). All generators take masked inputs and give a
-`GeneratorOutput`. Logits are float32 whatever the compute dtype.
+proposes tokens for the masked positions, and says which ones it learns to
+predict (`targets`). Logits are float32 whatever the compute dtype.
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -31,11 +29,7 @@ _SECOND_ENCODER_SITES = 256
 
 @layers.register
 class MaskedLMHead(layers.SizedLayer):
-    """Vocabulary logits from hidden states, with a tied output table.
-
-    Dense to the table's width, gelu, LayerNorm, product with the transposed
-    embedding table, bias (the original's `get_token_logits`).
-    """
+    """Vocabulary logits, with a tied table (original: `get_token_logits`)."""
 
     def __init__(self, settings: Any, **kwargs: Any) -> None:
         super().__init__(settings, **kwargs)
@@ -70,9 +64,8 @@ class MaskedLMHead(layers.SizedLayer):
 class TokenHead(layers.SizedLayer):
     """One logit for every token, `[B, S]` float32 for `[B, S, D]` states.
 
-    With a hidden layer dense, gelu, dense (the original's
-    `_get_discriminator_output`). The last layer has TensorFlow 1's default
-    initializer, as there.
+    With a hidden layer it is the original's `_get_discriminator_output`; the
+    last layer has TensorFlow 1's default initializer, as there.
     """
 
     def __init__(
@@ -110,15 +103,15 @@ class TokenHead(layers.SizedLayer):
 class Network(layers.SizedLayer):
     """Encoders with a head, whose weights exist once it is made."""
 
-    def build(self, input_shape: Any = (None, None)) -> None:
+    def build(self, input_shape: Any) -> None:
         """Notes the shape of the rows, for `summary`."""
 
-    def add_head(self, head: Any, name: str, **options: Any) -> Any:
+    def add_head(self, kind: Any, name: str, **options: Any) -> Any:
         """A head of a class, built."""
         settings = options.pop("settings", self.settings)
-        made = head(settings, name=name, dtype=self.dtype_policy, **options)
-        made.build()
-        return made
+        head = kind(settings, name=name, dtype=self.dtype_policy, **options)
+        head.build()
+        return head
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """`[B, S, V]` or `[B, P, V]`, of the logits of the vocabulary."""
@@ -142,14 +135,14 @@ class Discriminator(Network):
             self.settings, MAIN_ENCODER, dtype=self.dtype_policy
         )
         self.head = self.add_head(TokenHead, "discriminator_predictions")
-        self.build()
+        self.build((None, None))
 
     def call(
         self,
         input_ids: tf.Tensor,
         input_mask: tf.Tensor,
         segment_ids: tf.Tensor,
-        dropout_seed: tf.Tensor | None = None,
+        dropout_seed: layers.Seed = None,
         word_offset: tf.Tensor | None = None,
     ) -> DiscriminatorOutput:
         """Scores every token of `[B, S]`."""
@@ -184,14 +177,14 @@ class CopyingMaskedLM(Network):
             TokenHead, "copy_predictions", has_hidden_layer=False
         )
         self.head = self.add_head(MaskedLMHead, "masked_lm_predictions")
-        self.build()
+        self.build((None, None))
 
     def call(
         self,
         input_ids: tf.Tensor,
         input_mask: tf.Tensor,
         segment_ids: tf.Tensor,
-        dropout_seed: tf.Tensor | None = None,
+        dropout_seed: layers.Seed = None,
     ) -> CopyingOutput:
         """Scores vocabulary and copying for `[B, S]` tokens."""
         output = self.encoder(input_ids, input_mask, segment_ids, dropout_seed)
@@ -242,12 +235,10 @@ class MaskedLMGenerator(Network):
             self.settings, encoder_name, embeddings, self.dtype_policy
         )
         self.head = self.add_head(MaskedLMHead, head_name)
-        self.build()
+        self.build((None, None))
 
     def call(
-        self,
-        masked: masking.MaskedInputs,
-        dropout_seed: tf.Tensor | None = None,
+        self, masked: masking.MaskedInputs, dropout_seed: layers.Seed = None
     ) -> GeneratorOutput:
         """Scores the vocabulary at the masked positions."""
         rows = masked.input_ids, masked.input_mask, masked.segment_ids
@@ -263,10 +254,10 @@ class MaskedLMGenerator(Network):
         return Targets(masked.masked_ids, masked.masked_weights)
 
     def score_tokens(
-        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None = None
+        self, rows: layers.Rows, seed: layers.Seed = None
     ) -> tf.Tensor:
         """Scores the vocabulary at every position, `[B, S, V]` float32."""
-        output = self.encoder(*rows, dropout_seed)
+        output = self.encoder(*rows, seed)
         table = self.encoder.embeddings.word_embeddings
         return self.head(output.sequence_output, table)
 
@@ -282,9 +273,8 @@ class TwoTowerGenerator(Network):
 
     One encoder reads the text from the left, the other from the right. The
     prediction for position t takes the state at t - 1 of the first and at
-    t + 1 of the second, so that it never sees t, and no [MASK] is needed:
-    one pass gives the distribution of every token given all others. At the
-    ends the states wrap around, as in the original's `roll`.
+    t + 1 of the second: one pass gives the distribution of every token given
+    all others. At the ends states wrap around, as in the original's `roll`.
     """
 
     def __init__(
@@ -307,12 +297,10 @@ class TwoTowerGenerator(Network):
         self.head = self.add_head(
             MaskedLMHead, "cloze_predictions", settings=both
         )
-        self.build()
+        self.build((None, None))
 
     def call(
-        self,
-        masked: masking.MaskedInputs,
-        dropout_seed: tf.Tensor | None = None,
+        self, masked: masking.MaskedInputs, dropout_seed: layers.Seed = None
     ) -> GeneratorOutput:
         """Scores the vocabulary at every position."""
         rows = masked.original_ids, masked.input_mask, masked.segment_ids
@@ -336,8 +324,7 @@ class TwoTowerGenerator(Network):
 class FixedGenerator(keras.layers.Layer):
     """Proposes by one distribution everywhere; it has no weights.
 
-    Uniform, as the original's `uniform_generator` (its loss is the constant
-    log V), or by `token_counts` `[V]` of a corpus, the unigram generator of
+    Uniform, or by `token_counts` `[V]` of a corpus, the unigram generator of
     the paper's Figure 3. Entries that do not occur in the corpus, special
     tokens among them, are never proposed; in the loss they count as half an
     occurrence.
@@ -354,6 +341,7 @@ class FixedGenerator(keras.layers.Layer):
         self.token_counts = token_counts
         self.log_probs = self.sampling_logits = np.zeros(vocab_size)
         if token_counts is not None:
+            self.token_counts = np.asarray(token_counts).tolist()
             counts = np.asarray(token_counts, np.float64)
             self.log_probs = np.log(np.maximum(counts, 0.5) / counts.sum())
             self.sampling_logits = np.where(
@@ -365,9 +353,7 @@ class FixedGenerator(keras.layers.Layer):
         """Notes the shape of the rows; there are no weights."""
 
     def call(
-        self,
-        masked: masking.MaskedInputs,
-        dropout_seed: tf.Tensor | None = None,
+        self, masked: masking.MaskedInputs, dropout_seed: layers.Seed = None
     ) -> GeneratorOutput:
         """The same logits at all masked positions."""
         del dropout_seed
@@ -389,10 +375,7 @@ class FixedGenerator(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        counts = self.token_counts
-        if counts is not None:
-            counts = np.asarray(counts).tolist()
-        own = {"vocab_size": self.vocab_size, "token_counts": counts}
+        own = {"vocab_size": self.vocab_size, "token_counts": self.token_counts}
         return super().get_config() | own
 
 
@@ -409,11 +392,10 @@ def resolve_vocab_size(
     """The encoder's config with the vocabulary's size in it."""
     if encoder.vocab_size not in (0, vocab_size):
         raise ValueError(
-            "`encoder.vocab_size` must be the vocabulary's size, or 0 to take "
-            f"it. Received: encoder.vocab_size={encoder.vocab_size}, "
-            f"vocabulary of {vocab_size} entries. Set "
-            f"--config.encoder.vocab_size={vocab_size}, or use the vocabulary "
-            "that the config was made for."
+            "`encoder.vocab_size` must be the vocabulary's size, or 0 for it. "
+            f"Received: encoder.vocab_size={encoder.vocab_size}, vocabulary "
+            f"of {vocab_size} entries. Set --config.encoder.vocab_size="
+            f"{vocab_size}, or use the vocabulary of the config."
         )
     return dataclasses.replace(encoder, vocab_size=vocab_size)
 

@@ -1,12 +1,12 @@
-"""The heads of fine-tuning: losses and predictions from hidden states.
+"""The heads of fine-tuning: losses and predictions, float32, from states.
 
-One linear layer each, as in the paper (appendix B) and in the original: on the
-last layer's [CLS] for classification and regression, on the first piece of
-each word for tagging. There is no pooler; a hidden layer is for models of
-Hugging Face's, whose classifiers have one. Losses and logits are float32.
+One linear layer each, as in the paper (appendix B) and in the original: on
+[CLS] for classification and regression, on the first piece of each word for
+tagging. There is no pooler.
 """
 
 import abc
+import inspect
 import itertools
 from collections.abc import Mapping
 from typing import Any
@@ -47,9 +47,9 @@ class TaskHead(keras.layers.Layer, abc.ABC):
     """What a task puts on top of the encoder.
 
     Variables are built under `task_specific/<task>/`, the original's names.
+    Attributes keep the constructor's arguments, by their names.
 
     Attributes:
-        config_names: the constructor's arguments, kept as attributes.
         columns: the features that `compute_losses` reads beside the tokens. A
             row of another task has zeros in all of them.
         prediction_columns: those of them that `predict` reads.
@@ -57,24 +57,21 @@ class TaskHead(keras.layers.Layer, abc.ABC):
             length the axis has: `input_ids`, or a ragged column.
     """
 
-    config_names: tuple[str, ...] = ()
     columns: Mapping[str, Column]
     prediction_columns: tuple[str, ...] = ()
     padded_outputs: Mapping[str, str] = {}
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""
-        own = {name: getattr(self, name) for name in self.config_names}
-        return super().get_config() | own
+        names = inspect.signature(type(self).__init__).parameters
+        own = [name for name in names if name not in ("self", "kwargs")]
+        return super().get_config() | {n: getattr(self, n) for n in own}
 
     @abc.abstractmethod
     def compute_losses(
-        self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
+        self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
-        """The loss of every row, `[B]` float32, from the last layer's states.
-
-        Those are `[B, S, D]`. Features are tokens and `columns`.
-        """
+        """The loss of every row, `[B]` float32, from `[B, S, D]` states."""
 
     @abc.abstractmethod
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
@@ -101,7 +98,7 @@ class _SentenceHead(TaskHead):
         self.dense.build((None, width))
 
     def compute_outputs(
-        self, hidden: tf.Tensor, seed: tf.Tensor | None
+        self, hidden: tf.Tensor, seed: layers.Seed
     ) -> tf.Tensor:
         """`[B, units]` float32."""
         first = layers.dropout(hidden[:, 0], DROPOUT_PROB, seed)
@@ -116,11 +113,9 @@ class _SentenceHead(TaskHead):
 class ClassificationHead(_SentenceHead):
     """Class logits; the loss is cross-entropy.
 
-    With `has_hidden_layer` a dense layer with gelu, D wide, stands before the
-    output, as in Hugging Face's classifiers. `seed` is that of the weights.
+    `has_hidden_layer`: dense and gelu before, as in Hugging Face's classifiers.
     """
 
-    config_names = ("num_labels", "seed", "has_hidden_layer")
     columns = {"label": Column()}
 
     def __init__(
@@ -134,7 +129,7 @@ class ClassificationHead(_SentenceHead):
         self.num_labels = num_labels
 
     def compute_losses(
-        self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
+        self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """Cross-entropy of `label`, `[B]`."""
         logits = self.compute_outputs(hidden, seed)
@@ -149,7 +144,6 @@ class ClassificationHead(_SentenceHead):
 class RegressionHead(_SentenceHead):
     """One number; the loss is the squared error."""
 
-    config_names = ("seed", "has_hidden_layer")
     columns = {"target": Column(np.float32)}
 
     def __init__(
@@ -158,7 +152,7 @@ class RegressionHead(_SentenceHead):
         super().__init__(1, seed, has_hidden_layer, **kwargs)
 
     def compute_losses(
-        self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
+        self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """Squared error against `target`, `[B]`."""
         numbers = self.compute_outputs(hidden, seed)[:, 0]
@@ -171,13 +165,8 @@ class RegressionHead(_SentenceHead):
 
 @layers.register
 class TaggingHead(TaskHead):
-    """Logits of every word's tag at its first piece, without dropout.
+    """Logits of words' tags at first pieces; their losses are added up."""
 
-    The loss of a row is the sum of its words' cross-entropies, as in the
-    original.
-    """
-
-    config_names = ("num_labels", "seed")
     columns = {
         "word_positions": Column(is_ragged=True),
         "tags": Column(is_ragged=True),
@@ -197,7 +186,7 @@ class TaggingHead(TaskHead):
         self.dense.build((None, input_shape[-1]))
 
     def compute_losses(
-        self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
+        self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """Cross-entropies of `tags`, added up by `tag_weights`, `[B]`."""
         del seed
@@ -224,14 +213,6 @@ class QuestionAnsweringHead(TaskHead):
     options change the numbers; `qa_hidden` apart.
     """
 
-    config_names = (
-        "seed",
-        "joint_prediction",
-        "beam_size",
-        "answerable_classifier",
-        "answerable_uses_start_logits",
-        "answerable_weight",
-    )
     columns = {
         "start_position": Column(),
         "end_position": Column(),
@@ -295,7 +276,7 @@ class QuestionAnsweringHead(TaskHead):
             self.answerable.build((None, inner))
 
     def compute_losses(
-        self, hidden: tf.Tensor, features: Tensors, seed: tf.Tensor | None
+        self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
         """The loss of every row, `[B]`, with the gold start; no dropout."""
         del seed

@@ -23,8 +23,7 @@ class Adversarial(electra.Electra):
     The generator's loss is `(1 - a) L_MLM + a * adversarial`, where `a` goes
     from 0 at `adversarial_start_step` to 1 at `adversarial_full_step`; with
     both at 0 it is adversarial from the first step on, as in the paper. The
-    two failures that the paper reports show in the log: a worse masked LM (58
-    against 65 % accuracy) and a distribution of low entropy.
+    log shows the two failures that it reports: a worse masked LM, low entropy.
     """
 
     ratios = {
@@ -32,10 +31,7 @@ class Adversarial(electra.Electra):
         "generator_entropy": ("entropy", "sampled_tokens"),
         "reward": ("reward", "sampled_tokens"),
     }
-    extra_sizes = {
-        **electra.Electra.extra_sizes,
-        **model_lib.sizes_of(ratios),
-    }
+    extra_sizes = {**electra.Electra.extra_sizes, **model_lib.sizes_of(ratios)}
 
     @classmethod
     def check_settings(cls, settings: config.ExperimentConfig) -> None:
@@ -44,8 +40,7 @@ class Adversarial(electra.Electra):
         config.require(
             not settings.masking.draw_with_replacement,
             "The objective 'adversarial' needs one sample for a position. "
-            "Received: masking.draw_with_replacement=True, which averages "
-            "several.",
+            "Received: masking.draw_with_replacement=True, which averages.",
         )
         start = settings.objective.adversarial_start_step
         total = settings.training.num_train_steps
@@ -85,27 +80,41 @@ class Adversarial(electra.Electra):
         total = chosen.gen_weight * means["gen_loss"]
         return total + chosen.disc_weight * means["disc_loss"]
 
-    def sampling_log_probs(self, sampled: electra.SampledBatch) -> tf.Tensor:
-        """Log probabilities that samples are drawn with, `[B, P, V]`."""
-        logits = sampled.generated.logits
-        return tf.nn.log_softmax(self.sampling_logits(logits, sampled.masked))
-
-    def reward_samples(
-        self,
-        sampled: electra.SampledBatch,
-        disc_logits: tf.Tensor,
-        log_probs: tf.Tensor,
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """Rewards `[B, P]` of the samples, and the counts to report."""
-        weights = sampled.masked.masked_weights
-        rewards = losses.compute_rewards(
-            disc_logits, sampled.fake, sampled.masked
-        )
-        return rewards, {
+    def compute_main_losses(
+        self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
+    ) -> step_lib.LossSums:
+        """Discriminates, and rewards the samples."""
+        masked, fake = sampled.masked, sampled.fake
+        weights = masked.masked_weights
+        # Those that the samples are drawn with, `[B, P, V]`.
+        logits = self.sampling_logits(sampled.generated.logits, masked)
+        log_probs = tf.nn.log_softmax(logits)
+        offset = self.word_offset(sampled, log_probs)
+        logits = self.discriminate(sampled, dropout_seed, offset)
+        main = self.detection_losses(logits, fake.is_fake_tokens, masked)
+        rewards = losses.compute_rewards(logits, fake, masked)
+        own = self.reward_losses(sampled, log_probs, rewards)
+        counts = {
             "entropy": losses.compute_entropy(log_probs, weights),
             "reward": tf.reduce_sum(rewards * weights),
             "sampled_tokens": tf.reduce_sum(weights),
         }
+        return step_lib.LossSums(main.losses | own, main.statistics | counts)
+
+    def word_offset(
+        self, sampled: electra.SampledBatch, log_probs: tf.Tensor
+    ) -> tf.Tensor | None:
+        """`[B, S, E]`, zero in value: a path of the gradient to samples."""
+
+    def reward_losses(
+        self,
+        sampled: electra.SampledBatch,
+        log_probs: tf.Tensor,
+        rewards: tf.Tensor,
+    ) -> step_lib.Tensors:
+        """Further losses, from the rewards `[B, P]` of the samples."""
+        del sampled, log_probs, rewards
+        return {}
 
 
 @layers.register
@@ -166,29 +175,24 @@ class Reinforce(Adversarial):
             "baseline_loss": num_masked,
         }
 
-    def compute_main_losses(
-        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
-    ) -> step_lib.LossSums:
-        """Discriminates, and rewards the samples."""
-        masked, fake = sampled.masked, sampled.fake
-        weights = masked.masked_weights
-        logits = self.discriminate(sampled, dropout_seed)
-        main = self.detection_losses(logits, fake.is_fake_tokens, masked)
-        log_probs = self.sampling_log_probs(sampled)
-        rewards, counts = self.reward_samples(sampled, logits, log_probs)
+    def reward_losses(
+        self,
+        sampled: electra.SampledBatch,
+        log_probs: tf.Tensor,
+        rewards: tf.Tensor,
+    ) -> step_lib.Tensors:
+        """The estimate's loss, and the baseline's."""
+        weights = sampled.masked.masked_weights
         baselines = self._baseline_logits(sampled)
-        adversarial_losses = {
+        return {
             "adversarial_loss": losses.policy_gradient_loss(
-                tf.gather(log_probs, fake.sampled_tokens, batch_dims=2),
+                tf.gather(log_probs, sampled.fake.sampled_tokens, batch_dims=2),
                 rewards,
                 tf.nn.softplus(-baselines),
                 weights,
             ),
             "baseline_loss": losses.baseline_loss(baselines, rewards, weights),
         }
-        return step_lib.LossSums(
-            main.losses | adversarial_losses, main.statistics | counts
-        )
 
     def _baseline_logits(self, sampled: electra.SampledBatch) -> tf.Tensor:
         """`w . h_G` at the masked positions, `[B, P]` float32."""
@@ -219,27 +223,15 @@ class StraightThrough(Adversarial):
         """Also the expected embeddings."""
         return super().trained_parts(convention) + convention.soft_lookup()
 
-    def compute_main_losses(
-        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
-    ) -> step_lib.LossSums:
-        """Discriminates, with a gradient through the samples."""
-        masked, labels = sampled.masked, sampled.fake.is_fake_tokens
-        log_probs = self.sampling_log_probs(sampled)
-        offset = self._word_offset(sampled.prepared, log_probs)
-        logits = self.discriminate(sampled, dropout_seed, offset)
-        main = self.detection_losses(logits, labels, masked)
-        _, counts = self.reward_samples(sampled, logits, log_probs)
-        return main._replace(statistics=main.statistics | counts)
-
-    def _word_offset(
-        self, prepared: model_lib.PreparedBatch, log_probs: tf.Tensor
+    def word_offset(
+        self, sampled: electra.SampledBatch, log_probs: tf.Tensor
     ) -> tf.Tensor:
-        """`[B, S, E]`, zero in value, the path of the gradient."""
-        masked, chosen = prepared.masked, self.settings.objective
+        """The relaxed samples' embeddings, minus themselves."""
+        masked, chosen = sampled.masked, self.settings.objective
         temperature = _gumbel_temperature(self.settings)
         if callable(temperature):
             temperature = temperature(self.num_updates())
-        noise = sampling.gumbel_noise(self.draw_uniform(prepared))
+        noise = sampling.gumbel_noise(self.draw_uniform(sampled.prepared))
         soft = tf.nn.softmax((log_probs + noise) / temperature)
         soft *= masked.masked_weights[..., tf.newaxis]
         table = self.main.encoder.embeddings.word_embeddings

@@ -1,26 +1,18 @@
 """How much computation a run takes, from its config alone."""
 
 from electra_tf import config
-from electra_tf.inputs import masking
 from electra_tf.modeling import flops
 from electra_tf.pretraining import model as model_lib
 
 
 class Cost:
-    """Training operations of a run, by a key of `flops.CONVENTIONS`."""
+    """Training operations of a run, counted `original` or `exact`."""
 
     def __init__(
         self, settings: config.ExperimentConfig, convention: str = "exact"
     ) -> None:
-        length = settings.data.max_seq_length
-        sizes = flops.Sizes(
-            settings.encoder,
-            settings.generator,
-            length,
-            masking.max_predictions_per_seq(settings.masking.mask_prob, length),
-        )
         self.settings = settings
-        self.convention = flops.Convention(convention, sizes)
+        self.convention = flops.Convention(convention, settings)
         self._objective = model_lib.find_objective(settings)
         self.phase_starts = self._objective.phases(settings)
 

@@ -73,6 +73,8 @@ class Electra(model_lib.PretrainingModel):
 
     ratios = GENERATOR_RATIOS
     extra_sizes = {**GENERATOR_SIZES, **metrics.DETECTION_SIZES}
+    is_frozen = False
+    """Whether the generator has stopped learning; it has no dropout then."""
     main_loss = "disc_loss"
     main_factor = "disc_weight"
     """Field of `config.objective` that is the factor of `main_loss`."""
@@ -113,11 +115,12 @@ class Electra(model_lib.PretrainingModel):
         return tf.cast(masked.input_mask, tf.float32)
 
     def compute_losses(
-        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+        self, prepared: model_lib.PreparedBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Generate, sample, discriminate; then both losses."""
         masked = prepared.masked
-        generated = self.generator(masked, self.generator_seed(dropout_seed))
+        generator_seed = None if self.is_frozen else dropout_seed
+        generated = self.generator(masked, generator_seed)
         fake = self._get_fake_data(prepared, generated.logits)
         targets = self.generator.targets(masked)
         gen_loss = losses.masked_lm_loss(
@@ -129,12 +132,6 @@ class Electra(model_lib.PretrainingModel):
             {"gen_loss": gen_loss} | main.losses,
             main.statistics | self.count_samples(sampled),
         )
-
-    def generator_seed(
-        self, dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor | None:
-        """The seed of the generator's dropout; None for none."""
-        return dropout_seed
 
     def _get_fake_data(
         self, prepared: model_lib.PreparedBatch, mlm_logits: tf.Tensor
@@ -182,7 +179,7 @@ class Electra(model_lib.PretrainingModel):
         return logits
 
     def compute_main_losses(
-        self, sampled: SampledBatch, dropout_seed: tf.Tensor | None
+        self, sampled: SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Loss and statistics of the main network."""
         logits = self.discriminate(sampled, dropout_seed)
@@ -192,7 +189,7 @@ class Electra(model_lib.PretrainingModel):
     def discriminate(
         self,
         sampled: SampledBatch,
-        dropout_seed: tf.Tensor | None,
+        dropout_seed: layers.Seed,
         word_offset: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """The discriminator's logits `[B, S]` for the corrupted text."""
@@ -210,11 +207,7 @@ class Electra(model_lib.PretrainingModel):
         )
 
     def count_samples(self, sampled: SampledBatch) -> dict[str, tf.Tensor]:
-        """The counts of `GENERATOR_SIZES`, from best guesses and samples.
-
-        A generator that never reads the chosen tokens (two-tower, uniform,
-        unigram) is counted at the same slots: all are alike to it.
-        """
+        """The counts of `GENERATOR_SIZES`, from best guesses and samples."""
         generated = sampled.generated
         logits = generated.logits
         if not generated.encoder_outputs:

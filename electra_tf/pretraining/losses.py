@@ -1,8 +1,8 @@
 """The losses as sums, and the rewards of adversarial training.
 
 A step adds sums over micro-batches and replicas and divides once, by what
-`PretrainingModel.loss_normalizers` gives, so that neither changes the result.
-Logits and weights are float32; a weight is 0 for padding and for unused slots.
+`PretrainingModel.loss_normalizers` gives. Logits and weights are float32; a
+weight is 0 for padding and for unused slots.
 """
 
 from typing import Any
@@ -68,10 +68,7 @@ def compute_rewards(
     fake: sampling.FakeData,
     masked: masking.MaskedInputs,
 ) -> tf.Tensor:
-    """The discriminator's loss at the sampled positions, `[B, P]` float32.
-
-    High where it was fooled. No gradient flows through it.
-    """
+    """The discriminator's loss at the samples, `[B, P]`, without gradient."""
     per_token = replaced_token_losses(disc_logits, fake.is_fake_tokens)
     rewards = tf.gather(per_token, masked.masked_positions, batch_dims=1)
     return tf.stop_gradient(rewards)
@@ -95,10 +92,7 @@ def policy_gradient_loss(
 def baseline_loss(
     logits: tf.Tensor, rewards: tf.Tensor, weights: tf.Tensor
 ) -> tf.Tensor:
-    """Cross entropy of the baseline with exp(-reward), summed.
-
-    All are `[B, P]`; the baseline is `-log sigmoid` of the logits.
-    """
+    """Cross entropy of the baseline's `[B, P]` with exp(-reward), summed."""
     return replaced_token_loss(logits, tf.exp(-rewards), weights)
 
 

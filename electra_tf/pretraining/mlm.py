@@ -1,13 +1,11 @@
 """Masked language modeling, the objective of BERT, and its accuracies.
 
-A chosen slot shows [MASK], or keeps its token, or shows a random one. A kept
-token is right in front of the model, so being right there is no sign of
-learning: the two kinds are counted apart, and only the first gives an accuracy
-that compares with the corpus' unigram baseline.
+A chosen slot shows [MASK], or its own token, where being right is no sign of
+learning, or a random one. [MASK] is counted apart: its accuracy alone compares
+with the corpus' unigram baseline.
 """
 
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -73,14 +71,8 @@ class MaskedLM(model_lib.PretrainingModel):
         """Number of masked tokens."""
         return {"mlm_loss": tf.reduce_sum(prepared.masked.masked_weights)}
 
-    def read_rows(
-        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
-        """Probabilities of the vocabulary, `[B, S, V]` float32."""
-        return tf.nn.softmax(self.main.score_tokens(rows, dropout_seed))
-
     def compute_losses(
-        self, prepared: model_lib.PreparedBatch, dropout_seed: tf.Tensor | None
+        self, prepared: model_lib.PreparedBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Predict the masked tokens."""
         masked = prepared.masked
@@ -98,12 +90,7 @@ def count_predictions(
     mask_id: int,
     sampled: tf.Tensor | None = None,
 ) -> dict[str, tf.Tensor]:
-    """Counts at the slots `[B, P]` that show [MASK], and at the others.
-
-    Of each kind: how many there are (`masked_tokens`, `kept_tokens`), how many
-    best guesses are right (`masked_correct`, `kept_correct`) and how many
-    samples, if given; and the loss at [MASK].
-    """
+    """Counts at slots that show [MASK] (`masked_`), and at others (`kept_`)."""
     shown = tf.gather(masked.input_ids, masked.masked_positions, batch_dims=1)
     shows_mask = masked.masked_weights * tf.cast(shown == mask_id, tf.float32)
     shows_token = masked.masked_weights - shows_mask

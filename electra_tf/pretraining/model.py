@@ -1,11 +1,7 @@
 """The model that every objective of pre-training is a subclass of.
 
-    batch [B, S] --mask--> generator --sample--> corrupted ids, labels
-                                                     `--> main network
-
-`PretrainingModel` builds the networks and masks the batches; a subclass, in
-a module of its own, computes the losses. `find_objective` finds the one
-that a config names.
+batch [B, S] --mask--> generator --sample--> corrupted ids, labels
+                                                 `--> main network
 """
 
 import abc
@@ -35,12 +31,12 @@ from electra_tf.training import step as step_lib
 
 OBJECTIVES: Mapping[str, str] = {
     "adversarial": "adversarial.Reinforce",
-    "all_tokens_mlm": "ablations.AllTokensMLM",
+    "all_tokens_mlm": "variants.AllTokensMLM",
     "electra": "electra.Electra",
-    "electra_15": "ablations.Electra15",
-    "electric": "electric.Electric",
+    "electra_15": "variants.Electra15",
+    "electric": "variants.Electric",
     "mlm": "mlm.MaskedLM",
-    "replace_mlm": "ablations.ReplaceMLM",
+    "replace_mlm": "variants.ReplaceMLM",
     "two_stage": "two_stage.TwoStage",
 }
 """`objective.name` to module and class; other names are modules of a user."""
@@ -61,20 +57,15 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
 
     A subclass is an objective. It names its losses (`loss_coefficients`), says
     what their sums are divided by (`loss_normalizers`), computes them
-    (`compute_losses`) and counts what a row costs (`trained_parts`). What is
-    known without weights are classmethods, so that costs and exports need no
-    whole model.
+    (`compute_losses`) and counts what learns (`trained_parts`). What is known
+    without weights are classmethods: costs and exports need no whole model.
 
     Called with `input_ids`, `input_mask`, `segment_ids`, `[B, S]` int32, it
     returns what the main network says of the text as it is: the probability
     that each token was replaced, `[B, S]` float32, or those of the vocabulary,
     `[B, S, V]`, where it is a masked language model.
 
-    Args:
-        settings: the whole config; `encoder.vocab_size` 0 takes the
-            vocabulary's size.
-        vocabulary: gives sizes and special ids, which are never masked.
-        token_counts: `[V]` of the corpus, for the unigram generator.
+    `token_counts` `[V]` of the corpus are for the unigram generator.
 
     Attributes:
         generator: any generator of `modeling.networks`, or None.
@@ -108,6 +99,8 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             **{"name": "electra_pretraining"} | kwargs,
         )
         self.settings = settings
+        self.num_positions = settings.encoder.max_position_embeddings
+        self.mask_id = vocabulary.mask_id
         self.masking = masking.DynamicMasking(
             settings.masking, vocabulary, training.seed
         )
@@ -187,16 +180,6 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
         return self.phases(self.settings)
 
     @property
-    def mask_id(self) -> int:
-        """Id of [MASK]."""
-        return self.masking.vocabulary.mask_id
-
-    @property
-    def num_positions(self) -> int:
-        """The most tokens that a row may have."""
-        return self.settings.encoder.max_position_embeddings
-
-    @property
     def clip_groups(self) -> Sequence[str]:
         """The networks, where each is clipped by a norm of its own."""
         if not self.settings.optimizer.clip_per_tower:
@@ -248,11 +231,11 @@ class PretrainingModel(keras_models.TakesRows, step_lib.TrainableModel):
             return tf.constant(0)
         return tf.cast(optimizer.iterations.value, tf.int32)
 
-    def read_rows(
-        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
-        """Probability that each token was replaced, `[B, S]` float32."""
-        return tf.sigmoid(self.main(*rows, dropout_seed).logits)
+    def read_rows(self, rows: layers.Rows, seed: layers.Seed) -> tf.Tensor:
+        """The probabilities that a call returns, for `[B, S]` rows."""
+        if self.main_part == "masked_lm":
+            return tf.nn.softmax(self.main.score_tokens(rows, seed))
+        return tf.sigmoid(self.main(*rows, seed).logits)
 
     def get_config(self) -> dict[str, Any]:
         """Settings and vocabulary; the weights are saved beside them."""
@@ -287,7 +270,7 @@ def sizes_of(ratios: Mapping[str, tuple[str, str]]) -> dict[str, int]:
     return dict.fromkeys(itertools.chain(*ratios.values()), 1)
 
 
-def main_seed(dropout_seed: tf.Tensor | None) -> tf.Tensor | None:
+def main_seed(dropout_seed: layers.Seed) -> layers.Seed:
     """The main network's part of a step's dropout seed."""
     return layers.add_to_seed(dropout_seed, _MAIN_SITES)
 
@@ -312,9 +295,7 @@ def build_pretraining_model(
     return objective(settings, vocabulary, token_counts)
 
 
-def find_objective(
-    settings: config.ExperimentConfig,
-) -> type[PretrainingModel]:
+def find_objective(settings: config.ExperimentConfig) -> type[PretrainingModel]:
     """The subclass of `PretrainingModel` that a config names."""
     name = settings.objective.name
     if name in OBJECTIVES:
@@ -336,8 +317,6 @@ def _import_objective(name: str) -> type[PretrainingModel]:
         f"`objective.name` must be one of {', '.join(OBJECTIVES)}, or a module "
         f"of your own in a package that can be imported. Received: {name!r}."
     )
-    if "." not in name:
-        raise unknown
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -1,11 +1,8 @@
 """One pre-training run from a config and a folder, resumable at any time.
 
-`pretrain` builds what the config names, restores, trains, evaluates, saves and
-draws. Where the weights come from, first match wins:
-
-1. the newest checkpoint in `model_dir` (everything, to the bit),
-2. another run's weights, `training.init_from` (fresh optimizer),
-3. random numbers from `training.seed`.
+Its weights come from the newest checkpoint in `model_dir` (everything, to the
+bit), else from another run, `training.init_from` (fresh optimizer), else from
+`training.seed`.
 """
 
 import dataclasses
@@ -190,9 +187,8 @@ class _Run(training_run.TrainingRun):
         )
 
     def evaluate(self, step: int) -> training_run.Evaluation:
-        split = self.dataset.held_out
-        if split is None:
-            raise ValueError("There is no held-out split to evaluate on.")
+        # Without it nothing is evaluated.
+        split: Any = self.dataset.held_out
         num_rows = self.settings.training.train_batch_size
         num_streams = self.settings.data.num_streams
         dataset = distribution.distribute_endless(
@@ -242,23 +238,28 @@ class _Run(training_run.TrainingRun):
         return {"train_flops": self.flops.flops_until(step)}
 
     def describe(self, origin: str) -> str:
-        training, variables = (
-            self.settings.training,
-            self.model.trainable_variables,
-        )
+        training = self.settings.training
+        variables = self.model.trainable_variables
         count = sum(v.value.shape.num_elements() for v in variables)
         rows = training.train_batch_size // self.strategy.num_replicas_in_sync
         epochs = training.num_train_steps / self.order.batches_per_epoch
-        return (
+        lines = [
             f"Pre-training in {self.folder} on {self.device}, "
-            f"{training.precision}: {origin}.\n{count:,} parameters in "
-            f"{len(variables)} variables; "
+            f"{training.precision}: {origin}.",
+            f"{count:,} parameters in {len(variables)} variables; "
             f"{self.dataset.train.num_examples:,} examples of "
             f"{self.settings.data.max_seq_length} tokens, "
             f"{training.train_batch_size} a step ({rows} per device), "
-            f"{epochs:.2f} epochs.{_describe(self.baselines)}\n"
-            "The first step is being traced ..."
-        )
+            f"{epochs:.2f} epochs.",
+        ]
+        if self.baselines:
+            lines.append(
+                "Always saying the commonest token is right in "
+                f"{self.baselines['unigram_accuracy']:.1%} of the [MASK] "
+                "slots; knowing no more than how frequent each token is costs "
+                f"{self.baselines['unigram_entropy']:.2f} nats."
+            )
+        return "\n".join([*lines, "The first step is being traced ..."])
 
     def _finish(self, seconds: float) -> None:
         lines = reporting.read_lines(self.folder / "metrics.jsonl")
@@ -331,10 +332,7 @@ def build_optimizer(
 def explain_plateau(
     metrics: Mapping[str, float], num_tokens: int
 ) -> str | None:
-    """Says that a run sits on the unigram line and what to change, or None.
-
-    The held-out loss tells before the accuracy. Tokens include padding.
-    """
+    """Says that a run sits on the unigram line and what to change, or None."""
     loss = metrics.get("masked_loss", metrics.get("mlm_masked_loss"))
     entropy = metrics["unigram_entropy"]
     is_early = num_tokens < _PLATEAU_TOKENS
@@ -351,15 +349,4 @@ def explain_plateau(
         "--config.optimizer.clip_per_tower=true, a wider generator "
         "(--config.generator.generator_hidden_size) or a larger "
         "--config.optimizer.learning_rate. See docs/small_models.md."
-    )
-
-
-def _describe(baselines: Mapping[str, float]) -> str:
-    if not baselines:
-        return ""
-    return (
-        "\nAlways saying the commonest token is right in "
-        f"{baselines['unigram_accuracy']:.1%} of the [MASK] slots; knowing no "
-        "more than how frequent each token is costs "
-        f"{baselines['unigram_entropy']:.2f} nats."
     )

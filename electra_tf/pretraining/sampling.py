@@ -1,8 +1,7 @@
 """Sampling replacements from the generator.
 
-The Gumbel draw is the original's, constants included: with noise
-`g = -log(-log(u + 1e-9) + 1e-9)` the index of the largest `logit + g` is a
-sample from the softmax of the logits.
+The Gumbel draw is the original's: with `g = -log(-log(u + 1e-9) + 1e-9)` the
+index of the largest `logit + g` is a sample from the softmax of the logits.
 """
 
 from typing import NamedTuple
@@ -28,10 +27,7 @@ def gumbel_noise(uniform: tf.Tensor) -> tf.Tensor:
 
 
 def sample_from_softmax(logits: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
-    """Draws from the softmax of each row `[..., V]`; no gradient flows.
-
-    `uniform` is the randomness, in [0, 1), of the shape of the logits.
-    """
+    """Draws from the softmax of `[..., V]` logits, without gradient."""
     noisy = tf.stop_gradient(logits) + gumbel_noise(uniform)
     return tf.argmax(noisy, axis=-1, output_type=tf.int32)
 

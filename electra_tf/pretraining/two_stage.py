@@ -60,10 +60,9 @@ class TwoStage(electra.Electra):
             not chosen.initialize_from_generator or sizes == settings.encoder,
             "`objective.initialize_from_generator` needs two encoders of the "
             f"same sizes. Received: {sizes} and {settings.encoder}. Set "
-            "generator_hidden_size=1, generator_layers=1, "
-            "embedding_size=hidden_size, heads of 64 and "
-            "intermediate_size=4*hidden_size, as the generator derives them; "
-            "or --config.objective.initialize_from_generator=false.",
+            "generator_hidden_size=1, generator_layers=1, embedding_size="
+            "hidden_size, heads of 64, intermediate_size=4*hidden_size; or "
+            "--config.objective.initialize_from_generator=false.",
         )
 
     @classmethod
@@ -87,12 +86,6 @@ class TwoStage(electra.Electra):
         return generator.forward + convention.trained(main)
 
     @property
-    def is_frozen(self) -> bool:
-        """Whether the generator has stopped learning."""
-        freezes = self.settings.objective.freeze_generator
-        return freezes and self.stage == _SECOND_STAGE
-
-    @property
     def loss_coefficients(self) -> Mapping[str, float]:
         """The factor of a loss that the present stage does not train is 0."""
         idle = {"gen_loss": 0.0} if self.is_frozen else {}
@@ -111,15 +104,17 @@ class TwoStage(electra.Electra):
 
     def enter_phase(self, phase: int, is_beginning: bool) -> None:
         """Copies the generator into the discriminator at the switch."""
+        chosen = self.settings.objective
         self.stage = phase
+        self.is_frozen = phase == _SECOND_STAGE and chosen.freeze_generator
         if phase == _SECOND_STAGE and is_beginning:
-            if self.settings.objective.initialize_from_generator:
+            if chosen.initialize_from_generator:
                 _copy_encoder(self.generator.encoder, self.main.encoder)
             if self.weight_average is not None:
                 self.weight_average.reset()
 
     def compute_main_losses(
-        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
+        self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """The discriminator's loss; in stage one there is none."""
         if self.stage == _SECOND_STAGE:
@@ -129,12 +124,6 @@ class TwoStage(electra.Electra):
             {"disc_loss": tf.zeros([])},
             {name: tf.zeros([k]) for name, k in sizes},
         )
-
-    def generator_seed(
-        self, dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor | None:
-        """None once the generator is frozen."""
-        return None if self.is_frozen else dropout_seed
 
     def derive_metrics(self, statistics: step_lib.Tensors) -> step_lib.Tensors:
         """As in joint training; stage one has no discriminator to score."""

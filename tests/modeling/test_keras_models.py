@@ -40,23 +40,6 @@ def features():
     return tiny.build_features()
 
 
-def _functional(model):
-    inputs = {
-        name: keras.Input([None], dtype="int32", name=name)
-        for name in keras_models.FEATURES
-    }
-    hidden = model(inputs)
-    return keras.Model(inputs, keras.layers.Dense(2)(hidden[:, 0]))
-
-
-def _compile(model):
-    model.compile(
-        keras.optimizers.Adam(5e-3),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        jit_compile=False,
-    )
-
-
 @pytest.mark.parametrize("kind", LAYERS)
 def test_dropout_is_on_in_training_only(kind, features):
     model = _build(kind)
@@ -66,22 +49,6 @@ def test_dropout_is_on_in_training_only(kind, features):
     second = model(features, training=True).numpy()
     assert np.abs(first - quiet).max() > 1e-3
     assert np.abs(first - second).max() > 1e-3
-
-
-def test_a_users_model_learns_through_the_encoder(features):
-    encoder = _build()
-    before = [value.copy() for value in encoder.get_weights()]
-    model = _functional(encoder)
-    _compile(model)
-    labels = (np.arange(8) < 4).astype(np.int32)
-    history = model.fit(features, labels, epochs=12, verbose=0)
-    losses = history.history["loss"]
-    assert losses[-1] < 0.7 * losses[0]
-    changed = [
-        np.abs(old - new).max() > 0
-        for old, new in zip(before, encoder.get_weights(), strict=True)
-    ]
-    assert all(changed)
 
 
 @pytest.mark.parametrize("kind", LAYERS)
@@ -115,7 +82,7 @@ def test_lower_precision_is_kept_in_the_config(features):
         ({"labels": tf.zeros([8, 16], tf.int32)}, "must be a dict of"),
         ({"input_ids": tf.zeros([8, 16])}, "must be .B, S. integers"),
         ({"input_mask": tf.ones([8], tf.int32)}, "must be .B, S. integers"),
-        ({"input_ids": tf.ones([8, 17], tf.int32)}, "at most 16 columns"),
+        ({"input_ids": tf.ones([8, 17], tf.int32)}, "at most 16, the"),
     ],
 )
 def test_features_that_do_not_fit_are_refused(features, change, message):

@@ -1,5 +1,6 @@
 """The networks: sizes, sharing, initial values, and what each proposes."""
 
+import dataclasses
 import math
 import pathlib
 
@@ -32,11 +33,9 @@ def _build(settings, vocab_size) -> networks.Networks:
 
 
 def _pair(**generator):
-    own = {"generator": config.GeneratorConfig(**generator)}
-    return _build(
-        config.ExperimentConfig(encoder=tiny.build_settings().encoder, **own),
-        _VOCAB,
-    )
+    kind = config.GeneratorConfig(**generator)
+    settings = dataclasses.replace(tiny.build_settings(), generator=kind)
+    return _build(settings, _VOCAB)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,15 @@ def reinforce(joint):
     return _build_like(joint, "adversarial")
 
 
+def _differentiate(tape, target, model):
+    """Gradients by path of the generator's weights; all say something."""
+    variables = {v.path: v.value for v in model.generator.trainable_variables}
+    found = tape.gradient(target, variables)
+    found = {n: tf.convert_to_tensor(g).numpy() for n, g in found.items()}
+    assert all(gradient.any() for gradient in found.values())
+    return found
+
+
 @pytest.mark.parametrize(
     ("start", "full", "expected"),
     [
@@ -110,12 +119,9 @@ def test_the_generators_gradient_is_the_formula_of_the_paper(reinforce):
         ascended = tf.reduce_sum(
             log_probs * (advantages * weights / weights.sum())
         )
-    variables = {v.path: v.value for v in model.generator.trainable_variables}
-    expected = tape.gradient(ascended, variables)
+    expected = _differentiate(tape, ascended, model)
     found = tiny_objectives.gradients_of(model, prepared)
     for path, gradient in expected.items():
-        gradient = tf.convert_to_tensor(gradient).numpy()
-        assert gradient.any()
         # Descended with gen_weight 2 and adversarial_weight 3.
         np.testing.assert_allclose(
             found[path], -6.0 * gradient, rtol=1e-3, atol=1e-6, err_msg=path
@@ -172,17 +178,14 @@ def test_the_generator_ascends_the_loss_through_the_relaxed_samples(
     )
     model.optimizer.iterations.assign(round(8 * share))
     prepared = tiny_objectives.prepare(model)
-    variables = {v.path: v.value for v in model.generator.trainable_variables}
     with tf.GradientTape() as tape:
         loss = _soft_loss(
             model, prepared, model.generator(prepared.masked, None)
         )
-    expected = tape.gradient(loss, variables)
+    expected = _differentiate(tape, loss, model)
     found = tiny_objectives.gradients_of(model, prepared)
     plain = tiny_objectives.gradients_of(joint, prepared, ("gen_loss",))
     for path, gradient in expected.items():
-        gradient = tf.convert_to_tensor(gradient).numpy()
-        assert gradient.any()
         # gen_weight 2 and adversarial_weight 3.
         reversed_gradient = -6.0 * share * gradient
         np.testing.assert_allclose(

@@ -93,24 +93,6 @@ def test_a_summary_shows_shapes_and_parameters(model):
     assert "?" not in text
 
 
-def test_dropout_is_on_in_training_alone(model):
-    rows = tiny.build_features()
-    quiet = model(rows).numpy()
-    assert quiet.shape == (8, tiny.LENGTH)
-    assert ((quiet > 0) & (quiet < 1)).all()
-    np.testing.assert_array_equal(model(rows, training=False), quiet)
-    assert (model(rows, training=True).numpy() != quiet).any()
-    np.testing.assert_allclose(model.predict(rows, verbose=0), quiet, atol=1e-6)
-
-
-def test_an_export_takes_rows_of_any_number_and_length(model, tmp_path):
-    model.export(tmp_path / "export", verbose=False)
-    loaded = tf.saved_model.load(tmp_path / "export")
-    for count, length in ((3, tiny.LENGTH), (1, 7)):
-        rows = {n: v[:count, :length] for n, v in tiny.build_features().items()}
-        np.testing.assert_allclose(loaded.serve(rows), model(rows), atol=1e-6)
-
-
 def test_callbacks_see_the_mean_of_the_epoch(tmp_path):
     model = _build(rate=3e-2)
     held_out = _dataset(seed=1)

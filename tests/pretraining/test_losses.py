@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.inputs import masking
 from electra_tf.inputs import randomness
 from electra_tf.pretraining import losses
 from electra_tf.pretraining import sampling
@@ -23,18 +22,6 @@ def _log_softmax(logits):
     logits = logits.astype(np.float64)
     top = logits.max(-1, keepdims=True)
     return logits - top - np.log(np.exp(logits - top).sum(-1, keepdims=True))
-
-
-def test_masked_lm_loss_sums_over_used_slots():
-    logits = _random((2, 3, _VOCAB))
-    ids = np.int32([[1, 6, 0], [3, 0, 0]])
-    weights = np.float32([[1, 1, 0], [1, 0, 0]])
-    log_probs = _log_softmax(logits)
-    expected = -(log_probs[0, 0, 1] + log_probs[0, 1, 6] + log_probs[1, 0, 3])
-    found = losses.masked_lm_loss(
-        tf.constant(logits), tf.constant(ids), tf.constant(weights)
-    )
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_replaced_token_loss_of_a_worked_example():
@@ -132,7 +119,7 @@ def test_estimates_have_the_exact_mean_and_a_baseline_less_variance():
     assert variances[1] < 0.4 * variances[0]
 
 
-def test_an_unused_slot_has_no_gradient_nor_has_what_it_is_weighed_with():
+def test_an_unused_slot_and_the_rewards_have_no_gradient():
     inputs = [tf.constant([[-1.0, -2.0]]), tf.ones([1, 2]), tf.zeros([1, 2])]
     with tf.GradientTape() as tape:
         tape.watch(inputs)
@@ -141,24 +128,6 @@ def test_an_unused_slot_has_no_gradient_nor_has_what_it_is_weighed_with():
     np.testing.assert_array_equal(by_log_probs, [[-1.0, 0.0]])
     assert by_rewards is None
     assert by_baselines is None
-
-
-def test_rewards_are_the_discriminators_loss_by_the_label():
-    # Probability of real: 0.9 at position 1, 0.2 at 2, 0.6 at 3.
-    is_real = np.float32([0.5, 0.9, 0.2, 0.6])
-    logits = tf.constant([np.log((1 - is_real) / is_real)])
-    slots = {"masked_positions": tf.constant([[3, 1, 2]])}
-    masked = masking.MaskedInputs(
-        **dict.fromkeys(masking.MaskedInputs._fields) | slots
-    )
-    # The sample of position 1 is the original, the others are not.
-    fake = sampling.FakeData(None, tf.constant([[0, 0, 1, 1]]), None, None)
-    with tf.GradientTape() as tape:
-        tape.watch(logits)
-        earned = losses.compute_rewards(logits, fake, masked)
-    expected = [-np.log(1 - 0.6), -np.log(0.9), -np.log(1 - 0.2)]
-    np.testing.assert_allclose(earned[0], expected, rtol=1e-5)
-    assert tape.gradient(earned, logits) is None
 
 
 def test_the_baselines_loss_is_a_cross_entropy_over_used_slots():

@@ -6,10 +6,10 @@ import tensorflow as tf
 
 from electra_tf.inputs import masking
 from electra_tf.modeling import networks
-from electra_tf.pretraining import ablations
 from electra_tf.pretraining import electra
 from electra_tf.pretraining import model as model_lib
 from electra_tf.pretraining import sampling
+from electra_tf.pretraining import variants
 from tests.pretraining import tiny_objectives
 
 _MASK = 4
@@ -91,5 +91,5 @@ def test_restored_are_wrong_samples_whose_original_is_guessed(masked, logits):
         masked.original_ids, tf.constant([_SAMPLED]), masked.masked_positions
     )
     seen = masked._replace(input_ids=sampled)
-    counts = ablations.count_restored(seen, logits)
+    counts = variants.count_restored(seen, logits)
     assert counts == {"replaced_tokens": 2, "restored_tokens": 1}

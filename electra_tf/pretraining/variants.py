@@ -1,6 +1,6 @@
-"""The paper's ablations between BERT and ELECTRA (its section 3.5)."""
+"""The paper's ablations between BERT and ELECTRA (section 3.5); Electric."""
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import tensorflow as tf
@@ -31,10 +31,9 @@ _RESTORATION_SIZES = {
 class Electra15(electra.Electra):
     """The discriminator learns from the chosen positions only.
 
-    Asks whether ELECTRA gains from being defined over all tokens: L_Disc is
-    the mean over the positions that were masked for the generator.
-    `disc_weight` then weighs a mean over 15 % of the tokens: each counts about
-    seven times as much as in `Electra`.
+    Asks whether ELECTRA gains from being defined over all tokens. `disc_weight`
+    weighs a mean over the 15 % of the tokens that were masked for the
+    generator: each counts about seven times as much as in `Electra`.
     """
 
     def main_weights(self, masked: masking.MaskedInputs) -> tf.Tensor:
@@ -77,14 +76,8 @@ class ReplaceMLM(electra.Electra):
         """`[B, P]` float32, 1 in the used slots."""
         return masked.masked_weights
 
-    def read_rows(
-        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
-        """Probabilities of the vocabulary, `[B, S, V]` float32."""
-        return tf.nn.softmax(self.main.score_tokens(rows, dropout_seed))
-
     def compute_main_losses(
-        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
+        self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Predicts the originals of the masked tokens from the samples."""
         seen = sampled.masked._replace(input_ids=sampled.fake.input_ids)
@@ -124,14 +117,12 @@ class AllTokensMLM(electra.Electra):
         """A masked language model with a copy decision."""
         return networks.CopyingMaskedLM(settings, dtype=dtype)
 
-    def read_rows(
-        self, rows: Sequence[tf.Tensor], dropout_seed: tf.Tensor | None
-    ) -> tf.Tensor:
+    def read_rows(self, rows: layers.Rows, seed: layers.Seed) -> tf.Tensor:
         """Probability that each token was replaced, `1 - D`."""
-        return tf.sigmoid(-self.main(*rows, dropout_seed).copy_logits)
+        return tf.sigmoid(-self.main(*rows, seed).copy_logits)
 
     def compute_main_losses(
-        self, sampled: electra.SampledBatch, dropout_seed: tf.Tensor | None
+        self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
     ) -> step_lib.LossSums:
         """Predicts every original from the samples."""
         seen = sampled.masked._replace(input_ids=sampled.fake.input_ids)
@@ -148,6 +139,50 @@ class AllTokensMLM(electra.Electra):
             {"all_loss": -tf.reduce_sum(likelihoods * weights)},
             count_restored(seen, slots) | detection,
         )
+
+
+@layers.register
+class Electric(electra.Electra):
+    """An energy model, by noise-contrastive estimation (Electric, section 2).
+
+    The main network gives every token an energy `E(x)_t`, such that
+    `p(x_t | x without t)` is proportional to `exp(-E(x)_t)`. A two-tower
+    cloze model `q` proposes noise for a share k of the positions (the masking
+    rate), and the energies learn to tell noise from data:
+
+        P(noise | x, t) = k q(x_t) / (k q(x_t) + (1 - k) exp(-E(x)_t))
+        logit(t)        = E(x)_t + log q(x_t | x without t) + log(k / (1 - k))
+
+    so the pseudo-log-likelihood of a text, the sum of `-E(x)_t`, takes one
+    pass. A position counts as noise wherever one was sampled, also where the
+    sample equals the original. `q` learns by maximum likelihood from all
+    tokens; no gradient reaches it through `log q`.
+    """
+
+    @classmethod
+    def check_settings(cls, settings: config.ExperimentConfig) -> None:
+        """Requires the two-tower cloze model as generator."""
+        config.require(
+            settings.generator.two_tower_generator,
+            "The objective 'electric' needs the probability of every token "
+            "given all others. Received: generator.two_tower_generator=False. "
+            "Set --config.generator.two_tower_generator=true.",
+        )
+
+    def compute_main_losses(
+        self, sampled: electra.SampledBatch, dropout_seed: layers.Seed
+    ) -> step_lib.LossSums:
+        """Scores all tokens and contrasts noise with data."""
+        energies = self.discriminate(sampled, dropout_seed)
+        log_q = -tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=sampled.fake.input_ids,
+            logits=sampled.generated.prediction_logits,
+        )
+        share = self.settings.masking.mask_prob
+        log_odds = math.log(share / (1.0 - share))
+        logits = energies + tf.stop_gradient(log_q) + log_odds
+        labels = sampled.fake.is_sampled
+        return self.detection_losses(logits, labels, sampled.masked)
 
 
 def count_restored(
