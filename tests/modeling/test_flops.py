@@ -5,6 +5,7 @@ import functools
 import pytest
 import tensorflow as tf
 
+from electra_tf import config
 from electra_tf.inputs import masking
 from electra_tf.modeling import flops
 from electra_tf.modeling import networks
