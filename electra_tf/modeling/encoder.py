@@ -212,7 +212,9 @@ def compute_attention_bias(
     `[B, 1, 1, S]` for the direction `both`, where only padding is hidden, else
     `[B, 1, S, S]`. A token always sees its own position.
     """
-    visible = tf.cast(input_mask, tf.float32)[:, tf.newaxis, tf.newaxis, :]
+    visible = tf.cast(input_mask, tf.float32)
+    # LiteRT has no slice that adds axes.
+    visible = tf.expand_dims(tf.expand_dims(visible, 1), 1)
     if direction != "both":
         length = layers.shape_of(input_mask)[1]
         below, above = (-1, 0) if direction == "left_to_right" else (0, -1)

@@ -15,7 +15,6 @@ from electra_tf import errors
 from electra_tf.export import export_metadata
 from electra_tf.export import saved_model
 from electra_tf.export import self_check
-from electra_tf.export import signatures
 from electra_tf.export.models import exported_module
 from electra_tf.finetuning import results
 from electra_tf.finetuning import trial_dir
@@ -69,11 +68,11 @@ def test_signatures_are_exactly_the_documented_ones(find, name):
 
 
 @pytest.mark.parametrize("name", EXPORTS)
-def test_readme_documents_every_tensor_and_its_origin(find, name):
+def test_readme_documents_every_tensor_and_its_example_runs(find, name, capsys):
     folder = find(name)
     readme = (folder / "README.md").read_text()
     for signature in export_metadata.read(folder).signatures:
-        documented = signatures.SIGNATURES[signature]
+        documented = export_metadata.SIGNATURES[signature]
         for tensor in (signature, *documented.inputs, *documented.outputs):
             assert f"`{tensor}`" in readme
     assert "step-00000007" in readme
@@ -85,12 +84,6 @@ def test_readme_documents_every_tensor_and_its_origin(find, name):
         assert "rows of 16 tokens" in readme
     else:
         assert f"fine-tuned on {name}" in readme
-
-
-@pytest.mark.parametrize("name", EXPORTS)
-def test_example_of_the_readme_runs(find, name, capsys):
-    folder = find(name)
-    readme = (folder / "README.md").read_text()
     code = readme.split("```python\n")[1].split("```")[0]
     exec(code.replace("PATH_OF_THIS_FOLDER", str(folder)), {})
     assert capsys.readouterr().out.strip()
@@ -243,7 +236,9 @@ def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(tmp_path):
     weights = {f"model/{v.path}": v for v in trial.model.trainable_variables}
     checkpoints.save(trial.folder, 9, weights, {"best_step": 7}, keep=2)
     for which in ("latest", "best"):
-        trained = saved_model.load_task(trial.folder, "stsb", which)
+        trained = saved_model.load_task(
+            trial.folder, "stsb", saved_model.ExportOptions(which)
+        )
         assert checkpoints.step_of(trained.checkpoint) == 7
 
 

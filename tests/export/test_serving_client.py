@@ -202,7 +202,7 @@ def test_what_is_no_whole_http_answer_is_told(answer):
         thread = threading.Thread(target=reply, args=(listener,))
         thread.start()
         server = f"127.0.0.1:{listener.getsockname()[1]}"
-        words = f"^{server} must speak REST.*--protocol=grpc"
+        words = f"^{server} must answer by REST.*--protocol=grpc"
         with pytest.raises(serving_client.ServerError, match=words):
             ask({"rest": server}, "rest", {"texts": TEXTS})
         thread.join()
@@ -226,14 +226,6 @@ def test_a_server_that_is_no_host_and_port_is_refused(protocol, server):
 def test_inputs_that_are_no_rows_are_refused(protocol, rows):
     with pytest.raises(ValueError, match="`input_ids` must be a list of rows"):
         ask({protocol: "localhost:1"}, protocol, {"input_ids": rows})
-
-
-def test_grpc_without_its_packages_names_them(monkeypatch):
-    monkeypatch.setitem(sys.modules, "grpc", None)
-    with pytest.raises(ImportError, match="pip install grpcio tensorflow-s"):
-        serving_client.predict(
-            "grpc", serving_client.Target("localhost:1", "electra"), {}
-        )
 
 
 def run_script(*arguments):

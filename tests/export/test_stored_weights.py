@@ -83,13 +83,6 @@ def test_answers_are_those_of_rounded_float32_weights(tiny_run, weights):
         )
 
 
-def test_float32_changes_nothing(tiny_run):
-    module = build_module(tiny_run, load_network(tiny_run))
-    before = [id(variable) for variable in module.model_variables]
-    module.prepare("float32", "any")
-    assert [id(variable) for variable in module.model_variables] == before
-
-
 def size_of(export_dir):
     return sum(f.stat().st_size for f in (export_dir / "variables").iterdir())
 

@@ -1,8 +1,7 @@
 """Pre-trained models as exports answer for them.
 
 One class for each kind of network, with one method for each family of
-signatures: `score` answers `score_text` and `score_ids`. A network offers what
-it was trained for; features every one has.
+signatures: `score` answers `score_text` and `score_ids`.
 """
 
 import pathlib
@@ -11,9 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.export import signatures
+from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
-from electra_tf.export.models import length_buckets
 from electra_tf.inputs import masking
 from electra_tf.modeling import discriminator as discriminator_lib
 from electra_tf.modeling import generators
@@ -36,7 +34,7 @@ class PretrainedModule(exported_module.ExportedModule):
     """An encoder, which gives features.
 
     Methods of a family take `input_ids`, `input_mask` and `segment_ids`,
-    `[B, S]` int32, and return what `signatures.TENSORS` documents. Answers at
+    `[B, S]` int32, and return what `signatures.toml` documents. Answers at
     padding are constants: what a network computes there depends on how much
     padding there is.
     """
@@ -65,18 +63,18 @@ class PretrainedModule(exported_module.ExportedModule):
         if "texts" in inputs:
             texts = self._tokenize(inputs["texts"])
             ids = texts["input_ids"]
-            rows = ids, texts["input_mask"], tf.zeros_like(ids)
+            rows: Any = ids, texts["input_mask"], tf.zeros_like(ids)
         else:
             rows = self.check_ids(**inputs)
-
-        def compute_rows(chosen: length_buckets.Rows) -> Tensors:
-            return getattr(self, family)(*map(chosen.trim, rows))
-
+        paddings = {
+            name: export_metadata.PADDING.get(name, 0)
+            for name in export_metadata.SIGNATURES[f"{family}_ids"].outputs
+            if export_metadata.TENSORS[name].axes[1:2] == ["S"]
+        }
         return texts | self.compute_in_buckets(
-            compute_rows,
-            length_buckets.count_columns(rows[1]),
-            tf.shape(rows[0])[1],
-            self._describe_outputs(family),
+            lambda chosen: getattr(self, family)(*map(chosen.trim, rows)),
+            rows[1],
+            paddings=paddings,
         )
 
     def features(
@@ -85,7 +83,7 @@ class PretrainedModule(exported_module.ExportedModule):
         """The encoder's last layer."""
         output = self.network.encoder(input_ids, input_mask, segments)
         hidden = tf.cast(output.sequence_output, tf.float32)
-        is_token = (input_mask > 0)[:, :, tf.newaxis]
+        is_token = tf.expand_dims(input_mask > 0, 2)
         return {
             # Not `hidden[:, 0]`, which a batch without rows does not have.
             "sentence_features": tf.reshape(
@@ -93,21 +91,6 @@ class PretrainedModule(exported_module.ExportedModule):
             ),
             "token_features": tf.where(is_token, hidden, 0.0),
         }
-
-    def _describe_outputs(
-        self, family: str
-    ) -> dict[str, length_buckets.OutputSpec]:
-        sizes = {"D": self.network.encoder.hidden_size}
-        outputs = {}
-        for name in signatures.SIGNATURES[f"{family}_ids"].outputs:
-            meaning = signatures.TENSORS[name]
-            outputs[name] = length_buckets.OutputSpec(
-                tf.as_dtype(meaning.dtype),
-                tuple(sizes.get(axis) for axis in meaning.axes),
-                meaning.axes[1:2] == ["S"],
-                signatures.PADDING.get(name, 0),
-            )
-        return outputs
 
     def _tokenize(self, texts: tf.Tensor) -> Tensors:
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts)
@@ -152,7 +135,7 @@ class DetectorModule(PretrainedModule):
     ) -> Tensors:
         """Logit and probability that each token was replaced."""
         logits = self._compute_logits(input_ids, input_mask, segments)
-        logits = tf.where(input_mask > 0, logits, signatures.PADDING_LOGIT)
+        logits = tf.where(input_mask > 0, logits, export_metadata.PADDING_LOGIT)
         return {
             "replaced_probability": tf.sigmoid(logits),
             "replaced_logits": logits,
@@ -216,9 +199,9 @@ class MaskedLanguageModule(PretrainedModule):
         output = encoder(input_ids, input_mask, segments)
         table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
         logits = head(output.sequence_output, table)
-        count = min(signatures.NUM_PREDICTIONS, self.network.vocab_size)
+        count = min(export_metadata.NUM_PREDICTIONS, self.network.vocab_size)
         best = tf.math.top_k(tf.nn.softmax(logits), count)
-        is_token = (input_mask > 0)[:, :, tf.newaxis]
+        is_token = tf.expand_dims(input_mask > 0, 2)
         return {
             "top_ids": tf.where(is_token, best.indices, 0),
             "top_probabilities": tf.where(is_token, best.values, 0.0),
@@ -231,19 +214,20 @@ def build_module(
     tokenizer: tokenizer_lib.Tokenizer,
     max_length: int = 0,
 ) -> PretrainedModule:
-    """Builds the module that answers what a network was trained for.
-
-    The logits of the same discriminator are energies in `electric`.
-    """
-    module = PretrainedModule
-    if isinstance(network, discriminator_lib.Discriminator):
-        is_energy = objective == "electric"
-        module = EnergyModule if is_energy else DetectorModule
-    elif isinstance(network, discriminator_lib.CopyingMaskedLM):
-        module = CopyingModule
-    elif isinstance(network, generators.MaskedLMGenerator):
-        module = MaskedLanguageModule
-    return module(network, tokenizer, max_length)
+    """Builds the module that answers what a network was trained for."""
+    # The logits of the same discriminator are energies in `electric`.
+    is_energy = objective == "electric"
+    for kind, module in (
+        (
+            discriminator_lib.Discriminator,
+            EnergyModule if is_energy else DetectorModule,
+        ),
+        (discriminator_lib.CopyingMaskedLM, CopyingModule),
+        (generators.MaskedLMGenerator, MaskedLanguageModule),
+    ):
+        if isinstance(network, kind):
+            return module(network, tokenizer, max_length)
+    return PretrainedModule(network, tokenizer, max_length)
 
 
 def load_network(
