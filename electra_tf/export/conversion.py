@@ -28,12 +28,7 @@ from electra_tf.tasks.sentences import glue
 from electra_tf.text import vocabulary as vocabulary_lib
 
 # What the libraries that write raise where a disk is full.
-_WRITE_ERRORS = (
-    OSError,
-    RuntimeError,
-    safetensors.SafetensorError,
-    tf.errors.OpError,
-)
+_ERRORS = OSError, RuntimeError, safetensors.SafetensorError, tf.errors.OpError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +36,8 @@ class ConversionOptions:
     """How a model is converted."""
 
     source_format: str = ""  # one of `reading.FORMATS`; empty to find out
-    # A masked LM that was the generator, where the format keeps the two apart.
-    generator_path: pathlib.Path | None = None
-    # `vocab.txt` or its folder, instead of what lies beside the weights.
-    vocabulary_path: pathlib.Path | None = None
+    generator_path: pathlib.Path | None = None  # a masked LM that belongs to it
+    vocabulary_path: pathlib.Path | None = None  # `vocab.txt` or its folder
     labels: Sequence[str] = ()  # instead of what the files say
     has_pairs: bool = False  # a classifier whose files do not say it
     drop: str = ""  # regular expression of paths of tensors to leave out
@@ -75,7 +68,7 @@ def convert(
     with atomic.creating_folder(output_dir) as folder:
         try:
             written = write(model, target_format, folder)
-        except _WRITE_ERRORS as error:
+        except _ERRORS as error:
             first_line = (str(error).splitlines() or [""])[0]
             raise OSError(
                 f"{output_dir} could not be written: {type(error).__name__}: "
@@ -137,14 +130,12 @@ def _override(
     path = options.vocabulary_path
     if path is not None:
         # Of a file, or of a folder of any format.
-        vocabulary = None
+        vocabulary, sizes = None, model.encoder
         if path.is_dir():
-            vocabulary = tokenizer_files.load_if_there(path, model.encoder)
+            vocabulary = tokenizer_files.load_if_there(path, sizes)
         if vocabulary is None:
             vocabulary = vocabulary_lib.Vocabulary.load(path)
-            vocabulary = tokenizer_files.fit_rows(
-                vocabulary, model.encoder, path
-            )
+            vocabulary = tokenizer_files.fit_rows(vocabulary, sizes, path)
         model = dataclasses.replace(model, vocabulary=vocabulary)
     model = _describe_task(model, options)
     if options.is_rounded:
@@ -192,17 +183,16 @@ def _drop(
     model: portable.PortableModel, pattern: str
 ) -> portable.PortableModel:
     """The model without the parts that a pattern matches."""
+    error: Exception | str = f"no part matches of {', '.join(model.parts)}"
+    dropped = []
     try:
         dropped = [p for p in model.tensors if re.match(pattern, p)]
-    except re.error as error:
-        raise ValueError(
-            f"--drop must be a regular expression. Received: {pattern!r}: "
-            f"{error}."
-        ) from error
+    except re.error as cause:
+        error = cause
     if not dropped:
         raise ValueError(
-            f"--drop must match tensors. Received: {pattern!r}, which none of "
-            f"the parts {', '.join(model.parts)} begins with."
+            "--drop must be a regular expression that matches tensors. "
+            f"Received: {pattern!r}: {error}."
         )
     tensors = {p: v for p, v in model.tensors.items() if p not in dropped}
     parts = set(map(portable.part_of, tensors))
@@ -252,9 +242,8 @@ def write(
             raise errors.ModelError(
                 f"A TF1 checkpoint of {task.name!r} has outputs for "
                 f"{', '.join(known.labels)}, in this order. Received: "
-                f"{', '.join(task.labels)} in {model.origin}. Leave the head "
-                f"out with --drop={portable.TASK_HEADS}, or take another "
-                "format."
+                f"{', '.join(task.labels)} in {model.origin}. Take another "
+                f"format, or leave the head out: --drop={portable.TASK_HEADS}."
             )
     return reading.write(model, target_format, folder)
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from electra_tf import errors
 from electra_tf.config import schema
 
+# Numbers that `signatures.toml` names.
 # The logit where there is no token; its sigmoid is exactly zero in float32.
 PADDING_LOGIT = -10000.0
 # What stands where there is no token, for outputs where that is not 0.
@@ -53,11 +54,11 @@ class TensorMeaning(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """Documentation of one signature."""
+    """Documentation of one signature; tensors are keys of `TENSORS`."""
 
     purpose: str  # one sentence
-    inputs: tuple[str, ...]  # names, keys of `TENSORS`
-    outputs: tuple[str, ...]  # names, keys of `TENSORS`
+    inputs: list[str]
+    outputs: list[str]
 
 
 @functools.cache
@@ -67,31 +68,10 @@ def read_table(name: str) -> dict[str, Any]:
     return tomllib.loads(folder.joinpath(name).read_text("utf-8"))
 
 
-def _fill(meaning: str) -> str:
-    return meaning.format(
-        padding_logit=PADDING_LOGIT,
-        num_predictions=NUM_PREDICTIONS,
-        no_answer_score=NO_ANSWER_SCORE,
-        no_context_odds=NO_CONTEXT_ODDS,
-    )
-
-
 _TABLE = read_table("signatures.toml")
-DIMENSIONS = {
-    letter: _fill(meaning) for letter, meaning in _TABLE["dimensions"].items()
-}
-TENSORS = {
-    name: TensorMeaning(
-        tensor["dtype"], tensor["shape"], _fill(tensor["meaning"])
-    )
-    for name, tensor in _TABLE["tensors"].items()
-}
-SIGNATURES = {
-    name: Signature(
-        entry["purpose"], tuple(entry["inputs"]), tuple(entry["outputs"])
-    )
-    for name, entry in _TABLE["signatures"].items()
-}
+DIMENSIONS: dict[str, str] = _TABLE["dimensions"]
+TENSORS = {k: TensorMeaning(**v) for k, v in _TABLE["tensors"].items()}
+SIGNATURES = {k: Signature(**v) for k, v in _TABLE["signatures"].items()}
 
 
 @schema.frozen
@@ -134,13 +114,11 @@ class ExportMetadata:
         known = {name: value for name, value in fields if value is not None}
         table = {
             name: {
-                "purpose": documented.purpose,
-                "inputs": {k: TENSORS[k]._asdict() for k in documented.inputs},
-                "outputs": {
-                    k: TENSORS[k]._asdict() for k in documented.outputs
-                },
+                "purpose": purpose,
+                "inputs": {k: TENSORS[k]._asdict() for k in inputs},
+                "outputs": {k: TENSORS[k]._asdict() for k in outputs},
             }
-            for name, documented in SIGNATURES.items()
+            for name, (purpose, inputs, outputs) in SIGNATURES.items()
             if name in self.signatures
         }
         table = {"serving_default": table[self.signatures[0]]} | table

@@ -36,11 +36,11 @@ class FrozenSignature(NamedTuple):
     graph: graph_pb2.GraphDef
     # Name to the graph's tensor, all that are no strings.
     outputs: dict[str, str]
-    left_out: tuple[str, ...]  # names of outputs that are strings
+    left_out: list[str]  # names of outputs that are strings
     ask: Ask  # the export's own function
 
     @property
-    def inputs(self) -> tuple[str, ...]:
+    def inputs(self) -> list[str]:
         """Names of the inputs."""
         return export_metadata.SIGNATURES[self.name].inputs
 
@@ -80,7 +80,7 @@ def freeze(export_dir: pathlib.Path, signature: str = "") -> FrozenSignature:
         return {key: answers[key].numpy() for key in kept}
 
     graph = _without_checks(constant.graph.as_graph_def(), kept)
-    left_out = tuple(key for key in documented if is_string[key])
+    left_out = [key for key in documented if is_string[key]]
     return FrozenSignature(name, graph, kept, left_out, ask)
 
 
@@ -172,16 +172,15 @@ def _load_litert(path: pathlib.Path, signature: str) -> Ask:
 
 def convert_to_onnx(frozen: FrozenSignature) -> bytes:
     """The content of an ONNX file, whose axes have the signature's letters."""
-    inputs = [f"{name}:0" for name in frozen.inputs]
+    inputs = {f"{name}:0": name for name in frozen.inputs}
+    outputs = {tensor: name for name, tensor in frozen.outputs.items()}
     proto, _ = _require("tf2onnx.convert").from_graph_def(
         frozen.graph,
-        input_names=inputs,
-        output_names=list(frozen.outputs.values()),
+        input_names=list(inputs),
+        output_names=list(outputs),
         opset=_OPSET,
     )
-    graph = proto.graph
-    names = dict(zip(inputs, frozen.inputs, strict=True))
-    names |= {tensor: name for name, tensor in frozen.outputs.items()}
+    graph, names = proto.graph, inputs | outputs
     for node in graph.node:
         for side in (node.input, node.output):
             side[:] = [names.get(name, name) for name in side]
@@ -202,9 +201,7 @@ def _load_onnx(path: pathlib.Path, signature: str) -> Ask:
         str(path), providers=["CPUExecutionProvider"]
     )
     names = [output.name for output in session.get_outputs()]
-    return lambda arguments: dict(
-        zip(names, session.run(None, arguments), strict=True)
-    )
+    return lambda rows: dict(zip(names, session.run(names, rows), strict=True))
 
 
 def _require(name: str) -> Any:

@@ -129,13 +129,8 @@ def _load_run(model_dir: pathlib.Path, options: ExportOptions) -> Trained:
             checkpoint,
             last,
         )
-    network = pretrained.load_network(
-        settings,
-        vocabulary,
-        checkpoint,
-        options.precision,
-        options.use_average,
-    )
+    how = options.precision, options.use_average
+    network = pretrained.load_network(settings, vocabulary, checkpoint, *how)
     objective = settings.objective.name
     tokenizer = tokenizer_lib.Tokenizer(vocabulary)
     module = pretrained.build_module(

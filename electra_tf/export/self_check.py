@@ -84,8 +84,7 @@ def compare(
         raise errors.ExportError(
             "The saved model must give the numbers of the model it was saved "
             f"from, within {tolerance:g}. Received a difference of "
-            f"{differences[worst]:g} in {worst}. Do not use the export; this "
-            "is a defect of electra_tf or of the installed TensorFlow."
+            f"{differences[worst]:g} in {worst}. Please report this."
         )
     return differences[worst]
 

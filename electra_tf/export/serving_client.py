@@ -48,6 +48,13 @@ class Target(NamedTuple):
     signature: str = ""  # its name; empty for the default one
     timeout: float = 60.0  # seconds until a request is given up
 
+    def __str__(self) -> str:
+        version = f", version {self.version}" if self.version else ""
+        return (
+            f"asked: model {self.model!r}{version}, signature "
+            f"{self.signature or DEFAULT_SIGNATURE!r}; see the export's README"
+        )
+
 
 def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
     """Sends one request and returns the answers.
@@ -97,11 +104,9 @@ def describe(inputs: Inputs, answers: Answers) -> Iterator[str]:
         words = []
         if "texts" in row and set(answer) >= _PLACES:
             text = _to_bytes(row["texts"])
+            spans = zip(answer["word_starts"], answer["word_ends"], strict=True)
             words = [
-                text[start:end].decode("utf-8", "replace") or "-"
-                for start, end in zip(
-                    answer["word_starts"], answer["word_ends"], strict=True
-                )
+                text[i:j].decode("utf-8", "replace") or "-" for i, j in spans
             ]
         for name in sorted({*answer} - _PLACES - {"input_ids"}):
             value = answer[name]
@@ -190,8 +195,7 @@ def _predict_by_grpc(target: Target, inputs: Inputs) -> Answers:
         except grpc.RpcError as error:
             raise ServerError(
                 f"{target.server} refused the request or did not answer by "
-                f"gRPC. {error.code().name}: {error.details()}"
-                f"{_remedy(target)}"
+                f"gRPC. {error.code().name}: {error.details()} ({target})"
             ) from error
     return {
         name: tf.make_ndarray(tensor).tolist()
@@ -231,7 +235,7 @@ def _ask(
             words = answer.get("error", words)
         raise ServerError(
             f"{target.server} refused the request with status {status}: "
-            f"{words}{_remedy(target)}"
+            f"{words} ({target})"
         )
     if not isinstance(answer, dict) or field not in answer:
         raise ServerError(
@@ -240,15 +244,6 @@ def _ask(
             "REST port, 8501 by default?"
         )
     return answer[field]
-
-
-def _remedy(target: Target) -> str:
-    version = f", version {target.version}" if target.version else ""
-    return (
-        f" (asked: model {target.model!r}{version}, signature "
-        f"{target.signature or DEFAULT_SIGNATURE!r}; README.md of the export "
-        "says what each takes)"
-    )
 
 
 def _to_bytes(text: str | bytes) -> bytes:

@@ -45,20 +45,15 @@ class ServingFolder:
     def __init__(
         self, folder: pathlib.Path, model_name: str, server_dir: str = ""
     ) -> None:
-        if not _NAME.fullmatch(model_name):
+        base = server_dir or DEFAULT_SERVER_DIR
+        if not _NAME.fullmatch(model_name) or not base.startswith("/"):
             raise errors.ModelError(
-                "The name of a served model must consist of letters, digits, "
-                f"_, . and -, as it is part of addresses. Received: "
-                f"{model_name!r}. Give another --model_name."
-            )
-        if server_dir and not server_dir.startswith("/"):
-            raise errors.ModelError(
-                "--server_dir must be an absolute path, as the server sees "
-                f"the folder, /models for example. Received: {server_dir!r}."
+                "--model_name must consist of letters, digits, _, . and -, as "
+                "it is part of addresses, and --server_dir be an absolute path "
+                f"such as /models. Received: {model_name!r} and {base!r}."
             )
         self.folder = folder
         self.model_name = model_name
-        base = server_dir or DEFAULT_SERVER_DIR
         self.base_path = f"{base.rstrip('/')}/{model_name}"
         self._is_base_given = bool(server_dir)
         # What cannot be written is told before the model is exported.

@@ -52,16 +52,6 @@ def _refuses(source, message, kind=ValueError, **options):
     assert tiny_models.names_in(source.parent) == before
 
 
-def test_what_was_written_is_described(source, tmp_path):
-    written = _convert(source, tmp_path / "output")
-    lines = portable.describe(written)
-    assert lines[0] == f"TF1 checkpoint {source}/model.ckpt"
-    assert lines[1].split() == ["discriminator_predictions", "4", "tensors",
-                                "289"]  # fmt: skip
-    total = sum(value.size for value in written.tensors.values())
-    assert lines[5].split() == ["54", "tensors", f"{total:,}"]
-
-
 @pytest.mark.parametrize(
     ("options", "message", "kind"),
     [
@@ -73,7 +63,7 @@ def test_what_was_written_is_described(source, tmp_path):
          "format tf1.*--use_average=True --checkpoint=best --task=mnli",
          ValueError),
         ({"drop": "("}, "--drop must be a regular expr", ValueError),
-        ({"drop": "nothing"}, "--drop must match tensors.*electra, gen",
+        ({"drop": "nothing"}, "matches tensors.*no part.*electra, gen",
          ValueError),
         ({"drop": "electra/embeddings"}, "leave whole parts", ValueError),
         ({"drop": "electra"}, "leave whole parts.*main encoder", ValueError),

@@ -15,7 +15,6 @@ from electra_tf.tasks.question_answering import spans as spans_lib
 from electra_tf.tasks.sentences.task import Example
 from electra_tf.tasks.tagging import conll
 from electra_tf.text import tokenizer as tokenizer_lib
-from tests.export import conftest
 from tests.export import finetuned_tiny
 from tests.export.conftest import encode
 
@@ -105,22 +104,6 @@ def test_texts_are_packed_cut_and_labelled_as_in_training(load, tiny_trial):
     expected = tiny_trial.decode("stsb", examples(TEXTS, PAIRS))
     np.testing.assert_allclose(scores, expected, atol=1e-4)
     assert np.ptp(expected) > 0.1
-
-
-def test_ids_are_answered_as_their_text_whatever_the_padding(load):
-    call = load("sst2")
-    text = call("classify_text", texts=encode("the cat sat"))
-    row = [2, IDS("the"), IDS("cat"), IDS("sat"), 3]
-    for length in (5, 11, 32):
-        rows = conftest.as_ids([row], length)
-        rows["segment_ids"] *= 0
-        answer = call("classify_ids", **rows)
-        np.testing.assert_allclose(
-            answer["probabilities"], text["probabilities"], atol=1e-5
-        )
-        np.testing.assert_allclose(
-            tf.nn.softmax(answer["logits"]), answer["probabilities"], atol=1e-6
-        )
 
 
 def test_words_and_tags_are_those_of_the_trainer(load, tiny_trial):

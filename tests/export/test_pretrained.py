@@ -1,7 +1,6 @@
 """Exports of every objective answer with their network's numbers."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -187,24 +186,6 @@ def test_likelihood_of_a_text_is_that_of_its_tokens_without_special_ones(
     counts = [[bool(n > 4) for n in row] + [False] * 7 for row in ROWS]
     np.testing.assert_array_equal(tokens != 0, [row[:7] for row in counts])
     assert answer["pseudo_log_likelihood"][2] == 0
-
-
-def test_predictions_are_probabilities_best_first(objective_exports, build):
-    export = objective_exports("mlm")
-    best = export.call("predict_ids", **as_ids(ROWS))["top_probabilities"]
-    assert best.shape == (3, 7, export_metadata.NUM_PREDICTIONS)
-    assert (np.diff(best, axis=-1) <= 0).all()
-    assert (best.sum(axis=-1) <= 1 + 1e-6).all()
-    assert (best[0] > 0).all()
-    small = SimpleNamespace(
-        encoder=export.model.main.encoder,
-        head=lambda hidden, table: tf.zeros([*hidden.shape[:2], 3]),
-        vocab_size=3,
-    )
-    tokenizer = build().tokenizer
-    module = pretrained.MaskedLanguageModule(small, tokenizer)
-    answer = module.run("predict_ids", **as_ids(ROWS))
-    assert answer["top_ids"].shape == (3, 7, 3)
 
 
 def test_text_is_framed_and_padded(loaded, tiny_run):

@@ -86,14 +86,6 @@ def test_another_model_is_added_and_comments_stay(tmp_path):
     assert text == "max_batch_size { value: 9 }"
 
 
-def test_files_that_name_the_model_are_kept_to_the_byte(tmp_path):
-    serving_folder.ServingFolder(tmp_path, "electra", "/srv").write_settings()
-    before = {p: p.read_bytes() for p in tmp_path.iterdir()}
-    report = serving_folder.ServingFolder(tmp_path, "electra").write_settings()
-    assert all("kept" in line for line in report)
-    assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before
-
-
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -112,14 +104,6 @@ def test_a_file_that_cannot_be_added_to_is_refused_and_kept(
     with pytest.raises(errors.ModelError, match=message):
         serving_folder.ServingFolder(tmp_path, "electra")
     assert path.read_text() == config
-
-
-def test_a_file_in_another_encoding_is_refused_by_name(tmp_path):
-    path = tmp_path / "models.config"
-    path.write_bytes("# one\n# für\nmodel_config_list {}\n".encode("latin-1"))
-    words = f"{path} must be.*in UTF-8.*0xfc in position 9"
-    with pytest.raises(errors.ModelError, match=words):
-        serving_folder.ServingFolder(tmp_path, "electra")
 
 
 def test_line_ends_of_a_file_stay(tmp_path):

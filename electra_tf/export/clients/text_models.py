@@ -79,20 +79,16 @@ class LoadedExport(TextModel):
         if (self.folder / export_metadata.EXTRA_FOLDER).is_dir():
             self.metadata = export_metadata.read(self.folder)
 
-    @property
-    def objective(self) -> str:
-        """That it was pre-trained with, or "unknown"."""
-        return (self.metadata and self.metadata.objective) or "unknown"
-
     def require(self, signature: str) -> None:
         """Raises `ValueError` unless the model has a signature."""
         if signature not in self.signature_names:
             offered = ", ".join(self.signature_names) or "nothing by name"
+            objective = self.metadata and self.metadata.objective
             raise ValueError(
                 f"The SavedModel must have the signature {signature!r}. "
                 f"Received: {self.folder}, trained with the objective "
-                f"{self.objective!r}, which offers {offered}. Use those, or "
-                "export a run of an objective that offers it."
+                f"{objective or 'unknown'!r}, which offers {offered}. Use "
+                "those, or export a run of an objective that offers it."
             )
 
     def _find(self, signature: str, outputs: tuple[str, ...]) -> Any:

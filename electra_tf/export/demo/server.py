@@ -56,16 +56,14 @@ _HEADERS = {
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 Endpoint = Callable[[wrappers.Request], wrappers.Response]
-ScoreFn = Callable[[Sequence[str]], list[scoring.ScoredText]]
-FillFn = Callable[[Sequence[str], int], list[list[list[mask_filling.Filling]]]]
 
 
 class DemoModel(NamedTuple):
     """A model behind the page: it scores words, or fills masks, or both."""
 
     description: str  # one line, shown on the page
-    score: ScoreFn | None = None
-    fill: FillFn | None = None
+    score: Callable[..., list[scoring.ScoredText]] | None = None
+    fill: Callable[..., list] | None = None
 
 
 def build_demo_model(
@@ -88,10 +86,6 @@ def build_demo_model(
     return DemoModel("; ".join(descriptions), score, fill)
 
 
-class _Request(wrappers.Request):
-    max_content_length = MAX_BYTES
-
-
 class DemoServer(serving.ThreadedWSGIServer):
     """Serves the page of one model."""
 
@@ -108,12 +102,10 @@ class DemoServer(serving.ThreadedWSGIServer):
         self._lock = threading.Lock()
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            with socket.create_server(
-                found[0][4][:2], family=found[0][0]
-            ) as bound:
-                super().__init__(
-                    host, port, self._answer, _Handler, fd=bound.fileno()
-                )
+            family, *_, place = found[0]
+            with socket.create_server(place[:2], family=family) as bound:
+                number = bound.fileno()
+                super().__init__(host, port, self._answer, _Handler, fd=number)
         except (OSError, OverflowError) as error:
             raise OSError(
                 f"Cannot listen at host {host!r}, port {port}: {error}. "
@@ -129,13 +121,11 @@ class DemoServer(serving.ThreadedWSGIServer):
             ("POST", "/api/score"): self._score,
             ("POST", "/api/fill"): self._fill,
         }
-        self._routes = routing.Map(
-            [
-                routing.Rule(path, methods=[method], endpoint=endpoint)
-                for (method, path), endpoint in endpoints.items()
-            ],
-            merge_slashes=False,
-        )
+        rules = [
+            routing.Rule(path, methods=[method], endpoint=endpoint)
+            for (method, path), endpoint in endpoints.items()
+        ]
+        self._routes = routing.Map(rules, merge_slashes=False)
 
     @property
     def url(self) -> str:
@@ -151,13 +141,14 @@ class DemoServer(serving.ThreadedWSGIServer):
             self._check_origin(environ)
             routes = self._routes.bind_to_environ(environ)
             endpoint, _ = routes.match()
-            response = endpoint(_Request(environ))
+            request = wrappers.Request(environ)
+            request.max_content_length = MAX_BYTES
+            response = endpoint(request)
         except exceptions.HTTPException as error:
             response = _json({"error": error.description}, error.code or 500)
             if isinstance(error, exceptions.MethodNotAllowed):
-                response.headers["Allow"] = ", ".join(
-                    sorted(error.valid_methods or ())
-                )
+                allowed = sorted(error.valid_methods or ())
+                response.headers["Allow"] = ", ".join(allowed)
         response.headers.update(_HEADERS)
         return response(environ, start_response)
 
@@ -229,9 +220,7 @@ class _Handler(serving.WSGIRequestHandler):
     def log(self, type: str, message: str, *values: Any) -> None:
         # What steers a terminal is not shown.
         text = message % values
-        logging.debug(
-            "%s", "".join(c if c.isprintable() else "?" for c in text)
-        )
+        logging.debug("".join(c if c.isprintable() else "?" for c in text))
 
 
 def _serve(name: str, kind: str) -> Endpoint:

@@ -61,8 +61,7 @@ class ExportedModule(tf.Module):
         if max_length and not min_length <= max_length <= self.num_positions:
             raise ValueError(
                 f"`max_length` must be {min_length} to {self.num_positions}, "
-                "the model's positions, or 0 for as many as it was made for. "
-                f"Received: {max_length}."
+                f"the model's positions, or 0. Received: {max_length}."
             )
         self.max_length = max_length or self.num_positions
         self.tokenizer = tokenizer
@@ -104,14 +103,10 @@ class ExportedModule(tf.Module):
         (`runtimes.freeze`). No signature offers them.
         """
         tokens, self.tokens_per_bucket = self.tokens_per_bucket, 0
-        try:
-            return {
-                name: self._trace(name)
-                for name in self.signature_names
-                if name.endswith("_ids")
-            }
-        finally:
-            self.tokens_per_bucket = tokens
+        names = (n for n in self.signature_names if n.endswith("_ids"))
+        functions = {name: self._trace(name) for name in names}
+        self.tokens_per_bucket = tokens
+        return functions
 
     def _trace(self, signature: str) -> Any:
         def run(**inputs: tf.Tensor) -> Tensors:
@@ -153,15 +148,10 @@ class ExportedModule(tf.Module):
         They are `input_ids`, `input_mask` and `segment_ids`, `[B, S]` int32.
         """
         input_ids = rows["input_ids"]
+        length, most = tf.shape(input_ids)[1], self.num_positions
+        words = f"Rows must not be longer than the model's {most} positions."
         # An accelerator would look up zeros for ids that do not exist.
-        checks = [
-            tf.debugging.assert_less_equal(
-                tf.shape(input_ids)[1],
-                self.num_positions,
-                "Rows must not be longer than the model's "
-                f"{self.num_positions} positions. Cut them.",
-            )
-        ]
+        checks = [tf.debugging.assert_less_equal(length, most, words)]
         sizes = self.vocab_size, 2, self.num_segments
         for name, size in zip(_INPUTS, sizes, strict=True):
             tensor, words = rows[name], f"`{name}` must be 0 to {size - 1}."

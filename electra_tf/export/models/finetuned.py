@@ -24,6 +24,8 @@ from electra_tf.text import tokenizer as tokenizer_lib
 
 # Offsets of what is no word.
 _NO_WORD = -1
+# Fewest tokens of a row that make sense.
+_MIN_LENGTH = 5
 
 Tensors = dict[str, tf.Tensor]
 
@@ -35,9 +37,6 @@ class FinetunedModule(exported_module.ExportedModule):
     ids, which it checks.
     """
 
-    min_length = 5
-    """Fewest tokens of a row that make sense."""
-
     def __init__(
         self,
         encoder: encoder_lib.Encoder,
@@ -46,9 +45,7 @@ class FinetunedModule(exported_module.ExportedModule):
         task: Any,
         max_length: int = 0,
     ) -> None:
-        super().__init__(
-            encoder, [head], tokenizer, max_length, self.min_length
-        )
+        super().__init__(encoder, [head], tokenizer, max_length, _MIN_LENGTH)
         self.task = task
         self._network.head = head
 
@@ -184,15 +181,13 @@ class TaggingModule(FinetunedModule):
         ids, mask, segments = self.check_ids(**rows)
         size = tf.shape(ids)
         is_token = (word_positions >= 0) & (word_positions < size[1])
-        checks = [
-            exported_module.require(
-                (tf.shape(word_positions)[0] == size[0]) & is_token,
-                "`word_positions` must be tokens of the row, from 0, in as "
-                "many rows as `input_ids`.",
-                word_positions,
-            )
-        ]
-        with tf.control_dependencies(checks):
+        check = exported_module.require(
+            (tf.shape(word_positions)[0] == size[0]) & is_token,
+            "`word_positions` must be tokens of the row, from 0, in as many "
+            "rows as `input_ids`.",
+            word_positions,
+        )
+        with tf.control_dependencies([check]):
             positions = tf.identity(word_positions)
         return self._answer(positions, ids, mask, segments)
 
@@ -215,7 +210,6 @@ class AnsweringModule(FinetunedModule):
     """Answers to questions, as spans of contexts of any length."""
 
     kind = "question_answering"
-    min_length = 3
     signature_names = ("answer_text", "answer_ids")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -252,17 +246,13 @@ class AnsweringModule(FinetunedModule):
         best = spans_lib.choose_windows(found.scores, windows.splits)
         chosen = spans_lib.Spans(*(tf.gather(v, best) for v in found))
         begins = tf.gather(windows.starts, best)
-        places = self._finder.find(
-            texts,
-            pieces,
-            begins + chosen.firsts,
-            begins + chosen.lasts,
-            chosen.is_found,
-        )
+        first, last = begins + chosen.firsts, begins + chosen.lasts
+        places = self._finder.find(texts, pieces, first, last, chosen.is_found)
         odds = self._combine_odds(odds, windows.splits, chosen)
         has_pieces = windows.totals > 0
         num_windows = tf.where(has_pieces, windows.counts, 0)
         num_cut = asked.row_lengths() - self._settings.max_query_length
+        odds = tf.where(has_pieces, odds, export_metadata.NO_CONTEXT_ODDS)
         return {
             "answers": places.texts,
             "answer_starts": places.starts,
@@ -270,9 +260,7 @@ class AnsweringModule(FinetunedModule):
             "answer_byte_starts": places.byte_starts,
             "answer_byte_ends": places.byte_ends,
             "answer_scores": _scores_of(chosen),
-            "null_odds": tf.where(
-                has_pieces, odds, export_metadata.NO_CONTEXT_ODDS
-            ),
+            "null_odds": odds,
             "num_windows": tf.cast(num_windows, tf.int32),
             "num_question_truncated": tf.cast(tf.maximum(num_cut, 0), tf.int32),
         }
@@ -326,7 +314,7 @@ class AnsweringModule(FinetunedModule):
     ) -> tuple[spans_lib.Spans, tf.Tensor]:
         """Best spans and null odds of all windows, in buckets."""
         padded = self.pad(rows.ids, rows.shifts)
-        count = tf.size(rows.shifts)
+        numbers = tf.range(tf.size(rows.shifts))
 
         def compute_rows(chosen: length_buckets.Rows) -> Tensors:
             outputs = self.apply_head(*map(chosen.trim, padded))
@@ -336,7 +324,7 @@ class AnsweringModule(FinetunedModule):
                 chosen.pick(rows.windows.lengths),
             )
             is_valid &= spans_lib.have_most_context(
-                candidates, rows.windows, chosen.pick(tf.range(count))
+                candidates, rows.windows, chosen.pick(numbers)
             )[:, :, tf.newaxis]
             found = spans_lib.find_best(candidates, is_valid)
             odds = spans_lib.compute_null_odds(outputs)

@@ -77,14 +77,10 @@ class ParallelBlock:
     ) -> tf.Tensor:
         """Transforms `[B * S, D]` as the block does without dropout."""
         del dropout_seed  # None: an export has no dropout.
-        updates = [
-            _attend(part, hidden, attention_bias) for part in self._attention
-        ]
+        updates = [_attend(p, hidden, attention_bias) for p in self._attention]
         hidden = self._attention_norm(tf.add_n([hidden, *updates]))
-        updates = [
-            part.last(layers.gelu(part.first(hidden)))
-            for part in self._feed_forward
-        ]
+        parts = self._feed_forward
+        updates = [p.last(layers.gelu(p.first(hidden))) for p in parts]
         return self._output_norm(tf.add_n([hidden, *updates]))
 
 

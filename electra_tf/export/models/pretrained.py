@@ -33,10 +33,9 @@ Tensors = dict[str, tf.Tensor]
 class PretrainedModule(exported_module.ExportedModule):
     """An encoder, which gives features.
 
-    Methods of a family take `input_ids`, `input_mask` and `segment_ids`,
-    `[B, S]` int32, and return what `signatures.toml` documents. Answers at
-    padding are constants: what a network computes there depends on how much
-    padding there is.
+    Methods of a family take ids, mask and segments, `[B, S]` int32, and return
+    what `signatures.toml` documents. Answers at padding are constants: what a
+    network computes there depends on how much padding there is.
     """
 
     kind = "encoder"
@@ -77,13 +76,11 @@ class PretrainedModule(exported_module.ExportedModule):
             paddings=paddings,
         )
 
-    def features(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> Tensors:
+    def features(self, *rows: tf.Tensor) -> Tensors:
         """The encoder's last layer."""
-        output = self.network.encoder(input_ids, input_mask, segments)
+        output = self.network.encoder(*rows)
         hidden = tf.cast(output.sequence_output, tf.float32)
-        is_token = tf.expand_dims(input_mask > 0, 2)
+        is_token = tf.expand_dims(rows[1] > 0, 2)
         return {
             # Not `hidden[:, 0]`, which a batch without rows does not have.
             "sentence_features": tf.reshape(
@@ -130,12 +127,10 @@ class DetectorModule(PretrainedModule):
     kind = "detector"
     signature_names = ("score_text", "score_ids", *_FEATURES)
 
-    def score(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> Tensors:
+    def score(self, *rows: tf.Tensor) -> Tensors:
         """Logit and probability that each token was replaced."""
-        logits = self._compute_logits(input_ids, input_mask, segments)
-        logits = tf.where(input_mask > 0, logits, export_metadata.PADDING_LOGIT)
+        logits = self._compute_logits(*rows)
+        logits = tf.where(rows[1] > 0, logits, export_metadata.PADDING_LOGIT)
         return {
             "replaced_probability": tf.sigmoid(logits),
             "replaced_logits": logits,
@@ -169,15 +164,13 @@ class EnergyModule(PretrainedModule):
     kind = "energy"
     signature_names = ("likelihood_text", "likelihood_ids", *_FEATURES)
 
-    def likelihood(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> Tensors:
+    def likelihood(self, *rows: tf.Tensor) -> Tensors:
         """Minus the energies, and their sum over the text."""
-        energies = self.network(input_ids, input_mask, segments).logits
+        (ids, mask, _), energies = rows, self.network(*rows).logits
         vocabulary = self.tokenizer.vocabulary
         # Noise was never contrasted with these.
         special_ids = vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id
-        counts = masking.eligible_positions(input_ids, input_mask, special_ids)
+        counts = masking.eligible_positions(ids, mask, special_ids)
         likelihoods = tf.where(counts, -energies, 0.0)
         return {
             "token_log_likelihood": likelihoods,
@@ -191,17 +184,15 @@ class MaskedLanguageModule(PretrainedModule):
     kind = "masked_lm"
     signature_names = (*_FEATURES, "predict_ids")
 
-    def predict(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> Tensors:
+    def predict(self, *rows: tf.Tensor) -> Tensors:
         """The most probable tokens at every position."""
         encoder, head = self.network.encoder, self.network.head
-        output = encoder(input_ids, input_mask, segments)
+        output = encoder(*rows)
         table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
         logits = head(output.sequence_output, table)
         count = min(export_metadata.NUM_PREDICTIONS, self.network.vocab_size)
         best = tf.math.top_k(tf.nn.softmax(logits), count)
-        is_token = tf.expand_dims(input_mask > 0, 2)
+        is_token = tf.expand_dims(rows[1] > 0, 2)
         return {
             "top_ids": tf.where(is_token, best.indices, 0),
             "top_probabilities": tf.where(is_token, best.values, 0.0),
@@ -215,19 +206,16 @@ def build_module(
     max_length: int = 0,
 ) -> PretrainedModule:
     """Builds the module that answers what a network was trained for."""
-    # The logits of the same discriminator are energies in `electric`.
-    is_energy = objective == "electric"
-    for kind, module in (
-        (
-            discriminator_lib.Discriminator,
-            EnergyModule if is_energy else DetectorModule,
-        ),
-        (discriminator_lib.CopyingMaskedLM, CopyingModule),
-        (generators.MaskedLMGenerator, MaskedLanguageModule),
-    ):
-        if isinstance(network, kind):
-            return module(network, tokenizer, max_length)
-    return PretrainedModule(network, tokenizer, max_length)
+    module = PretrainedModule
+    if isinstance(network, discriminator_lib.Discriminator):
+        # In `electric` its logits are energies.
+        is_energy = objective == "electric"
+        module = EnergyModule if is_energy else DetectorModule
+    elif isinstance(network, discriminator_lib.CopyingMaskedLM):
+        module = CopyingModule
+    elif isinstance(network, generators.MaskedLMGenerator):
+        module = MaskedLanguageModule
+    return module(network, tokenizer, max_length)
 
 
 def load_network(
@@ -245,12 +233,9 @@ def load_network(
     objective = model_lib.find_objective(settings)
     # The CPU always has room, an accelerator may be in use.
     with tf.device("/CPU:0"):
-        network = objective.build_main(
-            settings.encoder, layers.dtype_policy(precision)
-        )
-        checkpoints.load_weights(
-            checkpoint,
-            {variable.path: variable for variable in network.variables},
-            prefix="average" if use_average else "model",
-        )
+        dtype = layers.dtype_policy(precision)
+        network = objective.build_main(settings.encoder, dtype)
+        variables = {variable.path: variable for variable in network.variables}
+        prefix = "average" if use_average else "model"
+        checkpoints.load_weights(checkpoint, variables, prefix)
     return network

@@ -41,7 +41,6 @@ class StoredWeights:
             values, scales = quantize(values, scaled_axis)
             self._scales = tf.Variable(scales, False, name=f"{name}_scales")
         self._stored = tf.Variable(tf.cast(values, weights), False, name=name)
-        self._has_row_scales = scaled_axis == 0
         stored = [self._stored, self._scales]
         self.variables = [v for v in stored if v is not None]
 
@@ -56,13 +55,10 @@ class StoredWeights:
         return tf.cast(values, dtype or self.dtype)
 
     def look_up(self, ids: tf.Tensor) -> tf.Tensor:
-        """Rows of the matrix, `[..., columns]`, for ids `[...]` int32."""
+        """Rows of a matrix with row scales, for ids `[...]` int32."""
         rows = tf.gather(self._stored, ids)
         if self._scales is not None:
-            scales = tf.convert_to_tensor(self._scales)
-            if self._has_row_scales:
-                scales = tf.gather(scales, ids)
-            rows = tf.cast(rows, tf.float32) * scales
+            rows = tf.cast(rows, tf.float32) * tf.gather(self._scales, ids)
         return tf.cast(rows, self.dtype)
 
 
@@ -109,15 +105,11 @@ def find_variables(layers: Iterable[Any]) -> list[tf.Variable]:
 
 
 def _store(layer: Any, variable: Any, weights: str) -> StoredWeights:
-    is_table = variable.name != "kernel"
-    return StoredWeights(
-        np.asarray(variable.value),
-        weights,
-        scaled_axis=0 if is_table else 1,
-        # Tables are read in float32 whatever the layer computes in.
-        dtype="float32" if is_table else layer.compute_dtype,
-        name=variable.path.replace("/", "_"),
-    )
+    values, name = np.asarray(variable.value), variable.path.replace("/", "_")
+    if variable.name == "kernel":
+        return StoredWeights(values, weights, 1, layer.compute_dtype, name)
+    # Tables are read in float32 whatever the layer computes in.
+    return StoredWeights(values, weights, 0, "float32", name)
 
 
 def _find_attributes(items: Any) -> Iterator[tuple[Any, str, Any]]:

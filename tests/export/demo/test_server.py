@@ -54,13 +54,6 @@ def test_the_files_of_the_page_are_served(server, path, kind, content):
     assert int(headers["Content-Length"]) == len(body)
 
 
-def test_the_page_refers_to_nothing_from_elsewhere(server):
-    for path in ("/", "/style.css", "/page.js"):
-        body = _ask(server, "GET", path)[2]
-        assert b"http:" not in body and b"https:" not in body, path
-        assert b"<script>" not in body and b"innerHTML" not in body, path
-
-
 @pytest.mark.parametrize("path", ["/", "/nowhere", "/api/model"])
 def test_every_answer_carries_the_security_headers(server, path):
     headers = _ask(server, "GET", path)[1]
@@ -83,15 +76,8 @@ def test_the_page_learns_what_the_model_can_do(server):
     }
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "two  blanks, a\ttab\nand a line ",
-        "<b>bold</b> & \"quoted\" 'text'",
-        "smile \U0001f600 again, שלום עולם e\u0301",
-    ],
-)
-def test_parts_put_together_are_the_text(server, text):
+def test_parts_put_together_are_the_text(server):
+    text = " two  <b>blanks, a\ttab\nsmile \U0001f600 again, שלום e\u0301 "
     status, answer = _post(server, "/api/score", {"text": text})
     assert status == 200
     assert "".join(part["text"] for part in answer["parts"]) == text
@@ -144,17 +130,11 @@ def test_unknown_paths_do_not_exist(server, method, path):
     assert status == 404 and b"error" in body
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "allowed"),
-    [
-        ("POST", "/", "GET, HEAD"),
-        ("POST", "/api/model", "GET, HEAD"),
-        ("GET", "/api/score", "POST"),
-    ],
-)
-def test_other_methods_are_not_allowed(server, method, path, allowed):
-    status, headers, _ = _ask(server, method, path)
-    assert (status, headers["Allow"]) == (405, allowed)
+def test_other_methods_are_not_allowed(server):
+    status, headers, _ = _ask(server, "POST", "/")
+    assert (status, headers["Allow"]) == (405, "GET, HEAD")
+    status, headers, _ = _ask(server, "GET", "/api/score")
+    assert (status, headers["Allow"]) == (405, "POST")
 
 
 @pytest.mark.parametrize(
