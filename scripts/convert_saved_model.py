@@ -27,7 +27,7 @@ def main() -> None:
     if not FLAGS["verbosity"].present:
         logging.set_verbosity(logging.ERROR)
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf.export.runtimes import converted_model
+    from electra_tf.export import converted_model
 
     try:
         converted = converted_model.convert(

@@ -11,6 +11,8 @@ fine-tuned trial. README.md in the export documents its signatures, which
 depend on what it was trained for.
 """
 
+import pathlib
+
 from absl import flags
 from absl import logging
 
@@ -74,6 +76,13 @@ def main() -> None:
     # TensorFlow reports every renamed input; --verbosity=0 shows that.
     if not FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
+    serving_dir, name = FLAGS.serving_dir, FLAGS.model_name
+    if (FLAGS.export_dir is None) == (serving_dir is None):
+        raise ValueError("Give exactly one of --export_dir and --serving_dir.")
+    if (name is None) != (serving_dir is None):
+        raise ValueError("Give --serving_dir and --model_name together.")
+    if FLAGS.server_dir is not None and serving_dir is None:
+        raise ValueError("--server_dir belongs to --serving_dir.")
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf.export import saved_model
     from electra_tf.export import serving_folder
@@ -86,9 +95,13 @@ def main() -> None:
         weights=FLAGS.weights,
         device=FLAGS.device,
     )
-    export_dir, served = serving_folder.choose_target(
-        FLAGS.export_dir, FLAGS.serving_dir, FLAGS.model_name, FLAGS.server_dir
-    )
+    served = None
+    export_dir = pathlib.Path(FLAGS.export_dir or "")
+    if serving_dir is not None:
+        served = serving_folder.ServingFolder(
+            pathlib.Path(serving_dir), name, FLAGS.server_dir or ""
+        )
+        export_dir = served.next_version()
     exported = saved_model.export(
         installed.find_model(FLAGS.model_dir), export_dir, options, FLAGS.task
     )

@@ -6,8 +6,6 @@ r"""Shows which words of a text look replaced to an exported model.
 An export of the objective `electric` says how likely text and words are.
 """
 
-from typing import Any
-
 from absl import flags
 
 from electra_tf import command_line
@@ -35,12 +33,16 @@ def main() -> None:
     swaps = [scoring.swap_word(text, swap) for text in texts if swap]
     changed = [change.data for change in swaps]
     export = text_models.LoadedExport(FLAGS.saved_model)
-    is_energy = scoring.LIKELIHOOD_SIGNATURE in export.signature_names
-    score: Any = scoring.score_likelihood if is_energy else scoring.score
-    originals = score(export, texts)
+    signature = "score_text"
+    if scoring.LIKELIHOOD_SIGNATURE in export.signature_names:
+        signature = scoring.LIKELIHOOD_SIGNATURE
+    originals = scoring.score(export, texts, signature)
     display.print_scored(originals, num_marked)
     for original, scored, change in zip(
-        originals, score(export, changed), swaps, strict=False
+        originals,
+        scoring.score(export, changed, signature),
+        swaps,
+        strict=False,
     ):
         print(f"\nWith {swap}:\n")
         display.print_scored([scored], num_marked)

@@ -35,7 +35,6 @@ def main() -> None:
         raise ValueError("--generator needs --model.")
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
     from electra_tf import electra as electra_lib
-    from electra_tf.export.demo import answers
     from electra_tf.export.demo import server
 
     loaded = None
@@ -44,7 +43,7 @@ def main() -> None:
             FLAGS.model, generator_path=FLAGS.generator or None
         )
     export = pathlib.Path(FLAGS.saved_model) if FLAGS.saved_model else None
-    model = answers.build_demo_model(loaded, export)
+    model = server.build_demo_model(loaded, export)
     server.serve(server.DemoServer(model, FLAGS.host, FLAGS.port))
 
 

@@ -1,19 +1,34 @@
-"""The files beside an exported model: export.json, README.md, signatures.json.
+"""The public format of an export: its signatures, and the files beside them.
 
-`ExportMetadata` is export.json: where the weights come from and what the model
-answers. The texts of the README stand in `readme.toml`.
+`signatures.toml` says what every signature takes and gives; `models` computes
+exactly these names. `ExportMetadata` is export.json. README.md and
+signatures.json are made of both.
 """
 
 import dataclasses
 import functools
+import importlib.resources
 import pathlib
+import tomllib
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 from electra_tf import errors
 from electra_tf.config import schema
-from electra_tf.export import signatures
+
+# Numbers that `signatures.toml` names.
+# The logit where there is no token; its sigmoid is exactly zero in float32.
+PADDING_LOGIT = -10000.0
+# What stands where there is no token, for outputs where that is not 0.
+PADDING = {"replaced_logits": PADDING_LOGIT}
+# Predictions for every token, fewer where the vocabulary is smaller.
+NUM_PREDICTIONS = 5
+# The score of an answer where there is none.
+NO_ANSWER_SCORE = -10000.0
+# Null odds of a context without a single piece.
+NO_CONTEXT_ODDS = 1e6
 
 # Servers ignore this folder of a SavedModel.
 EXTRA_FOLDER = "assets.extra"
@@ -23,6 +38,40 @@ _MAX_LISTED = 40
 _TEXTS = 'texts=tf.constant(["The cat sat on the mat."])'
 _PAIRS = f"""{_TEXTS},
     text_pairs=tf.constant(["A cat was sitting."])"""
+
+
+class TensorMeaning(NamedTuple):
+    """Documentation of one input or output."""
+
+    dtype: str  # TensorFlow's name of it
+    shape: str  # in letters, keys of `DIMENSIONS`, as in `[B, S]`
+    meaning: str  # one sentence
+
+    @property
+    def axes(self) -> list[str]:
+        """The letters of the shape."""
+        return self.shape.strip("[]").split(", ")
+
+
+class Signature(NamedTuple):
+    """Documentation of one signature; tensors are keys of `TENSORS`."""
+
+    purpose: str  # one sentence
+    inputs: list[str]
+    outputs: list[str]
+
+
+@functools.cache
+def read_table(name: str) -> dict[str, Any]:
+    """Reads a TOML file of this folder."""
+    folder = importlib.resources.files("electra_tf.export")
+    return tomllib.loads(folder.joinpath(name).read_text("utf-8"))
+
+
+_TABLE = read_table("signatures.toml")
+DIMENSIONS: dict[str, str] = _TABLE["dimensions"]
+TENSORS = {k: TensorMeaning(**v) for k, v in _TABLE["tensors"].items()}
+SIGNATURES = {k: Signature(**v) for k, v in _TABLE["signatures"].items()}
 
 
 @schema.frozen
@@ -63,14 +112,22 @@ class ExportMetadata:
         """Writes export.json, README.md and signatures.json."""
         fields = dataclasses.asdict(self).items()
         known = {name: value for name, value in fields if value is not None}
-        for path, text in {
-            export_dir / EXTRA_FOLDER / _FILE: schema.to_json(known),
-            export_dir / "signatures.json": schema.to_json(
-                describe_signatures(self.signatures)
-            ),
-            export_dir / "README.md": render_readme(self),
-        }.items():
-            path.write_text(text, "utf-8")
+        table = {
+            name: {
+                "purpose": purpose,
+                "inputs": {k: TENSORS[k]._asdict() for k in inputs},
+                "outputs": {k: TENSORS[k]._asdict() for k in outputs},
+            }
+            for name, (purpose, inputs, outputs) in SIGNATURES.items()
+            if name in self.signatures
+        }
+        table = {"serving_default": table[self.signatures[0]]} | table
+        for name, text in (
+            (f"{EXTRA_FOLDER}/{_FILE}", schema.to_json(known)),
+            ("signatures.json", schema.to_json(table)),
+            ("README.md", _render_readme(self)),
+        ):
+            (export_dir / name).write_text(text, "utf-8")
 
 
 def read(export_dir: pathlib.Path) -> ExportMetadata:
@@ -79,49 +136,24 @@ def read(export_dir: pathlib.Path) -> ExportMetadata:
     return schema.read(ExportMetadata, path, errors.ExportError)
 
 
-def describe_signatures(names: Sequence[str]) -> dict[str, Any]:
-    """Returns the content of signatures.json; the first name is the default."""
-    table = {
-        name: {
-            "purpose": documented.purpose,
-            "inputs": _describe_tensors(documented.inputs),
-            "outputs": _describe_tensors(documented.outputs),
-        }
-        for name, documented in signatures.SIGNATURES.items()
-        if name in names
-    }
-    return {"serving_default": table[names[0]]} | table
-
-
-def _describe_tensors(names: Sequence[str]) -> dict[str, dict[str, str]]:
-    return {name: signatures.TENSORS[name]._asdict() for name in names}
-
-
-@functools.cache
-def readme_texts() -> dict[str, Any]:
-    """The tables of `readme.toml`."""
-    return signatures.read_table("readme.toml")
-
-
-def render_readme(metadata: ExportMetadata) -> str:
-    """The text of README.md."""
-    page = readme_texts()["page"]
-    kind = {"notes": ""} | readme_texts()[metadata.kind]
+def _render_readme(metadata: ExportMetadata) -> str:
+    texts = read_table("readme.toml")
+    page, kind = texts["page"], {"notes": ""} | texts[metadata.kind]
     fields = dataclasses.asdict(metadata)
     if metadata.task is None:
-        example = kind["example"]
+        origin, example = page["run"], kind["example"]
         notes = page["pretrained_notes"].format(**fields) + kind["notes"]
     else:
-        default = metadata.signatures[0]
-        has_pairs = "text_pairs" in signatures.SIGNATURES[default].inputs
+        origin, default = page["trial"], metadata.signatures[0]
+        has_pairs = "text_pairs" in SIGNATURES[default].inputs
         example = kind["example"].format(
             signature=default, inputs=_PAIRS if has_pairs else _TEXTS
         )
         long = page["cut_texts" if metadata.cuts_early else "long_texts"]
         notes = kind["notes"].format(long=long.format(**fields), **fields)
         notes += page["finetuned_notes"].format(**fields)
-    origin = page["run" if metadata.task is None else "trial"]
     major, minor, *_ = metadata.tensorflow.split(".")
+    version = f"{major}.{minor} or newer"
     return "\n".join(
         [
             f"# {kind['title'].format(**fields)}\n",
@@ -130,10 +162,7 @@ def render_readme(metadata: ExportMetadata) -> str:
             *_describe_results(metadata),
             *render_sections(metadata.signatures),
             page["use"].format(
-                version=f"{major}.{minor} or newer",
-                example=example,
-                notes=notes,
-                **fields,
+                version=version, example=example, notes=notes, **fields
             ),
         ]
     )
@@ -154,35 +183,29 @@ def _describe_results(metadata: ExportMetadata) -> list[str]:
     return lines
 
 
-def render_sections(names: Sequence[str]) -> list[str]:
-    """The part of a README about signatures, the default one first."""
-    tensors = {
-        tensor
-        for name in names
-        for side in signatures.SIGNATURES[name][1:]
-        for tensor in side
-    }
-    used = "".join(signatures.TENSORS[tensor].shape for tensor in tensors)
+def render_sections(
+    names: Sequence[str], left_out: Sequence[str] = ()
+) -> list[str]:
+    """The part of a README about signatures, the default one first.
+
+    Tensors that are `left_out` do not appear in tables.
+    """
+    tables, used = [], ""
+    for name in (name for name in SIGNATURES if name in names):
+        purpose, inputs, outputs = SIGNATURES[name]
+        rows = ["| | tensor | type | meaning |", "| --- | --- | --- | --- |"]
+        for side, tensors in (("in", inputs), ("out", outputs)):
+            for tensor in tensors:
+                dtype, shape, meaning = TENSORS[tensor]
+                used += shape
+                if tensor not in left_out:
+                    cells = side, f"`{tensor}`", f"{dtype} {shape}", meaning
+                    rows.append(f"| {' | '.join(cells)} |")
+        tables.append("\n".join([f"### `{name}`", "", purpose, "", *rows, ""]))
     letters = ", ".join(
         f"{letter} {meaning}"
-        for letter, meaning in signatures.DIMENSIONS.items()
+        for letter, meaning in DIMENSIONS.items()
         if letter in used
     )
-    return [
-        "## Signatures\n",
-        f"{letters}. `serving_default` is `{names[0]}`.\n",
-        *(_section(name) for name in signatures.SIGNATURES if name in names),
-    ]
-
-
-def _section(name: str) -> str:
-    purpose, inputs, outputs = signatures.SIGNATURES[name]
-    rows = []
-    for side, tensors in (("in", inputs), ("out", outputs)):
-        for tensor in tensors:
-            dtype, shape, meaning = signatures.TENSORS[tensor]
-            rows.append(
-                f"| {side} | `{tensor}` | {dtype} {shape} | {meaning} |"
-            )
-    head = ["| | tensor | type | meaning |", "| --- | --- | --- | --- |"]
-    return "\n".join([f"### `{name}`", "", purpose, "", *head, *rows, ""])
+    default = f"{letters}. `serving_default` is `{names[0]}`.\n"
+    return ["## Signatures\n", default, *tables]

@@ -1,11 +1,8 @@
 """Runs a SavedModel where only TensorFlow and TensorFlow Text exist.
 
-Run as a file, so that nothing of this project is imported:
-
-    python -P fresh_process.py EXPORT_DIR REQUESTS.npz ANSWERS.npz
-
-Arrays of requests are named `<number>/<signature>/<input>`, those of answers
-`<number>/<signature>/<output>`. It is also the shortest example of a client.
+Run as a file: `python -P fresh_process.py EXPORT_DIR REQUESTS.npz ANSWERS.npz`.
+Arrays are named `<number>/<signature>/<input>`, or output. It is also the
+shortest example of a client.
 """
 
 import sys

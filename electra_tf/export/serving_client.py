@@ -1,7 +1,6 @@
 """Asks a running TensorFlow Serving, by REST or by gRPC.
 
-The REST client needs Python alone, the gRPC client grpcio and
-tensorflow-serving-api. Both give the same answers: name to a list with the
+REST needs no TensorFlow. Both give the same answers: name to a list with the
 batch as its first axis, strings as bytes.
 """
 
@@ -18,6 +17,8 @@ from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
+from electra_tf.config import schema
+
 PROTOCOLS = ("rest", "grpc")
 DEFAULT_SIGNATURE = "serving_default"
 # An answer that is no JSON is shown up to here.
@@ -27,8 +28,8 @@ _MAX_NUMBERS = 12
 # TensorFlow would cut off what is larger, and ask for another id.
 _INT32 = range(-(2**31), 2**31)
 _SERVER = re.compile(r"(\[[^][/\s]+\]|[^][:/\s]+):[0-9]{1,5}")
-# Where a token's word is in the text, and how many tokens a row has.
-_STARTS, _ENDS, _MASK = "word_starts", "word_ends", "input_mask"
+# Where a token's word is in the text, and which tokens are no padding.
+_PLACES = {"word_starts", "word_ends", "input_mask"}
 
 Inputs = Mapping[str, Sequence[Any]]
 Answers = dict[str, list[Any]]
@@ -47,27 +48,24 @@ class Target(NamedTuple):
     signature: str = ""  # its name; empty for the default one
     timeout: float = 60.0  # seconds until a request is given up
 
+    def __str__(self) -> str:
+        version = f", version {self.version}" if self.version else ""
+        return (
+            f"asked: model {self.model!r}{version}, signature "
+            f"{self.signature or DEFAULT_SIGNATURE!r}; see the export's README"
+        )
+
 
 def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
     """Sends one request and returns the answers.
 
-    Args:
-        protocol: one of `PROTOCOLS`.
-        target: who is asked.
-        inputs: name to rows; text as str or, if it is not UTF-8, bytes; ids
-            as lists of int.
+    Rows are texts, as str or, if they are not UTF-8, bytes; or lists of int.
 
     Raises:
         ServerError: with the server's own words, if it has some.
-        ImportError: if gRPC is asked for and not installed.
         ValueError: for an unknown protocol, a server that is no `host:port`,
             or inputs that are neither texts nor lists of int32 of one length.
     """
-    if protocol not in PROTOCOLS:
-        raise ValueError(
-            f"`protocol` must be one of {', '.join(PROTOCOLS)}. Received: "
-            f"{protocol!r}."
-        )
     if not _SERVER.fullmatch(target.server):
         raise ValueError(
             f"`server` must be host:port. Received: {target.server!r}. Give "
@@ -82,8 +80,9 @@ def predict(protocol: str, target: Target, inputs: Inputs) -> Answers:
                 'one length, as in ["a text"] or [[2, 9, 3]]. Received: '
                 f"{rows!r:.80}."
             )
-    ask = _predict_by_rest if protocol == "rest" else _predict_by_grpc
-    return ask(target, inputs)
+    ask = {"rest": _predict_by_rest, "grpc": _predict_by_grpc}
+    schema.require_choice("protocol", protocol, ask)
+    return ask[protocol](target, inputs)
 
 
 def to_plain_json(answers: Answers) -> dict[str, Any]:
@@ -101,38 +100,24 @@ def describe(inputs: Inputs, answers: Answers) -> Iterator[str]:
         row = {k: rows[number] for k, rows in inputs.items() if rows[number:]}
         answer = {name: values[number] for name, values in answers.items()}
         yield " | ".join(map(_show, row.values()))
-        words = _find_words(row, answer)
-        mask = answer.get(_MASK, ())
-        length = len(words) or sum(mask)
-        for name in sorted({*answer} - {_STARTS, _ENDS, _MASK, "input_ids"}):
+        mask = answer.get("input_mask", ())
+        words = []
+        if "texts" in row and set(answer) >= _PLACES:
+            text = _to_bytes(row["texts"])
+            spans = zip(answer["word_starts"], answer["word_ends"], strict=True)
+            words = [
+                text[i:j].decode("utf-8", "replace") or "-" for i, j in spans
+            ]
+        for name in sorted({*answer} - _PLACES - {"input_ids"}):
             value = answer[name]
-            if words and _is_flat(value) and len(value) >= len(words):
-                pairs = zip(words, value, strict=False)
-                shown = "  ".join(f"{word} {_show(v)}" for word, v in pairs)
-            elif length and isinstance(value, list) and len(value) == len(mask):
-                shown = _show(value[:length])
-            else:
-                shown = _show(value)
-            yield f"  {name}: {shown}"
-
-
-def _find_words(row: Mapping[str, Any], answer: Mapping[str, Any]) -> list[str]:
-    """The word of every token, nothing if the answer does not tell."""
-    if "texts" not in row or not {_STARTS, _ENDS, _MASK} <= set(answer):
-        return []
-    text = _to_bytes(row["texts"])
-    tokens = zip(answer[_STARTS], answer[_ENDS], answer[_MASK], strict=True)
-    return [
-        text[start:end].decode("utf-8", "replace") if start >= 0 else "-"
-        for start, end, is_token in tokens
-        if is_token
-    ]
-
-
-def _is_flat(value: Any) -> bool:
-    return isinstance(value, list) and not any(
-        isinstance(item, list) for item in value
-    )
+            if mask and isinstance(value, list) and len(value) == len(mask):
+                value = value[: sum(mask)]
+                if words and not isinstance(value[0], list):
+                    pairs = zip(words, value, strict=False)
+                    shown = "  ".join(f"{w} {_show(v)}" for w, v in pairs)
+                    yield f"  {name}: {shown}"
+                    continue
+            yield f"  {name}: {_show(value)}"
 
 
 def _show(value: Any) -> str:
@@ -173,32 +158,23 @@ def _predict_by_rest(target: Target, inputs: Inputs) -> Answers:
     }
     if target.signature:
         body["signature_name"] = target.signature
-    answer = _ask(f"{address}:predict", target, json.dumps(body).encode())
-    outputs = answer.get("outputs")
-    if outputs is None:
-        raise ServerError(
-            f"{target.server} must answer as TensorFlow Serving does, with "
-            f"`outputs`. Received the keys {sorted(answer)}."
-        )
+    data = json.dumps(body).encode()
+    outputs = _ask(f"{address}:predict", target, "outputs", data)
     if not isinstance(outputs, dict):
         # The server leaves out the name of an only output.
-        outputs = {_only_output(address, target): outputs}
+        metadata = _ask(f"{address}/metadata", target, "metadata")
+        known = metadata["signature_def"]["signature_def"]
+        (name,) = known[target.signature or DEFAULT_SIGNATURE]["outputs"]
+        outputs = {name: outputs}
     return {name: _from_json(rows) for name, rows in outputs.items()}
 
 
 def _predict_by_grpc(target: Target, inputs: Inputs) -> Answers:
-    try:
-        import grpc
-        import tensorflow as tf
-        from tensorflow_serving.apis import predict_pb2
-        from tensorflow_serving.apis import prediction_service_pb2_grpc
-    except ImportError as error:
-        raise ImportError(
-            "gRPC needs the packages grpcio and tensorflow-serving-api. "
-            f"Received: {error}. Install them (pip install grpcio "
-            "tensorflow-serving-api), or use --protocol=rest, which needs "
-            "none."
-        ) from error
+    import grpc
+    import tensorflow as tf
+    from tensorflow_serving.apis import predict_pb2
+    from tensorflow_serving.apis import prediction_service_pb2_grpc
+
     request = predict_pb2.PredictRequest()
     request.model_spec.name = target.model
     request.model_spec.signature_name = target.signature
@@ -219,8 +195,7 @@ def _predict_by_grpc(target: Target, inputs: Inputs) -> Answers:
         except grpc.RpcError as error:
             raise ServerError(
                 f"{target.server} refused the request or did not answer by "
-                f"gRPC. {error.code().name}: {error.details()}"
-                f"{_remedy(target)}"
+                f"gRPC. {error.code().name}: {error.details()} ({target})"
             ) from error
     return {
         name: tf.make_ndarray(tensor).tolist()
@@ -229,84 +204,46 @@ def _predict_by_grpc(target: Target, inputs: Inputs) -> Answers:
 
 
 def _ask(
-    address: str, target: Target, body: bytes | None = None
-) -> dict[str, Any]:
+    address: str, target: Target, field: str, body: bytes | None = None
+) -> Any:
+    """One field of the server's answer."""
     headers = {"Content-Type": "application/json"} if body else {}
     request = urllib.request.Request(address, body, headers)
     try:
-        status, data = _exchange(request, target.timeout)
-    except OSError as error:
+        try:
+            stream = urllib.request.urlopen(request, timeout=target.timeout)
+        except urllib.error.HTTPError as error:
+            stream = error
+        with stream:
+            status, data = stream.status, stream.read()
+    except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise ServerError(
-            f"{target.server} must answer within {target.timeout:g} seconds. "
-            f"Received: {reason}. Is TensorFlow Serving's REST port there, "
-            "and has it loaded the model?"
+            f"{target.server} must answer by REST within {target.timeout:g} "
+            f"seconds. Received: {reason!r:.{_MAX_SHOWN}}. Give the REST port, "
+            "8501 by default (or --protocol=grpc for the gRPC port), of a "
+            "server that has loaded the model."
         ) from error
-    except http.client.HTTPException as error:
-        raise ServerError(
-            f"{target.server} must speak REST, which is HTTP. Received: "
-            f"{error!r:.{_MAX_SHOWN}}. Give the REST port, 8501 by default, "
-            "or use --protocol=grpc if this is the gRPC port."
-        ) from error
-    if status != http.HTTPStatus.OK:
-        raise ServerError(
-            f"{target.server} refused the request with status {status}: "
-            f"{_read_error(data)}{_remedy(target)}"
-        )
-    return _parse(data, target)
-
-
-def _exchange(
-    request: urllib.request.Request, timeout: float
-) -> tuple[int, bytes]:
-    """Status and body of any answer."""
-    try:
-        stream = urllib.request.urlopen(request, timeout=timeout)
-    except urllib.error.HTTPError as error:
-        stream = error
-    with stream:
-        return stream.status, stream.read()
-
-
-def _parse(data: bytes, target: Target) -> dict[str, Any]:
     try:
         # The server writes strings as they are, UTF-8 or not.
         answer = json.loads(data.decode("utf-8", "surrogateescape"))
     except ValueError:
         answer = None
-    if not isinstance(answer, dict):
-        shown = data[:_MAX_SHOWN].decode("utf-8", "replace")
+    words = data[:_MAX_SHOWN].decode("utf-8", "replace") or "no reason given"
+    if status != http.HTTPStatus.OK:
+        if isinstance(answer, dict):
+            words = answer.get("error", words)
         raise ServerError(
-            f"{target.server} must answer with a JSON object. Received: "
-            f"{shown!r}. Is that the REST port, 8501 by default?"
+            f"{target.server} refused the request with status {status}: "
+            f"{words} ({target})"
         )
-    return answer
-
-
-def _read_error(data: bytes) -> str:
-    """The server's own words."""
-    text = data.decode("utf-8", "replace")
-    try:
-        return str(json.loads(text)["error"])
-    except (ValueError, KeyError, TypeError):
-        return text[:_MAX_SHOWN] or "no reason given"
-
-
-def _only_output(address: str, target: Target) -> str:
-    """Name of a signature's output, of which it has one."""
-    metadata = _ask(f"{address}/metadata", target)["metadata"]
-    known = metadata["signature_def"]["signature_def"]
-    (name,) = known[target.signature or DEFAULT_SIGNATURE]["outputs"]
-    return name
-
-
-def _remedy(target: Target) -> str:
-    version = f", version {target.version}" if target.version else ""
-    return (
-        f" (asked: model {target.model!r}{version}, signature "
-        f"{target.signature or DEFAULT_SIGNATURE!r}; README.md of the export "
-        "says what each takes)"
-    )
+    if not isinstance(answer, dict) or field not in answer:
+        raise ServerError(
+            f"{target.server} must answer with a JSON object that has "
+            f"`{field}`. Received: {words!r}. Is that TensorFlow Serving's "
+            "REST port, 8501 by default?"
+        )
+    return answer[field]
 
 
 def _to_bytes(text: str | bytes) -> bytes:

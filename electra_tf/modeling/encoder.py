@@ -185,7 +185,9 @@ def compute_attention_bias(
     Float32, `MASKED_SCORE` for those: `[B, 1, 1, S]` for the direction `both`,
     where they are padding alone, else `[B, 1, S, S]`.
     """
-    visible = tf.cast(input_mask, tf.float32)[:, tf.newaxis, tf.newaxis, :]
+    visible = tf.cast(input_mask, tf.float32)
+    # LiteRT has no slice that adds axes.
+    visible = tf.expand_dims(tf.expand_dims(visible, 1), 1)
     if direction != "both":
         length = layers.shape_of(input_mask)[1]
         below, above = (-1, 0) if direction == "left_to_right" else (0, -1)

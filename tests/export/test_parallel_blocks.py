@@ -53,18 +53,12 @@ def encode(encoder):
         # No second part of the attention.
         {"num_attention_heads": 1},
         {"intermediate_size": 21},
+        {"direction": "left_to_right"},
     ],
     ids=str,
 )
 def test_hidden_states_stay_the_same(changes):
     encoder = build_encoder(**changes)
-    before = encode(encoder)
-    parallel_blocks.replace(encoder)
-    np.testing.assert_allclose(encode(encoder), before, 1e-5, 1e-5)
-
-
-def test_one_direction_stays_one():
-    encoder = build_encoder(direction="left_to_right")
     before = encode(encoder)
     parallel_blocks.replace(encoder)
     np.testing.assert_allclose(encode(encoder), before, 1e-5, 1e-5)
@@ -108,19 +102,3 @@ def test_all_that_is_read_is_found():
     count = sum(np.size(v) for v in variables if id(v) not in outside)
     kernels = 4 * 12 * 12 + 2 * 12 * 20
     assert count == SETTINGS.num_hidden_layers * kernels
-
-
-@pytest.mark.parametrize("weights", ["bfloat16", "int8"])
-def test_parts_are_stored_in_fewer_bits_too(weights):
-    encoder = build_encoder()
-    before = encode(encoder).numpy()
-    parallel_blocks.replace(encoder)
-    stored_weights.replace([encoder], weights)
-    dtypes = {
-        variable.dtype
-        for variable in stored_weights.find_variables([encoder])
-        if len(variable.shape) == 2 and 1 not in variable.shape
-    }
-    assert dtypes == {tf.as_dtype(weights)}
-    change = np.abs(encode(encoder) - before).max()
-    assert 0 < change < 0.1

@@ -85,19 +85,6 @@ def assert_equal_but_for_padding(large, small, name):
         assert rest.ravel()[0] in (0, -1, b"", -10000.0), name
 
 
-def test_more_padding_changes_no_answer_of_ids(export):
-    call = conftest.load(export)
-    for signature, sides in documented_signatures(export).items():
-        if "input_ids" not in sides["inputs"]:
-            continue
-        rows = id_inputs(sides["inputs"])
-        answers = call(signature, **rows)
-        padded = {k: np.pad(v, [[0, 0], [0, 14]]) for k, v in rows.items()}
-        for key, value in call(signature, **padded).items():
-            for row in range(3):
-                assert_equal_but_for_padding(value[row], answers[key][row], key)
-
-
 def test_padding_as_a_batching_server_would_add_it_changes_answers(loaded):
     """Why batching.config says `pad_variable_length_inputs: false`.
 

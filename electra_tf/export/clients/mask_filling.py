@@ -1,6 +1,6 @@
 """Fills `[MASK]` in raw text with a masked language model."""
 
-from collections.abc import Iterator
+import itertools
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
@@ -48,14 +48,10 @@ class MaskFiller:
     def fill(
         self, texts: Sequence[str], top_k: int = 5
     ) -> list[list[list[Filling]]]:
-        """Finds the best tokens for every mask of every text.
+        """Finds the best tokens, best first, for every mask of every text.
 
         Each mask is filled for itself: those of one text are not chosen to
         fit each other.
-
-        Returns:
-            Per text, per mask in the order of the text: the tokens, most
-            probable first.
         """
         size = self._vocabulary.size
         if not isinstance(top_k, int) or not 1 <= top_k <= size:
@@ -63,36 +59,13 @@ class MaskFiller:
                 f"`top_k` must be an int, 1 to {size}, the size of the "
                 f"vocabulary. Received: {top_k!r}."
             )
-        names = self._vocabulary.tokens
-        return [
-            [
-                [
-                    Filling(names[token], probability)
-                    for token, probability in zip(ids, values, strict=True)
-                ]
-                # Rows with fewer masks than others of a batch have padding.
-                for ids, values in zip(
-                    row["ids"][: row["num_masks"]].tolist(),
-                    row["probabilities"][: row["num_masks"]].tolist(),
-                    strict=True,
-                )
-            ]
-            for row in self._predict(texts, top_k)
-        ]
+        rows = [(ids,) for ids in self._lay_out(texts)]
+        names, mask_id = self._vocabulary.tokens, self._vocabulary.mask_id
 
-    def _predict(
-        self, texts: Sequence[str], top_k: int
-    ) -> Iterator[text_models.Row]:
-        pieces = self._split(texts)
-
-        def predict_batch(
-            batch: Sequence[tuple[bytes, ...]],
-        ) -> text_models.Row:
-            rows = [pieces[text] for (text,) in batch]
-            mask_id = self._vocabulary.mask_id
-            ids = tf.ragged.constant(rows, tf.int32)
+        def predict_batch(batch: Sequence[Any]) -> text_models.Row:
+            ids = tf.ragged.constant([row for (row,) in batch], tf.int32)
             positions = tf.ragged.constant(
-                [[n for n, i in enumerate(row) if i == mask_id] for row in rows]
+                [[n for n, i in enumerate(r) if i == mask_id] for (r,) in batch]
             )
             best = self._compute(
                 ids.to_tensor(self._vocabulary.pad_id),
@@ -100,46 +73,45 @@ class MaskFiller:
                 positions.to_tensor(),
                 top_k,
             )
-            return {
-                "probabilities": best[0].numpy(),
-                "ids": best[1].numpy(),
-                "num_masks": positions.row_lengths().numpy(),
-            }
+            return {name: v.numpy() for name, v in best._asdict().items()}
 
-        data = [(text.encode(),) for text in texts]
-        return text_models.predict_in_batches(data, predict_batch)
+        filled = []
+        answers = text_models.predict_in_batches(rows, predict_batch)
+        for (ids,), row in zip(rows, answers, strict=True):
+            # Of a row with fewer masks than others the rest is padding.
+            best = zip(row["indices"], row["values"], strict=True)
+            masks = itertools.islice(best, ids.count(mask_id))
+            filled.append(
+                [
+                    [
+                        Filling(names[t], float(p))
+                        for t, p in zip(*mask, strict=True)
+                    ]
+                    for mask in masks
+                ]
+            )
+        return filled
 
-    def _split(self, texts: Sequence[str]) -> dict[bytes, list[int]]:
-        """Rows `[CLS] pieces [SEP]` of checked texts."""
-        vocabulary, rows = self._vocabulary, {}
+    def _lay_out(self, texts: Sequence[str]) -> list[list[int]]:
+        """Rows `[CLS] pieces [SEP]` of texts whose masks the model sees."""
+        vocabulary, rows = self._vocabulary, []
         parts = [text.split(MASK) for text in texts]
-        flat = [part for row in parts for part in row]
-        pieces = iter(
-            self._tokenizer.tokenize(tf.constant(flat, tf.string)).to_list()
-        )
+        flat = tf.constant([p for row in parts for p in row], tf.string)
+        pieces = iter(self._tokenizer.tokenize(flat).to_list())
         for number, row_parts in enumerate(parts):
             ids, last = [vocabulary.cls_id, *next(pieces)], 0
             for _ in row_parts[1:]:
                 last = len(ids)
                 ids += [vocabulary.mask_id, *next(pieces)]
-            self._check(number, last)
-            ids = [*ids[: self._max_length - 1], vocabulary.sep_id]
-            rows[texts[number].encode()] = ids
+            if not 0 < last < self._max_length - 1:
+                received = f"one at token {last}" if last else "none"
+                raise ValueError(
+                    f"Every text must hold {MASK} (case-sensitive), all of "
+                    f"them within the {self._max_length} tokens that the model "
+                    f"sees. Received: text {number} (from 0) with {received}."
+                )
+            rows.append([*ids[: self._max_length - 1], vocabulary.sep_id])
         return rows
-
-    def _check(self, number: int, last_mask: int) -> None:
-        if not last_mask:
-            raise ValueError(
-                f"Every text must hold {MASK}, where a token is to be filled "
-                f"in. Received: text {number} (from 0) without one. It is "
-                "case-sensitive."
-            )
-        if last_mask >= self._max_length - 1:
-            raise ValueError(
-                f"Every {MASK} must stand within the {self._max_length} "
-                f"tokens that the model sees. Received: text {number} (from "
-                f"0) with one at token {last_mask}. Shorten the text."
-            )
 
     def _compute_best(
         self,
@@ -147,7 +119,7 @@ class MaskFiller:
         input_mask: tf.Tensor,
         positions: tf.Tensor,
         top_k: tf.Tensor,
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    ) -> Any:
         """Probabilities and ids of the best tokens, `[B, P, K]`."""
         masked = masking.MaskedInputs(
             input_ids=input_ids,
@@ -160,5 +132,4 @@ class MaskFiller:
             eligible=input_mask > 0,
         )
         logits = self._network(masked).logits
-        best = tf.math.top_k(tf.nn.softmax(logits), top_k)
-        return best.values, best.indices
+        return tf.math.top_k(tf.nn.softmax(logits), top_k)

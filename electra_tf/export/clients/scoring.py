@@ -1,14 +1,12 @@
 """Which words of a text are suspicious, or unlikely.
 
-    model = text_models.LoadedExport(export_dir)
-    scored = scoring.score(model, ["The cat sat on the banana."])[0]
-    print(scored.most_suspicious())
-
-A word is what the tokenizer splits at blanks, punctuation and CJK.
+`score(text_models.LoadedExport(export_dir), ["The cat sat on the banana."])`
+gives words, as the tokenizer splits them at blanks, punctuation and CJK.
 """
 
 import re
 from collections.abc import Iterable
+from typing import Any
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +14,6 @@ import numpy as np
 from electra_tf.export.clients import text_models
 
 LIKELIHOOD_SIGNATURE = "likelihood_text"
-_SCORE_SIGNATURE = "score_text"
 
 
 class ScoredWord(NamedTuple):
@@ -28,19 +25,6 @@ class ScoredWord(NamedTuple):
     replaced_probability: float  # largest over its pieces
 
 
-class ScoredText(NamedTuple):
-    """A sentence and its words."""
-
-    data: bytes  # UTF-8; offsets count its bytes
-    words: tuple[ScoredWord, ...]  # as far as they were seen
-    num_truncated: int  # pieces at its end that the model did not see
-
-    def most_suspicious(self, count: int = 1) -> tuple[ScoredWord, ...]:
-        """The words with the largest probabilities, largest first."""
-        ranked = sorted(self.words, key=lambda word: -word.replaced_probability)
-        return tuple(ranked[:count])
-
-
 class LikelyWord(NamedTuple):
     """A word and how likely it is, otherwise as `ScoredWord`."""
 
@@ -50,47 +34,52 @@ class LikelyWord(NamedTuple):
     log_likelihood: float  # sum over its pieces
 
 
-class LikelyText(NamedTuple):
-    """A sentence and how likely it is, otherwise as `ScoredText`."""
+class ScoredText(NamedTuple):
+    """A sentence and its words."""
 
-    data: bytes
-    words: tuple[LikelyWord, ...]
-    num_truncated: int
-    pseudo_log_likelihood: float  # sum over its words
+    data: bytes  # UTF-8; offsets count its bytes
+    words: tuple[Any, ...]  # `ScoredWord` or `LikelyWord`, as far as seen
+    num_truncated: int  # pieces at its end that the model did not see
+    # Sum over `LikelyWord`s.
+    pseudo_log_likelihood: float | None = None
 
-    def least_likely(self, count: int = 1) -> tuple[LikelyWord, ...]:
-        """The words with the smallest log likelihoods, smallest first."""
-        ranked = sorted(self.words, key=lambda word: word.log_likelihood)
-        return tuple(ranked[:count])
+    @property
+    def is_likelihood(self) -> bool:
+        """Whether it says how likely words are, not how suspicious."""
+        return self.pseudo_log_likelihood is not None
+
+    def most_suspicious(self, count: int = 1) -> tuple[Any, ...]:
+        """The words most probably replaced, or least likely, worst first."""
+        sign = 1 if self.is_likelihood else -1
+        return tuple(sorted(self.words, key=lambda w: sign * w[3])[:count])
+
+
+_WORDS: dict[str, tuple[Any, str, Any]] = {
+    "score_text": (ScoredWord, "replaced_probability", max),
+    LIKELIHOOD_SIGNATURE: (LikelyWord, "token_log_likelihood", sum),
+}
 
 
 def score(
-    model: text_models.TextModel, texts: Iterable[str | bytes]
+    model: text_models.TextModel,
+    texts: Iterable[str | bytes],
+    signature: str = "score_text",
 ) -> list[ScoredText]:
-    """Scores every word of every text."""
-    scored = []
-    for (data,), row in model.predict(_SCORE_SIGNATURE, texts=texts):
-        pieces = join_pieces(data, row, "replaced_probability")
-        words = (ScoredWord(*word, max(p)) for word, p in pieces.items())
-        scored.append(ScoredText(data, tuple(words), int(row["num_truncated"])))
-    return scored
+    """Scores every word of every text.
 
-
-def score_likelihood(
-    model: text_models.TextModel, texts: Iterable[str | bytes]
-) -> list[LikelyText]:
-    """Computes the likelihood of every text and of its words.
-
-    Log likelihoods are up to a constant per token, which the model does not
-    know: they compare texts of about equal length, no more.
+    `LIKELIHOOD_SIGNATURE` gives likelihoods. Their logarithms are up to a
+    constant per token, which the model does not know: they compare texts of
+    about equal length, no more.
     """
+    build, output, join = _WORDS[signature]
     scored = []
-    for (data,), row in model.predict(LIKELIHOOD_SIGNATURE, texts=texts):
-        pieces = join_pieces(data, row, "token_log_likelihood")
-        words = (LikelyWord(*word, sum(p)) for word, p in pieces.items())
-        num_truncated = int(row["num_truncated"])
-        total = float(row["pseudo_log_likelihood"])
-        scored.append(LikelyText(data, tuple(words), num_truncated, total))
+    for (data,), row in model.predict(signature, texts=texts):
+        pieces = join_pieces(data, row, output)
+        words = tuple(build(*word, join(p)) for word, p in pieces.items())
+        total = None
+        if signature == LIKELIHOOD_SIGNATURE:
+            total = float(row["pseudo_log_likelihood"])
+        scored.append(ScoredText(data, words, int(row["num_truncated"]), total))
     return scored
 
 
@@ -99,10 +88,7 @@ def join_pieces(
 ) -> dict[tuple[str, int, int], list[float]]:
     """Joins the pieces of each word of a text.
 
-    Args:
-        data: the text.
-        row: its answers, `word_starts` and `word_ends` among them.
-        output: name of a `[S]` float array in the row.
+    `row` are its answers, `output` the name of a `[S]` float array there.
 
     Returns:
         Text, first byte and byte after each word to the output at its pieces.
@@ -143,9 +129,9 @@ def swap_word(text: str, swap: str) -> Swap:
 
 def exchange(text: str, start: int, end: int, replacement: str) -> Swap:
     """Exchanges the characters from `start` to before `end` of a sentence."""
-    before, old, new, after = (
-        part.encode("utf-8", "surrogateescape")
-        for part in (text[:start], text[start:end], replacement, text[end:])
+    before, old, new, after = map(
+        text_models.to_bytes,
+        (text[:start], text[start:end], replacement, text[end:]),
     )
     first = len(before)
     return Swap(before + new + after, first, first + len(old), first + len(new))
@@ -154,11 +140,9 @@ def exchange(text: str, start: int, end: int, replacement: str) -> Swap:
 def find_suspect(
     scored: ScoredText, start: int, end: int
 ) -> tuple[int, ScoredWord] | None:
-    """The most suspicious word that touches some bytes of the sentence.
+    """The most suspicious word that touches some bytes, None if truncated.
 
-    Returns:
-        Its place by suspicion among all words, from 1, and the word; None if
-        the bytes were truncated.
+    Before it stands its place by suspicion among all words, from 1.
     """
     ranked = scored.most_suspicious(len(scored.words))
     for place, word in enumerate(ranked, 1):

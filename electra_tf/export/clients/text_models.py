@@ -1,11 +1,9 @@
 """One interface to models that take raw text: exports, and models in memory.
 
-model = text_models.LoadedExport(export_dir)
-for (text,), row in model.predict("score_text", texts=["The cat sat."]):
+for (text,), row in LoadedExport(folder).predict("score_text", texts=["A cat"]):
     print(text, row["replaced_probability"])
 """
 
-import abc
 import pathlib
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -20,7 +18,6 @@ import tensorflow_text  # noqa: F401  (registers the operations of exports)
 from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
 
-_DEFAULT = "serving_default"
 # Texts that the model sees together; more would only cost memory.
 _MAX_BATCH = 32
 # Rows that are sorted by length before they are batched.
@@ -29,7 +26,7 @@ _MAX_WINDOW = 1024
 Row = dict[str, np.ndarray]
 
 
-class TextModel(abc.ABC):
+class TextModel:
     """Answers signatures that take raw text."""
 
     def predict(
@@ -38,41 +35,30 @@ class TextModel(abc.ABC):
         outputs: Sequence[str] = (),
         **inputs: Iterable[str | bytes],
     ) -> Iterator[tuple[tuple[bytes, ...], Row]]:
-        """Answers a signature for any number of texts.
+        """Answers a signature, which it must have, for any number of texts.
 
-        Args:
-            signature: its name.
-            outputs: names that are wanted; empty for all.
-            **inputs: equally many texts for each input of the signature;
-                bytes are taken as UTF-8.
+        There are equally many for each input of the signature; bytes are taken
+        as UTF-8. Empty `outputs` are all.
 
         Yields:
             The texts in UTF-8, and name to array without the batch's axis.
-
-        Raises:
-            ValueError: if the model does not have the signature.
         """
         function = self._find(signature, tuple(outputs))
-        columns = [[_encode(text) for text in inputs[name]] for name in inputs]
+        columns = ([to_bytes(text) for text in inputs[name]] for name in inputs)
         rows = list(zip(*columns, strict=True))
 
         def predict_batch(batch: Sequence[tuple[bytes, ...]]) -> Row:
-            texts = zip(*batch, strict=True)
-            answers = function(
-                **{
-                    name: tf.constant(column, tf.string)
-                    for name, column in zip(inputs, texts, strict=True)
-                }
-            )
-            names = outputs or answers
-            return {name: answers[name].numpy() for name in names}
+            texts = zip(inputs, zip(*batch, strict=True), strict=True)
+            arguments = {k: tf.constant(v, tf.string) for k, v in texts}
+            answers = function(**arguments)
+            return {name: answers[name].numpy() for name in outputs or answers}
 
         answers = predict_in_batches(rows, predict_batch)
         yield from zip(rows, answers, strict=True)
 
-    @abc.abstractmethod
     def _find(self, signature: str, outputs: tuple[str, ...]) -> Any:
         """The function of a signature: tensors by name in and out."""
+        raise NotImplementedError
 
 
 class LoadedExport(TextModel):
@@ -87,25 +73,22 @@ class LoadedExport(TextModel):
     def __init__(self, export_dir: str | pathlib.Path) -> None:
         self.folder = pathlib.Path(export_dir)
         self._model = load_saved_model(self.folder)
-        self.signature_names = sorted(set(self._model.signatures) - {_DEFAULT})
+        names = set(self._model.signatures) - {"serving_default"}
+        self.signature_names = sorted(names)
         self.metadata: export_metadata.ExportMetadata | None = None
         if (self.folder / export_metadata.EXTRA_FOLDER).is_dir():
             self.metadata = export_metadata.read(self.folder)
-
-    @property
-    def objective(self) -> str:
-        """That it was pre-trained with, or "unknown"."""
-        return (self.metadata and self.metadata.objective) or "unknown"
 
     def require(self, signature: str) -> None:
         """Raises `ValueError` unless the model has a signature."""
         if signature not in self.signature_names:
             offered = ", ".join(self.signature_names) or "nothing by name"
+            objective = self.metadata and self.metadata.objective
             raise ValueError(
                 f"The SavedModel must have the signature {signature!r}. "
                 f"Received: {self.folder}, trained with the objective "
-                f"{self.objective!r}, which offers {offered}. Use those, or "
-                "export a run of an objective that offers it."
+                f"{objective or 'unknown'!r}, which offers {offered}. Use "
+                "those, or export a run of an objective that offers it."
             )
 
     def _find(self, signature: str, outputs: tuple[str, ...]) -> Any:
@@ -148,24 +131,19 @@ def load_saved_model(export_dir: pathlib.Path) -> Any:
 
 
 def predict_in_batches(
-    rows: Sequence[tuple[bytes, ...]],
-    predict_batch: Callable[[Sequence[tuple[bytes, ...]]], Row],
+    rows: Sequence[tuple[Any, ...]],
+    predict_batch: Callable[[Sequence[tuple[Any, ...]]], Row],
 ) -> Iterator[Row]:
-    """Predicts rows of texts in batches of similar length.
+    """Predicts rows of texts, or lists of ids, in batches of similar length.
 
-    Args:
-        rows: texts, equally many in each.
-        predict_batch: takes some rows, returns name to `[B, ...]`.
-
-    Yields:
-        Name to array without the batch's axis, in the order of the rows.
+    `predict_batch` takes some rows and returns name to `[B, ...]`. Answers come
+    in the order of the rows, without the batch's axis.
     """
     for first in range(0, len(rows), _MAX_WINDOW):
         window = rows[first : first + _MAX_WINDOW]
         answers: list[Row] = [{}] * len(window)
-        order = sorted(
-            range(len(window)), key=lambda row: sum(map(len, window[row]))
-        )
+        lengths = [sum(map(len, row)) for row in window]
+        order = sorted(range(len(window)), key=lengths.__getitem__)
         for begin in range(0, len(order), _MAX_BATCH):
             batch = order[begin : begin + _MAX_BATCH]
             arrays = predict_batch([window[row] for row in batch])
@@ -197,8 +175,8 @@ def check_texts(name: str, texts: Iterable[str]) -> list[str]:
     return checked
 
 
-def _encode(text: str | bytes) -> bytes:
+def to_bytes(text: str | bytes) -> bytes:
+    """UTF-8; bytes that were none on a command line become them again."""
     if isinstance(text, bytes):
         return text
-    # Bytes that were no UTF-8 on a command line become them again.
     return text.encode("utf-8", "surrogateescape")

@@ -1,18 +1,24 @@
-"""The demo page's server: a few files, two questions to the model.
+"""The demo page's server: a few files, two questions to a model.
 
-Made for localhost: no accounts, no encryption. It reads no path that a client
-names. On localhost it answers only to that name, or a web site could reach it
-by a name that it lets point to this machine (DNS rebinding).
+Made for localhost: no accounts, no encryption. On localhost it answers only to
+that name, or a web site could reach it by a name that it lets point to this
+machine (DNS rebinding).
 """
 
+import functools
 import importlib.resources
 import ipaddress
 import json
+import pathlib
 import socket
+import threading
 import traceback
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 from absl import logging
 from werkzeug import exceptions
@@ -20,11 +26,15 @@ from werkzeug import routing
 from werkzeug import serving
 from werkzeug import wrappers
 
-from electra_tf.export.demo import answers
+from electra_tf.export.clients import mask_filling
+from electra_tf.export.clients import scoring
+from electra_tf.export.clients import text_models
 
+MAX_CHARACTERS = 2000
 MAX_BYTES = 16_384
 """Largest body of a request; four bytes a character, and some for JSON."""
 
+_TOP_K = 5
 _JSON = "application/json"
 _FILES = {
     "/": ("page.html", "text/html; charset=utf-8"),
@@ -48,25 +58,54 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 Endpoint = Callable[[wrappers.Request], wrappers.Response]
 
 
-class _Request(wrappers.Request):
-    max_content_length = MAX_BYTES
+class DemoModel(NamedTuple):
+    """A model behind the page: it scores words, or fills masks, or both."""
+
+    description: str  # one line, shown on the page
+    score: Callable[..., list[scoring.ScoredText]] | None = None
+    fill: Callable[..., list] | None = None
+
+
+def build_demo_model(
+    live: Any = None, export_dir: pathlib.Path | None = None
+) -> DemoModel:
+    """Builds what answers the page, from an `Electra`, an export, or both.
+
+    The `Electra` fills masks, and scores words where there is no export.
+    """
+    descriptions, score, fill = [], None, None
+    if live is not None:
+        descriptions.append(live.summary)
+        score = live.score if live.can_score else None
+        fill = live.fill_masks if live.can_fill_masks else None
+    if export_dir is not None:
+        export = text_models.LoadedExport(export_dir)
+        export.require("score_text")
+        score = functools.partial(scoring.score, export)
+        descriptions.insert(0, "exported model")
+    return DemoModel("; ".join(descriptions), score, fill)
 
 
 class DemoServer(serving.ThreadedWSGIServer):
     """Serves the page of one model."""
 
     def __init__(
-        self, model: answers.DemoModel, host: str = "127.0.0.1", port: int = 0
+        self, model: DemoModel, host: str = "127.0.0.1", port: int = 0
     ) -> None:
+        if model.score is None and model.fill is None:
+            raise ValueError(
+                "The page needs a model that scores words or fills masks. "
+                f"Received: {model.description}, which does neither."
+            )
         self.model = model
+        # The model sees one request at a time.
+        self._lock = threading.Lock()
         try:
             found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            with socket.create_server(
-                found[0][4][:2], family=found[0][0]
-            ) as bound:
-                super().__init__(
-                    host, port, self._answer, _Handler, fd=bound.fileno()
-                )
+            family, *_, place = found[0]
+            with socket.create_server(place[:2], family=family) as bound:
+                number = bound.fileno()
+                super().__init__(host, port, self._answer, _Handler, fd=number)
         except (OSError, OverflowError) as error:
             raise OSError(
                 f"Cannot listen at host {host!r}, port {port}: {error}. "
@@ -75,20 +114,18 @@ class DemoServer(serving.ThreadedWSGIServer):
         address = str(self.server_address[0]).partition("%")[0]
         self.is_local = ipaddress.ip_address(address).is_loopback
         endpoints = {
-            ("GET", path): _serve(_read(name), kind)
+            ("GET", path): _serve(name, kind)
             for path, (name, kind) in _FILES.items()
         } | {
-            ("GET", "/api/model"): lambda _: _json(model.describe()),
-            ("POST", "/api/score"): _ask(model.score),
-            ("POST", "/api/fill"): _ask(model.fill),
+            ("GET", "/api/model"): self._describe,
+            ("POST", "/api/score"): self._score,
+            ("POST", "/api/fill"): self._fill,
         }
-        self._routes = routing.Map(
-            [
-                routing.Rule(path, methods=[method], endpoint=endpoint)
-                for (method, path), endpoint in endpoints.items()
-            ],
-            merge_slashes=False,
-        )
+        rules = [
+            routing.Rule(path, methods=[method], endpoint=endpoint)
+            for (method, path), endpoint in endpoints.items()
+        ]
+        self._routes = routing.Map(rules, merge_slashes=False)
 
     @property
     def url(self) -> str:
@@ -104,15 +141,59 @@ class DemoServer(serving.ThreadedWSGIServer):
             self._check_origin(environ)
             routes = self._routes.bind_to_environ(environ)
             endpoint, _ = routes.match()
-            response = endpoint(_Request(environ))
+            request = wrappers.Request(environ)
+            request.max_content_length = MAX_BYTES
+            response = endpoint(request)
         except exceptions.HTTPException as error:
             response = _json({"error": error.description}, error.code or 500)
             if isinstance(error, exceptions.MethodNotAllowed):
-                response.headers["Allow"] = ", ".join(
-                    sorted(error.valid_methods or ())
-                )
+                allowed = sorted(error.valid_methods or ())
+                response.headers["Allow"] = ", ".join(allowed)
         response.headers.update(_HEADERS)
         return response(environ, start_response)
+
+    def _describe(self, _: wrappers.Request) -> wrappers.Response:
+        return _json(
+            {
+                "description": self.model.description,
+                "can_score": self.model.score is not None,
+                "can_fill": self.model.fill is not None,
+                "max_characters": MAX_CHARACTERS,
+                "mask": mask_filling.MASK,
+            }
+        )
+
+    def _score(self, request: wrappers.Request) -> wrappers.Response:
+        scored = self._ask(request, self.model.score, "discriminator")
+        parts = split_parts(scored)
+        return _json({"parts": parts, "num_truncated": scored.num_truncated})
+
+    def _fill(self, request: wrappers.Request) -> wrappers.Response:
+        masks = self._ask(request, self.model.fill, "generator", _TOP_K)
+        return _json({"masks": [[f._asdict() for f in row] for row in masks]})
+
+    def _ask(
+        self,
+        request: wrappers.Request,
+        answer: Callable[..., Sequence[Any]] | None,
+        network: str,
+        *options: int,
+    ) -> Any:
+        try:
+            text = _read_text(_read_json(request))
+            if answer is None:
+                raise ValueError(f"This model has no {network}.")
+            with self._lock:
+                return answer([text], *options)[0]
+        except ValueError as error:
+            raise exceptions.BadRequest(str(error)) from error
+        except exceptions.HTTPException:
+            raise
+        except Exception as error:
+            logging.error("The model failed:\n%s", traceback.format_exc())
+            raise exceptions.InternalServerError(
+                "The model failed. The terminal of the server says why."
+            ) from error
 
     def _check_origin(self, environ: dict[str, Any]) -> None:
         """Refuses what was not meant for this server."""
@@ -139,37 +220,28 @@ class _Handler(serving.WSGIRequestHandler):
     def log(self, type: str, message: str, *values: Any) -> None:
         # What steers a terminal is not shown.
         text = message % values
-        logging.debug(
-            "%s", "".join(c if c.isprintable() else "?" for c in text)
-        )
+        logging.debug("".join(c if c.isprintable() else "?" for c in text))
 
 
-def _serve(content: bytes, kind: str) -> Endpoint:
+def _serve(name: str, kind: str) -> Endpoint:
+    folder = importlib.resources.files("electra_tf.export.demo")
+    content = folder.joinpath(name).read_bytes()
     return lambda _: wrappers.Response(content, content_type=kind)
 
 
-def _read(name: str) -> bytes:
-    folder = importlib.resources.files("electra_tf.export.demo")
-    return folder.joinpath(name).read_bytes()
-
-
-def _ask(question: Callable[[Any], answers.Answer]) -> Endpoint:
-    """Asks the model what the body of a request says."""
-
-    def endpoint(request: wrappers.Request) -> wrappers.Response:
-        try:
-            return _json(question(_read_json(request)))
-        except ValueError as error:
-            raise exceptions.BadRequest(str(error)) from error
-        except exceptions.HTTPException:
-            raise
-        except Exception as error:
-            logging.error("The model failed:\n%s", traceback.format_exc())
-            raise exceptions.InternalServerError(
-                "The model failed. The terminal of the server says why."
-            ) from error
-
-    return endpoint
+def split_parts(scored: scoring.ScoredText) -> list[dict[str, Any]]:
+    """Parts of a text: words, and others with the probability None."""
+    parts: list[dict[str, Any]] = []
+    position = 0
+    rest = scoring.ScoredWord("", len(scored.data), len(scored.data), 0.0)
+    for word in (*scored.words, rest):
+        probability = word.replaced_probability
+        for end, value in ((word.start, None), (word.end, probability)):
+            if end > position:
+                text = scored.data[position:end].decode("utf-8")
+                parts.append({"text": text, "probability": value})
+            position = end
+    return parts
 
 
 def _read_json(request: wrappers.Request) -> Any:
@@ -180,10 +252,26 @@ def _read_json(request: wrappers.Request) -> Any:
     except exceptions.RequestEntityTooLarge as error:
         raise exceptions.RequestEntityTooLarge(
             f"The text is too long: a request may have {MAX_BYTES:,} "
-            f"bytes, a text {answers.MAX_CHARACTERS:,} characters."
+            f"bytes, a text {MAX_CHARACTERS:,} characters."
         ) from error
     except (ValueError, RecursionError) as error:
         raise ValueError("The request is no JSON in UTF-8.") from error
+
+
+def _read_text(request: Any) -> str:
+    text = request.get("text") if isinstance(request, Mapping) else None
+    if not isinstance(text, str) or len(request) > 1:
+        raise ValueError(
+            'A request must be a JSON object {"text": "..."} and nothing else.'
+        )
+    if not text.strip():
+        raise ValueError("Type a sentence first: the text is empty.")
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(
+            f"The text must have at most {MAX_CHARACTERS:,} characters. "
+            f"Received: {len(text):,}. Shorten it."
+        )
+    return text_models.check_texts("text", [text])[0]
 
 
 def _json(value: Any, status: int = 200) -> wrappers.Response:
@@ -199,8 +287,8 @@ def serve(server: DemoServer) -> None:
             "keep it to yourself.",
             flush=True,
         )
-    print(f"{server.model.description}\nOpen {server.url}", flush=True)
-    print("Ctrl-C ends it.", flush=True)
+    about = f"{server.model.description}\nOpen {server.url}"
+    print(f"{about}\nCtrl-C ends it.", flush=True)
     # Werkzeug takes Ctrl-C as the end, and closes the server.
     server.serve_forever()
     print("\nEnded.", flush=True)

@@ -4,13 +4,12 @@ Rows are laid out and answers are read by the code of `tasks` that training
 uses, here inside the graph.
 """
 
-import abc
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from electra_tf.export import signatures
+from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
 from electra_tf.export.models import length_buckets
 from electra_tf.modeling import encoder as encoder_lib
@@ -24,23 +23,18 @@ from electra_tf.text import tokenizer as tokenizer_lib
 
 # Offsets of what is no word.
 _NO_WORD = -1
-# What is read of each window of a context: fields of `Spans`, and null odds.
-_SPAN_OUTPUTS = {
-    "firsts": length_buckets.OutputSpec(tf.int64),
-    "lasts": length_buckets.OutputSpec(tf.int64),
-    "scores": length_buckets.OutputSpec(tf.float32),
-    "is_found": length_buckets.OutputSpec(tf.bool),
-    "odds": length_buckets.OutputSpec(tf.float32),
-}
+# Fewest tokens of a row that make sense.
+_MIN_LENGTH = 5
 
 Tensors = dict[str, tf.Tensor]
 
 
 class FinetunedModule(exported_module.ExportedModule):
-    """A fine-tuned model behind the signatures of its kind of task."""
+    """A fine-tuned model behind the signatures of its kind of task.
 
-    min_length = 5
-    """Fewest tokens of a row that make sense."""
+    A subclass has `answer_text`, for raw text, and `answer_ids`, for rows of
+    ids, which it checks.
+    """
 
     def __init__(
         self,
@@ -50,26 +44,20 @@ class FinetunedModule(exported_module.ExportedModule):
         task: Any,
         max_length: int = 0,
     ) -> None:
-        super().__init__(
-            encoder, [head], tokenizer, max_length, self.min_length
-        )
+        super().__init__(encoder, [head], tokenizer, max_length, _MIN_LENGTH)
         self.task = task
         self._network.head = head
-        self._pad_id = tokenizer.vocabulary.pad_id
 
     def compute_answers(self, signature: str, **inputs: tf.Tensor) -> Tensors:
         """Answers for raw text, or for rows of ids."""
-        if signature.endswith("_text"):
-            return self.answer_text(**inputs)
-        return self.answer_ids(**inputs)
+        takes_text = signature.endswith("_text")
+        answer = "answer_text" if takes_text else "answer_ids"
+        return getattr(self, answer)(**inputs)
 
-    @abc.abstractmethod
-    def answer_text(self, **inputs: tf.Tensor) -> Tensors:
-        """Answers for raw text."""
-
-    @abc.abstractmethod
-    def answer_ids(self, **inputs: tf.Tensor) -> Tensors:
-        """Answers for rows of ids, which it checks."""
+    def pad(self, ids: tf.RaggedTensor, segment_starts: tf.Tensor) -> Any:
+        """Ids, mask and segments of rows, `[B, S]`."""
+        pad_id = self.tokenizer.vocabulary.pad_id
+        return rows_lib.pad(ids, segment_starts, pad_id=pad_id)
 
     def apply_head(self, *rows: tf.Tensor, **features: tf.Tensor) -> Tensors:
         """Outputs of the head for rows, all at once."""
@@ -79,17 +67,11 @@ class FinetunedModule(exported_module.ExportedModule):
         return self._network.head.predict(hidden, tokens | features)
 
     def apply_head_in_buckets(
-        self,
-        outputs: Mapping[str, length_buckets.OutputSpec],
-        *rows: tf.Tensor,
-        **features: tf.Tensor,
+        self, outputs: Sequence[str], *rows: tf.Tensor, **features: tf.Tensor
     ) -> Tensors:
-        """As `apply_head`, in buckets of similar length.
+        """Some outputs of the head, in buckets of similar length.
 
-        Args:
-            outputs: those of the head that are wanted.
-            *rows: as for `apply_head`.
-            **features: positions in the row, `[B, W]` int32.
+        Features are positions in the row, `[B, W]` int32.
         """
         lengths = length_buckets.count_columns(rows[1])
         for positions in features.values():
@@ -104,9 +86,7 @@ class FinetunedModule(exported_module.ExportedModule):
             )
             return {name: computed[name] for name in outputs}
 
-        return self.compute_in_buckets(
-            compute_rows, lengths, tf.shape(rows[0])[1], outputs
-        )
+        return self.compute_in_buckets(compute_rows, rows[1], lengths)
 
 
 class SentenceModule(FinetunedModule):
@@ -117,27 +97,25 @@ class SentenceModule(FinetunedModule):
         self.kind = self.task.kind
 
     @property
-    def signature_names(self) -> tuple[str, ...]:
+    def signature_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Raw text first."""
         is_regression = self.kind == "regression"
         family = "regress" if is_regression else "classify"
         text = "pair_text" if self.task.has_pairs else "text"
         return f"{family}_{text}", f"{family}_ids"
 
-    def answer_text(self, **inputs: tf.Tensor) -> Tensors:
-        """Answers for `texts`, or `texts` and `text_pairs`."""
-        texts, pairs = inputs["texts"], inputs.get("text_pairs")
-        if pairs is not None:
-            texts, pairs = exported_module.check_pairs(
-                texts=texts, text_pairs=pairs
+    def answer_text(
+        self, texts: tf.Tensor, text_pairs: tf.Tensor | None = None
+    ) -> Tensors:
+        """Answers for texts, or for pairs of texts."""
+        if text_pairs is not None:
+            texts, text_pairs = exported_module.check_pairs(
+                texts=texts, text_pairs=text_pairs
             )
         packed = rows_lib.pack_texts(
-            self.tokenizer, texts, pairs, self.max_length
+            self.tokenizer, texts, text_pairs, self.max_length
         )
-        rows = rows_lib.pad(
-            packed.ids, packed.segment_starts, pad_id=self._pad_id
-        )
-        return self._answer(*rows) | {
+        return self._answer(*self.pad(packed.ids, packed.segment_starts)) | {
             "num_tokens": tf.cast(packed.ids.row_lengths(), tf.int32),
             "num_truncated": tf.cast(packed.num_truncated, tf.int32),
         }
@@ -147,11 +125,7 @@ class SentenceModule(FinetunedModule):
         return self._answer(*self.check_ids(**inputs))
 
     def _answer(self, *rows: tf.Tensor) -> Tensors:
-        shape: tuple[int | None, ...] = (None,)
-        if self.task.labels:
-            shape = (None, len(self.task.labels))
-        output = length_buckets.OutputSpec(tf.float32, shape)
-        outputs = {self.task.head_output: output}
+        outputs = [self.task.head_output]
         return self.task.answer(self.apply_head_in_buckets(outputs, *rows))
 
 
@@ -168,13 +142,13 @@ class TaggingModule(FinetunedModule):
             self.tokenizer, self.max_length, self.task.cuts_early
         )
 
-    def answer_text(self, **inputs: tf.Tensor) -> Tensors:
-        """Words with tags, for `texts`."""
+    def answer_text(self, texts: tf.Tensor) -> Tensors:
+        """Words with tags."""
         with tf.device("/CPU:0"):
-            found = rows_lib.split_words(inputs["texts"], rows_lib.ALL_BLANKS)
+            found = rows_lib.split_words(texts, rows_lib.ALL_BLANKS)
         rows = self._builder.build(found.words)
         first_of_row = tf.zeros([rows.ids.nrows()], tf.int64)
-        padded = rows_lib.pad(rows.ids, first_of_row, pad_id=self._pad_id)
+        padded = self.pad(rows.ids, first_of_row)
         answers = self._answer(rows.positions.to_tensor(0), *padded)
         tags, probabilities = (
             tf.RaggedTensor.from_tensor(
@@ -186,51 +160,40 @@ class TaggingModule(FinetunedModule):
         tags = tf.where(rows.positions.values > 0, tags, unseen_tag)
         # The words of all rows in order are those of all texts.
         words = found.words
+        starts, ends = (
+            tf.cast(places.to_tensor(_NO_WORD), tf.int32)
+            for places in (found.starts, found.ends)
+        )
         return {
             "words": words.to_tensor(""),
             "tags": words.with_values(tags).to_tensor(""),
-            "tag_probabilities": words.with_values(probabilities).to_tensor(
-                0.0
-            ),
-            "tagged_starts": _to_offsets(found.starts),
-            "tagged_ends": _to_offsets(found.ends),
+            "tag_probabilities": words.with_values(probabilities).to_tensor(),
+            "tagged_starts": starts,
+            "tagged_ends": ends,
             "num_words": tf.cast(words.row_lengths(), tf.int32),
             "num_tokens": tf.cast(rows.num_tokens, tf.int32),
             "num_truncated": tf.cast(rows.num_truncated, tf.int32),
         }
 
-    def answer_ids(self, **inputs: tf.Tensor) -> Tensors:
+    def answer_ids(self, word_positions: tf.Tensor, **rows: Any) -> Tensors:
         """Tags for rows of ids with the positions of words."""
-        positions = inputs.pop("word_positions")
-        ids, mask, segments = self.check_ids(**inputs)
-        is_token = (positions >= 0) & (positions < tf.shape(ids)[1])
-        checks = [
-            tf.debugging.assert_equal(
-                tf.shape(positions)[0],
-                tf.shape(ids)[0],
-                "`word_positions` must have as many rows as `input_ids`.",
-            ),
-            tf.debugging.Assert(
-                tf.reduce_all(is_token),
-                [
-                    "`word_positions` must be tokens of the row, from 0. "
-                    "Received values",
-                    positions,
-                ],
-                summarize=8,
-            ),
-        ]
-        with tf.control_dependencies(checks):
-            positions = tf.identity(positions)
+        ids, mask, segments = self.check_ids(**rows)
+        size = tf.shape(ids)
+        is_token = (word_positions >= 0) & (word_positions < size[1])
+        check = exported_module.require(
+            (tf.shape(word_positions)[0] == size[0]) & is_token,
+            "`word_positions` must be tokens of the row, from 0, in as many "
+            "rows as `input_ids`.",
+            word_positions,
+        )
+        with tf.control_dependencies([check]):
+            positions = tf.identity(word_positions)
         return self._answer(positions, ids, mask, segments)
 
     def _answer(self, positions: tf.Tensor, *rows: tf.Tensor) -> Tensors:
         """Tags of the words at positions `[B, W]`, 0 for none."""
-        shape = (None, None, *self._labels.shape)
         logits = self.apply_head_in_buckets(
-            {"logits": length_buckets.OutputSpec(tf.float32, shape)},
-            *rows,
-            word_positions=positions,
+            ["logits"], *rows, word_positions=positions
         )["logits"]
         is_seen = positions > 0
         best = tf.argmax(logits, axis=2, output_type=tf.int32)
@@ -238,7 +201,7 @@ class TaggingModule(FinetunedModule):
         return {
             "tags": tf.where(is_seen, tf.gather(self._labels, best), ""),
             "tag_probabilities": tf.where(is_seen, probabilities, 0.0),
-            "tag_logits": tf.where(is_seen[:, :, tf.newaxis], logits, 0.0),
+            "tag_logits": tf.where(tf.expand_dims(is_seen, 2), logits, 0.0),
         }
 
 
@@ -246,7 +209,6 @@ class AnsweringModule(FinetunedModule):
     """Answers to questions, as spans of contexts of any length."""
 
     kind = "question_answering"
-    min_length = 3
     signature_names = ("answer_text", "answer_ids")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -262,17 +224,17 @@ class AnsweringModule(FinetunedModule):
             )
         self._finder = spans_lib.SpanFinder(self.tokenizer)
 
-    def answer_text(self, **inputs: tf.Tensor) -> Tensors:
-        """Answers, for `questions` and `contexts`."""
+    def answer_text(self, questions: tf.Tensor, contexts: tf.Tensor) -> Tensors:
+        """Answers to questions, out of contexts."""
         questions, texts = exported_module.check_pairs(
-            questions=inputs["questions"], contexts=inputs["contexts"]
+            questions=questions, contexts=contexts
         )
-        contexts = questions_lib.build_contexts(self.tokenizer, texts)
+        pieces = questions_lib.build_contexts(self.tokenizer, texts)
         asked = self.tokenizer.tokenize(questions)
         rows = questions_lib.lay_out(
             self.tokenizer.vocabulary,
             asked,
-            contexts.ids,
+            pieces.ids,
             tf.range(tf.size(texts, tf.int64)),
             self.max_length,
             self._settings.max_query_length,
@@ -283,17 +245,13 @@ class AnsweringModule(FinetunedModule):
         best = spans_lib.choose_windows(found.scores, windows.splits)
         chosen = spans_lib.Spans(*(tf.gather(v, best) for v in found))
         begins = tf.gather(windows.starts, best)
-        places = self._finder.find(
-            texts,
-            contexts,
-            begins + chosen.firsts,
-            begins + chosen.lasts,
-            chosen.is_found,
-        )
+        first, last = begins + chosen.firsts, begins + chosen.lasts
+        places = self._finder.find(texts, pieces, first, last, chosen.is_found)
         odds = self._combine_odds(odds, windows.splits, chosen)
         has_pieces = windows.totals > 0
         num_windows = tf.where(has_pieces, windows.counts, 0)
         num_cut = asked.row_lengths() - self._settings.max_query_length
+        odds = tf.where(has_pieces, odds, export_metadata.NO_CONTEXT_ODDS)
         return {
             "answers": places.texts,
             "answer_starts": places.starts,
@@ -301,7 +259,7 @@ class AnsweringModule(FinetunedModule):
             "answer_byte_starts": places.byte_starts,
             "answer_byte_ends": places.byte_ends,
             "answer_scores": _scores_of(chosen),
-            "null_odds": tf.where(has_pieces, odds, signatures.NO_CONTEXT_ODDS),
+            "null_odds": odds,
             "num_windows": tf.cast(num_windows, tf.int32),
             "num_question_truncated": tf.cast(tf.maximum(num_cut, 0), tf.int32),
         }
@@ -318,9 +276,13 @@ class AnsweringModule(FinetunedModule):
         found = spans_lib.find_best(*self._list_valid(outputs, shifts, lengths))
         odds = spans_lib.compute_null_odds(outputs)
         splits = tf.range(tf.size(odds, tf.int64) + 1)
+        first, last = (
+            tf.where(found.is_found, tf.cast(places + shifts, tf.int32), 0)
+            for places in (found.firsts, found.lasts)
+        )
         return {
-            "start_positions": _to_positions(found.firsts + shifts, found),
-            "end_positions": _to_positions(found.lasts + shifts, found),
+            "start_positions": first,
+            "end_positions": last,
             "answer_scores": _scores_of(found),
             "null_odds": self._combine_odds(odds, splits, found),
         }
@@ -350,8 +312,8 @@ class AnsweringModule(FinetunedModule):
         self, rows: questions_lib.QuestionRows
     ) -> tuple[spans_lib.Spans, tf.Tensor]:
         """Best spans and null odds of all windows, in buckets."""
-        padded = rows_lib.pad(rows.ids, rows.shifts, pad_id=self._pad_id)
-        count = tf.size(rows.shifts)
+        padded = self.pad(rows.ids, rows.shifts)
+        numbers = tf.range(tf.size(rows.shifts))
 
         def compute_rows(chosen: length_buckets.Rows) -> Tensors:
             outputs = self.apply_head(*map(chosen.trim, padded))
@@ -361,29 +323,17 @@ class AnsweringModule(FinetunedModule):
                 chosen.pick(rows.windows.lengths),
             )
             is_valid &= spans_lib.have_most_context(
-                candidates, rows.windows, chosen.pick(tf.range(count))
+                candidates, rows.windows, chosen.pick(numbers)
             )[:, :, tf.newaxis]
             found = spans_lib.find_best(candidates, is_valid)
             odds = spans_lib.compute_null_odds(outputs)
             return found._asdict() | {"odds": odds}
 
-        computed = self.compute_in_buckets(
-            compute_rows,
-            length_buckets.count_columns(padded[1]),
-            tf.shape(padded[0])[1],
-            _SPAN_OUTPUTS,
-        )
+        computed = self.compute_in_buckets(compute_rows, padded[1])
         odds = computed.pop("odds")
         return spans_lib.Spans(**computed), odds
 
 
-def _to_offsets(places: tf.RaggedTensor) -> tf.Tensor:
-    return tf.cast(places.to_tensor(_NO_WORD), tf.int32)
-
-
 def _scores_of(found: spans_lib.Spans) -> tf.Tensor:
-    return tf.where(found.is_found, found.scores, signatures.NO_ANSWER_SCORE)
-
-
-def _to_positions(places: tf.Tensor, found: spans_lib.Spans) -> tf.Tensor:
-    return tf.where(found.is_found, tf.cast(places, tf.int32), 0)
+    scores, none = found.scores, export_metadata.NO_ANSWER_SCORE
+    return tf.where(found.is_found, scores, none)

@@ -1,10 +1,8 @@
 """Rows of a batch in buckets of similar length, in the graph, on the CPU.
 
-A batch is padded to its longest row, and most of what a model would compute
-for it is padding. Here the rows are sorted by length and computed in buckets
-of about `TOKENS` tokens, each trimmed to its own longest row. Buckets run side
-by side, each on one thread: products of this size stay in a processor's cache.
-Answers come back in the order of the rows. docs/performance.md has timings.
+A batch is padded to its longest row, and most of what a model would compute for
+it is padding. Buckets of about `TOKENS` tokens run side by side, each on one
+thread: products of this size stay in its cache (docs/performance.md).
 """
 
 from collections.abc import Callable
@@ -17,17 +15,6 @@ TOKENS = 256
 """Padded tokens of a bucket; a longer row is a bucket by itself."""
 
 Tensors = dict[str, tf.Tensor]
-
-
-class OutputSpec(NamedTuple):
-    """What is known of an output before it is computed."""
-
-    dtype: tf.DType  # of the tensor
-    # `[None, ...]`, None for what is not known.
-    shape: tuple[int | None, ...] = (None,)
-    # Whether the second axis is that of the row's tokens.
-    has_tokens: bool = False
-    padding: float = 0.0  # for tokens that a bucket does not have
 
 
 class Rows(NamedTuple):
@@ -92,7 +79,7 @@ def compute(
     compute_rows: Callable[[Rows], Tensors],
     lengths: tf.Tensor,
     num_columns: tf.Tensor,
-    outputs: Mapping[str, OutputSpec],
+    paddings: Mapping[str, float],
     max_tokens: int = TOKENS,
 ) -> Tensors:
     """Computes all rows in buckets; part of a graph, not for eager calls.
@@ -101,26 +88,26 @@ def compute(
         compute_rows: takes some rows, returns name to `[R, ...]`.
         lengths: `[B]` int32, columns that each row needs, at least 1.
         num_columns: of the whole batch, S, to which outputs are padded.
-        outputs: of `compute_rows`.
+        paddings: those of its outputs whose second axis is that of the row's
+            tokens, with what stands for tokens that a bucket does not have.
         max_tokens: see `TOKENS`.
-
-    Returns:
-        Name to `[B, ...]`.
     """
     buckets = split(lengths, max_tokens)
     sizes = buckets.ends - buckets.begins
     most_rows = tf.reduce_max(sizes)
     most_cells = tf.reduce_max(sizes * buckets.longest)
+    names: list[str] = []
 
     def compute_bucket(
         begin: tf.Tensor, end: tf.Tensor, length: tf.Tensor
     ) -> list[tf.Tensor]:
         computed = compute_rows(Rows(buckets.order[begin:end], length))
+        names[:] = computed
         return [
-            _extend(_merge(computed[name]), most_cells)
-            if output.has_tokens
-            else _extend(computed[name], most_rows)
-            for name, output in outputs.items()
+            _extend(_merge(tensor), most_cells)
+            if name in paddings
+            else _extend(tensor, most_rows)
+            for name, tensor in computed.items()
         ]
 
     scalar = tf.TensorSpec([], tf.int32)
@@ -132,37 +119,13 @@ def compute(
     computed = tf.raw_ops.MapDefun(
         arguments=[buckets.begins, buckets.ends, buckets.longest],
         captured_inputs=function.captured_inputs,
-        output_types=[output.dtype for output in outputs.values()],
-        output_shapes=[
-            [None, *output.shape[2 if output.has_tokens else 1 :]]
-            for output in outputs.values()
-        ],
+        output_types=[output.dtype for output in function.outputs],
+        output_shapes=[[None, *o.shape[1:]] for o in function.outputs],
         f=function,
         max_intra_op_parallelism=1,
     )
-    index = _index(buckets, most_rows, most_cells, num_columns)
-    return {
-        name: _put_back(tensor, output, index)
-        for (name, output), tensor in zip(
-            outputs.items(), computed, strict=True
-        )
-    }
-
-
-class _Index(NamedTuple):
-    """Where the rows' answers are among those of the buckets."""
-
-    rows: tf.Tensor  # `[B]` int32, in outputs that have one answer for a row
-    cells: tf.Tensor  # `[B, S]` int32, in outputs that have one for a token
-    is_computed: tf.Tensor  # `[B, S]`, whether the bucket has that token
-
-
-def _index(
-    buckets: Buckets,
-    most_rows: tf.Tensor,
-    most_cells: tf.Tensor,
-    num_columns: tf.Tensor,
-) -> _Index:
+    # Where the rows' answers are among those of the buckets: `[B]`, and for
+    # tokens `[B, S]`, with whether the bucket has that token.
     ranks = tf.math.invert_permutation(buckets.order)
     owners = tf.searchsorted(buckets.ends, ranks, side="right")
     places = ranks - tf.gather(buckets.begins, owners)
@@ -171,23 +134,19 @@ def _index(
     is_computed = columns < widths[:, tf.newaxis]
     firsts = owners * most_cells + places * widths
     cells = tf.where(is_computed, firsts[:, tf.newaxis] + columns, 0)
-    return _Index(owners * most_rows + places, cells, is_computed)
-
-
-def _put_back(
-    tensor: tf.Tensor, output: OutputSpec, index: _Index
-) -> tf.Tensor:
-    """`[B, ...]` of an output that all buckets have computed."""
-    merged = _merge(tensor)
-    if not output.has_tokens:
-        return tf.gather(merged, index.rows)
-    answers = tf.gather(merged, index.cells)
-    is_computed = tf.reshape(
-        index.is_computed,
-        tf.concat([tf.shape(index.cells), [1] * (len(output.shape) - 2)], 0),
-    )
-    padding = tf.constant(output.padding, output.dtype)
-    return tf.where(is_computed, answers, padding)
+    answers = {}
+    for name, tensor in zip(names, computed, strict=True):
+        values = _merge(tensor)
+        if name not in paddings:
+            answers[name] = tf.gather(values, owners * most_rows + places)
+            continue
+        others = [1] * (values.shape.rank - 1)
+        shape = tf.concat([tf.shape(cells), others], 0)
+        padding = tf.constant(paddings[name], values.dtype)
+        answers[name] = tf.where(
+            tf.reshape(is_computed, shape), tf.gather(values, cells), padding
+        )
+    return answers
 
 
 def _merge(tensor: tf.Tensor) -> tf.Tensor:

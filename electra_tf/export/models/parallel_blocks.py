@@ -1,10 +1,8 @@
 """Transformer blocks in parts that run side by side, as exports compute them.
 
-A product of the few rows of a short text is too small to be shared out to
-threads: its parts wait for each other longer than they save. Here a part is
-some heads, or some units of the feed-forward layer, from the block's input to
-what is added to it. A block then waits twice. Sums are those of the original
-block in another order. docs/performance.md has what each step here saved.
+A product of a short text is too small to be shared out to threads. A part is
+some heads, or some feed-forward units, from the block's input to what is added
+to it, so a block waits twice. docs/performance.md has what each step saved.
 """
 
 from typing import Any
@@ -46,30 +44,12 @@ class _Constant:
         return tf.cast(tf.constant(self._values), dtype or self._dtype, name)
 
 
-class _Attention(NamedTuple):
-    """Some heads of a block, and how many they are."""
+class _Part(NamedTuple):
+    """Some heads of a block, or units between its feed-forward products."""
 
-    num_heads: int
-    query_key_value: layers.Linear
-    output: layers.Linear
-
-    def __call__(self, hidden: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-        """What they add to `[B * S, D]`."""
-        fused = self.query_key_value(hidden)
-        query, key, value = encoder_lib.split_heads(fused, bias, self.num_heads)
-        probs = encoder_lib.compute_probs(query, key, bias)
-        return self.output(encoder_lib.merge_heads(tf.matmul(probs, value)))
-
-
-class _FeedForward(NamedTuple):
-    """Some units between the two feed-forward products of a block."""
-
-    intermediate: layers.Linear
-    output: layers.Linear
-
-    def __call__(self, hidden: tf.Tensor) -> tf.Tensor:
-        """What they add to `[B * S, D]`."""
-        return self.output(layers.gelu(self.intermediate(hidden)))
+    size: int  # number of heads or units
+    first: layers.Linear
+    last: layers.Linear
 
 
 class ParallelBlock:
@@ -78,9 +58,15 @@ class ParallelBlock:
     def __init__(
         self, block: encoder_lib.TransformerBlock, num_parts: int = NUM_PARTS
     ) -> None:
-        self._attention = _split_attention(block, num_parts)
+        heads = block.settings.num_attention_heads
+        self._attention = _split(
+            block.query_key_value, block.attention_output, heads, num_parts, 3
+        )
         self._attention_norm = _with_constants(block.attention_norm)
-        self._feed_forward = _split_feed_forward(block, num_parts)
+        units = block.intermediate.kernel.shape[1]
+        self._feed_forward = _split(
+            block.intermediate, block.output_projection, units, num_parts
+        )
         self._output_norm = _with_constants(block.output_norm)
 
     def __call__(
@@ -91,9 +77,10 @@ class ParallelBlock:
     ) -> tf.Tensor:
         """Transforms `[B * S, D]` as the block does without dropout."""
         del dropout_seed  # None: an export has no dropout.
-        updates = [part(hidden, attention_bias) for part in self._attention]
+        updates = [_attend(p, hidden, attention_bias) for p in self._attention]
         hidden = self._attention_norm(tf.add_n([hidden, *updates]))
-        updates = [part(hidden) for part in self._feed_forward]
+        parts = self._feed_forward
+        updates = [p.last(layers.gelu(p.first(hidden))) for p in parts]
         return self._output_norm(tf.add_n([hidden, *updates]))
 
 
@@ -106,59 +93,50 @@ def replace(encoder: encoder_lib.Encoder, num_parts: int = NUM_PARTS) -> None:
     places.extend(blocks)
 
 
-def _split_attention(
-    block: encoder_lib.TransformerBlock, num_parts: int
-) -> list[_Attention]:
-    count = block.settings.num_attention_heads
-    kernel, bias = _values_of(block.query_key_value)
-    kernel = kernel.reshape([len(kernel), 3, count, -1])
-    bias = bias.reshape([3, count, -1])
-    output, output_bias = _values_of(block.attention_output)
-    output = output.reshape([count, -1, output.shape[-1]])
+def _attend(part: _Part, hidden: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+    """What some heads add to `[B * S, D]`."""
+    fused = part.first(hidden)
+    query, key, value = encoder_lib.split_heads(fused, bias, part.size)
+    probs = encoder_lib.compute_probs(query, key, bias)
+    return part.last(encoder_lib.merge_heads(tf.matmul(probs, value)))
+
+
+def _split(
+    first: layers.Linear,
+    last: layers.Linear,
+    count: int,
+    num_parts: int,
+    num_fused: int = 1,
+) -> list[_Part]:
+    """Parts of two products that `count` heads or units lie between.
+
+    The first product gives `num_fused` vectors for each of them.
+    """
+    kernel, bias = np.asarray(first.kernel.value), np.asarray(first.bias.value)
+    output, added = np.asarray(last.kernel.value), np.asarray(last.bias.value)
+    kernel = kernel.reshape([len(kernel), num_fused, count, -1])
+    bias = bias.reshape([num_fused, count, -1])
+    output = output.reshape([count, -1, len(added)])
     parts = []
-    for heads in np.array_split(np.arange(count), min(num_parts, count)):
-        first = _build_linear(
-            block.query_key_value,
-            kernel[:, :, heads].reshape([len(kernel), -1]),
-            bias[:, heads].ravel(),
+    for chosen in np.array_split(np.arange(count), min(num_parts, count)):
+        is_padded = num_fused == 1 and len(chosen) % _COLLIDING_WIDTH == 0
+        more = [0, _NUM_MORE_UNITS if is_padded else 0]
+        columns = kernel[:, :, chosen].reshape([len(kernel), -1])
+        rows = output[chosen].reshape([-1, len(added)])
+        parts.append(
+            _Part(
+                len(chosen),
+                _build_linear(
+                    first,
+                    np.pad(columns, [[0, 0], more]),
+                    np.pad(bias[:, chosen].ravel(), more),
+                ),
+                _build_linear(last, np.pad(rows, [more, [0, 0]]), added),
+            )
         )
-        second = _build_linear(
-            block.attention_output,
-            output[heads].reshape([-1, output.shape[-1]]),
-            output_bias,
-        )
-        parts.append(_Attention(len(heads), first, second))
         # It is added once.
-        output_bias = np.zeros_like(output_bias)
+        added = np.zeros_like(added)
     return parts
-
-
-def _split_feed_forward(
-    block: encoder_lib.TransformerBlock, num_parts: int
-) -> list[_FeedForward]:
-    kernel, bias = _values_of(block.intermediate)
-    output, output_bias = _values_of(block.output_projection)
-    parts = []
-    for units in np.array_split(np.arange(len(bias)), num_parts):
-        more = 0 if len(units) % _COLLIDING_WIDTH else _NUM_MORE_UNITS
-        first = _build_linear(
-            block.intermediate,
-            np.pad(kernel[:, units], [[0, 0], [0, more]]),
-            np.pad(bias[units], [0, more]),
-        )
-        second = _build_linear(
-            block.output_projection,
-            np.pad(output[units], [[0, more], [0, 0]]),
-            output_bias,
-        )
-        parts.append(_FeedForward(first, second))
-        # It is added once.
-        output_bias = np.zeros_like(output_bias)
-    return parts
-
-
-def _values_of(linear: layers.Linear) -> tuple[np.ndarray, np.ndarray]:
-    return np.asarray(linear.kernel.value), np.asarray(linear.bias.value)
 
 
 def _build_linear(

@@ -1,8 +1,7 @@
 """Pre-trained models as exports answer for them.
 
 One class for each kind of network, with one method for each family of
-signatures: `score` answers `score_text` and `score_ids`. A network offers what
-it was trained for; features every one has.
+signatures: `score` answers `score_text` and `score_ids`.
 """
 
 import pathlib
@@ -11,9 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from electra_tf import config
-from electra_tf.export import signatures
+from electra_tf.export import export_metadata
 from electra_tf.export.models import exported_module
-from electra_tf.export.models import length_buckets
 from electra_tf.inputs import masking
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
@@ -34,10 +32,9 @@ Tensors = dict[str, tf.Tensor]
 class PretrainedModule(exported_module.ExportedModule):
     """An encoder, which gives features.
 
-    Methods of a family take `input_ids`, `input_mask` and `segment_ids`,
-    `[B, S]` int32, and return what `signatures.TENSORS` documents. Answers at
-    padding are constants: what a network computes there depends on how much
-    padding there is.
+    Methods of a family take ids, mask and segments, `[B, S]` int32, and return
+    what `signatures.toml` documents. Answers at padding are constants: what a
+    network computes there depends on how much padding there is.
     """
 
     kind = "encoder"
@@ -64,27 +61,25 @@ class PretrainedModule(exported_module.ExportedModule):
         if "texts" in inputs:
             texts = self._tokenize(inputs["texts"])
             ids = texts["input_ids"]
-            rows = ids, texts["input_mask"], tf.zeros_like(ids)
+            rows: Any = ids, texts["input_mask"], tf.zeros_like(ids)
         else:
             rows = self.check_ids(**inputs)
-
-        def compute_rows(chosen: length_buckets.Rows) -> Tensors:
-            return getattr(self, family)(*map(chosen.trim, rows))
-
+        paddings = {
+            name: export_metadata.PADDING.get(name, 0)
+            for name in export_metadata.SIGNATURES[f"{family}_ids"].outputs
+            if export_metadata.TENSORS[name].axes[1:2] == ["S"]
+        }
         return texts | self.compute_in_buckets(
-            compute_rows,
-            length_buckets.count_columns(rows[1]),
-            tf.shape(rows[0])[1],
-            self._describe_outputs(family),
+            lambda chosen: getattr(self, family)(*map(chosen.trim, rows)),
+            rows[1],
+            paddings=paddings,
         )
 
-    def features(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> Tensors:
+    def features(self, *rows: tf.Tensor) -> Tensors:
         """The encoder's last layer."""
-        output = self.network.encoder(input_ids, input_mask, segments)
+        output = self.network.encoder(*rows)
         hidden = tf.cast(output.sequence_output, tf.float32)
-        is_token = (input_mask > 0)[:, :, tf.newaxis]
+        is_token = tf.expand_dims(rows[1] > 0, 2)
         return {
             # Not `hidden[:, 0]`, which a batch without rows does not have.
             "sentence_features": tf.reshape(
@@ -92,21 +87,6 @@ class PretrainedModule(exported_module.ExportedModule):
             ),
             "token_features": tf.where(is_token, hidden, 0.0),
         }
-
-    def _describe_outputs(
-        self, family: str
-    ) -> dict[str, length_buckets.OutputSpec]:
-        sizes = {"D": self.network.encoder.hidden_size}
-        outputs = {}
-        for name in signatures.SIGNATURES[f"{family}_ids"].outputs:
-            meaning = signatures.TENSORS[name]
-            outputs[name] = length_buckets.OutputSpec(
-                tf.as_dtype(meaning.dtype),
-                tuple(sizes.get(axis) for axis in meaning.axes),
-                meaning.axes[1:2] == ["S"],
-                signatures.PADDING.get(name, 0),
-            )
-        return outputs
 
     def _tokenize(self, texts: tf.Tensor) -> Tensors:
         ids, starts, ends = self.tokenizer.tokenize_with_offsets(texts)
@@ -146,12 +126,10 @@ class DetectorModule(PretrainedModule):
     kind = "detector"
     signature_names = ("score_text", "score_ids", *_FEATURES)
 
-    def score(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> Tensors:
+    def score(self, *rows: tf.Tensor) -> Tensors:
         """Logit and probability that each token was replaced."""
-        logits = self._compute_logits(input_ids, input_mask, segments)
-        logits = tf.where(input_mask > 0, logits, signatures.PADDING_LOGIT)
+        logits = self._compute_logits(*rows)
+        logits = tf.where(rows[1] > 0, logits, export_metadata.PADDING_LOGIT)
         return {
             "replaced_probability": tf.sigmoid(logits),
             "replaced_logits": logits,
@@ -185,15 +163,13 @@ class EnergyModule(PretrainedModule):
     kind = "energy"
     signature_names = ("likelihood_text", "likelihood_ids", *_FEATURES)
 
-    def likelihood(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> Tensors:
+    def likelihood(self, *rows: tf.Tensor) -> Tensors:
         """Minus the energies, and their sum over the text."""
-        energies = self.network(input_ids, input_mask, segments).logits
+        (ids, mask, _), energies = rows, self.network(*rows).logits
         vocabulary = self.tokenizer.vocabulary
         # Noise was never contrasted with these.
         special_ids = vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id
-        counts = masking.eligible_positions(input_ids, input_mask, special_ids)
+        counts = masking.eligible_positions(ids, mask, special_ids)
         likelihoods = tf.where(counts, -energies, 0.0)
         return {
             "token_log_likelihood": likelihoods,
@@ -207,17 +183,15 @@ class MaskedLanguageModule(PretrainedModule):
     kind = "masked_lm"
     signature_names = (*_FEATURES, "predict_ids")
 
-    def predict(
-        self, input_ids: tf.Tensor, input_mask: tf.Tensor, segments: tf.Tensor
-    ) -> Tensors:
+    def predict(self, *rows: tf.Tensor) -> Tensors:
         """The most probable tokens at every position."""
         encoder, head = self.network.encoder, self.network.head
-        output = encoder(input_ids, input_mask, segments)
+        output = encoder(*rows)
         table = tf.convert_to_tensor(encoder.embeddings.word_embeddings)
         logits = head(output.sequence_output, table)
-        count = min(signatures.NUM_PREDICTIONS, self.network.vocab_size)
+        count = min(export_metadata.NUM_PREDICTIONS, self.network.vocab_size)
         best = tf.math.top_k(tf.nn.softmax(logits), count)
-        is_token = (input_mask > 0)[:, :, tf.newaxis]
+        is_token = tf.expand_dims(rows[1] > 0, 2)
         return {
             "top_ids": tf.where(is_token, best.indices, 0),
             "top_probabilities": tf.where(is_token, best.values, 0.0),
@@ -230,12 +204,10 @@ def build_module(
     tokenizer: tokenizer_lib.Tokenizer,
     max_length: int = 0,
 ) -> PretrainedModule:
-    """Builds the module that answers what a network was trained for.
-
-    The logits of the same discriminator are energies in `electric`.
-    """
+    """Builds the module that answers what a network was trained for."""
     module = PretrainedModule
     if isinstance(network, networks.Discriminator):
+        # In `electric` its logits are energies.
         is_energy = objective == "electric"
         module = EnergyModule if is_energy else DetectorModule
     elif isinstance(network, networks.CopyingMaskedLM):
@@ -260,12 +232,9 @@ def load_network(
     objective = model_lib.find_objective(settings)
     # The CPU always has room, an accelerator may be in use.
     with tf.device("/CPU:0"):
-        network = objective.build_main(
-            settings.encoder, layers.dtype_policy(precision)
-        )
-        checkpoints.load_weights(
-            checkpoint,
-            {variable.path: variable for variable in network.variables},
-            prefix="average" if use_average else "model",
-        )
+        dtype = layers.dtype_policy(precision)
+        network = objective.build_main(settings.encoder, dtype)
+        variables = {variable.path: variable for variable in network.variables}
+        prefix = "average" if use_average else "model"
+        checkpoints.load_weights(checkpoint, variables, prefix)
     return network

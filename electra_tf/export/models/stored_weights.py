@@ -1,9 +1,8 @@
 """How an export stores its weights in fewer bits.
 
-Kernels and tables, which are nearly all there is, are stored as float32,
-bfloat16, or int8 with a float32 scale: per output of a kernel, per row of a
-table, symmetric around zero. Biases and normalization stay float32. The graph
-widens what it uses where it uses it: files and memory shrink, not the work.
+Kernels and tables are stored as float32, bfloat16, or int8 with a float32 scale
+per output of a kernel or row of a table; vectors stay float32. The graph widens
+what it uses where it uses it: files and memory shrink, not the work.
 """
 
 from collections.abc import Iterable
@@ -24,12 +23,8 @@ class StoredWeights:
     """A matrix in few bits that layers read like a variable.
 
     `tf.convert_to_tensor` gives the whole matrix, `look_up` some of its rows
-    (`layers.look_up`).
-
-    With `scaled_axis` 0 every row has an int8 scale, with 1 every column.
-
-    Attributes:
-        variables: what is stored.
+    (`layers.look_up`). With `scaled_axis` 0 every row has an int8 scale, with
+    1 every column. `variables` are what is stored.
     """
 
     def __init__(
@@ -41,16 +36,13 @@ class StoredWeights:
         name: str,
     ) -> None:
         self.dtype = tf.as_dtype(dtype)
-        scales = None
+        self._scales = None
         if weights == "int8":
             values, scales = quantize(values, scaled_axis)
-            scales = tf.Variable(scales, False, name=f"{name}_scales")
-        self._stored = tf.Variable(
-            tf.cast(values, weights), trainable=False, name=name
-        )
-        self._scales = scales
-        self._has_row_scales = scaled_axis == 0
-        self.variables = [self._stored] + ([] if scales is None else [scales])
+            self._scales = tf.Variable(scales, False, name=f"{name}_scales")
+        self._stored = tf.Variable(tf.cast(values, weights), False, name=name)
+        stored = [self._stored, self._scales]
+        self.variables = [v for v in stored if v is not None]
 
     def __tf_tensor__(
         self, dtype: tf.DType | None = None, name: str | None = None
@@ -63,13 +55,10 @@ class StoredWeights:
         return tf.cast(values, dtype or self.dtype)
 
     def look_up(self, ids: tf.Tensor) -> tf.Tensor:
-        """Rows of the matrix, `[..., columns]`, for ids `[...]` int32."""
+        """Rows of a matrix with row scales, for ids `[...]` int32."""
         rows = tf.gather(self._stored, ids)
         if self._scales is not None:
-            scales = tf.convert_to_tensor(self._scales)
-            if self._has_row_scales:
-                scales = tf.gather(scales, ids)
-            rows = tf.cast(rows, tf.float32) * scales
+            rows = tf.cast(rows, tf.float32) * tf.gather(self._scales, ids)
         return tf.cast(rows, self.dtype)
 
 
@@ -93,55 +82,49 @@ def replace(layers: Iterable[Any], weights: str) -> None:
     """Makes layers read stored weights instead of their variables."""
     if weights == "float32":
         return
+    # Layers that share a variable share what takes its place.
     replaced: dict[int, StoredWeights] = {}
     with tf.device("/CPU:0"):
-        for layer in _walk(layers, set()):
-            for name, variable in list(vars(layer).items()):
-                if not isinstance(variable, keras.Variable):
-                    continue
-                if len(variable.shape) != 2:
-                    continue
-                # Layers that share a variable share what takes its place.
-                key = id(variable)
+        for layer, name, value in list(_find_attributes(layers)):
+            if isinstance(value, keras.Variable) and len(value.shape) == 2:
+                key = id(value)
                 if key not in replaced:
-                    replaced[key] = _store(layer, variable, weights)
+                    replaced[key] = _store(layer, value, weights)
                 setattr(layer, name, replaced[key])
 
 
 def find_variables(layers: Iterable[Any]) -> list[tf.Variable]:
     """All variables that layers read, each once."""
     found: dict[int, tf.Variable] = {}
-    for layer in _walk(layers, set()):
-        for value in vars(layer).values():
-            if isinstance(value, keras.Variable):
-                found[id(value.value)] = value.value
-            elif isinstance(value, StoredWeights):
-                found |= {id(stored): stored for stored in value.variables}
+    for _, _, value in _find_attributes(layers):
+        if isinstance(value, keras.Variable):
+            found[id(value.value)] = value.value
+        elif isinstance(value, StoredWeights):
+            found |= {id(stored): stored for stored in value.variables}
     return list(found.values())
 
 
-def _store(
-    layer: keras.layers.Layer, variable: Any, weights: str
-) -> StoredWeights:
-    is_table = variable.name != "kernel"
-    return StoredWeights(
-        np.asarray(variable.value),
-        weights,
-        scaled_axis=0 if is_table else 1,
-        # Tables are read in float32 whatever the layer computes in.
-        dtype="float32" if is_table else layer.compute_dtype,
-        name=variable.path.replace("/", "_"),
-    )
+def _store(layer: Any, variable: Any, weights: str) -> StoredWeights:
+    values, name = np.asarray(variable.value), variable.path.replace("/", "_")
+    if variable.name == "kernel":
+        return StoredWeights(values, weights, 1, layer.compute_dtype, name)
+    # Tables are read in float32 whatever the layer computes in.
+    return StoredWeights(values, weights, 0, "float32", name)
 
 
-def _walk(items: Iterable[Any], seen: set[int]) -> Iterator[Any]:
-    """All Keras layers among items and what they hold, each once."""
-    for item in items:
-        if id(item) in seen:
-            continue
-        seen.add(id(item))
-        if isinstance(item, keras.layers.Layer | parallel_blocks.ParallelBlock):
-            yield item
-            yield from _walk(list(vars(item).values()), seen)
-        elif isinstance(item, list | tuple):
-            yield from _walk(item, seen)
+def _find_attributes(items: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Attributes of all layers among items and what they hold, each once."""
+    seen, waiting = set(), [items]
+    while waiting:
+        item = waiting.pop(0)
+        if isinstance(item, list | tuple):
+            waiting[:0] = item
+        elif (
+            isinstance(item, keras.layers.Layer | parallel_blocks.ParallelBlock)
+            and id(item) not in seen
+        ):
+            seen.add(id(item))
+            yield from (
+                (item, name, value) for name, value in vars(item).items()
+            )
+            waiting[:0] = vars(item).values()

@@ -86,10 +86,6 @@ class Browser:
         """Clicks an element that can be seen."""
         self._ask("POST", f"{self._find(selector)}/click", {})
 
-    def text_of(self, selector: str) -> str:
-        """Returns what an element shows."""
-        return self._ask("GET", f"{self._find(selector)}/text")
-
     def wait(self, condition: str) -> None:
         """Waits until a JavaScript expression is true."""
         for _ in range(_TRIES):

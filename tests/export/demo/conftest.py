@@ -9,7 +9,6 @@ import pytest
 
 from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
-from electra_tf.export.demo import answers
 from electra_tf.export.demo import server
 
 WORDS = "the cat sat on mat banana café a . , ! שלום ##s"
@@ -17,7 +16,7 @@ WORDS = "the cat sat on mat banana café a . , ! שלום ##s"
 
 @contextlib.contextmanager
 def serving(
-    model: answers.DemoModel, host: str = "127.0.0.1"
+    model: server.DemoModel, host: str = "127.0.0.1"
 ) -> Iterator[server.DemoServer]:
     """A server that answers while the block runs."""
     running = server.DemoServer(model, host, 0)
@@ -67,6 +66,6 @@ def fill_with_numbers(
 
 
 @pytest.fixture(scope="session")
-def stub_model() -> answers.DemoModel:
+def stub_model() -> server.DemoModel:
     """Answers at once, without TensorFlow."""
-    return answers.DemoModel("a stub", score_by_length, fill_with_numbers)
+    return server.DemoModel("a stub", score_by_length, fill_with_numbers)

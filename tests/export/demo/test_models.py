@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import electra_tf
-from electra_tf.export.demo import answers
+from electra_tf.export.demo import server
 from tests import tiny_electra
 
 SCRIPT = pathlib.Path(__file__).parents[3] / "scripts" / "serve_demo.py"
@@ -25,18 +25,18 @@ def run(tmp_path_factory):
 
 
 def test_an_export_and_a_model_do_what_each_can(run, exported):
-    alone = answers.build_demo_model(export_dir=exported)
-    assert alone.describe()["can_fill"] is False
-    both = answers.build_demo_model(electra_tf.load(run), exported)
-    assert both.describe()["can_fill"] and both.describe()["can_score"]
-    assert both.describe()["description"].startswith("exported model; discr")
-    assert len(both.fill({"text": "a [MASK]"})["masks"][0]) == 5
+    alone = server.build_demo_model(export_dir=exported)
+    assert alone.fill is None
+    both = server.build_demo_model(electra_tf.load(run), exported)
+    assert both.description.startswith("exported model; discr")
+    assert len(both.fill(["a [MASK]"], 5)[0][0]) == 5
+    assert both.score(["the cat"])[0].words
 
 
 def test_nothing_to_show_is_an_error(tmp_path):
     tiny_electra.write_run(tmp_path, "all_tokens_mlm")
     with pytest.raises(ValueError, match="does neither"):
-        answers.build_demo_model(electra_tf.load(tmp_path))
+        server.DemoServer(server.build_demo_model(electra_tf.load(tmp_path)))
 
 
 @pytest.mark.slow

@@ -55,7 +55,12 @@ def test_words_are_coloured_by_their_probability(page):
         "(w) => getComputedStyle(w).textDecorationStyle)"
     )
     assert len(set(lines)) == 4, "colour must not be the only sign"
-    assert page.text_of("#suspicious li .name") == "extraordinarily"
+    assert (
+        page.run(
+            "return document.querySelector('#suspicious li .name').textContent"
+        )
+        == "extraordinarily"
+    )
 
 
 def test_blanks_and_markup_are_shown_as_they_were_typed(page):
@@ -90,20 +95,6 @@ def test_a_mask_is_inserted_filled_and_replaced(page):
     assert page.run("return document.getElementById('text').value") == (
         "the t1 sat"
     )
-
-
-def test_a_text_that_is_too_long_gets_an_error(page):
-    _analyse(page, "a", "score")
-    page.run("document.getElementById('text').value = 'x'.repeat(2001)")
-    page.click("#submit")
-    page.wait("!document.getElementById('error').hidden")
-    assert "at most 2,000 characters" in page.text_of("#error")
-    assert page.run("return document.getElementById('score').hidden")
-    page.run("document.getElementById('text').value = 'x'.repeat(20000)")
-    page.click("#submit")
-    page.wait("document.getElementById('error').textContent.includes('16,384')")
-    _analyse(page, "a", "score")
-    assert page.run("return document.getElementById('error').hidden")
 
 
 def test_the_page_breaks_none_of_its_own_rules(page):

@@ -1,1 +1,0 @@
-"""Exports for other runtimes: LiteRT and ONNX."""
