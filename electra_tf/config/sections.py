@@ -360,6 +360,6 @@ class TrainingConfig:
     num_eval_batches: Count = 100  # 0 the whole validation split
     save_checkpoints_steps: Positive = 1_000
     keep_checkpoints: Positive = 3  # newest ones kept, beside the best
-    init_from: str = ""  # a model of any format; see `formats.warm_start`
+    init_from: str = ""  # a model of any format; see `reading.warm_start`
     # Per device and second; 0: from a table, or measured.
     peak_flops: NonNegative = 0.0

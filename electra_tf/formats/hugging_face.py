@@ -26,7 +26,7 @@ from electra_tf.config import schema
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tokenizer_files
-from electra_tf.formats.parameter_names import Arrays
+from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
 from electra_tf.formats.portable import Tensors
@@ -103,29 +103,17 @@ class _Index:
     weight_map: dict[str, _FileName]
 
 
-def is_folder(path: pathlib.Path) -> bool:
-    """Returns whether a folder holds a model of Hugging Face's."""
-    folder = path / "discriminator" if _is_pair(path) else path
-    try:
-        content = schema.read_object(folder / CONFIG_FILE)
-    except (OSError, ValueError):
-        return False
-    return "architectures" in content or "model_type" in content
-
-
-def _is_pair(path: pathlib.Path) -> bool:
-    is_model = (path / CONFIG_FILE).exists()
-    return (path / "discriminator").exists() and not is_model
-
-
 def read(path: pathlib.Path) -> PortableModel:
     """Reads a folder with a model, or with both of a pre-trained ELECTRA."""
-    if not _is_pair(path):
+    main, generator = path / "discriminator", path / "generator"
+    if (path / CONFIG_FILE).exists() or not main.exists():
         return _read_one(path)
-    main = _read_one(path / "discriminator")
-    if not (path / "generator").exists():
-        return main
-    return portable.join(main, _read_one(path / "generator"))
+    model = _read_one(main)
+    return (
+        portable.join(model, _read_one(generator))
+        if generator.exists()
+        else model
+    )
 
 
 def _read_one(path: pathlib.Path) -> PortableModel:
@@ -140,7 +128,7 @@ def _read_one(path: pathlib.Path) -> PortableModel:
     expected = portable.part_shapes(portable.MAIN, model)
     task, table = None, parameter_names.HUGGING_FACE
     if architecture in CLASSES.values():
-        task = _read_task(known, architecture, file)
+        task = read_task(stated, architecture, file)
         table = parameter_names.hugging_face(task.kind)
         expected |= head_shapes(task, encoder.hidden_size)
     elif architecture != _ENCODER:
@@ -185,23 +173,23 @@ def _take_tied_output(arrays: Arrays, source: pathlib.Path) -> bool:
     return True
 
 
-def _read_task(
-    known: _Config, architecture: str, file: pathlib.Path
+def read_task(
+    stated: Mapping[str, Any], architecture: str, file: pathlib.Path
 ) -> PortableTask:
     """Returns the task of one of `CLASSES` as the class has it."""
+    known = portable.build_known(_Config, stated, file)
+    name = known.finetuning_task or "own"
+    task = PortableTask(name, "qa", has_pairs=known.text_pairs)
+    if architecture == CLASSES["qa"]:
+        return task
     # The library's default.
     named = known.id2label or {"0": "LABEL_0", "1": "LABEL_1"}
     labels = tuple(named.get(str(number), "") for number in range(len(named)))
     _require_labels(labels, f"{file}: id2label")
-    is_number = known.problem_type is None and len(labels) == 1
-    task = PortableTask(
-        known.finetuning_task or "own", "qa", has_pairs=known.text_pairs
-    )
-    if architecture == CLASSES["qa"]:
-        return task
     if architecture == CLASSES["tagging"]:
         return dataclasses.replace(task, kind="tagging", labels=labels)
     task = dataclasses.replace(task, has_hidden_layer=True)
+    is_number = known.problem_type is None and len(labels) == 1
     if is_number or known.problem_type == "regression":
         span = known.regression_value_range
         return dataclasses.replace(task, kind="regression", value_range=span)
@@ -438,12 +426,12 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
 
 def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
     architecture, tensors = _ENCODER, model.tensors
-    table, task_fields = parameter_names.HUGGING_FACE, {}
+    table, stated = parameter_names.HUGGING_FACE, {}
     if model.task is not None:
         architecture = CLASSES[model.task.kind]
         tensors = to_class(tensors, model.task)
         table = parameter_names.hugging_face(model.task.kind)
-        task_fields = _task_fields(model.task, model.origin)
+        stated = task_fields(model.task, model.origin)
     for name, part in _HEAD_PARTS.items():
         architecture = name if part in model.parts else architecture
     arrays = table.split_all(tensors)
@@ -463,7 +451,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
         "pad_token_id": model.vocabulary.pad_id if model.vocabulary else 0,
         "dtype": "float32",
     }
-    text = schema.to_json(fields | task_fields)
+    text = schema.to_json(fields | stated)
     (folder / CONFIG_FILE).write_text(text, "utf-8")
     if model.vocabulary is not None:
         tokenizer_files.write_hugging_face(
@@ -471,7 +459,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
         )
 
 
-def _task_fields(task: PortableTask, origin: str) -> dict[str, Any]:
+def task_fields(task: PortableTask, origin: str) -> dict[str, Any]:
     """Returns what a config must say of a task."""
     fields: dict[str, Any] = {"finetuning_task": task.name}
     if task.kind == "qa":

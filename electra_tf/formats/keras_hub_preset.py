@@ -64,15 +64,6 @@ class _Tokenizer:
     special_tokens_in_strings: Literal[False] = False
 
 
-def is_folder(path: pathlib.Path) -> bool:
-    """Returns whether a folder holds a preset of KerasHub's."""
-    try:
-        content = schema.read_object(path / CONFIG_FILE)
-    except (OSError, ValueError):
-        return False
-    return str(content.get("module")).split(".")[0] == "keras_hub"
-
-
 def read(path: pathlib.Path) -> portable.PortableModel:
     """Reads the encoder and the vocabulary in the folder of a preset."""
     # The sizes first, because KerasHub would begin to build any.
@@ -215,12 +206,10 @@ def _read_vocabulary(
         return None
     stated = _read_described(file).config
     options = portable.build_known(_Tokenizer, stated, file)
-    settings = {
-        "do_lower_case": options.lowercase,
-        "strip_accents": options.strip_accents,
-    }
     listed = vocabulary_lib.read_tokens(tokens)
-    return tokenizer_files.build(listed, settings, encoder, tokens)
+    return tokenizer_files.build(
+        path, encoder, listed, options.lowercase, options.strip_accents
+    )
 
 
 def write(

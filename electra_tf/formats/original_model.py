@@ -21,7 +21,7 @@ from electra_tf.config import schema
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tokenizer_files
-from electra_tf.formats.parameter_names import Arrays
+from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
 
@@ -174,16 +174,6 @@ def _name_task(
     return others | own, task
 
 
-def _has_generator(model: PortableModel) -> bool:
-    heads = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
-    return bool(_generator_encoders(model)) or heads <= set(model.parts)
-
-
-def _generator_encoders(model: PortableModel) -> list[str]:
-    encoders = portable.GENERATOR, *portable.TOWER_PARTS
-    return [part for part in encoders if part in model.parts]
-
-
 def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
     """Returns the model with the sizes and the objective of a file."""
     hparams = schema.read_object(path, errors.ModelError)
@@ -192,7 +182,7 @@ def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
         generator = settings.generator.encoder_config(settings.encoder)
     except errors.ConfigError as error:
         raise errors.ModelError(f"{path}: {error}") from error
-    has_generator = _has_generator(model)
+    has_generator = model.has_both_heads or bool(model.generator_parts)
     return dataclasses.replace(
         model,
         encoder=settings.encoder,
@@ -207,12 +197,12 @@ def _infer_sizes(model: PortableModel) -> PortableModel:
     main, tensors = portable.MAIN, model.tensors
     encoder = _infer_encoder(model, main, main)
     generator, tying = None, model.tying
-    if encoders := _generator_encoders(model):
+    if encoders := model.generator_parts:
         is_own = f"{encoders[0]}/embeddings/word_embeddings" in tensors
         tying = "none" if is_own else "embeddings"
         owner = encoders[0] if is_own else main
         generator = _infer_encoder(model, encoders[0], owner)
-    elif _has_generator(model):
+    elif model.has_both_heads:
         generator, tying = encoder, "all"
     return dataclasses.replace(
         model, encoder=encoder, generator=generator, tying=tying

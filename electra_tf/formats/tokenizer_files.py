@@ -9,31 +9,37 @@ Where the same fact stands in several files, these must agree.
 """
 
 import dataclasses
+import json
 import pathlib
-from collections.abc import Mapping
 from typing import Annotated
 from typing import Any
 from typing import Literal
 
 import tokenizers
 from absl import logging
-from tokenizers import decoders
-from tokenizers import models
-from tokenizers import normalizers
-from tokenizers import pre_tokenizers
-from tokenizers import processors
 
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.formats import portable
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.text.vocabulary import TokenizerSettings
+from electra_tf.text.vocabulary import Vocabulary
 
 TOKENIZER_FILE = "tokenizer.json"
 _ADDED_TOKENS_FILE = "added_tokens.json"
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
             "ElectraTokenizerFast", "PreTrainedTokenizerFast")  # fmt: skip
 _NO_TOKEN = "[no_token_"
+# What a tokenizer that splits words as ours does says of itself.
+_EXPECTED = (
+    ("model", "type", "WordPiece"),
+    ("model", "continuing_subword_prefix", "##"),
+    ("normalizer", "type", "BertNormalizer"),
+    ("normalizer", "clean_text", True),
+    ("normalizer", "handle_chinese_chars", True),
+    ("pre_tokenizer", "type", "BertPreTokenizer"),
+)
 _SPECIAL_NAMES = {
     f"{token[1:-1].lower()}_token": token
     for token in vocabulary_lib.SPECIAL_TOKENS
@@ -60,53 +66,51 @@ class _Stated:
 
 def load_if_there(
     folder: pathlib.Path, encoder: config.EncoderConfig
-) -> vocabulary_lib.Vocabulary | None:
-    """Loads a model's vocabulary, with a token for every row of its table.
-
-    Returns:
-        None if the folder has no vocabulary.
-    """
+) -> Vocabulary | None:
+    """Loads the vocabulary of a folder, if it has one; see `fit_rows`."""
     listed = folder / vocabulary_lib.VOCABULARY_FILE
     described = folder / TOKENIZER_FILE
     settings_file = folder / vocabulary_lib.SETTINGS_FILE
     if not listed.is_file() and not described.is_file():
         return None
-    stated = {}
-    if settings_file.is_file():
-        stated = schema.read_object(settings_file, errors.ModelError)
-    ours = dataclasses.fields(vocabulary_lib.TokenizerSettings)
-    is_ours = stated.keys() <= {field.name for field in ours}
-    if not described.is_file() and is_ours and None not in stated.values():
-        return fit_rows(vocabulary_lib.Vocabulary.load(folder), encoder, folder)
+    stated = _read_object(settings_file)
+    ours = {field.name for field in dataclasses.fields(TokenizerSettings)}
+    is_ours = stated.keys() <= ours and None not in stated.values()
+    if is_ours and not described.is_file():
+        return fit_rows(Vocabulary.load(folder), encoder, folder)
     known = portable.build_known(_Stated, stated, settings_file)
     if described.is_file():
         tokenizer = _read_tokenizer(described)
         tokens = _described_tokens(tokenizer, folder)
-        settings = _described_settings(tokenizer, known, stated, folder)
-    else:
-        tokens = vocabulary_lib.read_tokens(listed)
-        tokens += _read_added_tokens(folder / _ADDED_TOKENS_FILE, tokens)
-        # Of Hugging Face's slow tokenizer, whatever the original had.
-        settings = {
-            "do_lower_case": known.do_lower_case,
-            "strip_accents": known.strip_accents,
-            "max_word_length": 100,
-        }
-    return build(tokens, settings, encoder, folder)
+        _require_agreement(tokenizer, known, "do_lower_case" in stated, folder)
+        lowers = tokenizer.normalizer.lowercase
+        strips = tokenizer.normalizer.strip_accents
+        length = tokenizer.model.max_input_chars_per_word
+        return build(folder, encoder, tokens, lowers, strips, length)
+    tokens = vocabulary_lib.read_tokens(listed)
+    tokens += _read_added_tokens(folder / _ADDED_TOKENS_FILE, tokens)
+    lowers, strips = known.do_lower_case, known.strip_accents
+    # Words of Hugging Face's slow tokenizer, whatever the original had.
+    return build(folder, encoder, tokens, lowers, strips, 100)
+
+
+def _read_object(path: pathlib.Path) -> dict[str, Any]:
+    is_there = path.is_file()
+    return schema.read_object(path, errors.ModelError) if is_there else {}
 
 
 def build(
-    tokens: tuple[str, ...],
-    settings: Mapping[str, Any],
-    encoder: config.EncoderConfig,
     source: pathlib.Path,
-) -> vocabulary_lib.Vocabulary:
+    encoder: config.EncoderConfig,
+    tokens: tuple[str, ...],
+    lowers: bool,
+    strips: bool | None,
+    max_word_length: int = TokenizerSettings.max_word_length,
+) -> Vocabulary:
     """Builds a vocabulary from a model's files, see `fit_rows`.
 
-    `settings` are those of `TokenizerSettings`; `strip_accents` None stands
-    for the value of `do_lower_case`.
+    `strips` is None where the files do not say it: with lower-casing.
     """
-    lowers, strips = settings["do_lower_case"], settings["strip_accents"]
     if strips and not lowers:
         raise errors.ModelError(
             f"{source}: `strip_accents` must go with lower-casing, as in the "
@@ -114,26 +118,20 @@ def build(
         )
     # Without lower-casing, strip_accents has no effect.
     has_default = strips is not False or not lowers
+    settings = TokenizerSettings(lowers, has_default, max_word_length)
     try:
-        chosen = vocabulary_lib.TokenizerSettings(
-            **{**settings, "strip_accents": has_default}
-        )
-        vocabulary = vocabulary_lib.Vocabulary(tokens, chosen)
+        vocabulary = Vocabulary(tokens, settings)
     except errors.DataError as error:
         raise errors.DataError(f"{source}: {error}") from error
     return fit_rows(vocabulary, encoder, source)
 
 
 def fit_rows(
-    vocabulary: vocabulary_lib.Vocabulary,
+    vocabulary: Vocabulary,
     encoder: config.EncoderConfig,
     source: pathlib.Path,
-) -> vocabulary_lib.Vocabulary:
-    """Gives every row of the model's table a token.
-
-    Rows without a token (tables are sometimes padded to round numbers) get
-    names that no text contains.
-    """
+) -> Vocabulary:
+    """Names rows of the model's table that have no token, as no text does."""
     num_missing = encoder.vocab_size - vocabulary.size
     if num_missing < 0:
         raise errors.ModelError(
@@ -145,7 +143,7 @@ def fit_rows(
     return dataclasses.replace(vocabulary, tokens=vocabulary.tokens + names)
 
 
-def notes_of(vocabulary: vocabulary_lib.Vocabulary | None) -> tuple[str, ...]:
+def notes_of(vocabulary: Vocabulary | None) -> tuple[str, ...]:
     """Returns notes on what `load_if_there` found, one line each."""
     if vocabulary is None:
         names = f"{vocabulary_lib.VOCABULARY_FILE} or {TOKENIZER_FILE}"
@@ -159,9 +157,7 @@ def is_no_token(token: str) -> bool:
     return token.startswith(_NO_TOKEN)
 
 
-def are_alike(
-    one: vocabulary_lib.Vocabulary, other: vocabulary_lib.Vocabulary | None
-) -> bool:
+def are_alike(one: Vocabulary, other: Vocabulary | None) -> bool:
     """Returns whether two vocabularies make the same ids of every text."""
     return (
         other is not None
@@ -171,12 +167,9 @@ def are_alike(
 
 
 def effective(
-    settings: vocabulary_lib.TokenizerSettings,
-) -> vocabulary_lib.TokenizerSettings:
-    """Makes settings equal that do the same.
-
-    Without lower-casing no accent is stripped, whatever the settings say.
-    """
+    settings: TokenizerSettings,
+) -> TokenizerSettings:
+    """Makes settings equal that do the same: only lower-casing strips."""
     strips = settings.strip_accents or not settings.do_lower_case
     return dataclasses.replace(settings, strip_accents=strips)
 
@@ -192,44 +185,28 @@ def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
             f"{path} must describe a tokenizer. Received: {error}. Take the "
             "file again from where it comes from."
         ) from error
-    model, normalizer = found.model, found.normalizer
+    # The library fills in what the file leaves out.
+    stages = json.loads(found.to_str())
+    for stage, field, expected in _EXPECTED:
+        received = (stages[stage] or {}).get(field)
+        if received != expected:
+            raise errors.ModelError(
+                f"{path}: `{stage}.{field}` must be {expected!r}, as in the "
+                f"original's tokenizer. Received: {received!r:.80}. Models of "
+                "other tokenizers cannot be converted."
+            )
     ids = found.get_vocab()
     # It numbers added tokens anew, whatever the file says.
     is_kept = all(
         ids[token["content"]] == token["id"]
         for token in content.get("added_tokens", ())
     )
-    has_gaps = sorted(ids.values()) != list(range(len(ids)))
-    for is_right, expected, received in (
-        (
-            isinstance(model, models.WordPiece)
-            and model.continuing_subword_prefix == "##",
-            "a WordPiece model with ##",
-            model,
-        ),
-        (
-            isinstance(normalizer, normalizers.BertNormalizer)
-            and normalizer.clean_text
-            and normalizer.handle_chinese_chars,
-            "a BertNormalizer that cleans text and splits ideographs",
-            normalizer,
-        ),
-        (
-            isinstance(found.pre_tokenizer, pre_tokenizers.BertPreTokenizer),
-            "a BertPreTokenizer",
-            found.pre_tokenizer,
-        ),
-        (
-            is_kept and not has_gaps,
-            f"its tokens numbered 0 to {len(ids) - 1}",
-            "ids with gaps or repetitions",
-        ),
-    ):
-        if not is_right:
-            raise errors.ModelError(
-                f"{path} must have {expected}, as the original's tokenizer. "
-                f"Received: {received!s:.80}. It cannot be converted."
-            )
+    if not is_kept or sorted(ids.values()) != list(range(len(ids))):
+        raise errors.ModelError(
+            f"{path} must number its tokens 0 to {len(ids) - 1}. Received: "
+            "ids with gaps or repetitions. Take the file again from where it "
+            "comes from."
+        )
     return found
 
 
@@ -257,9 +234,7 @@ def _read_added_tokens(
     path: pathlib.Path, listed: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Returns tokens that follow those of vocab.txt, in order."""
-    if not path.is_file():
-        return ()
-    places = schema.read_object(path, errors.ModelError)
+    places = _read_object(path)
     known = {token: place for place, token in enumerate(listed)}
     new = {t: place for t, place in places.items() if known.get(t) != place}
     expected = range(len(listed), len(listed) + len(new))
@@ -288,20 +263,17 @@ def _warn_of_added(tokens: list[str], folder: pathlib.Path) -> None:
         )
 
 
-def _described_settings(
+def _require_agreement(
     tokenizer: tokenizers.Tokenizer,
     known: _Stated,
-    stated: Mapping[str, Any],
+    states_case: bool,
     folder: pathlib.Path,
-) -> dict[str, Any]:
-    """Reads the settings off both files, which must agree.
-
-    Which of them Hugging Face follows depends on the tokenizer's class.
-    """
+) -> None:
+    """Which file Hugging Face follows depends on the tokenizer's class."""
     lowers = tokenizer.normalizer.lowercase
     strips = tokenizer.normalizer.strip_accents
     if {strips, known.strip_accents} == {True, False} or (
-        "do_lower_case" in stated and known.do_lower_case != lowers
+        states_case and known.do_lower_case != lowers
     ):
         raise errors.ModelError(
             f"{folder / vocabulary_lib.SETTINGS_FILE} and {TOKENIZER_FILE} "
@@ -309,16 +281,10 @@ def _described_settings(
             f"{lowers}, strip_accents={known.strip_accents} and {strips}. "
             "Remove the wrong file."
         )
-    length = tokenizer.model.max_input_chars_per_word
-    return {
-        "do_lower_case": lowers,
-        "strip_accents": strips,
-        "max_word_length": length,
-    }
 
 
 def write_hugging_face(
-    vocabulary: vocabulary_lib.Vocabulary,
+    vocabulary: Vocabulary,
     folder: pathlib.Path,
     num_positions: int,
 ) -> None:
@@ -334,24 +300,14 @@ def write_hugging_face(
         **_SPECIAL_NAMES,
     }
     ids = {token: number for number, token in enumerate(vocabulary.tokens)}
+    tokenizer = tokenizers.BertWordPieceTokenizer(
+        ids, strip_accents=strips, lowercase=settings.do_lower_case
+    )
+    described = json.loads(tokenizer.to_str())
     length = settings.max_word_length
-    tokenizer = tokenizers.Tokenizer(
-        models.WordPiece(
-            ids, unk_token="[UNK]", max_input_chars_per_word=length
-        )
-    )
-    # Cleans text and splits ideographs.
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        strip_accents=strips, lowercase=settings.do_lower_case
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(list(vocabulary_lib.SPECIAL_TOKENS))
-    tokenizer.post_processor = processors.BertProcessing(
-        ("[SEP]", vocabulary.sep_id), ("[CLS]", vocabulary.cls_id)
-    )
+    described["model"]["max_input_chars_per_word"] = length
     for name, text in {
-        TOKENIZER_FILE: tokenizer.to_str(pretty=True),
+        TOKENIZER_FILE: json.dumps(described, indent=2, ensure_ascii=False),
         vocabulary_lib.VOCABULARY_FILE: "\n".join((*vocabulary.tokens, "")),
         vocabulary_lib.SETTINGS_FILE: schema.to_json(stated),
         "special_tokens_map.json": schema.to_json(_SPECIAL_NAMES),

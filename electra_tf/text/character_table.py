@@ -2,7 +2,8 @@
 
 The rules are those of the original's `model/tokenization.py`, which asks
 Python's `unicodedata`; its answers change with the version of Python. Ids must
-not, so `unicode_14.npz` holds the answers of Python 3.11.
+not, so `unicode_14.npz` holds the answers of Python 3.11, as
+tests/text/unicode_tables.py makes it.
 """
 
 import functools
@@ -75,11 +76,13 @@ def load_character_properties() -> CharacterProperties:
     """Reads `unicode_14.npz`, once per process."""
     with np.load(_PATH) as file:
         arrays = dict(file)
-    images = {
-        name: {ord(c): tuple(map(ord, image)) for c, image in arrays.pop(name)}
+    lower, decomposition = (
+        {ord(c): tuple(map(ord, image)) for c, image in arrays.pop(name)}
         for name in ("lower", "decomposition")
-    }
-    return CharacterProperties(**arrays, **images)
+    )
+    return CharacterProperties(
+        **arrays, lower=lower, decomposition=decomposition
+    )
 
 
 class CharacterTable(NamedTuple):

@@ -165,9 +165,9 @@ def _check_tokens(tokens: Sequence[str]) -> None:
         if not token.strip(" \t") or set(token) & set("\r\n") or not is_text:
             raise errors.DataError(
                 f"Line {line} must hold one token in UTF-8, and all lines end "
-                f"alike. Received: {token!r:.80}. Repair the line, or take the "
-                "file again from where it comes from; removing a line shifts "
-                "the ids behind it."
+                f"alike. Received: {token!r:.80}. Repair it, or take the file "
+                "again from where it comes from; removing a line shifts all "
+                "ids behind it."
             )
         first = first_lines.setdefault(token, line)
         if first != line:
@@ -189,22 +189,16 @@ def _check_tokens(tokens: Sequence[str]) -> None:
 
 
 def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
-    """Reads the lines; a byte order mark and CR LF line ends are fine."""
-    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    if lines and all(line.endswith(b"\r") for line in lines):
-        lines = [line[:-1] for line in lines]
-    tokens = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            tokens.append(line.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise errors.DataError(
-                f"{path}: Line {number} is not valid UTF-8: {line[:40]!r}. "
-                "Convert the file to UTF-8, or check that it is a vocabulary."
-            ) from error
-    return tuple(tokens)
+    """Reads the lines; a byte order mark and CR LF line ends are fine.
+
+    What is not UTF-8 becomes lone surrogates, which no vocabulary takes.
+    """
+    content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    text = content.decode("utf-8", "surrogateescape")
+    lines = text.removesuffix("\n").split("\n")
+    if all(line.endswith("\r") for line in lines):
+        lines = [line.removesuffix("\r") for line in lines]
+    return tuple(lines)
 
 
 def _read_settings(path: pathlib.Path) -> TokenizerSettings:

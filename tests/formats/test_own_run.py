@@ -11,7 +11,6 @@ from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
-from electra_tf.pretraining import model as model_lib
 from electra_tf.training import checkpoints
 from tests.formats import tiny_models
 
@@ -28,34 +27,19 @@ def _put_tensors(folder, tensors, step=50, state=None, keep=1):
     checkpoints.save(folder, step, weights, state or {}, keep)
 
 
-def _write_own_objective(folder, **more):
-    """A run with tensors of an objective that nobody else knows."""
-    model = _write(folder)
-    _put_tensors(folder, model.tensors | more)
-    return folder
-
-
 def test_parts_of_a_users_own_objective_are_kept(tmp_path):
-    folder = _write_own_objective(
-        tmp_path / "run", **{"mine/kernel": np.ones([2, 3])}
-    )
-    model = own_run.read(folder)
-    assert model.step == 50
-    assert "mine" in model.parts
-    assert model.tensors["mine/kernel"].shape == (2, 3)
-
-
-def test_no_other_format_has_a_place_for_them(tmp_path):
-    folder = _write_own_objective(
-        tmp_path / "run", **{"mine/kernel": np.ones([2, 3])}
-    )
+    folder = tmp_path / "run"
+    model = _write(folder)
+    _put_tensors(folder, model.tensors | {"mine/kernel": np.ones([2, 3])})
+    found = own_run.read(folder)
+    assert found.step == 50
+    assert found.tensors["mine/kernel"].shape == (2, 3)
+    # No other format has a place for them.
     for target in (reading.HUGGING_FACE, reading.KERAS_HUB, reading.TF1):
         with pytest.raises(errors.ModelError, match="mine"):
             conversion.convert(folder, target, tmp_path / target)
     options = conversion.ConversionOptions(drop="mine")
-    output = tmp_path / "without"
-    conversion.convert(folder, reading.HUGGING_FACE, output, options)
-    assert output.is_dir()
+    conversion.convert(folder, reading.TF1, tmp_path / "without", options)
 
 
 def test_a_checkpoint_of_other_tensors_is_refused(tmp_path):
@@ -63,12 +47,8 @@ def test_a_checkpoint_of_other_tensors_is_refused(tmp_path):
     path = "electra/encoder/layer_1/output/dense/bias"
     for changed in (
         {p: v for p, v in model.tensors.items() if p != path},
-        {**model.tensors, path: np.zeros([3], np.float32)},
-        {**model.tensors, f"{path}_2": np.zeros([3], np.float32)},
         {**model.tensors, path: np.full([16], np.nan, np.float32)},
-        {**model.tensors, path: np.zeros([16], np.int64)},
         {**model.tensors, path: np.zeros([16], np.float16)},
-        {**model.tensors, path: np.array([b"x"] * 16)},
     ):
         step = checkpoints.step_of(checkpoints.latest(tmp_path)) + 1
         _put_tensors(tmp_path, changed, step)
@@ -82,16 +62,11 @@ def test_a_config_of_other_sizes_is_refused(tmp_path):
     content = json.loads(file.read_text())
     content["encoder"]["intermediate_size"] = 32
     file.write_text(json.dumps(content))
-    with pytest.raises(
-        errors.ModelError, match=r"\(16, 24\), expected \(16, 32"
-    ):
+    with pytest.raises(errors.ModelError, match=r"24\) should be \(16, 32"):
         own_run.read(tmp_path)
     content["encoder"]["vocab_size"] = 99
     file.write_text(json.dumps(content))
     with pytest.raises(errors.ModelError, match="of 99 entries"):
-        own_run.read(tmp_path)
-    file.write_text("{")
-    with pytest.raises(errors.ConfigError, match=r"config\.json"):
         own_run.read(tmp_path)
 
 
@@ -101,17 +76,11 @@ def test_a_run_holds_its_vocabulary(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [{"max_position_embeddings": 24}, {"type_vocab_size": 2},
-     {"hidden_dropout_prob": 0.0}],
-)  # fmt: skip
-def test_a_generator_that_no_config_describes_is_refused(tmp_path, sizes):
+def test_a_generator_that_no_config_describes_is_refused(tmp_path):
     generator = tiny_models.build("none").generator
-    generator = dataclasses.replace(generator, **sizes)
-    with pytest.raises(errors.ModelError, match=f"more than.*{[*sizes][0]}"):
+    generator = dataclasses.replace(generator, type_vocab_size=2)
+    with pytest.raises(errors.ModelError, match="more than.*type_vocab_size"):
         _write(tmp_path, "none", generator=generator)
-    assert not list(tmp_path.iterdir())
 
 
 def test_one_checkpoint_of_several_is_chosen(tmp_path):
@@ -138,12 +107,3 @@ def test_an_average_is_read_where_it_was_kept(tmp_path):
     checkpoints.save(tmp_path, 50, weights, {}, keep=1)
     found = own_run.read(tmp_path, use_average=True)
     tiny_models.require_same(found, model)
-
-
-def test_a_model_of_two_stages_becomes_a_run_that_can_be_exported():
-    model = dataclasses.replace(
-        tiny_models.build("embeddings"), objective="two_stage"
-    )
-    settings = own_run.build_settings(model)
-    assert settings.objective.name == "electra"
-    model_lib.find_objective(settings)

@@ -29,9 +29,7 @@ def _read(path):
     return hugging_face.read_tensors(path.parent)[0]
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.float16, np.float64, np.int64, ml_dtypes.bfloat16]
-)
+@pytest.mark.parametrize("dtype", [np.float16, np.int64, ml_dtypes.bfloat16])
 def test_safetensors_come_back_to_the_bit(tmp_path, dtype):
     tensors = {name: value.astype(dtype) for name, value in TENSORS.items()}
     _write_safetensors(tmp_path, tensors)
@@ -60,10 +58,8 @@ def test_parts_are_put_together(tmp_path):
     ("changes", "message"),
     [
         ({"b": "part-3.safetensors"}, "part-3.safetensors must be"),
-        ({"c": "part-1.safetensors"}, "others in part-1.safetensors: c"),
         ({"b": "part-1.safetensors"}, "others in part-1.safetensors: b"),
         ({"b": "../part-2.safetensors"}, "weight_map.b` "),
-        ({"b": ["part-2.safetensors"]}, "weight_map.b` must be text"),
     ],
 )
 def test_an_index_that_does_not_fit_its_parts_is_refused(
@@ -77,21 +73,15 @@ def test_an_index_that_does_not_fit_its_parts_is_refused(
         hugging_face.read_tensors(folder)
 
 
-def test_a_folder_without_tensors_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin"):
-        hugging_face.read_tensors(tmp_path)
-
-
-@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E8M0", "F4"])
-def test_types_that_numpy_lacks_are_refused_with_the_file(tmp_path, dtype):
-    size = 1 if dtype == "F4" else 2
-    header = json.dumps(
-        {"a": {"dtype": dtype, "shape": [2], "data_offsets": [0, size]}}
-    ).encode()
+def test_types_that_numpy_lacks_are_refused_with_the_file(tmp_path):
+    fields = {"dtype": "F8_E8M0", "shape": [2], "data_offsets": [0, 2]}
+    header = json.dumps({"a": fields}).encode()
     path = tmp_path / "model.safetensors"
-    data = len(header).to_bytes(8, "little") + header + bytes(size)
-    path.write_bytes(data)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2))
     with pytest.raises(errors.ModelError, match=r"model\.safetensors must"):
+        _read(path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin"):
         _read(path)
 
 
@@ -158,7 +148,7 @@ def test_a_file_that_would_run_a_program_is_refused(torch, path, is_plain):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("content", [[1], None, 5, {"a": "b"}, {"a": [1]}])
+@pytest.mark.parametrize("content", [[1], {"a": "b"}])
 def test_what_is_no_dict_of_tensors_is_refused(torch, path, content):
     torch.save(content, path)
     with pytest.raises(errors.ModelError, match="a dict of tensors"):

@@ -6,7 +6,6 @@ import pathlib
 import numpy as np
 
 from electra_tf import config
-from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -123,7 +122,7 @@ def _build_sizes(kind: str) -> portable.PortableModel:
     )
 
 
-def _shapes(kind: str, model: portable.PortableModel) -> layout.Shapes:
+def _shapes(kind: str, model: portable.PortableModel) -> portable.Shapes:
     parts = ["electra"]
     if kind == "electric":
         parts += ["generator_ltr", "generator_rtl", "cloze_predictions"]
@@ -132,11 +131,9 @@ def _shapes(kind: str, model: portable.PortableModel) -> layout.Shapes:
         parts += ["generator"] * (kind not in ("all", "masked_lm"))
     if kind in _GENERATORS or kind == "discriminator":
         parts += ["discriminator_predictions"]
-    shapes: layout.Shapes = {}
+    shapes: portable.Shapes = {}
     for part in parts:
-        shapes |= layout.part_shapes(
-            part, model.encoder, model.generator, model.tying
-        )
+        shapes |= portable.part_shapes(part, model)
     if model.task is None:
         return shapes
     head = f"task_specific/{model.task.name}"
@@ -144,7 +141,7 @@ def _shapes(kind: str, model: portable.PortableModel) -> layout.Shapes:
         f"{head}/{layer}/kernel": ()
         for layer in _ANSWERING_LAYERS.get(kind, ())
     }
-    return shapes | layout.task_shapes(
+    return shapes | portable.task_shapes(
         model.task, model.encoder.hidden_size, hints
     )
 

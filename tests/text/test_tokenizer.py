@@ -1,5 +1,10 @@
 """Ids equal to the original's, wherever the tokenizer runs."""
 
+import json
+import os
+import subprocess
+import sys
+
 import pytest
 import tensorflow as tf
 
@@ -8,6 +13,34 @@ from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
+
+# Reads texts from standard input, writes ids and offsets. Nothing of ours.
+_CLIENT = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+model = tf.saved_model.load(sys.argv[1])
+texts = tf.constant([bytes.fromhex(t) for t in json.load(sys.stdin)])
+ids, starts, ends = model.serve(texts)
+fast = model.tokenize(texts)
+foreign = [name for name in sys.modules if name.startswith("electra_tf")]
+json.dump([fast.to_list(), ids.to_list(), starts.to_list(), ends.to_list(),
+           foreign], sys.stdout)
+"""
+
+
+class _Server(tf.Module):
+    def __init__(self, tokenizer: Tokenizer):
+        super().__init__()
+        self.tokenizer = tokenizer
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def serve(self, texts):
+        return self.tokenizer.tokenize_with_offsets(texts)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def tokenize(self, texts):
+        return self.tokenizer.tokenize(texts)
 
 
 def _tokenizer(*tokens: str, **settings) -> Tokenizer:
@@ -107,15 +140,29 @@ def test_a_dataset_and_a_function_give_the_same_ids():
     assert [[i for i in row if i >= 0] for row in padded] == expected
 
 
-def test_the_graph_is_traced_once(monkeypatch):
-    traced = []
-    compute = Tokenizer._compute_ids
-    monkeypatch.setattr(
-        Tokenizer,
-        "_compute_ids",
-        lambda self, texts: traced.append(texts) or compute(self, texts),
+@pytest.mark.slow
+def test_a_fresh_process_gives_the_same_and_needs_nothing_of_ours(
+    tmp_path, golden
+):
+    path = golden / "tokenization" / "tokenization.jsonl"
+    with open(path, encoding="ascii", newline="\n") as stream:
+        texts = [json.loads(line)["text"].encode() for line in stream]
+    texts += [b"TITLE I \xff\xc4\xb0", b""]
+    tokenizer = Tokenizer(Vocabulary.load(path.parent))
+    tf.saved_model.save(_Server(tokenizer), str(tmp_path))
+    result = subprocess.run(
+        [sys.executable, "-I", "-c", _CLIENT, str(tmp_path)],
+        input=json.dumps([text.hex() for text in texts]),
+        # A Turkish locale lower-cases I differently wherever it is asked.
+        env=os.environ | {"LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR.UTF-8"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
-    tokenizer = _tokenizer("a")
-    for texts in (["a"], ["a", "b"], ["\u03a3"] * 9):
-        tokenizer.tokenize(tf.constant(texts))
-    assert len(traced) == 1
+    fast, *exact, foreign = json.loads(result.stdout)
+    expected = tokenizer.tokenize_with_offsets(tf.constant(texts))
+    assert exact == [part.to_list() for part in expected]
+    assert fast == exact[0]
+    assert foreign == []
