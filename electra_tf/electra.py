@@ -410,7 +410,7 @@ def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
             towers_lib.MAIN_ENCODER,
             dtype=layers.dtype_policy(precision),
         )
-        reading.assign(encoder.variables, model)
+        reading.assign({v.path: v for v in encoder.variables}, model)
         built = towers_lib.Towers(None, types.SimpleNamespace(encoder=encoder))
         left_out = sorted(set(model.parts) - {portable.MAIN})
         if left_out:

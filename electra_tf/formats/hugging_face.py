@@ -10,7 +10,6 @@ import dataclasses
 import pathlib
 import zipfile
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Annotated
 from typing import Any
 from typing import Literal
@@ -196,7 +195,7 @@ def read_task(
     return dataclasses.replace(task, kind="classification", labels=labels)
 
 
-def _require_labels(labels: Sequence[str], source: str) -> None:
+def _require_labels(labels: tuple[str, ...], source: str) -> None:
     for number, label in enumerate(labels):
         is_line = label.strip() and label.splitlines() == [label]
         if not is_line or label in labels[:number]:
@@ -251,10 +250,9 @@ def to_class(tensors: Tensors, task: PortableTask) -> Tensors:
     width, outputs = kernel.shape
     if 2 * outputs > width:
         raise errors.ModelError(
-            f"{CLASSES['classification']} can stand for one linear layer of "
-            f"up to {width // 2} labels at a width of {width}. Received: "
-            f"{outputs} labels. Leave the head out with "
-            f"--drop={portable.TASK_HEADS}."
+            f"{CLASSES['classification']} can stand for a linear layer of up "
+            f"to {width // 2} labels, half its width. Received: {outputs}. "
+            f"Leave the head out with --drop={portable.TASK_HEADS}."
         )
     return {**tensors, **_gelu_twin(kernel, task.head)}
 
@@ -267,8 +265,7 @@ def exchange_segments(tensors: Tensors) -> Arrays:
     table = tensors[_SEGMENTS]
     if len(table) < 2:
         raise errors.ModelError(
-            "Tagging needs two segments (type_vocab_size). Received: "
-            f"{len(table)}."
+            f"Tagging needs type_vocab_size=2. Received: {len(table)}."
         )
     order = [1, 0, *range(2, len(table))]
     return {**tensors, _SEGMENTS: np.ascontiguousarray(table[order])}
@@ -282,11 +279,9 @@ def _join_ends(tensors: Tensors, head: str) -> Arrays:
     if own.keys() != apart:
         raise errors.ModelError(
             f"{CLASSES['qa']} predicts start and end apart, each by one linear "
-            "layer. This head predicts the end given the start, or whether "
-            "there is an answer, by hidden layers that the class does not "
-            "have. Fine-tune with --config.qa.joint_prediction=false "
-            "--config.qa.answerable_classifier=false to make one that can be "
-            f"written, or leave it out with --drop={portable.TASK_HEADS}."
+            "layer. Received: a head that has others. Fine-tune with --config."
+            "qa.joint_prediction=false --config.qa.answerable_classifier=false"
+            f", or leave it out with --drop={portable.TASK_HEADS}."
         )
     for variable in ("kernel", "bias"):
         joined[f"{head}/outputs/{variable}"] = np.concatenate(
@@ -409,14 +404,12 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
         known = {portable.MAIN, portable.TASK_HEADS}
     if model.objective == "electric":
         known -= {portable.REPLACED_TOKEN_HEAD}
-    unknown = [part for part in model.parts if part not in known]
-    if unknown:
-        raise errors.ModelError(
-            f"Hugging Face has no class for {', '.join(unknown)} of "
-            f"{model.origin}: there an encoder that sees both sides has a head "
-            "for replaced or for masked tokens. (The logits of Electric are "
-            f"energies.) Leave them out with --drop='{'|'.join(unknown)}'."
-        )
+    portable.require_parts(
+        model,
+        known,
+        "Hugging Face has a class for an encoder that sees both sides with a "
+        "head for replaced or for masked tokens; Electric's are energies.",
+    )
     for name, part in portable.split(model).items():
         target = folder / name
         target.mkdir(exist_ok=True)

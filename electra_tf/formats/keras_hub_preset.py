@@ -75,16 +75,19 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     width = encoder.hidden_size
     pooler = portable.layer_shapes(_POOLER, (width, width))
     kinds = _check_weights(path, expected | pooler)
-    tensors = parameter_names.take(
-        {
-            variable.path: _flatten(variable.path, np.asarray(variable))
-            for variable in _load_backbone(path).weights
-            if not variable.path.startswith(_POOLER)
-        },
-        expected,
-        parameter_names.KERAS_HUB,
-        model.origin,
-    )
+    table = parameter_names.KERAS_HUB
+    shapes = {
+        name: part
+        for ours, shape in expected.items()
+        for name, part in table.shapes(ours, shape).items()
+    }
+    arrays = {
+        # There with an axis for the attention heads.
+        variable.path: np.reshape(variable, shapes[variable.path])
+        for variable in _load_backbone(path).weights
+        if not variable.path.startswith(_POOLER)
+    }
+    tensors = parameter_names.take(arrays, expected, table, model.origin)
     vocabulary = _read_vocabulary(path, encoder)
     return dataclasses.replace(
         model, tensors=tensors, vocabulary=vocabulary
@@ -144,17 +147,12 @@ def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
                 stream.visititems(collect)
     except (OSError, RuntimeError, LookupError, TypeError) as error:
         raise _damaged(path, error) from error
-    problems = [
-        f"{name} holds {kind}"
-        for name, kind in kinds.items()
+    wrong = [
+        f"{n} holds {kind}, expected {' or '.join(portable.FLOATS)}"
+        for n, kind in kinds.items()
         if kind not in portable.FLOATS
     ]
-    if problems:
-        raise errors.ModelError(
-            f"{path} must hold floating point numbers. Received: "
-            f"{'; '.join(problems[:8])}. Take the model before it was "
-            "quantized, for example."
-        )
+    portable.require_none(wrong, f"KerasHub preset {path}")
     needed = sum(map(math.prod, expected.values()))
     if needed != sum(sizes):
         raise errors.ModelError(
@@ -187,16 +185,6 @@ def _load_backbone(path: pathlib.Path) -> Any:
         raise _damaged(path, error) from error
 
 
-def _flatten(path: str, value: np.ndarray) -> np.ndarray:
-    """Returns the value without the axis of the attention heads."""
-    if path.endswith("attention_output/kernel"):
-        return value.reshape(-1, value.shape[-1])
-    if value.ndim == 3:
-        return value.reshape(len(value), -1)
-    is_head_bias = path.endswith(("query/bias", "key/bias", "value/bias"))
-    return value.reshape(-1) if is_head_bias else value
-
-
 def _read_vocabulary(
     path: pathlib.Path, encoder: config.EncoderConfig
 ) -> vocabulary_lib.Vocabulary | None:
@@ -223,13 +211,8 @@ def write(
     # Takes seconds to import.
     import keras_hub
 
-    others = [part for part in model.parts if part != portable.MAIN]
-    if others:
-        raise errors.ModelError(
-            "A preset of KerasHub holds an encoder alone. Received: "
-            f"{model.origin} with {', '.join(others)}. Leave them out with "
-            f"--drop='{'|'.join(others)}'."
-        )
+    why = "A preset of KerasHub holds an encoder alone."
+    portable.require_parts(model, [portable.MAIN], why)
     model = _as_preset(model)
     backbone = keras_hub.models.ElectraBackbone(
         **{name: getattr(model.encoder, ours) for ours, name in _SIZES.items()},
@@ -250,7 +233,7 @@ def write(
         keras_hub.models.ElectraTokenizer(
             vocabulary=list(model.vocabulary.tokens),
             lowercase=settings.do_lower_case,
-            strip_accents=settings.do_lower_case and settings.strip_accents,
+            strip_accents=settings.is_stripping,
         ).save_to_preset(str(folder))
     return model
 

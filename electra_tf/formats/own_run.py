@@ -1,9 +1,8 @@
 """Pre-training runs of this project as portable models, and back.
 
 A converted model is a run that has made no step here: `config.json`,
-vocabulary and one checkpoint with weights alone, so every command that takes
-the folder of a run takes it. Weights that are bfloat16 numbers are stored as
-such, in half the space.
+vocabulary and one checkpoint with weights alone, in half the space where they
+are bfloat16 numbers. Every command that takes a run takes it.
 """
 
 import dataclasses

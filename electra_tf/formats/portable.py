@@ -34,8 +34,7 @@ REPLACED_TOKEN_HEAD = "discriminator_predictions"
 MASKED_LM_HEAD = "generator_predictions"
 TASK_HEADS = "task_specific"
 
-# The layers of a model and their sizes, which `_sizes` spells out; a test
-# compares them with what the layers make.
+# The layers of a model and their sizes, which `_sizes` spells out.
 _EMBEDDINGS = {
     "embeddings/word_embeddings": "VE",
     "embeddings/position_embeddings": "PE",
@@ -94,9 +93,8 @@ class PortableModel:
 
     tensors: Tensors  # our path to float32 array
     encoder: config.EncoderConfig  # the main one; `vocab_size` is the table's
-    generator: config.EncoderConfig | None = None  # None where there is none
-    # What generator and encoder share: `none`, `embeddings` or `all`.
-    tying: str = "embeddings"
+    generator: config.EncoderConfig | None = None
+    tying: str = "embeddings"  # they are shared with it, or: none, all
     vocabulary: vocabulary_lib.Vocabulary | None = None  # if the files hold one
     task: PortableTask | None = None  # of a fine-tuned model
     objective: str = ""  # as in the config; empty where files do not say
@@ -136,6 +134,11 @@ def rename_part(tensors: Tensors, old: str, new: str) -> Arrays:
         for path, value in tensors.items()
         if path.startswith(f"{old}/")
     }
+
+
+def replace_part(tensors: Tensors, old: str, new: str) -> Arrays:
+    """Returns all tensors, those below `old/` with `new` in its place."""
+    return drop_part(tensors, old) | rename_part(tensors, old, new)
 
 
 def take_part(tensors: Tensors, part: str) -> Arrays:
@@ -306,13 +309,23 @@ def find_problem(
     """Says why an array cannot be a weight of this shape; empty if it can."""
     if value is None:
         return f"{name} is missing"
-    if value.dtype not in dtypes:
+    if str(value.dtype) not in dtypes:
         return f"{name} holds {value.dtype}, expected {' or '.join(dtypes)}"
     if value.shape != shape:
         return f"{name} {value.shape} should be {shape}"
     if not np.isfinite(np.asarray(value, np.float32)).all():
         return f"{name} holds NaN or infinity"
     return ""
+
+
+def require_parts(model: PortableModel, known: Iterable[str], why: str) -> None:
+    """Raises `ModelError` if a format lacks parts of a model; `why` says so."""
+    unknown = [part for part in model.parts if part not in known]
+    if unknown:
+        raise errors.ModelError(
+            f"{why} Received: {model.origin} with {', '.join(unknown)}. Leave "
+            f"them out with --drop='{'|'.join(unknown)}'."
+        )
 
 
 def require_none(problems: list[str], origin: str) -> None:
@@ -328,7 +341,7 @@ def require_none(problems: list[str], origin: str) -> None:
 
 
 def generator_settings(model: PortableModel) -> config.GeneratorConfig:
-    """Returns the section of a config that describes a model's generator."""
+    """Returns the section of a config that describes a generator."""
     encoder, generator = model.encoder, model.generator
     if generator is None:
         return config.GeneratorConfig()

@@ -1,13 +1,12 @@
 """Models of any format: read, written, made into layers, or a run's start."""
 
 import collections
+import dataclasses
 import pathlib
-from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
 
-import keras
 import numpy as np
 
 from electra_tf import config
@@ -86,17 +85,11 @@ def detect(path: str | pathlib.Path) -> str:
 
 
 def read(path: str | pathlib.Path, format_name: str = "") -> PortableModel:
-    """Reads a model of any format.
+    """Reads a model of one of `FORMATS`, or finds out which.
 
-    Args:
-        path: a folder, the prefix of a TF1 checkpoint, or the name of a model
-            that comes along.
-        format_name: one of `FORMATS`; empty to find out.
-
-    Raises:
-        FileNotFoundError: if there is nothing, or a file is missing.
-        ValueError: for a format that there is not, or a model that is
-            damaged, partial or of another kind (says what).
+    `path` is a folder, the prefix of a TF1 checkpoint, or the name of a model
+    that comes along. `FileNotFoundError` or `ModelError` says what is missing,
+    damaged or of another kind.
     """
     found = installed.find_model(path)
     format_name = format_name or detect(found)
@@ -116,10 +109,8 @@ def build_towers(
 ) -> towers.Towers:
     """Builds the towers of a pre-trained model, with their weights.
 
-    Returns:
-        `main` is a `Discriminator`, or a `MaskedLMGenerator` where there is
-        none; `generator` is None for a model of one tower. What they share in
-        the model they share here.
+    `main` is a `Discriminator`, or a `MaskedLMGenerator` where there is none;
+    `generator` is None for a model of one tower.
     """
     dtype, encoder = layers.dtype_policy(precision), model.encoder
     if portable.REPLACED_TOKEN_HEAD in model.parts:
@@ -131,30 +122,27 @@ def build_towers(
             "A tower needs a head, for replaced or for masked tokens. "
             f"Received: {model.origin} with {', '.join(model.parts)} alone."
         )
-    generator, variables = None, list(main.variables)
+    generator, variables = None, {v.path: v for v in main.variables}
     if model.generator is not None:
         is_two_tower = portable.TOWER_PARTS[0] in model.parts
         generator = towers.build_sized_generator(
             model.generator, main.encoder, model.tying, is_two_tower, dtype
         )
-        variables += generator.variables
+        variables |= {v.path: v for v in generator.variables}
     assign(variables, model)
     return towers.Towers(generator, main)
 
 
-def assign(variables: Iterable[keras.Variable], model: PortableModel) -> None:
-    """Puts the weights of a model into variables of its sizes."""
-    named = {variable.path: variable for variable in variables}
-    values = {p: v for p, v in model.tensors.items() if p in named}
-    _assign_equal(named, values, model.origin)
-
-
-def _assign_equal(
-    variables: Mapping[str, Any], values: Mapping[str, Any], origin: str
-) -> None:
-    checkpoints.require_equal_layout(origin, values, variables)
+def assign(variables: Mapping[str, Any], model: PortableModel) -> None:
+    """Puts the weights of whole parts of a model into variables by path."""
+    values = _take_parts(model.tensors, set(map(portable.part_of, variables)))
+    checkpoints.require_equal_layout(model.origin, values, variables)
     for path, variable in variables.items():
         variable.assign(values[path])
+
+
+def _take_parts(named: Mapping[str, Any], parts: set[str]) -> dict[str, Any]:
+    return {n: v for n, v in named.items() if portable.part_of(n) in parts}
 
 
 class Target(NamedTuple):
@@ -175,33 +163,24 @@ def warm_start(path: str | pathlib.Path, target: Target) -> str:
     of tokens follow their tokens: the new vocabulary has every token of the
     old one, in any order. Other rows keep their fresh values.
 
-    Returns:
-        One paragraph: how many variables were restored, which were resized,
-        which parts stay fresh, and which of the model found no place.
-
-    Raises:
-        FileNotFoundError: if there is no model.
-        ValueError: if the model is damaged, if sizes or vocabularies do not
-            fit (lists how). No variable has been changed then.
+    Returns a paragraph: what was restored, resized, stays fresh, found no
+    place. If sizes or vocabularies do not fit, no variable is changed.
     """
     model = read(path)
     rows = _token_rows(model, target.vocabulary)
     shared = set(model.parts) & set(map(portable.part_of, target.variables))
     _require_sizes(model, target, shared)
-    wanted, values = (
-        {n: v for n, v in named.items() if portable.part_of(n) in shared}
-        for named in (target.variables, model.tensors)
-    )
-    notes = [f"restored {len(wanted)} of {len(target.variables)} variables "
-             f"from {model.origin}"]  # fmt: skip
-    for name in sorted(wanted.keys() & values):
-        saved = values[name]
-        values[name] = _fit(name, saved, np.asarray(wanted[name]), rows)
-        if len(values[name]) != len(saved):
-            notes.append(
-                f"{name}: {len(saved)} rows became {len(values[name])}"
-            )
-    _assign_equal(wanted, values, model.origin)
+    wanted = _take_parts(target.variables, shared)
+    count = f"{len(wanted)} of {len(target.variables)} variables"
+    notes, values = [f"restored {count} from {model.origin}"], {}
+    for name, saved in model.tensors.items():
+        values[name] = saved
+        if name in wanted:
+            values[name] = _fit(name, saved, np.asarray(wanted[name]), rows)
+        num_rows = len(values[name])
+        if num_rows != len(saved):
+            notes.append(f"{name}: {len(saved)} rows became {num_rows}")
+    assign(wanted, dataclasses.replace(model, tensors=values))
     for named, words in (
         (target.variables, "{} ({} variables) stays fresh"),
         (model.tensors, "its {} ({} tensors) is not used"),

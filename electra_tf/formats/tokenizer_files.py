@@ -1,11 +1,8 @@
 """Vocabulary and tokenizer settings in the files of other projects.
 
-    vocab.txt               one token a line (original, Hugging Face, ours)
-    added_tokens.json       tokens that follow them (old releases)
-    tokenizer_config.json   settings, ours or Hugging Face's
-    tokenizer.json          settings and tokens, read by `tokenizers`
-
-Where the same fact stands in several files, these must agree.
+Tokens stand in vocab.txt, and those that follow in added_tokens.json (old
+releases); settings in tokenizer_config.json, ours or Hugging Face's; both in
+tokenizer.json. Where the same fact stands in several files, these must agree.
 """
 
 import dataclasses
@@ -82,9 +79,18 @@ def load_if_there(
     if described.is_file():
         tokenizer = _read_tokenizer(described)
         tokens = _described_tokens(tokenizer, folder)
-        _require_agreement(tokenizer, known, "do_lower_case" in stated, folder)
         lowers = tokenizer.normalizer.lowercase
         strips = tokenizer.normalizer.strip_accents
+        # Which file Hugging Face follows depends on the tokenizer's class.
+        if {strips, known.strip_accents} == {True, False} or (
+            stated.get("do_lower_case", lowers) != lowers
+        ):
+            raise errors.ModelError(
+                f"{settings_file} and {TOKENIZER_FILE} must agree. Received: "
+                f"do_lower_case={known.do_lower_case} and {lowers}, "
+                f"strip_accents={known.strip_accents} and {strips}. Remove the "
+                "wrong file."
+            )
         length = tokenizer.model.max_input_chars_per_word
         return build(folder, encoder, tokens, lowers, strips, length)
     tokens = vocabulary_lib.read_tokens(listed)
@@ -254,32 +260,9 @@ def _warn_of_added(tokens: list[str], folder: pathlib.Path) -> None:
     others = [t for t in tokens if t not in vocabulary_lib.SPECIAL_TOKENS]
     if others:
         logging.warning(
-            "%s: %d added tokens keep their rows, %.80r among them. There they "
-            "are cut out of the text before anything else; here they are "
-            "taken apart like other text.",
-            folder,
-            len(others),
-            others[0],
-        )
-
-
-def _require_agreement(
-    tokenizer: tokenizers.Tokenizer,
-    known: _Stated,
-    states_case: bool,
-    folder: pathlib.Path,
-) -> None:
-    """Which file Hugging Face follows depends on the tokenizer's class."""
-    lowers = tokenizer.normalizer.lowercase
-    strips = tokenizer.normalizer.strip_accents
-    if {strips, known.strip_accents} == {True, False} or (
-        states_case and known.do_lower_case != lowers
-    ):
-        raise errors.ModelError(
-            f"{folder / vocabulary_lib.SETTINGS_FILE} and {TOKENIZER_FILE} "
-            f"must agree. Received: do_lower_case={known.do_lower_case} and "
-            f"{lowers}, strip_accents={known.strip_accents} and {strips}. "
-            "Remove the wrong file."
+            f"{folder}: {len(others)} added tokens keep their rows, "
+            f"{others[0]!r:.80} among them. There they are cut out of the text "
+            "before anything else; here they are taken apart like other text."
         )
 
 
@@ -290,7 +273,7 @@ def write_hugging_face(
 ) -> None:
     """Writes what `AutoTokenizer.from_pretrained` reads."""
     settings = vocabulary.settings
-    strips = settings.do_lower_case and settings.strip_accents
+    strips = settings.is_stripping
     stated = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": settings.do_lower_case,

@@ -184,7 +184,7 @@ def simple_text_pattern(settings: TokenizerSettings) -> str:
     is_simple &= ~properties.line_separator
     if settings.do_lower_case:
         is_simple[CAPITAL_SIGMA] = False
-    if settings.do_lower_case and settings.strip_accents:
+    if settings.is_stripping:
         is_mark = flags & MARK != 0
         is_simple &= is_mark | (properties.combining_class == 0)
     for code, images in _compute_changes(settings).items():
