@@ -67,11 +67,7 @@ _Problem = Annotated[str, schema.one_of("regression", _ONE_LABEL)]
 
 @schema.frozen
 class _Config:
-    """What a config must say, for ours computes nothing else.
-
-    The last two fields are ours alone. Models of others give the values
-    themselves, an output of 0 means 0.
-    """
+    """What a config must say; the last two fields are ours alone."""
 
     model_type: Literal["electra"] = "electra"
     architectures: tuple[Annotated[str, schema.one_of(*_CLASSES)]] | None = None
@@ -85,14 +81,6 @@ class _Config:
     problem_type: _Problem | None = None
     text_pairs: bool = False
     regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)
-
-    def __post_init__(self) -> None:
-        low, high = self.regression_value_range
-        schema.require(
-            low < high,
-            "`regression_value_range` must be two increasing numbers. "
-            f"Received: {low}, {high}.",
-        )
 
 
 @schema.frozen
@@ -216,7 +204,7 @@ def head_shapes(task: PortableTask, hidden_size: int) -> portable.Shapes:
 def from_class(
     tensors: Tensors, task: PortableTask
 ) -> tuple[Arrays, PortableTask]:
-    """Turns a head, among a model's tensors, into ours, and so its task."""
+    """Turns a head, among a model's tensors, into ours, as its task."""
     found, head = dict(tensors), task.head
     if task.kind == "tagging":
         return exchange_segments(found), task
@@ -311,9 +299,7 @@ def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
     }
 
 
-def read_tensors(
-    folder: pathlib.Path,
-) -> tuple[Arrays, pathlib.Path]:
+def read_tensors(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
     """Reads all tensors of a model's folder."""
     readers = {
         SAFETENSORS_FILE: _read_safetensors,

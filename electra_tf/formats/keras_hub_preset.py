@@ -9,6 +9,7 @@ in reading.
 import dataclasses
 import math
 import pathlib
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 from typing import Literal
@@ -226,7 +227,9 @@ def write(
     }
     for variable in backbone.weights:
         variable.assign(arrays[variable.path].reshape(variable.shape))
-    _require_space(folder, sum(value.nbytes for value in arrays.values()))
+    # On a full disk HDF5 would end the process.
+    with tempfile.TemporaryFile(dir=folder) as trial:
+        trial.write(bytes(sum(value.nbytes for value in arrays.values())))
     backbone.save_to_preset(str(folder))
     if model.vocabulary is not None:
         settings = model.vocabulary.settings
@@ -258,12 +261,3 @@ def _as_preset(model: portable.PortableModel) -> portable.PortableModel:
     return dataclasses.replace(
         model, encoder=encoder, vocabulary=vocabulary
     ).with_notes(*notes)
-
-
-def _require_space(folder: pathlib.Path, num_bytes: int) -> None:
-    """Raises `OSError` on a full disk, where HDF5 would end the process."""
-    trial = folder / "space"
-    try:
-        trial.write_bytes(bytes(num_bytes))
-    finally:
-        trial.unlink()

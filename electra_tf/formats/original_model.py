@@ -50,10 +50,8 @@ _TASKS = {
     for kind, names in _KINDS.items()
     for name in names.split()
 }
-# Rows in the original's default, where there are as many positions.
-_ROW_LENGTH = 128
-# The original's rule: heads are 64 wide.
-_HEAD_WIDTH = 64
+_ROW_LENGTH = 128  # of the original, where there are as many positions
+_HEAD_WIDTH = 64  # the original's rule
 # What TensorFlow raises for damaged files; TypeError is for the step.
 _READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, TypeError,
                 ValueError)  # fmt: skip

@@ -122,14 +122,9 @@ def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
     if has_head and not model.objective and not model.has_both_heads:
         objective = "mlm"
     length = min(_ROW_LENGTH, model.encoder.max_position_embeddings)
-    try:
-        return config.ExperimentConfig(
-            encoder=model.encoder,
-            generator=portable.generator_settings(model),
-            objective=config.ObjectiveConfig(name=objective),
-            data=config.DataConfig(max_seq_length=length),
-        )
-    except errors.ConfigError as error:
-        raise errors.ModelError(
-            f"{model.origin} has sizes that there cannot be here: {error}"
-        ) from error
+    return config.ExperimentConfig(
+        encoder=model.encoder,
+        generator=portable.generator_settings(model),
+        objective=config.ObjectiveConfig(name=objective),
+        data=config.DataConfig(max_seq_length=length),
+    )

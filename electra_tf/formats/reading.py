@@ -115,13 +115,8 @@ def build_towers(
     dtype, encoder = layers.dtype_policy(precision), model.encoder
     if portable.REPLACED_TOKEN_HEAD in model.parts:
         main = towers.build_discriminator(encoder, dtype)
-    elif portable.MASKED_LM_HEAD in model.parts:
-        main = towers.build_masked_lm(encoder, portable.MASKED_LM_HEAD, dtype)
     else:
-        raise errors.ModelError(
-            "A tower needs a head, for replaced or for masked tokens. "
-            f"Received: {model.origin} with {', '.join(model.parts)} alone."
-        )
+        main = towers.build_masked_lm(encoder, portable.MASKED_LM_HEAD, dtype)
     generator, variables = None, {v.path: v for v in main.variables}
     if model.generator is not None:
         is_two_tower = portable.TOWER_PARTS[0] in model.parts

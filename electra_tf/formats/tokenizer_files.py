@@ -79,18 +79,9 @@ def load_if_there(
     if described.is_file():
         tokenizer = _read_tokenizer(described)
         tokens = _described_tokens(tokenizer, folder)
+        _require_agreement(tokenizer.normalizer, known, stated, settings_file)
         lowers = tokenizer.normalizer.lowercase
         strips = tokenizer.normalizer.strip_accents
-        # Which file Hugging Face follows depends on the tokenizer's class.
-        if {strips, known.strip_accents} == {True, False} or (
-            stated.get("do_lower_case", lowers) != lowers
-        ):
-            raise errors.ModelError(
-                f"{settings_file} and {TOKENIZER_FILE} must agree. Received: "
-                f"do_lower_case={known.do_lower_case} and {lowers}, "
-                f"strip_accents={known.strip_accents} and {strips}. Remove the "
-                "wrong file."
-            )
         length = tokenizer.model.max_input_chars_per_word
         return build(folder, encoder, tokens, lowers, strips, length)
     tokens = vocabulary_lib.read_tokens(listed)
@@ -133,9 +124,7 @@ def build(
 
 
 def fit_rows(
-    vocabulary: Vocabulary,
-    encoder: config.EncoderConfig,
-    source: pathlib.Path,
+    vocabulary: Vocabulary, encoder: config.EncoderConfig, source: pathlib.Path
 ) -> Vocabulary:
     """Names rows of the model's table that have no token, as no text does."""
     num_missing = encoder.vocab_size - vocabulary.size
@@ -172,9 +161,7 @@ def are_alike(one: Vocabulary, other: Vocabulary | None) -> bool:
     )
 
 
-def effective(
-    settings: TokenizerSettings,
-) -> TokenizerSettings:
+def effective(settings: TokenizerSettings) -> TokenizerSettings:
     """Makes settings equal that do the same: only lower-casing strips."""
     strips = settings.strip_accents or not settings.do_lower_case
     return dataclasses.replace(settings, strip_accents=strips)
@@ -266,10 +253,23 @@ def _warn_of_added(tokens: list[str], folder: pathlib.Path) -> None:
         )
 
 
+def _require_agreement(
+    normalizer: Any, known: _Stated, stated: dict[str, Any], file: pathlib.Path
+) -> None:
+    """Which file Hugging Face follows depends on the tokenizer's class."""
+    lowers, strips = normalizer.lowercase, normalizer.strip_accents
+    if {strips, known.strip_accents} == {True, False} or (
+        stated.get("do_lower_case", lowers) != lowers
+    ):
+        raise errors.ModelError(
+            f"{file} and {TOKENIZER_FILE} must agree. Received: "
+            f"do_lower_case={known.do_lower_case} and {lowers}, strip_accents="
+            f"{known.strip_accents} and {strips}. Remove the wrong file."
+        )
+
+
 def write_hugging_face(
-    vocabulary: Vocabulary,
-    folder: pathlib.Path,
-    num_positions: int,
+    vocabulary: Vocabulary, folder: pathlib.Path, num_positions: int
 ) -> None:
     """Writes what `AutoTokenizer.from_pretrained` reads."""
     settings = vocabulary.settings

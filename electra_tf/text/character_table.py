@@ -170,12 +170,9 @@ def _compute_changes(settings: TokenizerSettings) -> dict[int, _CodePoints]:
 def simple_text_pattern(settings: TokenizerSettings) -> str:
     """Builds an RE2 pattern of texts that library operations treat exactly.
 
-    For characters of these texts the operations of TensorFlow and
-    tensorflow-text (NFD, removal of marks, ASCII lower-casing, splitting) do
-    what the rules say, whatever Unicode version is built into them. The texts
-    hold nothing to drop, no capital that needs Unicode lower-casing (which
-    follows the locale in TensorFlow), no sigma, no mark that could be
-    reordered.
+    They hold nothing to drop, no capital that needs Unicode lower-casing
+    (which follows the locale in TensorFlow), no sigma, no mark that could be
+    reordered, no character that depends on the library's Unicode version.
     """
     properties = load_character_properties()
     flags = compute_flags()

@@ -227,9 +227,7 @@ def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
 
 
 def _gather_words(
-    decoded: _Decoded,
-    characters: _Characters,
-    last_sources: tf.Tensor,
+    decoded: _Decoded, characters: _Characters, last_sources: tf.Tensor
 ) -> Words:
     """Splits at punctuation and collects the words."""
     is_punctuation = _has(characters.attributes, character_table.PUNCTUATION)

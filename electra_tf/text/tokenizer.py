@@ -1,9 +1,8 @@
 """Text to WordPiece ids, as operations of the graph.
 
-The ids are those of the original's `FullTokenizer`, on every text. Most texts
-take a fast path through tensorflow-text's own operations. Texts with characters
-for which those depend on a Unicode version, a locale or the neighbours go
-through `normalization.Normalizer`; the result is the same on both paths.
+The ids are those of the original's `FullTokenizer`. Most texts take a fast
+path through tensorflow-text. Those with characters for which that depends on a
+Unicode version, a locale or the neighbours go through `Normalizer`.
 """
 
 import tensorflow as tf
@@ -141,7 +140,7 @@ def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
     """The tokens, with harmless names for those that never match.
 
     On some of those tensorflow-text goes wrong: after `a b` it takes the word
-    `aa` for unknown. `breaks` are flags of characters that are words.
+    `aa` for unknown.
     """
     max_length = vocabulary.settings.max_word_length
     tokens = []

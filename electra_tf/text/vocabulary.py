@@ -183,10 +183,7 @@ def _check_tokens(tokens: Sequence[str]) -> None:
 
 
 def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
-    """Reads the lines; a byte order mark and CR LF line ends are fine.
-
-    What is not UTF-8 becomes lone surrogates, which no vocabulary takes.
-    """
+    """Reads the lines; what is not UTF-8 becomes lone surrogates."""
     content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
     text = content.decode("utf-8", "surrogateescape")
     lines = text.removesuffix("\n").split("\n")

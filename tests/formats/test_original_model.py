@@ -41,23 +41,13 @@ def _put_tensors(folder, tensors, name="model.ckpt"):
     )
 
 
-def _change_hparams(folder, changes, leave_out=()):
-    file = folder / "hparams.json"
-    before = json.loads(file.read_text())
-    name = "model_hparam_overrides"
-    hparams = before | changes | {name: before[name] | changes.get(name, {})}
-    hparams = {n: v for n, v in hparams.items() if n not in leave_out}
-    file.write_text(json.dumps(hparams))
-
-
 def _refuses(folder, message):
     with pytest.raises(errors.ModelError, match=message):
         original_model.read(folder)
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["none", "all", "electric", "masked_lm", "tagging"],
+    "kind", ["none", "all", "electric", "masked_lm", "tagging"]
 )
 @pytest.mark.parametrize("has_hparams", [True, False])
 def test_every_tensor_is_needed_and_no_other_has_a_place(
@@ -86,19 +76,15 @@ def test_moments_and_step_are_told_from_weights(folder):
     second = {f"{name}/adam_v": 3 * value for name, value in weights.items()}
     _put_tensors(folder, tensors | first | second)
     checkpoint = original_model.read_checkpoint(folder)
-    assert checkpoint.path == str(folder / "model.ckpt")
     assert checkpoint.global_step == 41
-    tiny_models.require_tensors(checkpoint.variables, weights)
-    for found, factor in (
-        (checkpoint.first_moments, 2),
-        (checkpoint.second_moments, 3),
-    ):
-        expected = {name: factor * value for name, value in weights.items()}
-        tiny_models.require_tensors(found, expected)
+    for name, value in weights.items():
+        np.testing.assert_array_equal(checkpoint.variables[name], value)
+        moments = checkpoint.first_moments, checkpoint.second_moments
+        for factor, moment in enumerate(moments, start=2):
+            np.testing.assert_array_equal(moment[name], factor * value)
     found = original_model.read(folder)
     tiny_models.require_same(found, model)
-    count = 2 * len(weights)
-    assert found.notes == (f"left out {count} optimizer slots",)
+    assert found.notes == (f"left out {2 * len(weights)} optimizer slots",)
 
 
 @pytest.mark.parametrize(("width", "heads"), [(48, 1), (192, 3)])
@@ -138,22 +124,15 @@ def test_sizes_cannot_be_read_off_what_is_no_matrix(folder, path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"vocab_size": 23}, r"word_embeddings \(24, 12\) should be \(23, 12"),
+        ({"vocab_size": 23}, r"json,.*word_emb.*\(24, 12\) should be \(23, 12"),
         ({"untied_generator_embeddings": True}, "generator/emb.*is missing"),
-        ({"untied_generator": False}, "generator.* should be"),
         ({"hiden_size": 3}, r"hparams\.json: .*hiden_size"),
-        (
-            {"model_hparam_overrides": {"num_hidden_layers": 3}},
-            "by its hparams.json,.*layer_2.* is missing",
-        ),
     ],
 )
 def test_hyperparameters_of_another_model_are_refused(folder, changes, message):
     _write(folder)
-    idle = ("generator_hidden_size", "generator_layers")
-    _change_hparams(
-        folder, changes, idle if "untied_generator" in changes else ()
-    )
+    file = folder / "hparams.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
     _refuses(folder, message)
 
 
@@ -220,7 +199,7 @@ def test_heads_that_the_original_lacks_are_refused(tmp_path, task):
 def test_parts_and_sizes_that_the_original_lacks_are_refused(tmp_path):
     model = tiny_models.build("discriminator")
     model.tensors["copy_predictions/dense/kernel"] = np.zeros([16, 1])
-    with pytest.raises(errors.ModelError, match="--drop=copy_predictions"):
+    with pytest.raises(errors.ModelError, match="--drop='copy_predictions'"):
         original_model.write(model, tmp_path)
     message = "64 wide.*num_attention_heads: 4, 1; intermediate_size: 20, 32"
     with pytest.raises(errors.ModelError, match=message):

@@ -57,44 +57,6 @@ def test_the_fused_kernel_is_query_key_value_side_by_side(is_turned):
     assert shapes == dict.fromkeys(_NAMES, (2, 4) if is_turned else (4, 2))
 
 
-_NORM = "electra/encoder/layer_11/output/LayerNorm/beta"
-
-
-@pytest.mark.parametrize(
-    ("kind", "ours", "theirs"),
-    [
-        ("original", "generator/a/kernel", "generator/a/kernel"),
-        (
-            "hugging_face",
-            "discriminator_predictions/dense_1/kernel",
-            "discriminator_predictions.dense_prediction.weight",
-        ),
-        (
-            "hugging_face",
-            "generator_predictions/output_bias",
-            "generator_lm_head.bias",
-        ),
-        (
-            "hugging_face",
-            _NORM,
-            "electra.encoder.layer.11.output.LayerNorm.bias",
-        ),
-        (
-            "keras_hub",
-            _NORM,
-            "transformer_layer_11/feedforward_layer_norm/beta",
-        ),
-        (
-            "keras_hub",
-            "electra/embeddings/token_type_embeddings",
-            "segment_embedding/embeddings",
-        ),
-    ],
-)
-def test_names_are_those_of_the_other_project(kind, ours, theirs):
-    assert _TABLES[kind].names(ours) == (theirs,)
-
-
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
 def test_parts_of_other_precisions_are_joined(tensors, dtype):
     tensors[_NAMES[1]] = np.full([2, 2], 0.5, dtype)

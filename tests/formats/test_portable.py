@@ -161,15 +161,6 @@ def test_a_model_without_any_one_tensor_or_with_one_more_is_refused(kind):
         refuses({**model.tensors, name: changed}, f"{name} .*{message}")
 
 
-@pytest.mark.parametrize("kind", ["embeddings", "none", "all", "electric"])
-def test_settings_describe_the_generator(kind):
-    model = tiny_models.build(kind)
-    settings = portable.generator_settings(model)
-    assert settings.encoder_config(model.encoder) == model.generator
-    assert settings.weight_tying == model.tying
-    assert settings.two_tower_generator == (kind == "electric")
-
-
 def _split(kind):
     parts = portable.split(tiny_models.build(kind))
     return parts["discriminator"], parts["generator"]
@@ -182,11 +173,6 @@ def test_joining_undoes_splitting(kind):
     assert generator.parts == ("electra", "generator_predictions")
     model = tiny_models.build(kind)
     tiny_models.require_same(portable.join(main, generator), model)
-
-
-def test_a_model_of_one_encoder_is_not_split():
-    model = tiny_models.build("masked_lm")
-    assert portable.split(model) == {".": model}
 
 
 def test_tying_is_told_by_the_bits():

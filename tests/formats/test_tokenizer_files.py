@@ -44,16 +44,17 @@ def _described(folder):
     return json.loads((folder / "tokenizer.json").read_text())
 
 
-@pytest.mark.parametrize("missing", ["", "vocab.txt", "tokenizer.json",
-                                     "tokenizer_config.json"])  # fmt: skip
+@pytest.mark.parametrize(
+    "missing", ["vocab.txt", "tokenizer.json", "tokenizer_config.json"]
+)
 def test_some_of_the_files_are_enough(folder, missing):
-    (folder / missing).unlink() if missing else None
-    found = _load(folder)
-    assert found.tokens == VOCABULARY.tokens
+    assert _load(folder) == VOCABULARY
+    (folder / missing).unlink()
     # What tokenizer.json says of long words stands nowhere else.
     length = 100 if missing == "tokenizer.json" else 200
-    assert found.settings == vocabulary_lib.TokenizerSettings(
-        max_word_length=length
+    settings = vocabulary_lib.TokenizerSettings(max_word_length=length)
+    assert _load(folder) == vocabulary_lib.Vocabulary(
+        VOCABULARY.tokens, settings
     )
 
 

@@ -39,8 +39,8 @@ def test_ids_are_positions():
 @pytest.mark.parametrize(
     "settings",
     [
-        TokenizerSettings(do_lower_case=False, max_word_length=77),
-        TokenizerSettings(strip_accents=False),
+        TokenizerSettings(False, max_word_length=77),
+        TokenizerSettings(True, False),
     ],
 )
 def test_tokens_and_settings_survive_the_disk(tmp_path, settings):
