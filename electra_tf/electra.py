@@ -364,7 +364,7 @@ def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
             networks_lib.MAIN_ENCODER,
             dtype=layers.dtype_policy(precision),
         )
-        reading.assign(encoder.variables, model)
+        reading.assign({v.path: v for v in encoder.variables}, model)
         generator, main = None, types.SimpleNamespace(encoder=encoder)
         if left_out := sorted(set(model.parts) - {portable.MAIN}):
             listed = ", ".join(left_out)

@@ -16,7 +16,6 @@ from electra_tf.finetuning import model as finetuning_model
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.formats import warm_start
 from electra_tf.pretraining import model as model_lib
 from electra_tf.training import checkpoints
 from tests import tiny_electra
@@ -89,13 +88,13 @@ def test_every_command_that_takes_a_model_takes_its_name(shipped):
     settings = tiny_electra.build_settings()
     keras.utils.set_random_seed(1)
     fresh = model_lib.build_pretraining_model(settings, tiny_electra.VOCABULARY)
-    target = warm_start.Target(
+    target = reading.Target(
         {v.path: v for v in fresh.trainable_variables},
         loaded.config,
         loaded.generator.settings,
         tiny_electra.VOCABULARY,
     )
-    assert "stays fresh" not in warm_start.warm_start(NAME, target)
+    assert "stays fresh" not in reading.warm_start(NAME, target)
 
 
 def test_scores_of_rounded_weights_differ_by_half_a_percent_at_most(shipped):

@@ -10,7 +10,6 @@ import dataclasses
 import pathlib
 import zipfile
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Annotated
 from typing import Any
 from typing import Literal
@@ -26,7 +25,7 @@ from electra_tf.config import schema
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tokenizer_files
-from electra_tf.formats.parameter_names import Arrays
+from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
 from electra_tf.formats.portable import Tensors
@@ -68,11 +67,7 @@ _Problem = Annotated[str, schema.one_of("regression", _ONE_LABEL)]
 
 @schema.frozen
 class _Config:
-    """What a config must say, for ours computes nothing else.
-
-    The last two fields are ours alone. Models of others give the values
-    themselves, an output of 0 means 0.
-    """
+    """What a config must say; the last two fields are ours alone."""
 
     model_type: Literal["electra"] = "electra"
     architectures: tuple[Annotated[str, schema.one_of(*_CLASSES)]] | None = None
@@ -87,14 +82,6 @@ class _Config:
     text_pairs: bool = False
     regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)
 
-    def __post_init__(self) -> None:
-        low, high = self.regression_value_range
-        schema.require(
-            low < high,
-            "`regression_value_range` must be two increasing numbers. "
-            f"Received: {low}, {high}.",
-        )
-
 
 @schema.frozen
 class _Index:
@@ -103,29 +90,17 @@ class _Index:
     weight_map: dict[str, _FileName]
 
 
-def is_folder(path: pathlib.Path) -> bool:
-    """Returns whether a folder holds a model of Hugging Face's."""
-    folder = path / "discriminator" if _is_pair(path) else path
-    try:
-        content = schema.read_object(folder / CONFIG_FILE)
-    except (OSError, ValueError):
-        return False
-    return "architectures" in content or "model_type" in content
-
-
-def _is_pair(path: pathlib.Path) -> bool:
-    is_model = (path / CONFIG_FILE).exists()
-    return (path / "discriminator").exists() and not is_model
-
-
 def read(path: pathlib.Path) -> PortableModel:
     """Reads a folder with a model, or with both of a pre-trained ELECTRA."""
-    if not _is_pair(path):
+    main, generator = path / "discriminator", path / "generator"
+    if (path / CONFIG_FILE).exists() or not main.exists():
         return _read_one(path)
-    main = _read_one(path / "discriminator")
-    if not (path / "generator").exists():
-        return main
-    return portable.join(main, _read_one(path / "generator"))
+    model = _read_one(main)
+    return (
+        portable.join(model, _read_one(generator))
+        if generator.exists()
+        else model
+    )
 
 
 def _read_one(path: pathlib.Path) -> PortableModel:
@@ -140,7 +115,7 @@ def _read_one(path: pathlib.Path) -> PortableModel:
     expected = portable.part_shapes(portable.MAIN, model)
     task, table = None, parameter_names.HUGGING_FACE
     if architecture in CLASSES.values():
-        task = _read_task(known, architecture, file)
+        task = read_task(stated, architecture, file)
         table = parameter_names.hugging_face(task.kind)
         expected |= head_shapes(task, encoder.hidden_size)
     elif architecture != _ENCODER:
@@ -185,30 +160,30 @@ def _take_tied_output(arrays: Arrays, source: pathlib.Path) -> bool:
     return True
 
 
-def _read_task(
-    known: _Config, architecture: str, file: pathlib.Path
+def read_task(
+    stated: Mapping[str, Any], architecture: str, file: pathlib.Path
 ) -> PortableTask:
     """Returns the task of one of `CLASSES` as the class has it."""
+    known = portable.build_known(_Config, stated, file)
+    name = known.finetuning_task or "own"
+    task = PortableTask(name, "qa", has_pairs=known.text_pairs)
+    if architecture == CLASSES["qa"]:
+        return task
     # The library's default.
     named = known.id2label or {"0": "LABEL_0", "1": "LABEL_1"}
     labels = tuple(named.get(str(number), "") for number in range(len(named)))
     _require_labels(labels, f"{file}: id2label")
-    is_number = known.problem_type is None and len(labels) == 1
-    task = PortableTask(
-        known.finetuning_task or "own", "qa", has_pairs=known.text_pairs
-    )
-    if architecture == CLASSES["qa"]:
-        return task
     if architecture == CLASSES["tagging"]:
         return dataclasses.replace(task, kind="tagging", labels=labels)
     task = dataclasses.replace(task, has_hidden_layer=True)
+    is_number = known.problem_type is None and len(labels) == 1
     if is_number or known.problem_type == "regression":
         span = known.regression_value_range
         return dataclasses.replace(task, kind="regression", value_range=span)
     return dataclasses.replace(task, kind="classification", labels=labels)
 
 
-def _require_labels(labels: Sequence[str], source: str) -> None:
+def _require_labels(labels: tuple[str, ...], source: str) -> None:
     for number, label in enumerate(labels):
         is_line = label.strip() and label.splitlines() == [label]
         if not is_line or label in labels[:number]:
@@ -229,7 +204,7 @@ def head_shapes(task: PortableTask, hidden_size: int) -> portable.Shapes:
 def from_class(
     tensors: Tensors, task: PortableTask
 ) -> tuple[Arrays, PortableTask]:
-    """Turns a head, among a model's tensors, into ours, and so its task."""
+    """Turns a head, among a model's tensors, into ours, as its task."""
     found, head = dict(tensors), task.head
     if task.kind == "tagging":
         return exchange_segments(found), task
@@ -263,10 +238,9 @@ def to_class(tensors: Tensors, task: PortableTask) -> Tensors:
     width, outputs = kernel.shape
     if 2 * outputs > width:
         raise errors.ModelError(
-            f"{CLASSES['classification']} can stand for one linear layer of "
-            f"up to {width // 2} labels at a width of {width}. Received: "
-            f"{outputs} labels. Leave the head out with "
-            f"--drop={portable.TASK_HEADS}."
+            f"{CLASSES['classification']} can stand for a linear layer of up "
+            f"to {width // 2} labels, half its width. Received: {outputs}. "
+            f"Leave the head out with --drop={portable.TASK_HEADS}."
         )
     return {**tensors, **_gelu_twin(kernel, task.head)}
 
@@ -279,8 +253,7 @@ def exchange_segments(tensors: Tensors) -> Arrays:
     table = tensors[_SEGMENTS]
     if len(table) < 2:
         raise errors.ModelError(
-            "Tagging needs two segments (type_vocab_size). Received: "
-            f"{len(table)}."
+            f"Tagging needs type_vocab_size=2. Received: {len(table)}."
         )
     order = [1, 0, *range(2, len(table))]
     return {**tensors, _SEGMENTS: np.ascontiguousarray(table[order])}
@@ -294,11 +267,9 @@ def _join_ends(tensors: Tensors, head: str) -> Arrays:
     if own.keys() != apart:
         raise errors.ModelError(
             f"{CLASSES['qa']} predicts start and end apart, each by one linear "
-            "layer. This head predicts the end given the start, or whether "
-            "there is an answer, by hidden layers that the class does not "
-            "have. Fine-tune with --config.qa.joint_prediction=false "
-            "--config.qa.answerable_classifier=false to make one that can be "
-            f"written, or leave it out with --drop={portable.TASK_HEADS}."
+            "layer. Received: a head that has others. Fine-tune with --config."
+            "qa.joint_prediction=false --config.qa.answerable_classifier=false"
+            f", or leave it out with --drop={portable.TASK_HEADS}."
         )
     for variable in ("kernel", "bias"):
         joined[f"{head}/outputs/{variable}"] = np.concatenate(
@@ -328,9 +299,7 @@ def _gelu_twin(kernel: np.ndarray, head: str) -> Arrays:
     }
 
 
-def read_tensors(
-    folder: pathlib.Path,
-) -> tuple[Arrays, pathlib.Path]:
+def read_tensors(folder: pathlib.Path) -> tuple[Arrays, pathlib.Path]:
     """Reads all tensors of a model's folder."""
     readers = {
         SAFETENSORS_FILE: _read_safetensors,
@@ -421,14 +390,12 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
         known = {portable.MAIN, portable.TASK_HEADS}
     if model.objective == "electric":
         known -= {portable.REPLACED_TOKEN_HEAD}
-    unknown = [part for part in model.parts if part not in known]
-    if unknown:
-        raise errors.ModelError(
-            f"Hugging Face has no class for {', '.join(unknown)} of "
-            f"{model.origin}: there an encoder that sees both sides has a head "
-            "for replaced or for masked tokens. (The logits of Electric are "
-            f"energies.) Leave them out with --drop='{'|'.join(unknown)}'."
-        )
+    portable.require_parts(
+        model,
+        known,
+        "Hugging Face has a class for an encoder that sees both sides with a "
+        "head for replaced or for masked tokens; Electric's are energies.",
+    )
     for name, part in portable.split(model).items():
         target = folder / name
         target.mkdir(exist_ok=True)
@@ -438,12 +405,12 @@ def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
 
 def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
     architecture, tensors = _ENCODER, model.tensors
-    table, task_fields = parameter_names.HUGGING_FACE, {}
+    table, stated = parameter_names.HUGGING_FACE, {}
     if model.task is not None:
         architecture = CLASSES[model.task.kind]
         tensors = to_class(tensors, model.task)
         table = parameter_names.hugging_face(model.task.kind)
-        task_fields = _task_fields(model.task, model.origin)
+        stated = task_fields(model.task, model.origin)
     for name, part in _HEAD_PARTS.items():
         architecture = name if part in model.parts else architecture
     arrays = table.split_all(tensors)
@@ -463,7 +430,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
         "pad_token_id": model.vocabulary.pad_id if model.vocabulary else 0,
         "dtype": "float32",
     }
-    text = schema.to_json(fields | task_fields)
+    text = schema.to_json(fields | stated)
     (folder / CONFIG_FILE).write_text(text, "utf-8")
     if model.vocabulary is not None:
         tokenizer_files.write_hugging_face(
@@ -471,7 +438,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
         )
 
 
-def _task_fields(task: PortableTask, origin: str) -> dict[str, Any]:
+def task_fields(task: PortableTask, origin: str) -> dict[str, Any]:
     """Returns what a config must say of a task."""
     fields: dict[str, Any] = {"finetuning_task": task.name}
     if task.kind == "qa":

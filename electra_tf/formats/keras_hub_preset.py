@@ -9,6 +9,7 @@ in reading.
 import dataclasses
 import math
 import pathlib
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 from typing import Literal
@@ -64,15 +65,6 @@ class _Tokenizer:
     special_tokens_in_strings: Literal[False] = False
 
 
-def is_folder(path: pathlib.Path) -> bool:
-    """Returns whether a folder holds a preset of KerasHub's."""
-    try:
-        content = schema.read_object(path / CONFIG_FILE)
-    except (OSError, ValueError):
-        return False
-    return str(content.get("module")).split(".")[0] == "keras_hub"
-
-
 def read(path: pathlib.Path) -> portable.PortableModel:
     """Reads the encoder and the vocabulary in the folder of a preset."""
     # The sizes first, because KerasHub would begin to build any.
@@ -84,16 +76,19 @@ def read(path: pathlib.Path) -> portable.PortableModel:
     width = encoder.hidden_size
     pooler = portable.layer_shapes(_POOLER, (width, width))
     kinds = _check_weights(path, expected | pooler)
-    tensors = parameter_names.take(
-        {
-            variable.path: _flatten(variable.path, np.asarray(variable))
-            for variable in _load_backbone(path).weights
-            if not variable.path.startswith(_POOLER)
-        },
-        expected,
-        parameter_names.KERAS_HUB,
-        model.origin,
-    )
+    table = parameter_names.KERAS_HUB
+    shapes = {
+        name: part
+        for ours, shape in expected.items()
+        for name, part in table.shapes(ours, shape).items()
+    }
+    arrays = {
+        # There with an axis for the attention heads.
+        variable.path: np.reshape(variable, shapes[variable.path])
+        for variable in _load_backbone(path).weights
+        if not variable.path.startswith(_POOLER)
+    }
+    tensors = parameter_names.take(arrays, expected, table, model.origin)
     vocabulary = _read_vocabulary(path, encoder)
     return dataclasses.replace(
         model, tensors=tensors, vocabulary=vocabulary
@@ -153,17 +148,12 @@ def _check_weights(path: pathlib.Path, expected: portable.Shapes) -> set[str]:
                 stream.visititems(collect)
     except (OSError, RuntimeError, LookupError, TypeError) as error:
         raise _damaged(path, error) from error
-    problems = [
-        f"{name} holds {kind}"
-        for name, kind in kinds.items()
+    wrong = [
+        f"{n} holds {kind}, expected {' or '.join(portable.FLOATS)}"
+        for n, kind in kinds.items()
         if kind not in portable.FLOATS
     ]
-    if problems:
-        raise errors.ModelError(
-            f"{path} must hold floating point numbers. Received: "
-            f"{'; '.join(problems[:8])}. Take the model before it was "
-            "quantized, for example."
-        )
+    portable.require_none(wrong, f"KerasHub preset {path}")
     needed = sum(map(math.prod, expected.values()))
     if needed != sum(sizes):
         raise errors.ModelError(
@@ -196,16 +186,6 @@ def _load_backbone(path: pathlib.Path) -> Any:
         raise _damaged(path, error) from error
 
 
-def _flatten(path: str, value: np.ndarray) -> np.ndarray:
-    """Returns the value without the axis of the attention heads."""
-    if path.endswith("attention_output/kernel"):
-        return value.reshape(-1, value.shape[-1])
-    if value.ndim == 3:
-        return value.reshape(len(value), -1)
-    is_head_bias = path.endswith(("query/bias", "key/bias", "value/bias"))
-    return value.reshape(-1) if is_head_bias else value
-
-
 def _read_vocabulary(
     path: pathlib.Path, encoder: config.EncoderConfig
 ) -> vocabulary_lib.Vocabulary | None:
@@ -215,12 +195,10 @@ def _read_vocabulary(
         return None
     stated = _read_described(file).config
     options = portable.build_known(_Tokenizer, stated, file)
-    settings = {
-        "do_lower_case": options.lowercase,
-        "strip_accents": options.strip_accents,
-    }
     listed = vocabulary_lib.read_tokens(tokens)
-    return tokenizer_files.build(listed, settings, encoder, tokens)
+    return tokenizer_files.build(
+        path, encoder, listed, options.lowercase, options.strip_accents
+    )
 
 
 def write(
@@ -234,13 +212,8 @@ def write(
     # Takes seconds to import.
     import keras_hub
 
-    others = [part for part in model.parts if part != portable.MAIN]
-    if others:
-        raise errors.ModelError(
-            "A preset of KerasHub holds an encoder alone. Received: "
-            f"{model.origin} with {', '.join(others)}. Leave them out with "
-            f"--drop='{'|'.join(others)}'."
-        )
+    why = "A preset of KerasHub holds an encoder alone."
+    portable.require_parts(model, [portable.MAIN], why)
     model = _as_preset(model)
     backbone = keras_hub.models.ElectraBackbone(
         **{name: getattr(model.encoder, ours) for ours, name in _SIZES.items()},
@@ -254,14 +227,16 @@ def write(
     }
     for variable in backbone.weights:
         variable.assign(arrays[variable.path].reshape(variable.shape))
-    _require_space(folder, sum(value.nbytes for value in arrays.values()))
+    # On a full disk HDF5 would end the process.
+    with tempfile.TemporaryFile(dir=folder) as trial:
+        trial.write(bytes(sum(value.nbytes for value in arrays.values())))
     backbone.save_to_preset(str(folder))
     if model.vocabulary is not None:
         settings = model.vocabulary.settings
         keras_hub.models.ElectraTokenizer(
             vocabulary=list(model.vocabulary.tokens),
             lowercase=settings.do_lower_case,
-            strip_accents=settings.do_lower_case and settings.strip_accents,
+            strip_accents=settings.is_stripping,
         ).save_to_preset(str(folder))
     return model
 
@@ -286,12 +261,3 @@ def _as_preset(model: portable.PortableModel) -> portable.PortableModel:
     return dataclasses.replace(
         model, encoder=encoder, vocabulary=vocabulary
     ).with_notes(*notes)
-
-
-def _require_space(folder: pathlib.Path, num_bytes: int) -> None:
-    """Raises `OSError` on a full disk, where HDF5 would end the process."""
-    trial = folder / "space"
-    try:
-        trial.write_bytes(bytes(num_bytes))
-    finally:
-        trial.unlink()

@@ -21,7 +21,7 @@ from electra_tf.config import schema
 from electra_tf.formats import parameter_names
 from electra_tf.formats import portable
 from electra_tf.formats import tokenizer_files
-from electra_tf.formats.parameter_names import Arrays
+from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
 
@@ -50,10 +50,8 @@ _TASKS = {
     for kind, names in _KINDS.items()
     for name in names.split()
 }
-# Rows in the original's default, where there are as many positions.
-_ROW_LENGTH = 128
-# The original's rule: heads are 64 wide.
-_HEAD_WIDTH = 64
+_ROW_LENGTH = 128  # of the original, where there are as many positions
+_HEAD_WIDTH = 64  # the original's rule
 # What TensorFlow raises for damaged files; TypeError is for the step.
 _READ_ERRORS = (tf.errors.OpError, IndexError, RuntimeError, TypeError,
                 ValueError)  # fmt: skip
@@ -71,11 +69,7 @@ class OriginalCheckpoint(NamedTuple):
 
 
 def read_checkpoint(path: pathlib.Path) -> OriginalCheckpoint:
-    """Reads all tensors of a checkpoint.
-
-    Args:
-        path: its prefix (`model.ckpt-1000`), or a folder with one checkpoint.
-    """
+    """Reads all tensors at a prefix, or of the one checkpoint in a folder."""
     prefix, step = _find_prefix(path), None
     try:
         reader = tf.train.load_checkpoint(prefix)
@@ -113,40 +107,31 @@ def _find_prefix(path: pathlib.Path) -> str:
 
 
 def read(path: pathlib.Path) -> PortableModel:
-    """Reads a checkpoint of the original, pre-trained or fine-tuned.
-
-    Optimizer slots are left out and counted in the notes.
-    """
+    """Reads a checkpoint, pre-trained or fine-tuned, without optimizer."""
     checkpoint = read_checkpoint(path)
     origin = f"TF1 checkpoint {checkpoint.path}"
     hparams_file = pathlib.Path(checkpoint.path).with_name(HPARAMS_FILE)
     variables, task = _name_task(checkpoint.variables, origin)
-    model = PortableModel(
-        variables, config.EncoderConfig(), task=task, origin=origin
-    )
+    sizes = config.EncoderConfig()
+    model = PortableModel(variables, sizes, task=task, origin=origin)
     if hparams_file.is_file():
         model = _read_hparams(hparams_file, model)
         origin += f", by its {HPARAMS_FILE},"
     else:
         model = _infer_sizes(model)
+    expected = portable.expected_shapes(model)
     tensors = parameter_names.take(
-        variables,
-        portable.expected_shapes(model),
-        parameter_names.ORIGINAL,
-        origin,
+        variables, expected, parameter_names.ORIGINAL, origin
     )
-    vocabulary = tokenizer_files.load_if_there(
-        hparams_file.parent, model.encoder
-    )
+    folder = hparams_file.parent
+    vocabulary = tokenizer_files.load_if_there(folder, model.encoder)
     notes = tokenizer_files.notes_of(vocabulary)
     num_slots = len(checkpoint.first_moments) + len(checkpoint.second_moments)
     if num_slots:
         notes += (f"left out {num_slots} optimizer slots",)
+    step = checkpoint.global_step or 0
     return dataclasses.replace(
-        model,
-        tensors=tensors,
-        vocabulary=vocabulary,
-        step=checkpoint.global_step or 0,
+        model, tensors=tensors, vocabulary=vocabulary, step=step
     ).with_notes(*notes)
 
 
@@ -154,34 +139,19 @@ def _name_task(
     variables: Arrays, origin: str
 ) -> tuple[Arrays, PortableTask | None]:
     """Returns the variables, the head under our name of its task, and that."""
-    head = portable.take_part(variables, portable.TASK_HEADS)
-    scopes = sorted({name.split("/")[1] for name in head})
+    heads = portable.take_part(variables, portable.TASK_HEADS)
+    scopes = sorted({name.split("/")[1] for name in heads})
     if not scopes:
         return variables, None
-    scope = scopes[0]
-    name = parameter_names.TASK_ALIASES.get(scope, scope)
+    name = parameter_names.TASK_ALIASES.get(scopes[0], scopes[0])
     if len(scopes) > 1 or name not in _TASKS:
         raise errors.ModelError(
             f"{origin} must be fine-tuned on one task of the original: "
             f"{', '.join(sorted(_TASKS))}. Received: {', '.join(scopes)}. "
             "Fine-tune on one of them."
         )
-    task = _TASKS[name]
-    others = portable.drop_part(variables, portable.TASK_HEADS)
-    own = portable.rename_part(
-        head, f"{portable.TASK_HEADS}/{scope}", task.head
-    )
-    return others | own, task
-
-
-def _has_generator(model: PortableModel) -> bool:
-    heads = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
-    return bool(_generator_encoders(model)) or heads <= set(model.parts)
-
-
-def _generator_encoders(model: PortableModel) -> list[str]:
-    encoders = portable.GENERATOR, *portable.TOWER_PARTS
-    return [part for part in encoders if part in model.parts]
+    task, scope = _TASKS[name], f"{portable.TASK_HEADS}/{scopes[0]}"
+    return portable.replace_part(variables, scope, task.head), task
 
 
 def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
@@ -192,7 +162,7 @@ def _read_hparams(path: pathlib.Path, model: PortableModel) -> PortableModel:
         generator = settings.generator.encoder_config(settings.encoder)
     except errors.ConfigError as error:
         raise errors.ModelError(f"{path}: {error}") from error
-    has_generator = _has_generator(model)
+    has_generator = model.has_both_heads or bool(model.generator_parts)
     return dataclasses.replace(
         model,
         encoder=settings.encoder,
@@ -207,12 +177,12 @@ def _infer_sizes(model: PortableModel) -> PortableModel:
     main, tensors = portable.MAIN, model.tensors
     encoder = _infer_encoder(model, main, main)
     generator, tying = None, model.tying
-    if encoders := _generator_encoders(model):
+    if encoders := model.generator_parts:
         is_own = f"{encoders[0]}/embeddings/word_embeddings" in tensors
         tying = "none" if is_own else "embeddings"
         owner = encoders[0] if is_own else main
         generator = _infer_encoder(model, encoders[0], owner)
-    elif _has_generator(model):
+    elif model.has_both_heads:
         generator, tying = encoder, "all"
     return dataclasses.replace(
         model, encoder=encoder, generator=generator, tying=tying
@@ -254,13 +224,8 @@ def _infer_encoder(
 
 def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
     """Writes a checkpoint that the original restores from."""
-    unknown = [part for part in model.parts if part not in _WRITABLE]
-    if unknown:
-        raise errors.ModelError(
-            "The original has no such parts: "
-            f"{', '.join(unknown)} of {model.origin}. Leave them out with "
-            f"--drop={unknown[0]}."
-        )
+    has_not = "The original has encoders, heads of ELECTRA, and tasks."
+    portable.require_parts(model, _WRITABLE, has_not)
     tensors = model.tensors
     if model.task is not None:
         tensors = _original_task_names(tensors, model.task)
@@ -294,8 +259,7 @@ def _original_task_names(
         )
     ours = {name: alias for alias, name in parameter_names.TASK_ALIASES.items()}
     scope = f"{portable.TASK_HEADS}/{ours.get(task.name, task.name)}"
-    others = portable.drop_part(tensors, task.head)
-    return others | portable.rename_part(tensors, task.head, scope)
+    return portable.replace_part(tensors, task.head, scope)
 
 
 def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:
@@ -319,8 +283,8 @@ def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:
         )
     if model.generator is not None:
         generator = portable.generator_settings(model)
-        names = ["untied_generator", "untied_generator_embeddings",
-                 "two_tower_generator"]  # fmt: skip
+        names = ["untied_generator", "untied_generator_embeddings"]
+        names.append("two_tower_generator")
         if generator.untied_generator:
             names += ["generator_hidden_size", "generator_layers"]
         hparams |= {name: getattr(generator, name) for name in names}

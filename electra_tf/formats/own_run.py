@@ -1,9 +1,8 @@
 """Pre-training runs of this project as portable models, and back.
 
 A converted model is a run that has made no step here: `config.json`,
-vocabulary and one checkpoint with weights alone, so every command that takes
-the folder of a run takes it. Weights that are bfloat16 numbers are stored as
-such, in half the space.
+vocabulary and one checkpoint with weights alone, in half the space where they
+are bfloat16 numbers. Every command that takes a run takes it.
 """
 
 import dataclasses
@@ -14,7 +13,6 @@ import numpy as np
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.config import schema
 from electra_tf.formats import portable
 from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
@@ -25,31 +23,18 @@ from electra_tf.training import model_dir as model_dir_lib
 _ROW_LENGTH = 128
 
 
-def is_folder(path: pathlib.Path) -> bool:
-    """Returns whether a folder holds a run."""
-    return (path / "config.json").is_file() and bool(
-        checkpoints.all_checkpoints(path)
-    )
-
-
 def is_trial(path: pathlib.Path) -> bool:
     """Returns whether a folder is that of a fine-tuned trial."""
-    try:
-        content = schema.read_object(path / "config.json")
-    except (OSError, ValueError):
-        return False
-    return {"format", "labels"} <= set(content)
+    content = portable.peek(path / "config.json")
+    return {"format", "labels"} <= content.keys()
 
 
 def read(
     path: pathlib.Path, which: str = "latest", use_average: bool = False
 ) -> portable.PortableModel:
-    """Reads a run's weights; its optimizer is left out.
+    """Reads a run's weights, or their moving average; not its optimizer.
 
-    Args:
-        path: the run's folder.
-        which: `latest`, `best`, or the folder of a checkpoint.
-        use_average: take the moving average of the weights.
+    `which` is `latest`, `best`, or the folder of a checkpoint.
     """
     settings = model_dir_lib.load_settings(path)
     vocabulary = vocabulary_lib.Vocabulary.load(path)
@@ -67,20 +52,13 @@ def read(
         step=checkpoints.step_of(checkpoint),
         origin=f"run {checkpoint}",
     )
-    parts = set(model.parts)
-    heads = {portable.MASKED_LM_HEAD, portable.REPLACED_TOKEN_HEAD}
-    if parts & {portable.GENERATOR, *portable.TOWER_PARTS} or (
-        model.tying == "all" and heads <= parts
-    ):
+    if model.generator_parts or (model.tying == "all" and model.has_both_heads):
         generator = settings.generator.encoder_config(encoder)
         model = dataclasses.replace(model, generator=generator)
-    # An objective of a user's own may have parts that nobody else knows.
-    known = {part for part in parts if portable.part_shapes(part, model)}
-    tensors = {
-        path: value
-        for path, value in model.tensors.items()
-        if portable.part_of(path) in known
-    }
+    for part in model.parts:
+        # Of an objective of a user's own, which nobody else knows.
+        if not portable.part_shapes(part, model):
+            tensors = portable.drop_part(tensors, part)
     portable.check(dataclasses.replace(model, tensors=tensors))
     return model
 
@@ -125,39 +103,28 @@ def write(
         "best_loss": None,
         "best_step": None,
     }
-    tensors = {f"model/{path}": v for path, v in _pack(model.tensors).items()}
+    tensors = {f"model/{path}": v for path, v in model.tensors.items()}
+    packed = {p: v.astype(ml_dtypes.bfloat16) for p, v in tensors.items()}
+    if all(
+        packed[path].astype(np.float32).tobytes() == value.tobytes()
+        for path, value in tensors.items()
+    ):
+        tensors = packed
     checkpoints.save(folder, model.step, tensors, state, keep=1)
     return model
 
 
-def _pack(tensors: portable.Tensors) -> portable.Tensors:
-    """Returns the tensors as bfloat16 if that changes no bit of any."""
-    packed = {p: v.astype(ml_dtypes.bfloat16) for p, v in tensors.items()}
-    is_exact = all(
-        packed[path].astype(np.float32).tobytes() == value.tobytes()
-        for path, value in tensors.items()
-    )
-    return packed if is_exact else tensors
-
-
 def build_settings(model: portable.PortableModel) -> config.ExperimentConfig:
     """Returns the config of a run that would have made a model."""
-    objective, parts = model.objective or "electra", model.parts
-    if not model.objective and portable.MASKED_LM_HEAD in parts:
-        has_discriminator = portable.REPLACED_TOKEN_HEAD in parts
-        objective = "electra" if has_discriminator else "mlm"
-    if objective == "two_stage":
-        # How long its stages were is not kept; what they leave is alike.
-        objective = "electra"
+    # How long two stages were is not kept; what they leave is alike.
+    objective = (model.objective or "electra").replace("two_stage", "electra")
+    has_head = portable.MASKED_LM_HEAD in model.parts
+    if has_head and not model.objective and not model.has_both_heads:
+        objective = "mlm"
     length = min(_ROW_LENGTH, model.encoder.max_position_embeddings)
-    try:
-        return config.ExperimentConfig(
-            encoder=model.encoder,
-            generator=portable.generator_settings(model),
-            objective=config.ObjectiveConfig(name=objective),
-            data=config.DataConfig(max_seq_length=length),
-        )
-    except errors.ConfigError as error:
-        raise errors.ModelError(
-            f"{model.origin} has sizes that there cannot be here: {error}"
-        ) from error
+    return config.ExperimentConfig(
+        encoder=model.encoder,
+        generator=portable.generator_settings(model),
+        objective=config.ObjectiveConfig(name=objective),
+        data=config.DataConfig(max_seq_length=length),
+    )

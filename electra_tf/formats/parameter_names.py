@@ -15,29 +15,18 @@ import numpy as np
 
 from electra_tf.formats import portable
 
-Arrays = dict[str, np.ndarray]
 # One product here, three in all other projects.
 _FUSED, _APART = "/self/qkv/", ("/self/query/", "/self/key/", "/self/value/")
 
 
 @dataclasses.dataclass(frozen=True)
 class NameTable:
-    """How another project calls and stores our parameters.
+    """How another project calls and stores our parameters."""
 
-    Attributes:
-        replacements: regular expressions and what replaces their matches in
-            our path, one after the other.
-        has_transposed_kernels: whether kernels are `[out, in]` there.
-    """
-
+    # Regular expressions and what replaces their matches in our path, one
+    # after the other.
     replacements: tuple[tuple[str, str], ...] = ()
-    has_transposed_kernels: bool = False
-
-    def with_names(self, *replacements: tuple[str, str]) -> "NameTable":
-        """Returns a table that makes these replacements first."""
-        return dataclasses.replace(
-            self, replacements=replacements + self.replacements
-        )
+    has_transposed_kernels: bool = False  # whether they are `[out, in]` there
 
     def names(self, path: str) -> tuple[str, ...]:
         """Returns the foreign tensors of one variable.
@@ -51,7 +40,7 @@ class NameTable:
             names = [re.sub(pattern, replacement, name) for name in names]
         return tuple(names)
 
-    def split(self, path: str, value: np.ndarray) -> Arrays:
+    def split(self, path: str, value: np.ndarray) -> portable.Arrays:
         """Returns the foreign tensors of one variable's value."""
         names = self.names(path)
         parts = np.split(np.asarray(value), len(names), axis=-1)
@@ -60,7 +49,7 @@ class NameTable:
             for name, part in zip(names, parts, strict=True)
         }
 
-    def split_all(self, tensors: portable.Tensors) -> Arrays:
+    def split_all(self, tensors: portable.Tensors) -> portable.Arrays:
         """Returns the foreign tensors of a model, each in its own memory."""
         return {
             name: np.ascontiguousarray(part)
@@ -91,10 +80,7 @@ ORIGINAL = NameTable()
 HUGGING_FACE = NameTable(
     (
         ("^generator_predictions/output_bias$", "generator_lm_head/bias"),
-        (
-            "^discriminator_predictions/dense_1/",
-            "discriminator_predictions/dense_prediction/",
-        ),
+        ("^(discriminator_predictions)/dense_1/", r"\1/dense_prediction/"),
         ("_embeddings$", "_embeddings/weight"),
         ("/(kernel|gamma)$", "/weight"),
         ("/beta$", "/bias"),
@@ -105,25 +91,23 @@ HUGGING_FACE = NameTable(
 )
 """Models of one encoder, which is called `electra`; without a task's head."""
 
-_CLASSIFIER = {"dense": "classifier/out_proj", "hidden": "classifier/dense"}
-# Kind of task to the linear layers of its head: ours, and what they are called
-# there. The layer `outputs` is ours for start and end side by side.
+_CLASSIFIER = (("/dense/", "/classifier.out_proj/"),
+               ("/hidden/", "/classifier.dense/"))  # fmt: skip
+# The layer `outputs` has start and end side by side.
 _HEAD_LAYERS = {
     "classification": _CLASSIFIER,
     "regression": _CLASSIFIER,
-    "tagging": {"dense": "classifier"},
-    "qa": {"outputs": "qa_outputs"},
+    "tagging": (("/dense/", "/classifier/"),),
+    "qa": (("/outputs/", "/qa_outputs/"),),
 }
 
 
 def hugging_face(kind: str) -> NameTable:
     """Returns the names of a model with a head for this kind of task."""
-    return HUGGING_FACE.with_names(
-        *(
-            (f"^{portable.TASK_HEADS}/[^/]+/{layer}/", f"{name}/")
-            for layer, name in _HEAD_LAYERS[kind].items()
-        )
-    )
+    head = f"^{portable.TASK_HEADS}/[^/]+"
+    layers = ((head + ours, theirs[1:]) for ours, theirs in _HEAD_LAYERS[kind])
+    replacements = (*layers, *HUGGING_FACE.replacements)
+    return dataclasses.replace(HUGGING_FACE, replacements=replacements)
 
 
 KERAS_HUB = NameTable(
@@ -134,22 +118,15 @@ KERAS_HUB = NameTable(
         ("^electra/embeddings/LayerNorm/", "embeddings_layer_norm/"),
         ("^electra/embeddings_project/", "embeddings_projection/"),
         ("^electra/encoder/layer_", "transformer_layer_"),
-        ("/attention/self/", "/self_attention_layer/"),
         ("/attention/output/LayerNorm/", "/self_attention_layer_norm/"),
-        (
-            "/attention/output/dense/",
-            "/self_attention_layer/attention_output/",
-        ),
+        ("/attention/output/dense/", "/attention/self/attention_output/"),
+        ("/attention/self/", "/self_attention_layer/"),
         ("/intermediate/dense/", "/feedforward_intermediate_dense/"),
         ("/output/dense/", "/feedforward_output_dense/"),
         ("/output/LayerNorm/", "/feedforward_layer_norm/"),
     )
 )
-"""The variables of an `ElectraBackbone`.
-
-Its attention kernels have an axis for the heads; `keras_hub_preset` flattens
-them.
-"""
+"""The variables of an `ElectraBackbone`, without the axis for the heads."""
 
 TASK_ALIASES: Mapping[str, str] = {
     "sst": "sst2",
@@ -167,14 +144,14 @@ def take(
     table: NameTable,
     origin: str,
     may_be_unused: str = "",
-) -> Arrays:
+) -> portable.Arrays:
     """Turns the tensors of a file into a model's, as float32.
 
     `expected` has our paths; foreign names that match `may_be_unused` may be
     left over. `ModelError` lists what is missing, left over, of another shape,
     or no finite floating point number.
     """
-    taken: Arrays = {}
+    taken: portable.Arrays = {}
     problems: list[str] = []
     unused = {n for n in tensors if not re.fullmatch(may_be_unused, n)}
     for path, shape in expected.items():
@@ -184,7 +161,7 @@ def take(
             portable.find_problem(name, tensors.get(name), part)
             for name, part in parts.items()
         ]
-        problems += filter(None, found)
+        problems += found
         if not any(found):
             joined = table.join(path, tensors)
             taken[path] = np.ascontiguousarray(joined, np.float32)

@@ -7,6 +7,7 @@ layouts; the first part of a name says which part of the model it belongs to.
 
 import dataclasses
 import pathlib
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 from typing import TypeVar
@@ -21,6 +22,7 @@ from electra_tf.modeling import task_heads
 from electra_tf.text import vocabulary as vocabulary_lib
 
 Tensors = Mapping[str, np.ndarray]
+Arrays = dict[str, np.ndarray]
 Shapes = dict[str, tuple[int, ...]]
 _T = TypeVar("_T")
 
@@ -32,8 +34,7 @@ REPLACED_TOKEN_HEAD = "discriminator_predictions"
 MASKED_LM_HEAD = "generator_predictions"
 TASK_HEADS = "task_specific"
 
-# The layers of a model and their sizes, which `_sizes` spells out; a test
-# compares them with what the layers make.
+# The layers of a model and their sizes, which `_sizes` spells out.
 _EMBEDDINGS = {
     "embeddings/word_embeddings": "VE",
     "embeddings/position_embeddings": "PE",
@@ -92,9 +93,8 @@ class PortableModel:
 
     tensors: Tensors  # our path to float32 array
     encoder: config.EncoderConfig  # the main one; `vocab_size` is the table's
-    generator: config.EncoderConfig | None = None  # None where there is none
-    # What generator and encoder share: `none`, `embeddings` or `all`.
-    tying: str = "embeddings"
+    generator: config.EncoderConfig | None = None
+    tying: str = "embeddings"  # they are shared with it, or: none, all
     vocabulary: vocabulary_lib.Vocabulary | None = None  # if the files hold one
     task: PortableTask | None = None  # of a fine-tuned model
     objective: str = ""  # as in the config; empty where files do not say
@@ -107,6 +107,16 @@ class PortableModel:
         """Returns the first parts of the tensors' names, sorted."""
         return tuple(sorted(set(map(part_of, self.tensors))))
 
+    @property
+    def generator_parts(self) -> list[str]:
+        """Returns the encoders of a generator that has its own."""
+        return [p for p in (GENERATOR, *TOWER_PARTS) if p in self.parts]
+
+    @property
+    def has_both_heads(self) -> bool:
+        """Returns whether there are heads of discriminator and generator."""
+        return {REPLACED_TOKEN_HEAD, MASKED_LM_HEAD} <= set(self.parts)
+
     def with_notes(self, *notes: str) -> "PortableModel":
         """Returns the same model with more notes."""
         return dataclasses.replace(self, notes=self.notes + notes)
@@ -117,7 +127,7 @@ def part_of(path: str) -> str:
     return path.split("/")[0]
 
 
-def rename_part(tensors: Tensors, old: str, new: str) -> dict[str, np.ndarray]:
+def rename_part(tensors: Tensors, old: str, new: str) -> Arrays:
     """Returns the tensors below `old/`, with `new` in its place."""
     return {
         new + path.removeprefix(old): value
@@ -126,15 +136,27 @@ def rename_part(tensors: Tensors, old: str, new: str) -> dict[str, np.ndarray]:
     }
 
 
-def take_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
+def replace_part(tensors: Tensors, old: str, new: str) -> Arrays:
+    """Returns all tensors, those below `old/` with `new` in its place."""
+    return drop_part(tensors, old) | rename_part(tensors, old, new)
+
+
+def take_part(tensors: Tensors, part: str) -> Arrays:
     """Returns the tensors below `part/`."""
     return rename_part(tensors, part, part)
 
 
-def drop_part(tensors: Tensors, part: str) -> dict[str, np.ndarray]:
+def drop_part(tensors: Tensors, part: str) -> Arrays:
     """Returns the tensors that are not below `part/`."""
-    start = f"{part}/"
-    return {p: v for p, v in tensors.items() if not p.startswith(start)}
+    return {p: tensors[p] for p in tensors if not p.startswith(f"{part}/")}
+
+
+def peek(path: pathlib.Path) -> dict[str, Any]:
+    """Returns the object in a JSON file; an empty one if it holds none."""
+    try:
+        return schema.read_object(path)
+    except (OSError, ValueError):
+        return {}
 
 
 def build_known(
@@ -147,10 +169,7 @@ def build_known(
 
 
 def round_weights(model: PortableModel) -> PortableModel:
-    """Rounds weights to numbers that bfloat16 holds; they stay float32.
-
-    They are rounded to nearest, ties to even: by 1/256 of their size at most.
-    """
+    """Rounds weights to the nearest bfloat16 number; they stay float32."""
     tensors = {
         path: value.astype(ml_dtypes.bfloat16).astype(np.float32)
         for path, value in model.tensors.items()
@@ -206,10 +225,7 @@ def _head_sizes(width: int) -> dict[str, int]:
 
 
 def part_shapes(part: str, model: PortableModel) -> Shapes:
-    """Returns the shapes of one part of a model of these sizes.
-
-    It is empty for a part that is not known.
-    """
+    """Returns the shapes of a part of a model; none if it is not known."""
     generator = model.generator or model.encoder
     if part == MAIN:
         return _encoder_shapes(part, model.encoder, has_embeddings=True)
@@ -239,17 +255,14 @@ def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
     where the labels are not known, and which of its optional layers a head of
     question answering has.
     """
-    head = task.head
-    sizes = _head_sizes(hidden_size)
+    head, sizes = task.head, _head_sizes(hidden_size)
     if task.kind == "qa":
         found = {path.split("/")[2] for path in there if path.startswith(head)}
         return _shapes(head, _answering_layers(found), sizes)
     outputs = 1 if task.kind == "regression" else len(task.labels)
     sizes["C"] = outputs or (there.get(f"{head}/dense/bias") or (1,))[-1]
-    layers = {"dense": "DC", "hidden": "DD"}
-    if not task.has_hidden_layer:
-        del layers["hidden"]
-    return _shapes(head, layers, sizes)
+    hidden = {"hidden": "DD"} if task.has_hidden_layer else {}
+    return _shapes(head, {"dense": "DC"} | hidden, sizes)
 
 
 def _answering_layers(found: set[str]) -> dict[str, str]:
@@ -277,32 +290,27 @@ def expected_shapes(model: PortableModel) -> Shapes:
 
 def check(model: PortableModel) -> None:
     """Raises `ModelError` unless a model has all tensors, finite, in shape."""
-    if MAIN not in model.parts:
-        raise errors.ModelError(
-            f"Expected a main encoder, `{MAIN}/...`. Received: "
-            f"{', '.join(model.parts) or 'nothing'} in {model.origin}."
-        )
     tensors, expected = model.tensors, expected_shapes(model)
-    problems = []
-    for path, value in sorted(tensors.items()):
-        if path not in expected:
-            problems.append(f"{path} {value.shape} is not known")
-        elif problem := find_problem(path, value, expected[path]):
-            problems.append(problem)
-        elif value.dtype != np.float32:
-            problems.append(f"{path} holds {value.dtype}, expected float32")
-    problems += [f"{p} is missing" for p in sorted(expected.keys() - tensors)]
+    problems = [
+        find_problem(path, tensors.get(path), shape, ("float32",))
+        for path, shape in expected.items()
+    ]
+    unknown = sorted(tensors.keys() - expected.keys())
+    problems += [f"{p} {tensors[p].shape} is not known" for p in unknown]
     require_none(problems, model.origin)
 
 
 def find_problem(
-    name: str, value: np.ndarray | None, shape: tuple[int, ...]
+    name: str,
+    value: np.ndarray | None,
+    shape: tuple[int, ...],
+    dtypes: Iterable[str] = FLOATS,
 ) -> str:
     """Says why an array cannot be a weight of this shape; empty if it can."""
     if value is None:
         return f"{name} is missing"
-    if str(value.dtype) not in FLOATS:
-        return f"{name} holds {value.dtype}"
+    if str(value.dtype) not in dtypes:
+        return f"{name} holds {value.dtype}, expected {' or '.join(dtypes)}"
     if value.shape != shape:
         return f"{name} {value.shape} should be {shape}"
     if not np.isfinite(np.asarray(value, np.float32)).all():
@@ -310,20 +318,30 @@ def find_problem(
     return ""
 
 
-def require_none(problems: list[str], origin: str) -> None:
-    """Raises `ModelError` if there are problems, and lists the first."""
-    if problems:
-        more = " ..." if len(problems) > _NUM_SHOWN else ""
+def require_parts(model: PortableModel, known: Iterable[str], why: str) -> None:
+    """Raises `ModelError` if a format lacks parts of a model; `why` says so."""
+    unknown = [part for part in model.parts if part not in known]
+    if unknown:
         raise errors.ModelError(
-            f"{origin} is not a whole model of its sizes ({len(problems)} "
-            f"problems): {'; '.join(problems[:_NUM_SHOWN])}{more}. Are all its "
-            "files of the same model? Take them again from where they come "
-            "from."
+            f"{why} Received: {model.origin} with {', '.join(unknown)}. Leave "
+            f"them out with --drop='{'|'.join(unknown)}'."
+        )
+
+
+def require_none(problems: list[str], origin: str) -> None:
+    """Raises `ModelError` if any problem is not empty, and lists the first."""
+    found = list(filter(None, problems))
+    if found:
+        more = " ..." if len(found) > _NUM_SHOWN else ""
+        raise errors.ModelError(
+            f"{origin} is not a whole model of its sizes ({len(found)} "
+            f"problems): {'; '.join(found[:_NUM_SHOWN])}{more}. Are all its "
+            "files of one model? Take them again from where they come from."
         )
 
 
 def generator_settings(model: PortableModel) -> config.GeneratorConfig:
-    """Returns the section of a config that describes a model's generator."""
+    """Returns the section of a config that describes a generator."""
     encoder, generator = model.encoder, model.generator
     if generator is None:
         return config.GeneratorConfig()
@@ -356,12 +374,8 @@ def require_generator(
 def split(model: PortableModel) -> dict[str, PortableModel]:
     """Splits a discriminator and its generator into two models.
 
-    Each gets the embeddings that they share, because Hugging Face knows one
-    encoder at a time.
-
-    Returns:
-        The models `discriminator` and `generator`, a masked LM; for a model of
-        one encoder, that alone under `.`.
+    The models are called `discriminator` and `generator`, a masked LM; each
+    gets the embeddings that they share. A model of one encoder is called `.`.
     """
     if model.generator is None:
         return {".": model}
@@ -383,14 +397,11 @@ def split(model: PortableModel) -> dict[str, PortableModel]:
 
 
 def join(main: PortableModel, generator: PortableModel) -> PortableModel:
-    """Joins a discriminator and its generator, the reverse of `split`.
-
-    Weights that are equal in both become shared ones.
-    """
-    # More would come along unseen, or be overwritten.
-    for model, head in ((main, REPLACED_TOKEN_HEAD),
-                        (generator, MASKED_LM_HEAD)):  # fmt: skip
-        if model.parts != tuple(sorted((head, MAIN))):
+    """Joins a discriminator and its generator; equal weights become shared."""
+    heads = {REPLACED_TOKEN_HEAD: main, MASKED_LM_HEAD: generator}
+    for head, model in heads.items():
+        # More would come along unseen, or be overwritten.
+        if set(model.parts) != {head, MAIN}:
             raise errors.ModelError(
                 "A discriminator is joined with its generator, each with its "
                 f"own head alone, here {head}. Received: {model.origin} with "
@@ -399,8 +410,7 @@ def join(main: PortableModel, generator: PortableModel) -> PortableModel:
     if main.vocabulary != generator.vocabulary:
         raise errors.ModelError(
             "Both models must have one vocabulary and tokenizer settings. "
-            f"Received: different ones in {main.origin} and "
-            f"{generator.origin}."
+            f"Received: others in {main.origin} and {generator.origin}."
         )
     tying = _find_tying(main, generator)
     own = rename_part(generator.tensors, MAIN, GENERATOR)

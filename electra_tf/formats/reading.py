@@ -1,11 +1,15 @@
-"""Models of any format, told by what lies in their folder, and their layers."""
+"""Models of any format: read, written, made into layers, or a run's start."""
 
+import collections
+import dataclasses
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
+from typing import NamedTuple
 
-import keras
+import numpy as np
 
+from electra_tf import config
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf.config import schema
@@ -14,18 +18,33 @@ from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import original_model
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
+from electra_tf.formats import tokenizer_files
+from electra_tf.formats.portable import PortableModel
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
+from electra_tf.text.vocabulary import Vocabulary
 from electra_tf.training import checkpoints
 
-FORMATS = ("tf1", "electra_tf", "huggingface", "keras_hub")
-TF1, OURS, HUGGING_FACE, KERAS_HUB = FORMATS
-_MODULES: Any = {
-    TF1: original_model,
-    OURS: own_run,
-    HUGGING_FACE: hugging_face,
-    KERAS_HUB: keras_hub_preset,
+_MODULES: dict[str, Any] = {
+    "tf1": original_model,
+    "electra_tf": own_run,
+    "huggingface": hugging_face,
+    "keras_hub": keras_hub_preset,
 }
+FORMATS = tuple(_MODULES)
+TF1, OURS, HUGGING_FACE, KERAS_HUB = FORMATS
+# Tables and vectors with a row for each token.
+_TOKEN_TABLES = ("word_embeddings", "output_bias")
+_POSITION_TABLE = "position_embeddings"
+_NOWHERE = -1
+_NUM_SHOWN = 8
+# Sizes that a run has in common with the model that it starts from, and the
+# fields of its config that say a generator's; that gives fractions.
+_SIZES = ("embedding_size", "hidden_size", "num_hidden_layers",
+          "num_attention_heads", "intermediate_size",
+          "type_vocab_size")  # fmt: skip
+_GENERATOR_FLAGS = ("generator_hidden_size", "generator_layers",
+                    "num_attention_heads", "intermediate_size")  # fmt: skip
 
 
 def detect(path: str | pathlib.Path) -> str:
@@ -46,14 +65,17 @@ def detect(path: str | pathlib.Path) -> str:
             "trial of ours, which scripts/export_saved_model.py and "
             "scripts/convert_checkpoint.py take."
         )
-    if own_run.is_folder(path):
-        return OURS
-    if keras_hub_preset.is_folder(path):
-        return KERAS_HUB
-    if hugging_face.is_folder(path):
-        return HUGGING_FACE
-    if any(path.glob("*.index")):
-        return TF1
+    pair = path / "discriminator" / "config.json"
+    content = portable.peek(path / "config.json") or portable.peek(pair)
+    is_configured = (path / "config.json").is_file()
+    for name, is_one in {
+        OURS: is_configured and checkpoints.all_checkpoints(path),
+        KERAS_HUB: str(content.get("module")).split(".")[0] == "keras_hub",
+        HUGGING_FACE: content.keys() & {"architectures", "model_type"},
+        TF1: any(path.glob("*.index")),
+    }.items():
+        if is_one:
+            return name
     raise errors.ModelError(
         f"{path} must hold a model: a run of ours (config.json, checkpoints/), "
         "a Hugging Face model (config.json, model.safetensors), a KerasHub "
@@ -62,20 +84,12 @@ def detect(path: str | pathlib.Path) -> str:
     )
 
 
-def read(
-    path: str | pathlib.Path, format_name: str = ""
-) -> portable.PortableModel:
-    """Reads a model of any format.
+def read(path: str | pathlib.Path, format_name: str = "") -> PortableModel:
+    """Reads a model of one of `FORMATS`, or finds out which.
 
-    Args:
-        path: a folder, the prefix of a TF1 checkpoint, or the name of a model
-            that comes along.
-        format_name: one of `FORMATS`; empty to find out.
-
-    Raises:
-        FileNotFoundError: if there is nothing, or a file is missing.
-        ValueError: for a format that there is not, or a model that is
-            damaged, partial or of another kind (says what).
+    `path` is a folder, the prefix of a TF1 checkpoint, or the name of a model
+    that comes along. `FileNotFoundError` or `ModelError` says what is missing,
+    damaged or of another kind.
     """
     found = installed.find_model(path)
     format_name = format_name or detect(found)
@@ -84,38 +98,31 @@ def read(
 
 
 def write(
-    model: portable.PortableModel, format_name: str, folder: pathlib.Path
-) -> portable.PortableModel:
+    model: PortableModel, format_name: str, folder: pathlib.Path
+) -> PortableModel:
     """Writes a pre-trained or fine-tuned model into an empty folder."""
     return _MODULES[format_name].write(model, folder)
 
 
 def build_towers(
-    model: portable.PortableModel, precision: str = "float32"
+    model: PortableModel, precision: str = "float32"
 ) -> networks.Networks:
     """Builds the towers of a pre-trained model, with their weights.
 
-    Returns:
-        `main` is a `Discriminator`, or a `MaskedLMGenerator` where there is
-        none; `generator` is None for a model of one tower. What they share in
-        the model they share here.
+    `main` is a `Discriminator`, or a `MaskedLMGenerator` where there is none;
+    `generator` is None for a model of one tower.
     """
-    dtype = layers.dtype_policy(precision)
+    dtype, encoder = layers.dtype_policy(precision), model.encoder
     if portable.REPLACED_TOKEN_HEAD in model.parts:
-        main = networks.Discriminator(model.encoder, dtype=dtype)
-    elif portable.MASKED_LM_HEAD in model.parts:
+        main = networks.Discriminator(encoder, dtype=dtype)
+    else:
         main = networks.MaskedLMGenerator(
-            model.encoder,
+            encoder,
             portable.MASKED_LM_HEAD,
             networks.MAIN_ENCODER,
             dtype=dtype,
         )
-    else:
-        raise errors.ModelError(
-            "A tower needs a head, for replaced or for masked tokens. "
-            f"Received: {model.origin} with {', '.join(model.parts)} alone."
-        )
-    generator, variables = None, list(main.variables)
+    generator, variables = None, {v.path: v for v in main.variables}
     if model.generator is not None:
         generator = networks.build_sized_generator(
             model.generator,
@@ -124,17 +131,137 @@ def build_towers(
             is_two_tower=portable.TOWER_PARTS[0] in model.parts,
             dtype=dtype,
         )
-        variables += generator.variables
+        variables |= {v.path: v for v in generator.variables}
     assign(variables, model)
     return networks.Networks(generator, main)
 
 
-def assign(
-    variables: Iterable[keras.Variable], model: portable.PortableModel
-) -> None:
-    """Puts the weights of a model into variables of its sizes."""
-    named = {variable.path: variable for variable in variables}
-    values = {p: v for p, v in model.tensors.items() if p in named}
-    checkpoints.require_equal_layout(model.origin, values, named)
-    for path, variable in named.items():
+def assign(variables: Mapping[str, Any], model: PortableModel) -> None:
+    """Puts the weights of whole parts of a model into variables by path."""
+    values = _take_parts(model.tensors, set(map(portable.part_of, variables)))
+    checkpoints.require_equal_layout(model.origin, values, variables)
+    for path, variable in variables.items():
         variable.assign(values[path])
+
+
+def _take_parts(named: Mapping[str, Any], parts: set[str]) -> dict[str, Any]:
+    return {n: v for n, v in named.items() if portable.part_of(n) in parts}
+
+
+class Target(NamedTuple):
+    """The model of a run that starts."""
+
+    variables: Mapping[str, Any]  # by `variable.path`
+    encoder: config.EncoderConfig  # the main one
+    generator: config.EncoderConfig  # of its generator, if it has one
+    vocabulary: Vocabulary  # of the records that it will read
+
+
+def warm_start(path: str | pathlib.Path, target: Target) -> str:
+    """Sets the variables of a run to the weights of a model of any format.
+
+    Part by part (main encoder, heads, generator) every tensor is found in its
+    shape, or the part stays fresh; half a part is an error. Two tables may
+    have another number of rows. Of positions the first ones are taken. Rows
+    of tokens follow their tokens: the new vocabulary has every token of the
+    old one, in any order. Other rows keep their fresh values.
+
+    Returns a paragraph: what was restored, resized, stays fresh, found no
+    place. If sizes or vocabularies do not fit, no variable is changed.
+    """
+    model = read(path)
+    rows = _token_rows(model, target.vocabulary)
+    shared = set(model.parts) & set(map(portable.part_of, target.variables))
+    _require_sizes(model, target, shared)
+    wanted = _take_parts(target.variables, shared)
+    count = f"{len(wanted)} of {len(target.variables)} variables"
+    notes, values = [f"restored {count} from {model.origin}"], {}
+    for name, saved in model.tensors.items():
+        values[name] = saved
+        if name in wanted:
+            values[name] = _fit(name, saved, np.asarray(wanted[name]), rows)
+        num_rows = len(values[name])
+        if num_rows != len(saved):
+            notes.append(f"{name}: {len(saved)} rows became {num_rows}")
+    assign(wanted, dataclasses.replace(model, tensors=values))
+    for named, words in (
+        (target.variables, "{} ({} variables) stays fresh"),
+        (model.tensors, "its {} ({} tensors) is not used"),
+    ):
+        counts = collections.Counter(map(portable.part_of, named))
+        left = sorted(counts.keys() - shared)
+        notes += [words.format(part, counts[part]) for part in left]
+    return "; ".join([*notes, *model.notes])
+
+
+def _token_rows(model: PortableModel, vocabulary: Vocabulary) -> np.ndarray:
+    """Returns where each token of the model stands in the new vocabulary."""
+    own = model.vocabulary
+    if own is None:
+        raise errors.ModelError(
+            f"The vocabulary of {model.origin} must lie beside it, because its "
+            "rows are looked up by token. Received: none. Put its vocab.txt "
+            "there (and tokenizer_config.json, if it is cased)."
+        )
+    effective = tokenizer_files.effective
+    if effective(own.settings) != effective(vocabulary.settings):
+        raise errors.ModelError(
+            f"{model.origin} must have the tokenizer settings of the dataset, "
+            f"{vocabulary.settings}. Received: {own.settings}. Build the "
+            "dataset with those of the model."
+        )
+    places = {token: place for place, token in enumerate(vocabulary.tokens)}
+    gone = [
+        token
+        for token in own.tokens
+        if token not in places and not tokenizer_files.is_no_token(token)
+    ]
+    if gone:
+        raise errors.ModelError(
+            "The dataset's vocabulary must have every token of "
+            f"{model.origin}, in any order. Received: another one, without "
+            f"{len(gone)} tokens such as {gone[:_NUM_SHOWN]}. Build the "
+            "dataset with the model's vocabulary, or with an extension of it."
+        )
+    return np.array([places.get(token, _NOWHERE) for token in own.tokens])
+
+
+def _require_sizes(
+    model: PortableModel, target: Target, shared: set[str]
+) -> None:
+    """Raises `ModelError` with flags that give the model's sizes."""
+    both = [("encoder", model.encoder, target.encoder, model.encoder, _SIZES)]
+    if model.generator and shared.intersection(model.generator_parts):
+        flags: Any = portable.generator_settings(model), _GENERATOR_FLAGS
+        both.append(("generator", model.generator, target.generator, *flags))
+    for section, found, wanted, settings, names in both:
+        wrong = [
+            f"{name}: {getattr(found, name)}, {getattr(wanted, name)}"
+            for name in _SIZES
+            if getattr(found, name) != getattr(wanted, name)
+        ]
+        flag = f"--config.{section}"
+        remedy = [f"{flag}.{name}={getattr(settings, name)}" for name in names]
+        if wrong:
+            raise errors.ModelError(
+                f"The config's {section} must have the sizes of {model.origin}."
+                f" Received (the model's, the config's): {'; '.join(wrong)}. "
+                f"Set {' '.join(remedy)}"
+            )
+
+
+def _fit(
+    name: str, saved: np.ndarray, fresh: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
+    """Returns the saved rows in their places among the fresh ones."""
+    if saved.shape[1:] != fresh.shape[1:]:
+        return saved
+    if name.endswith(_POSITION_TABLE):
+        shared = min(len(saved), len(fresh))
+        return np.concatenate([saved[:shared], fresh[shared:]])
+    if name.endswith(_TOKEN_TABLES):
+        moved = fresh.copy()
+        has_place = rows != _NOWHERE
+        moved[rows[has_place]] = saved[has_place]
+        return moved
+    return saved

@@ -1,39 +1,42 @@
 """Vocabulary and tokenizer settings in the files of other projects.
 
-    vocab.txt               one token a line (original, Hugging Face, ours)
-    added_tokens.json       tokens that follow them (old releases)
-    tokenizer_config.json   settings, ours or Hugging Face's
-    tokenizer.json          settings and tokens, read by `tokenizers`
-
-Where the same fact stands in several files, these must agree.
+Tokens stand in vocab.txt, and those that follow in added_tokens.json (old
+releases); settings in tokenizer_config.json, ours or Hugging Face's; both in
+tokenizer.json. Where the same fact stands in several files, these must agree.
 """
 
 import dataclasses
+import json
 import pathlib
-from collections.abc import Mapping
 from typing import Annotated
 from typing import Any
 from typing import Literal
 
 import tokenizers
 from absl import logging
-from tokenizers import decoders
-from tokenizers import models
-from tokenizers import normalizers
-from tokenizers import pre_tokenizers
-from tokenizers import processors
 
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
 from electra_tf.formats import portable
 from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.text.vocabulary import TokenizerSettings
+from electra_tf.text.vocabulary import Vocabulary
 
 TOKENIZER_FILE = "tokenizer.json"
 _ADDED_TOKENS_FILE = "added_tokens.json"
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", "ElectraTokenizer",
             "ElectraTokenizerFast", "PreTrainedTokenizerFast")  # fmt: skip
 _NO_TOKEN = "[no_token_"
+# What a tokenizer that splits words as ours does says of itself.
+_EXPECTED = (
+    ("model", "type", "WordPiece"),
+    ("model", "continuing_subword_prefix", "##"),
+    ("normalizer", "type", "BertNormalizer"),
+    ("normalizer", "clean_text", True),
+    ("normalizer", "handle_chinese_chars", True),
+    ("pre_tokenizer", "type", "BertPreTokenizer"),
+)
 _SPECIAL_NAMES = {
     f"{token[1:-1].lower()}_token": token
     for token in vocabulary_lib.SPECIAL_TOKENS
@@ -60,53 +63,51 @@ class _Stated:
 
 def load_if_there(
     folder: pathlib.Path, encoder: config.EncoderConfig
-) -> vocabulary_lib.Vocabulary | None:
-    """Loads a model's vocabulary, with a token for every row of its table.
-
-    Returns:
-        None if the folder has no vocabulary.
-    """
+) -> Vocabulary | None:
+    """Loads the vocabulary of a folder, if it has one; see `fit_rows`."""
     listed = folder / vocabulary_lib.VOCABULARY_FILE
     described = folder / TOKENIZER_FILE
     settings_file = folder / vocabulary_lib.SETTINGS_FILE
     if not listed.is_file() and not described.is_file():
         return None
-    stated = {}
-    if settings_file.is_file():
-        stated = schema.read_object(settings_file, errors.ModelError)
-    ours = dataclasses.fields(vocabulary_lib.TokenizerSettings)
-    is_ours = stated.keys() <= {field.name for field in ours}
-    if not described.is_file() and is_ours and None not in stated.values():
-        return fit_rows(vocabulary_lib.Vocabulary.load(folder), encoder, folder)
+    stated = _read_object(settings_file)
+    ours = {field.name for field in dataclasses.fields(TokenizerSettings)}
+    is_ours = stated.keys() <= ours and None not in stated.values()
+    if is_ours and not described.is_file():
+        return fit_rows(Vocabulary.load(folder), encoder, folder)
     known = portable.build_known(_Stated, stated, settings_file)
     if described.is_file():
         tokenizer = _read_tokenizer(described)
         tokens = _described_tokens(tokenizer, folder)
-        settings = _described_settings(tokenizer, known, stated, folder)
-    else:
-        tokens = vocabulary_lib.read_tokens(listed)
-        tokens += _read_added_tokens(folder / _ADDED_TOKENS_FILE, tokens)
-        # Of Hugging Face's slow tokenizer, whatever the original had.
-        settings = {
-            "do_lower_case": known.do_lower_case,
-            "strip_accents": known.strip_accents,
-            "max_word_length": 100,
-        }
-    return build(tokens, settings, encoder, folder)
+        _require_agreement(tokenizer.normalizer, known, stated, settings_file)
+        lowers = tokenizer.normalizer.lowercase
+        strips = tokenizer.normalizer.strip_accents
+        length = tokenizer.model.max_input_chars_per_word
+        return build(folder, encoder, tokens, lowers, strips, length)
+    tokens = vocabulary_lib.read_tokens(listed)
+    tokens += _read_added_tokens(folder / _ADDED_TOKENS_FILE, tokens)
+    lowers, strips = known.do_lower_case, known.strip_accents
+    # Words of Hugging Face's slow tokenizer, whatever the original had.
+    return build(folder, encoder, tokens, lowers, strips, 100)
+
+
+def _read_object(path: pathlib.Path) -> dict[str, Any]:
+    is_there = path.is_file()
+    return schema.read_object(path, errors.ModelError) if is_there else {}
 
 
 def build(
-    tokens: tuple[str, ...],
-    settings: Mapping[str, Any],
-    encoder: config.EncoderConfig,
     source: pathlib.Path,
-) -> vocabulary_lib.Vocabulary:
+    encoder: config.EncoderConfig,
+    tokens: tuple[str, ...],
+    lowers: bool,
+    strips: bool | None,
+    max_word_length: int = TokenizerSettings.max_word_length,
+) -> Vocabulary:
     """Builds a vocabulary from a model's files, see `fit_rows`.
 
-    `settings` are those of `TokenizerSettings`; `strip_accents` None stands
-    for the value of `do_lower_case`.
+    `strips` is None where the files do not say it: with lower-casing.
     """
-    lowers, strips = settings["do_lower_case"], settings["strip_accents"]
     if strips and not lowers:
         raise errors.ModelError(
             f"{source}: `strip_accents` must go with lower-casing, as in the "
@@ -114,26 +115,18 @@ def build(
         )
     # Without lower-casing, strip_accents has no effect.
     has_default = strips is not False or not lowers
+    settings = TokenizerSettings(lowers, has_default, max_word_length)
     try:
-        chosen = vocabulary_lib.TokenizerSettings(
-            **{**settings, "strip_accents": has_default}
-        )
-        vocabulary = vocabulary_lib.Vocabulary(tokens, chosen)
+        vocabulary = Vocabulary(tokens, settings)
     except errors.DataError as error:
         raise errors.DataError(f"{source}: {error}") from error
     return fit_rows(vocabulary, encoder, source)
 
 
 def fit_rows(
-    vocabulary: vocabulary_lib.Vocabulary,
-    encoder: config.EncoderConfig,
-    source: pathlib.Path,
-) -> vocabulary_lib.Vocabulary:
-    """Gives every row of the model's table a token.
-
-    Rows without a token (tables are sometimes padded to round numbers) get
-    names that no text contains.
-    """
+    vocabulary: Vocabulary, encoder: config.EncoderConfig, source: pathlib.Path
+) -> Vocabulary:
+    """Names rows of the model's table that have no token, as no text does."""
     num_missing = encoder.vocab_size - vocabulary.size
     if num_missing < 0:
         raise errors.ModelError(
@@ -145,7 +138,7 @@ def fit_rows(
     return dataclasses.replace(vocabulary, tokens=vocabulary.tokens + names)
 
 
-def notes_of(vocabulary: vocabulary_lib.Vocabulary | None) -> tuple[str, ...]:
+def notes_of(vocabulary: Vocabulary | None) -> tuple[str, ...]:
     """Returns notes on what `load_if_there` found, one line each."""
     if vocabulary is None:
         names = f"{vocabulary_lib.VOCABULARY_FILE} or {TOKENIZER_FILE}"
@@ -159,9 +152,7 @@ def is_no_token(token: str) -> bool:
     return token.startswith(_NO_TOKEN)
 
 
-def are_alike(
-    one: vocabulary_lib.Vocabulary, other: vocabulary_lib.Vocabulary | None
-) -> bool:
+def are_alike(one: Vocabulary, other: Vocabulary | None) -> bool:
     """Returns whether two vocabularies make the same ids of every text."""
     return (
         other is not None
@@ -170,13 +161,8 @@ def are_alike(
     )
 
 
-def effective(
-    settings: vocabulary_lib.TokenizerSettings,
-) -> vocabulary_lib.TokenizerSettings:
-    """Makes settings equal that do the same.
-
-    Without lower-casing no accent is stripped, whatever the settings say.
-    """
+def effective(settings: TokenizerSettings) -> TokenizerSettings:
+    """Makes settings equal that do the same: only lower-casing strips."""
     strips = settings.strip_accents or not settings.do_lower_case
     return dataclasses.replace(settings, strip_accents=strips)
 
@@ -192,44 +178,28 @@ def _read_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer:
             f"{path} must describe a tokenizer. Received: {error}. Take the "
             "file again from where it comes from."
         ) from error
-    model, normalizer = found.model, found.normalizer
+    # The library fills in what the file leaves out.
+    stages = json.loads(found.to_str())
+    for stage, field, expected in _EXPECTED:
+        received = (stages[stage] or {}).get(field)
+        if received != expected:
+            raise errors.ModelError(
+                f"{path}: `{stage}.{field}` must be {expected!r}, as in the "
+                f"original's tokenizer. Received: {received!r:.80}. Models of "
+                "other tokenizers cannot be converted."
+            )
     ids = found.get_vocab()
     # It numbers added tokens anew, whatever the file says.
     is_kept = all(
         ids[token["content"]] == token["id"]
         for token in content.get("added_tokens", ())
     )
-    has_gaps = sorted(ids.values()) != list(range(len(ids)))
-    for is_right, expected, received in (
-        (
-            isinstance(model, models.WordPiece)
-            and model.continuing_subword_prefix == "##",
-            "a WordPiece model with ##",
-            model,
-        ),
-        (
-            isinstance(normalizer, normalizers.BertNormalizer)
-            and normalizer.clean_text
-            and normalizer.handle_chinese_chars,
-            "a BertNormalizer that cleans text and splits ideographs",
-            normalizer,
-        ),
-        (
-            isinstance(found.pre_tokenizer, pre_tokenizers.BertPreTokenizer),
-            "a BertPreTokenizer",
-            found.pre_tokenizer,
-        ),
-        (
-            is_kept and not has_gaps,
-            f"its tokens numbered 0 to {len(ids) - 1}",
-            "ids with gaps or repetitions",
-        ),
-    ):
-        if not is_right:
-            raise errors.ModelError(
-                f"{path} must have {expected}, as the original's tokenizer. "
-                f"Received: {received!s:.80}. It cannot be converted."
-            )
+    if not is_kept or sorted(ids.values()) != list(range(len(ids))):
+        raise errors.ModelError(
+            f"{path} must number its tokens 0 to {len(ids) - 1}. Received: "
+            "ids with gaps or repetitions. Take the file again from where it "
+            "comes from."
+        )
     return found
 
 
@@ -257,9 +227,7 @@ def _read_added_tokens(
     path: pathlib.Path, listed: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Returns tokens that follow those of vocab.txt, in order."""
-    if not path.is_file():
-        return ()
-    places = schema.read_object(path, errors.ModelError)
+    places = _read_object(path)
     known = {token: place for place, token in enumerate(listed)}
     new = {t: place for t, place in places.items() if known.get(t) != place}
     expected = range(len(listed), len(listed) + len(new))
@@ -279,52 +247,33 @@ def _warn_of_added(tokens: list[str], folder: pathlib.Path) -> None:
     others = [t for t in tokens if t not in vocabulary_lib.SPECIAL_TOKENS]
     if others:
         logging.warning(
-            "%s: %d added tokens keep their rows, %.80r among them. There they "
-            "are cut out of the text before anything else; here they are "
-            "taken apart like other text.",
-            folder,
-            len(others),
-            others[0],
+            f"{folder}: {len(others)} added tokens keep their rows, "
+            f"{others[0]!r:.80} among them. There they are cut out of the text "
+            "before anything else; here they are taken apart like other text."
         )
 
 
-def _described_settings(
-    tokenizer: tokenizers.Tokenizer,
-    known: _Stated,
-    stated: Mapping[str, Any],
-    folder: pathlib.Path,
-) -> dict[str, Any]:
-    """Reads the settings off both files, which must agree.
-
-    Which of them Hugging Face follows depends on the tokenizer's class.
-    """
-    lowers = tokenizer.normalizer.lowercase
-    strips = tokenizer.normalizer.strip_accents
+def _require_agreement(
+    normalizer: Any, known: _Stated, stated: dict[str, Any], file: pathlib.Path
+) -> None:
+    """Which file Hugging Face follows depends on the tokenizer's class."""
+    lowers, strips = normalizer.lowercase, normalizer.strip_accents
     if {strips, known.strip_accents} == {True, False} or (
-        "do_lower_case" in stated and known.do_lower_case != lowers
+        stated.get("do_lower_case", lowers) != lowers
     ):
         raise errors.ModelError(
-            f"{folder / vocabulary_lib.SETTINGS_FILE} and {TOKENIZER_FILE} "
-            f"must agree. Received: do_lower_case={known.do_lower_case} and "
-            f"{lowers}, strip_accents={known.strip_accents} and {strips}. "
-            "Remove the wrong file."
+            f"{file} and {TOKENIZER_FILE} must agree. Received: "
+            f"do_lower_case={known.do_lower_case} and {lowers}, strip_accents="
+            f"{known.strip_accents} and {strips}. Remove the wrong file."
         )
-    length = tokenizer.model.max_input_chars_per_word
-    return {
-        "do_lower_case": lowers,
-        "strip_accents": strips,
-        "max_word_length": length,
-    }
 
 
 def write_hugging_face(
-    vocabulary: vocabulary_lib.Vocabulary,
-    folder: pathlib.Path,
-    num_positions: int,
+    vocabulary: Vocabulary, folder: pathlib.Path, num_positions: int
 ) -> None:
     """Writes what `AutoTokenizer.from_pretrained` reads."""
     settings = vocabulary.settings
-    strips = settings.do_lower_case and settings.strip_accents
+    strips = settings.is_stripping
     stated = {
         "tokenizer_class": "BertTokenizer",
         "do_lower_case": settings.do_lower_case,
@@ -334,24 +283,14 @@ def write_hugging_face(
         **_SPECIAL_NAMES,
     }
     ids = {token: number for number, token in enumerate(vocabulary.tokens)}
+    tokenizer = tokenizers.BertWordPieceTokenizer(
+        ids, strip_accents=strips, lowercase=settings.do_lower_case
+    )
+    described = json.loads(tokenizer.to_str())
     length = settings.max_word_length
-    tokenizer = tokenizers.Tokenizer(
-        models.WordPiece(
-            ids, unk_token="[UNK]", max_input_chars_per_word=length
-        )
-    )
-    # Cleans text and splits ideographs.
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        strip_accents=strips, lowercase=settings.do_lower_case
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(list(vocabulary_lib.SPECIAL_TOKENS))
-    tokenizer.post_processor = processors.BertProcessing(
-        ("[SEP]", vocabulary.sep_id), ("[CLS]", vocabulary.cls_id)
-    )
+    described["model"]["max_input_chars_per_word"] = length
     for name, text in {
-        TOKENIZER_FILE: tokenizer.to_str(pretty=True),
+        TOKENIZER_FILE: json.dumps(described, indent=2, ensure_ascii=False),
         vocabulary_lib.VOCABULARY_FILE: "\n".join((*vocabulary.tokens, "")),
         vocabulary_lib.SETTINGS_FILE: schema.to_json(stated),
         "special_tokens_map.json": schema.to_json(_SPECIAL_NAMES),

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from electra_tf import config
 from electra_tf import errors
-from electra_tf.formats import warm_start
+from electra_tf.formats import reading
 from electra_tf.inputs import dataset as dataset_lib
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
@@ -144,9 +144,9 @@ class _Run(training_run.TrainingRun):
         if not other:
             return f"fresh weights from seed {self.settings.training.seed}"
         settings = self.model.settings
-        report = warm_start.warm_start(
+        report = reading.warm_start(
             other,
-            warm_start.Target(
+            reading.Target(
                 {v.path: v for v in self.model.trainable_variables},
                 settings.encoder,
                 settings.generator.encoder_config(settings.encoder),

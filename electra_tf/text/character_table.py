@@ -2,7 +2,8 @@
 
 The rules are those of the original's `model/tokenization.py`, which asks
 Python's `unicodedata`; its answers change with the version of Python. Ids must
-not, so `unicode_14.npz` holds the answers of Python 3.11.
+not, so `unicode_14.npz` holds the answers of Python 3.11, as
+tests/text/unicode_tables.py makes it.
 """
 
 import functools
@@ -75,11 +76,13 @@ def load_character_properties() -> CharacterProperties:
     """Reads `unicode_14.npz`, once per process."""
     with np.load(_PATH) as file:
         arrays = dict(file)
-    images = {
-        name: {ord(c): tuple(map(ord, image)) for c, image in arrays.pop(name)}
+    lower, decomposition = (
+        {ord(c): tuple(map(ord, image)) for c, image in arrays.pop(name)}
         for name in ("lower", "decomposition")
-    }
-    return CharacterProperties(**arrays, **images)
+    )
+    return CharacterProperties(
+        **arrays, lower=lower, decomposition=decomposition
+    )
 
 
 class CharacterTable(NamedTuple):
@@ -167,12 +170,9 @@ def _compute_changes(settings: TokenizerSettings) -> dict[int, _CodePoints]:
 def simple_text_pattern(settings: TokenizerSettings) -> str:
     """Builds an RE2 pattern of texts that library operations treat exactly.
 
-    For characters of these texts the operations of TensorFlow and
-    tensorflow-text (NFD, removal of marks, ASCII lower-casing, splitting) do
-    what the rules say, whatever Unicode version is built into them. The texts
-    hold nothing to drop, no capital that needs Unicode lower-casing (which
-    follows the locale in TensorFlow), no sigma, no mark that could be
-    reordered.
+    They hold nothing to drop, no capital that needs Unicode lower-casing
+    (which follows the locale in TensorFlow), no sigma, no mark that could be
+    reordered, no character that depends on the library's Unicode version.
     """
     properties = load_character_properties()
     flags = compute_flags()
@@ -181,7 +181,7 @@ def simple_text_pattern(settings: TokenizerSettings) -> str:
     is_simple &= ~properties.line_separator
     if settings.do_lower_case:
         is_simple[CAPITAL_SIGMA] = False
-    if settings.do_lower_case and settings.strip_accents:
+    if settings.is_stripping:
         is_mark = flags & MARK != 0
         is_simple &= is_mark | (properties.combining_class == 0)
     for code, images in _compute_changes(settings).items():

@@ -2,8 +2,7 @@
 
 Clean the text, set ideographs apart, split at blanks; then in every word:
 lower-case, decompose (NFD), drop marks, split at punctuation (the original's
-`BasicTokenizer`, with the tables of Unicode 14). Plain TensorFlow operations on
-flat arrays of characters run in tf.data and inside a SavedModel.
+`BasicTokenizer`, with the tables of Unicode 14).
 """
 
 from typing import NamedTuple
@@ -46,19 +45,14 @@ class _Characters(NamedTuple):
 
 
 class Normalizer(tf.Module):
-    """Splits texts into normalised words as the original does.
-
-    Args:
-        settings: casing and accents.
-        splits_ideographs: whether each ideograph is a word of its own.
-    """
+    """Splits texts into normalised words as the original does."""
 
     def __init__(
         self, settings: TokenizerSettings, splits_ideographs: bool = True
     ) -> None:
         super().__init__(name="normalizer")
         self._is_folding = settings.do_lower_case
-        self._is_stripping = settings.do_lower_case and settings.strip_accents
+        self._is_stripping = settings.is_stripping
         table = character_table.build_character_table(settings)
         if not splits_ideographs:
             entries = table.entries & ~character_table.IDEOGRAPH
@@ -80,9 +74,7 @@ class Normalizer(tf.Module):
 
     def _look_up(self, codes: tf.Tensor) -> tf.Tensor:
         pages = tf.gather(self._table.pages, tf.bitwise.right_shift(codes, 8))
-        return tf.gather(
-            self._table.entries, pages + tf.bitwise.bitwise_and(codes, 255)
-        )
+        return tf.gather(self._table.entries, pages + (codes & 255))
 
     def _decode(self, texts: tf.Tensor) -> _Decoded:
         """Decodes all characters and numbers the blank-separated words."""
@@ -125,23 +117,18 @@ class Normalizer(tf.Module):
         kept = tf.where(is_final_sigma, character_table.FINAL_SIGMA, kept)
         kept = tf.gather(kept, owners)
         codes = tf.where(kept < 0, images, kept)
-        return _Characters(
-            codes=codes,
-            attributes=self._look_up(codes),
-            sources=tf.gather(characters.sources, owners),
-            chunks=tf.gather(characters.chunks, owners),
-        )
+        sources, chunks = (tf.gather(p, owners) for p in characters[2:])
+        return _Characters(codes, self._look_up(codes), sources, chunks)
 
 
 def _has(attributes: tf.Tensor, flag: int) -> tf.Tensor:
-    return tf.bitwise.bitwise_and(attributes, flag) != 0
+    return (attributes & flag) != 0
 
 
 def _changes(values: tf.Tensor) -> tf.Tensor:
     """Where a value differs from the one before it; true for the first."""
-    return tf.concat(
-        [tf.ones_like(values[:1], tf.bool), values[1:] != values[:-1]], axis=0
-    )
+    first = tf.ones_like(values[:1], tf.bool)
+    return tf.concat([first, values[1:] != values[:-1]], axis=0)
 
 
 def _shift(flags: tf.Tensor) -> tf.Tensor:
@@ -167,16 +154,11 @@ def _count_up_to(positions: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 
 def _keep_visible(decoded: _Decoded) -> _Characters:
     """Returns the characters that are neither dropped nor blank."""
-    is_gone = _has(
-        decoded.attributes, character_table.DROPPED | character_table.BLANK
-    )
-    sources = tf.cast(tf.where(~is_gone)[:, 0], tf.int32)
-    return _Characters(
-        codes=tf.gather(decoded.codes, sources),
-        attributes=tf.gather(decoded.attributes, sources),
-        sources=sources,
-        chunks=tf.gather(decoded.chunks, sources),
-    )
+    unseen = character_table.DROPPED | character_table.BLANK
+    is_seen = ~_has(decoded.attributes, unseen)
+    sources = tf.cast(tf.where(is_seen)[:, 0], tf.int32)
+    codes, attributes, chunks = (tf.gather(p, sources) for p in decoded[:3])
+    return _Characters(codes, attributes, sources, chunks)
 
 
 def _find_final_sigmas(characters: _Characters) -> tf.Tensor:
@@ -190,10 +172,8 @@ def _find_final_sigmas(characters: _Characters) -> tf.Tensor:
     def examine_neighbours() -> tf.Tensor:
         is_seen = ~_has(characters.attributes, character_table.CASE_IGNORABLE)
         seen = tf.where(is_seen)[:, 0]
-        is_cased = _has(
-            tf.gather(characters.attributes, seen), character_table.CASED
-        )
-        is_cased = tf.pad(is_cased, [[1, 1]])
+        is_cased = _has(characters.attributes, character_table.CASED)
+        is_cased = tf.pad(tf.gather(is_cased, seen), [[1, 1]])
         chunks = tf.pad(tf.gather(characters.chunks, seen), [[1, 1]])
         position = tf.cumsum(tf.cast(is_seen, tf.int32))
 
@@ -214,20 +194,15 @@ def _find_final_sigmas(characters: _Characters) -> tf.Tensor:
 
 def _reorder(characters: _Characters) -> _Characters:
     """Puts marks into canonical order (Unicode standard, section 3.11)."""
-    classes = tf.bitwise.bitwise_and(
-        tf.bitwise.right_shift(
-            characters.attributes, character_table.CLASS_SHIFT
-        ),
-        255,
-    )
+    shift = character_table.CLASS_SHIFT
+    classes = tf.bitwise.right_shift(characters.attributes, shift) & 255
     is_start = (classes == 0) | _changes(characters.chunks)
     is_unordered = (classes[1:] < classes[:-1]) & ~is_start[1:]
 
     def sort() -> _Characters:
         groups = tf.cumsum(tf.cast(is_start, tf.int64))
-        order = tf.argsort(
-            groups * 256 + tf.cast(classes, tf.int64), stable=True
-        )
+        keys = groups * 256 + tf.cast(classes, tf.int64)
+        order = tf.argsort(keys, stable=True)
         return _Characters(*(tf.gather(part, order) for part in characters))
 
     return tf.cond(tf.reduce_any(is_unordered), sort, lambda: characters)
@@ -252,9 +227,7 @@ def _drop_marks(characters: _Characters) -> tuple[_Characters, tf.Tensor]:
 
 
 def _gather_words(
-    decoded: _Decoded,
-    characters: _Characters,
-    last_sources: tf.Tensor,
+    decoded: _Decoded, characters: _Characters, last_sources: tf.Tensor
 ) -> Words:
     """Splits at punctuation and collects the words."""
     is_punctuation = _has(characters.attributes, character_table.PUNCTUATION)
@@ -264,18 +237,15 @@ def _gather_words(
     firsts = tf.where(is_first)[:, 0]
     num_codes = tf.size(characters.codes, out_type=tf.int64)
     splits = tf.concat([firsts, num_codes[tf.newaxis]], axis=0)
-    words = tf.strings.unicode_encode(
-        tf.RaggedTensor.from_row_splits(
-            characters.codes, splits, validate=False
-        ),
-        "UTF-8",
+    codes = tf.RaggedTensor.from_row_splits(
+        characters.codes, splits, validate=False
     )
     word_of_character = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
     first_sources = tf.math.segment_min(characters.sources, word_of_character)
     last_sources = tf.math.segment_max(last_sources, word_of_character)
     last_codes = tf.gather(decoded.codes, last_sources)
     return Words(
-        words=words,
+        words=tf.strings.unicode_encode(codes, "UTF-8"),
         text_splits=tf.searchsorted(
             tf.cast(first_sources, tf.int64),
             decoded.text_splits,

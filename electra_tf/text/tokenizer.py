@@ -1,9 +1,8 @@
 """Text to WordPiece ids, as operations of the graph.
 
-The ids are those of the original's `FullTokenizer`, on every text. Most texts
-take a fast path through tensorflow-text's own operations. Texts with characters
-for which those depend on a Unicode version, a locale or the neighbours go
-through `normalization.Normalizer`; the result is the same on both paths.
+The ids are those of the original's `FullTokenizer`. Most texts take a fast
+path through tensorflow-text. Those with characters for which that depends on a
+Unicode version, a locale or the neighbours go through `Normalizer`.
 """
 
 import tensorflow as tf
@@ -27,7 +26,6 @@ class Tokenizer(tf.Module):
     """Turns texts into ids, in Python, tf.data, tf.function or a SavedModel.
 
     The process that loads such a SavedModel must `import tensorflow_text`.
-    `DataError` for a token that is too long to be matched.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
@@ -35,7 +33,7 @@ class Tokenizer(tf.Module):
         self.vocabulary = vocabulary
         settings = vocabulary.settings
         self._is_folding = settings.do_lower_case
-        self._is_stripping = settings.do_lower_case and settings.strip_accents
+        self._is_stripping = settings.is_stripping
         self._simple_pattern = character_table.simple_text_pattern(settings)
         self._long_run_pattern = character_table.long_run_pattern(settings)
         self._normalizer = normalization.Normalizer(settings)
@@ -57,10 +55,9 @@ class Tokenizer(tf.Module):
         )
 
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Returns the ids, `[N, (pieces)]` int32, without special tokens.
+        """Returns the ids of N texts, `[N, (pieces)]` int32.
 
-        `texts` are `[N]` UTF-8 strings; invalid bytes are dropped. `[CLS]` and
-        the like in a text are ordinary text.
+        Invalid bytes are dropped; `[CLS]` and the like are ordinary text.
         """
         return self._traced_ids(texts)
 
@@ -69,10 +66,9 @@ class Tokenizer(tf.Module):
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
         """Returns ids, and where in the text the word of each id stands.
 
-        Blanks, punctuation and ideographs separate words; all pieces of a word
-        have the same offsets. Several times slower than `tokenize`. The three
-        ragged tensors, `[N, (pieces)]` int32, are the ids, the byte offset of
-        the word's first byte, and of the byte after its last one.
+        The three ragged tensors, `[N, (pieces)]` int32, are the ids, the byte
+        offset of their word's first byte, and of the byte after its last one.
+        Several times slower than `tokenize`.
         """
         return self._traced_offsets(texts)
 
@@ -98,21 +94,17 @@ class Tokenizer(tf.Module):
         with tf.device(_DEVICE):
             words = self._normalizer.split(texts)
             pieces = self._match(words)
-            word_of_piece = pieces.value_rowids()
-            ids = _by_text(pieces, words)
-            return (
-                ids,
-                ids.with_values(tf.gather(words.starts, word_of_piece)),
-                ids.with_values(tf.gather(words.ends, word_of_piece)),
-            )
+            ids, word_of_piece = _by_text(pieces, words), pieces.value_rowids()
+            starts = ids.with_values(tf.gather(words.starts, word_of_piece))
+            ends = ids.with_values(tf.gather(words.ends, word_of_piece))
+            return ids, starts, ends
 
     def _replace_rows(
         self, fast: tf.RaggedTensor, texts: tf.Tensor, is_left: tf.Tensor
     ) -> tf.RaggedTensor:
         """Replaces the ids of the texts that are left by exact ones."""
-        exact = self.tokenize_words(
-            self._normalizer.split(tf.boolean_mask(texts, is_left))
-        )
+        words = self._normalizer.split(tf.boolean_mask(texts, is_left))
+        exact = self.tokenize_words(words)
         place = tf.cumsum(tf.cast(is_left, tf.int64), exclusive=True)
         order = tf.where(is_left, fast.nrows() + place, tf.range(fast.nrows()))
         return tf.gather(tf.concat([fast, exact], axis=0), order)
@@ -138,19 +130,17 @@ class Tokenizer(tf.Module):
 
     def _match(self, words: normalization.Words) -> tf.RaggedTensor:
         """The pieces of each word, `[W, (pieces)]` int32."""
-        is_too_long = (
-            words.num_characters > self.vocabulary.settings.max_word_length
-        )
-        return self._word_pieces.tokenize(
-            tf.where(is_too_long, _UNKNOWN_TOKEN, words.words)
-        )
+        limit = self.vocabulary.settings.max_word_length
+        is_too_long = words.num_characters > limit
+        known = tf.where(is_too_long, _UNKNOWN_TOKEN, words.words)
+        return self._word_pieces.tokenize(known)
 
 
 def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
     """The tokens, with harmless names for those that never match.
 
     On some of those tensorflow-text goes wrong: after `a b` it takes the word
-    `aa` for unknown. `breaks` are flags of characters that are words.
+    `aa` for unknown.
     """
     max_length = vocabulary.settings.max_word_length
     tokens = []
@@ -163,9 +153,8 @@ def _matchable_tokens(vocabulary: Vocabulary, breaks: int = 0) -> list[str]:
         tokens.append(token if is_matchable else f"[{number}]")
         if is_matchable and len(content.encode()) > _MAX_TOKEN_BYTES:
             raise errors.DataError(
-                f"Token {token[:20]!r}... of line {number + 1} takes more than "
-                f"{_MAX_TOKEN_BYTES} bytes, the most that tensorflow-text "
-                "can match. Replace it by an unused name."
+                f"Token {token[:20]!r}... of line {number + 1} must take at "
+                f"most {_MAX_TOKEN_BYTES} bytes. Replace it by an unused name."
             )
     return tokens
 
@@ -199,8 +188,7 @@ def _by_text(
     pieces: tf.RaggedTensor, words: normalization.Words
 ) -> tf.RaggedTensor:
     """Joins the pieces of the words of each text."""
+    splits = tf.gather(pieces.row_splits, words.text_splits)
     return tf.RaggedTensor.from_row_splits(
-        pieces.values,
-        tf.gather(pieces.row_splits, words.text_splits),
-        validate=False,
+        pieces.values, splits, validate=False
     )

@@ -41,6 +41,11 @@ class TokenizerSettings:
         200
     )
 
+    @property
+    def is_stripping(self) -> bool:
+        """Returns whether accents go, which only lower-casing does."""
+        return self.do_lower_case and self.strip_accents
+
 
 def _special_id(token: str) -> property:
     return property(
@@ -52,9 +57,7 @@ def _special_id(token: str) -> property:
 class Vocabulary:
     """Tokens in the order of their ids, with the tokenizer's settings.
 
-    Raises:
-        DataError: if a special token is missing, or a token is empty, occurs
-            twice, holds a line end or is no text in UTF-8.
+    `DataError` says which tokens or special tokens cannot be.
     """
 
     tokens: tuple[str, ...] = dataclasses.field(repr=False)
@@ -74,12 +77,8 @@ class Vocabulary:
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
         """Loads the vocabulary of a folder, or of a file of tokens.
 
-        `tokenizer_config.json` beside the tokens is optional.
-
-        Raises:
-            FileNotFoundError: if there is no such file.
-            DataError: if the tokens or settings cannot be used; names the file
-                and the lines.
+        `tokenizer_config.json` beside it is optional. `DataError` names the
+        lines that cannot be used.
         """
         path = pathlib.Path(path)
         if path.is_dir():
@@ -100,11 +99,7 @@ class Vocabulary:
         return vocabulary
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes `vocab.txt` and `tokenizer_config.json` into the folder.
-
-        Raises:
-            FileExistsError: if the folder holds another vocabulary.
-        """
+        """Writes `vocab.txt` and `tokenizer_config.json`, never over others."""
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         contents = {
@@ -114,9 +109,9 @@ class Vocabulary:
         for path, content in contents.items():
             if path.exists() and path.read_bytes() != content:
                 raise FileExistsError(
-                    f"{path} exists and differs from what would be written. "
-                    "Choose another folder, or remove it yourself: records "
-                    "and models made with it would no longer fit."
+                    f"{path} exists and is another one. Choose another folder, "
+                    "or remove it yourself: records and models made with it "
+                    "would no longer fit."
                 )
         for path, content in contents.items():
             with atomic.replacing_file(path) as partial:
@@ -165,9 +160,9 @@ def _check_tokens(tokens: Sequence[str]) -> None:
         if not token.strip(" \t") or set(token) & set("\r\n") or not is_text:
             raise errors.DataError(
                 f"Line {line} must hold one token in UTF-8, and all lines end "
-                f"alike. Received: {token!r:.80}. Repair the line, or take the "
-                "file again from where it comes from; removing a line shifts "
-                "the ids behind it."
+                f"alike. Received: {token!r:.80}. Repair it, or take the file "
+                "again from where it comes from; removing a line shifts all "
+                "ids behind it."
             )
         first = first_lines.setdefault(token, line)
         if first != line:
@@ -181,30 +176,20 @@ def _check_tokens(tokens: Sequence[str]) -> None:
     missing = [token for token in SPECIAL_TOKENS if token not in first_lines]
     if missing:
         raise errors.DataError(
-            f"Special tokens are missing: {', '.join(missing)}; expected all "
-            f"of {', '.join(SPECIAL_TOKENS)} among the {len(tokens)} tokens. "
-            "Put them on lines of unused tokens, or train a vocabulary with "
-            "scripts/train_vocabulary.py."
+            f"Special tokens are missing: {', '.join(missing)} among "
+            f"{len(tokens)} tokens. Put them on lines of unused tokens, or "
+            "train a vocabulary with scripts/train_vocabulary.py."
         )
 
 
 def read_tokens(path: pathlib.Path) -> tuple[str, ...]:
-    """Reads the lines; a byte order mark and CR LF line ends are fine."""
-    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    if lines and all(line.endswith(b"\r") for line in lines):
-        lines = [line[:-1] for line in lines]
-    tokens = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            tokens.append(line.decode("utf-8"))
-        except UnicodeDecodeError as error:
-            raise errors.DataError(
-                f"{path}: Line {number} is not valid UTF-8: {line[:40]!r}. "
-                "Convert the file to UTF-8, or check that it is a vocabulary."
-            ) from error
-    return tuple(tokens)
+    """Reads the lines; what is not UTF-8 becomes lone surrogates."""
+    content = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    text = content.decode("utf-8", "surrogateescape")
+    lines = text.removesuffix("\n").split("\n")
+    if all(line.endswith("\r") for line in lines):
+        lines = [line.removesuffix("\r") for line in lines]
+    return tuple(lines)
 
 
 def _read_settings(path: pathlib.Path) -> TokenizerSettings:
@@ -216,8 +201,7 @@ def _read_settings(path: pathlib.Path) -> TokenizerSettings:
     except errors.DataError as error:
         raise errors.DataError(
             f"{error} If the file is Hugging Face's, convert the model with "
-            "scripts/convert_checkpoint.py --to=electra_tf and take the "
-            "vocabulary from there."
+            "scripts/convert_checkpoint.py --to=electra_tf first."
         ) from error
 
 
@@ -230,11 +214,8 @@ def _warn_of_capitals(vocabulary: Vocabulary, path: pathlib.Path) -> None:
     is_cased = num_capital > _CASED_SHARE * vocabulary.size
     if vocabulary.settings.do_lower_case and is_cased:
         logging.warning(
-            "%s: %d of %d tokens hold capitals and can never match, since "
-            "do_lower_case is true. If the vocabulary is a cased one, write "
-            '{"do_lower_case": false} into %s beside it.',
-            path,
-            num_capital,
-            vocabulary.size,
-            SETTINGS_FILE,
+            f"{path}: {num_capital} of {vocabulary.size} tokens hold capitals "
+            "and can never match, since do_lower_case is true. If the "
+            'vocabulary is a cased one, write {"do_lower_case": false} into '
+            f"{SETTINGS_FILE} beside it."
         )

@@ -1,11 +1,8 @@
 """Learns a WordPiece vocabulary from text, the same bytes on every run.
 
-The pieces come from the WordPiece trainer of the `tokenizers` package, which
-joins the most frequent neighbours until the size is reached. Left alone it
-numbers the characters that continue a word in the random order of its hash
-tables, and ties then fall differently in every process; so all characters are
-registered beforehand, in sorted order. (tensorflow-text's learner misses the
-size by up to 5 % and is a hundred times slower.)
+The trainer of `tokenizers` numbers the characters that continue a word in the
+random order of its hash tables, and ties then fall differently in every
+process; so all characters are registered beforehand, in sorted order.
 """
 
 import collections
@@ -53,27 +50,19 @@ def train_vocabulary(
     character_coverage: float = 0.9995,
     min_frequency: int = 2,
 ) -> Vocabulary:
-    """Learns a vocabulary of exactly the given size.
+    """Learns a vocabulary of exactly the given size from a corpus.
 
     Args:
         texts: the corpus, in pieces of any length.
         size: number of tokens, special and unused ones included.
         settings: how words are normalised; None for the original's default.
-        num_unused: slots `[unused0]`, `[unused1]`, ... after the special
-            tokens, for tokens that are added later.
-        character_coverage: the most frequent characters that together make up
-            this share of the text become tokens, besides those of ASCII; words
-            with others will be [UNK]. 1 for all characters.
+        num_unused: slots `[unused0]`, ... for tokens that are added later.
+        character_coverage: share of the text whose most frequent characters
+            become tokens, besides those of ASCII; words with others are [UNK].
         min_frequency: how often two pieces must meet to become one.
     """
     settings = settings or TokenizerSettings()
-    arguments = {
-        "size": size,
-        "num_unused": num_unused,
-        "character_coverage": character_coverage,
-        "min_frequency": min_frequency,
-    }
-    schema.build(_Arguments, arguments, error=errors.DataError)
+    _Arguments(size, num_unused, character_coverage, min_frequency)
     counts = count_words(texts, settings)
     if not counts:
         raise errors.DataError(
@@ -86,9 +75,8 @@ def train_vocabulary(
     if len(reserved) > size:
         raise errors.DataError(
             f"Size {size} is too small: special tokens, unused slots and "
-            f"{len(alphabet)} characters, alone and as continuations, already "
-            f"take {len(reserved)}. Ask for more, or lower character_coverage "
-            f"({character_coverage})."
+            f"{len(alphabet)} characters, alone and as continuations, take "
+            f"{len(reserved)}. Ask for more, or lower character_coverage."
         )
     learned = {
         word: count
@@ -98,10 +86,9 @@ def train_vocabulary(
     tokens = _learn_pieces(learned, size, reserved, min_frequency)
     if len(tokens) < size:
         raise errors.DataError(
-            f"The corpus supports only {len(tokens)} tokens: there are no "
-            f"more pieces that meet at least {min_frequency} times. Asked for "
-            f"were {size}. Ask for {len(tokens)}, give more text, or lower "
-            "min_frequency."
+            f"The corpus supports only {len(tokens)} tokens whose pieces meet "
+            f"at least {min_frequency} times. Asked for were {size}. Ask for "
+            f"{len(tokens)}, give more text, or lower min_frequency."
         )
     return Vocabulary(tuple(tokens), settings)
 
@@ -109,10 +96,7 @@ def train_vocabulary(
 def count_words(
     texts: Iterable[str], settings: TokenizerSettings
 ) -> collections.Counter[str]:
-    """Counts the words of a corpus, split just as the tokenizer does.
-
-    Words that are longer than `settings.max_word_length` are left out.
-    """
+    """Counts the words of a corpus, but for those that are too long."""
     # Imported here, so that reading a vocabulary needs no TensorFlow.
     import tensorflow as tf
 
@@ -162,13 +146,12 @@ def _divide(chunks: Mapping[str, int]) -> Iterator[dict[str, int]]:
 def _choose_alphabet(
     counts: Mapping[str, int], settings: TokenizerSettings, coverage: float
 ) -> set[str]:
-    printable = _PRINTABLE.lower() if settings.do_lower_case else _PRINTABLE
+    alphabet = set(_PRINTABLE.lower() if settings.do_lower_case else _PRINTABLE)
     characters: collections.Counter[str] = collections.Counter()
     for word, count in counts.items():
         for character in word:
             characters[character] += count
     wanted = coverage * characters.total()
-    alphabet = set(printable)
     ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
     for character, count in ranked:
         if wanted <= 0:

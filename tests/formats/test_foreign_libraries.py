@@ -16,15 +16,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf import config
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.formats import hugging_face
 from electra_tf.formats import keras_hub_preset
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.modeling import layers
 from electra_tf.text import tokenizer as tokenizer_lib
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import tiny_models
 
 pytestmark = pytest.mark.slow
@@ -87,18 +84,12 @@ def _encode(model, inputs):
     for variable in encoder.variables:
         variable.assign(model.tensors[variable.path])
     ids, mask, types = (inputs[n].astype(np.int32) for n in inputs)
-    if model.task is not None and model.task.kind == "tagging":
-        # Words are in the second segment, as in the original; there they are
-        # in the first.
-        types = np.where(types < 2, 1 - types, types)
     return encoder(ids, mask, types).sequence_output
 
 
 def _our_outputs(model, inputs):
     """By the names that transformers gives them."""
     states = _encode(model, inputs)
-    if model.task is not None:
-        return _head_outputs(model, states.numpy())
     if model.parts == ("electra",):
         return {"last_hidden_state": states}
     tower = reading.build_towers(model).main
@@ -108,32 +99,10 @@ def _our_outputs(model, inputs):
     return {"logits": tower.head(states, table)}
 
 
-def _head_outputs(model, states):
-    head = {
-        path.removeprefix(f"task_specific/{model.task.name}/"): value
-        for path, value in model.tensors.items()
-    }
-    if model.task.kind == "qa":
-        names = {"start_logits": "dense", "end_logits": "dense_1"}
-        return {
-            name: (states @ head[f"{layer}/kernel"] + head[f"{layer}/bias"])[
-                ..., 0
-            ]
-            for name, layer in names.items()
-        }
-    if model.task.kind != "tagging":
-        states = states[:, 0]
-    if model.task.has_hidden_layer:
-        states = states @ head["hidden/kernel"] + head["hidden/bias"]
-        states = layers.gelu(tf.constant(states)).numpy()
-    return {"logits": states @ head["dense/kernel"] + head["dense/bias"]}
-
-
 def _require_equal_outputs(model, folder, name, peer, tmp_path):
     inputs = _inputs(model.encoder.vocab_size, model.encoder.type_vocab_size)
     np.savez(tmp_path / "inputs.npz", **inputs)
-    peer("answer", folder, name, tmp_path / "inputs.npz",
-         tmp_path / "outputs.npz")  # fmt: skip
+    peer(folder, name, tmp_path / "inputs.npz", tmp_path / "outputs.npz")
     found = np.load(tmp_path / "outputs.npz")
     for kind, problems in json.loads(str(found["report"])).items():
         assert not problems, kind
@@ -150,11 +119,6 @@ _CLASSES = {
     "discriminator": "ElectraForPreTraining",
     "masked_lm": "ElectraForMaskedLM",
     "encoder": "ElectraModel",
-    "classification": "ElectraForSequenceClassification",
-    "hidden_layer": "ElectraForSequenceClassification",
-    "regression": "ElectraForSequenceClassification",
-    "tagging": "ElectraForTokenClassification",
-    "answering": "ElectraForQuestionAnswering",
 }
 
 
@@ -168,41 +132,6 @@ def test_transformers_computes_what_we_compute(tmp_path, peer, kind):
     )
 
 
-def test_transformers_takes_both_towers(tmp_path, peer):
-    model = _build("embeddings")
-    (tmp_path / "hf").mkdir()
-    hugging_face.write(model, tmp_path / "hf")
-    for name, part in (
-        ("discriminator", "discriminator"),
-        ("generator", "masked_lm"),
-    ):
-        tower = hugging_face.read(tmp_path / "hf" / name)
-        _require_equal_outputs(
-            tower, tmp_path / "hf" / name, _CLASSES[part], peer, tmp_path
-        )
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{}, {"do_lower_case": False}, {"strip_accents": False}],
-)
-def test_transformers_makes_our_ids(tmp_path, peer, settings):
-    vocabulary = vocabulary_lib.Vocabulary(
-        tiny_models.VOCABULARY.tokens,
-        vocabulary_lib.TokenizerSettings(**settings),
-    )
-    model = tiny_models.build("discriminator", vocabulary=vocabulary)
-    (tmp_path / "hf").mkdir()
-    hugging_face.write(model, tmp_path / "hf")
-    (tmp_path / "texts").write_text(json.dumps(_TEXTS))
-    peer("tokenize", tmp_path / "hf", tmp_path / "texts", tmp_path / "ids")
-    ours = tokenizer_lib.Tokenizer(vocabulary).tokenize(tf.constant(_TEXTS))
-    expected = [
-        [vocabulary.cls_id, *ids, vocabulary.sep_id] for ids in ours.to_list()
-    ]
-    assert json.loads((tmp_path / "ids").read_text()) == expected
-
-
 def _hub_states(backbone, inputs):
     return backbone(
         {
@@ -211,31 +140,6 @@ def _hub_states(backbone, inputs):
             "segment_ids": inputs["token_type_ids"],
         }
     )["sequence_output"].numpy()
-
-
-@pytest.mark.parametrize("kind", ["encoder", "equal_widths"])
-def test_keras_hub_computes_what_we_compute_but_for_its_gelu(tmp_path, kind):
-    import keras_hub
-
-    model = _build("encoder")
-    if kind == "equal_widths":
-        model = tiny_models.build("encoder", encoder=tiny_models.EQUAL_WIDTHS)
-        for path, value in model.tensors.items():
-            value *= 0.2
-            value += path.endswith("gamma")
-    keras_hub_preset.write(model, tmp_path)
-    backbone = keras_hub.models.ElectraBackbone.from_preset(str(tmp_path))
-    inputs = _inputs(model.encoder.vocab_size)
-    is_real = inputs["attention_mask"].astype(bool)
-    ours = _encode(model, inputs).numpy()[is_real]
-    before = np.abs(_hub_states(backbone, inputs)[is_real] - ours).max()
-    for number in range(model.encoder.num_hidden_layers):
-        layer = backbone.get_layer(f"transformer_layer_{number}")
-        layer._feedforward_intermediate_dense.activation = _exact_gelu
-    after = np.abs(_hub_states(backbone, inputs)[is_real] - ours).max()
-    assert after < _TOLERANCE
-    # Its tanh-gelu is what the documentation says differs.
-    assert 1e-5 < before < 1e-2
 
 
 def _exact_gelu(values):
@@ -268,14 +172,13 @@ def test_a_preset_that_keras_hub_made_is_read(tmp_path):
     ).save_to_preset(str(tmp_path))
     model = keras_hub_preset.read(tmp_path)
     assert model.vocabulary.tokens == tiny_models.VOCABULARY.tokens
-    assert isinstance(model.encoder, config.EncoderConfig)
     inputs = _inputs(24, 2)
     is_real = inputs["attention_mask"].astype(bool)
+    ours = _encode(model, inputs).numpy()[is_real]
+    before = np.abs(_hub_states(backbone, inputs)[is_real] - ours).max()
     for number in range(2):
         layer = backbone.get_layer(f"transformer_layer_{number}")
         layer._feedforward_intermediate_dense.activation = _exact_gelu
-    np.testing.assert_allclose(
-        _hub_states(backbone, inputs)[is_real],
-        _encode(model, inputs).numpy()[is_real],
-        atol=_TOLERANCE,
-    )
+    after = np.abs(_hub_states(backbone, inputs)[is_real] - ours).max()
+    # Its tanh-gelu is what the documentation says differs.
+    assert after < _TOLERANCE < before

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import math
+import pathlib
 import shutil
 
 import numpy as np
@@ -11,7 +13,6 @@ import safetensors.numpy
 from electra_tf import errors
 from electra_tf.formats import hugging_face
 from electra_tf.formats import portable
-from electra_tf.formats import reading
 from tests.formats import tiny_models
 
 
@@ -26,13 +27,6 @@ def _write(folder, kind):
 def folder(tmp_path):
     """A discriminator's."""
     _write(tmp_path / "hf", "discriminator")
-    return tmp_path / "hf"
-
-
-@pytest.fixture
-def classifier(tmp_path):
-    """A classifier's."""
-    _write(tmp_path / "hf", "classification")
     return tmp_path / "hf"
 
 
@@ -87,7 +81,6 @@ def test_two_towers_are_two_folders(tmp_path):
     model = _write(tmp_path / "hf", "embeddings")
     names = tiny_models.names_in(tmp_path / "hf")
     assert names == ["discriminator", "generator"]
-    assert hugging_face.is_folder(tmp_path / "hf")
     tiny_models.require_same(hugging_face.read(tmp_path / "hf"), model)
     # One alone is a model too.
     shutil.rmtree(tmp_path / "hf" / "generator")
@@ -100,36 +93,14 @@ def test_two_towers_are_two_folders(tmp_path):
     ("kind", "message"),
     [
         ("electric", "--drop='cloze_pred.*ltr"),
-        ("energies", "are energies"),
+        ("discriminator", "are energies.*--drop='discriminator_pred"),
     ],
 )
 def test_what_has_no_class_is_listed(tmp_path, kind, message):
-    model = tiny_models.build("discriminator", objective="electric")
-    if kind == "electric":
-        model = tiny_models.build("electric")
+    model = tiny_models.build(kind, objective="electric")
     with pytest.raises(errors.ModelError, match=message):
         hugging_face.write(model, tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_names_are_those_of_the_library(folder):
-    block = "electra.encoder.layer.{}."
-    layers = [
-        *(f"attention.self.{n}" for n in ("query", "key", "value")),
-        *("attention.output.dense", "attention.output.LayerNorm"),
-        *("intermediate.dense", "output.dense", "output.LayerNorm"),
-    ]
-    both = [
-        *(block.format(n) + layer for n in range(2) for layer in layers),
-        *("electra.embeddings.LayerNorm", "electra.embeddings_project"),
-        "discriminator_predictions.dense",
-        "discriminator_predictions.dense_prediction",
-    ]
-    tables = ("word", "position", "token_type")
-    assert _tensors(folder).keys() == {
-        *(f"electra.embeddings.{n}_embeddings.weight" for n in tables),
-        *(f"{name}.{end}" for name in both for end in ("weight", "bias")),
-    }
 
 
 @pytest.mark.parametrize(
@@ -142,7 +113,6 @@ def test_names_are_those_of_the_library(folder):
         ({"vocab_size": ...}, r"word_embeddings.*\(30522, 12\)"),
         ({"num_attention_heads": 3}, "divisible"),
         ({"num_attention_heads": "2"}, "`num_attention_heads` must be a whole"),
-        ({"hidden_dropout_prob": 1.5}, "`hidden_dropout_prob` must be at most"),
         ({"model_type": "bert"}, "`model_type` must be 'electra'.*'bert'"),
         ({"hidden_act": "gelu_new"}, "hidden_act.*gelu_new"),
         ({"layer_norm_eps": 1e-6}, "layer_norm_eps.*1e-06"),
@@ -155,28 +125,6 @@ def test_names_are_those_of_the_library(folder):
 def test_what_ours_does_not_compute_is_refused(folder, fields, message):
     _change_config(folder, **fields)
     _refuses(folder, rf"config\.json.*{message}")
-
-
-def test_what_a_config_leaves_out_is_the_librarys_default(folder):
-    names = ("hidden_dropout_prob", "initializer_range", "layer_norm_eps",
-             "hidden_act")  # fmt: skip
-    _change_config(folder, **dict.fromkeys(names, ...))
-    sizes = hugging_face.read(folder).encoder
-    assert (sizes.hidden_dropout_prob, sizes.initializer_range) == (0.1, 0.02)
-    assert sizes.attention_probs_dropout_prob == 0.05
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float64])
-def test_other_precisions_become_float32_and_are_noted(folder, dtype):
-    tensors = {n: v.astype(dtype) for n, v in _tensors(folder).items()}
-    _put_tensors(folder, tensors)
-    model = hugging_face.read(folder)
-    assert model.notes == (f"{np.dtype(dtype)} weights became float32",)
-    bias = "discriminator_predictions.dense.bias"
-    np.testing.assert_array_equal(
-        model.tensors["discriminator_predictions/dense/bias"],
-        tensors[bias].astype(np.float32),
-    )
 
 
 def test_buffers_of_older_releases_are_left_out(folder):
@@ -207,15 +155,6 @@ def test_a_bare_encoder_may_have_its_prefix(tmp_path):
     assert "embeddings.LayerNorm.bias" in tensors
     _put_tensors(folder, {f"electra.{n}": v for n, v in tensors.items()})
     tiny_models.require_same(hugging_face.read(folder), model)
-
-
-def test_what_numbers_mean_is_told_or_they_are_the_values(tmp_path):
-    model = _write(tmp_path / "hf", "regression")
-    assert model.task.value_range == (0.0, 5.0)
-    _change_config(tmp_path / "hf", regression_value_range=...)
-    task = hugging_face.read(tmp_path / "hf").task
-    assert task.value_range == (0.0, 1.0)
-    assert task.name == "stsb"
 
 
 def test_more_than_nine_labels_keep_their_order(tmp_path):
@@ -251,12 +190,128 @@ def test_taggers_exchange_the_segments_there_and_back(tmp_path):
     assert any("segments 0 and 1" in note for note in found.notes)
 
 
-def test_a_folder_of_the_library_gives_its_states(oracles):
-    """The others are compared by scripts/verify_golden.py."""
-    folder = oracles / "huggingface" / "pretraining"
-    main = reading.build_towers(hugging_face.read(folder)).main
-    inputs = np.load(folder / "inputs.npz")
-    names = ("input_ids", "attention_mask", "token_type_ids")
-    found = main(*(inputs[name] for name in names)).encoder_output
-    expected = np.load(folder / "outputs.npz")["last_hidden_state"]
-    np.testing.assert_allclose(found.sequence_output, expected, atol=1e-5)
+def _gelu(values):
+    erf = np.vectorize(math.erf)
+    return 0.5 * values * (1 + erf(values / math.sqrt(2)))
+
+
+@pytest.mark.parametrize("kind", ["classification", "regression"])
+def test_a_linear_layer_and_its_gelu_twin_are_equal(tmp_path, kind):
+    model = _write(tmp_path / "hf", kind)
+    there = {
+        n: v.astype(np.float64) for n, v in _tensors(tmp_path / "hf").items()
+    }
+    head = portable.take_part(model.tensors, model.task.head)
+    kernel, bias = (
+        head[f"{model.task.head}/dense/{v}"] for v in ("kernel", "bias")
+    )
+    states = np.random.default_rng(1).normal(size=[200, 16])
+    inner = states @ there["classifier.dense.weight"].T
+    found = _gelu(inner + there["classifier.dense.bias"])
+    found = found @ there["classifier.out_proj.weight"].T
+    found += there["classifier.out_proj.bias"]
+    np.testing.assert_allclose(found, states @ kernel + bias, atol=1e-12)
+    assert np.abs(found).max() > 1
+
+
+def test_a_head_that_differs_anywhere_is_no_twin():
+    model = tiny_models.build("classification")
+    tensors, head = (
+        hugging_face.to_class(model.tensors, model.task),
+        model.task.head,
+    )
+    assert not hugging_face.from_class(tensors, model.task)[1].has_hidden_layer
+    # The bias of the output is the linear layer's own.
+    for layer in ("hidden/kernel", "hidden/bias", "dense/kernel"):
+        value = tensors[f"{head}/{layer}"]
+        for place in np.ndindex(value.shape):
+            changed = value.copy()
+            # The least that a number can change by; zeros change their sign.
+            changed[place] = (
+                np.nextafter(value[place], np.float32(9))
+                if value[place]
+                else -value[place]
+            )
+            found = {**tensors, f"{head}/{layer}": changed}
+            _, task = hugging_face.from_class(found, model.task)
+            assert task.has_hidden_layer, (layer, place)
+
+
+def test_more_labels_than_half_the_width_have_no_twin():
+    task = tiny_models.build("classification").task
+    path = f"{task.head}/dense/kernel"
+    hugging_face.to_class({path: np.ones([16, 8], np.float32)}, task)
+    with pytest.raises(errors.ModelError, match="up to 8 labels.*9"):
+        hugging_face.to_class({path: np.ones([16, 9], np.float32)}, task)
+
+
+def test_start_and_end_are_the_rows_of_one_layer(tmp_path):
+    model = _write(tmp_path / "hf", "answering")
+    tensors = _tensors(tmp_path / "hf")
+    for row, name in enumerate(("dense", "dense_1")):
+        kernel = model.tensors[f"task_specific/squad1/{name}/kernel"][:, 0]
+        bias = model.tensors[f"task_specific/squad1/{name}/bias"]
+        np.testing.assert_array_equal(tensors["qa_outputs.weight"][row], kernel)
+        assert tensors["qa_outputs.bias"][row] == bias
+    with pytest.raises(errors.ModelError, match="joint_prediction=false"):
+        _write(tmp_path / "joint", "joint_answering")
+
+
+_LABELS = {"0": "a", "1": "b", "2": "c"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("id2label", {"0": None}),
+        ("id2label", {"1": "a", "2": "b", "3": "c"}),
+        ("id2label", _LABELS | {"2": "a"}),
+        ("id2label", _LABELS | {"2": "c\nd"}),
+        ("finetuning_task", "a/b"),
+        ("problem_type", "other"),
+        ("text_pairs", "false"),
+        ("regression_value_range", [0, 1, 2]),
+        ("regression_value_range", [0, math.inf]),
+    ],
+)
+def test_a_config_that_does_not_say_what_the_outputs_are_is_refused(
+    tmp_path, field, value
+):
+    _write(tmp_path / "hf", "classification")
+    _change_config(tmp_path / "hf", **{field: value})
+    _refuses(tmp_path / "hf", r"config\.json")
+
+
+_NUMBER = {"id2label": {"0": "a"}}
+_ONE_LABEL = _NUMBER | {"problem_type": "single_label_classification"}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "stated", "expected"),
+    [
+        ("classification", {}, ("own", "classification", ("a", "b", "c"))),
+        ("classification", _NUMBER, ("own", "regression")),
+        (
+            "classification",
+            {"problem_type": "regression"},
+            ("own", "regression"),
+        ),
+        ("classification", _ONE_LABEL, ("own", "classification", ("a",))),
+        (
+            "classification",
+            {"id2label": None, "finetuning_task": "rte"},
+            ("rte", "classification", ("LABEL_0", "LABEL_1")),
+        ),
+        ("tagging", _NUMBER, ("own", "tagging", ("a",))),
+        ("qa", {"finetuning_task": "squad1"}, ("squad1", "qa")),
+    ],
+)
+def test_a_task_is_what_its_class_and_config_say(
+    architecture, stated, expected
+):
+    fields = {"id2label": _LABELS, "text_pairs": True} | stated
+    name = hugging_face.CLASSES[architecture]
+    task = hugging_face.read_task(fields, name, pathlib.Path("config.json"))
+    plain = portable.PortableTask(*expected, has_pairs=True)
+    has_hidden_layer = architecture == "classification"
+    assert task == dataclasses.replace(plain, has_hidden_layer=has_hidden_layer)

@@ -43,7 +43,6 @@ def _refuses(folder, message):
 
 
 def test_a_preset_is_an_encoder_with_its_vocabulary(written_preset):
-    assert keras_hub_preset.is_folder(written_preset)
     names = set(tiny_models.names_in(written_preset))
     assert names == {"assets", "config.json", "metadata.json",
                      "model.weights.h5", "tokenizer.json"}  # fmt: skip
@@ -53,9 +52,7 @@ def test_a_preset_is_an_encoder_with_its_vocabulary(written_preset):
     assert "pooled_dense" in found.notes[0]
     # One rate of dropout serves both, and nothing says how it was initialized.
     assert found.encoder == dataclasses.replace(
-        model.encoder,
-        attention_probs_dropout_prob=0.25,
-        initializer_range=0.02,
+        model.encoder, attention_probs_dropout_prob=0.25, initializer_range=0.02
     )
 
 
@@ -74,57 +71,44 @@ def test_what_a_preset_cannot_state_is_noted(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "parts"),
     [
-        ("discriminator", "discriminator_predictions"),
         ("classification", "task_specific"),
-        (
-            "embeddings",
-            r"discriminator_predictions\|generator\|generator_predictions",
-        ),
+        ("embeddings", r"discriminator_p.*\|generator\|generator_predictions"),
     ],
 )
 def test_a_head_is_refused_with_what_to_drop(tmp_path, kind, parts):
     with pytest.raises(errors.ModelError, match=f"--drop='{parts}'"):
         keras_hub_preset.write(tiny_models.build(kind), tmp_path)
-    assert not tiny_models.names_in(tmp_path)
 
 
-def _datasets(file):
-    names = []
-
-    def collect(name, entry):
-        if isinstance(entry, h5py.Dataset):
-            names.append(name)
-
-    file.visititems(collect)
-    return names
-
-
-def test_a_weight_of_another_shape_or_no_number_is_refused(preset):
-    path = preset / "model.weights.h5"
-    with h5py.File(path, "a") as file:
-        (name,) = [n for n in _datasets(file) if "position_embedding" in n]
-        value = file[name][()]
-        del file[name]
-        file[name] = np.full_like(value, np.nan)
-    _refuses(preset, "position_embedding/embeddings holds NaN")
-    with h5py.File(path, "a") as file:
-        del file[name]
-        file[name] = value[:5]
-    _refuses(
-        preset, "does not describe.*,... numbers by the config. Received: "
-    )
-
-
-@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float64"])
-def test_weights_of_another_precision_become_ours(preset, kind):
-    with h5py.File(preset / "model.weights.h5", "a") as file:
-        (name,) = [n for n in _datasets(file) if "position_embedding" in n]
-        value = file[name][()].astype(kind)
-        del file[name]
+def _replace_table(folder, change, kind=""):
+    """Changes the table of positions in the file; returns the new one."""
+    with h5py.File(folder / "model.weights.h5", "a") as file:
+        name = "layers/position_embedding/vars/0"
+        value = change(file.pop(name)[()])
         file[name] = value
-        if kind == "bfloat16":
-            # As Keras does.
-            file[name].attrs["dtype"] = kind
+        if kind:
+            file[name].attrs["dtype"] = kind  # As Keras does for bfloat16.
+    return value
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda value: value * np.nan, "embedding/embeddings holds NaN"),
+        (lambda value: value[:5], "does not describe.*,... numbers by the con"),
+        (lambda value: value.astype("int64"), "position_.* holds int64, expec"),
+    ],
+)
+def test_a_weight_of_another_shape_or_no_number_is_refused(
+    preset, change, message
+):
+    _replace_table(preset, change)
+    _refuses(preset, message)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float64"])
+def test_weights_of_another_precision_become_ours(preset, kind):
+    value = _replace_table(preset, lambda value: value.astype(kind), kind)
     found = keras_hub_preset.read(preset)
     table = found.tensors["electra/embeddings/position_embeddings"]
     assert table.dtype == np.float32
@@ -135,11 +119,7 @@ def test_weights_of_another_precision_become_ours(preset, kind):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("num_layers", 100_000, "num_hidden_layers` must be at"),
         ("num_heads", "2", "num_attention_heads` must be"),
-        ("hidden_dim", 16.0, "hidden_size` must be"),
-        ("dropout", 2, "hidden_dropout_prob` must be at most"),
-        ("hidden_dim", 32, "does not describe.* by the config. Received: "),
         # KerasHub itself would leave the other layer out.
         ("num_layers", 1, "does not describe.* by the config. Received: "),
         # More memory than there is.
@@ -155,29 +135,12 @@ def test_sizes_that_cannot_be_are_refused_before_they_are_built(
     _refuses(preset, f"config.json.*{message}")
 
 
-def test_another_number_of_heads_is_refused(preset):
-    content = json.loads((preset / "config.json").read_text())
-    sizes = content["config"] | {"num_heads": 4}
-    _change(preset, "config.json", config=sizes)
-    _refuses(preset, "KerasHub loads")
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (
-            {
-                "class_name": "BertBackbone",
-                "registered_name": "keras_hub>BertBackbone",
-            },
-            "one of BertBackbone",
-        ),
-        ({"module": "evil.keras_hub"}, "nothing that KerasHub knows"),
-        ({"module": 5}, "nothing that KerasHub knows"),
-        (
-            {"registered_name": "keras_hub>BertBackbone"},
-            "one of BertBackbone and ElectraBackbone",
-        ),
+        ({"class_name": "BertBackbone"}, "one of BertBackbone"),
+        ({"registered_name": "keras_hub>BertBackbone"}, "hub>BertBackbone"),
+        ({"config": None}, "`config` must be"),
     ],
 )
 def test_another_backbone_is_refused(preset, fields, message):
@@ -185,42 +148,10 @@ def test_another_backbone_is_refused(preset, fields, message):
     _refuses(preset, message)
 
 
-@pytest.mark.parametrize("kind", ["int64", "S3"])
-def test_weights_that_are_no_floating_numbers_are_refused(preset, kind):
-    with h5py.File(preset / "model.weights.h5", "a") as file:
-        (name,) = [n for n in _datasets(file) if "position_embedding" in n]
-        value = file[name][()]
-        del file[name]
-        file[name] = value.astype(kind)
-    _refuses(preset, "floating point.*position_embedding.* in model.weights")
-
-
-def _vocabulary(preset):
-    return preset / "assets" / "tokenizer" / "vocabulary.txt"
-
-
-def test_a_preset_without_a_tokenizer_says_so(tmp_path):
-    model = tiny_models.build("encoder", vocabulary=None)
-    keras_hub_preset.write(model, tmp_path)
-    found = keras_hub_preset.read(tmp_path)
-    assert found.vocabulary is None
-    assert "found no vocabulary" in found.notes[1]
-
-
-def test_a_vocabulary_that_cannot_be_is_named(preset):
-    _vocabulary(preset).write_text("a\nb\n")
-    with pytest.raises(errors.DataError, match="vocabulary.txt: "):
-        keras_hub_preset.read(preset)
-
-
 @pytest.mark.parametrize(
     "options",
-    [
-        {"lowercase": "no"},
-        {"suffix_indicator": "@@"},
-        {"strip_accents": True},
-    ],
+    [{"lowercase": "no"}, {"suffix_indicator": "@@"}, {"strip_accents": True}],
 )
 def test_another_tokenizer_is_refused(preset, options):
     _change(preset, "tokenizer.json", config=options)
-    _refuses(preset, rf"tokenizer.json: `{max(options)}` must ")
+    _refuses(preset, rf"preset.*: `{max(options)}` must ")

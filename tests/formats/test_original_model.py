@@ -41,23 +41,13 @@ def _put_tensors(folder, tensors, name="model.ckpt"):
     )
 
 
-def _change_hparams(folder, changes, leave_out=()):
-    file = folder / "hparams.json"
-    before = json.loads(file.read_text())
-    name = "model_hparam_overrides"
-    hparams = before | changes | {name: before[name] | changes.get(name, {})}
-    hparams = {n: v for n, v in hparams.items() if n not in leave_out}
-    file.write_text(json.dumps(hparams))
-
-
 def _refuses(folder, message):
     with pytest.raises(errors.ModelError, match=message):
         original_model.read(folder)
 
 
 @pytest.mark.parametrize(
-    "kind",
-    ["none", "all", "electric", "masked_lm", "tagging", "joint_answering"],
+    "kind", ["none", "all", "electric", "masked_lm", "tagging"]
 )
 @pytest.mark.parametrize("has_hparams", [True, False])
 def test_every_tensor_is_needed_and_no_other_has_a_place(
@@ -78,16 +68,6 @@ def test_every_tensor_is_needed_and_no_other_has_a_place(
     _refuses(folder, "(kernel|bias|gamma|beta|embeddings)_2 .*not used")
 
 
-def test_names_are_the_originals(tmp_path, golden):
-    source = golden / "forward" / "d_tied"
-    names = json.loads((source / "info.json").read_text())["variables"]
-    original_model.write(original_model.read(source), tmp_path)
-    found = _tensors(tmp_path)
-    assert found.keys() == names.keys() | {"global_step"}
-    for name, shape in names.items():
-        assert list(found[name].shape) == shape
-
-
 def test_moments_and_step_are_told_from_weights(folder):
     model = _write(folder)
     tensors = _tensors(folder)
@@ -96,22 +76,18 @@ def test_moments_and_step_are_told_from_weights(folder):
     second = {f"{name}/adam_v": 3 * value for name, value in weights.items()}
     _put_tensors(folder, tensors | first | second)
     checkpoint = original_model.read_checkpoint(folder)
-    assert checkpoint.path == str(folder / "model.ckpt")
     assert checkpoint.global_step == 41
-    tiny_models.require_tensors(checkpoint.variables, weights)
-    for found, factor in (
-        (checkpoint.first_moments, 2),
-        (checkpoint.second_moments, 3),
-    ):
-        expected = {name: factor * value for name, value in weights.items()}
-        tiny_models.require_tensors(found, expected)
+    for name, value in weights.items():
+        np.testing.assert_array_equal(checkpoint.variables[name], value)
+        moments = checkpoint.first_moments, checkpoint.second_moments
+        for factor, moment in enumerate(moments, start=2):
+            np.testing.assert_array_equal(moment[name], factor * value)
     found = original_model.read(folder)
     tiny_models.require_same(found, model)
-    count = 2 * len(weights)
-    assert found.notes == (f"left out {count} optimizer slots",)
+    assert found.notes == (f"left out {2 * len(weights)} optimizer slots",)
 
 
-@pytest.mark.parametrize(("width", "heads"), [(64, 1), (48, 1), (192, 3)])
+@pytest.mark.parametrize(("width", "heads"), [(48, 1), (192, 3)])
 def test_a_released_checkpoint_has_heads_64_wide(folder, width, heads):
     encoder = dataclasses.replace(
         tiny_models.ENCODER, hidden_size=width, num_attention_heads=heads
@@ -137,86 +113,60 @@ def test_a_released_checkpoint_has_heads_64_wide(folder, width, heads):
         "electra/encoder/layer_0/intermediate/dense/kernel",
     ],
 )
-@pytest.mark.parametrize("shape", [None, (1, 2, 3)])
-def test_sizes_cannot_be_read_off_what_is_no_matrix(folder, path, shape):
+def test_sizes_cannot_be_read_off_what_is_no_matrix(folder, path):
     _write(folder, "encoder")
     (folder / "hparams.json").unlink()
-    tensors = _tensors(folder)
-    del tensors[path]
-    if shape is not None:
-        tensors[path] = np.zeros(shape, np.float32)
-    _put_tensors(folder, tensors)
+    cube = {path: np.zeros([1, 2, 3], np.float32)}
+    _put_tensors(folder, _tensors(folder) | cube)
     _refuses(folder, f"matrix {path}")
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"vocab_size": 23}, r"word_embeddings \(24, 12\) should be \(23, 12"),
-        ({"generator_hidden_size": 1.0}, r"generator.*\(8,\) should be \(16"),
+        ({"vocab_size": 23}, r"json,.*word_emb.*\(24, 12\) should be \(23, 12"),
         ({"untied_generator_embeddings": True}, "generator/emb.*is missing"),
-        ({"untied_generator": False}, "generator.* should be"),
         ({"hiden_size": 3}, r"hparams\.json: .*hiden_size"),
-        (
-            {"model_hparam_overrides": {"num_hidden_layers": 3}},
-            "by its hparams.json,.*layer_2.* is missing",
-        ),
     ],
 )
 def test_hyperparameters_of_another_model_are_refused(folder, changes, message):
     _write(folder)
-    idle = ("generator_hidden_size", "generator_layers")
-    _change_hparams(
-        folder, changes, idle if "untied_generator" in changes else ()
-    )
+    file = folder / "hparams.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
     _refuses(folder, message)
 
 
 def test_no_checkpoint_and_several_are_errors(folder):
     _write(folder)
-    with pytest.raises(FileNotFoundError, match="no absent.index"):
+    with pytest.raises(FileNotFoundError, match="absent. Received: "):
         original_model.read(folder / "absent")
     _put_tensors(folder, _tensors(folder), "model.ckpt-2")
     with pytest.raises(FileNotFoundError, match=r"model.ckpt-2.index"):
         original_model.read(folder)
 
 
-@pytest.mark.parametrize(
-    "step",
-    [np.array([3]), np.float32(3), np.int64(-1), np.uint64(2**63)],
-)
-def test_a_step_that_is_no_number_of_updates_is_refused(folder, step):
-    _write(folder)
-    _put_tensors(folder, _tensors(folder) | {"global_step": step})
-    _refuses(folder, r"global_step.*model\.ckpt")
-
-
-def test_a_checkpoint_without_a_step_has_none(folder):
+def test_a_step_may_be_absent_but_not_anything_else(folder):
     _write(folder)
     tensors = _tensors(folder)
+    _put_tensors(folder, tensors | {"global_step": np.float32(3)})
+    _refuses(folder, r"global_step, at .*model\.ckpt")
     del tensors["global_step"]
     _put_tensors(folder, tensors)
-    assert original_model.read_checkpoint(folder).global_step is None
     assert original_model.read(folder).step == 0
 
 
-def test_a_model_of_two_tasks_is_refused(folder):
+def test_a_model_of_two_tasks_or_an_unknown_one_is_refused(folder):
     _write(folder, "classification")
     tensors = _tensors(folder)
-    for name, message in (
-        ("cola", "2 tasks: cola, mnli"),
-        ("ccgbank", "2 tasks: ccgbank, mnli"),
+    for name, rest, message in (
+        ("cola", tensors, "Received: cola, mnli"),
+        ("ccgbank", {}, "Received: ccgbank"),
     ):
-        head = {
-            n.replace("/mnli/", f"/{name}/"): v
-            for n, v in tensors.items()
-            if "/mnli/" in n
+        renamed = {
+            n.replace("/mnli/", f"/{name}/"): tensors[n] for n in tensors
         }
-        _put_tensors(folder, tensors | head)
-        _refuses(folder, message)
-    others = {n: v for n, v in tensors.items() if "/mnli/" not in n}
-    _put_tensors(folder, others | head)
-    _refuses(folder, "a task 'ccgbank', which the original does not have")
+        _put_tensors(folder, rest | renamed)
+        _refuses(folder, f"one task of the original: chunking.*{message}")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +199,7 @@ def test_heads_that_the_original_lacks_are_refused(tmp_path, task):
 def test_parts_and_sizes_that_the_original_lacks_are_refused(tmp_path):
     model = tiny_models.build("discriminator")
     model.tensors["copy_predictions/dense/kernel"] = np.zeros([16, 1])
-    with pytest.raises(errors.ModelError, match="--drop=copy_predictions"):
+    with pytest.raises(errors.ModelError, match="--drop='copy_predictions'"):
         original_model.write(model, tmp_path)
     message = "64 wide.*num_attention_heads: 4, 1; intermediate_size: 20, 32"
     with pytest.raises(errors.ModelError, match=message):

@@ -1,17 +1,164 @@
-"""A discriminator and its generator as two models, and as one again."""
+"""Portable models: the shapes of their layers, parts, splitting and joining."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 
+from electra_tf import config
 from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.finetuning import task_data
 from electra_tf.formats import portable
+from electra_tf.modeling import towers
+from electra_tf.pretraining import model as pretraining_model
 from electra_tf.text import vocabulary as vocabulary_lib
+from tests import tiny
 from tests.formats import tiny_models
 
-_KINDS = ("embeddings", "none", "all", "wide", "equal", "same_size",
-          "other_heads")  # fmt: skip
+
+def _shapes_of(variables):
+    return {v.path: tuple(v.shape) for v in variables}
+
+
+def _require_parts(settings, variables):
+    """Checks that the variables of a config have the shapes of its parts."""
+    encoder = towers.resolve_vocab_size(settings.encoder, tiny.VOCABULARY.size)
+    generator = None
+    if settings.generator.has_encoder and settings.objective.name != "mlm":
+        generator = settings.generator.encoder_config(encoder)
+    tying = settings.generator.weight_tying
+    model = portable.PortableModel({}, encoder, generator, tying)
+    found, expected = _shapes_of(variables), {}
+    for part in {portable.part_of(path) for path in found}:
+        expected |= portable.part_shapes(part, model)
+    assert found == expected
+
+
+@pytest.mark.parametrize("embedding_size", [12, 16])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"untied_generator_embeddings": True},
+        {"untied_generator": False, "generator_hidden_size": 0.25},
+        {"generator_hidden_size": 4.0},
+        {"generator_layers": 0.5},
+        {"two_tower_generator": True},
+        {"two_tower_generator": True, "untied_generator_embeddings": True},
+    ],
+)
+def test_a_model_has_the_variables_that_its_layers_make(fields, embedding_size):
+    settings = tiny.build_settings()
+    encoder = dataclasses.replace(
+        settings.encoder,
+        embedding_size=embedding_size,
+        vocab_size=tiny.VOCABULARY.size,
+    )
+    fields = {"generator_hidden_size": 0.5} | fields
+    settings = dataclasses.replace(
+        settings, encoder=encoder, generator=config.GeneratorConfig(**fields)
+    )
+    main = towers.build_discriminator(encoder)
+    generator = towers.build_generator(
+        settings.generator, main.encoder, encoder
+    )
+    _require_parts(settings, [*main.variables, *generator.variables])
+
+
+@pytest.mark.parametrize("name", tiny.OBJECTIVE_NAMES)
+def test_every_objective_has_the_variables_of_its_parts(name):
+    settings = tiny.with_objective(tiny.build_settings(), name)
+    counts = np.ones(tiny.VOCABULARY.size)
+    model = pretraining_model.build_pretraining_model(
+        settings, tiny.VOCABULARY, counts
+    )
+    _require_parts(settings, model.trainable_variables)
+
+
+def _build_head(labels, **sections):
+    """The shapes of a task's head, 16 wide, and the task."""
+    kinds = {
+        "task": finetuning_config.TaskConfig,
+        "qa": finetuning_config.QuestionAnsweringConfig,
+    }
+    settings = finetuning_config.FinetuningConfig(
+        **{name: kinds[name](**fields) for name, fields in sections.items()}
+    )
+    tasks = task_data.PreparedTasks(settings, tiny.VOCABULARY, 32, labels).tasks
+    task = tasks[settings.task.names]
+    return _shapes_of(task.build_head(16, seed=1).variables), task
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "has_hidden_layer"),
+    [
+        ("cola", "classification", False),
+        ("mnli", "classification", True),
+        ("stsb", "regression", False),
+        ("chunking", "tagging", False),
+    ],
+)
+def test_a_task_has_the_variables_of_its_head(name, kind, has_hidden_layer):
+    fields = {"names": name, "hidden_layer": has_hidden_layer}
+    labels = {"chunking": ("B-NP", "O")} if name == "chunking" else None
+    found, task = _build_head(labels, task=fields)
+    described = portable.PortableTask(
+        name,
+        kind,
+        () if name == "stsb" else tuple(task.labels),
+        has_hidden_layer,
+    )
+    assert found == portable.task_shapes(described, 16, {})
+    # The number of outputs can be read off.
+    unknown = dataclasses.replace(described, labels=())
+    assert found == portable.task_shapes(unknown, 16, found)
+
+
+@pytest.mark.parametrize("is_joint", [True, False])
+@pytest.mark.parametrize(
+    ("has_classifier", "uses_start"),
+    [(False, False), (True, False), (True, True)],
+)
+def test_answering_has_the_variables_of_its_head(
+    is_joint, has_classifier, uses_start
+):
+    options = {
+        "joint_prediction": is_joint,
+        "answerable_classifier": has_classifier,
+        "answerable_uses_start_logits": uses_start,
+    }
+    found, _ = _build_head(None, task={"names": "squad2"}, qa=options)
+    described = portable.PortableTask("squad2", "qa")
+    assert found == portable.task_shapes(described, 16, found)
+    for path in found:
+        rest = {p: shape for p, shape in found.items() if p != path}
+        assert path in portable.task_shapes(described, 16, rest)
+
+
+@pytest.mark.parametrize(
+    "kind", ["none", "electric", "masked_lm", "joint_answering", "hidden_layer"]
+)
+def test_a_model_without_any_one_tensor_or_with_one_more_is_refused(kind):
+    model = tiny_models.build(kind)
+    portable.check(model)
+
+    def refuses(tensors, message):
+        with pytest.raises(errors.ModelError, match=message):
+            portable.check(dataclasses.replace(model, tensors=tensors))
+
+    for path in model.tensors:
+        rest = {p: v for p, v in model.tensors.items() if p != path}
+        refuses(rest, f"{path} is missing")
+    path, value = max(model.tensors.items())
+    for name, changed, message in (
+        (path, np.concatenate([value, value], -1), r"\(.*should be \("),
+        (path, np.full_like(value, np.inf), "holds NaN or infinity"),
+        (path, value.astype(np.float64), "holds float64, expected float32"),
+        (f"{path}_2", value, "is not known"),
+        ("pooler/kernel", value, "is not known"),
+    ):
+        refuses({**model.tensors, name: changed}, f"{name} .*{message}")
 
 
 def _split(kind):
@@ -19,7 +166,7 @@ def _split(kind):
     return parts["discriminator"], parts["generator"]
 
 
-@pytest.mark.parametrize("kind", _KINDS)
+@pytest.mark.parametrize("kind", ["embeddings", "none", "all", "same_size"])
 def test_joining_undoes_splitting(kind):
     main, generator = _split(kind)
     assert main.parts == ("discriminator_predictions", "electra")
@@ -28,21 +175,13 @@ def test_joining_undoes_splitting(kind):
     tiny_models.require_same(portable.join(main, generator), model)
 
 
-@pytest.mark.parametrize("kind", ["discriminator", "masked_lm", "encoder"])
-def test_a_model_of_one_encoder_is_not_split(kind):
-    model = tiny_models.build(kind)
-    assert portable.split(model) == {".": model}
-
-
 def test_tying_is_told_by_the_bits():
     main, generator = _split("same_size")
     # One bit of one embedding less alike, and they are two.
-    table = generator.tensors["electra/embeddings/token_type_embeddings"]
-    changed = table.copy()
+    path = "electra/embeddings/token_type_embeddings"
+    changed = generator.tensors[path].copy()
     changed.flat[2] = np.nextafter(changed.flat[2], np.float32(9))
-    tensors = generator.tensors | {
-        "electra/embeddings/token_type_embeddings": changed
-    }
+    tensors = generator.tensors | {path: changed}
     other = dataclasses.replace(generator, tensors=tensors)
     with pytest.raises(errors.ModelError, match="embedding_size=12, hidd"):
         portable.join(main, other)
@@ -50,7 +189,6 @@ def test_tying_is_told_by_the_bits():
     main = tiny_models.build("discriminator", **equal)
     generator = tiny_models.build("masked_lm", seed=1, **equal)
     assert portable.join(main, generator).tying == "none"
-    generator = tiny_models.build("masked_lm", **equal)
     generator.tensors.update(portable.take_part(main.tensors, "electra"))
     assert portable.join(main, generator).tying == "all"
     # A dropout rate is no weight, but one encoder has one.
@@ -63,12 +201,10 @@ def test_tying_is_told_by_the_bits():
     ("main", "generator", "message"),
     [
         ("discriminator", "discriminator", "here generator_predictions"),
-        ("masked_lm", "masked_lm", "here discriminator_predictions"),
         ("encoder", "masked_lm", "here discriminator_predictions"),
         # Both would have something that is not looked at.
         ("same_size", "masked_lm", "here discriminator_predictions"),
         ("discriminator", "same_size", "here generator_predictions"),
-        ("classification", "masked_lm", "here discriminator_predictions"),
     ],
 )
 def test_what_has_more_than_one_head_is_not_joined(main, generator, message):
@@ -80,11 +216,10 @@ def test_what_has_more_than_one_head_is_not_joined(main, generator, message):
 def test_models_of_two_vocabularies_are_not_joined():
     main, generator = _split("embeddings")
     tokens = generator.vocabulary.tokens
+    cased = vocabulary_lib.TokenizerSettings(do_lower_case=False)
     for other in (
         vocabulary_lib.Vocabulary((*tokens[:-2], tokens[-1], tokens[-2])),
-        vocabulary_lib.Vocabulary(
-            tokens, vocabulary_lib.TokenizerSettings(strip_accents=False)
-        ),
+        vocabulary_lib.Vocabulary(tokens, cased),
         None,
     ):
         changed = dataclasses.replace(generator, vocabulary=other)

@@ -1,4 +1,6 @@
-"""What lies at a path is told by what lies there, and becomes layers."""
+"""Models of any format are told apart, become layers, and start runs."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -6,30 +8,27 @@ import pytest
 from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.finetuning import portable_trial
+from electra_tf.formats import hugging_face
 from electra_tf.formats import reading
-from electra_tf.modeling import networks
+from electra_tf.formats import tokenizer_files
+from electra_tf.text import vocabulary as vocabulary_lib
 from tests.formats import tiny_models
+
+POSITIONS = "electra/embeddings/position_embeddings"
+WORDS = "electra/embeddings/word_embeddings"
+OUTPUT_BIAS = "generator_predictions/output_bias"
+TOKENS = tiny_models.VOCABULARY.tokens
 
 
 @pytest.mark.parametrize("format_name", reading.FORMATS)
-@pytest.mark.parametrize("kind", ["embeddings", "encoder"])
-def test_every_format_is_told_by_its_files(tmp_path, format_name, kind):
-    if (format_name, kind) == ("keras_hub", "embeddings"):
-        pytest.skip("KerasHub has the encoder alone")
-    model = tiny_models.build(kind)
+def test_every_format_is_told_by_its_files(tmp_path, format_name):
+    model = tiny_models.build("encoder")
     written = conversion.write(model, format_name, tmp_path)
     assert reading.detect(tmp_path) == format_name
     tiny_models.require_same(reading.read(tmp_path), written)
-    others = set(reading.FORMATS) - {format_name}
-    for other in sorted(others):
+    for other in set(reading.FORMATS) - {format_name}:
         with pytest.raises((ValueError, FileNotFoundError)):
             reading.read(tmp_path, other)
-
-
-def test_a_prefix_is_a_checkpoint_of_the_originals(tmp_path):
-    conversion.write(tiny_models.build("encoder"), "tf1", tmp_path)
-    assert reading.detect(tmp_path / "model.ckpt") == "tf1"
-    assert reading.detect(str(tmp_path / "model.ckpt")) == "tf1"
 
 
 def test_what_is_no_model_is_refused(tmp_path):
@@ -43,27 +42,27 @@ def test_what_is_no_model_is_refused(tmp_path):
     (tmp_path / "config.json").write_text('{"class_name": "x"}')
     with pytest.raises(errors.ModelError, match=r"config\.json, file\."):
         reading.detect(tmp_path)
-
-
-def test_a_format_that_there_is_not_is_refused(tmp_path):
+    (tmp_path / "model.ckpt.index").write_text("")
+    assert reading.detect(str(tmp_path / "model.ckpt")) == "tf1"
     with pytest.raises(ValueError, match="tf1, electra_tf.*'onnx'"):
         reading.read(tmp_path, "onnx")
-
-
-def test_a_trial_is_named_as_what_it_is(tmp_path):
-    portable_trial.write(tiny_models.build("tagging"), tmp_path)
+    portable_trial.write(tiny_models.build("tagging"), tmp_path / "trial")
     with pytest.raises(errors.ModelError, match="fine-tuned trial"):
-        reading.read(tmp_path)
+        reading.read(tmp_path / "trial")
+
+
+def _variables(model):
+    built = reading.build_towers(model)
+    towers = [t for t in (built.main, built.generator) if t is not None]
+    return {v.path: v for tower in towers for v in tower.variables}
 
 
 @pytest.mark.parametrize(
-    "kind", [k for k in tiny_models.PRETRAINED if k != "encoder"]
+    "kind", ["embeddings", "none", "all", "electric", "masked_lm"]
 )
 def test_all_weights_of_a_model_are_in_its_layers(kind):
     model = tiny_models.build(kind)
-    built = reading.build_towers(model)
-    towers = [t for t in (built.main, built.generator) if t is not None]
-    found = {v.path: v for tower in towers for v in tower.variables}
+    found = _variables(model)
     assert found.keys() == model.tensors.keys()
     for path, value in model.tensors.items():
         np.testing.assert_array_equal(found[path], value)
@@ -74,18 +73,6 @@ def test_shared_weights_are_one_variable():
     assert built.generator.encoder is built.main.encoder
     built = reading.build_towers(tiny_models.build("embeddings"))
     assert built.generator.encoder.embeddings is built.main.encoder.embeddings
-    built = reading.build_towers(tiny_models.build("none"))
-    mine, other = (
-        {id(v) for v in tower.variables}
-        for tower in (built.generator, built.main)
-    )
-    assert not mine & other
-
-
-def test_a_masked_lm_alone_is_the_main_tower():
-    built = reading.build_towers(tiny_models.build("masked_lm"))
-    assert isinstance(built.main, networks.MaskedLMGenerator)
-    assert built.generator is None
 
 
 def test_products_have_the_precision_and_weights_are_float32():
@@ -100,6 +87,174 @@ def test_products_have_the_precision_and_weights_are_float32():
     assert np.abs(one - other).max() > 1e-4
 
 
-def test_an_encoder_alone_is_no_tower():
-    with pytest.raises(errors.ModelError, match="needs a head.*tiny enc"):
-        reading.build_towers(tiny_models.build("encoder"))
+def _target(kind="embeddings", vocabulary=tiny_models.VOCABULARY, **sizes):
+    """A model of other weights, its variables in layers."""
+    changes = {"vocab_size": vocabulary.size} | sizes
+    plain = tiny_models.build(kind)
+    fields = {"encoder": dataclasses.replace(plain.encoder, **changes)}
+    if plain.generator is not None:
+        fields["generator"] = dataclasses.replace(plain.generator, **changes)
+    model = tiny_models.build(kind, seed=9, vocabulary=vocabulary, **fields)
+    generator = model.generator or model.encoder
+    return reading.Target(
+        _variables(model), model.encoder, generator, vocabulary
+    )
+
+
+def _values(target):
+    return {n: v.numpy().copy() for n, v in target.variables.items()}
+
+
+def _write(folder, kind="embeddings", target_format="tf1", **fields):
+    model = tiny_models.build(kind, **fields)
+    folder.mkdir()
+    conversion.write(model, target_format, folder)
+    return model
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A model on disk."""
+    _write(tmp_path / "source")
+    return tmp_path / "source"
+
+
+def _refuses(source, target, message):
+    """Nothing may have changed then."""
+    before = _values(target)
+    with pytest.raises(errors.ModelError, match=message):
+        reading.warm_start(source, target)
+    for name, value in _values(target).items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_a_model_starts_another(tmp_path):
+    model = _write(tmp_path / "source", target_format="huggingface")
+    target = _target()
+    report = reading.warm_start(tmp_path / "source", target)
+    for name, value in _values(target).items():
+        assert value.tobytes() == model.tensors[name].tobytes()
+    count = len(model.tensors)
+    assert report.startswith(f"restored {count} of {count} variables from ")
+    assert "rows became" not in report
+    assert "fresh" not in report
+
+
+def test_a_longer_position_table_keeps_the_first_rows(source):
+    # A dropout rate may differ.
+    target = _target(max_position_embeddings=24, hidden_dropout_prob=0.0)
+    fresh = _values(target)[POSITIONS]
+    saved = tiny_models.build("embeddings").tensors[POSITIONS]
+    report = reading.warm_start(source, target)
+    found = _values(target)[POSITIONS]
+    np.testing.assert_array_equal(found[:20], saved)
+    np.testing.assert_array_equal(found[20:], fresh[20:])
+    assert f"; {POSITIONS}: 20 rows became 24" in report
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [(*TOKENS[:7], "new", *TOKENS[7:], "##er"), tuple(reversed(TOKENS))],
+)
+def test_rows_follow_their_tokens(source, tokens):
+    target = _target(vocabulary=vocabulary_lib.Vocabulary(tokens))
+    fresh, saved = _values(target), tiny_models.build("embeddings").tensors
+    report = reading.warm_start(source, target)
+    found = _values(target)
+    for name in (WORDS, OUTPUT_BIAS):
+        for row, token in enumerate(tokens):
+            expected = fresh[name][row]
+            if token in TOKENS:
+                expected = saved[name][TOKENS.index(token)]
+            np.testing.assert_array_equal(found[name][row], expected)
+    resized = f"{WORDS}: 24 rows became {len(tokens)}"
+    assert (resized in report) == (len(tokens) != len(TOKENS))
+
+
+_CASED = vocabulary_lib.TokenizerSettings(do_lower_case=False)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "message"),
+    [
+        (
+            ((*TOKENS[:-2], "new", "newer"),),
+            r"2 tokens such as \['ran', '##é'\]",
+        ),
+        ((TOKENS[:5],), "19 tokens such as .'the', 'cat'"),
+        ((TOKENS, _CASED), "tokenizer settings"),
+    ],
+)
+def test_another_vocabulary_is_refused(source, vocabulary, message):
+    other = vocabulary_lib.Vocabulary(*vocabulary)
+    _refuses(source, _target(vocabulary=other), message)
+
+
+def test_a_model_without_a_vocabulary_is_refused(tmp_path):
+    _write(tmp_path / "source", vocabulary=None)
+    _refuses(tmp_path / "source", _target(), "vocab.txt")
+
+
+def test_a_part_that_the_model_lacks_stays_fresh(tmp_path):
+    model = _write(tmp_path / "source", "discriminator")
+    target = _target()
+    before = _values(target)
+    report = reading.warm_start(tmp_path / "source", target)
+    for name, value in _values(target).items():
+        expected = model.tensors.get(name, before[name])
+        np.testing.assert_array_equal(value, expected)
+    assert f"restored {len(model.tensors)} of {len(before)} " in report
+    assert "; generator (14 variables) stays fresh" in report
+    assert "; generator_predictions (5 variables) stays fresh" in report
+
+
+def test_a_part_that_finds_no_place_is_reported(source):
+    report = reading.warm_start(source, _target("discriminator"))
+    assert "; its generator (14 tensors) is not used" in report
+    assert "; its generator_predictions (5 tensors) is not used" in report
+
+
+def test_half_a_part_is_refused(source):
+    target = _target()
+    name = "generator/encoder/layer_0/output/dense/bias"
+    extra = target.variables | {f"{name}_2": target.variables[name]}
+    _refuses(source, target._replace(variables=extra), f"missing {name}_2")
+    rest = {n: v for n, v in target.variables.items() if n != name}
+    message = f"unknown {name}"
+    _refuses(source, target._replace(variables=rest), message)
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [
+        ("encoder", "num_attention_heads", 4),
+        ("encoder", "type_vocab_size", 2),
+        ("generator", "num_attention_heads", 2),
+    ],
+)
+def test_other_sizes_are_refused_and_told(source, part, field, value):
+    target = _target()
+    sizes = dataclasses.replace(getattr(target, part), **{field: value})
+    message = f"config's {part}.*{field}: .*, {value}.*--config.{part}."
+    _refuses(source, target._replace(**{part: sizes}), message)
+
+
+def test_rows_that_no_token_belongs_to_need_no_place(tmp_path):
+    size = tiny_models.VOCABULARY.size
+    sizes = dataclasses.replace(tiny_models.ENCODER, vocab_size=size + 3)
+    source = tmp_path / "source"
+    source.mkdir()
+    model = tiny_models.build(
+        "discriminator",
+        encoder=sizes,
+        vocabulary=tokenizer_files.fit_rows(
+            tiny_models.VOCABULARY, sizes, source
+        ),
+    )
+    hugging_face.write(model, source)
+    target = _target("discriminator")
+    reading.warm_start(source, target)
+    table = "electra/embeddings/word_embeddings"
+    np.testing.assert_array_equal(
+        target.variables[table].numpy(), model.tensors[table][:size]
+    )

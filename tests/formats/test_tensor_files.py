@@ -29,17 +29,6 @@ def _read(path):
     return hugging_face.read_tensors(path.parent)[0]
 
 
-@pytest.mark.parametrize(
-    "dtype", [np.float16, np.float64, np.int64, ml_dtypes.bfloat16]
-)
-def test_safetensors_come_back_to_the_bit(tmp_path, dtype):
-    tensors = {name: value.astype(dtype) for name, value in TENSORS.items()}
-    _write_safetensors(tmp_path, tensors)
-    found, path = hugging_face.read_tensors(tmp_path)
-    tiny_models.require_tensors(found, tensors)
-    assert path == tmp_path / "model.safetensors"
-
-
 def _write_parts(folder):
     _write_safetensors(folder, {"a": TENSORS["a"]}, "part-1.safetensors")
     _write_safetensors(folder, {"b": TENSORS["b"]}, "part-2.safetensors")
@@ -51,47 +40,37 @@ def _write_index(folder, content):
     path.write_text(json.dumps(content))
 
 
-def test_parts_are_put_together(tmp_path):
-    _write_index(tmp_path, {"weight_map": _write_parts(tmp_path)})
-    tiny_models.require_tensors(hugging_face.read_tensors(tmp_path)[0], TENSORS)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({}, ""),
         ({"b": "part-3.safetensors"}, "part-3.safetensors must be"),
-        ({"c": "part-1.safetensors"}, "others in part-1.safetensors: c"),
         ({"b": "part-1.safetensors"}, "others in part-1.safetensors: b"),
         ({"b": "../part-2.safetensors"}, "weight_map.b` "),
-        ({"b": ["part-2.safetensors"]}, "weight_map.b` must be text"),
     ],
 )
-def test_an_index_that_does_not_fit_its_parts_is_refused(
-    tmp_path, changes, message
-):
+def test_parts_are_put_together_or_refused(tmp_path, changes, message):
     folder = tmp_path / "model"
     folder.mkdir()
     _write_safetensors(tmp_path, name="part-2.safetensors")
     _write_index(folder, {"weight_map": _write_parts(folder) | changes})
-    with pytest.raises(errors.ModelError, match=message):
-        hugging_face.read_tensors(folder)
+    if message:
+        with pytest.raises(errors.ModelError, match=message):
+            hugging_face.read_tensors(folder)
+    else:
+        found, _ = hugging_face.read_tensors(folder)
+        tiny_models.require_tensors(found, TENSORS)
 
 
-def test_a_folder_without_tensors_is_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin"):
-        hugging_face.read_tensors(tmp_path)
-
-
-@pytest.mark.parametrize("dtype", ["F8_E4M3", "F8_E8M0", "F4"])
-def test_types_that_numpy_lacks_are_refused_with_the_file(tmp_path, dtype):
-    size = 1 if dtype == "F4" else 2
-    header = json.dumps(
-        {"a": {"dtype": dtype, "shape": [2], "data_offsets": [0, size]}}
-    ).encode()
+def test_types_that_numpy_lacks_are_refused_with_the_file(tmp_path):
+    fields = {"dtype": "F8_E8M0", "shape": [2], "data_offsets": [0, 2]}
+    header = json.dumps({"a": fields}).encode()
     path = tmp_path / "model.safetensors"
-    data = len(header).to_bytes(8, "little") + header + bytes(size)
-    path.write_bytes(data)
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2))
     with pytest.raises(errors.ModelError, match=r"model\.safetensors must"):
+        _read(path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin"):
         _read(path)
 
 
@@ -110,29 +89,16 @@ def path(tmp_path):
 def test_a_torch_file_gives_its_tensors(torch, path):
     tensor = torch.tensor(TENSORS["a"])
     content = {
-        "a": tensor,
-        "parameter": torch.nn.Parameter(tensor),
-        "transposed": tensor.T,
-        "row": tensor[1],
-        "half": tensor.half(),
-        "brain": tensor.bfloat16().T,
-        "position_ids": torch.tensor([[0, 1]]),
+        "parameter": (torch.nn.Parameter(tensor), TENSORS["a"]),
+        "transposed": (tensor.T, TENSORS["a"].T),
+        "row": (tensor[1], TENSORS["a"][1]),
+        "half": (tensor.half(), TENSORS["a"].astype(np.float16)),
+        "brain": (tensor.bfloat16(), TENSORS["a"].astype(ml_dtypes.bfloat16)),
+        "position_ids": (torch.tensor([[0, 1]]), np.array([[0, 1]])),
     }
-    torch.save(content, path)
-    found, file = hugging_face.read_tensors(path.parent)
-    assert file == path
-    tiny_models.require_tensors(
-        found,
-        {
-            "a": TENSORS["a"],
-            "parameter": TENSORS["a"],
-            "transposed": TENSORS["a"].T,
-            "row": TENSORS["a"][1],
-            "half": TENSORS["a"].astype(np.float16),
-            "brain": TENSORS["a"].T.astype(ml_dtypes.bfloat16),
-            "position_ids": np.array([[0, 1]]),
-        },
-    )
+    torch.save({name: pair[0] for name, pair in content.items()}, path)
+    expected = {name: pair[1] for name, pair in content.items()}
+    tiny_models.require_tensors(_read(path), expected)
 
 
 class _Command:
@@ -158,7 +124,7 @@ def test_a_file_that_would_run_a_program_is_refused(torch, path, is_plain):
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("content", [[1], None, 5, {"a": "b"}, {"a": [1]}])
+@pytest.mark.parametrize("content", [[1], {"a": "b"}])
 def test_what_is_no_dict_of_tensors_is_refused(torch, path, content):
     torch.save(content, path)
     with pytest.raises(errors.ModelError, match="a dict of tensors"):

@@ -44,27 +44,23 @@ def _described(folder):
     return json.loads((folder / "tokenizer.json").read_text())
 
 
-@pytest.mark.parametrize("missing", ["", "vocab.txt", "tokenizer.json",
-                                     "tokenizer_config.json"])  # fmt: skip
+@pytest.mark.parametrize(
+    "missing", ["vocab.txt", "tokenizer.json", "tokenizer_config.json"]
+)
 def test_some_of_the_files_are_enough(folder, missing):
-    (folder / missing).unlink() if missing else None
-    found = _load(folder)
-    assert found.tokens == VOCABULARY.tokens
+    assert _load(folder) == VOCABULARY
+    (folder / missing).unlink()
     # What tokenizer.json says of long words stands nowhere else.
     length = 100 if missing == "tokenizer.json" else 200
-    assert found.settings == vocabulary_lib.TokenizerSettings(
-        max_word_length=length
+    settings = vocabulary_lib.TokenizerSettings(max_word_length=length)
+    assert _load(folder) == vocabulary_lib.Vocabulary(
+        VOCABULARY.tokens, settings
     )
 
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {},
-        {"do_lower_case": False},
-        {"strip_accents": False},
-        {"max_word_length": 9},
-    ],
+    [{"do_lower_case": False}, {"strip_accents": False, "max_word_length": 9}],
 )
 def test_tokenizers_make_our_ids(tmp_path, settings):
     vocabulary = vocabulary_lib.Vocabulary(
@@ -82,14 +78,9 @@ def test_tokenizers_make_our_ids(tmp_path, settings):
 def test_settings_of_ours_are_read_as_ours(tmp_path):
     settings = vocabulary_lib.TokenizerSettings(False, True, 37)
     vocabulary = vocabulary_lib.Vocabulary(VOCABULARY.tokens, settings)
+    assert _load(tmp_path) is None
     vocabulary.save(tmp_path)
     assert _load(tmp_path) == vocabulary
-
-
-def test_a_folder_without_a_vocabulary_has_none(tmp_path):
-    assert _load(tmp_path) is None
-    (tmp_path / "tokenizer_config.json").write_text("{}")
-    assert _load(tmp_path) is None
 
 
 def test_rows_without_a_token_get_names_that_no_text_has(folder):
@@ -105,9 +96,6 @@ def test_lists_that_contradict_each_other_are_refused(folder):
     file.write_text("\n".join([*tokens[:-2], tokens[-1], tokens[-2]]))
     with pytest.raises(errors.ModelError, match="must list the same"):
         _load(folder)
-    file.write_text("\n".join([*tokens, "more"]))
-    with pytest.raises(errors.ModelError, match="must list the same"):
-        _load(folder, VOCABULARY.size + 1)
     # Hugging Face adds tokens to tokenizer.json alone.
     file.write_text("\n".join(tokens[:-1]))
     with pytest.raises(errors.ModelError, match="must list the same"):
@@ -134,13 +122,10 @@ def test_settings_that_contradict_each_other_are_refused(folder, name):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("do_lower_case", "false"),
         ("strip_accents", 0),
         ("tokenize_chinese_chars", False),
-        ("do_basic_tokenize", False),
         ("tokenizer_class", "BertJapaneseTokenizer"),
         ("word_tokenizer_type", "mecab"),
-        ("subword_tokenizer_type", "character"),
         ("never_split", ["[ENT]"]),
     ],
 )
@@ -151,27 +136,16 @@ def test_settings_of_another_tokenizer_are_refused(folder, name, value):
         _load(folder)
 
 
-def test_accents_that_a_normalizer_does_not_mention_are_stripped(folder):
-    (folder / "tokenizer_config.json").unlink()
-    change = _with("normalizer", strip_accents=None)
-    _change(folder, **change(_described(folder)))
-    assert _load(folder).settings.strip_accents
-
-
 def test_added_tokens_come_after_the_others(folder):
     added = _described(folder)["added_tokens"]
     added.append(added[0] | {"id": VOCABULARY.size, "content": "[ENTITY]"})
     _change(folder, added_tokens=added)
     found = _load(folder, VOCABULARY.size + 1)
     assert found.tokens == (*VOCABULARY.tokens, "[ENTITY]")
-    for wrong in ({"id": 77}, {"id": 3}):
-        for others in (added[:-1], ()):
-            _change(folder, added_tokens=[*others, added[-1] | wrong])
-            with pytest.raises(errors.ModelError, match="gaps or repet"):
-                _load(folder, VOCABULARY.size + 1)
-    _change(folder, added_tokens=[added[0] | {"id": 3}])
-    with pytest.raises(errors.ModelError, match="gaps or repetitions"):
-        _load(folder)
+    for wrong in (added[-1] | {"id": 77}, added[0] | {"id": 3}):
+        _change(folder, added_tokens=[wrong])
+        with pytest.raises(errors.ModelError, match="gaps or repet"):
+            _load(folder, VOCABULARY.size + 1)
 
 
 def _with(stage, **fields):
@@ -181,27 +155,19 @@ def _with(stage, **fields):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_with("model", type="BPE", merges=[]), "have a WordPiece"),
-        (
-            _with("model", type="Unigram", vocab=[["a", 0.5]], unk_id=0),
-            "have a WordPiece",
-        ),
-        (_with("model", continuing_subword_prefix="@@"), "WordPiece"),
+        (_with("model", type="BPE", merges=[]), "model.type` must be 'WordP"),
+        (_with("model", continuing_subword_prefix="@@"), "must be '##'.*'@@'"),
         (lambda content: {"model": None}, "must describe a tokenizer"),
         (_with("model", vocab={"a": 0, "b": 0}), "gaps or repetitions"),
         (_with("model", max_input_chars_per_word=0), "max_word_length"),
-        (lambda content: {"normalizer": None}, "have a BertNormalizer"),
-        (lambda content: {"normalizer": {"type": "NFC"}}, "BertNormalizer"),
+        (lambda content: {"normalizer": None}, "must be 'BertNorm.*None"),
         (
             lambda content: {"pre_tokenizer": {"type": "Whitespace"}},
-            "have a BertPreTokenizer.*Whitespace",
+            "must be 'BertPreTokenizer'.*Whitespace",
         ),
-        (_with("normalizer", handle_chinese_chars=False), "ideographs"),
-        (_with("normalizer", clean_text=False), "clean text"),
-        (
-            _with("normalizer", lowercase=False, strip_accents=True),
-            "accents can only be stripped",
-        ),
+        (_with("normalizer", handle_chinese_chars=False), "handle_chinese_ch"),
+        (_with("normalizer", clean_text=False), "clean_text"),
+        (_with("normalizer", lowercase=False), "strip_accents` must go with"),
     ],
 )
 def test_another_tokenizer_is_refused(folder, change, message):
@@ -212,18 +178,6 @@ def test_another_tokenizer_is_refused(folder, change, message):
         _load(folder)
 
 
-def test_tokens_that_cannot_be_used_are_refused_with_their_folder(folder):
-    described = _described(folder)
-    described["model"]["vocab"]["[gone]"] = described["model"]["vocab"].pop(
-        "[MASK]"
-    )
-    (folder / "vocab.txt").unlink()
-    _change(folder, model=described["model"], added_tokens=[])
-    with pytest.raises(errors.DataError, match="MASK") as error:
-        _load(folder)
-    assert str(folder) in str(error.value)
-
-
 def test_accents_without_lower_casing_make_no_difference():
     def build(**settings):
         return vocabulary_lib.Vocabulary(
@@ -231,16 +185,11 @@ def test_accents_without_lower_casing_make_no_difference():
         )
 
     are_alike = tokenizer_files.are_alike
-    assert are_alike(
-        build(do_lower_case=False, strip_accents=False),
-        build(do_lower_case=False),
-    )
-    assert not are_alike(build(strip_accents=False), build())
-    assert not are_alike(build(do_lower_case=False), build())
-    assert not are_alike(build(max_word_length=9), build())
-    assert not are_alike(build(), None)
-    tokens = VOCABULARY.tokens
-    assert not are_alike(build(), vocabulary_lib.Vocabulary(tokens[:-1]))
+    cased = build(do_lower_case=False)
+    assert are_alike(build(do_lower_case=False, strip_accents=False), cased)
+    others = build(strip_accents=False), cased, build(max_word_length=9), None
+    for other in (*others, vocabulary_lib.Vocabulary(VOCABULARY.tokens[:-1])):
+        assert not are_alike(VOCABULARY, other)
 
 
 def test_added_tokens_of_the_old_form_keep_their_rows(folder, caplog):

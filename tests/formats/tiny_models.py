@@ -6,7 +6,6 @@ import pathlib
 import numpy as np
 
 from electra_tf import config
-from electra_tf.formats import layout
 from electra_tf.formats import portable
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -41,13 +40,10 @@ _GENERATORS = {
     "wide": {"hidden_size": 32, "embedding_size": 12},
     "equal": {"hidden_size": 8, "embedding_size": 16},
     "same_size": {"hidden_size": 16},
-    "other_heads": {
-        "hidden_size": 8,
-        "num_attention_heads": 4,
-        "intermediate_size": 20,
-    },
+    "other_heads": {"hidden_size": 8, "num_attention_heads": 4,
+                    "intermediate_size": 20},
     "electric": {"hidden_size": 8},
-}
+}  # fmt: skip
 """Kind of a model with two towers to the generator's sizes."""
 
 _TASKS = {
@@ -70,23 +66,17 @@ _TASKS = {
         "own", "classification", ("good, or so", "bad")
     ),
 }
-# Layers of the heads of question answering that are not always there.
-_ANSWERING_LAYERS = {
-    "answering": (),
-    "joint_answering": ("qa_hidden", "dense_2", "dense_3"),
-}
+# Layers of a head of question answering that are not always there.
+_JOINT_LAYERS = ("qa_hidden", "dense_2", "dense_3")
 
 PRETRAINED = (*_GENERATORS, "discriminator", "masked_lm", "encoder")
 FINETUNED = tuple(_TASKS)
 
 
 def build(kind: str, seed: int = 0, **fields: object) -> portable.PortableModel:
-    """A model with random weights.
+    """A model with random weights, of `PRETRAINED` or `FINETUNED` kind.
 
-    Args:
-        kind: one of `PRETRAINED` or `FINETUNED`.
-        seed: of the weights.
-        **fields: of `PortableModel`, instead of those of the kind.
+    `fields` are those of `PortableModel`, instead of those of the kind.
     """
     model = dataclasses.replace(
         _build_sizes(kind), origin=f"tiny {kind}", vocabulary=VOCABULARY
@@ -123,7 +113,7 @@ def _build_sizes(kind: str) -> portable.PortableModel:
     )
 
 
-def _shapes(kind: str, model: portable.PortableModel) -> layout.Shapes:
+def _shapes(kind: str, model: portable.PortableModel) -> portable.Shapes:
     parts = ["electra"]
     if kind == "electric":
         parts += ["generator_ltr", "generator_rtl", "cloze_predictions"]
@@ -132,19 +122,15 @@ def _shapes(kind: str, model: portable.PortableModel) -> layout.Shapes:
         parts += ["generator"] * (kind not in ("all", "masked_lm"))
     if kind in _GENERATORS or kind == "discriminator":
         parts += ["discriminator_predictions"]
-    shapes: layout.Shapes = {}
+    shapes: portable.Shapes = {}
     for part in parts:
-        shapes |= layout.part_shapes(
-            part, model.encoder, model.generator, model.tying
-        )
+        shapes |= portable.part_shapes(part, model)
     if model.task is None:
         return shapes
     head = f"task_specific/{model.task.name}"
-    hints = {
-        f"{head}/{layer}/kernel": ()
-        for layer in _ANSWERING_LAYERS.get(kind, ())
-    }
-    return shapes | layout.task_shapes(
+    layers = _JOINT_LAYERS if kind == "joint_answering" else ()
+    hints = {f"{head}/{layer}/kernel": () for layer in layers}
+    return shapes | portable.task_shapes(
         model.task, model.encoder.hidden_size, hints
     )
 
@@ -154,18 +140,8 @@ def require_same(
     other: portable.PortableModel,
     ignoring: tuple[str, ...] = (),
 ) -> None:
-    """Fails unless two models are the same to the bit.
-
-    Args:
-        one: a model.
-        other: another.
-        ignoring: fields that may differ, beside origin and notes.
-    """
-    assert one.tensors.keys() == other.tensors.keys()
-    for path, value in one.tensors.items():
-        assert other.tensors[path].dtype == np.float32, path
-        assert other.tensors[path].shape == value.shape, path
-        assert other.tensors[path].tobytes() == value.tobytes(), path
+    """Fails unless two models, but for some fields, are the same to the bit."""
+    require_tensors(other.tensors, one.tensors)
     for field in ("encoder", "generator", "tying", "vocabulary", "task"):
         if field not in ignoring:
             assert getattr(one, field) == getattr(other, field), field
@@ -177,9 +153,9 @@ def names_in(folder: pathlib.Path) -> list[str]:
 
 
 def require_tensors(found, expected):
-    """Checks names, dtypes, shapes and every bit."""
+    """Fails unless names, dtypes, shapes and every bit are the same."""
     assert found.keys() == expected.keys()
     for name, value in expected.items():
-        assert found[name].dtype == value.dtype
-        assert found[name].tobytes() == value.tobytes()
-        assert found[name].shape == value.shape
+        assert found[name].dtype == value.dtype, name
+        assert found[name].tobytes() == value.tobytes(), name
+        assert found[name].shape == value.shape, name

@@ -1,7 +1,6 @@
 """Runs transformers, in whatever Python has it; called by its test.
 
-python transformers_peer.py answer FOLDER CLASS INPUTS OUTPUTS
-python transformers_peer.py tokenize FOLDER TEXTS OUTPUTS
+python transformers_peer.py FOLDER CLASS INPUTS OUTPUTS
 """
 
 import json
@@ -28,14 +27,5 @@ def answer(folder: str, name: str, inputs: str, outputs: str) -> None:
     np.savez(outputs, report=json.dumps(problems), **arrays)
 
 
-def tokenize(folder: str, texts: str, outputs: str) -> None:
-    """The ids of every text, with [CLS] and [SEP]."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-    with open(texts, encoding="utf-8") as stream:
-        lines = json.load(stream)
-    with open(outputs, "w", encoding="utf-8") as stream:
-        json.dump([tokenizer(line)["input_ids"] for line in lines], stream)
-
-
 if __name__ == "__main__":
-    {"answer": answer, "tokenize": tokenize}[sys.argv[1]](*sys.argv[2:])
+    answer(*sys.argv[1:])

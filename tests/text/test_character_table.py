@@ -1,12 +1,16 @@
-"""Which texts take the fast path; `test_tokenizer_rules` has the rest."""
+"""The tables are those of Unicode 14, and say what takes the fast path."""
 
 import re
+import unicodedata
 
+import numpy as np
 import pytest
 
+from electra_tf.text.character_table import load_character_properties
 from electra_tf.text.character_table import long_run_pattern
 from electra_tf.text.character_table import simple_text_pattern
 from electra_tf.text.vocabulary import TokenizerSettings
+from tests.text import unicode_tables
 
 LOWER = TokenizerSettings()
 KEEP = TokenizerSettings(strip_accents=False)
@@ -39,3 +43,21 @@ def test_a_long_run_is_a_quarter_of_the_limit_without_a_break():
 def test_with_a_tiny_limit_every_text_may_hold_a_long_word():
     pattern = long_run_pattern(TokenizerSettings(max_word_length=3))
     assert re.fullmatch(pattern, "\u4e2d")
+
+
+@pytest.mark.skipif(
+    unicodedata.unidata_version != unicode_tables.UNICODE_VERSION,
+    reason="this Python's unicodedata is not Unicode 14",
+)
+def test_the_file_holds_what_python_says():
+    expected = unicode_tables.compute_tables()
+    found = load_character_properties()
+    assert set(expected) == set(found._fields)
+    for name in ("lower", "decomposition"):
+        images = {
+            chr(code): "".join(map(chr, image))
+            for code, image in getattr(found, name).items()
+        }
+        assert images == dict(expected.pop(name).tolist())
+    for name, values in expected.items():
+        np.testing.assert_array_equal(getattr(found, name), values, name)

@@ -1,11 +1,16 @@
-"""Texts become words by the original's rules."""
+"""Texts become words by the original's rules, and words know their places."""
+
+import json
 
 import pytest
 import tensorflow as tf
 
 from electra_tf.text.normalization import Normalizer
 from electra_tf.text.normalization import mark_positions
+from electra_tf.text.tokenizer import Tokenizer
+from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
+from electra_tf.text.vocabulary import Vocabulary
 
 LOWER = TokenizerSettings()
 KEEP = TokenizerSettings(strip_accents=False)
@@ -50,13 +55,6 @@ def test_lower_casing_and_stripping(split_words, text, words):
     assert split_words(text) == words
 
 
-def test_a_word_ends_with_its_text():
-    normalizer = Normalizer(KEEP)
-    words = normalizer.split(tf.constant(["\u0391\u03a3", "\u0391", "a", ""]))
-    assert words.words.numpy()[0].decode() == "\u03b1\u03c2"
-    assert words.text_splits.numpy().tolist() == [0, 1, 2, 3, 3]
-
-
 def test_spacing_marks_are_put_into_canonical_order(split_words):
     # U+302E (class 224) and U+1BAA (class 9) are spacing marks, so they stay.
     assert split_words("\u302e\u1baa") == ["\u302e\u1baa"[::-1]]
@@ -74,3 +72,74 @@ def test_invalid_bytes_are_dropped(split_words):
 def test_positions_beyond_the_size_are_left_out():
     marked = mark_positions(tf.constant([0, 2, 2, 5]), tf.constant(4))
     assert marked.numpy().tolist() == [True, False, True, False]
+
+
+def _slices(tokenizer: Tokenizer, text: bytes) -> list[bytes]:
+    """Returns the stretch of the text that each piece's word covers."""
+    _, starts, ends = tokenizer.tokenize_with_offsets(tf.constant([text]))
+    pairs = zip(starts.to_list()[0], ends.to_list()[0], strict=True)
+    return [text[start:end] for start, end in pairs]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer(
+        Vocabulary((*SPECIAL_TOKENS, "caf", "##e", "un", "##seen", "."))
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "slices"),
+    [
+        # Both pieces of a word have the word's offsets.
+        ("unseen cafe.", ["unseen", "unseen", "cafe", "cafe", "."]),
+        ("  UNSEEN\t", ["UNSEEN", "UNSEEN"]),
+        # Accents that are stripped belong to the word, in either form,
+        ("CAF\xc9.", ["CAF\xc9", "CAF\xc9", "."]),
+        ("cafe\u0301.", ["cafe\u0301", "cafe\u0301", "."]),
+        (".\u0301x", [".\u0301", "x"]),
+        # not so those that stand before it,
+        ("\u0301un", ["un"]),
+        ("\u4e2d\u0301un", ["\u4e2d", "un"]),
+        # nor characters that vanish around it; inside they stay.
+        ("\u200bun\xadseen\ufeff .", ["un\xadseen", "un\xadseen", "."]),
+        ("\u4e2d\u6587", ["\u4e2d", "\u6587"]),
+        ("\U0001f600 un", ["\U0001f600", "un"]),
+        ("\ud55c \u2260.", ["\ud55c", "\u2260", "."]),
+        # Marks of class 224 and 9, both spacing, change places in their word.
+        ("un\u302e\u1baa.", ["un\u302e\u1baa", "."]),
+        (" \u0301 ", []),
+    ],
+)
+def test_the_offsets_cut_out_the_word(tokenizer, text, slices):
+    found = _slices(tokenizer, text.encode())
+    assert [piece.decode() for piece in found] == slices
+
+
+def test_invalid_bytes_shift_nothing(tokenizer):
+    assert _slices(tokenizer, b"\xff\xfeun\xe2\x82 \xc0caf\xc3\xa9.\xf0") == [
+        b"un",
+        b"caf\xc3\xa9",
+        b"caf\xc3\xa9",
+        b".",
+    ]
+
+
+@pytest.mark.parametrize("settings", [LOWER, KEEP, CASED])
+def test_the_slice_alone_gives_the_same_word(golden, settings):
+    # Except where a sigma is final: that depends on what stands around.
+    normalizer = Normalizer(settings)
+    path = golden / "tokenization" / "tokenization.jsonl"
+    lines = path.read_bytes().splitlines()
+    texts = [json.loads(line)["text"].encode() for line in lines]
+    # Some bytes are knocked out.
+    texts += [text[:5] + b"\xe9" + text[6:] for text in texts]
+    texts = [text for text in texts if "\u03a3".encode() not in text]
+    words = normalizer.split(tf.constant(texts))
+    owners = words.text_splits.numpy()
+    slices = []
+    for number, text in enumerate(texts):
+        for word in range(owners[number], owners[number + 1]):
+            slices.append(text[words.starts[word] : words.ends[word]])
+    alone = normalizer.split(tf.constant(slices))
+    assert alone.words.numpy().tolist() == words.words.numpy().tolist()

@@ -7,7 +7,6 @@ import logging
 import pytest
 
 from electra_tf import errors
-from electra_tf.processes import atomic
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
 
@@ -28,26 +27,20 @@ def _lines(*tokens: str, end: str = "\n") -> bytes:
 def test_ids_are_positions():
     vocabulary = Vocabulary(TOKENS)
     assert vocabulary.size == 7
-    assert vocabulary.pad_id == 0
-    assert vocabulary.unk_id == 2
-    assert vocabulary.cls_id == 3
-    assert vocabulary.sep_id == 5
+    assert (vocabulary.pad_id, vocabulary.unk_id) == (0, 2)
+    assert (vocabulary.cls_id, vocabulary.sep_id) == (3, 5)
     assert vocabulary.mask_id == 6
     assert vocabulary.special_ids == (0, 2, 3, 5, 6)
     assert vocabulary.id_of("##b") == 4
-
-
-def test_an_absent_token_is_named():
     with pytest.raises(errors.DataError, match="'zebra'.*7 tokens"):
-        Vocabulary(TOKENS).id_of("zebra")
+        vocabulary.id_of("zebra")
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        TokenizerSettings(),
-        TokenizerSettings(do_lower_case=False, max_word_length=77),
-        TokenizerSettings(strip_accents=False),
+        TokenizerSettings(False, max_word_length=77),
+        TokenizerSettings(True, False),
     ],
 )
 def test_tokens_and_settings_survive_the_disk(tmp_path, settings):
@@ -60,14 +53,6 @@ def test_tokens_and_settings_survive_the_disk(tmp_path, settings):
     content = (tmp_path / "new/folder/vocab.txt").read_bytes()
     assert content == _lines(*vocabulary.tokens)
     assert vocabulary.sha256 == hashlib.sha256(content).hexdigest()
-
-
-def test_the_checksum_is_that_of_the_reference(oracles):
-    loaded = Vocabulary.load(oracles / "tokenization")
-    assert loaded.size == 30522
-    assert loaded.sha256 == (
-        "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
-    )
 
 
 def test_absent_settings_take_their_defaults(tmp_path):
@@ -104,13 +89,11 @@ def test_files_of_other_editors_give_the_same_vocabulary(tmp_path, content):
             "6 occur again, such as 'c' on lines 8 and 14;",
         ),
         (_lines(*TOKENS, "[MASK]"), r"'\[MASK\]' on lines 7 and 8"),
-        (
-            _lines("[PAD]", "", *TOKENS[1:]),
-            "Line 2 must hold one",
-        ),
+        (_lines("[PAD]", "", *TOKENS[1:]), "Line 2 must hold one"),
         (_lines(*TOKENS, " \t"), "Line 8 must hold one token"),
         (_lines(*TOKENS) + b"c\r\n", r"Line 8 .*end alike. Received: 'c\\r'"),
-        (_lines(*TOKENS) + b"caf\xe9\n", "Line 8 is not valid UTF-8"),
+        (_lines(*TOKENS) + b"caf\xe9\n", "Line 8 must hold .* UTF-8"),
+        (_lines(*TOKENS) + b"\xed\xa0\x80\n", "Line 8 must hold .* UTF-8"),
     ],
 )
 def test_an_unusable_file_is_refused_with_its_name(tmp_path, content, message):
@@ -121,7 +104,6 @@ def test_an_unusable_file_is_refused_with_its_name(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"lower_case": True}, "Unknown.*'lower_case'.*'do_lower_case'"),
         ({"tokenizer_class": "x"}, "Unknown.*If the file is Hugging Face's"),
         ({"do_lower_case": 1}, "`do_lower_case` must be true or false.*1"),
         ({"max_word_length": 0}, "`max_word_length`.*at least 1.*0"),
@@ -133,20 +115,6 @@ def test_unusable_settings_are_refused_with_the_file(
     folder = _write(tmp_path, _lines(*TOKENS), settings)
     with pytest.raises(errors.DataError, match=f"config.json: .*{message}"):
         Vocabulary.load(folder)
-
-
-def test_settings_that_are_no_json_are_refused(tmp_path):
-    folder = _write(tmp_path, _lines(*TOKENS))
-    for content in ("{", "[]", "[" * 10**5, '{"max_word_length": 1e999}'):
-        (folder / "tokenizer_config.json").write_text(content)
-        with pytest.raises(errors.DataError, match="config.json must hold"):
-            Vocabulary.load(folder)
-
-
-@pytest.mark.parametrize("token", ["\ud800", "a\udfffb"])
-def test_a_token_that_utf8_cannot_hold_is_refused(token):
-    with pytest.raises(errors.DataError, match="Line 8 must hold .* UTF-8"):
-        Vocabulary((*TOKENS, token))
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -164,16 +132,6 @@ def test_another_vocabulary_is_never_overwritten(tmp_path):
         with pytest.raises(FileExistsError, match="Choose another folder"):
             other.save(tmp_path)
     assert Vocabulary.load(tmp_path) == Vocabulary(TOKENS)
-
-
-def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
-    def fail(_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(atomic.os, "fsync", fail)
-    with pytest.raises(OSError, match="No space left"):
-        Vocabulary(TOKENS).save(tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_cased_vocabulary_under_lower_casing_is_noticed(tmp_path, caplog):

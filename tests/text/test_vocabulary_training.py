@@ -9,7 +9,6 @@ import sys
 import pytest
 import tensorflow as tf
 
-from electra_tf import errors
 from electra_tf.text.tokenizer import Tokenizer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
@@ -46,11 +45,8 @@ def test_the_size_is_exact(texts):
     assert vocabulary.tokens[:5] == SPECIAL_TOKENS
     assert vocabulary.tokens[5:7] == ("[unused0]", "[unused1]")
     assert vocabulary.settings == TokenizerSettings()
-
-
-def test_the_order_of_the_texts_does_not_matter(texts):
-    backwards = train_vocabulary(reversed(texts), 900)
-    assert backwards.tokens == train_vocabulary(texts, 900).tokens
+    backwards = train_vocabulary(reversed(texts), size, num_unused=2)
+    assert backwards.tokens == vocabulary.tokens
 
 
 def test_frequent_words_are_whole_and_none_is_unknown(texts):
@@ -83,13 +79,12 @@ def test_rare_characters_are_left_out():
         ({"size": 4}, "`size` must be at least 5. Received: 4"),
         ({"size": 50}, "Size 50 is too small.*68 characters.*take 109"),
         ({"size": 5000}, "only 1.. tokens.*at least 2 times.*for were 5000"),
-        ({"size": 500, "character_coverage": 0.0}, "greater than 0.*0.0"),
         ({"size": 500, "character_coverage": 1.5}, "at most 1.*1.5"),
     ],
 )
 def test_what_cannot_be_learned_is_said(arguments, message):
     texts = ["the quick brown fox " * 3]
-    with pytest.raises(errors.DataError, match=f"(?s){message}"):
+    with pytest.raises(ValueError, match=f"(?s){message}"):
         train_vocabulary(**({"texts": texts} | arguments))
 
 
@@ -100,36 +95,21 @@ def test_words_longer_than_any_piece_teach_nothing():
     Tokenizer(vocabulary)
 
 
-def _run_script(*arguments: object, hash_seed: int = 0):
-    return subprocess.run(
-        [sys.executable, SCRIPT, *map(str, arguments)],
-        env=os.environ | {"PYTHONHASHSEED": str(hash_seed)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-
 def test_the_script_writes_the_same_bytes_in_every_process(tmp_path, texts):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("\n".join(texts), "utf-8")
     folders = [tmp_path / "first", tmp_path / "second"]
     for seed, folder in enumerate(folders, 1):
-        run = _run_script(
-            f"--corpus={corpus}",
-            f"--output_dir={folder}",
-            "--vocab_size=900",
-            "--nostrip_accents",
-            "--max_word_length=100",
-            hash_seed=seed,
-        )
-        assert run.returncode == 0, run.stderr
+        subprocess.run(
+            [sys.executable, SCRIPT, f"--corpus={corpus}", "--vocab_size=900",
+             f"--output_dir={folder}", "--nostrip_accents",
+             "--max_word_length=100"],
+            env=os.environ | {"PYTHONHASHSEED": str(seed)},
+            check=True,
+        )  # fmt: skip
     for name in ("vocab.txt", "tokenizer_config.json"):
         first, second = (folder / name for folder in folders)
         assert first.read_bytes() == second.read_bytes()
     loaded = Vocabulary.load(folders[0])
     assert loaded.size == 900
     assert loaded.settings == TokenizerSettings(True, False, 100)
-    again = _run_script(f"--corpus={corpus}", f"--output_dir={folders[0]}")
-    assert again.returncode == 1
-    assert "vocab.txt exists already" in again.stderr
