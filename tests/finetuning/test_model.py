@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import model as model_lib
-from electra_tf.finetuning import task_data
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
@@ -64,42 +63,21 @@ def _features(task_ids):
     }
 
 
-def test_variables_have_the_original_names():
-    paths = {v.path for v in _build().trainable_variables}
-    assert {
-        "task_specific/mood/dense/kernel",
-        "task_specific/score/dense/bias",
-        "task_specific/tags/dense/kernel",
-    } <= paths
-    assert len(paths) == len(_build().trainable_variables)
-
-
 def test_the_loss_is_the_sum_of_each_rows_own_loss():
     model, features = _build(), _features([0, 1, 2, 0, 3])
     hidden = model.encode(features, None)
-    logits = model.heads["mood"].predict(hidden, {})["logits"]
-    own = tf.nn.softmax(logits).numpy()
-    labels = features["mood/label"].numpy()
-    mood = -np.log(own[np.arange(5), labels])
-    number = model.heads["score"].predict(hidden, {})["prediction"].numpy()
-    score = (number - features["score/target"].numpy()) ** 2
-    tags = model.heads["tags"].predict(
-        hidden, {"word_positions": features["tags/word_positions"]}
-    )["logits"]
-    tags = tf.nn.log_softmax(tags).numpy()[2]
-    chosen = features["tags/tags"].numpy()[2, :2]
-    tag_loss = -tags[[0, 1], chosen].sum()
-
+    expected = np.zeros([5, 3])
+    for number, (name, head) in enumerate(model.heads.items()):
+        own = {key.removeprefix(f"{name}/"): v for key, v in features.items()}
+        rows = features["task_id"] == number
+        expected[rows, number] = head.compute_losses(hidden, own, None)[rows]
     losses = model.compute_task_losses(features, None).numpy()
-    np.testing.assert_allclose(losses[[0, 3], 0], mood[[0, 3]], rtol=1e-5)
-    np.testing.assert_allclose(losses[1, 1], score[1], rtol=1e-4)
-    np.testing.assert_allclose(losses[2, 2], tag_loss, rtol=1e-5)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
     assert np.count_nonzero(losses) == 4  # the last row is of no task
     sums = model.compute_losses(features, None)
-    np.testing.assert_allclose(sums.losses["loss"], losses.sum(), rtol=1e-6)
-    assert sums.statistics["task_rows"].numpy().tolist() == [2, 1, 1]
     total = model._total_loss(sums.losses, {}, tf.constant(0))
     np.testing.assert_allclose(total, losses.sum(), rtol=1e-6)
+    assert sums.statistics["task_rows"].numpy().tolist() == [2, 1, 1]
 
 
 def test_rows_of_one_task_do_not_move_the_head_of_another():
@@ -145,13 +123,13 @@ def test_dropout_reaches_the_encoder_and_the_heads():
     np.testing.assert_array_equal(losses[1], losses[2])
     assert not np.allclose(losses[0], losses[1])
     assert not np.allclose(losses[1], losses[3])
-    hidden = model.encode(features, None)
+    # A head has dropout of its own.
+    head, hidden = model.heads["mood"], model.encode(features, None)
     own = {"label": features["mood/label"]}
-    head = model.heads["mood"]
-    with_dropout = head.compute_losses(hidden, own, seed).numpy()
-    assert not np.allclose(
-        with_dropout, head.compute_losses(hidden, own, None).numpy()
+    with_dropout, without = (
+        head.compute_losses(hidden, own, s).numpy() for s in (seed, None)
     )
+    assert not np.allclose(with_dropout, without)
 
 
 @pytest.mark.parametrize("task_ids", [[0, 1, 2, 0], [0, 0, 0, 0]])
@@ -205,6 +183,26 @@ def test_a_saved_model_is_the_model(tmp_path):
         np.testing.assert_array_equal(found[name], value)
 
 
+@pytest.mark.parametrize("length", [0, 16])
+def test_rows_are_predicted_in_their_order_at_any_or_one_length(length):
+    rows = rows_lib.Rows(
+        rows_lib.Ragged.of([[7 + n] * n for n in (3, 16, 5, 2, 16, 4)]),
+        np.full(6, 16, np.int32),
+        np.arange(6, dtype=np.int32),
+    )
+    model = _build()
+    predictor = model_lib.Predictor(
+        tf.distribute.get_strategy(), model, 4, length
+    )
+    logits = predictor.predict("mood", rows)["logits"]
+    for row, found in enumerate(logits):
+        ids = tf.constant([rows.ids[row]])
+        tokens = ids, tf.ones_like(ids), tf.zeros_like(ids)
+        features = dict(zip(model_lib.TOKENS, tokens, strict=True))
+        expected = model.predict_task("mood", features)["logits"][0]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_an_exported_model_takes_rows_of_any_length(tmp_path):
     model = _build()
     model.export(tmp_path / "exported", verbose=False)
@@ -212,10 +210,9 @@ def test_an_exported_model_takes_rows_of_any_length(tmp_path):
     for count, length in ((4, 8), (1, 6)):
         features = _features([0, 1, 2, 0])
         rows = {name: value[:count] for name, value in features.items()}
-        for name in ("input_ids", "input_mask", "segment_ids"):
+        for name in model_lib.TOKENS:
             rows[name] = rows[name][:, :length]
-        names = ("input_ids", "input_mask", "segment_ids",
-                 "tags/word_positions")  # fmt: skip
+        names = (*model_lib.TOKENS, "tags/word_positions")
         found = exported.serve({name: rows[name] for name in names})
         for name, value in model(rows).items():
             np.testing.assert_allclose(found[name], value, atol=2e-6)
@@ -236,28 +233,3 @@ def test_keras_evaluates_the_mean_over_all_rows_and_fits():
     assert found["loss"] == pytest.approx(mean, rel=1e-5)
     history = model.fit(dataset, epochs=20, verbose=0).history["loss"]
     assert history[-1] < history[0]
-
-
-def test_a_device_that_compiles_for_every_length_sees_one(monkeypatch):
-    rows = rows_lib.Rows(
-        rows_lib.Ragged.of([[7] * n for n in (3, 16, 5, 2, 16, 4)]),
-        np.full(6, 16, np.int32),
-        np.arange(6, dtype=np.int32),
-    )
-    strategy, lengths = tf.distribute.get_strategy(), []
-    batch = task_data.RowTable.batch
-
-    def recorded(table, chosen, length):
-        lengths.append(length)
-        return batch(table, chosen, length)
-
-    monkeypatch.setattr(task_data.RowTable, "batch", recorded)
-    free, fixed = (
-        model_lib.Predictor(strategy, _build(), 2, length).predict(
-            "mood", rows
-        )["logits"]
-        for length in (0, 16)
-    )
-    np.testing.assert_allclose(free, fixed, atol=1e-5)
-    assert lengths[:3] == [8, 8, 16]
-    assert lengths[3:] == [16] * 3
