@@ -1,14 +1,17 @@
 """The Python API: what a model in memory answers, and how it is loaded."""
 
+import doctest
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import electra_tf
 from electra_tf.modeling import keras_models
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny_electra
 
+PAGE = pathlib.Path(__file__).parent.parent / "docs" / "python_api.md"
 TEXTS = [
     "The cats sat on the mat.",
     "unable",
@@ -134,51 +137,20 @@ def test_scores_are_the_discriminators_by_word(electra):
     assert len(scored[3].words) == 14
 
 
-def test_features_are_the_encoders(electra):
-    rows = electra.tokenize(TEXTS)
-    states = electra.encoder(rows).numpy()
-    sentences = electra.features(TEXTS)
-    assert sentences.dtype == np.float32 and sentences.shape == (5, 16)
-    np.testing.assert_allclose(sentences, states[:, 0], atol=1e-5)
-    tokens = electra.features(TEXTS, level="token")
-    counts = rows["input_mask"].numpy().sum(1)
-    for state, count, token in zip(states, counts, tokens, strict=True):
-        assert token.dtype == np.float32
-        assert token.shape == (count, 16)
-        np.testing.assert_allclose(token, state[:count], atol=1e-5)
-
-
 def test_rows_have_segments_and_padding(electra):
     features = electra.tokenize(["The cat sat", "a"], ["a dog", ""])
-    vocabulary = electra.vocabulary
-    tokens = [
-        " ".join(vocabulary.tokens[i] for i in row)
-        for row in features["input_ids"].numpy()
+    tokens = electra.vocabulary.tokens
+    words = [[tokens[i] for i in row] for row in features["input_ids"].numpy()]
+    assert words == [
+        ["[CLS]", "the", "cat", "sat", "[SEP]", "a", "dog", "[SEP]"],
+        ["[CLS]", "a", "[SEP]", *["[PAD]"] * 5],
     ]
-    assert tokens == [
-        "[CLS] the cat sat [SEP] a dog [SEP]",
-        "[CLS] a [SEP] [PAD] [PAD] [PAD] [PAD] [PAD]",
-    ]
-    assert features["segment_ids"].numpy().tolist() == [
-        [0, 0, 0, 0, 0, 1, 1, 1], [0] * 8,
-    ]  # fmt: skip
-    assert features["input_mask"].numpy().tolist() == [
-        [1] * 8, [1] * 3 + [0] * 5,
-    ]  # fmt: skip
+    segments, mask = features["segment_ids"], features["input_mask"]
+    assert segments.numpy().tolist() == [[0] * 5 + [1] * 3, [0] * 8]
+    assert mask.numpy().tolist() == [[1] * 8, [1] * 3 + [0] * 5]
     assert all(rows.dtype == tf.int32 for rows in features.values())
-
-
-def test_two_models_that_do_not_belong_together_are_refused(run, tmp_path):
-    folder, _ = run
-    other = vocabulary_lib.Vocabulary(
-        (*tiny_electra.VOCABULARY.tokens[:-1], "other")
-    )
-    tiny_electra.write_run(tmp_path / "other", "mlm", other)
-    with pytest.raises(ValueError, match="must have the vocabulary"):
-        electra_tf.load(folder, generator_path=tmp_path / "other")
-    tiny_electra.write_run(tmp_path / "none", "replace_mlm")
-    with pytest.raises(ValueError, match="must hold a masked language model"):
-        electra_tf.load(folder, generator_path=tmp_path / "none")
+    cut = electra.tokenize(["cat " * 30], max_length=5)
+    assert cut["input_ids"].shape == (1, 5)
 
 
 @pytest.mark.parametrize(
@@ -195,15 +167,6 @@ def test_two_models_that_do_not_belong_together_are_refused(run, tmp_path):
 def test_what_cannot_be_tokenized_is_refused(electra, arguments, message):
     with pytest.raises(ValueError, match=message):
         electra.tokenize(**({"texts": ["cat"]} | arguments))
-
-
-def test_rows_are_cut_at_the_length_asked_for(electra):
-    assert electra.tokenize(["cat " * 30])["input_ids"].shape == (1, 16)
-    cut = electra.tokenize(["cat " * 30], max_length=5)
-    assert cut["input_ids"].shape == (1, 5)
-    assert cut["input_ids"][0, -1] == electra.vocabulary.sep_id
-    pair = electra.tokenize(["cat " * 9], ["dog"], max_length=6)
-    assert pair["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 1, 1]]
 
 
 def test_no_texts_give_no_answers(electra):
@@ -234,3 +197,18 @@ def test_lower_precision_gives_nearly_the_same(run):
     first, second = exact.features(TEXTS), rough.features(TEXTS)
     assert second.dtype == np.float32
     assert 0 < np.abs(first - second).max() < 0.2
+
+
+def test_every_example_of_the_page_runs(tmp_path):
+    tiny_electra.write_run(tmp_path / "run")
+    tiny_electra.write_run(tmp_path / "encoder", "all_tokens_mlm")
+    names = {
+        "path": str(tmp_path / "run"),
+        "encoder_path": str(tmp_path / "encoder"),
+        "folder": str(tmp_path),
+    }
+    results = doctest.testfile(
+        str(PAGE), module_relative=False, globs=names, encoding="utf-8"
+    )
+    assert results.attempted > 30
+    assert results.failed == 0

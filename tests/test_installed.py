@@ -39,21 +39,6 @@ def test_every_script_has_a_command_and_every_command_a_script():
     assert not hasattr(installed, "no_such_script")
 
 
-def test_a_command_runs_its_script_as_python_would(
-    tmp_path, monkeypatch, capsys
-):
-    script = tmp_path / "hello.py"
-    script.write_text(
-        'if __name__ == "__main__":\n'
-        "    import sys\n"
-        "    print(sys.argv[1:], sys.modules['__main__'].__file__)\n"
-    )
-    monkeypatch.setitem(installed._IN_WHEEL, "scripts", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["electra-hello", "--flag"])
-    installed.hello()
-    assert capsys.readouterr().out == f"['--flag'] {script}\n"
-
-
 @pytest.mark.parametrize(
     "name", ["configs/pretrain/tiny.py", "pretrain/tiny.py"]
 )

@@ -54,33 +54,23 @@ def test_every_other_name_reaches_its_field():
             "use_tpu": true, "tpu_name": "node-1", "do_lower_case": true}"""
         )
     )
-    assert settings.objective == config.ObjectiveConfig(
-        gen_weight=2.0, disc_weight=10.0, temperature=2.0, disallow_correct=True
-    )
-    assert settings.masking == config.MaskingConfig(mask_prob=0.25)
-    assert settings.optimizer == config.OptimizerConfig(
-        learning_rate=1e-4,
-        lr_decay_power=2.0,
-        weight_decay_rate=0.0,
-        num_warmup_steps=7,
-    )
-    assert settings.training == config.TrainingConfig(
-        num_train_steps=9,
-        train_batch_size=24,
-        steps_per_loop=3,
-        save_checkpoints_steps=4,
-        keep_checkpoints=6,
-        num_eval_batches=8,
-        strategy="tpu",
-        tpu="node-1",
-    )
-    assert settings.data.max_seq_length == 64
-    assert settings.data.num_streams == 8
-    assert settings.generator == config.GeneratorConfig(
-        generator_hidden_size=0.5,
-        generator_layers=0.25,
-        untied_generator_embeddings=True,
-    )
+    assert settings == config.freeze(
+        {
+            "objective": {"gen_weight": 2, "disc_weight": 10, "temperature": 2,
+                          "disallow_correct": True},
+            "masking": {"mask_prob": 0.25},
+            "optimizer": {"learning_rate": 1e-4, "lr_decay_power": 2,
+                          "weight_decay_rate": 0, "num_warmup_steps": 7},
+            "training": {"num_train_steps": 9, "train_batch_size": 24,
+                         "steps_per_loop": 3, "save_checkpoints_steps": 4,
+                         "keep_checkpoints": 6, "num_eval_batches": 8,
+                         "strategy": "tpu", "tpu": "node-1"},
+            "data": {"max_seq_length": 64, "num_streams": 8},
+            "generator": {"generator_hidden_size": 0.5,
+                          "generator_layers": 0.25,
+                          "untied_generator_embeddings": True},
+        }
+    )  # fmt: skip
 
 
 def test_debug_shrinks_what_is_not_given():

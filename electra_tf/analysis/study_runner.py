@@ -41,7 +41,11 @@ class Options:
     num_parallel: int = 1  # they share the cores
 
     def __post_init__(self) -> None:
-        schema.require_range("num_parallel", self.num_parallel, 1)
+        number = self.num_parallel
+        schema.require(
+            number >= 1,
+            f"`num_parallel` must be at least 1. Received: {number}.",
+        )
         if self.tasks_dir is not None and not self.tasks_dir.is_dir():
             raise FileNotFoundError(
                 f"There is no folder {str(self.tasks_dir)!r} for --tasks_dir. "

@@ -284,7 +284,7 @@ def test_folders_that_are_no_model_are_refused(tiny_run, tiny_trial, tmp_path):
     assert results.find_trial(tiny_trial.folder) == tiny_trial.folder
     with pytest.raises(errors.ModelError, match="No trial"):
         saved_model.load_task(tmp_path)
-    with pytest.raises(OSError, match="path that can be read.*too long"):
+    with pytest.raises(OSError, match="too long"):
         results.find_trial(tmp_path / ("a" * 256))
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import model as model_lib
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
@@ -32,16 +31,6 @@ def _build(settings=SETTINGS, **options):
         for head in heads.values():
             head.build((None, None, settings.hidden_size))
     return model_lib.FinetuningModel(encoder, heads, **options)
-
-
-def _set_optimizer(model, **options):
-    """Gives the model an optimizer for four steps, without warm-up."""
-    options = finetuning_config.FinetuningOptimizerConfig(
-        **({"warmup_proportion": 0.0} | options)
-    )
-    model.optimizer = model_lib.build_optimizer(options, 4, num_layers=2)
-    model.optimizer.build(model.trainable_variables)
-    return model
 
 
 def _features(task_ids):
@@ -80,38 +69,6 @@ def test_the_loss_is_the_sum_of_each_rows_own_loss():
     assert sums.statistics["task_rows"].numpy().tolist() == [2, 1, 1]
 
 
-def test_rows_of_one_task_do_not_move_the_head_of_another():
-    model, features = _build(), _features([0, 0, 0, 0])
-    _set_optimizer(model, learning_rate=0.1, weight_decay_rate=0.0)
-    before = {v.path: v.numpy() for v in model.trainable_variables}
-    model.training_step(features)
-    moved = {
-        v.path
-        for v in model.trainable_variables
-        if not np.array_equal(v.numpy(), before[v.path])
-    }
-    heads = {path for path in moved if path.startswith("task_specific")}
-    assert heads == {
-        "task_specific/mood/dense/kernel",
-        "task_specific/mood/dense/bias",
-    }
-    assert any(path.startswith("electra/encoder/layer_0") for path in moved)
-
-
-def test_two_micro_batches_are_one_batch():
-    weights = []
-    for count in (1, 2):
-        model = _set_optimizer(_build(num_micro_batches=count))
-        # Without a dropout seed there is no noise to differ by.
-        plain = model.compute_losses
-        model.compute_losses = lambda part, seed, plain=plain: plain(part, None)
-        statistics = model.training_step(_features([0, 1, 2, 0]))
-        assert statistics["task_rows"].numpy().tolist() == [2, 1, 1]
-        weights.append([v.numpy() for v in model.trainable_variables])
-    for one, two in zip(*weights, strict=True):
-        np.testing.assert_allclose(one, two, atol=2e-6)
-
-
 def test_dropout_reaches_the_encoder_and_the_heads():
     model = _build(tiny.with_dropout(tiny.build_settings()).encoder)
     features = _features([0, 1, 2, 0])
@@ -147,27 +104,6 @@ def test_losses_are_reported_per_row_and_task(task_ids):
         assert metrics[f"{name}_loss"] == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("is_contiguous", "exponents"),
-    [(False, (4, 3, 2, 0)), (True, (3, 2, 1, 0))],
-)
-def test_rates_fall_by_depth(is_contiguous, exponents):
-    model = _set_optimizer(
-        _build(), layerwise_lr_decay=0.5, contiguous_lr_decay=is_contiguous
-    )
-    parts = (
-        "electra/embeddings",
-        "electra/encoder/layer_0/",
-        "electra/encoder/layer_1/",
-        "task_specific/",
-    )
-    expected = dict(zip(parts, exponents, strict=True))
-    rates = model.optimizer.rate_multipliers
-    for variable, rate in zip(model.trainable_variables, rates, strict=True):
-        (part,) = (part for part in parts if variable.path.startswith(part))
-        assert rate == 0.5 ** expected[part], variable.path
-
-
 def test_a_saved_model_is_the_model(tmp_path):
     model, features = _build(clip_norm=0.5), _features([0, 1, 2, 0])
     outputs = model(features)
@@ -175,8 +111,6 @@ def test_a_saved_model_is_the_model(tmp_path):
     loaded = keras.models.load_model(tmp_path / "model.keras")
     for name in ("encoder", "dtype", "seed", "clip_norm"):
         assert loaded.get_config()[name] == model.get_config()[name]
-    paths = [variable.path for variable in model.trainable_variables]
-    assert [v.path for v in loaded.trainable_variables] == paths
     found = loaded(features)
     assert list(found) == ["mood/logits", "score/prediction", "tags/logits"]
     for name, value in outputs.items():

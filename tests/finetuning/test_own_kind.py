@@ -77,9 +77,7 @@ class CountingTask(task_lib.Task):
 
     def build_head(self, hidden_size, seed, dtype=None):
         head = CountingHead(seed, name=self.name, dtype=dtype)
-        with keras.name_scope("task_specific"):
-            head.build((None, None, hidden_size))
-        return head
+        return task_lib.build_in_scope(head, hidden_size)
 
     def decode(self, examples, rows, outputs):
         return np.round(outputs["count"])

@@ -37,20 +37,31 @@ def test_a_trial_reads_back_as_it_was_written(tmp_path, kind):
     assert found.step == 7
 
 
+def test_a_range_and_a_label_with_a_comma_travel_along(tmp_path):
+    _write(tmp_path / "trial", "hidden_regression")
+    settings = trial_lib.read_description(tmp_path / "trial").settings
+    assert (settings.own.min_value, settings.own.max_value) == (-10, 30)
+    conversion.convert(tmp_path / "trial", "huggingface", tmp_path / "hf")
+    conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "back")
+    back = trial_lib.read_description(tmp_path / "back")
+    assert back.settings == settings
+    model, _ = _write(tmp_path / "own", "own")
+    assert model.task.labels == ("good, or so", "bad")
+    task = saved_model.load_task(tmp_path / "own").module.task
+    assert task.labels == model.task.labels
+
+
 @pytest.mark.parametrize(
     ("kind", "task"),
     [
         ("classification", {"name": "imdb"}),
         # Labels that the named task does not have.
         ("classification", {"labels": ("LABEL_0", "LABEL_1", "LABEL_2")}),
-        ("tagging", {"name": "wnut_17"}),
-        ("regression", {"name": "stars"}),
         ("answering", {"name": "duorc"}),
         # Values that are not scaled, as of Hugging Face's own models.
         ("regression", {"value_range": (0.0, 1.0)}),
         # A name of a task of another kind.
         ("tagging", {"name": "mnli", "labels": ("a", "b", "c")}),
-        ("classification", {"name": "chunking"}),
         ("hidden_regression", {"name": "squad1"}),
     ],
 )
@@ -105,13 +116,6 @@ def test_labels_must_be_known_and_as_many_as_outputs(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_label_may_hold_a_comma(tmp_path):
-    model, _ = _write(tmp_path, "own")
-    assert model.task.labels == ("good, or so", "bad")
-    task = saved_model.load_task(tmp_path)
-    assert task.module.task.labels == model.task.labels
-
-
 def test_one_task_of_several_is_taken(tmp_path):
     trial = finetuned_tiny.write_trial(
         tmp_path / "trial", finetuned_tiny.build_settings()
@@ -130,15 +134,6 @@ def test_one_task_of_several_is_taken(tmp_path):
         tiny_models.require_same(portable_trial.read(again), found)
 
 
-def test_a_range_of_ones_own_travels_along(tmp_path):
-    _write(tmp_path / "trial", "hidden_regression")
-    settings = trial_lib.read_description(tmp_path / "trial").settings
-    assert (settings.own.min_value, settings.own.max_value) == (-10, 30)
-    conversion.convert(tmp_path / "trial", "huggingface", tmp_path / "hf")
-    conversion.convert(tmp_path / "hf", "electra_tf", tmp_path / "back")
-    assert trial_lib.read_description(tmp_path / "back").settings == settings
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -153,7 +148,6 @@ def test_a_range_of_ones_own_travels_along(tmp_path):
 def test_a_damaged_description_is_refused_by_name(tmp_path, change):
     _write(tmp_path, "classification")
     path = tmp_path / "config.json"
-    content = json.loads(path.read_text()) | change
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(errors.ModelError, match=r"config\.json"):
         portable_trial.read(tmp_path)
