@@ -34,8 +34,7 @@ def load(
             out.
         generator_path: a second model to take the generator from, of the same
             vocabulary; Hugging Face keeps the two in folders of their own.
-        precision: of the products, `float32`, `bfloat16` or `float16`; the
-            weights are float32.
+        precision: of the products, `float32`, `bfloat16` or `float16`.
 
     Raises `FileNotFoundError` if there is nothing; `ValueError` if it cannot be
     read as a whole, has no vocabulary, or does not fit its generator.

@@ -58,15 +58,16 @@ def find_configs(argv: list[str]) -> list[str]:
     `--config=FILE[:ARGUMENT]` and `--study=FILE` name configs, also as two
     arguments.
     """
-    found = list(argv)
-    for place, argument in enumerate(argv):
+    found, is_expected = [], False
+    for argument in argv:
         flag, equals, path = argument.partition("=")
-        if not flag.startswith("-") or flag.lstrip("-") not in _CONFIG_FLAGS:
-            continue
-        if equals:
-            found[place] = f"{flag}={installed.find_config(path)}"
-        elif place + 1 < len(argv):
-            found[place + 1] = installed.find_config(argv[place + 1])
+        if is_expected:
+            argument = installed.find_config(argument)
+        is_config = flag.startswith("-") and flag.lstrip("-") in _CONFIG_FLAGS
+        if is_config and equals:
+            argument = f"{flag}={installed.find_config(path)}"
+        is_expected = is_config and not equals
+        found.append(argument)
     return found
 
 

@@ -67,33 +67,14 @@ class Electra:
     weights. The Keras models share weights where the networks do, and all
     methods use the weights as they are after a `fit`.
 
-    >>> electra = Electra.untrained(
-    ...     config.EncoderConfig(
-    ...         vocab_size=0, embedding_size=8, hidden_size=8,
-    ...         num_hidden_layers=1, num_attention_heads=2,
-    ...         intermediate_size=16, max_position_embeddings=16,
-    ...     ),
-    ...     vocabulary_lib.Vocabulary(
-    ...         (*vocabulary_lib.SPECIAL_TOKENS, "the", "cat", "sat", ".")
-    ...     ),
-    ... )
-    >>> scored = electra.score(["The cat sat."])[0]
-    >>> [word.text for word in scored.words]
-    ['The', 'cat', 'sat', '.']
-    >>> electra.discriminator(electra.tokenize(["The cat sat."])).shape
-    TensorShape([1, 6])
-
     Attributes:
         discriminator: rows to `[B, S]` replaced-token logits, or None.
         encoder: rows to `[B, S, D]` states of the main encoder.
         generator: rows to `[B, S, V]` logits, or None; of a masked language
             model the model itself.
         tokenizer: texts to ids without special tokens.
-        vocabulary: what the ids mean.
         config: sizes of the main encoder.
-        objective: that it was trained with; empty where files do not say.
-        origin: one line, where the weights come from.
-        notes: what was left out or changed on the way, one line each.
+        vocabulary, objective, origin, notes: as of `LoadedNetworks`.
     """
 
     def __init__(self, networks: LoadedNetworks) -> None:
@@ -175,21 +156,11 @@ class Electra:
 
         With pairs `[CLS] text [SEP] pair [SEP]`, the second part in segment
         1; a pair without any token is left out. They are the rows that
-        fine-tuning makes. A row that is too long loses tokens from the end of
-        whichever text is longer.
+        fine-tuning makes. A row of more than `max_length` tokens (None: the
+        model's positions) loses some from the end of whichever text is longer.
 
-        Args:
-            texts: N of them.
-            pairs: N second texts, or None.
-            max_length: tokens at which rows are cut; None for the model's
-                number of positions.
-
-        Returns:
-            `input_ids`, `input_mask` and `segment_ids`, `[N, S]` int32, S the
-            length of the longest row.
-
-        Raises:
-            ValueError: for texts or a length that cannot be.
+        Returns `input_ids`, `input_mask` and `segment_ids`, `[N, S]` int32, S
+        the length of the longest row.
         """
         first = text_models.check_texts("texts", texts)
         second, least = None, _MIN_LENGTH
@@ -286,9 +257,13 @@ class Electra:
     @property
     def summary(self) -> str:
         """Its parts and their sizes in one line."""
-        sizes = self.config
+        sizes, kind = self.config, "energy model"
+        if self.discriminator is None:
+            kind = "masked language model" if self.generator else "encoder"
+        elif self.can_score:
+            kind = "discriminator"
         parts = [
-            f"{self._kind} of {_describe_layers(sizes)}",
+            f"{kind} of {_describe_layers(sizes)}",
             f"{sizes.vocab_size:,} tokens",
             f"{sizes.max_position_embeddings} positions",
             f"{self.encoder.count_params():,} encoder weights",
@@ -297,13 +272,6 @@ class Electra:
             generator = _describe_layers(self.generator.settings)
             parts.append(f"generator of {generator}")
         return ", ".join(parts)
-
-    @property
-    def _kind(self) -> str:
-        if self.discriminator is None:
-            has_none = self.generator is None
-            return "encoder" if has_none else "masked language model"
-        return "discriminator" if self.can_score else "energy model"
 
     def __repr__(self) -> str:
         return f"Electra({self.summary}; {self.origin})"
@@ -320,10 +288,7 @@ def load_networks(
     generator_path: str | os.PathLike[str] | None = None,
     precision: str = "float32",
 ) -> LoadedNetworks:
-    """Loads the networks of one model, or of two that belong together.
-
-    Arguments and errors are those of `electra_tf.load`.
-    """
+    """Loads the networks of one or two models, as `electra_tf.load` says."""
     schema.require_choice("precision", precision, config.PRECISIONS)
     loaded = _build(reading.read(pathlib.Path(path), format), precision)
     if generator_path is None:

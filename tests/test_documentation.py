@@ -21,42 +21,6 @@ def _functions(path: pathlib.Path):
             yield node
 
 
-def _documented_arguments(docstring: str) -> set[str]:
-    section = re.search(
-        r"^ *Args:\n((?:\n|(?: +).*\n?)*?)(?=^ *[A-Z][a-z]+:\n|\Z)",
-        docstring, re.M,
-    )  # fmt: skip
-    if section is None:
-        return set()
-    lines = section.group(1).splitlines()
-    first = next((line for line in lines if line.strip()), "")
-    indent = len(first) - len(first.lstrip())
-    names = set()
-    for line in lines:
-        entry = re.match(rf" {{{indent}}}(\*{{0,2}}\w+(?:, \w+)*):", line)
-        if entry:
-            names |= set(entry.group(1).lstrip("*").split(", "))
-    return names
-
-
-def test_documented_arguments_exist():
-    for path in SOURCES:
-        for function in _functions(path):
-            docstring = ast.get_docstring(function, clean=True) or ""
-            given = function.args
-            known = {
-                argument.arg
-                for argument in (
-                    *given.posonlyargs,
-                    *given.args,
-                    *given.kwonlyargs,
-                    *filter(None, (given.vararg, given.kwarg)),
-                )
-            }
-            unknown = _documented_arguments(docstring + "\n") - known
-            assert not unknown, f"{path}: {function.name} documents {unknown}"
-
-
 def test_files_and_functions_stay_short():
     for path in SOURCES + SCRIPTS:
         lines = path.read_text().count("\n")
@@ -67,16 +31,11 @@ def test_files_and_functions_stay_short():
             assert length <= most, f"{path}: {function.name}, {length} lines"
 
 
-def _with_doctests() -> list[str]:
-    return [
-        ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for path in SOURCES
-        if ">>> " in path.read_text()
-    ]
-
-
 def test_examples_in_docstrings_run():
-    for name in _with_doctests():
+    for path in SOURCES:
+        if ">>> " not in path.read_text():
+            continue
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         results = doctest.testmod(importlib.import_module(name))
         assert results.attempted > 0, name
         assert results.failed == 0, name

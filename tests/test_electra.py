@@ -1,20 +1,17 @@
 """The Python API: what a model in memory answers, and how it is loaded."""
 
-import keras
+import doctest
+import pathlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import electra_tf
-from electra_tf import electra as electra_lib
-from electra_tf.export import saved_model
-from electra_tf.export import self_check
-from electra_tf.export.clients import scoring
-from electra_tf.export.clients import text_models
 from electra_tf.modeling import keras_models
-from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny_electra
 
+PAGE = pathlib.Path(__file__).parent.parent / "docs" / "python_api.md"
 TEXTS = [
     "The cats sat on the mat.",
     "unable",
@@ -36,30 +33,72 @@ def run(tmp_path_factory):
     return folder, tiny_electra.write_run(folder)
 
 
+def _rows(features):
+    return [features[name] for name in keras_models.FEATURES]
+
+
+def _states(tower, features):
+    return tower.encoder(*_rows(features)).sequence_output
+
+
+def _logits(tower, features):
+    table = tower.encoder.embeddings.word_embeddings
+    return tower.head(_states(tower, features), table)
+
+
 def test_a_run_is_loaded_with_both_towers(run):
     folder, model = run
     electra = electra_tf.load(folder)
     features = electra.tokenize(TEXTS)
-    rows = [features[name] for name in keras_models.FEATURES]
-    np.testing.assert_array_equal(
-        electra.discriminator(features), model.main(*rows).logits
-    )
-    np.testing.assert_array_equal(
-        electra.encoder(features),
-        model.main.encoder(*rows).sequence_output,
-    )
-    encoder = model.generator.encoder
-    np.testing.assert_array_equal(
-        electra.generator(features),
-        model.generator.head(
-            encoder(*rows).sequence_output, encoder.embeddings.word_embeddings
-        ),
-    )
+    for found, expected in (
+        (electra.discriminator(features), model.main(*_rows(features)).logits),
+        (electra.encoder(features), _states(model.main, features)),
+        (electra.generator(features), _logits(model.generator, features)),
+    ):
+        np.testing.assert_array_equal(found, expected)
     assert electra.vocabulary == tiny_electra.VOCABULARY
     assert electra.config.vocab_size == tiny_electra.VOCABULARY.size
     assert electra.objective == "electra"
     assert "step-00000007" in electra.origin
     assert electra_tf.load(str(folder), format="electra_tf").notes == ()
+
+
+def test_a_generator_is_taken_from_a_second_model(run, tmp_path):
+    folder, _ = run
+    model = tiny_electra.write_run(tmp_path / "mlm", "mlm")
+    electra = electra_tf.load(folder, generator_path=tmp_path / "mlm")
+    features = electra.tokenize(["the cat"])
+    expected = _logits(model.main, features)
+    np.testing.assert_array_equal(electra.generator(features), expected)
+    assert electra.score(["the cat"])
+    # By itself it fills masks and does not score.
+    alone = electra_tf.load(tmp_path / "mlm")
+    assert alone.discriminator is None
+    assert alone.generator.layer.encoder is alone.encoder.layer
+    assert len(alone.fill_masks(["the [MASK]"], 3)[0][0]) == 3
+    with pytest.raises(ValueError, match="`score` needs a discriminator.*mask"):
+        alone.score(["the cat"])
+    assert repr(alone).startswith("Electra(masked language model of 2 layers")
+
+
+def test_of_other_towers_the_encoder_is_taken(tmp_path):
+    model = tiny_electra.write_run(tmp_path, "replace_mlm")
+    electra = electra_tf.load(tmp_path)
+    features = electra.tokenize(["the cat"])
+    expected = _states(model.main, features)
+    np.testing.assert_array_equal(electra.encoder(features), expected)
+    assert electra.discriminator is None and electra.generator is None
+    assert "the encoder alone was loaded" in electra.notes[-1]
+    assert repr(electra).startswith("Electra(encoder of 2 layers")
+
+
+def test_energies_are_no_probabilities(tmp_path):
+    tiny_electra.write_run(tmp_path, "electric")
+    electra = electra_tf.load(tmp_path)
+    with pytest.raises(ValueError, match="energy model"):
+        electra.score(["the cat"])
+    # Its generator reads from both sides, and fills masks without seeing them.
+    assert len(electra.fill_masks(["the [MASK] sat"])[0][0]) == 5
 
 
 def test_an_object_says_what_it_is(electra):
@@ -68,6 +107,14 @@ def test_an_object_says_what_it_is(electra):
         f"{electra.encoder.count_params():,} encoder weights, generator of 2 "
         "layers, 8 wide; random weights)"
     )
+
+
+def test_answers_follow_the_weights():
+    electra = tiny_electra.build()
+    before = electra.score(["a good film ."])[0].words
+    for variable in electra.encoder.trainable_variables:
+        variable.assign(0.5 * variable)
+    assert electra.score(["a good film ."])[0].words != before
 
 
 def test_scores_are_the_discriminators_by_word(electra):
@@ -90,182 +137,56 @@ def test_scores_are_the_discriminators_by_word(electra):
     assert len(scored[3].words) == 14
 
 
-def test_an_export_gives_the_same_scores(run, tmp_path, monkeypatch):
-    folder, _ = run
-    monkeypatch.setattr(self_check, "check", lambda *_: 0.0)
-    exported = saved_model.export(folder, tmp_path / "export").folder
-    theirs = scoring.score(text_models.LoadedExport(exported), TEXTS)
-    for ours, other in zip(
-        electra_tf.load(folder).score(TEXTS), theirs, strict=True
-    ):
-        assert ours.data == other.data
-        for word, same in zip(ours.words, other.words, strict=True):
-            assert word[:3] == same[:3]
-            assert word[3] == pytest.approx(same[3], abs=1e-6)
+def test_rows_have_segments_and_padding(electra):
+    features = electra.tokenize(["The cat sat", "a"], ["a dog", ""])
+    tokens = electra.vocabulary.tokens
+    words = [[tokens[i] for i in row] for row in features["input_ids"].numpy()]
+    assert words == [
+        ["[CLS]", "the", "cat", "sat", "[SEP]", "a", "dog", "[SEP]"],
+        ["[CLS]", "a", "[SEP]", *["[PAD]"] * 5],
+    ]
+    segments, mask = features["segment_ids"], features["input_mask"]
+    assert segments.numpy().tolist() == [[0] * 5 + [1] * 3, [0] * 8]
+    assert mask.numpy().tolist() == [[1] * 8, [1] * 3 + [0] * 5]
+    assert all(rows.dtype == tf.int32 for rows in features.values())
+    cut = electra.tokenize(["cat " * 30], max_length=5)
+    assert cut["input_ids"].shape == (1, 5)
 
 
-def test_features_are_the_encoders(electra):
-    rows = electra.tokenize(TEXTS)
-    states = electra.encoder(rows).numpy()
-    sentences = electra.features(TEXTS)
-    assert sentences.dtype == np.float32 and sentences.shape == (5, 16)
-    np.testing.assert_allclose(sentences, states[:, 0], atol=1e-5)
-    tokens = electra.features(TEXTS, level="token")
-    counts = rows["input_mask"].numpy().sum(1)
-    for state, count, token in zip(states, counts, tokens, strict=True):
-        assert token.dtype == np.float32
-        assert token.shape == (count, 16)
-        np.testing.assert_allclose(token, state[:count], atol=1e-5)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"max_length": 2}, "`max_length` must be 3 to 16"),
+        ({"max_length": 17}, "`max_length` must be 3 to 16"),
+        ({"pairs": ["dog"], "max_length": 4}, "must be 5 to 16"),
+        ({"pairs": ["dog", "dog"]}, "2 for 1"),
+        ({"texts": "a single text"}, "`texts` must be a list of str"),
+        ({"pairs": [b"bytes"]}, "`pairs` must be a list of str"),
+    ],
+)
+def test_what_cannot_be_tokenized_is_refused(electra, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        electra.tokenize(**({"texts": ["cat"]} | arguments))
 
 
 def test_no_texts_give_no_answers(electra):
-    assert electra.score([]) == []
-    assert electra.fill_masks([]) == []
+    assert electra.score([]) == electra.fill_masks([]) == []
     assert electra.features([]).shape == (0, 16)
     assert electra.features([], "token") == []
     assert electra.tokenize([])["input_ids"].shape[0] == 0
 
 
-def test_what_is_no_list_of_texts_is_refused(electra):
-    for call in (electra.score, electra.features, electra.fill_masks,
-                 electra.tokenize):  # fmt: skip
-        with pytest.raises(ValueError, match="must be a list of str"):
-            call("a single text")
-        with pytest.raises(ValueError, match="must be a list of str"):
-            call([b"bytes"])
-
-
-def test_rows_have_segments_and_padding(electra):
-    features = electra.tokenize(["The cat sat", "a"], ["a dog", ""])
-    vocabulary = electra.vocabulary
-    tokens = [
-        " ".join(vocabulary.tokens[i] for i in row)
-        for row in features["input_ids"].numpy()
-    ]
-    assert tokens == [
-        "[CLS] the cat sat [SEP] a dog [SEP]",
-        "[CLS] a [SEP] [PAD] [PAD] [PAD] [PAD] [PAD]",
-    ]
-    assert features["segment_ids"].numpy().tolist() == [
-        [0, 0, 0, 0, 0, 1, 1, 1], [0] * 8,
-    ]  # fmt: skip
-    assert features["input_mask"].numpy().tolist() == [
-        [1] * 8, [1] * 3 + [0] * 5,
-    ]  # fmt: skip
-    assert all(rows.dtype == tf.int32 for rows in features.values())
-
-
-def test_rows_are_cut_at_the_length_asked_for(electra):
-    assert electra.tokenize(["cat " * 30])["input_ids"].shape == (1, 16)
-    cut = electra.tokenize(["cat " * 30], max_length=5)
-    assert cut["input_ids"].shape == (1, 5)
-    assert cut["input_ids"][0, -1] == electra.vocabulary.sep_id
-    pair = electra.tokenize(["cat " * 9], ["dog"], max_length=6)
-    assert pair["segment_ids"].numpy().tolist() == [[0, 0, 0, 0, 1, 1]]
-    for length in (2, 17):
-        with pytest.raises(ValueError, match="`max_length` must be 3 to 16"):
-            electra.tokenize(["cat"], max_length=length)
-    with pytest.raises(ValueError, match="`max_length` must be 5 to 16"):
-        electra.tokenize(["cat"], ["dog"], max_length=4)
-    with pytest.raises(ValueError, match="2 for 1"):
-        electra.tokenize(["cat"], ["dog", "dog"])
-
-
-def test_a_users_training_changes_the_answers():
-    electra = tiny_electra.build()
-    texts = ["a good film .", "a bad film ."] * 4
-    inputs = {
-        name: keras.Input([None], dtype="int32", name=name)
-        for name in keras_models.FEATURES
-    }
-    states = electra.encoder(inputs)
-    model = keras.Model(inputs, keras.layers.Dense(1)(states[:, 0]))
-    model.compile(
-        keras.optimizers.Adam(1e-2),
-        keras.losses.BinaryCrossentropy(from_logits=True),
-    )
-    before = electra.score(texts)[0].words
-    labels = np.array([1.0, 0.0] * 4)[:, np.newaxis]
-    losses = model.fit(
-        electra.tokenize(texts), labels, epochs=25, verbose=0
-    ).history["loss"]
-    assert min(losses[-3:]) < 0.7 * losses[0]
-    assert electra.score(texts)[0].words != before
-
-
-def test_a_masked_language_model_fills_and_does_not_score(tmp_path):
-    model = tiny_electra.write_run(tmp_path, "mlm")
-    electra = electra_tf.load(tmp_path)
-    assert electra.discriminator is None
-    assert electra.generator.layer.encoder is electra.encoder.layer
-    features = electra.tokenize(["the cat"])
-    np.testing.assert_array_equal(
-        electra.encoder(features),
-        model.main.encoder(
-            *(features[name] for name in keras_models.FEATURES)
-        ).sequence_output,
-    )
-    assert len(electra.fill_masks(["the [MASK]"], 3)[0][0]) == 3
-    assert electra.features(["the cat"]).shape == (1, 16)
-    with pytest.raises(ValueError, match="`score` needs a discriminator.*mask"):
-        electra.score(["the cat"])
-    assert repr(electra).startswith("Electra(masked language model of 2 layers")
-
-
-@pytest.mark.parametrize("objective", ["replace_mlm", "all_tokens_mlm"])
-def test_of_other_towers_the_encoder_is_taken(objective, tmp_path):
-    model = tiny_electra.write_run(tmp_path, objective)
-    electra = electra_tf.load(tmp_path)
-    features = electra.tokenize(["the cat"])
-    np.testing.assert_array_equal(
-        electra.encoder(features),
-        model.main.encoder(
-            *(features[name] for name in keras_models.FEATURES)
-        ).sequence_output,
-    )
-    assert electra.discriminator is None and electra.generator is None
-    assert "the encoder alone was loaded" in electra.notes[-1]
-    assert repr(electra).startswith("Electra(encoder of 2 layers")
-    with pytest.raises(ValueError, match="`fill_masks` needs a generator"):
-        electra.fill_masks(["the [MASK]"])
-
-
-def test_energies_are_no_probabilities(tmp_path):
-    tiny_electra.write_run(tmp_path, "electric")
-    electra = electra_tf.load(tmp_path)
-    with pytest.raises(ValueError, match="energy model"):
-        electra.score(["the cat"])
-    # Its generator reads from both sides, and fills masks without seeing them.
-    assert len(electra.fill_masks(["the [MASK] sat"])[0][0]) == 5
-
-
-def test_a_generator_is_taken_from_a_second_model(run, tmp_path):
-    folder, _ = run
-    model = tiny_electra.write_run(tmp_path / "generator", "mlm")
-    electra = electra_tf.load(folder, generator_path=tmp_path / "generator")
-    features = electra.tokenize(["the cat"])
-    rows = [features[name] for name in keras_models.FEATURES]
-    encoder = model.main.encoder
-    np.testing.assert_array_equal(
-        electra.generator(features),
-        model.main.head(
-            encoder(*rows).sequence_output, encoder.embeddings.word_embeddings
-        ),
-    )
-    assert electra.score(["the cat"])
-
-
-def test_two_models_that_do_not_belong_together_are_refused(run, tmp_path):
-    folder, _ = run
-    other = vocabulary_lib.Vocabulary(
-        (*tiny_electra.VOCABULARY.tokens[:-1], "other")
-    )
-    tiny_electra.write_run(tmp_path / "other", "mlm", other)
-    with pytest.raises(ValueError, match="must have the vocabulary"):
-        electra_tf.load(folder, generator_path=tmp_path / "other")
-    tiny_electra.write_run(tmp_path / "none", "replace_mlm")
-    with pytest.raises(ValueError, match="must hold a masked language model"):
-        electra_tf.load(folder, generator_path=tmp_path / "none")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "int8"}, "float32, bfloat16, float16.*int8"),
+        ({"format": "pickle"}, "`format` must be one of"),
+        ({}, "must hold a model"),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        electra_tf.load(tmp_path, **options)
 
 
 def test_lower_precision_gives_nearly_the_same(run):
@@ -278,24 +199,16 @@ def test_lower_precision_gives_nearly_the_same(run):
     assert 0 < np.abs(first - second).max() < 0.2
 
 
-def test_another_precision_is_refused(run, tmp_path):
-    settings = tiny_electra.build_settings()
-    words = "float32, bfloat16, float16.*int8"
-    for call in (
-        lambda: electra_tf.load(run[0], precision="int8"),
-        lambda: electra_tf.load(tmp_path / "absent", precision="int8"),
-        lambda: electra_lib.Electra.untrained(
-            settings.encoder, tiny_electra.VOCABULARY, precision="int8"
-        ),
-    ):
-        with pytest.raises(ValueError, match=words):
-            call()
-
-
-def test_nothing_there_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        electra_tf.load(tmp_path / "absent")
-    with pytest.raises(ValueError):
-        electra_tf.load(tmp_path)
-    with pytest.raises(ValueError, match="`format` must be one of"):
-        electra_tf.load(tmp_path, format="pickle")
+def test_every_example_of_the_page_runs(tmp_path):
+    tiny_electra.write_run(tmp_path / "run")
+    tiny_electra.write_run(tmp_path / "encoder", "all_tokens_mlm")
+    names = {
+        "path": str(tmp_path / "run"),
+        "encoder_path": str(tmp_path / "encoder"),
+        "folder": str(tmp_path),
+    }
+    results = doctest.testfile(
+        str(PAGE), module_relative=False, globs=names, encoding="utf-8"
+    )
+    assert results.attempted > 30
+    assert results.failed == 0

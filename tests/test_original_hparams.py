@@ -9,59 +9,34 @@ from electra_tf import errors
 from electra_tf.config.original_hparams import from_original_hparams
 
 
-def test_no_hyperparameters_give_the_originals_small_model():
-    settings = from_original_hparams({})
-    assert settings.encoder == config.EncoderConfig(
-        vocab_size=30522,
-        embedding_size=128,
-        hidden_size=256,
-        num_hidden_layers=12,
-        num_attention_heads=4,
-        intermediate_size=1024,
-    )
-    assert settings.optimizer.learning_rate == 5e-4
-    assert settings.training.num_train_steps == 1_000_000
-    assert settings.training.steps_per_loop == 200
-
-
 @pytest.mark.parametrize(
-    ("size", "hidden", "layers", "heads"),
-    [("small", 256, 12, 4), ("base", 768, 12, 12), ("large", 1024, 24, 16)],
-)
-def test_model_size_decides_the_encoder(size, hidden, layers, heads):
-    encoder = from_original_hparams({"model_size": size}).encoder
-    assert encoder.hidden_size == hidden
-    assert encoder.num_hidden_layers == layers
-    assert encoder.num_attention_heads == heads
-    assert encoder.intermediate_size == 4 * hidden
-
-
-@pytest.mark.parametrize(
-    ("hparams", "expected"),
+    ("hparams", "sizes"),
     [
-        ({}, 128),
-        ({"model_size": "base"}, 768),
-        ({"embedding_size": None}, 256),
-        ({"embedding_size": 64}, 64),
-        ({"model_size": "base", "embedding_size": 128}, 128),
+        # Width, layers, heads, feed-forward, embeddings, vocabulary.
+        ({}, (256, 12, 4, 1024, 128, 30522)),
+        ({"model_size": "base"}, (768, 12, 12, 3072, 768, 30522)),
+        ({"model_size": "large"}, (1024, 24, 16, 4096, 1024, 30522)),
+        ({"embedding_size": None}, (256, 12, 4, 1024, 256, 30522)),
+        ({"embedding_size": 64}, (256, 12, 4, 1024, 64, 30522)),
+        ({"model_hparam_overrides": {"hidden_size": 640, "vocab_size": 60},
+          "vocab_size": 50}, (640, 12, 10, 2560, 128, 60)),
     ],
-)
-def test_embedding_size_is_the_hidden_size_unless_given_or_small(
-    hparams, expected
-):
-    assert from_original_hparams(hparams).encoder.embedding_size == expected
+)  # fmt: skip
+def test_sizes_follow_from_the_models_size_and_the_overrides(hparams, sizes):
+    names = (
+        "hidden_size", "num_hidden_layers", "num_attention_heads",
+        "intermediate_size", "embedding_size", "vocab_size",
+    )  # fmt: skip
+    assert from_original_hparams(hparams).encoder == config.EncoderConfig(
+        **dict(zip(names, sizes, strict=True))
+    )
 
 
-def test_overrides_change_the_sizes_that_follow_from_them():
-    encoder = from_original_hparams(
-        {
-            "vocab_size": 50,
-            "model_hparam_overrides": {"hidden_size": 640, "vocab_size": 60},
-        }
-    ).encoder
-    assert encoder.num_attention_heads == 10
-    assert encoder.intermediate_size == 2560
-    assert encoder.vocab_size == 60
+def test_absent_names_have_the_originals_defaults():
+    settings = from_original_hparams({})
+    assert settings == config.ExperimentConfig(
+        training=config.TrainingConfig(steps_per_loop=200, keep_checkpoints=5)
+    )
 
 
 def test_every_other_name_reaches_its_field():
@@ -79,33 +54,23 @@ def test_every_other_name_reaches_its_field():
             "use_tpu": true, "tpu_name": "node-1", "do_lower_case": true}"""
         )
     )
-    assert settings.objective == config.ObjectiveConfig(
-        gen_weight=2.0, disc_weight=10.0, temperature=2.0, disallow_correct=True
-    )
-    assert settings.masking == config.MaskingConfig(mask_prob=0.25)
-    assert settings.optimizer == config.OptimizerConfig(
-        learning_rate=1e-4,
-        lr_decay_power=2.0,
-        weight_decay_rate=0.0,
-        num_warmup_steps=7,
-    )
-    assert settings.training == config.TrainingConfig(
-        num_train_steps=9,
-        train_batch_size=24,
-        steps_per_loop=3,
-        save_checkpoints_steps=4,
-        keep_checkpoints=6,
-        num_eval_batches=8,
-        strategy="tpu",
-        tpu="node-1",
-    )
-    assert settings.data.max_seq_length == 64
-    assert settings.data.num_streams == 8
-    assert settings.generator == config.GeneratorConfig(
-        generator_hidden_size=0.5,
-        generator_layers=0.25,
-        untied_generator_embeddings=True,
-    )
+    assert settings == config.freeze(
+        {
+            "objective": {"gen_weight": 2, "disc_weight": 10, "temperature": 2,
+                          "disallow_correct": True},
+            "masking": {"mask_prob": 0.25},
+            "optimizer": {"learning_rate": 1e-4, "lr_decay_power": 2,
+                          "weight_decay_rate": 0, "num_warmup_steps": 7},
+            "training": {"num_train_steps": 9, "train_batch_size": 24,
+                         "steps_per_loop": 3, "save_checkpoints_steps": 4,
+                         "keep_checkpoints": 6, "num_eval_batches": 8,
+                         "strategy": "tpu", "tpu": "node-1"},
+            "data": {"max_seq_length": 64, "num_streams": 8},
+            "generator": {"generator_hidden_size": 0.5,
+                          "generator_layers": 0.25,
+                          "untied_generator_embeddings": True},
+        }
+    )  # fmt: skip
 
 
 def test_debug_shrinks_what_is_not_given():

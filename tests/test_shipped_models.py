@@ -3,7 +3,6 @@
 import json
 import pathlib
 
-import keras
 import numpy as np
 import pytest
 
@@ -11,19 +10,14 @@ import electra_tf
 from electra_tf import config
 from electra_tf import installed
 from electra_tf.export import conversion
-from electra_tf.export.models import pretrained as pretrained_lib
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.pretraining import model as model_lib
-from electra_tf.training import checkpoints
 from tests import tiny_electra
 from tests.formats import tiny_models
 
 NAME = "stand-in"
-TEXTS = ["The cat sat on the mat.", "A good film was bad, the dog sat!"]
-ROUNDED = conversion.ConversionOptions(is_rounded=True)
 MOST_BYTES = 10_000_000
 
 
@@ -34,9 +28,8 @@ def pretrained(tmp_path_factory):
     tiny_electra.write_run(folder / "run")
     shipped = folder / "pretrained"
     shipped.mkdir()
-    conversion.convert(
-        folder / "run", reading.OURS, shipped / NAME, ROUNDED
-    )  # fmt: skip
+    options = conversion.ConversionOptions(is_rounded=True)
+    conversion.convert(folder / "run", reading.OURS, shipped / NAME, options)
     (shipped / "no-model").mkdir()
     return shipped
 
@@ -54,11 +47,8 @@ def test_a_shipped_model_is_found_by_its_name(shipped):
     assert installed.find_model(NAME) == shipped
     assert installed.find_model("no-model") == pathlib.Path("no-model")
     assert installed.find_model("") == pathlib.Path("")
-
-
-@pytest.mark.parametrize("entry", [NAME, f"{NAME}.index"])
-def test_what_lies_at_that_path_goes_first(shipped, entry):
-    pathlib.Path(entry).touch()
+    # What lies at that path goes first.
+    pathlib.Path(f"{NAME}.index").touch()
     assert installed.find_model(NAME) == pathlib.Path(NAME)
 
 
@@ -76,7 +66,7 @@ def test_a_name_that_there_is_not_is_answered_with_those_that_there_are(
             read("tiny-fr")
 
 
-def test_every_command_that_takes_a_model_takes_its_name(shipped):
+def test_whatever_takes_a_model_takes_its_name(shipped):
     loaded = electra_tf.load(NAME)
     assert loaded.can_score and loaded.can_fill_masks
     assert finetuning_model.load_encoder(pathlib.Path(NAME)).origin.endswith(
@@ -85,28 +75,6 @@ def test_every_command_that_takes_a_model_takes_its_name(shipped):
     tiny_models.require_same(
         conversion.read(pathlib.Path(NAME)), own_run.read(shipped)
     )
-    settings = tiny_electra.build_settings()
-    keras.utils.set_random_seed(1)
-    fresh = model_lib.build_pretraining_model(settings, tiny_electra.VOCABULARY)
-    target = reading.Target(
-        {v.path: v for v in fresh.trainable_variables},
-        loaded.config,
-        loaded.generator.settings,
-        tiny_electra.VOCABULARY,
-    )
-    assert "stays fresh" not in reading.warm_start(NAME, target)
-
-
-def test_scores_of_rounded_weights_differ_by_half_a_percent_at_most(shipped):
-    before = electra_tf.load(shipped.parent.parent / "run")
-    after = electra_tf.load(NAME)
-    probabilities = [
-        [w.replaced_probability for text in model.score(TEXTS)
-         for w in text.words]
-        for model in (before, after)
-    ]  # fmt: skip
-    np.testing.assert_allclose(*probabilities, atol=5e-3)
-    assert probabilities[0] != probabilities[1]
 
 
 @pytest.mark.parametrize("kind", ["embeddings", "none", "all"])
@@ -142,28 +110,15 @@ def test_what_is_shipped_is_small_described_and_works(name):
     if name is None:
         pytest.skip("no model is in data/pretrained")
     folder = installed.find_model(name)
-    content = _files(folder)
-    assert "README.md" in content
-    assert sum(map(len, content.values())) <= MOST_BYTES
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert (folder / "README.md").is_file()
+    assert sum(path.stat().st_size for path in files) <= MOST_BYTES
     model = own_run.read(folder)
     tiny_models.require_same(portable.round_weights(model), model)
-    (state,) = (json.loads(content[x]) for x in content if "state" in x)
-    assert " /" not in state["state"]["dataset"]["converted from"]
+    (state,) = folder.rglob("*state*")
+    content = json.loads(state.read_text())["state"]["dataset"]
+    assert " /" not in content["converted from"]
     electra = electra_tf.load(name)
     assert electra.can_score and electra.can_fill_masks
     scored = electra.score(["The cat sat on the mat."])[0]
     assert max(word.replaced_probability for word in scored.words) < 1
-    tower = pretrained_lib.load_network(
-        config.load_json(folder / "config.json"),
-        electra.vocabulary,
-        checkpoints.find(folder, "latest"),
-    )
-    assert tower.encoder.hidden_size == electra.config.hidden_size
-
-
-def _files(folder):
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }

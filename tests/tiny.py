@@ -61,76 +61,66 @@ def with_dropout(settings: config.ExperimentConfig) -> config.ExperimentConfig:
     return dataclasses.replace(settings, encoder=encoder)
 
 
-_OBJECTIVES: dict[str, dict[str, dict[str, object]]] = {
+# Objective, or a name for a variant of one, to the settings that it needs.
+_OBJECTIVES: dict[str, dict[str, object]] = {
     "electra": {},
     "electra_15": {},
     "replace_mlm": {},
     "all_tokens_mlm": {},
     "mlm": {
-        "generator": {"generator_hidden_size": 0.25},
-        "masking": {"replace_prob": 0.8, "random_prob": 0.1},
+        "generator.generator_hidden_size": 0.25,
+        "masking.replace_prob": 0.8,
+        "masking.random_prob": 0.1,
     },
-    "electric": {"generator": {"two_tower_generator": True}},
+    "electric": {"generator.two_tower_generator": True},
     "two_stage": {
-        "encoder": {
-            "embedding_size": 16,
-            "num_attention_heads": 1,
-            "intermediate_size": 64,
-        },
-        "generator": {
-            "generator_hidden_size": 1.0,
-            "untied_generator_embeddings": True,
-        },
-        "objective": {"generator_steps": 4},
+        "encoder.embedding_size": 16,
+        "encoder.num_attention_heads": 1,
+        "encoder.intermediate_size": 64,
+        "generator.generator_hidden_size": 1.0,
+        "generator.untied_generator_embeddings": True,
+        "objective.generator_steps": 4,
     },
     "adversarial": {
-        "objective": {"adversarial_start_step": 1, "adversarial_full_step": 5}
+        "objective.adversarial_start_step": 1,
+        "objective.adversarial_full_step": 5,
+    },
+    "straight_through": {
+        "objective.name": "adversarial",
+        "objective.adversarial_estimator": "straight_through",
+        "objective.final_temperature": 2.0,
+        "objective.temperature_steps": 4,
+        "objective.final_gumbel_temperature": 0.5,
+        "objective.gumbel_temperature_steps": 3,
+    },
+    "unigram": {
+        "objective.name": "electra",
+        "generator.unigram_generator": True,
+        "generator.generator_hidden_size": 0.25,  # its default: it has none
+    },
+    "two_tower": {
+        "objective.name": "electra",
+        "generator.two_tower_generator": True,
     },
 }
-"""Objective to what it needs beside its name, by section."""
 
-_VARIANTS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
-    "straight_through": (
-        "adversarial",
-        {
-            "objective": {
-                "adversarial_estimator": "straight_through",
-                "final_temperature": 2.0,
-                "temperature_steps": 4,
-                "final_gumbel_temperature": 0.5,
-                "gumbel_temperature_steps": 3,
-            }
-        },
-    ),
-    "unigram": (
-        "electra",
-        {
-            "generator": {
-                "unigram_generator": True,
-                "generator_hidden_size": 0.25,  # its default: it has none
-            }
-        },
-    ),
-    "two_tower": ("electra", {"generator": {"two_tower_generator": True}}),
-}
-"""Name to objective and settings, for what is no objective of its own."""
-
-OBJECTIVE_NAMES = (*_OBJECTIVES, *_VARIANTS)
+OBJECTIVE_NAMES = tuple(_OBJECTIVES)
 
 
 def with_objective(
     settings: config.ExperimentConfig, name: str
 ) -> config.ExperimentConfig:
     """The settings with one of `OBJECTIVE_NAMES`, so that it trains."""
-    objective, sections = _VARIANTS.get(name) or (name, _OBJECTIVES[name])
-    changed = {
-        section: dataclasses.replace(getattr(settings, section), **fields)
-        for section, fields in sections.items()
-        if section != "objective"
+    fields: dict[str, dict[str, object]] = {"objective": {"name": name}}
+    for place, value in _OBJECTIVES[name].items():
+        section, field = place.split(".")
+        fields.setdefault(section, {})[field] = value
+    changed: dict[str, object] = {
+        "objective": config.ObjectiveConfig(**fields.pop("objective"))
     }
-    changed["objective"] = config.ObjectiveConfig(
-        name=objective, **sections.get("objective", {})
-    )
+    for section, values in fields.items():
+        own = dataclasses.replace(getattr(settings, section), **values)
+        changed[section] = own
     return dataclasses.replace(settings, **changed)
 
 

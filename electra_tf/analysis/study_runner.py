@@ -52,7 +52,10 @@ def run_study(
     Without `tasks_dir` no tasks are measured. `num_parallel` runs at a time
     share the cores.
     """
-    schema.require_range("num_parallel", num_parallel, 1)
+    schema.require(
+        num_parallel >= 1,
+        f"`num_parallel` must be at least 1. Received: {num_parallel}.",
+    )
     if tasks_dir is not None and not tasks_dir.is_dir():
         raise FileNotFoundError(
             f"There is no folder {str(tasks_dir)!r} for --tasks_dir. Without "

@@ -1,11 +1,9 @@
 """Hyperparameters written for the original ELECTRA code, as our config.
 
-The original takes one flat JSON object (`--hparams`), whose names and
-defaults are those of its `configure_pretraining.py`; sizes of the model come
-from `model_size`, changed by `model_hparam_overrides`
-(`util/training_utils.py`). Two things differ on purpose and keep our defaults:
-positions are drawn without replacement and means run over the global batch
-(`masking.draw_with_replacement`, `objective.means_per_replica`).
+The original takes one flat JSON object (`--hparams`), names and defaults are
+those of its `configure_pretraining.py`. Two things differ on purpose and keep
+our defaults: positions are drawn without replacement and means run over the
+global batch (`masking.draw_with_replacement`, `objective.means_per_replica`).
 """
 
 import dataclasses
@@ -82,10 +80,6 @@ def from_original_hparams(
     Absent ones keep the original's defaults, which depend on `model_size` and
     `debug`. `ConfigError` for an unknown name (names the closest one), or
     values that cannot work.
-
-    >>> settings = from_original_hparams({"model_size": "base"})
-    >>> settings.encoder.hidden_size, settings.encoder.embedding_size
-    (768, 768)
     """
     known = " ".join([*_SECTIONS.values(), _OTHER_FIELDS]).split()
     _refuse_unknown("hyperparameter", hparams, [*known, *_ELSEWHERE])
@@ -101,7 +95,14 @@ def from_original_hparams(
     for section, names in _SECTIONS.items():
         own = [name for name in names.split() if name in given]
         sections[section] = {_RENAMED.get(n, n): given[n] for n in own}
-    sections["training"] |= _tpu_fields(hparams)
+    tpu_name = hparams.get("tpu_name")
+    if _flag(hparams, "use_tpu"):
+        sections["training"] |= {"strategy": "tpu", "tpu": tpu_name or ""}
+    require(
+        tpu_name is None or hparams.get("use_tpu", False),
+        "`tpu_name` has no effect without `use_tpu`. Received: "
+        f"tpu_name={tpu_name!r}. Set `use_tpu` too, or leave it out.",
+    )
     batch_size = given.get("train_batch_size", 128)
     if isinstance(batch_size, int):
         sections["data"]["num_streams"] = math.gcd(batch_size, _MAX_STREAMS)
@@ -171,24 +172,7 @@ def _encoder_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
     )
     # An explicit null is the hidden size for every model.
     default = 128 if model_size == "small" else None
-    embedding_size = hparams.get("embedding_size", default)
-    if embedding_size is None:
-        embedding_size = width
-    return {
-        "num_attention_heads": max(1, width // 64),
-        "intermediate_size": 4 * width,
-        "embedding_size": embedding_size,
-        **fields,
-    }
-
-
-def _tpu_fields(hparams: Mapping[str, Any]) -> dict[str, Any]:
-    name = hparams.get("tpu_name")
-    if _flag(hparams, "use_tpu"):
-        return {"strategy": "tpu", "tpu": name or ""}
-    require(
-        name is None,
-        "`tpu_name` has no effect without `use_tpu`. Received: "
-        f"tpu_name={name!r}. Set `use_tpu` too, or leave it out.",
-    )
-    return {}
+    given = hparams.get("embedding_size", default)
+    fields["embedding_size"] = width if given is None else given
+    derived = {"num_attention_heads": max(1, width // 64)}
+    return {**derived, "intermediate_size": 4 * width, **fields}

@@ -23,13 +23,9 @@ from electra_tf import errors
 _T = typing.TypeVar("_T")
 
 Count = Annotated[int, pydantic.Field(ge=0)]
-"""A whole number from 0."""
 Positive = Annotated[int, pydantic.Field(ge=1)]
-"""A whole number from 1."""
 NonNegative = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
-"""A finite number from 0."""
 Fraction = Annotated[float, pydantic.Field(ge=0, le=1)]
-"""A number from 0 to 1."""
 
 # What pydantic says, and what we say.
 _WORDS = {
@@ -95,13 +91,6 @@ def require_choice(field: str, value: str, choices: Iterable[str]) -> None:
     require(
         value in choices,
         f"`{field}` must be one of {', '.join(choices)}. Received: {value!r}.",
-    )
-
-
-def require_range(field: str, value: float, low: float) -> None:
-    """Raises `ConfigError` unless the field's value is at least `low`."""
-    require(
-        value >= low, f"`{field}` must be at least {low}. Received: {value!r}."
     )
 
 

@@ -176,15 +176,10 @@ class MaskingConfig:
             f"1 together. Received: {replaced} and {random}.",
         )
         require(
-            not (self.draw_with_replacement and self.whole_word),
-            "`masking.whole_word` draws words without replacement. Received: "
-            "draw_with_replacement=True as well. Set one of them to false.",
-        )
-        require(
-            not (self.draw_with_replacement and random),
-            "`masking.random_prob` needs positions that are drawn once: the "
-            "ids of a position drawn twice are averaged. Received: "
-            "draw_with_replacement=True as well. Set one of them to 0.",
+            not self.draw_with_replacement or not (self.whole_word or random),
+            "`masking.draw_with_replacement` averages the ids of a position "
+            "drawn twice, which needs `whole_word` false and `random_prob` 0. "
+            f"Received: {self.whole_word} and {random}.",
         )
 
 
@@ -356,9 +351,7 @@ class TrainingConfig(SharedTrainingConfig):
     num_eval_batches: Count = 100  # 0 the whole validation split
     # 0 is off; else the decay per step of averaged weights.
     ema_decay: Annotated[float, Field(ge=0, le=0.999999)] = 0.0
-    init_from: str = (
-        ""  # a model of any format; see `reading.warm_start`
-    )
+    init_from: str = ""  # a model of any format; see `reading.warm_start`
     # Per device and second; 0: from a table, or measured.
     peak_flops: NonNegative = 0.0
 

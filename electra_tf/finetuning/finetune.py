@@ -1,13 +1,9 @@
 """Fine-tuning from a config and two folders: trials, scores, predictions.
 
-    output_dir/
-        trial_01/, trial_02/, ...   see `trial`
-        results.json, results.txt   all scores, with median, mean and spread
-        predictions/TASK/           of the best trial, in the official forms
-        logs/                       of trials that ran side by side
-
-A benchmark has such a folder for each task. Everything can be stopped and
-started again: trials that are done are read, one that was under way goes on.
+`output_dir` gets trial_01/ and so on, results.json and results.txt with all
+scores, predictions/TASK/ of the best trial, logs/ of trials side by side; of a
+benchmark all that for each task. The same command goes on where it was stopped:
+trials that are done are only read.
 """
 
 import dataclasses
@@ -60,8 +56,7 @@ class Request:
         for holds, message in (
             (
                 bool(self.actions) and {*self.actions} <= {*ACTIONS},
-                f"`--do` must name some of {', '.join(ACTIONS)}. Received: "
-                f"{asked}.",
+                f"`--do` must name some of {ACTIONS}. Received: {asked}.",
             ),
             (
                 not trains or self.pretrained_dir is not None,
@@ -86,8 +81,7 @@ class Request:
             (
                 not is_parallel or strategy == "one_device",
                 "Trials side by side have one device each. Received: strategy="
-                f"{strategy}. Set --parallel_trials=1, or "
-                "--config.training.strategy=one_device.",
+                f"{strategy}. Set --config.training.strategy=one_device.",
             ),
         ):
             schema.require(holds, message)
@@ -103,11 +97,9 @@ class Request:
 
     def of_task(self, name: str) -> "Request":
         """Returns what is asked for of one task, in a folder of its own."""
-        return dataclasses.replace(
-            self,
-            settings=_replace(self.settings, "task", names=name),
-            output_dir=self.output_dir / name,
-        )
+        settings = _replace(self.settings, "task", names=name)
+        folder = self.output_dir / name
+        return dataclasses.replace(self, settings=settings, output_dir=folder)
 
 
 def _replace(
@@ -155,7 +147,12 @@ class Session:
                 request.use_average,
                 training.seed if request.is_random else None,
             )
-        source = "random weights" if request.is_random else _checksum(loaded)
+        source = "random weights"
+        if not request.is_random:
+            digest = hashlib.sha256()
+            for variable in loaded.encoder.variables:
+                digest.update(variable.numpy().tobytes())
+            source = f"weights of sha256 {digest.hexdigest()[:16]}"
         trial = self._build(number, loaded)
         description = trial_lib.TrialDescription(
             trial.settings, loaded.settings, trial.prepared.labels, source
@@ -192,26 +189,16 @@ class Session:
         labels: Mapping[str, tuple[str, ...]] | None = None,
     ) -> trial_lib.Trial:
         request = self.request
+        settings = request.trial_settings(number)
+        folder = request.folder(number)
         if self._prepared is None:
             most = loaded.settings.max_position_embeddings
             self._prepared = task_data.PreparedTasks(
                 request.settings, loaded.vocabulary, most, labels
             )
         return trial_lib.Trial(
-            request.trial_settings(number),
-            loaded,
-            self._prepared,
-            self.strategy,
-            request.folder(number),
+            settings, loaded, self._prepared, self.strategy, folder
         )
-
-
-def _checksum(loaded: model_lib.LoadedEncoder) -> str:
-    """Names the encoder's first weights, wherever they lay."""
-    digest = hashlib.sha256()
-    for variable in loaded.encoder.variables:
-        digest.update(variable.numpy().tobytes())
-    return f"weights of sha256 {digest.hexdigest()[:16]}"
 
 
 def finetune(request: Request) -> results.Summary | results.Report | None:

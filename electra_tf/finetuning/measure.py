@@ -50,20 +50,18 @@ def measure_loaded_encoder(
     max_examples: int = MAX_EXAMPLES,
     finetune_steps: int = FINETUNE_STEPS,
 ) -> dict[str, float]:
-    """Scores an encoder in memory, a pre-trained or a random one.
+    """Scores an encoder in memory; its weights are the same afterwards.
 
     Args:
-        loaded: the encoder; its weights are the same afterwards.
+        loaded: a pre-trained or a random encoder.
         tasks_dir: folder of the official files, see `tasks.files.find_file`.
         task_names: classification and tagging tasks of the catalog.
         seed: of the choice of examples, the new layers, order and dropout.
-        max_examples: training sentences per task, drawn by `seed`; 0 for all.
-            Scores are always on the whole `dev` split.
+        max_examples: training sentences per task; 0 for all.
         finetune_steps: updates of each fine-tune; 0 for none.
 
-    Returns:
-        `{task}_probe` and, unless there are no steps, `{task}_finetune`: the
-        task's metric as a share, 1 at best.
+    Returns `{task}_probe` and, if there are steps, `{task}_finetune`: the
+    task's metric on its whole `dev` split as a share, 1 at best.
     """
     results = {}
     variables = loaded.encoder.variables
@@ -88,8 +86,7 @@ def measure_guessing(
 ) -> dict[str, float]:
     """Scores the answer that is always the commonest training label.
 
-    `loaded` gives the vocabulary and the length of rows. Arguments and result
-    are otherwise those of `measure_loaded_encoder`, without endings.
+    `loaded` gives the vocabulary and the length of rows; by task name.
     """
     found = {}
     for task, train, dev in _read_rows(loaded, tasks_dir, task_names):
@@ -98,7 +95,7 @@ def measure_guessing(
         if _POSITIONS in dev.ragged:
             num_labels = dev.ragged[_POSITIONS].lengths
         logits = [np.tile(counts, (n, 1)) for n in num_labels]
-        found[task.name] = _score(task, dev, _outputs(dev, logits))
+        found[task.name] = _score(task, dev, {"logits": logits})
     return found
 
 
@@ -111,20 +108,15 @@ def _read_rows(
 ) -> Iterator[tuple[task_lib.Task, rows_lib.Rows, rows_lib.Rows]]:
     """Yields tasks with the wanted training rows and all `dev` rows."""
     tokenizer = tokenizer_lib.Tokenizer(loaded.vocabulary)
+    names, data_dir = ",".join(task_names), str(tasks_dir)
     settings = finetuning_config.FinetuningConfig(
-        task=finetuning_config.TaskConfig(
-            names=",".join(task_names),
-            data_dir=str(tasks_dir),
-            double_unordered=False,
-        )
+        finetuning_config.TaskConfig(names, data_dir, double_unordered=False)
     )
+    tasks = catalog.build_tasks(settings)
     # All files are read before the first minute of work.
-    tasks = [
-        (task, task.read("train"), task.read("dev"))
-        for task in catalog.build_tasks(settings)
-    ]
+    splits = [(task.read("train"), task.read("dev")) for task in tasks]
     most = loaded.settings.max_position_embeddings
-    for task, train, dev in tasks:
+    for task, (train, dev) in zip(tasks, splits, strict=True):
         if 0 < max_examples < len(train):
             order = np.random.default_rng(seed).permutation(len(train))
             train = [train[place] for place in order[:max_examples]]
@@ -139,6 +131,9 @@ def _read_rows(
 def _score(
     task: task_lib.Task, dev: rows_lib.Rows, outputs: task_lib.Outputs
 ) -> float:
+    """The share of right answers, from `[labels, classes]` of each row."""
+    if _POSITIONS not in dev.ragged:
+        outputs = {"logits": [np.reshape(row, -1) for row in outputs["logits"]]}
     examples = task.read("dev")
     predictions = task.decode(examples, dev, outputs)
     return task.score(examples, predictions)[task.metric] / 100.0
@@ -187,15 +182,12 @@ def probe(
 ) -> task_lib.Outputs:
     """Fits a linear model to `train` and returns its `logits` for `dev`.
 
-    Nothing of the encoder is trained. What the linear model sees of its last
-    layer is for classification the mean over all tokens beside the vector of
-    [CLS] (the objectives of pre-training give [CLS] alone little to hold), for
-    tagging the vector of each word's first piece.
-
-    Each number is standardized over the training data. The model is logistic
-    regression with an L2 penalty of 1 / (2 C) = 0.5 on the weights against the
-    summed loss, fitted by at most 100 steps of L-BFGS from zero. There is
-    nothing random in it.
+    It sees the frozen encoder's last layer, standardized: for classification
+    the mean over all tokens beside the vector of [CLS] (to which pre-training
+    alone gives little to hold), for tagging the vector of each word's first
+    piece. It is logistic regression with an L2 penalty of 1 / (2 C) = 0.5 on
+    the weights against the summed loss, fitted by at most 100 steps of L-BFGS
+    from zero. There is nothing random in it.
     """
     is_told, labels = _told_labels(train)
     found = np.unique(labels)
@@ -221,16 +213,7 @@ def probe(
         logits = np.full((len(flat), found.max() + 1), -np.inf)
         logits[:, found] = model.predict_log_proba(flat)
     ends = np.cumsum([len(row) for row in dev_vectors])
-    return _outputs(dev, np.split(logits, ends[:-1]))
-
-
-def _outputs(
-    rows: rows_lib.Rows, logits: Sequence[np.ndarray]
-) -> task_lib.Outputs:
-    """Logits `[labels, classes]` of each row, as a head gives them."""
-    if _POSITIONS in rows.ragged:
-        return {"logits": logits}
-    return {"logits": [row[0] for row in logits]}
+    return {"logits": np.split(logits, ends[:-1])}
 
 
 def _told_labels(rows: rows_lib.Rows) -> tuple[np.ndarray, np.ndarray]:

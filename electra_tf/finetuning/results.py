@@ -194,14 +194,8 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
 
     The output_dir of a fine-tuning means the trial with the best dev score.
     """
-    try:
-        # Of a file in it: a folder can be seen that may not be looked into.
-        has_config = (folder / trial_lib.CONFIG_FILE).is_file()
-    except OSError as error:
-        raise OSError(
-            f"A model must lie at a path that can be read. Received: {folder}: "
-            f"{error.strerror}. Give another path, or the right to read it."
-        ) from error
+    # A file in it: a folder can be seen that may not be looked into.
+    has_config = (folder / trial_lib.CONFIG_FILE).is_file()
     if own_run.is_trial(folder):
         return folder
     if has_config or not any(folder.glob("trial_*/" + trial_lib.CONFIG_FILE)):
@@ -210,10 +204,7 @@ def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
 
 
 def benchmark_tasks(names: str) -> tuple[str, ...]:
-    """Lists the tasks of the catalog that are learned one by one.
-
-    It is empty if `task.names` means tasks that one model learns together.
-    """
+    """Lists tasks to be learned one by one; empty if they are one model's."""
     name, colon, some = names.replace(" ", "").partition(":")
     if name != BENCHMARK:
         return ()
@@ -224,8 +215,7 @@ def benchmark_tasks(names: str) -> tuple[str, ...]:
         set(found) <= set(glue.BENCHMARK) and len(set(found)) == len(found),
         f"`task.names={BENCHMARK}:TASK,TASK` must list different tasks out of "
         f"{', '.join(glue.BENCHMARK)}. Received: {names!r}. Other tasks are "
-        "run by themselves (papers leave WNLI out, and AX is predicted by the "
-        "model of MNLI).",
+        "run by themselves (papers leave WNLI out; MNLI's model predicts AX).",
     )
     return found
 
@@ -271,11 +261,7 @@ def write(
 
 
 def _format(values: Sequence[float]) -> list[str]:
-    """Formats with two decimals; with four if all are below 1, as errors are.
-
-    >>> _format([67.5, 0.25]), _format([0.0123])
-    (['67.50', '0.25'], ['0.0123'])
-    """
+    """With two decimals; with four if all are below 1, as errors are."""
     digits = 4 if 0 < max(map(abs, values)) < 1 else 2
     return [f"{value:.{digits}f}" for value in values]
 

@@ -1,10 +1,9 @@
 """What a fine-tuned model is fed: examples, their rows, and batches of rows.
 
-The order of the rows is a pure function of the seed, so that a training goes
-on at step k without saving any of it. All epochs lie one after another, each a
-new permutation, and are cut into batches. With `group_by_length` the rows of
-`_WINDOW` successive batches are sorted by length, cut, and the batches
-shuffled: little of a step then goes into padding.
+The order of the rows is a pure function of the seed: a new permutation for each
+epoch, cut into batches. With `group_by_length` the rows of `_WINDOW` successive
+batches are sorted by length, cut, and the batches shuffled: little of a step
+then goes into padding.
 """
 
 import dataclasses
@@ -12,8 +11,6 @@ import functools
 import hashlib
 import math
 from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
 from typing import NamedTuple
 
 import numpy as np
@@ -75,7 +72,7 @@ class PreparedTasks:
             for task in tasks
         }
         # Reading and tokenizing are done once for each task and split.
-        self.examples = functools.cache(self._read_examples)
+        self.examples = functools.cache(lambda n, s: self.tasks[n].read(s))
         self.rows = functools.cache(self._build_rows)
 
     @property
@@ -83,15 +80,10 @@ class PreparedTasks:
         """Task name to labels; empty for tasks that have none."""
         return {name: tuple(task.labels) for name, task in self.tasks.items()}
 
-    def _read_examples(self, name: str, split: str) -> Sequence[Any]:
-        return self.tasks[name].read(split)
-
     def _build_rows(self, name: str, split: str) -> rows_lib.Rows:
+        examples, length = self.examples(name, split), self.lengths[name]
         return self.tasks[name].build_rows(
-            self.examples(name, split),
-            self._tokenizer,
-            self.lengths[name],
-            is_training=split == "train",
+            examples, self._tokenizer, length, is_training=split == "train"
         )
 
     def labelled_test_splits(self) -> dict[str, list[str]]:
@@ -118,12 +110,10 @@ class PreparedTasks:
     def num_steps(self) -> int:
         """Updates of a trial."""
         training = self.settings.training
-        epochs = [task.num_train_epochs for task in self.tasks.values()]
-        return num_steps(
-            sum(rows.num_rows for rows in self.training_rows.values()),
-            training.train_batch_size,
-            training.num_train_epochs or max(epochs),
-        )
+        num_rows = sum(rows.num_rows for rows in self.training_rows.values())
+        own = max(task.num_train_epochs for task in self.tasks.values())
+        num_epochs = training.num_train_epochs or own
+        return num_steps(num_rows, training.train_batch_size, num_epochs)
 
     @functools.cached_property
     def training_checksum(self) -> str:
@@ -142,9 +132,6 @@ def num_steps(num_rows: int, batch_size: int, num_epochs: float) -> int:
     """Updates of a training: whole batches of an epoch, times epochs.
 
     As the original counts (`finetune/preprocessing.py`); at least one.
-
-    >>> num_steps(100, 32, 3.0), num_steps(20, 32, 3.0)
-    (9, 2)
     """
     if num_rows < batch_size:
         return max(1, math.ceil(num_rows * num_epochs / batch_size))

@@ -1,15 +1,11 @@
 """One trial of a fine-tuning: trained, evaluated, resumable at any time.
 
-    trial_dir/
-        config.json            settings, encoder, labels: what it takes to load
-        vocab.txt, tokenizer_config.json
-        checkpoints/, metrics.jsonl, tensorboard/
-        results.json           written last: the trial is done
-
-The same command goes on from the newest checkpoint, with the bits of a trial
-that was not stopped: the order of the rows is made again from the seed.
+Its folder holds config.json (what it takes to load the trial), the vocabulary,
+checkpoints/, metrics.jsonl, tensorboard/ and, once it is done, results.json.
+The same command goes on from the newest checkpoint, to the bit.
 """
 
+import dataclasses
 import pathlib
 import statistics
 import time
@@ -28,6 +24,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
+from electra_tf.modeling import towers
 from electra_tf.processes import atomic
 from electra_tf.processes import stopping
 from electra_tf.tasks.sentences import scores as sentence_scores
@@ -111,16 +108,6 @@ class TrialResult:
     device: str
     versions: Mapping[str, str]  # of packages
 
-    def __post_init__(self) -> None:
-        for task, splits in self.scores.items():
-            metric = self.metrics.get(task, "")
-            for split, score in splits.items():
-                schema.require(
-                    metric in score.metrics,
-                    f"`scores.{task}.{split}` must hold the metric that "
-                    f"decides, {metric!r}. Received: {[*score.metrics]}.",
-                )
-
     @property
     def merit(self) -> float:
         """What decides between trials: larger is better."""
@@ -173,10 +160,8 @@ def require_same(
     safe_to_change: frozenset[str] = SAFE_TO_LOAD,
 ) -> None:
     """Raises `ModelError` unless the folder's trial is the one described."""
-    old = read_description(folder)
-    model_dir_lib.require_same(
-        folder, old, description, safe_to_change, "--output_dir"
-    )
+    old, flag = read_description(folder), "--output_dir"
+    model_dir_lib.require_same(folder, old, description, safe_to_change, flag)
 
 
 def write_result(folder: pathlib.Path, result: TrialResult) -> None:
@@ -202,39 +187,29 @@ def final_checkpoint(
     return best or checkpoints.find(folder, "latest")
 
 
+@dataclasses.dataclass(eq=False)
 class Trial:
-    """One trial: its model, its data and its folder.
+    """One trial: its model, its data and its folder."""
 
-    The settings have this trial's seed. The encoder `loaded` was built in the
-    strategy's scope, and the trial changes its weights.
-    """
+    settings: finetuning_config.FinetuningConfig  # with this trial's seed
+    loaded: model_lib.LoadedEncoder  # where it starts; its weights are changed
+    prepared: task_data.PreparedTasks  # shared by all trials of a process
+    strategy: tf.distribute.Strategy  # in whose scope `loaded` was built
+    folder: pathlib.Path
 
-    def __init__(
-        self,
-        settings: finetuning_config.FinetuningConfig,
-        loaded: model_lib.LoadedEncoder,
-        prepared: task_data.PreparedTasks,
-        strategy: tf.distribute.Strategy,
-        folder: pathlib.Path,
-    ) -> None:
-        self.settings = settings
-        self.loaded = loaded
-        self.prepared = prepared
-        self.strategy = strategy
-        self.folder = folder
+    def __post_init__(self) -> None:
+        prepared, strategy = self.prepared, self.strategy
         with strategy.scope():
-            self.model = build_model(settings, loaded, prepared)
+            self.model = build_model(self.settings, self.loaded, prepared)
         is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
         # A TPU compiles for every length: there is to be one.
-        longest = max(prepared.lengths.values())
-        self.static_length = longest if is_tpu else 0
-        batch_size = settings.training.eval_batch_size
+        self.static_length = max(prepared.lengths.values()) if is_tpu else 0
+        batch_size = self.settings.training.eval_batch_size
         self._predictor = model_lib.Predictor(
             strategy, self.model, batch_size, self.static_length
         )
-        self.deciding_metrics = {
-            name: task.metric for name, task in prepared.tasks.items()
-        }
+        tasks = prepared.tasks.items()
+        self.deciding_metrics = {name: task.metric for name, task in tasks}
 
     def load_weights(self, checkpoint: pathlib.Path) -> None:
         """Takes the encoder's and heads' weights of a checkpoint."""
@@ -255,16 +230,17 @@ class Trial:
         if splits is None:
             tasks = self.prepared.tasks
             splits = {name: task.dev_splits for name, task in tasks.items()}
-        return {
-            name: {split: self._score(name, split) for split in chosen}
-            for name, chosen in splits.items()
-        }
-
-    def _score(self, name: str, split: str) -> Score:
-        task = self.prepared.tasks[name]
-        found = self.prepared.examples(name, split), self.predict(name, split)
-        is_degenerate = bool(task.is_degenerate(*found))
-        return Score(task.score(*found), is_degenerate, task.lower_is_better)
+        scores: dict[str, dict[str, Score]] = {name: {} for name in splits}
+        for name, chosen in splits.items():
+            task = self.prepared.tasks[name]
+            for split in chosen:
+                examples = self.prepared.examples(name, split)
+                found = examples, self.predict(name, split)
+                is_degenerate = bool(task.is_degenerate(*found))
+                scores[name][split] = Score(
+                    task.score(*found), is_degenerate, task.lower_is_better
+                )
+        return scores
 
 
 def build_model(
@@ -274,17 +250,13 @@ def build_model(
 ) -> model_lib.FinetuningModel:
     """Builds the model: the encoder with a fresh head for each task."""
     training, width = settings.training, loaded.settings.hidden_size
-    dtype = loaded.encoder.dtype_policy
-    return model_lib.FinetuningModel(
-        loaded.encoder,
-        {
-            name: task.build_head(width, training.seed, dtype)
-            for name, task in prepared.tasks.items()
-        },
-        seed=training.seed,
-        num_micro_batches=training.num_micro_batches,
-        clip_norm=settings.optimizer.clip_norm,
-    )
+    seed, dtype = training.seed, loaded.encoder.dtype_policy
+    heads = {
+        name: task.build_head(width, seed, dtype)
+        for name, task in prepared.tasks.items()
+    }
+    parts, norm = training.num_micro_batches, settings.optimizer.clip_norm
+    return model_lib.FinetuningModel(loaded.encoder, heads, seed, parts, norm)
 
 
 class _Training(training_run.TrainingRun):
@@ -305,16 +277,13 @@ class _Training(training_run.TrainingRun):
             )
             for split in (*task.dev_splits, *task.test_splits):
                 prepared.examples(name, split)
-        self.table = task_data.RowTable(
-            prepared.training_rows,
-            {name: head.columns for name, head in model.heads.items()},
-        )
+        columns = {name: head.columns for name, head in model.heads.items()}
+        self.table = task_data.RowTable(prepared.training_rows, columns)
         num_steps = prepared.num_steps
+        depth = trial.loaded.settings.num_hidden_layers
         with trial.strategy.scope():
             model.optimizer = model_lib.build_optimizer(
-                trial.settings.optimizer,
-                num_steps,
-                trial.loaded.settings.num_hidden_layers,
+                trial.settings.optimizer, num_steps, depth
             )
             model.optimizer.build(model.trainable_variables)
         super().__init__(
@@ -387,16 +356,12 @@ class _Training(training_run.TrainingRun):
         )
 
     def timing(self, seconds: float, steps: int) -> Mapping[str, float]:
-        rows = self.settings.train_batch_size * steps
-        return {
-            "rows_per_second": rows / seconds,
-            "seconds_per_step": seconds / steps,
-        }
+        speed = self.settings.train_batch_size * steps / seconds
+        return {"rows_per_second": speed, "seconds_per_step": seconds / steps}
 
     def describe(self, origin: str) -> str:
-        variables = self.model.trainable_variables
-        encoder = {id(v) for v in self.trial.model.encoder.variables}
-        new = [v.path for v in variables if id(v) not in encoder]
+        paths = [v.path for v in self.model.trainable_variables]
+        new = [p for p in paths if not p.startswith(f"{towers.MAIN_ENCODER}/")]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
         batch, num_rows = (
             self.settings.train_batch_size,

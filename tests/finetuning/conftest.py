@@ -72,37 +72,27 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def tasks_dir(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Files whose labels follow from one word, in the official layouts."""
     folder = tmp_path_factory.mktemp("tasks")
-    files = {
-        "CoLA/{}.tsv": (_cola_line, "", "dev"),
-        "glue_data/SST-2/{}.tsv": (_sst2_line, "sentence\tlabel\n", "dev"),
-        "tagging/conll2000/{}.txt": (_tagged_sentence, "", "test"),
-    }
     generator = np.random.default_rng(1)
-    for name, (line_fn, heading, held_out) in files.items():
+    for name, heading, held_out in (
+        ("CoLA/{}.tsv", "", "dev"),
+        ("glue_data/SST-2/{}.tsv", "sentence\tlabel\n", "dev"),
+        ("tagging/conll2000/{}.txt", "", "test"),
+    ):
         (folder / name).parent.mkdir(parents=True)
         for split, count in (("train", 96), (held_out, 40)):
-            lines = [line_fn(generator) for _ in range(count)]
+            lines = [_line(name, generator) for _ in range(count)]
             (folder / name.format(split)).write_text(heading + "".join(lines))
     return folder
 
 
-def _sentence(generator: np.random.Generator, label: int) -> str:
-    words = (("the", "a"), _ADJECTIVES[label], _NOUNS, _VERBS)
-    return " ".join(str(generator.choice(choices)) for choices in words)
-
-
-def _cola_line(generator: np.random.Generator) -> str:
+def _line(name: str, generator: np.random.Generator) -> str:
     label = int(generator.integers(2))
-    return f"xx\t{label}\t\t{_sentence(generator, label)}.\n"
-
-
-def _sst2_line(generator: np.random.Generator) -> str:
-    label = int(generator.integers(2))
-    return f"{_sentence(generator, label)} \t{label}\n"
-
-
-def _tagged_sentence(generator: np.random.Generator) -> str:
-    words = _sentence(generator, 1).split()
+    choices = (("the", "a"), _ADJECTIVES[label], _NOUNS, _VERBS)
+    words = [str(generator.choice(own)) for own in choices]
+    if name.startswith("CoLA"):
+        return f"xx\t{label}\t\t{' '.join(words)}.\n"
+    if name.startswith("glue"):
+        return f"{' '.join(words)} \t{label}\n"
     tags = ("B-NP", "I-NP", "I-NP", "B-VP")
-    lines = [f"{word} X {tag}\n" for word, tag in zip(words, tags, strict=True)]
-    return "".join([*lines, "\n"])
+    pairs = zip(words, tags, strict=True)
+    return "".join([*(f"{word} X {tag}\n" for word, tag in pairs), "\n"])

@@ -1,5 +1,6 @@
 """A classification of one's own whose label follows from one word."""
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -72,3 +73,12 @@ def build_request(
         pretrained_dir,
         **options,  # type: ignore[arg-type]
     )
+
+
+def replace(
+    request: finetune.Request, section: str, **fields: object
+) -> finetune.Request:
+    """A request with other fields in a section of its settings."""
+    changed = dataclasses.replace(getattr(request.settings, section), **fields)
+    settings = dataclasses.replace(request.settings, **{section: changed})
+    return dataclasses.replace(request, settings=settings)

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import model as model_lib
-from electra_tf.finetuning import task_data
 from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import task_heads
 from electra_tf.tasks import rows as rows_lib
@@ -35,16 +33,6 @@ def _build(settings=SETTINGS, **options):
     return model_lib.FinetuningModel(encoder, heads, **options)
 
 
-def _set_optimizer(model, **options):
-    """Gives the model an optimizer for four steps, without warm-up."""
-    options = finetuning_config.FinetuningOptimizerConfig(
-        **({"warmup_proportion": 0.0} | options)
-    )
-    model.optimizer = model_lib.build_optimizer(options, 4, num_layers=2)
-    model.optimizer.build(model.trainable_variables)
-    return model
-
-
 def _features(task_ids):
     count = len(task_ids)
     generator = np.random.default_rng(1)
@@ -64,74 +52,21 @@ def _features(task_ids):
     }
 
 
-def test_variables_have_the_original_names():
-    paths = {v.path for v in _build().trainable_variables}
-    assert {
-        "task_specific/mood/dense/kernel",
-        "task_specific/score/dense/bias",
-        "task_specific/tags/dense/kernel",
-    } <= paths
-    assert len(paths) == len(_build().trainable_variables)
-
-
 def test_the_loss_is_the_sum_of_each_rows_own_loss():
     model, features = _build(), _features([0, 1, 2, 0, 3])
     hidden = model.encode(features, None)
-    logits = model.heads["mood"].predict(hidden, {})["logits"]
-    own = tf.nn.softmax(logits).numpy()
-    labels = features["mood/label"].numpy()
-    mood = -np.log(own[np.arange(5), labels])
-    number = model.heads["score"].predict(hidden, {})["prediction"].numpy()
-    score = (number - features["score/target"].numpy()) ** 2
-    tags = model.heads["tags"].predict(
-        hidden, {"word_positions": features["tags/word_positions"]}
-    )["logits"]
-    tags = tf.nn.log_softmax(tags).numpy()[2]
-    chosen = features["tags/tags"].numpy()[2, :2]
-    tag_loss = -tags[[0, 1], chosen].sum()
-
+    expected = np.zeros([5, 3])
+    for number, (name, head) in enumerate(model.heads.items()):
+        own = {key.removeprefix(f"{name}/"): v for key, v in features.items()}
+        rows = features["task_id"] == number
+        expected[rows, number] = head.compute_losses(hidden, own, None)[rows]
     losses = model.compute_task_losses(features, None).numpy()
-    np.testing.assert_allclose(losses[[0, 3], 0], mood[[0, 3]], rtol=1e-5)
-    np.testing.assert_allclose(losses[1, 1], score[1], rtol=1e-4)
-    np.testing.assert_allclose(losses[2, 2], tag_loss, rtol=1e-5)
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
     assert np.count_nonzero(losses) == 4  # the last row is of no task
     sums = model.compute_losses(features, None)
-    np.testing.assert_allclose(sums.losses["loss"], losses.sum(), rtol=1e-6)
-    assert sums.statistics["task_rows"].numpy().tolist() == [2, 1, 1]
     total = model._total_loss(sums.losses, {}, tf.constant(0))
     np.testing.assert_allclose(total, losses.sum(), rtol=1e-6)
-
-
-def test_rows_of_one_task_do_not_move_the_head_of_another():
-    model, features = _build(), _features([0, 0, 0, 0])
-    _set_optimizer(model, learning_rate=0.1, weight_decay_rate=0.0)
-    before = {v.path: v.numpy() for v in model.trainable_variables}
-    model.training_step(features)
-    moved = {
-        v.path
-        for v in model.trainable_variables
-        if not np.array_equal(v.numpy(), before[v.path])
-    }
-    heads = {path for path in moved if path.startswith("task_specific")}
-    assert heads == {
-        "task_specific/mood/dense/kernel",
-        "task_specific/mood/dense/bias",
-    }
-    assert any(path.startswith("electra/encoder/layer_0") for path in moved)
-
-
-def test_two_micro_batches_are_one_batch():
-    weights = []
-    for count in (1, 2):
-        model = _set_optimizer(_build(num_micro_batches=count))
-        # Without a dropout seed there is no noise to differ by.
-        plain = model.compute_losses
-        model.compute_losses = lambda part, seed, plain=plain: plain(part, None)
-        statistics = model.training_step(_features([0, 1, 2, 0]))
-        assert statistics["task_rows"].numpy().tolist() == [2, 1, 1]
-        weights.append([v.numpy() for v in model.trainable_variables])
-    for one, two in zip(*weights, strict=True):
-        np.testing.assert_allclose(one, two, atol=2e-6)
+    assert sums.statistics["task_rows"].numpy().tolist() == [2, 1, 1]
 
 
 def test_dropout_reaches_the_encoder_and_the_heads():
@@ -145,13 +80,13 @@ def test_dropout_reaches_the_encoder_and_the_heads():
     np.testing.assert_array_equal(losses[1], losses[2])
     assert not np.allclose(losses[0], losses[1])
     assert not np.allclose(losses[1], losses[3])
-    hidden = model.encode(features, None)
+    # A head has dropout of its own.
+    head, hidden = model.heads["mood"], model.encode(features, None)
     own = {"label": features["mood/label"]}
-    head = model.heads["mood"]
-    with_dropout = head.compute_losses(hidden, own, seed).numpy()
-    assert not np.allclose(
-        with_dropout, head.compute_losses(hidden, own, None).numpy()
+    with_dropout, without = (
+        head.compute_losses(hidden, own, s).numpy() for s in (seed, None)
     )
+    assert not np.allclose(with_dropout, without)
 
 
 @pytest.mark.parametrize("task_ids", [[0, 1, 2, 0], [0, 0, 0, 0]])
@@ -169,27 +104,6 @@ def test_losses_are_reported_per_row_and_task(task_ids):
         assert metrics[f"{name}_loss"] == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("is_contiguous", "exponents"),
-    [(False, (4, 3, 2, 0)), (True, (3, 2, 1, 0))],
-)
-def test_rates_fall_by_depth(is_contiguous, exponents):
-    model = _set_optimizer(
-        _build(), layerwise_lr_decay=0.5, contiguous_lr_decay=is_contiguous
-    )
-    parts = (
-        "electra/embeddings",
-        "electra/encoder/layer_0/",
-        "electra/encoder/layer_1/",
-        "task_specific/",
-    )
-    expected = dict(zip(parts, exponents, strict=True))
-    rates = model.optimizer.rate_multipliers
-    for variable, rate in zip(model.trainable_variables, rates, strict=True):
-        (part,) = (part for part in parts if variable.path.startswith(part))
-        assert rate == 0.5 ** expected[part], variable.path
-
-
 def test_a_saved_model_is_the_model(tmp_path):
     model, features = _build(clip_norm=0.5), _features([0, 1, 2, 0])
     outputs = model(features)
@@ -197,12 +111,30 @@ def test_a_saved_model_is_the_model(tmp_path):
     loaded = keras.models.load_model(tmp_path / "model.keras")
     for name in ("encoder", "dtype", "seed", "clip_norm"):
         assert loaded.get_config()[name] == model.get_config()[name]
-    paths = [variable.path for variable in model.trainable_variables]
-    assert [v.path for v in loaded.trainable_variables] == paths
     found = loaded(features)
     assert list(found) == ["mood/logits", "score/prediction", "tags/logits"]
     for name, value in outputs.items():
         np.testing.assert_array_equal(found[name], value)
+
+
+@pytest.mark.parametrize("length", [0, 16])
+def test_rows_are_predicted_in_their_order_at_any_or_one_length(length):
+    rows = rows_lib.Rows(
+        rows_lib.Ragged.of([[7 + n] * n for n in (3, 16, 5, 2, 16, 4)]),
+        np.full(6, 16, np.int32),
+        np.arange(6, dtype=np.int32),
+    )
+    model = _build()
+    predictor = model_lib.Predictor(
+        tf.distribute.get_strategy(), model, 4, length
+    )
+    logits = predictor.predict("mood", rows)["logits"]
+    for row, found in enumerate(logits):
+        ids = tf.constant([rows.ids[row]])
+        tokens = ids, tf.ones_like(ids), tf.zeros_like(ids)
+        features = dict(zip(model_lib.TOKENS, tokens, strict=True))
+        expected = model.predict_task("mood", features)["logits"][0]
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_an_exported_model_takes_rows_of_any_length(tmp_path):
@@ -212,10 +144,9 @@ def test_an_exported_model_takes_rows_of_any_length(tmp_path):
     for count, length in ((4, 8), (1, 6)):
         features = _features([0, 1, 2, 0])
         rows = {name: value[:count] for name, value in features.items()}
-        for name in ("input_ids", "input_mask", "segment_ids"):
+        for name in model_lib.TOKENS:
             rows[name] = rows[name][:, :length]
-        names = ("input_ids", "input_mask", "segment_ids",
-                 "tags/word_positions")  # fmt: skip
+        names = (*model_lib.TOKENS, "tags/word_positions")
         found = exported.serve({name: rows[name] for name in names})
         for name, value in model(rows).items():
             np.testing.assert_allclose(found[name], value, atol=2e-6)
@@ -236,28 +167,3 @@ def test_keras_evaluates_the_mean_over_all_rows_and_fits():
     assert found["loss"] == pytest.approx(mean, rel=1e-5)
     history = model.fit(dataset, epochs=20, verbose=0).history["loss"]
     assert history[-1] < history[0]
-
-
-def test_a_device_that_compiles_for_every_length_sees_one(monkeypatch):
-    rows = rows_lib.Rows(
-        rows_lib.Ragged.of([[7] * n for n in (3, 16, 5, 2, 16, 4)]),
-        np.full(6, 16, np.int32),
-        np.arange(6, dtype=np.int32),
-    )
-    strategy, lengths = tf.distribute.get_strategy(), []
-    batch = task_data.RowTable.batch
-
-    def recorded(table, chosen, length):
-        lengths.append(length)
-        return batch(table, chosen, length)
-
-    monkeypatch.setattr(task_data.RowTable, "batch", recorded)
-    free, fixed = (
-        model_lib.Predictor(strategy, _build(), 2, length).predict(
-            "mood", rows
-        )["logits"]
-        for length in (0, 16)
-    )
-    np.testing.assert_allclose(free, fixed, atol=1e-5)
-    assert lengths[:3] == [8, 8, 16]
-    assert lengths[3:] == [16] * 3

@@ -1,12 +1,14 @@
-"""Scores of several trials become one table, and say what went wrong."""
+"""Scores of several trials, and of a benchmark's tasks, become one table."""
 
 import dataclasses
 import json
+import pathlib
 
 import pytest
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.finetuning import finetune
 from electra_tf.finetuning import results
 from electra_tf.finetuning import trial as trial_lib
 
@@ -57,11 +59,7 @@ def test_median_mean_spread_and_best_are_those_of_the_trials(folder):
     assert numbers.spread == pytest.approx(17.8138, abs=1e-4)
     assert (numbers.best, numbers.worst) == (90.0, 50.0)
     assert numbers.degenerate == (3,)
-    assert (
-        summary.best_trial
-        == results.best_trial(results.read_trials(folder))
-        == 3
-    )
+    assert summary.best_trial == 3
 
 
 def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
@@ -78,9 +76,8 @@ def test_the_table_has_a_line_for_each_metric_and_marks_what_is_stuck(folder):
 
 
 def test_files_hold_the_settings_and_every_trial(folder):
-    settings = finetuning_config.FinetuningConfig()
     summary = results.summarize(folder)
-    results.write(folder, summary, settings)
+    results.write(folder, summary, finetuning_config.FinetuningConfig())
     content = json.loads((folder / "results.json").read_text())
     assert content["settings"]["training"]["train_batch_size"] == 32
     assert [trial["seed"] for trial in content["trials"]] == [1, 2, 3, 4]
@@ -88,6 +85,22 @@ def test_files_hold_the_settings_and_every_trial(folder):
     assert (best, content["best_trial"]) == (90.0, 3)
     table = f"{summary.format_table()}\n"
     assert (folder / "results.txt").read_text() == table
+    # Other folders are no trials.
+    (folder / "trial_01").rename(folder / "trial_01_old")
+    assert list(results.read_trials(folder)) == [2, 3, 4]
+    with pytest.raises(FileNotFoundError, match="finished trial"):
+        results.summarize(folder / "trial_01_old")
+
+
+def test_the_first_split_decides():
+    better, worse = _mood(80.0)["mood"], _mood(70.0)["mood"]
+    merits = [
+        dataclasses.replace(
+            _RESULT, scores={"mood": {"matched": one, "mismatched": other}}
+        ).merit
+        for one, other in ((better, worse), (worse, better))
+    ]
+    assert merits == [80.0, 70.0]
 
 
 def test_of_errors_the_least_is_the_best(tmp_path):
@@ -96,26 +109,14 @@ def test_of_errors_the_least_is_the_best(tmp_path):
     assert summary.best_trial == 2
     numbers = summary.scores["size"]["dev"]["mse"]
     assert (numbers.best, numbers.worst) == (0.0123, 0.034)
-    assert summary.format_table().split("\n")[1].split()[3:] == [
-        "0.0210", "0.0224", "0.0109", "0.0123", "0.0210", "0.0123", "0.0340",
-    ]  # fmt: skip
+    shown = "0.0210 0.0224 0.0109 0.0123 0.0210 0.0123 0.0340"
+    assert summary.format_table().split("\n")[1].endswith(shown)
     # Files of earlier versions do not say that less is better.
     for path in tmp_path.glob("*/results.json"):
         content = json.loads(path.read_text())
         del content["scores"]["size"]["dev"]["lower_is_better"]
         path.write_text(json.dumps(content))
-    assert results.best_trial(results.read_trials(tmp_path)) == 2
-
-
-def test_the_first_split_decides(tmp_path):
-    better = _mood(80.0)["mood"], _mood(70.0)["mood"]
-    for number, pair in ((1, better), (2, better[::-1])):
-        folder = tmp_path / f"trial_{number:02d}"
-        folder.mkdir()
-        splits = dict(zip(("matched", "mismatched"), pair, strict=True))
-        result = dataclasses.replace(_RESULT, scores={"mood": splits})
-        trial_lib.write_result(folder, result)
-    assert results.best_trial(results.read_trials(tmp_path)) == 1
+    assert results.summarize(tmp_path).best_trial == 2
 
 
 def test_scores_on_test_data_stand_apart_and_say_whose_they_are(folder):
@@ -130,29 +131,122 @@ def test_scores_on_test_data_stand_apart_and_say_whose_they_are(folder):
     ]
 
 
-def test_other_folders_are_no_trials(folder, tmp_path):
-    (folder / "trial_01").rename(folder / "trial_01_old")
-    assert list(results.read_trials(folder)) == [2, 3, 4]
-    with pytest.raises(FileNotFoundError, match="finished trial"):
-        results.summarize(folder / "trial_01_old")
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"metrics": None}, "metrics"),
-        ({"metrics": {"mood": "rouge"}}, "mood.dev"),
-        ({"colour": 3}, "colour"),
-    ],
-    ids=str,
-)
-def test_a_result_of_another_form_is_refused_by_name(folder, change, field):
+def test_a_result_of_another_form_is_refused_by_name(folder):
     path = folder / "trial_02" / "results.json"
-    content = json.loads(path.read_text()) | change
-    path.write_text(json.dumps(content))
+    content = json.dumps(json.loads(path.read_text()) | {"colour": 3})
     name = r"trial_02/results\.json.*"
-    with pytest.raises(errors.ModelError, match=name + field):
-        results.summarize(folder)
-    path.write_text(json.dumps(content)[:-20])
-    with pytest.raises(errors.ModelError, match=name + "must hold a JSON"):
-        results.summarize(folder)
+    for text, message in ((content, "colour"), (content[:-20], "hold a JSON")):
+        path.write_text(text)
+        with pytest.raises(errors.ModelError, match=name + message):
+            results.summarize(folder)
+
+
+_MODEL = pathlib.Path("model")
+
+
+def _request(names, data_dir, output_dir, pretrained_dir=_MODEL, **options):
+    training = options.pop("training", {})
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names=names, data_dir=str(data_dir)),
+        training=finetuning_config.FinetuningTrainingConfig(
+            num_train_epochs=0.5, deterministic=False, **training
+        ),
+    )
+    return finetune.Request(settings, output_dir, pretrained_dir, **options)
+
+
+def test_glue_is_eight_tasks_and_some_can_be_named():
+    assert results.benchmark_tasks("glue") == (
+        "cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte",
+    )  # fmt: skip
+    assert results.benchmark_tasks("glue:rte, sst") == ("rte", "sst2")
+    assert results.benchmark_tasks("cola,sst2") == ()
+    for some in ("wnli", "rte,rte", "sst,sst2", ""):
+        with pytest.raises(errors.ConfigError, match="different tasks"):
+            results.benchmark_tasks(f"glue:{some}")
+
+
+def test_missing_files_are_named_at_once_with_the_tasks_that_are_there(
+    tasks_dir, tmp_path
+):
+    request = _request("glue", tasks_dir, tmp_path / "out")
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"MRPC \(train, dev\), .*MNLI \(train, dev_matched, dev_mis.*"
+        "names=glue:cola,sst2$",
+    ):
+        finetune.finetune(request)
+    for options, message in (
+        ({"splits": ("test",), "actions": ("predict",)}, "--splits=test"),
+        ({"training": {"strategy": "multi_worker"}}, "one host"),
+    ):
+        request = _request("glue", tasks_dir, tmp_path / "out", **options)
+        with pytest.raises(errors.ConfigError, match=message):
+            finetune.finetune(request)
+    assert not (tmp_path / "out").exists()
+
+
+def _line(title, majority, *values, stuck=None):
+    scores = [
+        trial_lib.Score({"accuracy": value}, value == stuck) for value in values
+    ]
+    numbers = results.summarize_split(scores, "accuracy")["accuracy"]
+    return results.Line(title, "dev", "accuracy", majority, numbers)
+
+
+def test_the_table_has_medians_spread_guesses_and_the_average_of_medians():
+    report = results.build_report(
+        [
+            _line("CoLA", 0.0, 50.0, 60.0, 70.0),
+            _line("RTE", 52.71, 80.0, 52.71, stuck=52.71),
+        ]
+    )
+    # The mean of 60 and 66.355.
+    assert report.average == pytest.approx(63.1775)
+    lines = report.format_table().split("\n")
+    assert [line.split() for line in lines[:4]] == [
+        ["task", "split", "metric", "majority", "median", "mean", "sd",
+         "best", "trials"],
+        ["CoLA", "dev", "accuracy", "0.00", "60.00", "60.00", "10.00",
+         "70.00", "3"],
+        ["RTE", "dev", "accuracy", "52.71", "66.36", "66.36", "19.30",
+         "80.00", "2,", "1", "*"],
+        ["average", "63.18"],
+    ]  # fmt: skip
+    assert lines[1].index("60.00") == lines[3].index("63.18")
+    assert lines[4] == (
+        "The average is that of the medians without SST-2, MRPC, STS-B, QQP, "
+        "MNLI, QNLI: not the one that papers report."
+    )
+    assert lines[5].startswith("* The model says the same")
+    titles = ("CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE")
+    report = results.build_report([_line(title, 0.0, 80.0) for title in titles])
+    last = report.format_table().split("\n")[-1]
+    assert last == "The average is that of the medians."
+
+
+def test_every_task_has_a_folder_a_head_and_predictions_of_its_own(
+    tasks_dir, pretrained_dir, tmp_path
+):
+    output = tmp_path / "out"
+    request = _request(
+        "glue:sst2,cola", tasks_dir, output, pretrained_dir,
+        actions=("train", "eval", "predict"),
+    )  # fmt: skip
+    report = finetune.finetune(request)
+    assert (output / "cola/predictions/cola/dev_predictions.tsv").is_file()
+    trial = trial_lib.read_description(output / "sst2" / "trial_01")
+    assert trial.settings.task.names == "sst2" and set(trial.labels) == {"sst2"}
+    first, second = report.lines
+    assert (first.title, second.title) == ("SST-2", "CoLA")
+    own = results.summarize(output / "sst2").scores["sst2"]["dev"]["accuracy"]
+    assert first.numbers == own
+    lines = (tasks_dir / "glue_data/SST-2/dev.tsv").read_text().split("\n")
+    positive = sum(line.endswith("\t1") for line in lines)
+    assert first.majority == 100 * max(positive, 40 - positive) / 40
+    assert second.majority == 0.0
+    content = json.loads((output / "results.json").read_text())
+    assert content["average"] == report.average
+    assert content["settings"]["task"]["names"] == "glue:sst2,cola"
+    table = (output / "results.txt").read_text()
+    assert table == report.format_table() + "\n"

@@ -33,13 +33,6 @@ def _lines(trial, split="train"):
     return [line for line in lines if line["split"] == split]
 
 
-def _replace(request, section, **fields):
-    """A request with other fields in a section of its settings."""
-    changed = dataclasses.replace(getattr(request.settings, section), **fields)
-    settings = dataclasses.replace(request.settings, **{section: changed})
-    return dataclasses.replace(request, settings=settings)
-
-
 @pytest.fixture(scope="module")
 def finished(data, pretrained_dir, tmp_path_factory):
     output = tmp_path_factory.mktemp("uncut") / "out"
@@ -96,25 +89,6 @@ def test_a_trial_that_was_cut_ends_with_the_same_bits(
     assert cut == whole
 
 
-def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
-    files = little_task.write_files(tmp_path / "data")
-    request = little_task.build_request(files, pretrained_dir, tmp_path / "out")
-    assert _run(request, _StopAfter(request))[1] is None
-    # One label alone is another.
-    text = (files / "train.csv").read_text()
-    (files / "train.csv").write_text(text.replace(",good", ",bad", 1))
-    with pytest.raises(errors.ModelError, match="other rows"):
-        _run(request)
-
-
-def test_a_trial_that_is_done_is_only_read(finished):
-    request, trial, result = finished
-    before = (trial.folder / "results.json").stat().st_mtime_ns
-    _, again = _run(request)
-    assert again == result
-    assert (trial.folder / "results.json").stat().st_mtime_ns == before
-
-
 def test_other_settings_data_or_weights_are_refused(
     finished, settings, loaded, tmp_path
 ):
@@ -125,13 +99,38 @@ def test_other_settings_data_or_weights_are_refused(
     # It is called alike.
     assert other.name == request.pretrained_dir.name
     for changed, message in (
-        (_replace(request, "optimizer", learning_rate=1.0), "rate: 0.005, 1.0"),
-        (_replace(request, "own", dev_file="/nowhere.csv"), "own.dev_file: "),
+        (
+            little_task.replace(request, "optimizer", learning_rate=1.0),
+            "rate: 0.005, 1.0",
+        ),
+        (
+            little_task.replace(request, "own", dev_file="/nowhere.csv"),
+            "own.dev_file: ",
+        ),
         (dataclasses.replace(request, is_random=True), "'random weights'"),
         (dataclasses.replace(request, pretrained_dir=other), "source: "),
     ):
         with pytest.raises(errors.ModelError, match=message):
             _run(changed)
+
+
+def test_changed_rows_are_refused_on_resume(pretrained_dir, tmp_path):
+    files = little_task.write_files(tmp_path / "data")
+    request = little_task.build_request(files, pretrained_dir, tmp_path / "out")
+    assert _run(request, _StopAfter(request))[1] is None
+    # One label alone is another.
+    text = (files / "train.csv").read_text()
+    (files / "train.csv").write_text(text.replace(",good", ",bad", 1))
+    with pytest.raises(errors.ModelError, match="other rows"):
+        _run(request)
+    # Dev data are looked at before anything is trained.
+    (files / "dev.csv").write_text("text,label\nthe cat,ugly\n")
+    with pytest.raises(ValueError, match=r"dev\.csv, line 2.*'ugly'"):
+        _run(dataclasses.replace(request, output_dir=tmp_path / "other"))
+    without = little_task.replace(request, "own", dev_file="")
+    without = little_task.replace(without, "training", eval_steps=4)
+    with pytest.raises(ValueError, match="eval_steps. needs dev data"):
+        _run(dataclasses.replace(without, output_dir=tmp_path / "third"))
 
 
 def test_a_start_that_failed_claims_nothing(data, pretrained_dir, tmp_path):
@@ -141,38 +140,24 @@ def test_a_start_that_failed_claims_nothing(data, pretrained_dir, tmp_path):
     trial = finetune.Session(request).start(1)
     assert (request.folder(1) / "config.json").exists()
     assert "0 of" in trial.loaded.origin and "random" in trial.loaded.origin
-    again = _replace(request, "training", train_batch_size=16)
+    again = little_task.replace(request, "training", train_batch_size=16)
     trial = finetune.Session(again).start(1)
     described = json.loads((trial.folder / "config.json").read_text())
     assert described["settings"]["training"]["train_batch_size"] == 16
     assert described["source"] == "random weights"
 
 
-def test_dev_data_are_looked_at_before_training(pretrained_dir, tmp_path):
-    files = little_task.write_files(tmp_path / "data")
-    (files / "dev.csv").write_text("text,label\nthe cat,ugly\n")
-    request = little_task.build_request(files, pretrained_dir, tmp_path / "out")
-    with pytest.raises(ValueError, match=r"dev\.csv, line 2.*'ugly'"):
-        _run(request)
-    without = _replace(request, "own", dev_file="")
-    with pytest.raises(ValueError, match="eval_steps. needs dev data"):
-        _run(_replace(without, "training", eval_steps=4))
-    assert not (request.folder(1) / "metrics.jsonl").exists()
-
-
 def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
-    training = {
-        "num_train_epochs": 30.0,
-        "eval_steps": 4,
-        "early_stopping_patience": 2,
-    }
+    training = {"num_train_epochs": 30.0, "eval_steps": 4}
     request = little_task.build_request(
-        data, pretrained_dir, tmp_path / "out", training
+        data,
+        pretrained_dir,
+        tmp_path / "out",
+        training | {"early_stopping_patience": 2},
     )
     trial, result = _run(request)
-    found = {
-        line["step"]: line["score"] for line in _lines(trial, "validation")
-    }
+    lines = _lines(trial, "validation")
+    found = {line["step"]: line["score"] for line in lines}
     best = max(found.values())
     first_best = min(step for step, score in found.items() if score == best)
     assert max(found) == first_best + 8 < 240
@@ -180,6 +165,7 @@ def test_early_stopping_takes_the_best_weights(data, pretrained_dir, tmp_path):
     kept = checkpoints.best(trial.folder)
     assert checkpoints.step_of(kept) == first_best
     # Asked again, it is done, and says the same.
+    assert _run(request)[1] == result
     (trial.folder / "results.json").unlink()
     _, again = _run(request)
     assert again.scores == result.scores
@@ -214,7 +200,9 @@ def test_two_replicas_train_as_one(
 
 def test_a_trained_trial_predicts_without_its_training_data(finished):
     request, trial, _ = finished
-    moved = _replace(request, "own", train_file="/nowhere.csv", dev_file="")
+    moved = little_task.replace(
+        request, "own", train_file="/nowhere.csv", dev_file=""
+    )
     moved = dataclasses.replace(
         moved, pretrained_dir=None, actions=("predict",)
     )
