@@ -180,9 +180,7 @@ def _deal(
         return element | {"stream_ids": stream_ids}
 
     parsed = records.map(
-        parse_fn,
-        num_parallel_calls=options.PARALLEL_CALLS,
-        deterministic=True,
+        parse_fn, num_parallel_calls=options.PARALLEL_CALLS, deterministic=True
     )
     elements = parsed.map(split_replicas).unbatch()
     elements = elements.prefetch(options.PREFETCHED_ELEMENTS)

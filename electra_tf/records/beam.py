@@ -69,11 +69,9 @@ class _DoTask(apache_beam.DoFn):
         self._start = start
 
     def setup(self) -> None:
-        """Starts the handler, once per worker."""
         self._handler = self._start()
 
     def process(self, task: Any) -> None:
-        """Does one task."""
         self._handler(task, _count)
 
 

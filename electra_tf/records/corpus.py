@@ -124,8 +124,7 @@ class TfdsReader:
 
 
 def open_corpus(
-    names: str | Sequence[str],
-    options: readers.ReadingOptions | None = None,
+    names: str | Sequence[str], options: readers.ReadingOptions | None = None
 ) -> Corpus:
     """Finds the sources of the given names, one after the other.
 

@@ -35,11 +35,6 @@ from electra_tf.records.shards import BuildSettings
 from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
-_LOCK_FILE = "lock"
-
-
-class StorageError(OSError):
-    """Reading or writing failed; what is complete can be resumed."""
 
 
 def build_dataset(
@@ -58,7 +53,7 @@ def build_dataset(
     Raises:
         DataError: if the corpus is missing, empty, binary, damaged or too
             small, or if the output folder holds something else.
-        StorageError: if a file cannot be read or written.
+        OSError: if a file cannot be read or written.
         WorkerError: if a worker process dies.
     """
     plan = build_plan(settings)
@@ -95,7 +90,7 @@ def claim_folder(
     parts_folder = build_folder / "parts"
     for folder in (parts_folder, build_folder / "shards"):
         folder.mkdir(parents=True, exist_ok=True)
-    with (build_folder / _LOCK_FILE).open("w") as lock:
+    with (build_folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -121,18 +116,18 @@ def _check_folder(
 ) -> None:
     """Raises unless the folder is free, or may be resumed."""
     build_file = output / BUILD_FOLDER / _RECORD_FILE
-    if (output / manifest_lib.MANIFEST_FILE).is_file():
+    names = sorted(path.name for path in output.glob("*"))
+    if manifest_lib.MANIFEST_FILE in names:
         found, state = manifest_lib.load_index(output)["build"], "a dataset"
     elif build_file.is_file():
         found = json.loads(build_file.read_text("utf-8"))
         state = "an unfinished dataset"
+    elif output.is_file() or names not in ([], [BUILD_FOLDER]):
+        raise errors.DataError(
+            f"{output} is a file or holds other files: {names[:5]}. Name a new "
+            "folder, or empty this one yourself."
+        )
     else:
-        names = sorted(path.name for path in output.glob("*"))
-        if output.is_file() or names not in ([], [BUILD_FOLDER]):
-            raise errors.DataError(
-                f"{output} is a file or holds other files: {names[:5]}. Name a "
-                "new folder, or empty this one yourself."
-            )
         return
     differences = "; ".join(schema.find_differences(found, record))
     if differences or not resume:
@@ -193,7 +188,7 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
                 tokenize = shards.load_tokenizer(plan.vocabulary)
                 shards.build_part(plan, task, tokenize, report)
         except (OSError, tf.errors.OpError) as error:
-            raise StorageError(
+            raise OSError(
                 f"Building {task} failed: {error}. Nothing unfinished was "
                 "left under a final name. Check the disk of "
                 f"{plan.output_folder} and run again with --resume."
@@ -256,16 +251,11 @@ def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
     """Raises unless every shard gets an example."""
     for split, num_shards in plan.num_shards.items():
         num_examples = sum(each.num_examples[split] for each in reports)
-        if split == manifest_lib.VALIDATION and not num_examples:
-            raise errors.DataError(
-                "No document fell into the validation split. Raise "
-                f"validation_fraction (now {plan.settings.validation_fraction})"
-                ", or set it to 0 and name held-out data yourself."
-            )
         if num_examples < num_shards:
             raise errors.DataError(
                 f"The corpus gives {num_examples} {split} examples for "
-                f"{num_shards} shards. Lower num_out_files, or use more text."
+                f"{num_shards} shards. Use more text, or change num_out_files "
+                f"or validation_fraction ({plan.settings.validation_fraction})."
             )
 
 

@@ -39,10 +39,7 @@ def _global_batches(build_fn, num_batches, num_replicas=1, num_workers=1):
         shape = (num_batches, -1)
         rows = numbers[0].shape[1]
         parts.append(
-            (
-                np.reshape(stream_ids, shape),
-                np.reshape(numbers, (*shape, rows)),
-            )
+            (np.reshape(stream_ids, shape), np.reshape(numbers, (*shape, rows)))
         )
     stream_ids = np.concatenate([part[0] for part in parts], axis=1)
     numbers = np.concatenate([part[1] for part in parts], axis=1)

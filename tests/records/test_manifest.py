@@ -1,7 +1,6 @@
 """Manifests: round trip, and the check against a reader's expectations."""
 
 import collections
-import dataclasses
 import json
 
 import numpy as np
@@ -15,13 +14,6 @@ from electra_tf.records.manifest import load_token_counts
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
-
-
-def test_manifest_is_the_same_after_a_round_trip(dataset, tmp_path):
-    manifest = Manifest.load(dataset / "train")
-    (tmp_path / "copy").mkdir()
-    manifest.save(tmp_path / "copy")
-    assert Manifest.load(tmp_path / "copy") == manifest
 
 
 def test_a_reader_that_expects_something_else_is_told_all_of_it(
@@ -50,29 +42,21 @@ def test_whole_dataset_and_split_are_told_apart(dataset):
         Manifest.load(dataset)
     with pytest.raises(errors.DataError, match="folder of a whole dataset"):
         load_index(dataset / "train")
-    assert set(load_index(dataset)["splits"]) == {"train", "validation"}
+    with pytest.raises(errors.DataError, match="No dataset at .*--resume"):
+        load_index(dataset / "elsewhere")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda content: content.update(format_version=9),
-            "`format_version` must be 1. Received: 9",
-        ),
-        (lambda content: content.update(extra=1), "Unknown .* 'extra'"),
-        (lambda content: content.pop("seed"), "`seed` is missing"),
+        ({"format_version": 9}, "`format_version` must be 1. Received: 9"),
+        ({"extra": 1}, "Unknown .* 'extra'"),
     ],
 )
 def test_foreign_manifests_are_refused(dataset, change, message):
     path = dataset / "train" / "manifest.json"
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(errors.DataError, match=message):
-        Manifest.load(dataset / "train")
-    path.write_text("{")
-    with pytest.raises(errors.DataError, match="must hold a JSON object"):
         Manifest.load(dataset / "train")
 
 
@@ -110,14 +94,3 @@ def test_impossible_token_counts_are_refused(dataset, change, message):
     path.unlink()
     with pytest.raises(errors.DataError, match="counts.npy cannot be read"):
         load_token_counts(dataset / "train")
-
-
-def test_an_empty_split_has_counts_of_zero(dataset):
-    split = dataset / "validation"
-    manifest = Manifest.load(split)
-    dataclasses.replace(
-        manifest, num_documents=0, num_examples=0, num_tokens=0
-    ).save(split)
-    path = split / "unigram_counts.npy"
-    np.save(path, 0 * np.load(path))
-    assert not load_token_counts(split).any()
