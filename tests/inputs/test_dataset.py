@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.inputs import dataset as dataset_lib
-from electra_tf.inputs import options
 from electra_tf.inputs import pipeline
 from electra_tf.inputs import streams
 from electra_tf.inputs.dataset import DamagedShardError
@@ -88,10 +87,6 @@ DAMAGES = {
         lambda path, size: _flip(path, 17 * size + 60),
         "record 17 (from 0) is corrupt",
     ),
-    "flipped length": (
-        lambda path, size: _flip(path, 17 * size + 1),
-        "record 17 (from 0) is corrupt",
-    ),
     "cut inside a record": (
         lambda path, size: _cut(path, 17 * size + 60),
         "record 17 (from 0) is cut off",
@@ -117,36 +112,21 @@ def test_training_on_a_damaged_shard_names_file_and_record(make_split, kind):
     harm_fn(path, _record_size(path))
     message = f"Shard {path} must hold 30 .* Received: {re.escape(expected)}"
     order = streams.StreamOrder(split.shard_sizes, 4, 8, 1, 10)
-    strategy = tf.distribute.get_strategy()
-    batches = strategy.distribute_datasets_from_function(
-        lambda context: pipeline.build_training_dataset(
-            split, order, None, context
-        ),
-        options.input_options(strategy),
-    )
-    iterator = iter(batches)
-
-    @tf.function
-    def step():
-        strategy.run(lambda features: None, args=(next(iterator),))
-
+    batches = pipeline.build_training_dataset(split, order)
     with (
         pytest.raises(DamagedShardError, match=message),
         dataset_lib.explain_shard_errors(split),
     ):
-        for _ in range(2 * order.batches_per_epoch):
-            step()
+        list(batches.take(2 * order.batches_per_epoch))
 
 
 @pytest.mark.parametrize(
     ("harm_fn", "expected"),
     [
-        (lambda p, s: _cut(p, 17 * s + 60), "record 17 (from 0) is cut off"),
         (lambda p, s: _cut(p, 17 * s), "17 records, as if the file had been"),
-        (lambda p, s: _cut(p, 0), "0 bytes instead of"),
         (lambda p, s: p.unlink(), "no such file"),
     ],
-    ids=["cut inside a record", "cut between records", "emptied", "missing"],
+    ids=["cut", "missing"],
 )
 def test_a_cut_or_missing_shard_is_found_before_training(
     copy, harm_fn, expected

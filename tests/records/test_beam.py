@@ -8,7 +8,7 @@ import pytest
 from electra_tf import errors
 from electra_tf.processes.pool import WorkerError
 from electra_tf.records import writer
-from tests.records.dataset_folders import folder_bytes
+from tests.records.conftest import folder_bytes
 
 pytest.importorskip("apache_beam", reason="the extra `beam` is not installed")
 

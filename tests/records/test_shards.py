@@ -1,12 +1,10 @@
 """Parts and shards: which document and example goes where, and what is done."""
 
-import collections
 import dataclasses
 import random
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.config import schema
@@ -14,7 +12,6 @@ from electra_tf.records import readers
 from electra_tf.records import shards
 from electra_tf.records.corpus import open_corpus
 from electra_tf.records.readers import Document
-from electra_tf.records.schema import parse_examples
 from electra_tf.records.shards import Task
 from electra_tf.records.shards import build_plan
 from electra_tf.text.vocabulary import Vocabulary
@@ -107,25 +104,6 @@ def test_share_of_held_out_documents_is_as_asked_and_follows_the_seed(plan):
     assert (first == again).all()
     assert abs(first.mean() - 0.1) < 0.01
     assert (first & other).sum() < 0.3 * first.sum()
-
-
-def test_shard_holds_its_examples_in_another_order(plan):
-    build_part(plan)
-    task = Task("", 2, "train", (2,))
-    shards.write_shard(plan, task, lambda *content: None)
-    shard = shards.find_shard(plan, "train", 2)
-    path = plan.shard_path("train", 2)
-    assert path.name == "pretrain_data.tfrecord-00002-of-00004"
-    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-    found = parse_examples(tf.constant(records), 32)["input_ids"].numpy()
-    expected = shards.load_rows(plan, task)[0].astype(np.int32)
-    assert shard.num_examples == len(found) == len(expected)
-    assert not np.array_equal(found, expected)
-    rows = [collections.Counter(map(bytes, ids)) for ids in (found, expected)]
-    assert rows[0] == rows[1]
-    # A file of another size is to be written again.
-    path.write_bytes(path.read_bytes()[:-1])
-    assert shards.find_shard(plan, "train", 2) is None
 
 
 @pytest.mark.parametrize(
