@@ -169,8 +169,7 @@ def plan_units(
 ) -> list[tuple[Source, ...]]:
     """Divides a corpus into units of work of about equal size, in order.
 
-    Large plain files are cut between documents, small ones are gathered. A unit
-    has 1/256 of the corpus, but at least 1 MiB and at most 64 MiB of text.
+    A unit has 1/256 of the corpus, but at least 1 MiB and at most 64 of text.
     """
     if unit_bytes is None:
         share = corpus.num_text_bytes // _UNITS_PER_CORPUS

@@ -181,8 +181,7 @@ def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
 def prose_paragraphs(text: str) -> list[str]:
     """Extracts the paragraphs of a docstring that read as English sentences.
 
-    Code, tables, headings, parameter names and types, addresses and markup go,
-    in any usual style; each paragraph becomes one line.
+    Code, tables, headings, names, types and markup go; a paragraph is one line.
     """
     paragraphs = map(_strip_markup, _raw_paragraphs(inspect.cleandoc(text)))
     return [paragraph for paragraph in paragraphs if _is_prose(paragraph)]

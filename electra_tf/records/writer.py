@@ -50,11 +50,8 @@ def build_dataset(
     command line of an Apache Beam runner that takes the place of local
     processes, see `records.beam`.
 
-    Raises:
-        DataError: if the corpus is missing, empty, binary, damaged or too
-            small, or if the output folder holds something else.
-        OSError: if a file cannot be read or written.
-        WorkerError: if a worker process dies.
+    Raises `DataError` for a bad corpus or a folder that holds something else,
+    `OSError` if files fail, `WorkerError` if a process dies.
     """
     plan = build_plan(settings)
     output, record = plan.output_folder, plan.record()
@@ -82,8 +79,8 @@ def claim_folder(
 ) -> Iterator[None]:
     """Makes the folder for unfinished work, for one build at a time.
 
-    If the block fails, what it has done stays for a later `resume`; except
-    after a ValueError, since a build from wrong input cannot be completed.
+    If the block fails, its work stays for a later `resume`; except after a
+    ValueError, since a build from wrong input cannot be completed.
     """
     _check_folder(output, record, resume)
     build_folder = output / BUILD_FOLDER
@@ -130,10 +127,10 @@ def _check_folder(
     else:
         return
     differences = "; ".join(schema.find_differences(found, record))
+    how = "with these settings. Use --resume to complete it"
+    if differences:
+        how = f"built otherwise. Its values and yours: {differences}"
     if differences or not resume:
-        how = "with these settings. Use --resume to complete it"
-        if differences:
-            how = f"built otherwise. Its values and yours: {differences}"
         raise errors.DataError(
             f"{output} holds {state} {how}. Name another folder, or delete "
             "this one."

@@ -49,11 +49,8 @@ def test_a_position_advances_over_the_ends_of_epochs():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"global_batch_size": 5}, "num_streams=2, global_batch_size=5"),
-        (
-            {"global_batch_size": 28},
-            "27 examples, num_streams=2, global_batch_size=28",
-        ),
+        ({"global_batch_size": 5}, "a batch of 5, 2 streams"),
+        ({"global_batch_size": 28}, "27 examples, a batch of 28"),
         ({"shard_sizes": ()}, "0 examples"),
         ({"num_streams": 0}, "num_streams"),
         ({"shuffle_block": 0}, "shuffle_block"),

@@ -143,7 +143,8 @@ def test_binary_files_are_refused(tmp_path, content):
 
 def test_long_documents_come_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "_BLOCK_BYTES", 64)
-    lines = [f"line number {index}" for index in range(50)]
+    # One of them is longer than a block.
+    lines = [f"line number {index}" for index in range(50)] + ["é" * 60]
     path = write(tmp_path / "a.txt", "\n".join(lines) + "\n\nlast\n")
     documents = list(FileReader(str(path), ReadingOptions()))
     pieces = [document for document in documents if document.is_continued]
@@ -152,14 +153,6 @@ def test_long_documents_come_in_pieces(tmp_path, monkeypatch):
     assert documents[-1] == Document(["last"], False)
     # The end of the long document is stated even if no line is left for it.
     assert not documents[-2].is_continued
-
-
-def test_lines_longer_than_a_block_stay_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "_BLOCK_BYTES", 8)
-    lines = ["x" * 100, "é" * 30, "short"]
-    path = write(tmp_path / "a.txt", "\n".join(lines))
-    pieces = FileReader(str(path), ReadingOptions())
-    assert sum([document.lines for document in pieces], []) == lines
 
 
 def test_range_of_bytes_is_read_alone(tmp_path):

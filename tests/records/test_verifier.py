@@ -9,7 +9,7 @@ import tensorflow as tf
 from electra_tf import errors
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import file_sha256
-from electra_tf.records.verifier import verify_dataset
+from electra_tf.records.manifest import verify_dataset
 
 SHARD = "pretrain_data.tfrecord-00002-of-00004"
 
