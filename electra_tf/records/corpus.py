@@ -167,10 +167,7 @@ def open_source(
 def plan_units(
     corpus: Corpus, unit_bytes: int | None = None
 ) -> list[tuple[Source, ...]]:
-    """Divides a corpus into units of work of about equal size, in order.
-
-    A unit has 1/256 of the corpus, but at least 1 MiB and at most 64 of text.
-    """
+    """Divides a corpus, in order, into units of 1/256, but of 1 to 64 MiB."""
     if unit_bytes is None:
         share = corpus.num_text_bytes // _UNITS_PER_CORPUS
         unit_bytes = min(max(share, _MIN_UNIT_BYTES), _MAX_UNIT_BYTES)

@@ -15,8 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Each an int64 list of max_seq_length values, as `examples.build_features` lays
-# them out. Sorted by name, as a deterministic serialisation has them.
+# As `examples.build_features` lays them out; sorted by name for serialising.
 FEATURE_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 
