@@ -12,8 +12,8 @@ from absl import flags
 
 from electra_tf import command_line
 from electra_tf.config import schema
+from electra_tf.records.manifest import verify_dataset
 from electra_tf.records.shards import BuildSettings
-from electra_tf.records.verifier import verify_dataset
 from electra_tf.records.writer import build_dataset
 
 flags.DEFINE_multi_string(

@@ -15,7 +15,7 @@ from electra_tf.inputs import streams
 from electra_tf.records import manifest
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import VALIDATION
-from electra_tf.records.verifier import find_damage
+from electra_tf.records.manifest import find_damage
 from electra_tf.text.vocabulary import Vocabulary
 
 # What an `InvalidArgumentError` says if records caused it: the name of the
@@ -34,6 +34,7 @@ class Split:
     paths: tuple[str, ...]  # in the manifest's order
     shard_sizes: tuple[int, ...]  # examples in each of them
     max_seq_length: int  # tokens of a row, S
+    identity: str = ""  # a checksum of the examples
 
     @property
     def num_examples(self) -> int:
@@ -57,17 +58,14 @@ def open_dataset(folder: pathlib.Path, max_seq_length: int) -> Dataset:
     not fit the run's row length, or a shard is damaged.
     """
     vocabulary = load_vocabulary(folder)
-    names = [name for name in manifest.SPLITS if (folder / name).is_dir()]
     splits = {
         name: open_split(folder / name, vocabulary, max_seq_length)
-        for name in names
+        for name in manifest.SPLITS
+        if (folder / name).is_dir()
     }
-    return Dataset(
-        vocabulary,
-        splits[TRAIN],
-        splits.get(VALIDATION),
-        {name: _identify(folder / name) for name in names},
-    )
+    identity = {name: split.identity for name, split in splits.items()}
+    train, held_out = splits[TRAIN], splits.get(VALIDATION)
+    return Dataset(vocabulary, train, held_out, identity)
 
 
 def load_vocabulary(folder: pathlib.Path) -> Vocabulary:
@@ -86,11 +84,9 @@ def compute_baselines(
 ) -> dict[str, float]:
     """Measures the training text's unigram model on held-out text.
 
-    It says the commonest token everywhere, with frequencies as probabilities.
     Both counts are `[V]`, 0 for what is never masked; what the training text
-    lacks counts half, as in the unigram generator's loss.
-    `masked_accuracy` and `masked_loss` must pass `unigram_accuracy` and
-    `unigram_entropy` (nats, crossed).
+    lacks counts half, as in the unigram generator's loss. `masked_accuracy` and
+    `masked_loss` must pass `unigram_accuracy` and `unigram_entropy` (nats).
     """
     shares = held_out_counts / held_out_counts.sum()
     costs = -np.log(np.maximum(token_counts, 0.5) / token_counts.sum())
@@ -120,26 +116,19 @@ def open_split(
                 damage = find_damage(path, shard.num_examples, max_seq_length)
                 found += f"; {damage}" if damage else ""
             raise _damaged(path, shard.num_examples, found)
-    return Split(
-        paths=tuple(str(folder / shard.name) for shard in content.shards),
-        shard_sizes=tuple(shard.num_examples for shard in content.shards),
-        max_seq_length=max_seq_length,
-    )
-
-
-def _identify(split_folder: pathlib.Path) -> str:
-    shards = manifest.Manifest.load(split_folder).shards
+    shards = content.shards
     text = repr([(shard.num_examples, shard.sha256) for shard in shards])
-    return hashlib.sha256(text.encode()).hexdigest()
+    return Split(
+        paths=tuple(str(folder / shard.name) for shard in shards),
+        shard_sizes=tuple(shard.num_examples for shard in shards),
+        max_seq_length=max_seq_length,
+        identity=hashlib.sha256(text.encode()).hexdigest(),
+    )
 
 
 @contextlib.contextmanager
 def explain_shard_errors(split: Split) -> Iterator[None]:
-    """Turns TensorFlow's errors about broken records into one clear error.
-
-    TensorFlow gives a byte offset without a file. The shards are read again to
-    name file and record.
-    """
+    """Turns TensorFlow's errors about broken records into clear ones."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:

@@ -134,8 +134,7 @@ def num_predictions(
 ) -> tf.Tensor:
     """The number of positions to choose in each row, 1 to P: `[B]` int32.
 
-    `lengths` `[B]` counts [CLS] and [SEP]. Halves round to even, as in the
-    original.
+    `lengths` `[B]` counts [CLS] and [SEP]; halves round to even.
     """
     wanted = tf.round(tf.cast(lengths, tf.float32) * mask_prob)
     bounded = tf.minimum(max_predictions, tf.cast(wanted, tf.int32))
@@ -145,10 +144,7 @@ def num_predictions(
 def eligible_positions(
     input_ids: tf.Tensor, input_mask: tf.Tensor, special_ids: Sequence[int]
 ) -> tf.Tensor:
-    """Marks the positions that may be chosen, `[B, S]` bool.
-
-    Like in the original, `special_ids` are all but those of [PAD] and [UNK].
-    """
+    """Marks the positions that may be chosen; [UNK] may: `[B, S]` bool."""
     eligible = tf.cast(input_mask, tf.bool)
     for special_id in special_ids:
         eligible &= input_ids != special_id
@@ -225,11 +221,8 @@ def draw_whole_words(
     A word is a maximal run of eligible positions of which all but the first
     continue a word (`[B, S]` bool). The rule is that of BERT's
     `do_whole_word_mask`: words are taken in random order; one with more pieces
-    than are left of `num` is skipped, and the next ones are still tried. Its
-    pieces take consecutive slots in the order of the text.
-
-    One departure: a continuation piece behind [CLS] or [SEP] begins a word of
-    its own; BERT joins it to the last word before that token.
+    than are left of `num` is skipped, and the next ones are still tried. But a
+    continuation piece behind [CLS] or [SEP] begins a word of its own.
     """
     starts = word_starts(eligible, continues)
     # From here on, rank r is the place of a word in the random order.
@@ -294,10 +287,7 @@ def _fitting_sizes(sizes: tf.Tensor, num: tf.Tensor) -> tf.Tensor:
 def random_tokens(
     uniform: tf.Tensor, vocab_size: int, special_ids: Sequence[int]
 ) -> tf.Tensor:
-    """Random entries of the vocabulary, `[B, P]` int32.
-
-    BERT draws special tokens too; we do not: a [SEP] says nothing about words.
-    """
+    """Random entries of the vocabulary, special ones never: `[B, P]` int32."""
     excluded = sorted(set(special_ids))
     num_left = vocab_size - len(excluded)
     # The product may round up to the number of entries itself.

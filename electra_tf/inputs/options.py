@@ -11,9 +11,8 @@ PREFETCHED_ELEMENTS = 4
 def with_options(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """The same dataset, run as this package wants it.
 
-    Autotuning is off, so steps must name their own parallelism: its thread
-    sleeps for up to a minute, and TensorFlow 2.20 sometimes fails to wake it
-    when an iterator is deleted, which then blocks the program.
+    Autotuning is off: TensorFlow 2.20 sometimes fails to wake its thread when
+    an iterator is deleted, which then blocks the program.
     """
     options = tf.data.Options()
     options.deterministic = True
@@ -30,10 +29,9 @@ def input_options(
 ) -> tf.distribute.InputOptions | None:
     """The second argument of `strategy.distribute_datasets_from_function`.
 
-    The iterators that a strategy adds to bring elements to its devices tune
-    themselves whatever the dataset says, and so can block when they are
-    deleted. `MirroredStrategy` can do without them: every replica then gets a
-    dataset of its own, with an input context of its own.
+    The iterators that a strategy adds tune themselves whatever a dataset says.
+    `MirroredStrategy` can do without: every replica then gets a dataset and an
+    input context of its own.
     """
     if not isinstance(strategy, tf.distribute.MirroredStrategy):
         return None

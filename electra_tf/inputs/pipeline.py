@@ -115,13 +115,6 @@ def _find_share(
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
     workers = context.num_input_pipelines
-    if num_streams % replicas or replicas % workers:
-        raise ValueError(
-            "`num_streams` must be a multiple of the replicas, and those of "
-            f"the workers. Received: num_streams={num_streams}, {replicas} "
-            f"replicas on {workers} workers. Use a number of streams that all "
-            "replica counts of the run divide."
-        )
     owned = num_streams // workers
     first = context.input_pipeline_id * owned
     return _Share(first, owned, replicas // workers)
@@ -180,9 +173,7 @@ def _deal(
         return element | {"stream_ids": stream_ids}
 
     parsed = records.map(
-        parse_fn,
-        num_parallel_calls=options.PARALLEL_CALLS,
-        deterministic=True,
+        parse_fn, num_parallel_calls=options.PARALLEL_CALLS, deterministic=True
     )
     elements = parsed.map(split_replicas).unbatch()
     elements = elements.prefetch(options.PREFETCHED_ELEMENTS)

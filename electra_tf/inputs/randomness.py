@@ -65,8 +65,7 @@ def uniform_by_stream(seeds: tf.Tensor, shape: tuple[int, ...]) -> tf.Tensor:
 
     Philox makes four words from every value of a 128-bit counter. The step is
     its high half. In the low half a stream gets the values from `stream *
-    groups` on, so consecutive streams are one contiguous draw. (A call per
-    stream takes XLA ten seconds to compile for 16 streams.)
+    groups` on, so consecutive streams are one contiguous draw.
     """
     num_streams, size = seeds.shape[0], math.prod(shape)
     groups = -(-size // _WORDS_PER_COUNT)
@@ -108,7 +107,6 @@ def dropout_bits(size: int | tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """`[size]` random words of one dropout site, the same bits anywhere.
 
     The seed's counter is the high half of Philox's, so sites never overlap.
-    (`tf.random.stateless_uniform` takes fifty graph nodes instead of six.)
     """
     counter = tf.stack([tf.constant(0, tf.int64), seed[1]])
     return tf.raw_ops.StatelessRandomUniformFullIntV2(

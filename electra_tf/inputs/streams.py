@@ -5,7 +5,7 @@ No shuffle buffer: a checkpoint holds two integers. In every epoch anew:
 1. The shards are permuted and laid end to end as a ring, which is opened at a
    random example of the first shard.
 2. The ring of N examples is cut into C ranges of `n = N // C`, one for each
-   canonical stream. The rest, fewer than C examples, sits out.
+   canonical stream. The rest sits out.
 3. A stream permutes its range in blocks of `shuffle_block` examples.
 4. Global batch k holds the next `B / C` examples of every stream, rows of one
    stream side by side. What fills no batch at the end sits out.
@@ -47,19 +47,12 @@ class StreamOrder:
     shuffle_block: schema.Positive  # examples that a stream shuffles together
 
     def __post_init__(self) -> None:
-        received = (
-            f"Received: {self.num_examples} examples, num_streams="
-            f"{self.num_streams}, global_batch_size={self.global_batch_size}."
-        )
         schema.require(
-            self.global_batch_size % self.num_streams == 0,
-            f"`num_streams` must divide the global batch. {received}",
-        )
-        schema.require(
-            self.batches_per_epoch > 0,
-            "The training split must fill at least one global batch, equally "
-            f"from each stream. {received} Build a larger dataset or use a "
-            "smaller batch.",
+            self.batches_per_epoch > 0
+            and self.global_batch_size % self.num_streams == 0,
+            "Examples must fill a batch, equally from all streams. Received: "
+            f"{self.num_examples} examples, a batch of {self.global_batch_size}"
+            f", {self.num_streams} streams. Build more examples or change one.",
         )
 
     @property

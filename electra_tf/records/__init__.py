@@ -1,5 +1,1 @@
-"""Text to TFRecord shards.
-
-Read `examples` and `schema` first, then `writer`, which puts the rest in
-order: `corpus` and `readers`, `plan`, `shards`, `manifest`.
-"""
+"""Text to TFRecord shards; `writer` puts the rest in order."""

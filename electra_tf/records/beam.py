@@ -1,9 +1,8 @@
 """The builder's tasks on an Apache Beam runner (extra `beam`).
 
-For corpora that are too large for one machine: a Flink, Spark or Dataflow
-cluster takes the place of local processes. Corpus and dataset folder must lie
-where all workers see them under the same path (a shared or mounted file
-system). The dataset has the same bytes as one built locally.
+A Flink, Spark or Dataflow cluster takes the place of local processes. All its
+workers must see corpus and dataset folder under the same path. The dataset has
+the same bytes as one built locally.
 """
 
 import contextlib
@@ -36,10 +35,7 @@ class BeamPool(contextlib.nullcontext):
     def run(
         self, tasks: Sequence[Any], on_report: pool.Report
     ) -> Iterator[tuple[Any, None]]:
-        """Yields every task when all are done; results are not kept.
-
-        `on_report` gets the sums of what was reported at the end.
-        """
+        """Yields every task, reports the sums, when all are done."""
         on_report(0, 0)
         pipeline = apache_beam.Pipeline(options=PipelineOptions(self._options))
         (
@@ -69,11 +65,9 @@ class _DoTask(apache_beam.DoFn):
         self._start = start
 
     def setup(self) -> None:
-        """Starts the handler, once per worker."""
         self._handler = self._start()
 
     def process(self, task: Any) -> None:
-        """Does one task."""
         self._handler(task, _count)
 
 

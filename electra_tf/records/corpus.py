@@ -124,8 +124,7 @@ class TfdsReader:
 
 
 def open_corpus(
-    names: str | Sequence[str],
-    options: readers.ReadingOptions | None = None,
+    names: str | Sequence[str], options: readers.ReadingOptions | None = None
 ) -> Corpus:
     """Finds the sources of the given names, one after the other.
 
@@ -168,11 +167,7 @@ def open_source(
 def plan_units(
     corpus: Corpus, unit_bytes: int | None = None
 ) -> list[tuple[Source, ...]]:
-    """Divides a corpus into units of work of about equal size, in order.
-
-    Large plain files are cut between documents, small ones are gathered. A unit
-    has 1/256 of the corpus, but at least 1 MiB and at most 64 MiB of text.
-    """
+    """Divides a corpus, in order, into units of 1/256, but of 1 to 64 MiB."""
     if unit_bytes is None:
         share = corpus.num_text_bytes // _UNITS_PER_CORPUS
         unit_bytes = min(max(share, _MIN_UNIT_BYTES), _MAX_UNIT_BYTES)

@@ -33,7 +33,6 @@ class Examples(NamedTuple):
 class ExampleBuilder:
     """Collects lines until they reach a target length, then makes an example.
 
-    The end of a document always ends the example under construction.
     `max_seq_length` counts [CLS] and [SEP]s; with `keep_overflow` the tokens
     that the original cuts off begin the next example of the same document.
     """
@@ -166,8 +165,8 @@ def build_features(
     """Lays out n examples as padded rows of `max_seq_length` (S) tokens.
 
     A row is `[CLS] first [SEP]`, then `second [SEP]` if there is a second
-    segment, then padding. Returns `input_ids`, `input_mask`, `segment_ids`,
-    each `[n, S]` int32.
+    segment, then padding. Returns `input_ids`, `input_mask` (1 at tokens) and
+    `segment_ids` (1 in the second segment), each `[n, S]` int32.
     """
     first_lengths = examples.first_lengths[:, np.newaxis]
     second_lengths = examples.second_lengths[:, np.newaxis]

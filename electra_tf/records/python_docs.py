@@ -1,9 +1,8 @@
 """The embedded corpus: documentation that ships with the Python installation.
 
-Several megabytes of technical English that are on every machine where this
-package runs: the language reference inside `pydoc_data`, the docstrings of the
-standard library and those of the packages that the project depends on. Sources
-are parsed, never imported. The result depends on the installed versions alone.
+Several megabytes of technical English: the language reference in `pydoc_data`,
+the docstrings of the standard library and of the packages that the project
+depends on. Sources are parsed, never imported.
 """
 
 import ast
@@ -23,19 +22,14 @@ from collections.abc import Iterator
 from electra_tf import errors
 from electra_tf.processes import atomic
 
-_PACKAGES = (  # those that are absent are left out
-    *("numpy", "matplotlib", "scipy", "keras", "keras_hub", "tensorflow"),
-)
-_SKIPPED_FOLDERS = frozenset(
-    {"__pycache__", "idlelib", "lib2to3", "site-packages", "test", "tests"}
-)
+# Those that are absent are left out.
+_PACKAGES = "numpy", "matplotlib", "scipy", "keras", "keras_hub", "tensorflow"
+_SKIPPED_FOLDERS = {"idlelib", "lib2to3", "site-packages", "test", "tests"}
 PROVENANCE_FILE = "provenance.json"
 _VERSION = 1  # of the rules in this file; part of the provenance
 _MIN_DOCUMENT_CHARACTERS = 400
 
-_DOCUMENTED = (
-    *(ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef),
-)
+_FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _MIN_WORDS = 6
 _MIN_SHARE_OF_PLAIN_WORDS = 0.75
 _FENCE = "```"
@@ -121,7 +115,7 @@ def prepare(folder: str | os.PathLike | None = None) -> pathlib.Path:
 
 def _write_corpus(folder: pathlib.Path, versions: dict[str, str]) -> None:
     """Writes one text file per package, and the provenance."""
-    seen: set[bytes] = set()
+    seen: set[str] = set()
     counts = {}
     # Syntax trees have no cycles; looking for some takes a quarter of the time.
     gc.disable()
@@ -149,7 +143,7 @@ def _roots() -> Iterator[tuple[str, pathlib.Path]]:
             yield package, pathlib.Path(specification.origin).parent
 
 
-def _documents(root: pathlib.Path, seen: set[bytes]) -> Iterator[str]:
+def _documents(root: pathlib.Path, seen: set[str]) -> Iterator[str]:
     """Yields a document per module: paragraphs not in `seen` before."""
     for path in sorted(root.rglob("*.py"), key=pathlib.Path.as_posix):
         if _SKIPPED_FOLDERS.intersection(path.relative_to(root).parts[:-1]):
@@ -161,10 +155,8 @@ def _documents(root: pathlib.Path, seen: set[bytes]) -> Iterator[str]:
         lines = []
         for docstring in _docstrings(tree, path.name == "topics.py"):
             for paragraph in prose_paragraphs(docstring):
-                text = paragraph.lower().encode()
-                key = hashlib.blake2b(text, digest_size=12).digest()
-                if key not in seen:
-                    seen.add(key)
+                if paragraph.lower() not in seen:
+                    seen.add(paragraph.lower())
                     lines.append(paragraph)
         if sum(map(len, lines)) >= _MIN_DOCUMENT_CHARACTERS:
             yield "\n".join(lines)
@@ -180,7 +172,7 @@ def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
     pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
-        if isinstance(node, _DOCUMENTED):
+        if isinstance(node, ast.Module | ast.ClassDef | _FUNCTIONS):
             yield ast.get_docstring(node, clean=False) or ""
         if isinstance(node, ast.Module | ast.ClassDef | ast.If | ast.Try):
             pending.extend(reversed(node.body))
@@ -189,8 +181,7 @@ def _docstrings(tree: ast.Module, is_pydoc: bool) -> Iterator[str]:
 def prose_paragraphs(text: str) -> list[str]:
     """Extracts the paragraphs of a docstring that read as English sentences.
 
-    Code, tables, headings, parameter names and types, addresses and markup go,
-    in any usual style; each paragraph becomes one line.
+    Code, tables, headings, names, types and markup go; a paragraph is one line.
     """
     paragraphs = map(_strip_markup, _raw_paragraphs(inspect.cleandoc(text)))
     return [paragraph for paragraph in paragraphs if _is_prose(paragraph)]
@@ -254,6 +245,5 @@ def _is_prose(text: str) -> bool:
     if len(words) < _MIN_WORDS or not _SENTENCE.fullmatch(text):
         return False
     num_plain = sum(map(bool, map(_PLAIN_WORD.fullmatch, words)))
-    if num_plain < _MIN_SHARE_OF_PLAIN_WORDS * len(words):
-        return False
-    return _FUNCTION_WORD.search(text) is not None
+    is_plain = num_plain >= _MIN_SHARE_OF_PLAIN_WORDS * len(words)
+    return is_plain and bool(_FUNCTION_WORD.search(text))

@@ -153,10 +153,18 @@ class FileReader:
         for number, line in enumerate(lines, line_number):
             if not line:
                 continue
-            place = f"{self._path}, line {number}"
-            if self._begin:
-                place += f" after byte {self._begin}"
-            text = _json_text(line, self._options.text_field, place)
+            try:
+                text = json.loads(line)[self._options.text_field]
+            except (ValueError, KeyError, TypeError):
+                text = None
+            if not isinstance(text, str):
+                raise errors.DataError(
+                    f"{self._path}, line {number} after byte {self._begin}: "
+                    "expected a JSON object with a text in the member "
+                    f"{self._options.text_field!r}. Received: {line[:80]!r}. "
+                    "Name the right member as text field; for plain text "
+                    "choose the format `text`."
+                )
             text, num_replaced = _SURROGATE.subn("\ufffd", text)
             self.invalid_utf8 += num_replaced
             result += [*text_lines(text), _END_OF_DOCUMENT]
@@ -233,24 +241,6 @@ def _gather_documents(blocks: Iterable[list[str]]) -> Iterator[Document]:
             lines, is_continued = [], True
     if lines or is_continued:
         yield Document(lines)
-
-
-def _json_text(line: str, field: str, place: str) -> str:
-    try:
-        value: Any = json.loads(line)
-        if not isinstance(value, dict):
-            raise ValueError("this is another value")
-    except ValueError as error:
-        raise errors.DataError(
-            f"{place}: expected one JSON object. Received: {line[:40]!r} "
-            f"({error}). For plain text choose the format `text`."
-        ) from error
-    if not isinstance(value.get(field), str):
-        raise errors.DataError(
-            f"{place}: expected a text in the member {field!r}. Received the "
-            f"members {sorted(value)}. Name the right one as text field."
-        )
-    return value[field]
 
 
 def _is_wiki_tag(line: str) -> bool:

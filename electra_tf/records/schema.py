@@ -15,19 +15,12 @@ import numpy as np
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Each feature is an int64 list of max_seq_length values:
-#   input_ids: [CLS] first segment [SEP] second segment [SEP], then [PAD].
-#   input_mask: 1 at real tokens, 0 at padding.
-#   segment_ids: 0 in the first segment and at padding, 1 in the second.
-# Sorted by name, as a deterministic serialisation has them.
+# As `examples.build_features` lays them out; sorted by name for serialising.
 FEATURE_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 
 def serialize_examples(features: Mapping[str, np.ndarray]) -> list[bytes]:
-    """Serialises `[n, S]` features as n `tf.train.Example` messages.
-
-    Ids are integers from 0 to 2**31 - 1, masks and segments 0 or 1.
-    """
+    """Serialises ids, masks and segments `[n, S]` as n `tf.train.Example`s."""
     flat_ids, ends = _pack_ids(features["input_ids"])
     num_rows, num_columns = features["input_ids"].shape
     # Masks and segments take one byte per value, so the second part of all

@@ -258,19 +258,16 @@ def _start_builders(
     plan: BuildPlan, index: int, sources: list[corpus_lib.Source]
 ) -> dict[str, ExampleBuilder]:
     """A builder for each split; shuffles sources in the original's order."""
-    settings = plan.settings
-    rngs = {
-        split: random.Random(f"{settings.seed} {split} {index}")
-        for split in plan.num_shards
-    }
-    if settings.original_order:
-        rngs[TRAIN] = random.Random(settings.seed)
-        rngs[TRAIN].shuffle(sources)
-    length, keep_overflow = settings.max_seq_length, settings.keep_overflow
-    return {
-        split: ExampleBuilder(length, rng, keep_overflow)
-        for split, rng in rngs.items()
-    }
+    settings, builders = plan.settings, {}
+    for split in plan.num_shards:
+        rng = random.Random(f"{settings.seed} {split} {index}")
+        if settings.original_order:  # which has one split
+            rng = random.Random(settings.seed)
+            rng.shuffle(sources)
+        builders[split] = ExampleBuilder(
+            settings.max_seq_length, rng, settings.keep_overflow
+        )
+    return builders
 
 
 def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
@@ -294,8 +291,7 @@ def _choose_split(plan: BuildPlan, document: Document) -> str:
         return TRAIN
     start = zlib.crc32(str(plan.settings.seed).encode())
     checksum = zlib.crc32("\n".join(document.lines).encode(), start)
-    is_held_out = checksum / 2**32 < fraction
-    return VALIDATION if is_held_out else TRAIN
+    return VALIDATION if checksum / 2**32 < fraction else TRAIN
 
 
 def _take(plan: BuildPlan, builder: ExampleBuilder) -> tuple[np.ndarray, ...]:
@@ -380,10 +376,7 @@ def note_shard(plan: BuildPlan, split: str, index: int, shard: Shard) -> None:
 
 
 def write_shard(plan: BuildPlan, task: Task, report: pool.Report) -> None:
-    """Writes one shard from all parts; it appears when it is complete.
-
-    Its examples are shuffled, except in the original's order.
-    """
+    """Writes one shard from all parts, shuffled but in the original's order."""
     import tensorflow as tf
 
     ids, segments = load_rows(plan, task)

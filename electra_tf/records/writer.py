@@ -35,11 +35,6 @@ from electra_tf.records.shards import BuildSettings
 from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
-_LOCK_FILE = "lock"
-
-
-class StorageError(OSError):
-    """Reading or writing failed; what is complete can be resumed."""
 
 
 def build_dataset(
@@ -55,11 +50,8 @@ def build_dataset(
     command line of an Apache Beam runner that takes the place of local
     processes, see `records.beam`.
 
-    Raises:
-        DataError: if the corpus is missing, empty, binary, damaged or too
-            small, or if the output folder holds something else.
-        StorageError: if a file cannot be read or written.
-        WorkerError: if a worker process dies.
+    Raises `DataError` for a bad corpus or a folder that holds something else,
+    `OSError` if files fail, `WorkerError` if a process dies.
     """
     plan = build_plan(settings)
     output, record = plan.output_folder, plan.record()
@@ -87,15 +79,15 @@ def claim_folder(
 ) -> Iterator[None]:
     """Makes the folder for unfinished work, for one build at a time.
 
-    If the block fails, what it has done stays for a later `resume`; except
-    after a ValueError, since a build from wrong input cannot be completed.
+    If the block fails, its work stays for a later `resume`; except after a
+    ValueError, since a build from wrong input cannot be completed.
     """
     _check_folder(output, record, resume)
     build_folder = output / BUILD_FOLDER
     parts_folder = build_folder / "parts"
     for folder in (parts_folder, build_folder / "shards"):
         folder.mkdir(parents=True, exist_ok=True)
-    with (build_folder / _LOCK_FILE).open("w") as lock:
+    with (build_folder / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -121,24 +113,24 @@ def _check_folder(
 ) -> None:
     """Raises unless the folder is free, or may be resumed."""
     build_file = output / BUILD_FOLDER / _RECORD_FILE
-    if (output / manifest_lib.MANIFEST_FILE).is_file():
+    names = sorted(path.name for path in output.glob("*"))
+    if manifest_lib.MANIFEST_FILE in names:
         found, state = manifest_lib.load_index(output)["build"], "a dataset"
     elif build_file.is_file():
         found = json.loads(build_file.read_text("utf-8"))
         state = "an unfinished dataset"
+    elif output.is_file() or names not in ([], [BUILD_FOLDER]):
+        raise errors.DataError(
+            f"{output} is a file or holds other files: {names[:5]}. Name a new "
+            "folder, or empty this one yourself."
+        )
     else:
-        names = sorted(path.name for path in output.glob("*"))
-        if output.is_file() or names not in ([], [BUILD_FOLDER]):
-            raise errors.DataError(
-                f"{output} is a file or holds other files: {names[:5]}. Name a "
-                "new folder, or empty this one yourself."
-            )
         return
     differences = "; ".join(schema.find_differences(found, record))
+    how = "with these settings. Use --resume to complete it"
+    if differences:
+        how = f"built otherwise. Its values and yours: {differences}"
     if differences or not resume:
-        how = "with these settings. Use --resume to complete it"
-        if differences:
-            how = f"built otherwise. Its values and yours: {differences}"
         raise errors.DataError(
             f"{output} holds {state} {how}. Name another folder, or delete "
             "this one."
@@ -193,7 +185,7 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
                 tokenize = shards.load_tokenizer(plan.vocabulary)
                 shards.build_part(plan, task, tokenize, report)
         except (OSError, tf.errors.OpError) as error:
-            raise StorageError(
+            raise OSError(
                 f"Building {task} failed: {error}. Nothing unfinished was "
                 "left under a final name. Check the disk of "
                 f"{plan.output_folder} and run again with --resume."
@@ -256,16 +248,11 @@ def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
     """Raises unless every shard gets an example."""
     for split, num_shards in plan.num_shards.items():
         num_examples = sum(each.num_examples[split] for each in reports)
-        if split == manifest_lib.VALIDATION and not num_examples:
-            raise errors.DataError(
-                "No document fell into the validation split. Raise "
-                f"validation_fraction (now {plan.settings.validation_fraction})"
-                ", or set it to 0 and name held-out data yourself."
-            )
         if num_examples < num_shards:
             raise errors.DataError(
                 f"The corpus gives {num_examples} {split} examples for "
-                f"{num_shards} shards. Lower num_out_files, or use more text."
+                f"{num_shards} shards. Use more text, or change num_out_files "
+                f"or validation_fraction ({plan.settings.validation_fraction})."
             )
 
 

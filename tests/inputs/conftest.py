@@ -1,16 +1,11 @@
 """Small splits on disk whose rows say which example they are."""
 
-import pathlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from electra_tf.inputs.dataset import Split
-from electra_tf.records import manifest
 from electra_tf.records import schema
-from electra_tf.text.vocabulary import SPECIAL_TOKENS
-from electra_tf.text.vocabulary import Vocabulary
 
 LENGTH = 8
 
@@ -53,47 +48,5 @@ def make_split(tmp_path):
             paths.append(str(path))
             first += size
         return Split(tuple(paths), tuple(shard_sizes), length)
-
-    return make
-
-
-@pytest.fixture
-def vocabulary():
-    """A vocabulary of the special tokens and three words."""
-    return Vocabulary((*SPECIAL_TOKENS, "a", "b", "c"))
-
-
-@pytest.fixture
-def make_dataset(make_split, vocabulary):
-    """A function from shard sizes to the folder of a split with a manifest."""
-
-    def make(shard_sizes):
-        paths = [pathlib.Path(p) for p in make_split(shard_sizes).paths]
-        shards = tuple(
-            manifest.Shard(path.name, count, 5 * count, path.stat().st_size, "")
-            for path, count in zip(paths, shard_sizes, strict=True)
-        )
-        settings = vocabulary.settings
-        manifest.Manifest(
-            split="train",
-            corpus={},
-            vocabulary=manifest.describe_vocabulary(vocabulary),
-            tokenizer={
-                "do_lower_case": settings.do_lower_case,
-                "strip_accents": settings.strip_accents,
-                "max_word_length": settings.max_word_length,
-            },
-            max_seq_length=LENGTH,
-            builder={},
-            seed=0,
-            num_documents=1,
-            num_corpus_tokens=5 * sum(shard_sizes),
-            num_examples=sum(shard_sizes),
-            num_tokens=5 * sum(shard_sizes),
-            shards=shards,
-            token_counts="unigram_counts.npy",
-            invalid_utf8={},
-        ).save(paths[0].parent)
-        return paths[0].parent
 
     return make

@@ -1,19 +1,36 @@
-"""A dataset folder is opened whole, and known by its examples."""
+"""A dataset folder is opened whole; damaged shards are named."""
 
+import pathlib
+import re
 import shutil
 
 import pytest
+import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.inputs import dataset as dataset_lib
+from electra_tf.inputs import pipeline
+from electra_tf.inputs import streams
+from electra_tf.inputs.dataset import DamagedShardError
 from tests import tiny
 from tests import tiny_run
+from tests.inputs import conftest
+
+SIZES = (40, 30, 50)
+# A record is framed by 12 bytes before and 4 bytes after its content.
+FRAME = 16
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """105 and 21 examples of 16 tokens."""
     return tiny_run.write_dataset(tmp_path_factory.mktemp("data") / "dataset")
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    """The same folder, to be changed."""
+    return shutil.copytree(folder, tmp_path / "copy")
 
 
 def test_both_splits_and_the_vocabulary_are_opened(folder):
@@ -24,30 +41,107 @@ def test_both_splits_and_the_vocabulary_are_opened(folder):
     assert set(opened.identity) == {"train", "validation"}
 
 
-def test_a_dataset_may_have_no_held_out_split(folder, tmp_path):
-    copy = shutil.copytree(folder, tmp_path / "copy")
+def test_a_dataset_may_have_no_held_out_split(copy):
     shutil.rmtree(copy / "validation")
     opened = dataset_lib.open_dataset(copy, tiny.LENGTH)
     assert opened.held_out is None
     assert set(opened.identity) == {"train"}
 
 
-def test_the_identity_follows_the_examples_and_not_the_place(folder, tmp_path):
+def test_the_identity_follows_the_examples_and_not_the_place(
+    folder, copy, tmp_path
+):
     def identify(path):
         return dataset_lib.open_dataset(path, tiny.LENGTH).identity
 
     before = identify(folder)
-    assert identify(shutil.copytree(folder, tmp_path / "copy")) == before
-    other = tiny_run.write_dataset(tmp_path / "other", seed=1)
-    after = identify(other)
+    assert identify(copy) == before
+    after = identify(tiny_run.write_dataset(tmp_path / "other", seed=1))
     assert all(before[split] != after[split] for split in before)
 
 
-def test_rows_of_another_length_are_refused(folder):
+def test_what_does_not_fit_is_refused(folder, tmp_path):
     with pytest.raises(errors.DataError, match="max_seq_length"):
         dataset_lib.open_dataset(folder, 32)
-
-
-def test_a_folder_without_a_dataset_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="expected train/manifest"):
         dataset_lib.open_dataset(tmp_path, tiny.LENGTH)
+
+
+def _record_size(path):
+    size = next(iter(tf.data.TFRecordDataset(str(path)))).numpy()
+    return len(size) + FRAME
+
+
+def _flip(path, offset):
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 0x10
+    path.write_bytes(content)
+
+
+def _cut(path, size):
+    path.write_bytes(path.read_bytes()[:size])
+
+
+DAMAGES = {
+    "flipped content": (
+        lambda path, size: _flip(path, 17 * size + 60),
+        "record 17 (from 0) is corrupt",
+    ),
+    "cut inside a record": (
+        lambda path, size: _cut(path, 17 * size + 60),
+        "record 17 (from 0) is cut off",
+    ),
+    "cut between records": (
+        lambda path, size: _cut(path, 17 * size),
+        "17 records, as if the file had been cut at 17",
+    ),
+    "rows of another length": (
+        lambda path, size: conftest.write_shard(
+            path, conftest.number_examples(0, 30, length=9)
+        ),
+        "record 0 (from 0) has other features, or rows of another length",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_training_on_a_damaged_shard_names_file_and_record(make_split, kind):
+    harm_fn, expected = DAMAGES[kind]
+    split = make_split(SIZES)
+    path = pathlib.Path(split.paths[1])
+    harm_fn(path, _record_size(path))
+    message = f"Shard {path} must hold 30 .* Received: {re.escape(expected)}"
+    order = streams.StreamOrder(split.shard_sizes, 4, 8, 1, 10)
+    batches = pipeline.build_training_dataset(split, order)
+    with (
+        pytest.raises(DamagedShardError, match=message),
+        dataset_lib.explain_shard_errors(split),
+    ):
+        list(batches.take(2 * order.batches_per_epoch))
+
+
+@pytest.mark.parametrize(
+    ("harm_fn", "expected"),
+    [
+        (lambda p, s: _cut(p, 17 * s), "17 records, as if the file had been"),
+        (lambda p, s: p.unlink(), "no such file"),
+    ],
+    ids=["cut", "missing"],
+)
+def test_a_cut_or_missing_shard_is_found_before_training(
+    copy, harm_fn, expected
+):
+    path = sorted((copy / "train").glob("pretrain*"))[1]
+    harm_fn(path, _record_size(path))
+    message = f"Shard {path} must hold 35 .*{re.escape(expected)}.*--resume"
+    with pytest.raises(DamagedShardError, match=message):
+        dataset_lib.open_dataset(copy, tiny.LENGTH)
+
+
+def test_errors_of_the_model_pass_unchanged(make_split):
+    split = make_split(SIZES)
+    with (
+        pytest.raises(tf.errors.InvalidArgumentError, match="model"),
+        dataset_lib.explain_shard_errors(split),
+    ):
+        tf.debugging.assert_equal(1, 2, "model")

@@ -11,10 +11,13 @@ from electra_tf.inputs import randomness
 # Ids of the worked examples.
 PAD, UNK, CLS, SEP, MASK = 0, 1, 2, 3, 4
 SPECIAL = (CLS, SEP, MASK)
+# From here on tokens continue a word.
+FIRST_CONTINUATION = 50
+IS_CONTINUATION = np.arange(100) >= FIRST_CONTINUATION
 
 
 def _inputs(rows):
-    input_ids = tf.constant(rows, tf.int32)
+    input_ids = tf.cast(rows, tf.int32)
     return {
         "input_ids": input_ids,
         "input_mask": tf.cast(input_ids != PAD, tf.int32),
@@ -43,23 +46,22 @@ def test_the_largest_eligible_keys_are_chosen():
 
 
 @pytest.mark.parametrize("num_candidates", [0, 1, 2])
-@pytest.mark.parametrize(
-    "draw_fn",
-    [masking.draw_positions, masking.draw_positions_with_replacement],
-)
-def test_rows_with_few_candidates_leave_slots_unused(draw_fn, num_candidates):
-    eligible = tf.constant([[False] + [True] * num_candidates + [False] * 5])
-    eligible = eligible[:, :6]
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_rows_with_few_candidates_leave_slots_unused(
+    is_repeated, num_candidates
+):
+    eligible = [False] + [True] * num_candidates + [False] * 5
+    draw_fn = masking.draw_positions
+    if is_repeated:
+        draw_fn = masking.draw_positions_with_replacement
     positions, weights = draw_fn(
-        eligible, tf.constant([4]), tf.zeros([1, 6]), 5
+        tf.constant([eligible[:6]]), tf.constant([4]), tf.zeros([1, 6]), 5
     )
-    used = weights.numpy()[0].astype(bool)
-    if draw_fn is masking.draw_positions:
-        assert used.sum() == num_candidates
-    else:
-        assert used.sum() == (4 if num_candidates else 0)
-    assert not positions.numpy()[0][~used].any()
+    used = weights.numpy()[0] > 0
+    num_used = min(num_candidates, 1) * 4 if is_repeated else num_candidates
+    assert used.sum() == num_used
     assert np.isin(positions.numpy()[0][used], [1, 2]).all()
+    assert not positions.numpy()[0][~used].any()
 
 
 def test_draws_with_replacement_pick_the_candidate_of_their_rank():
@@ -156,7 +158,7 @@ def test_the_whole_of_masking_compiles_and_gives_the_eager_result():
     )
 
     def run(rows, seed, draw_fn):
-        masked = masking.mask_inputs(
+        return masking.mask_inputs(
             rows,
             _uniform(seed, (3, 8)),
             _uniform(seed + 1, (3, 4)),
@@ -164,20 +166,9 @@ def test_the_whole_of_masking_compiles_and_gives_the_eager_result():
             SPECIAL,
             draw_fn,
         )
-        sequence = tf.cast(masked.input_ids, tf.float32)[..., tf.newaxis]
-        return (
-            *masked,
-            *masking.scatter_update(
-                rows["input_ids"], masked.masked_ids + 1,
-                masked.masked_positions, masked.masked_weights,
-            ),
-            masking.gather_positions(sequence, masked.masked_positions),
-        )  # fmt: skip
 
-    for draw_fn in (
-        masking.draw_positions,
-        masking.draw_positions_with_replacement,
-    ):
+    draw_fns = masking.draw_positions, masking.draw_positions_with_replacement
+    for draw_fn in draw_fns:
         seed = tf.constant([8, 9], tf.int64)
         eager = run(inputs, seed, draw_fn)
         compiled = tf.function(run, jit_compile=True)(inputs, seed, draw_fn)
@@ -186,3 +177,98 @@ def test_the_whole_of_masking_compiles_and_gives_the_eager_result():
             np.testing.assert_array_equal(ours, theirs)
         # The empty row, as evaluation fills batches up with, weighs nothing.
         assert not eager[6].numpy()[2].any()
+
+
+def _eligible(rows):
+    inputs = _inputs(rows)
+    return masking.eligible_positions(
+        inputs["input_ids"], inputs["input_mask"], SPECIAL
+    )
+
+
+def _draw(input_ids, num, uniform, slots):
+    input_ids = tf.cast(input_ids, tf.int32)
+    eligible = _eligible(input_ids)
+    continues = tf.gather(IS_CONTINUATION, input_ids)
+    return masking.draw_whole_words(
+        continues, eligible, tf.convert_to_tensor(num), uniform, slots
+    )
+
+
+def _random_rows(rng, num_rows, length, continuation_share):
+    """Rows of two segments with words of all lengths and some padding."""
+    rows = rng.integers(5, FIRST_CONTINUATION, [num_rows, length])
+    is_inside = rng.random(rows.shape) < continuation_share
+    rows[is_inside] = rng.integers(FIRST_CONTINUATION, 100, is_inside.sum())
+    rows[rng.random(rows.shape) < 0.02] = MASK
+    rows[rng.random(rows.shape) < 0.02] = UNK
+    rows[:, 0] = CLS
+    for row in rows:
+        end = rng.integers(2, length + 1)
+        row[rng.integers(1, end)] = row[end - 1] = SEP
+        row[end:] = PAD
+    return rows
+
+
+def _words(row):
+    """The rule's words of a row, as lists of positions."""
+    words = []
+    for position, token in enumerate(row):
+        if token in (PAD, *SPECIAL):
+            continue
+        follows = bool(words) and words[-1][-1] == position - 1
+        if follows and token >= FIRST_CONTINUATION:
+            words[-1].append(position)
+        else:
+            words.append([position])
+    return words
+
+
+def _choose_slowly(row, num, keys):
+    """The documented rule, word by word."""
+    chosen = []
+    for word in sorted(_words(row), key=lambda word: -keys[word[0]]):
+        if len(chosen) + len(word) <= num:
+            chosen += word
+    return chosen
+
+
+def test_pieces_with_two_hashes_continue_a_word():
+    tokens = ("[PAD]", "play", "##ing", "#", "a##b")
+    table = masking.continuation_table(tokens)
+    assert table.tolist() == [False, False, True, False, False]
+    with pytest.raises(ValueError, match="Received: 2 tokens, none of which"):
+        masking.continuation_table(("play", "#ing"))
+
+
+def test_a_word_that_does_not_fit_is_skipped_for_one_that_does():
+    # Words by key: b (2 pieces), d (3, does not fit), a (1), c (1, too late).
+    row = [CLS, 11, 12, 61, 13, 14, 62, 63, SEP]
+    uniform = [[0.99, 0.5, 0.9, 0.0, 0.1, 0.7, 0.98, 0.97, 0.99]]
+    positions, weights = _draw([row], [3], uniform, 4)
+    np.testing.assert_array_equal(positions, [[2, 3, 1, 0]])
+    np.testing.assert_array_equal(weights, [[1, 1, 1, 0]])
+
+
+@pytest.mark.parametrize("continuation_share", [0.0, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize(("length", "slots"), [(9, 3), (64, 10), (128, 64)])
+def test_the_rule_is_followed_word_by_word(continuation_share, length, slots):
+    rng = np.random.default_rng(length)
+    rows = _random_rows(rng, 100, length, continuation_share)
+    num = rng.integers(1, slots + 1, 100).astype(np.int32)
+    # Distinct keys: between equal ones the rule leaves the order open.
+    keys = rng.permuted(np.tile(np.arange(length) / length, [100, 1]), axis=1)
+    arguments = tf.constant(rows), num, keys.astype(np.float32), slots
+    positions, weights = _draw(*arguments)
+    if length == 9:
+        compiled = tf.function(_draw, jit_compile=True)(*arguments)
+        np.testing.assert_array_equal(compiled[0], positions)
+        np.testing.assert_array_equal(compiled[1], weights)
+    for index, row in enumerate(rows):
+        expected = _choose_slowly(row, num[index], keys[index])
+        used = len(expected)
+        padded = expected + [0] * (slots - used)
+        assert positions.numpy()[index].tolist() == padded
+        assert weights.numpy()[index].tolist() == [1] * used + [0] * (
+            slots - used
+        )

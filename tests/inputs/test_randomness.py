@@ -88,7 +88,6 @@ def test_neighbouring_dropout_sites_share_no_word():
     assert np.intersect1d(first, second.numpy()).size <= 1
 
 
-@pytest.mark.parametrize("run_seed", [-1, 2**59])
-def test_a_seed_out_of_range_is_refused(run_seed):
-    with pytest.raises(ValueError, match=f"Received: {run_seed}"):
-        randomness.purpose_key(run_seed, 0)
+def test_a_seed_out_of_range_is_refused():
+    with pytest.raises(ValueError, match=f"Received: {2**59}"):
+        randomness.purpose_key(2**59, 0)

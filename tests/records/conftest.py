@@ -1,15 +1,60 @@
 """A small vocabulary, small corpora and a builder for the records tests."""
 
 import pathlib
+import random
 import shutil
 
 import pytest
 
+from electra_tf.records import shards
 from electra_tf.records import writer
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import Vocabulary
-from tests.records import dataset_folders
-from tests.records.dataset_folders import LETTERS
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def write_corpus(folder: pathlib.Path, num_files: int = 6) -> pathlib.Path:
+    """Writes files of random words; the same ones at every call."""
+    rng = random.Random(7)
+
+    def line():
+        words = range(rng.randint(1, 12))
+        return " ".join(
+            "".join(rng.choices(LETTERS, k=rng.randint(1, 6))) for _ in words
+        )
+
+    folder.mkdir(parents=True)
+    for index in range(num_files):
+        documents = [
+            "\n".join(line() for _ in range(rng.randint(1, 12)))
+            for _ in range(10)
+        ]
+        text = "\n\n".join(documents) + "\n"
+        (folder / f"part_{index}.txt").write_text(text)
+    return folder
+
+
+def build_settings(corpus, vocabulary, output) -> shards.BuildSettings:
+    """Settings that give four shards and one for validation."""
+    return shards.BuildSettings(
+        corpus=(str(corpus),),
+        vocabulary=str(vocabulary),
+        output_dir=str(output),
+        max_seq_length=32,
+        num_out_files=4,
+        validation_fraction=0.2,
+        seed=5,
+    )
+
+
+def folder_bytes(folder: pathlib.Path) -> dict[str, bytes]:
+    """Every file below a folder with its content."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 @pytest.fixture(scope="session")
@@ -30,13 +75,13 @@ def vocabulary(vocabulary_folder) -> Vocabulary:
 def corpus_folder(tmp_path_factory) -> pathlib.Path:
     """Six files with ten documents each; not to be changed."""
     folder = tmp_path_factory.mktemp("text") / "corpus"
-    return dataset_folders.write_corpus(folder)
+    return write_corpus(folder)
 
 
 @pytest.fixture
 def settings(corpus_folder, vocabulary_folder, tmp_path):
     """Settings that give four shards and one for validation."""
-    return dataset_folders.build_settings(
+    return build_settings(
         corpus_folder, vocabulary_folder, tmp_path / "dataset"
     )
 
@@ -48,7 +93,7 @@ def finished_dataset(
     """What `settings` build; not to be changed."""
     folder = tmp_path_factory.mktemp("finished") / "dataset"
     writer.build_dataset(
-        dataset_folders.build_settings(corpus_folder, vocabulary_folder, folder)
+        build_settings(corpus_folder, vocabulary_folder, folder)
     )
     return folder
 

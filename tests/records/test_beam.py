@@ -1,14 +1,11 @@
 """The builder on Beam's local runner; needs the extra `beam`."""
 
-import dataclasses
 import pathlib
 
 import pytest
 
-from electra_tf import errors
-from electra_tf.processes.pool import WorkerError
 from electra_tf.records import writer
-from tests.records.dataset_folders import folder_bytes
+from tests.records.conftest import folder_bytes
 
 pytest.importorskip("apache_beam", reason="the extra `beam` is not installed")
 
@@ -21,14 +18,3 @@ def test_dataset_has_the_same_bytes_as_one_built_locally(
     writer.build_dataset(settings, beam_options=OPTIONS)
     found = folder_bytes(pathlib.Path(settings.output_dir))
     assert found == folder_bytes(finished_dataset)
-
-
-def test_failing_task_is_named(settings, tmp_path):
-    (tmp_path / "bad.txt").write_bytes(bytes(range(256)) * 20)
-    settings = dataclasses.replace(
-        settings, corpus=(str(tmp_path / "bad.txt"),)
-    )
-    with pytest.raises(
-        (WorkerError, errors.DataError), match="bad.txt is no UTF-8"
-    ):
-        writer.build_dataset(settings, beam_options=OPTIONS)

@@ -17,44 +17,9 @@ FOLDER = pathlib.Path(__file__).parent / "original_examples"
 RUNS = json.loads((FOLDER / "info.json").read_text())["runs"]
 
 
-class ScriptedRandom(random.Random):
-    """Gives the listed numbers, then fails."""
-
-    def __init__(self, numbers):
-        super().__init__(0)
-        self.numbers = list(numbers)
-
-    def random(self):
-        return self.numbers.pop(0)
-
-    def randint(self, low, high):
-        return self.numbers.pop(0)
-
-
-def build(lines, numbers, max_seq_length=16, keep_overflow=False):
-    """Builds one document of the given lines of ids; returns the pairs."""
-    rng = ScriptedRandom(numbers)
-    builder = ExampleBuilder(max_seq_length, rng, keep_overflow)
-    token_ids = np.array(sum(lines, []), np.int32)
-    add_document(builder, token_ids, [len(line) for line in lines])
-    assert not rng.numbers, "not all random numbers were drawn"
-    return as_pairs(builder.take())
-
-
 def add_document(builder, token_ids, lengths):
     builder.add_lines(token_ids, lengths)
     builder.end_document()
-
-
-def as_pairs(examples):
-    """Returns first and second segment of each example as lists."""
-    ids = examples.token_ids.tolist()
-    pairs = []
-    for first, second in zip(*examples[1:], strict=True):
-        pairs.append((ids[:first], ids[first : first + second]))
-        ids = ids[first + second :]
-    assert not ids
-    return pairs
 
 
 def documents_of(corpus, run):
@@ -99,32 +64,6 @@ def test_examples_and_random_numbers_equal_the_original(name):
     assert rng.random() == float.fromhex(run["next_random"])
 
 
-def test_line_that_crosses_the_target_may_join_the_first_segment():
-    # Maximum 16: first segment target (16 - 3) // 2 = 6. 0.4 < 0.5: joins.
-    lines = [[1, 2, 3], [4, 5, 6], [7] * 5, [8] * 5]
-    pairs = build(lines, [0.9, 0.4, 0.9])
-    # 16 - 6 - 3 = 7 tokens fit the second segment; 3 of ten are lost.
-    assert pairs == [([1, 2, 3, 4, 5, 6], [7] * 5 + [8] * 2)]
-
-
-def test_later_short_line_may_return_to_the_first_segment():
-    # Line 2 does not fit below 6 and 0.6 sends it to the second segment;
-    # line 3 fits the first one again, without any random number.
-    lines = [[1, 2], [3] * 9, [4, 5], [6] * 3]
-    pairs = build(lines, [0.9, 0.6, 0.9])
-    assert pairs == [([1, 2, 4, 5], [3] * 9)]
-
-
-def test_short_target_carries_over_to_the_next_document():
-    rng = ScriptedRandom([0.0, 0.04, 5, 0.0, 0.9, 0.0, 0.9])
-    builder = ExampleBuilder(16, rng)
-    for _ in range(2):
-        add_document(builder, np.arange(8, dtype=np.int32), [4, 4])
-    # The first document ends before 16 tokens; it draws the target 5, which
-    # the second document reaches after its second line.
-    assert as_pairs(builder.take()) == [(list(range(8)), [])] * 2
-
-
 def test_pieces_of_a_document_give_the_same_as_the_whole():
     lengths = random.Random(2).choices(range(1, 30), k=200)
     token_ids = np.arange(sum(lengths), dtype=np.int32)
@@ -139,7 +78,8 @@ def test_pieces_of_a_document_give_the_same_as_the_whole():
             pieces.add_lines(token_ids[begin:end].copy(), piece)
             begin = end
         pieces.end_document()
-        assert as_pairs(whole.take()) == as_pairs(pieces.take())
+        for ours, theirs in zip(pieces.take(), whole.take(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
 
 
 def test_keep_overflow_loses_no_token_and_overfills_no_example():

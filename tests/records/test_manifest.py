@@ -1,12 +1,9 @@
 """Manifests: round trip, and the check against a reader's expectations."""
 
-import collections
-import dataclasses
 import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from electra_tf import errors
 from electra_tf.records.manifest import Manifest
@@ -15,13 +12,6 @@ from electra_tf.records.manifest import load_token_counts
 from electra_tf.text.vocabulary import SPECIAL_TOKENS
 from electra_tf.text.vocabulary import TokenizerSettings
 from electra_tf.text.vocabulary import Vocabulary
-
-
-def test_manifest_is_the_same_after_a_round_trip(dataset, tmp_path):
-    manifest = Manifest.load(dataset / "train")
-    (tmp_path / "copy").mkdir()
-    manifest.save(tmp_path / "copy")
-    assert Manifest.load(tmp_path / "copy") == manifest
 
 
 def test_a_reader_that_expects_something_else_is_told_all_of_it(
@@ -50,47 +40,22 @@ def test_whole_dataset_and_split_are_told_apart(dataset):
         Manifest.load(dataset)
     with pytest.raises(errors.DataError, match="folder of a whole dataset"):
         load_index(dataset / "train")
-    assert set(load_index(dataset)["splits"]) == {"train", "validation"}
+    with pytest.raises(errors.DataError, match="No dataset at .*--resume"):
+        load_index(dataset / "elsewhere")
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda content: content.update(format_version=9),
-            "`format_version` must be 1. Received: 9",
-        ),
-        (lambda content: content.update(extra=1), "Unknown .* 'extra'"),
-        (lambda content: content.pop("seed"), "`seed` is missing"),
+        ({"format_version": 9}, "`format_version` must be 1. Received: 9"),
+        ({"extra": 1}, "Unknown .* 'extra'"),
     ],
 )
 def test_foreign_manifests_are_refused(dataset, change, message):
     path = dataset / "train" / "manifest.json"
-    content = json.loads(path.read_text())
-    change(content)
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(errors.DataError, match=message):
         Manifest.load(dataset / "train")
-    path.write_text("{")
-    with pytest.raises(errors.DataError, match="must hold a JSON object"):
-        Manifest.load(dataset / "train")
-
-
-def test_token_counts_are_those_of_the_written_records(dataset, vocabulary):
-    counts = collections.Counter()
-    paths = sorted((dataset / "train").glob("*.tfrecord-*"))
-    assert len(paths) == 4
-    for record in tf.data.TFRecordDataset(list(map(str, paths))):
-        features = tf.train.Example.FromString(record.numpy()).features.feature
-        ids = features["input_ids"].int64_list.value
-        length = sum(features["input_mask"].int64_list.value)
-        counts.update(ids[:length])
-    # Special tokens are left out; [UNK] is counted, had the text any.
-    assert counts.pop(vocabulary.cls_id) > 0
-    assert counts.pop(vocabulary.sep_id) > 0
-    expected = [counts[index] for index in range(vocabulary.size)]
-    loaded = load_token_counts(dataset / "train", vocabulary.size)
-    np.testing.assert_array_equal(loaded, expected)
 
 
 @pytest.mark.parametrize(
@@ -110,14 +75,3 @@ def test_impossible_token_counts_are_refused(dataset, change, message):
     path.unlink()
     with pytest.raises(errors.DataError, match="counts.npy cannot be read"):
         load_token_counts(dataset / "train")
-
-
-def test_an_empty_split_has_counts_of_zero(dataset):
-    split = dataset / "validation"
-    manifest = Manifest.load(split)
-    dataclasses.replace(
-        manifest, num_documents=0, num_examples=0, num_tokens=0
-    ).save(split)
-    path = split / "unigram_counts.npy"
-    np.save(path, 0 * np.load(path))
-    assert not load_token_counts(split).any()

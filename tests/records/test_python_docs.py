@@ -1,7 +1,6 @@
 """The embedded corpus, from a small stand-in for an installation."""
 
 import json
-import pathlib
 
 import pytest
 
@@ -79,18 +78,6 @@ def test_other_folders_are_not_touched(installation, tmp_path, monkeypatch):
         python_docs.prepare(folder)
 
 
-def test_real_installation_has_prose(tmp_path, monkeypatch):
-    import pydoc_data
-
-    root = pathlib.Path(pydoc_data.__file__).parent
-    monkeypatch.setattr(python_docs, "_roots", lambda: [("python", root)])
-    text = (python_docs.prepare(tmp_path / "out") / "python.txt").read_text()
-    assert len(text) > 100_000
-    assert "is used to wrap the execution of a block with" in text
-    assert ">>>" not in text
-    assert set(python_docs.installed_versions()) >= {"python", "tensorflow"}
-
-
 def test_sentences_are_kept_and_nothing_else():
     docstring = """Computes the mean of squares of errors.
 
@@ -152,27 +139,18 @@ def test_sentences_are_kept_and_nothing_else():
             "Read the guide) or this page first.",
         ),
         (
-            "It is *not* the case that 2 * 3 * 4 is large.",
-            "It is not the case that 2 * 3 * 4 is large.",
+            "It is *not* that 2 * 3 * 4 is so.",
+            "It is not that 2 * 3 * 4 is so.",
         ),
         (
             "- the items of a list, which go on\n  in another line.",
             "The items of a list, which go on in another line.",
         ),
+        ("Too short a text.", None),
+        ("no sentence because no full stop ends the paragraph", None),
+        ("Dict[str, int] -> x == 3 or y[0] = f(a, b) == {} of.", None),
+        ("Mean squared error loss function regression value.", None),
     ],
 )
-def test_markup_goes(text, expected):
-    assert prose_paragraphs(text) == [expected]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Too short a text.",
-        "no sentence because no full stop ends the paragraph",
-        "Dict[str, int] -> x == 3 or y[0] = f(a, b) == {} of.",
-        "Mean squared error loss function regression value.",
-    ],
-)
-def test_what_is_no_sentence_goes(text):
-    assert prose_paragraphs(text) == []
+def test_markup_goes_and_what_is_no_sentence(text, expected):
+    assert prose_paragraphs(text) == ([expected] if expected else [])

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 import tarfile
 
 import pytest
@@ -77,17 +78,10 @@ def test_json_lines_are_one_document_each(tmp_path):
     assert read(path, text_field="body") == [["one", "two"], ["x"]]
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("plain text", r"line 2: expected one JSON object. Received: 'plain"),
-        ("[1]", r"line 2: expected one JSON object. Received: '\[1\]'"),
-        ('{"body": 1}', r"line 2: expected a text in the member 'text'. .*'bo"),
-        ('{"text": 1}', r"line 2: expected a text in the member 'text'"),
-    ],
-)
-def test_bad_json_is_named_by_line(tmp_path, line, message):
+@pytest.mark.parametrize("line", ["plain", "[1]", '{"body": 1}', '{"text": 1}'])
+def test_bad_json_is_named_by_line(tmp_path, line):
     path = write(tmp_path / "a.jsonl", f'{{"text": "x"}}\n{line}\n')
+    message = rf"line 2 .* member 'text'. Received: {re.escape(repr(line))}"
     with pytest.raises(errors.DataError, match=message):
         read(path)
 
@@ -102,26 +96,21 @@ def test_wiki_extractor_tags_bound_documents(tmp_path):
     assert len(read(path, format="text")) == 3
 
 
-def make_archive(path, members, mode):
-    """Writes a tar archive of the members."""
-    with tarfile.open(path, mode) as archive:
+def test_openwebtext_archives_hold_one_document_per_member(tmp_path):
+    path = tmp_path / "urlsf_subset00-1_data.xz"
+    members = {"0-a.txt": b"one\n\ntwo\n", "1-b.txt": b"\n", "2-c.txt": b"x"}
+    with tarfile.open(path, "w:xz") as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
-
-
-def test_openwebtext_archives_hold_one_document_per_member(tmp_path):
-    path = tmp_path / "urlsf_subset00-1_data.xz"
-    members = {"0-a.txt": b"one\n\ntwo\n", "1-b.txt": b"\n", "2-c.txt": b"x"}
-    make_archive(path, members, "w:xz")
     assert read(path) == [["one", "two"], ["x"]]
+    (tmp_path / "a.tar").write_bytes(lzma.decompress(path.read_bytes()))
+    assert read(tmp_path / "a.tar") == [["one", "two"], ["x"]]
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(errors.DataError, match="data.xz is damaged"):
         read(path)
-    make_archive(tmp_path / "a.tar", {"x": b"one"}, "w")
-    assert read(tmp_path / "a.tar") == [["one"]]
 
 
 def test_invalid_utf8_is_replaced_and_counted(tmp_path):
@@ -141,11 +130,7 @@ def test_invalid_utf8_is_replaced_and_counted(tmp_path):
 
 @pytest.mark.parametrize(
     "content",
-    [
-        bytes(range(256)) * 20,
-        "привет, мир".encode("cp1251"),
-        b"\x7fELF" + bytes(100),
-    ],
+    [bytes(range(256)) * 20, "привет, мир".encode("cp1251"), b"\x7fELF\0\0"],
 )
 def test_binary_files_are_refused(tmp_path, content):
     path = tmp_path / "a.txt"
@@ -158,7 +143,8 @@ def test_binary_files_are_refused(tmp_path, content):
 
 def test_long_documents_come_in_pieces(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "_BLOCK_BYTES", 64)
-    lines = [f"line number {index}" for index in range(50)]
+    # One of them is longer than a block.
+    lines = [f"line number {index}" for index in range(50)] + ["é" * 60]
     path = write(tmp_path / "a.txt", "\n".join(lines) + "\n\nlast\n")
     documents = list(FileReader(str(path), ReadingOptions()))
     pieces = [document for document in documents if document.is_continued]
@@ -167,14 +153,6 @@ def test_long_documents_come_in_pieces(tmp_path, monkeypatch):
     assert documents[-1] == Document(["last"], False)
     # The end of the long document is stated even if no line is left for it.
     assert not documents[-2].is_continued
-
-
-def test_lines_longer_than_a_block_stay_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "_BLOCK_BYTES", 8)
-    lines = ["x" * 100, "é" * 30, "short"]
-    path = write(tmp_path / "a.txt", "\n".join(lines))
-    pieces = FileReader(str(path), ReadingOptions())
-    assert sum([document.lines for document in pieces], []) == lines
 
 
 def test_range_of_bytes_is_read_alone(tmp_path):

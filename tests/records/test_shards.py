@@ -1,18 +1,17 @@
 """Parts and shards: which document and example goes where, and what is done."""
 
-import collections
 import dataclasses
 import random
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.records import readers
 from electra_tf.records import shards
 from electra_tf.records.corpus import open_corpus
 from electra_tf.records.readers import Document
-from electra_tf.records.schema import parse_examples
 from electra_tf.records.shards import Task
 from electra_tf.records.shards import build_plan
 from electra_tf.text.vocabulary import Vocabulary
@@ -93,41 +92,57 @@ def test_large_vocabularies_keep_large_ids(plan):
     assert (ids > 69_000).sum() == (~is_special).sum() > 0
 
 
-def test_share_of_held_out_documents_is_as_asked(plan):
-    plan = change_settings(plan, validation_fraction=0.1)
+def test_share_of_held_out_documents_is_as_asked_and_follows_the_seed(plan):
     rng = random.Random(0)
-    documents = [
-        Document([f"document {rng.random()}", "and so on"])
-        for _ in range(20_000)
-    ]
-    splits = [shards._choose_split(plan, document) for document in documents]
-    # Equal documents fall on one side.
-    assert splits == [shards._choose_split(plan, each) for each in documents]
-    share = splits.count("validation") / len(splits)
-    assert abs(share - 0.1) < 0.01
-    other = change_settings(plan, seed=6)
-    others = [shards._choose_split(other, document) for document in documents]
-    both = sum(
-        one == two == "validation"
-        for one, two in zip(splits, others, strict=True)
+    documents = [Document([f"text {rng.random()}"]) for _ in range(20_000)]
+    held_out = []
+    for seed in (5, 5, 6):
+        changed = change_settings(plan, validation_fraction=0.1, seed=seed)
+        splits = [shards._choose_split(changed, each) for each in documents]
+        held_out.append(np.array(splits) == "validation")
+    first, again, other = held_out
+    assert (first == again).all()
+    assert abs(first.mean() - 0.1) < 0.01
+    assert (first & other).sum() < 0.3 * first.sum()
+
+
+@pytest.mark.parametrize(
+    ("num_out_files", "fraction", "num_bytes", "expected"),
+    [
+        (0, 0.2, 10, {"train": 1, "validation": 1}),
+        (0, 0.2, 50 << 20, {"train": 8, "validation": 2}),
+        (0, 0.2, 1 << 30, {"train": 64, "validation": 13}),
+        (0, 0.2, 1 << 40, {"train": 1000, "validation": 200}),
+        (12, 0.2, 10, {"train": 12, "validation": 2}),
+        (12, 0.0, 10, {"train": 12}),
+    ],
+)
+def test_number_of_shards_is_as_asked_or_grows_with_the_corpus(
+    settings, num_out_files, fraction, num_bytes, expected
+):
+    settings = dataclasses.replace(
+        settings, num_out_files=num_out_files, validation_fraction=fraction
     )
-    assert both < 0.3 * splits.count("validation"), "the seed changes nothing"
+    assert shards._choose_num_shards(settings, num_bytes) == expected
 
 
-def test_shard_holds_its_examples_in_another_order(plan):
-    build_part(plan)
-    task = Task("", 2, "train", (2,))
-    shards.write_shard(plan, task, lambda *content: None)
-    shard = shards.find_shard(plan, "train", 2)
-    path = plan.shard_path("train", 2)
-    assert path.name == "pretrain_data.tfrecord-00002-of-00004"
-    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-    found = parse_examples(tf.constant(records), 32)["input_ids"].numpy()
-    expected = shards.load_rows(plan, task)[0].astype(np.int32)
-    assert shard.num_examples == len(found) == len(expected)
-    assert not np.array_equal(found, expected)
-    rows = [collections.Counter(map(bytes, ids)) for ids in (found, expected)]
-    assert rows[0] == rows[1]
-    # A file of another size is to be written again.
-    path.write_bytes(path.read_bytes()[:-1])
-    assert shards.find_shard(plan, "train", 2) is None
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_seq_length": 4}, "`max_seq_length` must be at least 5"),
+        ({"corpus_format": "xml"}, "'auto', 'text', .* Received: 'xml'"),
+        ({"original_order": True}, "set validation_fraction to 0"),
+    ],
+)
+def test_impossible_settings_are_refused(change, message):
+    values = {"corpus": ["x"], "vocabulary": "v", "output_dir": "o"} | change
+    with pytest.raises(ValueError, match=message):
+        schema.build(shards.BuildSettings, values)
+
+
+def test_output_inside_the_corpus_is_refused(settings, tmp_path):
+    settings = dataclasses.replace(
+        settings, corpus=(str(tmp_path),), output_dir=str(tmp_path / "x/out")
+    )
+    with pytest.raises(errors.DataError, match="lies inside the corpus"):
+        build_plan(settings)
