@@ -21,13 +21,11 @@ from electra_tf.processes import atomic
 
 AVERAGE = "average"
 _NOTHING = "–"
-# Endings of names of measures whose larger, or smaller, values are better;
-# others, such as the share of replaced tokens, are not judged.
+# Endings of names of measures whose larger values are better.
 _LARGER_IS_BETTER = (
     *("accuracy", "auc", "precision", "recall", "f1"),
     *("_probe", "_finetune", "blimp"),
 )
-_SMALLER_IS_BETTER = ("_loss",)
 _NOT_JUDGED = ("unigram_accuracy", "kept_accuracy", "mlm_kept_accuracy")
 _REPORT = """\
 # {study.name}
@@ -276,16 +274,10 @@ def is_larger_better(name: str) -> bool | None:
 
     The total `loss` is not judged: its parts and weights differ by objective.
     Nor is what the corpus gives away, or what [MASK] does not hide.
-
-    Example:
-        >>> is_larger_better("cola_probe"), is_larger_better("gen_loss")
-        (True, False)
-        >>> is_larger_better("replaced_fraction") is None
-        True
     """
     if name in _NOT_JUDGED:
         return None
-    if name.endswith(_SMALLER_IS_BETTER):
+    if name.endswith("_loss"):
         return False
     is_score = name == AVERAGE or name.endswith(_LARGER_IS_BETTER)
     return True if is_score else None

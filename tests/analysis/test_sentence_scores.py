@@ -88,9 +88,8 @@ def test_frequencies_alone_make_the_baseline():
     counts = np.zeros(vocabulary.size)
     counts[vocabulary.tokens.index("the")] = 6
     counts[vocabulary.tokens.index("cat")] = 2
-    scores = sentence_scores.FrequencyScorer(vocabulary, counts).score(
-        ["the cat", "The the cat", "cat sat", ""]
-    )
+    texts = ["the cat", "The the cat", "cat sat", ""]
+    scores = sentence_scores.score_frequencies(vocabulary, counts, texts)
     common, rare, absent = np.log(6 / 8), np.log(2 / 8), np.log(0.5 / 8)
     np.testing.assert_allclose(
         scores, [common + rare, 2 * common + rare, rare + absent, 0.0]
