@@ -55,21 +55,22 @@ class Electra:
     weights. The Keras models share weights where the networks do, and all
     methods use the weights as they are after a `fit`.
 
-    >>> electra = Electra.untrained(
-    ...     config.EncoderConfig(
-    ...         vocab_size=0, embedding_size=8, hidden_size=8,
-    ...         num_hidden_layers=1, num_attention_heads=2,
-    ...         intermediate_size=16, max_position_embeddings=16,
-    ...     ),
-    ...     vocabulary_lib.Vocabulary(
-    ...         (*vocabulary_lib.SPECIAL_TOKENS, "the", "cat", "sat", ".")
-    ...     ),
-    ... )
-    >>> scored = electra.score(["The cat sat."])[0]
-    >>> [word.text for word in scored.words]
-    ['The', 'cat', 'sat', '.']
-    >>> electra.discriminator(electra.tokenize(["The cat sat."])).shape
-    TensorShape([1, 6])
+    Examples:
+        >>> electra = Electra.untrained(
+        ...     config.EncoderConfig(
+        ...         vocab_size=0, embedding_size=8, hidden_size=8,
+        ...         num_hidden_layers=1, num_attention_heads=2,
+        ...         intermediate_size=16, max_position_embeddings=16,
+        ...     ),
+        ...     vocabulary_lib.Vocabulary(
+        ...         (*vocabulary_lib.SPECIAL_TOKENS, "the", "cat", "sat", ".")
+        ...     ),
+        ... )
+        >>> scored = electra.score(["The cat sat."])[0]
+        >>> [word.text for word in scored.words]
+        ['The', 'cat', 'sat', '.']
+        >>> electra.discriminator(electra.tokenize(["The cat sat."])).shape
+        TensorShape([1, 6])
 
     Attributes:
         discriminator: rows to `[B, S]` replaced-token logits, or None.

@@ -81,11 +81,11 @@ def test_best_is_judged_at_each_budget_and_never_for_the_total_loss():
 
 
 def test_an_arm_without_results_keeps_its_row():
-    results = {("mlm", 1): _result(cola_probe=0.5)}
     plan = toy_study.build_plan()
+    results = {("mlm", 1): _result(cola_probe=0.5)}
     text = _format(plan, results, "mlm: tea")
-    assert _cells(text, "electra")["cola_probe"] == "–"
-    assert _cells(text, "electra")["minutes a run"] == "–"
+    electra = _cells(text, "electra")
+    assert electra["cola_probe"] == electra["minutes a run"] == "–"
     # Alone, it is not best.
     assert _cells(text, "mlm")["cola_probe"] == "0.500 (1)"
     assert "FAILED: mlm: tea" in text
