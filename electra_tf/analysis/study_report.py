@@ -259,12 +259,9 @@ def _format_cell(
 ) -> str:
     if math.isnan(mean):
         return _NOTHING
-    text = format_number(mean)
-    cell = f"**{text}**" if is_best else text
+    style = find_style(mean)
+    cell = f"**{mean:{style}}**" if is_best else f"{mean:{style}}"
     if count > 1:
-        # As many decimals as the mean has.
-        decimals = len(text.partition(".")[2])
-        style = ".0e" if "e" in text else f",.{decimals}f"
         cell += f" ± {spread:{style}}"
     return f"{cell} ({count})" if count else cell
 
@@ -283,12 +280,11 @@ def is_larger_better(name: str) -> bool | None:
     return True if is_score else None
 
 
-def format_number(value: float) -> str:
+def find_style(value: float) -> str:
     """Three decimals, fewer for large numbers, an exponent for tiny ones."""
     if 0 < abs(value) < 0.001:
-        return f"{value:.0e}"
-    digits = 3 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
-    return f"{value:,.{digits}f}"
+        return ".0e"
+    return ".3f" if abs(value) < 100 else ".1f" if abs(value) < 1000 else ",.0f"
 
 
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
