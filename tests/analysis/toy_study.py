@@ -86,12 +86,6 @@ def fail_for_mlm(request: study_run.RunRequest) -> study_run.RunResult | None:
     return take_steps(request)
 
 
-def die_for_mlm(request: study_run.RunRequest) -> study_run.RunResult | None:
-    if request.arm.name == "mlm":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return take_steps(request)
-
-
 def print_process(request: study_run.RunRequest) -> study_run.RunResult:
     print("said by", request.arm.name, os.getpid())
     return study_run.RunResult({"loss": 1.0}, {}, 1.0, 0.0)
