@@ -23,7 +23,7 @@ TRIALS ?= 1
 TOPICS := $(OUT)/doc_topics
 FINETUNED := $(OUT)/finetuned/$(notdir $(MODEL))
 
-.PHONY: setup lock pretrain finetune score test test-all test-slow lint format types bench \
+.PHONY: setup lock pretrain finetune score test test-all test-slow lint format types bench docs \
 	golden golden-addons wheel clean
 
 setup: $(VENV)/.installed
@@ -117,6 +117,12 @@ format: setup
 
 types: setup
 	$(VENV)/bin/mypy electra_tf scripts
+
+# The pages as a site in build/site, with its packages beside the locked ones.
+docs: setup
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check \
+	  --no-build-isolation --constraint constraints.txt --editable '.[docs]'
+	$(VENV)/bin/mkdocs build --strict
 
 bench: setup
 	$(RUN) scripts/benchmark.py --config=$(BENCH_CONFIG)

@@ -8,7 +8,6 @@ import pathlib
 import resource
 import statistics
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -64,8 +63,7 @@ def time_training_step(
         tf.config.experimental.enable_op_determinism()
     tokens = tuple(f"[unused{i}]" for i in range(vocab_size - 5))
     vocabulary = vocabulary_lib.Vocabulary(
-        vocabulary_lib.SPECIAL_TOKENS + tokens,
-        vocabulary_lib.TokenizerSettings(),
+        vocabulary_lib.SPECIAL_TOKENS + tokens
     )
     model = run.build_model_and_optimizer(settings, vocabulary)
     num_streams = settings.data.num_streams
@@ -148,24 +146,23 @@ class Amount(NamedTuple):
         return [end - begin for begin, end in itertools.pairwise(ends)]
 
 
-class ScoringExport(text_models.LoadedExport):
-    """An exported discriminator, asked for its probabilities.
+def load_export(folder: pathlib.Path) -> tuple[transformers_peer.ScoreFn, int]:
+    """What an exported discriminator says of texts; tokens that it takes."""
+    model = text_models.load_saved_model(folder)
+    if _SIGNATURE not in model.signatures:
+        raise ValueError(
+            f"The export must have the signature {_SIGNATURE!r}. Received: "
+            f"{folder}. Export a run that trained a discriminator."
+        )
 
-    Attributes:
-        max_length: tokens at which it cuts texts.
-    """
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        super().__init__(folder)
-        self._function = self._find(_SIGNATURE, ())
-        self.max_length = export_metadata.read(folder).max_length
-
-    def score(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Replaced probabilities and mask, `[B, S]` arrays."""
-        answers = self._function(texts=tf.constant(texts, tf.string))
+    def score(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        batch = tf.constant(texts, tf.string)
+        answers = model.signatures[_SIGNATURE](texts=batch)
         names = ("replaced_probability", "input_mask")
         probabilities, mask = (answers[name].numpy() for name in names)
         return probabilities, mask
+
+    return score, export_metadata.read(folder).max_length
 
 
 def peer_command(
@@ -176,48 +173,32 @@ def peer_command(
     return [python, "-P", script, str(folder), attention, str(num_threads)]
 
 
-class PeerProcess:
-    """A model in a process of its own, asked through pipes."""
+@contextlib.contextmanager
+def run_peer(command: Sequence[str]) -> Iterator[tuple[AskFn, dict[str, str]]]:
+    """A model in a process of its own, asked through pipes; its versions."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as peer:
 
-    def __init__(self, command: Sequence[str]) -> None:
-        # A pipe that nobody reads would fill up and stop it.
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        self._process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-        )
-        self.versions: dict[str, str] = self._read()
+        def ask(**request: Any) -> dict[str, Any]:
+            # If it has ended, reading says so.
+            with contextlib.suppress(BrokenPipeError):
+                print(json.dumps(request), file=peer.stdin, flush=True)
+            return read()
 
-    def __enter__(self) -> "PeerProcess":
-        return self
+        def read() -> dict[str, Any]:
+            line = peer.stdout.readline()  # type: ignore[union-attr]
+            if line:
+                return json.loads(line)
+            raise RuntimeError(
+                "The peer must answer, and needs torch and transformers for "
+                f"that. It ended with {peer.wait()}; what it said stands "
+                "above. Give an interpreter that has them as --peer_python."
+            )
 
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-        self._errors.close()
-
-    def ask(self, **request: Any) -> dict[str, Any]:
-        """See `transformers_peer.answer`."""
-        # If it has ended, reading says why.
-        with contextlib.suppress(BrokenPipeError):
-            print(json.dumps(request), file=self._process.stdin, flush=True)
-        return self._read()
-
-    def _read(self) -> dict[str, Any]:
-        line = self._process.stdout.readline()  # type: ignore[union-attr]
-        if line:
-            return json.loads(line)
-        self._process.wait()
-        self._errors.seek(0)
-        raise RuntimeError(
-            "The peer must answer, and needs torch and transformers for that. "
-            f"It ended with {self._process.returncode}:\n"
-            f"{self._errors.read()[-1500:]}\nGive an interpreter that has "
-            "them as --peer_python."
-        )
+        try:
+            yield ask, read()
+        finally:
+            peer.kill()
 
 
 def time_export(
@@ -227,40 +208,33 @@ def time_export(
     amount: Amount,
     peer_command: Sequence[str] | None = None,
 ) -> Iterator[str]:
-    """Times an export on the texts of a file, and says how fast it is.
+    """Times an export on the lines of a file, and says how fast it is.
 
     With a peer, both take the same texts in turn, a block of batches each, so
     that what else the machine does meets both: compare by ratio within one
     run. The question is which tokens look replaced; the export's answer
     (`score_text`) says too where in the text their words stand.
     """
-    texts = read_texts(texts_file)
-    export = ScoringExport(export_dir)
-    answer = functools.partial(transformers_peer.answer, export.score)
-    sides: list[AskFn] = [answer]
+    lines = map(str.strip, texts_file.read_text("utf-8").splitlines())
+    texts = [line for line in lines if line]
+    if not texts:
+        raise ValueError(
+            f"The file must have a text on every line. Received: {texts_file}, "
+            "without any."
+        )
+    score_fn, max_length = load_export(export_dir)
+    sides: list[AskFn] = [functools.partial(transformers_peer.answer, score_fn)]
     with contextlib.ExitStack() as stack:
         if peer_command is not None:
-            command = [*peer_command, str(export.max_length)]
-            peer = stack.enter_context(PeerProcess(command))
-            sides.append(peer.ask)
-            yield ", ".join(f"{k} {v}" for k, v in peer.versions.items())
+            command = [*peer_command, str(max_length)]
+            ask, versions = stack.enter_context(run_peer(command))
+            sides.append(ask)
+            yield ", ".join(f"{k} {v}" for k, v in versions.items())
             difference = largest_difference(sides, texts[:_NUM_COMPARED])
             yield f"largest difference of the probabilities {difference:.1e}"
         for size in batch_sizes:
             yield f"batches of {size}"
             yield from describe(time_sides(sides, texts, size, amount))
-
-
-def read_texts(path: pathlib.Path) -> list[str]:
-    """The lines of a file that are not blank."""
-    lines = path.read_text("utf-8").splitlines()
-    texts = [line.strip() for line in lines if line.strip()]
-    if not texts:
-        raise ValueError(
-            f"The file must have a text on every line. Received: {path}, "
-            "without any."
-        )
-    return texts
 
 
 def largest_difference(sides: Sequence[AskFn], texts: list[str]) -> float:
@@ -287,13 +261,7 @@ def time_sides(
     batch_size: int,
     amount: Amount,
 ) -> list[list[dict[str, Any]]]:
-    """Times batches of one size, the sides in turn.
-
-    Texts are taken in their order, from the beginning again at the end.
-
-    Returns:
-        The replies of each side, one a round.
-    """
+    """The replies of each side, one a round, to texts in an endless circle."""
     replies: list[list[dict[str, Any]]] = [[] for _ in sides]
     remaining = itertools.cycle(texts)
     for count in [_NUM_WARM_UP_BATCHES, *amount.split(batch_size)]:

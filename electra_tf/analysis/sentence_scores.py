@@ -11,11 +11,8 @@ the main tower says of each (the generator is never asked):
 
 The last is the pseudo-log-likelihood of Salazar et al., "Masked Language Model
 Scoring" (2020): each piece is masked in turn, a pass for every piece. The
-towers of the other objectives never saw [MASK] and read the sentence as it
-stands, once: the sum is minus their training loss if nothing was replaced.
-
-    scorer = sentence_scores.load_scorer(pathlib.Path("tiny-en"))
-    good, bad = scorer.score(["The cat is asleep.", "The cat are asleep."])
+other towers never saw [MASK] and read the sentence as it stands, once: the sum
+is minus their training loss if nothing was replaced.
 """
 
 import functools
@@ -87,9 +84,8 @@ class SentenceScorer:
 
     def score(self, texts: Sequence[str]) -> np.ndarray:
         """Scores every text, `[N]` float64."""
-        rows = [
-            (text.encode(),) for text in text_models.check_texts("texts", texts)
-        ]
+        checked = text_models.check_texts("texts", texts)
+        rows = [(text.encode(),) for text in checked]
         answers = text_models.predict_in_batches(rows, self._score_batch)
         return np.array([row["score"] for row in answers], np.float64)
 
@@ -127,12 +123,7 @@ class SentenceScorer:
 
 
 def load_scorer(path: pathlib.Path) -> SentenceScorer:
-    """Loads a trained model of any format, which `electra_tf.load` takes.
-
-    Raises:
-        FileNotFoundError: if there is nothing.
-        ValueError: if it cannot be read, or is an encoder without a head.
-    """
+    """Loads a trained model of any format, which `electra_tf.load` takes."""
     path = installed.find_model(path)
     loaded = electra_lib.load_networks(path)
     tower = loaded.main
@@ -146,30 +137,22 @@ def load_scorer(path: pathlib.Path) -> SentenceScorer:
     return SentenceScorer(tower, loaded.vocabulary, loaded.objective)
 
 
-class FrequencyScorer:
-    """Scores sentences by how frequent their tokens are: a baseline.
+def score_frequencies(
+    vocabulary: vocabulary_lib.Vocabulary,
+    token_counts: np.ndarray,
+    texts: Sequence[str],
+) -> np.ndarray:
+    """Sums of log frequencies of tokens, `[N]` float64: a baseline.
 
-    A score is the sum of log frequencies, so short sentences of common words
-    are likely. A token that does not occur counts as half an occurrence.
+    A token that does not occur counts as half an occurrence.
     """
-
-    def __init__(
-        self,
-        vocabulary: vocabulary_lib.Vocabulary,
-        token_counts: np.ndarray,
-    ) -> None:
-        self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
-        self._log_frequencies = networks.FixedGenerator(
-            vocabulary.size, token_counts
-        ).log_probs
-
-    def score(self, texts: Sequence[str]) -> np.ndarray:
-        """Scores every text, `[N]` float64."""
-        checked = tf.constant(
-            text_models.check_texts("texts", texts), tf.string
-        )
-        rows = self._tokenizer.tokenize(checked).to_list()
-        return np.array([self._log_frequencies[row].sum() for row in rows])
+    frequencies = networks.FixedGenerator(vocabulary.size, token_counts)
+    rows = tokenizer_lib.Tokenizer(vocabulary).tokenize(
+        tf.constant(texts, tf.string)
+    )
+    return np.array(
+        [frequencies.log_probs[row].sum() for row in rows.to_list()]
+    )
 
 
 def _read_as_it_stands(

@@ -34,19 +34,6 @@ _SET_BY_THE_STUDY = (
     ("training", "seed"),
     ("data", "dataset_dir"),
 )
-# Section to the fields that count steps of a schedule: they grow and shrink
-# with the length of a run.
-_SCHEDULE_FIELDS = {
-    "optimizer": ("num_warmup_steps",),
-    "objective": (
-        "disc_weight_steps",
-        "temperature_steps",
-        "gumbel_temperature_steps",
-        "generator_steps",
-        "adversarial_start_step",
-        "adversarial_full_step",
-    ),
-}
 _MAX_STEPS = 2**40
 
 Overrides = Mapping[str, Mapping[str, Any]]
@@ -264,11 +251,11 @@ def with_num_steps(
     ratio = num_steps / settings.training.num_train_steps
     schedules = {
         section: {
-            name: max(1, round(before * ratio))
-            for name in fields
-            if (before := getattr(getattr(settings, section), name))
+            name: max(1, round(count * ratio))
+            for name, count in vars(getattr(settings, section)).items()
+            if name.endswith(("_step", "_steps")) and count
         }
-        for section, fields in _SCHEDULE_FIELDS.items()
+        for section in ("optimizer", "objective")
     }
     training = {"num_train_steps": num_steps}
     return replace_fields(settings, training=training, **schedules)

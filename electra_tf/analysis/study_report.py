@@ -19,13 +19,11 @@ from electra_tf.processes import atomic
 
 AVERAGE = "average"
 _NOTHING = "–"
-# Endings of names of measures whose larger, or smaller, values are better;
-# others, such as the share of replaced tokens, are not judged.
+# Endings of names of measures whose larger values are better.
 _LARGER_IS_BETTER = (
     *("accuracy", "auc", "precision", "recall", "f1"),
     *("_probe", "_finetune", "blimp"),
 )
-_SMALLER_IS_BETTER = ("_loss",)
 _NOT_JUDGED = ("unigram_accuracy", "kept_accuracy", "mlm_kept_accuracy")
 _REPORT = """\
 # {study.name}
@@ -259,12 +257,9 @@ def _format_cell(
 ) -> str:
     if math.isnan(mean):
         return _NOTHING
-    text = format_number(mean)
-    cell = f"**{text}**" if is_best else text
+    style = find_style(mean)
+    cell = f"**{mean:{style}}**" if is_best else f"{mean:{style}}"
     if count > 1:
-        # As many decimals as the mean has.
-        decimals = len(text.partition(".")[2])
-        style = ".0e" if "e" in text else f",.{decimals}f"
         cell += f" ± {spread:{style}}"
     return f"{cell} ({count})" if count else cell
 
@@ -274,27 +269,20 @@ def is_larger_better(name: str) -> bool | None:
 
     The total `loss` is not judged: its parts and weights differ by objective.
     Nor is what the corpus gives away, or what [MASK] does not hide.
-
-    Example:
-        >>> is_larger_better("cola_probe"), is_larger_better("gen_loss")
-        (True, False)
-        >>> is_larger_better("replaced_fraction") is None
-        True
     """
     if name in _NOT_JUDGED:
         return None
-    if name.endswith(_SMALLER_IS_BETTER):
+    if name.endswith("_loss"):
         return False
     is_score = name == AVERAGE or name.endswith(_LARGER_IS_BETTER)
     return True if is_score else None
 
 
-def format_number(value: float) -> str:
+def find_style(value: float) -> str:
     """Three decimals, fewer for large numbers, an exponent for tiny ones."""
     if 0 < abs(value) < 0.001:
-        return f"{value:.0e}"
-    digits = 3 if abs(value) < 100 else 1 if abs(value) < 1000 else 0
-    return f"{value:,.{digits}f}"
+        return ".0e"
+    return ".3f" if abs(value) < 100 else ".1f" if abs(value) < 1000 else ",.0f"
 
 
 def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

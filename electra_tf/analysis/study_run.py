@@ -5,6 +5,7 @@ pre-training run), `log.txt` and, once all is done, `result.json`.
 """
 
 import dataclasses
+import functools
 import pathlib
 import time
 from collections.abc import Callable
@@ -98,32 +99,99 @@ def perform(request: RunRequest) -> RunResult | None:
         tf.config.threading.set_inter_op_parallelism_threads(threads)
     # Imported only now: the number of threads must be set before any tensor
     # is made.
-    from electra_tf.analysis import study_measures
     from electra_tf.pretraining import run
 
-    asked, model_dir = request.asked, request.folder / MODEL_FOLDER
     data = {"dataset_dir": str(request.dataset_dir)}
-    settings = studies.replace_fields(asked.settings, data=data)
-    if asked.is_trained and not run.pretrain(settings, model_dir):
+    settings = studies.replace_fields(request.asked.settings, data=data)
+    model_dir = request.folder / MODEL_FOLDER
+    if request.asked.is_trained and not run.pretrain(settings, model_dir):
         return None
     start = time.monotonic()
-    scores: dict[str, float] = {}
-    guessing: dict[str, float] = {}
-    if request.tasks_dir is not None and asked.tasks:
-        tasks = study_measures.Tasks(
-            request.tasks_dir,
-            asked.tasks,
-            request.seed,
-            asked.max_examples,
-            asked.finetune_steps,
-        )
-        if asked.is_trained:
-            scores = tasks.measure_run(model_dir)
-        else:
-            scores, guessing = tasks.measure_untrained(settings)
+    scores, guessing = measure_tasks(request, settings)
     seconds = time.monotonic() - start
     held_out, training_seconds = _summarize_metrics(request.folder)
     return RunResult(held_out, scores, training_seconds, seconds, guessing)
+
+
+def measure_tasks(
+    request: RunRequest, settings: config.ExperimentConfig
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Measures the last checkpoint of a run, or random weights.
+
+    Returns:
+        Measure to score, from 0 to 1; and beside random weights task to the
+        score of a baseline that reads nothing: it says the commonest label of
+        the training data everywhere, and prefers the sentence of more frequent
+        tokens.
+    """
+    from electra_tf.analysis import blimp
+    from electra_tf.analysis import sentence_scores
+    from electra_tf.finetuning import measure
+    from electra_tf.finetuning import model as finetuning_model
+    from electra_tf.records import manifest
+
+    scores: dict[str, float] = {}
+    guessing: dict[str, float] = {}
+    asked, folder = request.asked, request.tasks_dir
+    if folder is None or not asked.tasks:
+        return scores, guessing
+    model_dir, main = request.folder / MODEL_FOLDER, None
+    if asked.is_trained:
+        loaded = finetuning_model.load_encoder(model_dir)
+    else:
+        loaded, main = _build_random(settings, request.seed)
+    if studies.BLIMP in asked.tasks:
+        # The same pairs for all models, whatever their seeds.
+        pairs = blimp.read_pairs(folder)
+        if main is None:
+            scorer = sentence_scores.load_scorer(model_dir)
+        else:
+            scorer = sentence_scores.SentenceScorer(
+                main, loaded.vocabulary, settings.objective.name
+            )
+            guess = functools.partial(
+                sentence_scores.score_frequencies,
+                loaded.vocabulary,
+                manifest.load_token_counts(request.dataset_dir / "train"),
+            )
+            guessing[studies.BLIMP] = blimp.judge(guess, pairs).accuracy
+        found = blimp.judge(scorer.score, pairs)
+        print("\n".join(found.describe()), flush=True)
+        scores[studies.BLIMP] = found.accuracy
+    if names := [name for name in asked.tasks if name != studies.BLIMP]:
+        scores |= measure.measure_loaded_encoder(
+            loaded,
+            folder,
+            names,
+            seed=request.seed,
+            max_examples=asked.max_examples,
+            finetune_steps=asked.finetune_steps,
+        )
+        if main is not None:
+            guessing |= measure.measure_guessing(loaded, folder, names)
+    return scores, guessing
+
+
+def _build_random(
+    settings: config.ExperimentConfig, seed: int
+) -> tuple[Any, Any]:
+    """An encoder of random weights, and the main tower that it is part of."""
+    import keras
+
+    from electra_tf.finetuning import model as finetuning_model
+    from electra_tf.inputs import dataset
+    from electra_tf.pretraining import model
+
+    vocabulary = dataset.load_vocabulary(
+        pathlib.Path(settings.data.dataset_dir)
+    )
+    resolved = model.resolve(settings, vocabulary.size)
+    keras.utils.set_random_seed(seed)
+    main = model.find_objective(resolved).build_main(resolved.encoder, None)
+    loaded = finetuning_model.LoadedEncoder(
+        main.encoder, vocabulary, resolved.encoder, "random weights"
+    )
+    return loaded, main
 
 
 def start(run_fn: RunFn) -> pool_lib.Handler:

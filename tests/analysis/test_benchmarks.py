@@ -72,12 +72,16 @@ def test_other_tokens_are_an_error():
         benchmarks.largest_difference(sides, TEXTS)
 
 
-def test_peer_that_does_not_start_says_why(tmp_path):
+def test_peer_that_does_not_start_says_why(tmp_path, capfd):
     command = benchmarks.peer_command(tmp_path, sys.executable, "eager", 3)
     assert command[-3:] == [str(tmp_path), "eager", "3"]
     command[2:] = ["-c", "raise SystemExit('no torch here')"]
-    with pytest.raises(RuntimeError, match=r"(?s)no torch here.*--peer_python"):
-        benchmarks.PeerProcess(command)
+    with (
+        pytest.raises(RuntimeError, match="ended with 1.*--peer_python"),
+        benchmarks.run_peer(command),
+    ):
+        pass
+    assert "no torch here" in capfd.readouterr().err
 
 
 def save_model(folder, name):
@@ -133,10 +137,11 @@ def test_an_export_is_compared_with_a_peer(tmp_path):
 
 def test_what_cannot_be_timed_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="saved_model.pb"):
-        benchmarks.ScoringExport(tmp_path)
+        benchmarks.load_export(tmp_path)
     tagger = save_model(tmp_path / "export", "tag_text")
     with pytest.raises(ValueError, match="the signature 'score_text'"):
-        benchmarks.ScoringExport(tagger)
+        benchmarks.load_export(tagger)
     (tmp_path / "texts").write_text(" \n\n")
+    amount = benchmarks.Amount(1, 1, 1)
     with pytest.raises(ValueError, match="without any"):
-        benchmarks.read_texts(tmp_path / "texts")
+        next(benchmarks.time_export(tagger, tmp_path / "texts", [1], amount))

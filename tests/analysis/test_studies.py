@@ -24,34 +24,29 @@ def staged_flops(settings: config.ExperimentConfig) -> float:
 
 
 def test_arms_cost_the_same_within_one_step():
-    study = toy_study.build_study(
-        arms={
-            "electra": {},
-            "mlm": {"objective": {"name": "mlm"}},
-            "two_stage": {
-                "objective": {"name": "two_stage", "generator_steps": 5}
-            },
-        }
-    )
+    stages = {"name": "two_stage", "generator_steps": 5}
+    arms = {
+        "electra": {},
+        "mlm": {"objective": {"name": "mlm"}},
+        "two_stage": {"objective": stages},
+    }
+    study = toy_study.build_study(arms=arms)
     plan = studies.plan_study(study, 50, staged_flops, 1_000)
-    costs = {arm.name: arm.flops for arm in plan.arms}
-    steps = {arm.name: arm.num_steps for arm in plan.arms}
-    assert costs["electra"] == 11_000
-    assert steps == {"electra": 1_000, "mlm": 1_571, "two_stage": 1_572}
-    assert abs(costs["mlm"] - 11_000) <= 7 / 2
-    assert costs["two_stage"] == 786 * 3 + 786 * 11
+    costs = [(arm.name, arm.num_steps, arm.flops) for arm in plan.arms]
+    assert costs == [
+        ("electra", 1_000, 11_000),
+        ("mlm", 1_571, 1_571 * 7),
+        ("two_stage", 1_572, 786 * 3 + 786 * 11),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("target", "expected"), [(44, 4), (46, 5), (50, 5), (1, 1)]
-)
-def test_the_nearest_number_of_steps_is_taken(target, expected):
-    found = studies.with_flops(
-        toy_study.BASE,
-        target,
-        lambda settings: 10.0 * settings.training.num_train_steps,
-    )
-    assert found.training.num_train_steps == expected
+def test_the_nearest_number_of_steps_is_taken():
+    def cost(settings):
+        return 10.0 * settings.training.num_train_steps
+
+    for target, expected in ((44, 4), (46, 5), (50, 5), (1, 1)):
+        found = studies.with_flops(toy_study.BASE, target, cost)
+        assert found.training.num_train_steps == expected
 
 
 def test_schedules_keep_their_share_of_a_run():
@@ -121,16 +116,10 @@ def test_some_arms_keep_the_steps_of_the_whole_study():
         ("untrained", 0),
     ]
     untrained = plan.arms[-1]
-    assert not untrained.is_trained
     assert untrained.flops == untrained.num_warmup_steps == 0
     assert untrained.settings.objective.name == "electra"
     # Without the reference arm, whose cost sets the steps.
-    some = studies.select_arms(plan, ["mlm"])
-    assert [(arm.name, arm.num_steps) for arm in some.arms] == [
-        ("mlm", 60),
-        ("untrained", 0),
-    ]
-    assert some.num_runs == 4
+    assert studies.select_arms(plan, ["mlm"]).arms == plan.arms[1:]
     assert studies.select_arms(plan, []) == plan
     without = toy_study.build_plan(has_tasks=True, tasks=())
     assert all(arm.is_trained for arm in without.arms)

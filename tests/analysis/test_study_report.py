@@ -81,11 +81,11 @@ def test_best_is_judged_at_each_budget_and_never_for_the_total_loss():
 
 
 def test_an_arm_without_results_keeps_its_row():
-    results = {("mlm", 1): _result(cola_probe=0.5)}
     plan = toy_study.build_plan()
+    results = {("mlm", 1): _result(cola_probe=0.5)}
     text = _format(plan, results, "mlm: tea")
-    assert _cells(text, "electra")["cola_probe"] == "–"
-    assert _cells(text, "electra")["minutes a run"] == "–"
+    electra = _cells(text, "electra")
+    assert electra["cola_probe"] == electra["minutes a run"] == "–"
     # Alone, it is not best.
     assert _cells(text, "mlm")["cola_probe"] == "0.500 (1)"
     assert "FAILED: mlm: tea" in text
@@ -119,9 +119,9 @@ def test_random_weights_and_guessing_are_the_last_rows_and_never_best():
 
 def test_numbers_are_short():
     values = (0.0, 0.12345, -0.5, 37.1744, 123.456, 12345.6, 0.00012)
-    assert [study_report.format_number(value) for value in values] == (
-        ["0.000", "0.123", "-0.500", "37.174", "123.5", "12,346", "1e-04"]
-    )
+    assert [
+        f"{value:{study_report.find_style(value)}}" for value in values
+    ] == (["0.000", "0.123", "-0.500", "37.174", "123.5", "12,346", "1e-04"])
 
 
 @pytest.mark.parametrize("fractions", [(1.0,), (0.5, 1.0)])

@@ -35,14 +35,16 @@ def _results(tmp_path):
     return json.loads((tmp_path / "study" / "results.json").read_text())
 
 
-def _run(tmp_path, run_fn=toy_study.take_steps, num_steps=2, **fields):
-    plan = toy_study.build_plan(num_train_steps=num_steps, **fields)
+def _run(
+    tmp_path, run_fn=toy_study.take_steps, num_steps=2, seeds=(1,), **fields
+):
+    plan = toy_study.build_plan(num_steps, seeds=seeds, **fields)
     folders = _write_folders(tmp_path)
     return study_runner.run_study(plan, *folders, run_fn=run_fn)
 
 
 def test_every_run_has_its_process_and_its_log(tmp_path, capfd):
-    assert _run(tmp_path, toy_study.print_process) == []
+    assert _run(tmp_path, toy_study.print_process, seeds=(1, 2)) == []
     logs = [*(tmp_path / "study").glob("runs/*/*/log.txt")]
     said = [log.read_text() for log in logs]
     assert len(said) == len({line.split()[-1] for line in said}) == 4
@@ -60,7 +62,7 @@ def test_results_tell_what_was_run_and_what_came_out(tmp_path):
     assert results["study"] == "toy"
     assert results["guessing"] == {"cola": 0.0, "sst2": 0.5}
     arms = ["electra", "mlm", "untrained"]
-    assert [run["arm"] for run in results["runs"]] == arms * 2
+    assert [run["arm"] for run in results["runs"]] == arms
     assert results["runs"][1] == {
         "name": "mlm",
         "arm": "mlm",
@@ -82,11 +84,11 @@ def test_results_tell_what_was_run_and_what_came_out(tmp_path):
     assert (tmp_path / "study" / "table.md").exists()
 
 
-def _start(tmp_path, num_steps):
+def _start(tmp_path):
     code = (
         "import pathlib; from tests.analysis import test_study_runner; "
         f"folder = pathlib.Path({str(tmp_path)!r}); "
-        f"test_study_runner._run(folder, num_steps={num_steps})"
+        "test_study_runner._run(folder, num_steps=50)"
     )
     return subprocess.Popen(
         [sys.executable, "-c", code],
@@ -106,7 +108,7 @@ def _start(tmp_path, num_steps):
     ],
 )
 def test_a_study_that_is_stopped_goes_on_and_repeats_nothing(tmp_path, number):
-    process = _start(tmp_path, 50)
+    process = _start(tmp_path)
     first, second = (_folder(tmp_path, arm, 1) for arm in ("electra", "mlm"))
     # The second run is in progress, the first has finished.
     end = time.monotonic() + 60
@@ -125,32 +127,22 @@ def test_a_study_that_is_stopped_goes_on_and_repeats_nothing(tmp_path, number):
     time.sleep(5 * toy_study.STEP_SECONDS)
     assert len(toy_study.steps_taken(second)) == done
 
-    again = _start(tmp_path, 50)
+    again = _start(tmp_path)
     said = again.communicate(timeout=120)[0]
     assert again.returncode == 0, said
-    assert "1 of 4 runs are finished already." in said
+    assert "1 of 2 runs are finished already." in said
     for folder, steps in ((first, 50), (second, 100)):
         # Each step once: nothing was made twice, nothing was left out.
         expected = [str(step) for step in range(steps)]
         assert toy_study.steps_taken(folder) == expected
-    assert len(_results(tmp_path)["runs"]) == 4
+    assert len(_results(tmp_path)["runs"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("run_fn", "reason"),
-    [
-        (toy_study.fail_for_mlm, "Expected tea. Received: coffee."),
-        (toy_study.die_for_mlm, "was killed by SIGKILL while at mlm, seed"),
-    ],
-)
-def test_a_run_that_fails_is_named_and_the_others_go_on(
-    tmp_path, run_fn, reason
-):
-    failures = _run(tmp_path, run_fn)
-    assert [str(f.request) for f in failures] == ["mlm, seed 1", "mlm, seed 2"]
-    assert all(reason in failure.reason for failure in failures)
-    assert failures[0].request.log_file.exists()
-    assert reason in (tmp_path / "study" / "table.md").read_text()
+def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path):
+    (failure,) = _run(tmp_path, toy_study.fail_for_mlm)
+    assert str(failure) == "mlm, seed 1: Expected tea. Received: coffee."
+    assert "Received: coffee" in failure.request.log_file.read_text()
+    assert str(failure) in (tmp_path / "study" / "table.md").read_text()
     # The next call tries the failed ones again, and only them.
     assert _run(tmp_path) == []
     steps = toy_study.steps_taken(_folder(tmp_path, "electra", 1))

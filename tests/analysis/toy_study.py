@@ -5,6 +5,7 @@ folder, which is its checkpoint too. The process of each run imports this
 module, so it must not import TensorFlow or pandas.
 """
 
+import dataclasses
 import os
 import pathlib
 import signal
@@ -20,21 +21,21 @@ BASE = config.ExperimentConfig(
     optimizer=config.OptimizerConfig(num_warmup_steps=2),
     training=config.TrainingConfig(num_train_steps=10),
 )
+_STUDY = studies.Study(
+    name="toy",
+    question="Which toy?",
+    base=BASE,
+    arms={"electra": {}, "mlm": {"objective": {"name": "mlm"}}},
+    budget="flops",
+    reference_arm="electra",
+    seeds=(1, 2),
+    tasks=("cola", "sst2"),
+    finetune_steps=3,
+)
 
 
 def build_study(**fields) -> studies.Study:
-    values = {
-        "name": "toy",
-        "question": "Which toy?",
-        "base": BASE,
-        "arms": {"electra": {}, "mlm": {"objective": {"name": "mlm"}}},
-        "budget": "flops",
-        "reference_arm": "electra",
-        "seeds": (1, 2),
-        "tasks": ("cola", "sst2"),
-        "finetune_steps": 3,
-    }
-    return studies.Study(**(values | fields))
+    return dataclasses.replace(_STUDY, **fields)
 
 
 def flops(settings: config.ExperimentConfig) -> float:
@@ -46,9 +47,8 @@ def flops(settings: config.ExperimentConfig) -> float:
 def build_plan(
     num_train_steps: int = 0, has_tasks: bool = False, **fields
 ) -> studies.Plan:
-    return studies.plan_study(
-        build_study(**fields), 50, flops, num_train_steps, has_tasks
-    )
+    study = build_study(**fields)
+    return studies.plan_study(study, 50, flops, num_train_steps, has_tasks)
 
 
 def steps_taken(folder: pathlib.Path) -> list[str]:
@@ -83,12 +83,6 @@ def take_steps(request: study_run.RunRequest) -> study_run.RunResult | None:
 def fail_for_mlm(request: study_run.RunRequest) -> study_run.RunResult | None:
     if request.arm.name == "mlm":
         raise ValueError("Expected tea. Received: coffee.")
-    return take_steps(request)
-
-
-def die_for_mlm(request: study_run.RunRequest) -> study_run.RunResult | None:
-    if request.arm.name == "mlm":
-        os.kill(os.getpid(), signal.SIGKILL)
     return take_steps(request)
 
 
