@@ -179,7 +179,7 @@ def test_every_signature_answers_its_warm_up(name, exported, task_exports):
         ("", "exactly one"),
         ("--serving_dir=b", "--model_name together"),
         ("--export_dir=a --server_dir=/srv", "belongs to --serving_dir"),
-        ("--serving_dir=b --model_name=m/n", "Give another --model_name"),
+        ("--serving_dir=b --model_name=m/n", "--model_name must consist"),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(flags, message):
