@@ -24,7 +24,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from electra_tf.processes import atomic
 from electra_tf.processes import stopping
 from electra_tf.tasks.sentences import scores as sentence_scores
@@ -361,7 +361,7 @@ class _Training(training_run.TrainingRun):
 
     def describe(self, origin: str) -> str:
         paths = [v.path for v in self.model.trainable_variables]
-        new = [p for p in paths if not p.startswith(f"{towers.MAIN_ENCODER}/")]
+        new = [p for p in paths if not p.startswith(f"{networks.MAIN_ENCODER}/")]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
         batch, num_rows = (
             self.settings.train_batch_size,

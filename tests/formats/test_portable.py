@@ -10,7 +10,7 @@ from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import task_data
 from electra_tf.formats import portable
-from electra_tf.modeling import towers
+from electra_tf.modeling import networks
 from electra_tf.pretraining import model as pretraining_model
 from electra_tf.text import vocabulary as vocabulary_lib
 from tests import tiny
@@ -23,7 +23,7 @@ def _shapes_of(variables):
 
 def _require_parts(settings, variables):
     """Checks that the variables of a config have the shapes of its parts."""
-    encoder = towers.resolve_vocab_size(settings.encoder, tiny.VOCABULARY.size)
+    encoder = networks.resolve_vocab_size(settings.encoder, tiny.VOCABULARY.size)
     generator = None
     if settings.generator.has_encoder and settings.objective.name != "mlm":
         generator = settings.generator.encoder_config(encoder)
@@ -59,10 +59,8 @@ def test_a_model_has_the_variables_that_its_layers_make(fields, embedding_size):
     settings = dataclasses.replace(
         settings, encoder=encoder, generator=config.GeneratorConfig(**fields)
     )
-    main = towers.build_discriminator(encoder)
-    generator = towers.build_generator(
-        settings.generator, main.encoder, encoder
-    )
+    main = networks.Discriminator(encoder)
+    generator = networks.build_generator(settings.generator, main.encoder)
     _require_parts(settings, [*main.variables, *generator.variables])
 
 
