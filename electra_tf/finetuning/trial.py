@@ -361,7 +361,9 @@ class _Training(training_run.TrainingRun):
 
     def describe(self, origin: str) -> str:
         paths = [v.path for v in self.model.trainable_variables]
-        new = [p for p in paths if not p.startswith(f"{networks.MAIN_ENCODER}/")]
+        new = [
+            p for p in paths if not p.startswith(f"{networks.MAIN_ENCODER}/")
+        ]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
         batch, num_rows = (
             self.settings.train_batch_size,

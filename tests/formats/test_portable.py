@@ -23,7 +23,9 @@ def _shapes_of(variables):
 
 def _require_parts(settings, variables):
     """Checks that the variables of a config have the shapes of its parts."""
-    encoder = networks.resolve_vocab_size(settings.encoder, tiny.VOCABULARY.size)
+    encoder = networks.resolve_vocab_size(
+        settings.encoder, tiny.VOCABULARY.size
+    )
     generator = None
     if settings.generator.has_encoder and settings.objective.name != "mlm":
         generator = settings.generator.encoder_config(encoder)
