@@ -97,11 +97,11 @@ def test_labels_that_every_model_of_a_task_has_are_known(tmp_path):
         ("tagging", (), "--labels=NAME,NAME"),
         ("own", (), "--labels=NAME,NAME"),
         # Others than there are outputs.
-        ("classification", ("a", "b"), r"dense/bias is \(3,\), expected \(2"),
+        ("classification", ("a", "b"), r"dense/bias \(3,\) should be \(2"),
         (
             "classification",
             tuple("abcd"),
-            r"dense/bias is \(3,\), expected \(4",
+            r"dense/bias \(3,\) should be \(4",
         ),
     ],
 )
