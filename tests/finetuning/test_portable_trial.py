@@ -102,7 +102,7 @@ def test_labels_that_every_model_of_a_task_has_are_known(tmp_path):
         ("tagging", (), "--labels=NAME,NAME"),
         ("own", (), "--labels=NAME,NAME"),
         # Others than there are outputs.
-        ("classification", ("a", "b"), r"dense/bias is \(3,\), expected \(2"),
+        ("classification", ("a", "b"), r"dense/bias \(3,\) should be \(2"),
     ],
 )
 def test_labels_must_be_known_and_as_many_as_outputs(

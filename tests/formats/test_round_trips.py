@@ -121,21 +121,6 @@ def test_vocabulary_and_settings_travel_along(tmp_path, settings):
         assert tokenizer_files.are_alike(vocabulary, stop.vocabulary)
 
 
-def test_a_model_without_a_vocabulary_needs_one_to_be_a_run(tmp_path):
-    model = tiny_models.build("discriminator", vocabulary=None)
-    chain = (TF1, HUGGING_FACE, TF1)
-    for stop in _travel(model, tmp_path, chain):
-        tiny_models.require_same(stop, model)
-    with pytest.raises(ValueError, match="--vocab_file"):
-        conversion.convert(tmp_path / "0", OURS, tmp_path / "run")
-    tiny_models.VOCABULARY.save(tmp_path / "words")
-    options = conversion.ConversionOptions(vocabulary_path=tmp_path / "words")
-    conversion.convert(tmp_path / "0", OURS, tmp_path / "run", options)
-    tiny_models.require_same(
-        conversion.read(tmp_path / "run"), model, ("vocabulary",)
-    )
-
-
 def _write_run(folder, kind="embeddings", **fields):
     folder.mkdir(exist_ok=True)
     model = tiny_models.build(kind, **fields)
