@@ -428,6 +428,7 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
         "hidden_act": "gelu",
         "layer_norm_eps": 1e-12,
         "pad_token_id": model.vocabulary.pad_id if model.vocabulary else 0,
+        "tie_word_embeddings": True,
         "dtype": "float32",
     }
     text = schema.to_json(fields | stated)

@@ -115,6 +115,12 @@ def _find_share(
     context = context or tf.distribute.InputContext()
     replicas = context.num_replicas_in_sync
     workers = context.num_input_pipelines
+    if num_streams % replicas or replicas % workers:
+        raise ValueError(
+            "`num_streams` must be a multiple of the replicas, and those of "
+            f"the workers. Received: {num_streams} streams, {replicas} "
+            f"replicas, {workers} workers. Change the number of streams."
+        )
     owned = num_streams // workers
     first = context.input_pipeline_id * owned
     return _Share(first, owned, replicas // workers)

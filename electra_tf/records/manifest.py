@@ -22,6 +22,7 @@ from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool
 from electra_tf.processes import progress
+from electra_tf.records.schema import FEATURE_NAMES
 from electra_tf.records.schema import parse_examples
 from electra_tf.text.vocabulary import Vocabulary
 
@@ -31,6 +32,7 @@ TRAIN = "train"
 VALIDATION = "validation"
 SPLITS = (TRAIN, VALIDATION)
 _EXAMPLES_AT_ONCE = 1024
+_FORM = "[CLS] ids [SEP] padding, of segment 0, then 1"
 
 
 @schema.frozen
@@ -229,11 +231,14 @@ def _start_worker(vocabulary: Vocabulary) -> pool.Handler:
             problems.append("was changed: its sha256 is another")
 
         def count(rows: dict[str, Any]) -> None:
-            ids = rows["input_ids"].numpy()[rows["input_mask"].numpy() > 0]
-            found = np.bincount(ids, minlength=vocabulary.size)
-            np.add(counts, found[: vocabulary.size], out=counts)
             num_rows = len(rows["input_ids"])
             report(num_rows, num_rows)
+            if not _are_examples(rows, vocabulary):
+                problems.append(f"has rows that are not {_FORM}")
+                return
+            ids = rows["input_ids"].numpy()[rows["input_mask"].numpy() > 0]
+            found = np.bincount(ids, minlength=vocabulary.size)
+            np.add(counts, found, out=counts)
 
         damage = find_damage(path, shard.num_examples, length, count)
         if damage:
@@ -243,6 +248,26 @@ def _start_worker(vocabulary: Vocabulary) -> pool.Handler:
         return problems, counts
 
     return check
+
+
+def _are_examples(rows: dict[str, Any], vocabulary: Vocabulary) -> bool:
+    """Whether all rows have the form of the builder's."""
+    ids, mask, segments = (rows[name].numpy() for name in FEATURE_NAMES)
+    columns, lengths = np.arange(ids.shape[1]), mask.sum(axis=1, keepdims=True)
+    is_real = columns < lengths
+    num_second = segments.sum(axis=1, keepdims=True)
+    last_ids = np.take_along_axis(ids, np.maximum(lengths, 1) - 1, axis=1)
+    return all(
+        np.all(holds)
+        for holds in (
+            mask == is_real,
+            segments == (is_real & (columns >= lengths - num_second)),
+            ids[:, 0] == vocabulary.cls_id,
+            last_ids == vocabulary.sep_id,
+            ids[~is_real] == vocabulary.pad_id,
+            (ids >= 0) & (ids < vocabulary.size),
+        )
+    )
 
 
 def find_damage(

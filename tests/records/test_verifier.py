@@ -10,6 +10,8 @@ from electra_tf import errors
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import file_sha256
 from electra_tf.records.manifest import verify_dataset
+from electra_tf.records.schema import FEATURE_NAMES
+from electra_tf.records.schema import serialize_examples
 
 SHARD = "pretrain_data.tfrecord-00002-of-00004"
 
@@ -53,21 +55,52 @@ def test_all_damage_is_listed(dataset):
         assert text in str(error.value)
 
 
-def test_lost_record_is_found(dataset):
-    path = dataset / "train" / SHARD
-    records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+def _rewrite(folder, records):
+    """Writes other records into a shard, as if the builder had made them."""
+    path = folder / SHARD
     with tf.io.TFRecordWriter(str(path)) as writer:
-        for record in records[1:]:
+        for record in records:
             writer.write(record)
-    manifest = dataset / "train" / "manifest.json"
+    manifest = folder / "manifest.json"
     content = json.loads(manifest.read_text())
     content["shards"][2]["num_bytes"] = path.stat().st_size
     content["shards"][2]["sha256"] = file_sha256(path)
     manifest.write_text(json.dumps(content))
+
+
+def test_lost_record_is_found(dataset):
+    shard = tf.data.TFRecordDataset(str(dataset / "train" / SHARD))
+    records = list(shard.as_numpy_iterator())
+    _rewrite(dataset / "train", records[1:])
     with pytest.raises(
         errors.DataError, match=f"{SHARD} holds {len(records) - 1} records, as"
     ):
         verify_dataset(dataset)
+
+
+@pytest.mark.parametrize(
+    ("name", "position", "value"),
+    [
+        ("input_ids", 0, 2),  # as it was
+        ("input_ids", 2, 59),  # of a vocabulary of 59
+        ("input_ids", 0, 9),
+        ("input_ids", 6, 9),
+        ("input_ids", 20, 9),
+        ("input_mask", 20, 1),
+        ("segment_ids", 1, 1),
+    ],
+)
+def test_rows_of_another_form_are_found(dataset, name, position, value):
+    row = {n: np.zeros([1, 32], np.int32) for n in FEATURE_NAMES}
+    row["input_ids"][0, :7] = [2, 10, 11, 3, 12, 13, 3]
+    row["input_mask"][0, :7] = 1
+    row["segment_ids"][0, 4:7] = 1
+    is_whole = row[name][0, position] == value
+    row[name][0, position] = value
+    _rewrite(dataset / "train", serialize_examples(row))
+    with pytest.raises(errors.DataError) as error:
+        verify_dataset(dataset)
+    assert ("rows that are not [CLS]" not in str(error.value)) == is_whole
 
 
 def test_wrong_token_counts_are_found(dataset):

@@ -3,9 +3,12 @@
 import collections
 import dataclasses
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -273,9 +276,9 @@ def test_two_builds_in_one_folder_are_refused(tmp_path):
         pass
 
 
-@pytest.mark.slow
-def test_number_of_processes_changes_no_byte(settings, finished_dataset):
-    command = [
+def _command(settings):
+    """The command line that builds the same as the settings."""
+    return [
         *(sys.executable, str(SCRIPT), f"--corpus={settings.corpus[0]}"),
         f"--vocab_file={settings.vocabulary}",
         f"--output_dir={settings.output_dir}",
@@ -285,9 +288,33 @@ def test_number_of_processes_changes_no_byte(settings, finished_dataset):
         f"--seed={settings.seed}",
         "--num_processes=3",
     ]
-    subprocess.run(command, check=True)
-    found = folder_bytes(pathlib.Path(settings.output_dir))
-    assert found == folder_bytes(finished_dataset)
+
+
+@pytest.mark.slow
+def test_number_of_processes_changes_no_byte(settings, finished_dataset):
+    subprocess.run(_command(settings), check=True)
+    output = pathlib.Path(settings.output_dir)
+    assert folder_bytes(output) == folder_bytes(finished_dataset)
+
+
+@pytest.mark.slow
+def test_a_killed_build_goes_on_to_the_same_bytes(settings, tmp_path):
+    corpus = write_corpus(tmp_path / "large", num_files=40)
+    for path in corpus.iterdir():
+        path.write_text(path.read_text() * 60)
+    settings = dataclasses.replace(settings, corpus=(str(corpus),))
+    one_go, _ = build(settings, output_dir=str(tmp_path / "one_go"))
+    output = pathlib.Path(settings.output_dir)
+    process = subprocess.Popen(_command(settings), start_new_session=True)
+    while not list(output.glob(".build/parts/0*")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (output / "manifest.json").exists()
+    assert list(output.glob(".build/parts/0*"))
+    subprocess.run([*_command(settings), "--resume"], check=True)
+    assert folder_bytes(output) == folder_bytes(one_go)
 
 
 @pytest.mark.slow
