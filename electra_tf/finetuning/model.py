@@ -91,7 +91,7 @@ def load_encoder(
             model.encoder, model.vocabulary, random_seed, precision
         )
     encoder = build_encoder(model.encoder, precision)
-    reading.assign(encoder.variables, model)
+    reading.assign({v.path: v for v in encoder.variables}, model)
     count = len(encoder.variables)
     restored = f"{count} of {count} encoder variables restored from "
     origin = "; ".join([f"{restored}{model.origin}", *model.notes])

@@ -61,7 +61,7 @@ _GENERATOR_HEADS = {
     "cloze_predictions": _VOCABULARY_HEAD | {"dense": "BE"},
     "reward_baseline": {"": "D1"},
 }
-_NUM_SHOWN = 20
+_NUM_SHOWN = 4
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 """Others, as those of a quantized model, are no weights."""
 
