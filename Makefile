@@ -100,12 +100,13 @@ $(TOPICS)/train.csv: | $(VENV)/.installed
 
 test: setup
 	$(RUN) -m pytest -m "not slow" --numprocesses=$(TEST_PROCESSES) \
-	  --dist=loadfile
+	  --dist=worksteal
 
 test-all: test test-slow
 
 test-slow: setup
-	$(RUN) -m pytest -m slow
+	$(RUN) -m pytest -m slow --numprocesses=$(TEST_PROCESSES) \
+	  --dist=worksteal
 
 lint: setup
 	$(VENV)/bin/ruff check .
