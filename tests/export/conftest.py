@@ -16,42 +16,13 @@ from electra_tf.modeling import networks
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
+from tests import tiny_electra
 from tests.export import finetuned_tiny
 
 _WORDS = (
     "the cat sat on mat dog table returns number of items in a cafe un ##aff "
     "##able ##s ##ed . , ! ? ( ) … 東 京"
 )
-_ENCODER = {
-    "vocab_size": 0,
-    "embedding_size": 12,
-    "hidden_size": 16,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 1,
-    "intermediate_size": 32,
-    "max_position_embeddings": 24,
-    # Large, so that probabilities are far from 0.5.
-    "initializer_range": 0.5,
-}
-_TWO_STAGE = {
-    "encoder": {"embedding_size": 16, "intermediate_size": 64},
-    "generator": {"untied_generator_embeddings": True,
-                  "generator_hidden_size": 1.0},
-    "objective": {"generator_steps": 3},
-}  # fmt: skip
-OBJECTIVES = {
-    "electra": {},
-    "electra_15": {},
-    "two_stage": _TWO_STAGE,
-    "adversarial": {},
-    "mlm": {"generator": {"generator_hidden_size": 0.25}},
-    "replace_mlm": {"generator": {"untied_generator": False}},
-    "all_tokens_mlm": {},
-    "electric": {"generator": {"two_tower_generator": True}},
-}
-"""Every objective, and the sections of a tiny config of it."""
-
-
 # An exported run of one objective; a run's folder and what it was made of.
 ObjectiveExport = collections.namedtuple(
     "ObjectiveExport", "folder model_dir settings model call"
@@ -64,16 +35,19 @@ TinyRun = collections.namedtuple(
 @pytest.fixture(scope="session")
 def tiny_run(tmp_path_factory):
     """A run that 'trained' in bfloat16 and kept averaged weights."""
-    encoder = _ENCODER | {
-        "embedding_size": 16,
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 64,
-    }
     settings = config.freeze(
         {
-            "encoder": encoder,
+            "encoder": {
+                "vocab_size": 0,
+                "embedding_size": 16,
+                "hidden_size": 32,
+                "num_hidden_layers": 2,
+                "num_attention_heads": 2,
+                "intermediate_size": 64,
+                "max_position_embeddings": 24,
+                # Large, so that probabilities are far from 0.5.
+                "initializer_range": 0.5,
+            },
             "data": {"max_seq_length": 16},
             "training": {"precision": "bfloat16", "ema_decay": 0.9},
         }
@@ -120,7 +94,7 @@ def objective_exports(tiny_run, tmp_path_factory):
 
     @functools.cache
     def export(name):
-        settings = objective_settings(name)
+        settings = tiny_electra.build_settings(name)
         keras.utils.set_random_seed(5)
         model = model_lib.build_pretraining_model(settings, tiny_run.vocabulary)
         folder = tmp_path_factory.mktemp(name)
@@ -131,20 +105,6 @@ def objective_exports(tiny_run, tmp_path_factory):
         return ObjectiveExport(result.folder, model_dir, settings, model, call)
 
     return export
-
-
-def objective_settings(name):
-    """A config of one layer for an objective."""
-    sections = {
-        "encoder": _ENCODER,
-        "generator": {"generator_hidden_size": 0.5},
-        "data": {"max_seq_length": 16},
-        "training": {"num_train_steps": 9, "ema_decay": 0.9},
-    }
-    for section, fields in OBJECTIVES[name].items():
-        sections[section] = sections.get(section, {}) | fields
-    sections["objective"] = sections.get("objective", {}) | {"name": name}
-    return config.freeze(sections)
 
 
 def save_run(model_dir, settings, vocabulary, variables, steps=(7,)):
@@ -194,10 +154,16 @@ def task_exports(tiny_trial, tmp_path_factory):
     return export
 
 
-@pytest.fixture(scope="session")
-def find_export(exported, task_exports):
-    """The folder of the export of the run (`run`), or of a task."""
-    return lambda name: exported if name == "run" else task_exports(name)
+_SLOW = [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("mrpc", "stsb")
+]
+
+
+@pytest.fixture(params=["run", "sst2", "chunking", "squad2", *_SLOW])
+def any_export(request, exported, task_exports):
+    """The folder of each kind of export."""
+    name = request.param
+    return exported if name == "run" else task_exports(name)
 
 
 def encode(*texts):

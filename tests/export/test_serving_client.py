@@ -89,28 +89,20 @@ def stub(tmp_path_factory):
 
 
 @pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
-def test_strings_come_back_as_bytes_utf8_or_not(stub, protocol):
+def test_strings_are_bytes_and_an_only_output_keeps_its_name(stub, protocol):
     data = "café \ud83d".encode("utf-8", "surrogatepass") + b" \xff cat"
     with getattr(model_server, f"serve_{protocol}")(stub) as server:
-        answers = ask(
-            *({protocol: server}, protocol, {"texts": [data]}),
-            signature="tag_text",
-        )
+        target = {protocol: server}, protocol
+        answers = ask(*target, {"texts": [data]}, signature="tag_text")
+        rows = {"input_ids": [[2, 5, 6, 3], [2, 9, 3, 0]]}
+        only = ask(*target, rows, signature="regress_ids")
     assert answers == {"words": [data.split()], "num_words": [4]}
     plain = serving_client.to_plain_json(answers)
     assert plain["words"][0][0] == "café"
     back = serving_client._from_json(json.loads(json.dumps(plain["words"])))
     assert back == answers["words"]
-
-
-@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
-def test_an_only_output_keeps_its_name(stub, protocol):
-    rows = {"input_ids": [[2, 5, 6, 3], [2, 9, 3, 0]]}
-    with getattr(model_server, f"serve_{protocol}")(stub) as server:
-        answers = ask({protocol: server}, protocol, rows,
-                      signature="regress_ids")  # fmt: skip
-    assert list(answers) == ["score"]
-    np.testing.assert_allclose(answers["score"], [16 / 7, 2], rtol=1e-6)
+    assert list(only) == ["score"]
+    np.testing.assert_allclose(only["score"], [16 / 7, 2], rtol=1e-6)
 
 
 @pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
