@@ -4,7 +4,6 @@ What exports answer is compared with what the trial's own tasks read off the
 same weights.
 """
 
-import dataclasses
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -117,9 +116,3 @@ def write_scores(folder: pathlib.Path, value: float) -> None:
     trial_lib.write_result(
         folder, trial_lib.TrialResult(1, scores, main, 7, "", 1.0, "cpu", {})
     )
-
-
-def replace(settings: Any, section: str, **fields: Any) -> Any:
-    """Settings with other fields in a section."""
-    changed = dataclasses.replace(getattr(settings, section), **fields)
-    return dataclasses.replace(settings, **{section: changed})

@@ -27,10 +27,6 @@ _DEFAULT = "serving_default"
 class Refused(Exception):
     """The name of gRPC's code, and the server's words."""
 
-    def __init__(self, code, words):
-        super().__init__(words)
-        self.code, self.words = code, words
-
 
 def _predict(call, name, version, signature, inputs):
     """The outputs of model `electra`, of which version 3 is loaded."""
@@ -71,7 +67,8 @@ class _RestHandler(http.server.BaseHTTPRequestHandler):
         try:
             outputs = _predict(self.server.call, *target)
         except Refused as error:
-            self._send(_STATUS.get(error.code, 400), {"error": error.words})
+            code, words = error.args
+            self._send(_STATUS.get(code, 400), {"error": words})
             return
         plain = {k: _to_json(value.tolist()) for k, value in outputs.items()}
         # The server leaves out the name of an only output.
@@ -135,7 +132,8 @@ def serve_grpc(call):
         try:
             outputs = _predict(call, *target)
         except Refused as error:
-            context.abort(grpc.StatusCode[error.code], error.words)
+            code, words = error.args
+            context.abort(grpc.StatusCode[code], words)
         protos = {k: tf.make_tensor_proto(v) for k, v in outputs.items()}
         return predict_pb2.PredictResponse(outputs=protos)
 

@@ -120,10 +120,9 @@ def test_a_generator_is_joined(tmp_path):
         generator_path=source / "generator",
     )
     tiny_models.require_same(written, tiny_models.build("embeddings"))
-    _refuses(source, "here discriminator_predictions",
-             generator_path=source / "generator")  # fmt: skip
-    _refuses(source, "here discriminator_predictions",
-             generator_path=source / "discriminator")  # fmt: skip
+    for name in ("generator", "discriminator"):
+        message = "here discriminator_predictions"
+        _refuses(source, message, generator_path=source / name)
 
 
 def test_options_of_others_are_not_ignored_for_a_trial(tuned, tmp_path):
@@ -251,9 +250,8 @@ def test_pairs_travel_along_or_are_told(tmp_path):
 def test_a_named_task_of_single_texts_has_no_pairs(tmp_path):
     task = portable.PortableTask("cola", "classification", ("0", "1"))
     model = tiny_models.build("own")
-    tensors = {
-        n.replace("/own/", "/cola/"): v for n, v in model.tensors.items()
-    }
+    found = model.tensors.items()
+    tensors = {n.replace("/own/", "/cola/"): v for n, v in found}
     model = dataclasses.replace(model, tensors=tensors, task=task)
     source = tmp_path / "source"
     source.mkdir()

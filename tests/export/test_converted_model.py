@@ -17,10 +17,8 @@ needs_onnx = pytest.mark.skipif(
     reason="tf2onnx and onnxruntime are not installed (extra `onnx`)",
 )
 FORMATS = ["litert", pytest.param("onnx", marks=needs_onnx)]
-SLOW = [
-    pytest.param(task, marks=pytest.mark.slow)
-    for task in ("sst2", "stsb", "squad2")
-]
+_TASKS = ("sst2", "stsb", "squad2")
+SLOW = [pytest.param(task, marks=pytest.mark.slow) for task in _TASKS]
 ROWS = {
     "input_ids": np.int32([[2, 5, 6, 7, 3, 0], [2, 9, 10, 11, 12, 3]]),
     "input_mask": np.int32([[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]),

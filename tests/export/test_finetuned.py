@@ -76,21 +76,14 @@ def load(tiny_trial):
     return functools.cache(lambda name: run_eagerly(tiny_trial, name))
 
 
-def examples(texts, pairs=None):
-    pairs = pairs or [None] * len(texts)
-    return [
-        Example(number, text, pair)
-        for number, (text, pair) in enumerate(zip(texts, pairs, strict=True))
-    ]
+def examples(texts, pairs):
+    rows = enumerate(zip(texts, pairs, strict=True))
+    return [Example(number, text, pair) for number, (text, pair) in rows]
 
 
 def ask(call, pairs):
-    questions, contexts = zip(*pairs, strict=True)
-    return call(
-        "answer_text",
-        questions=encode(*questions),
-        contexts=encode(*contexts),
-    )
+    asked, contexts = (encode(*texts) for texts in zip(*pairs, strict=True))
+    return call("answer_text", questions=asked, contexts=contexts)
 
 
 def require_labels(answer, expected, labels):
@@ -105,7 +98,7 @@ def require_labels(answer, expected, labels):
 def test_texts_are_packed_cut_and_labelled_as_in_training(load, tiny_trial):
     tasks, texts = tiny_trial.prepared.tasks, {"texts": encode(*TEXTS)}
     answer = load("sst2")("classify_text", **texts)
-    expected = tiny_trial.decode("sst2", examples(TEXTS))
+    expected = tiny_trial.decode("sst2", examples(TEXTS, [None] * len(TEXTS)))
     require_labels(answer, expected, tasks["sst2"].labels)
     inputs = texts | {"text_pairs": encode(*PAIRS)}
     answer = load("mrpc")("classify_pair_text", **inputs)
@@ -149,12 +142,9 @@ def test_offsets_slice_the_words_out_of_the_text(load):
     data = encode(*WORDS, b"the \xffcat\xc3 sat \xe6\x9d")
     answer = load("chunking")("tag_text", texts=data)
     for number, text in enumerate(data):
-        for word, start, end in zip(
-            answer["words"][number],
-            answer["tagged_starts"][number],
-            answer["tagged_ends"][number],
-            strict=True,
-        ):
+        names = ("words", "tagged_starts", "tagged_ends")
+        columns = (answer[name][number] for name in names)
+        for word, start, end in zip(*columns, strict=True):
             assert (start < 0) == (word == b"")
             assert start < 0 or text[start:end] == word
 

@@ -44,7 +44,7 @@ _SLOW = ("electra", "electra_15", "adversarial", "replace_mlm")
     scope="module",
     params=[
         pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else [])
-        for name in sorted(OFFERED)
+        for name in sorted(model_lib.OBJECTIVES)
     ],
 )
 def export(request, objective_exports):
@@ -91,10 +91,6 @@ def keras_answers(export, inputs):
             )
             answers = {"replaced_probability": replaced.numpy()}
     return answers | {"token_features": encoded.sequence_output.numpy()}
-
-
-def test_all_objectives_are_covered():
-    assert set(model_lib.OBJECTIVES) == set(OFFERED)
 
 
 def test_export_gives_the_numbers_of_the_trained_network(export):
@@ -147,14 +143,12 @@ def test_text_is_answered_like_its_ids(export):
 
 def test_saved_weights_are_the_main_networks_alone(export):
     saved = tf.train.list_variables(str(export.folder / "variables/variables"))
-    num_saved = sum(
-        math.prod(shape) for name, shape in saved if "model_variables" in name
-    )
+    found = [math.prod(s) for name, s in saved if "model_variables" in name]
     # Vectors of blocks are constants of the graph.
-    assert num_saved == sum(
-        math.prod(variable.shape)
-        for variable in export.model.main.variables
-        if len(variable.shape) > 1 or "/layer_" not in variable.path
+    assert sum(found) == sum(
+        math.prod(v.shape)
+        for v in export.model.main.variables
+        if len(v.shape) > 1 or "/layer_" not in v.path
     )
 
 
@@ -195,8 +189,7 @@ def test_text_is_framed_and_padded(loaded, tiny_run):
 def test_empty_batch_gives_empty_answers(loaded):
     texts = np.array([], dtype=np.bytes_)
     rows = loaded("score_text", texts=texts)
-    assert rows["replaced_probability"].shape[0] == 0
-    assert rows["num_tokens"].shape == (0,)
+    assert len(rows["replaced_probability"]) == len(rows["num_tokens"]) == 0
     features = loaded("features_text", texts=texts)
     assert features["sentence_features"].shape == (0, 32)
     ids = {name: np.zeros([0, 7], np.int32) for name in as_ids([[2]])}

@@ -62,19 +62,3 @@ def assert_equal_but_for_padding(large, small, name):
         rest = large[small.shape[0] :]
         assert len(set(rest.ravel().tolist())) == 1, name
         assert rest.ravel()[0] in (0, -1, b"", -10000.0), name
-
-
-def test_padding_as_a_batching_server_would_add_it_changes_answers(loaded):
-    """Why batching.config says `pad_variable_length_inputs: false`.
-
-    TensorFlow Serving pads every input with its first value
-    (batching/batching_util.cc), `input_mask` with 1.
-    """
-    rows = id_inputs(["input_ids", "input_mask", "segment_ids"], 1, 5)
-    answers = loaded("features_ids", **rows)["sentence_features"]
-    padded = {
-        name: np.pad(value, [[0, 0], [0, 4]], constant_values=value[0, 0])
-        for name, value in rows.items()
-    }
-    changed = loaded("features_ids", **padded)["sentence_features"]
-    assert np.abs(changed - answers).max() > 1e-3

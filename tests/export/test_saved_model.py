@@ -8,7 +8,6 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from electra_tf import config
@@ -18,6 +17,7 @@ from electra_tf.export import saved_model
 from electra_tf.export import self_check
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
+from tests import tiny_run as tiny_run_lib
 from tests.export import conftest
 from tests.export import finetuned_tiny
 
@@ -111,11 +111,7 @@ def test_saved_graph_has_no_python_no_accelerator_and_no_compilation(exported):
     assert "MatMul" in ops
     assert not [op for op in ops if "PyFunc" in op or "Xla" in op]
     assert not [op for op in ops if "Random" in op]
-    kinds = {
-        node.user_object.identifier
-        for node in meta.object_graph_def.nodes
-        if node.HasField("user_object")
-    }
+    kinds = {n.user_object.identifier for n in meta.object_graph_def.nodes}
     assert not [kind for kind in kinds if "keras" in kind]
 
 
@@ -140,9 +136,8 @@ def test_checkpoint_before_the_last_phase_is_warned_of(
     for steps, is_early in ((3, False), (7, True)):
         model_dir = tmp_path / f"run_{steps}"
         shutil.copytree(run.model_dir, model_dir)
-        settings = finetuned_tiny.replace(
-            run.settings, "objective", generator_steps=steps
-        )
+        objective = {"generator_steps": steps}
+        settings = tiny_run_lib.replace(run.settings, objective=objective)
         (model_dir / "config.json").write_text(config.to_json(settings))
         saved_model.export(model_dir, tmp_path / f"export_{steps}")
         assert ("begins at step 7" in caplog.text) == is_early
@@ -165,15 +160,12 @@ def test_export_for_any_device_gives_the_same_answers(
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_lower_precision_can_be_exported(tiny_run, tmp_path, precision):
-    result = saved_model.export(
-        tiny_run.model_dir,
-        tmp_path / "export",
-        saved_model.ExportOptions(precision=precision, use_average=True),
-    )
+    options = saved_model.ExportOptions(precision=precision, use_average=True)
+    out = tmp_path / "export"
+    result = saved_model.export(tiny_run.model_dir, out, options)
     assert result.largest_difference <= self_check.TOLERANCES[precision]
-    model = tf.saved_model.load(str(tmp_path / "export"))
-    answer = model.signatures["score_text"](texts=tf.constant(["the cat"]))
-    assert answer["replaced_probability"].dtype == tf.float32
+    answer = conftest.load(out)("score_text", texts=["the cat"])
+    assert answer["replaced_probability"].dtype == np.float32
 
 
 def test_output_dir_means_the_trial_with_the_best_score(tmp_path, tiny_trial):
@@ -190,19 +182,15 @@ def test_output_dir_means_the_trial_with_the_best_score(tmp_path, tiny_trial):
 
 
 def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(tmp_path):
-    settings = finetuned_tiny.replace(
-        finetuned_tiny.build_settings(),
-        "training",
-        eval_steps=1,
-        early_stopping_patience=1,
-    )
+    changes = {"eval_steps": 1, "early_stopping_patience": 1}
+    settings = finetuned_tiny.build_settings()
+    settings = tiny_run_lib.replace(settings, training=changes)
     trial = finetuned_tiny.write_trial(tmp_path / "trial", settings)
     weights = {f"model/{v.path}": v for v in trial.model.trainable_variables}
     checkpoints.save(trial.folder, 9, weights, {"best_step": 7}, keep=2)
     for which in ("latest", "best"):
-        trained = saved_model.load_task(
-            trial.folder, "stsb", saved_model.ExportOptions(which)
-        )
+        options = saved_model.ExportOptions(which)
+        trained = saved_model.load_task(trial.folder, "stsb", options)
         assert checkpoints.step_of(trained.checkpoint) == 7
 
 
@@ -219,13 +207,9 @@ def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(tmp_path):
 def test_what_cannot_be_exported_is_refused(
     tmp_path, tiny_trial, task, options, message
 ):
+    options = saved_model.ExportOptions(**options)
     with pytest.raises(ValueError, match=message):
-        saved_model.export(
-            tiny_trial.folder,
-            tmp_path / "export",
-            saved_model.ExportOptions(**options),
-            task,
-        )
+        saved_model.export(tiny_trial.folder, tmp_path / "out", options, task)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -86,24 +86,19 @@ def test_another_model_is_added_and_comments_stay(tmp_path):
     assert text == "max_batch_size { value: 9 }"
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
+def test_a_file_that_cannot_be_added_to_is_refused_and_kept(tmp_path):
+    path = tmp_path / "models.config"
+    for config, message in (
         ("model_config_list {", "must be a ModelServerConfig in text"),
         ("modle_config_list {}", "1:1"),
         ('custom_model_config { type_url: "x" }', "Add this yourself"),
         ("model_config_list <\n>\n", "Add this yourself"),
         ("model_config_list {}\n# }", "Add this yourself"),
-    ],
-)
-def test_a_file_that_cannot_be_added_to_is_refused_and_kept(
-    tmp_path, config, message
-):
-    path = tmp_path / "models.config"
-    path.write_text(config)
-    with pytest.raises(errors.ModelError, match=message):
-        serving_folder.ServingFolder(tmp_path, "electra")
-    assert path.read_text() == config
+    ):
+        path.write_text(config)
+        with pytest.raises(errors.ModelError, match=message):
+            serving_folder.ServingFolder(tmp_path, "electra")
+        assert path.read_text() == config
 
 
 def test_line_ends_of_a_file_stay(tmp_path):

@@ -221,18 +221,17 @@ def _generator_outputs(replay, trace):
     """Of the generator, or of the masked language model without one."""
     masked, generated = trace.masked, trace.generated
     cloze = generated.prediction_logits
+    loss, logits = losses.masked_lm_loss, generated.logits
+    by_slot = _losses_by_weight(loss, logits, masked.masked_ids)
     outputs = {
-        "mlm_logits": generated.logits,
-        "mlm_preds": tf.argmax(generated.logits, -1),
-        "mlm_per_example_loss": _losses_by_weight(
-            losses.masked_lm_loss, generated.logits, masked.masked_ids
-        ),
+        "mlm_logits": logits,
+        "mlm_preds": tf.argmax(logits, -1),
+        "mlm_per_example_loss": by_slot,
     }
     prefixes = ["gen_"] if generated.encoder_outputs else []
     if replay.is_two_tower:
         prefixes = ["gen_ltr_", "gen_rtl_"]
         targets = replay.model.generator.targets(masked)
-        loss = losses.masked_lm_loss
         outputs |= {
             "cloze_logits": cloze,
             "cloze_preds": tf.argmax(cloze, -1),
@@ -251,14 +250,12 @@ def _discriminator_outputs(replay, trace):
     (logits, labels, _), _ = trace.judged[-1]
     weights = tf.cast(trace.masked.input_mask, tf.float32)
     by_token = _losses_by_weight(losses.replaced_token_loss, logits, labels)
-    by_row = tf.reduce_sum(by_token * weights, 1)
+    sums = (tf.reduce_sum(rows, 1) for rows in (by_token * weights, weights))
     return {
         "disc_logits": logits,
         "disc_probs": tf.sigmoid(logits),
         "disc_preds": logits > 0,
-        "disc_per_example_loss": step_lib.weighted_mean(
-            by_row, tf.reduce_sum(weights, 1)
-        ),
+        "disc_per_example_loss": step_lib.weighted_mean(*sums),
     } | _encoder_outputs("disc_", len(trace.encoded) - 1, trace)
 
 

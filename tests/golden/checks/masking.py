@@ -38,15 +38,11 @@ def _load(folder):
     sample = loading.read_arrays(folder / "sample.npz")
     special_ids = (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
     lengths = sample["input_mask"].sum(axis=1)
-    eligible = masking.eligible_positions(
-        tf.constant(sample["input_ids"]),
-        tf.constant(sample["input_mask"]),
-        special_ids,
-    ).numpy()
+    rows = (tf.constant(sample[name]) for name in ("input_ids", "input_mask"))
+    eligible = masking.eligible_positions(*rows, special_ids).numpy()
+    slots = sample["masked_lm_positions"].shape[-1]
     num = masking.num_predictions(
-        tf.constant(lengths),
-        statistics["mask_prob"],
-        sample["masked_lm_positions"].shape[-1],
+        tf.constant(lengths), statistics["mask_prob"], slots
     )
     return types.SimpleNamespace(
         statistics=statistics,
@@ -128,9 +124,8 @@ def _check_without_replacement(folder):
 def _check_with_replacement(folder):
     """The original's way, against its expectations and its own statistics."""
     title, recorded = "with replacement", _load(folder)
-    counts, is_changed = _draw(
-        recorded, masking.draw_positions_with_replacement
-    )
+    draw_fn = masking.draw_positions_with_replacement
+    counts, is_changed = _draw(recorded, draw_fn)
     entries = (
         ("forbidden", (counts > 0) & ~recorded.eligible, False),
         ("another number", counts.sum(axis=2), recorded.num),

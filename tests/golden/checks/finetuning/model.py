@@ -89,13 +89,9 @@ def _check_training(folder):
         statistics, _ = _run_step(model, features, norm)
         losses.append(statistics["loss"].numpy().sum())
     losses.append(model.compute_task_losses(features, None).numpy().sum())
-    entries = [("loss", losses, expected["loss"])]
-    yield comparison.compare(
-        "model, training losses",
-        entries,
-        _LOSS_TOLERANCE,
-        comparison.relative_error,
-    )
+    line = Line("model, training losses", _LOSS_TOLERANCE)
+    line.add("loss", comparison.relative_error(losses, expected["loss"]))
+    yield line
     yield _compare_rates(model, np.array(rates), expected)
     line = Line("model, weights after training", _WEIGHT_TOLERANCE)
     line.measure = comparison.scaled_error
