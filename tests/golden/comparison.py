@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import operator
 
 import numpy as np
 
@@ -66,6 +67,10 @@ class Line:
         )
 
 
+# Whether two values of plain Python are different.
+differ = operator.ne
+
+
 def compare(case, entries, tolerance=0.0, measure=None):
     """A line of entries: name, ours, theirs."""
     line = Line(case, tolerance, measure)
@@ -93,11 +98,6 @@ def format_table(lines):
         style.format(*itertools.chain(*zip(row, widths, strict=True)))
         for row in rows
     )
-
-
-def differ(ours, theirs):
-    """Whether two values of plain Python are different."""
-    return ours != theirs
 
 
 def count_unequal(ours, theirs):

@@ -158,11 +158,10 @@ def test_what_is_no_reference_is_one_clear_error(folder):
 
 
 def _run_script(script, *arguments):
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, script, *arguments]
     return subprocess.run(
-        [sys.executable, script, *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        command, capture_output=True, text=True, env=environment
     )
 
 

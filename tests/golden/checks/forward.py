@@ -39,10 +39,7 @@ _GROUPS = {
 # The reference's name, and what counts hidden and kept tokens.
 _ACCURACIES = (
     ("masked_lm_accuracy", "masked_correct", "kept_correct"),
-    (
-        *("sampled_masked_lm_accuracy", "sampled_correct"),
-        "kept_sampled_correct",
-    ),
+    ("sampled_masked_lm_accuracy", "sampled_correct", "kept_sampled_correct"),
 )
 _OTHER_METRICS = ("disc_auc", "disc_loss")  # defined otherwise, see above
 
@@ -127,9 +124,7 @@ def _compare_outputs(replay, ours, expected):
 
 
 def _find_group(key):
-    return next(
-        group for group, prefixes in _GROUPS.items() if key.startswith(prefixes)
-    )
+    return next(g for g, starts in _GROUPS.items() if key.startswith(starts))
 
 
 def _find_rounded(replay, key):

@@ -220,15 +220,11 @@ def _check_occupancy(title, recorded, is_hit, what, rate):
     both the expectation and the reference's mean.
     """
     batches, means = len(is_hit), is_hit.sum(axis=2).mean(axis=0)
-    candidates = np.maximum(recorded.candidates, 1).astype(float)
-    escape = (1 - rate / candidates) ** recorded.num
-    both = np.maximum(1 - 2 * rate / candidates, 0) ** recorded.num
-    expected = candidates * (1 - escape)
-    variance = (
-        candidates * (candidates - 1) * both
-        + candidates * escape
-        - (candidates * escape) ** 2
-    )
+    count = np.maximum(recorded.candidates, 1).astype(float)
+    escape = (1 - rate / count) ** recorded.num
+    both = np.maximum(1 - 2 * rate / count, 0) ** recorded.num
+    expected, left = count * (1 - escape), count * escape
+    variance = count * (count - 1) * both + left - left**2
     theirs = [row[f"mean_{what}"] for row in recorded.statistics["rows"]]
     return _compare_counts(
         f"{title}, {what} positions",

@@ -116,12 +116,11 @@ def _check_run(replay, run):
     ):
         line = Line(f"{title}, losses and norms, {part}", tolerance)
         line.measure = comparison.relative_error
-        line.compare_all(
-            *(
-                {n: a[n][steps] for n in is_loss & {*a}}
-                for a in (ours, expected)
-            )
-        )
+        both = [
+            {name: arrays[name][steps] for name in is_loss & {*arrays}}
+            for arrays in (ours, expected)
+        ]
+        line.compare_all(*both)
         yield line
     rates = ours["learning_rate"], expected["learning_rate"]
     line = Line(f"{title}, learning_rate", _RATE_TOLERANCE)
