@@ -50,12 +50,11 @@ def check_defaults(path):
 
 
 def _check_epochs(tasks):
-    name = "num_train_epochs"
-    entries = (
-        (task, getattr(_build_task(task), name), expected[name])
-        for task, expected in tasks.items()
-    )
-    yield comparison.compare("epochs", entries)
+    line = Line("epochs")
+    for task, expected in tasks.items():
+        ours = _build_task(task).num_train_epochs
+        line.compare(task, ours, expected["num_train_epochs"])
+    yield line
 
 
 def _build_task(key):

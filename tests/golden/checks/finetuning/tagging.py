@@ -114,10 +114,8 @@ def _check_features(path, info_path):
     rows = words_lib.build_rows(words, tokenizer, length)
     ids = _rows(rows.ids)
     ones = [np.ones(len(row)) for row in ids]
-    ours = {
+    ours = dict.fromkeys(("input_mask", "segment_ids"), ones) | {
         "input_ids": ids,
-        "input_mask": ones,
-        "segment_ids": ones,
         "labels": [_labels(row, info)[:length] for row in sentences],
         "labels_mask": [np.ones(len(row)) for row in _rows(rows.details)],
         "labeled_positions": _rows(rows.ragged["word_positions"]),
