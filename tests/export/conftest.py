@@ -1,13 +1,8 @@
 """Tiny runs with random weights, and their exports, each made once."""
 
+import collections
 import dataclasses
 import functools
-import pathlib
-from collections.abc import Callable
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -21,54 +16,24 @@ from electra_tf.modeling import networks
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
+from tests import tiny_electra
 from tests.export import finetuned_tiny
 
-_WORDS = "the cat sat on mat dog table returns number of items in a café"
-_PIECES = "un ##aff ##able ##s ##ed . , ! ? ( ) … 東 京"
-
-
-_TWO_STAGE = {
-    "encoder": {"embedding_size": 16, "intermediate_size": 64},
-    "generator": {
-        "untied_generator_embeddings": True,
-        "generator_hidden_size": 1.0,
-    },
-    "objective": {"generator_steps": 3},
-}
-OBJECTIVES = {
-    "electra": {},
-    "electra_15": {},
-    "two_stage": _TWO_STAGE,
-    "adversarial": {},
-    "mlm": {"generator": {"generator_hidden_size": 0.25}},
-    "replace_mlm": {"generator": {"untied_generator": False}},
-    "all_tokens_mlm": {},
-    "electric": {"generator": {"two_tower_generator": True}},
-}
-"""Every objective, and the sections of a tiny config of it."""
-
-
-class ObjectiveExport(NamedTuple):
-    """An exported run of one objective."""
-
-    folder: pathlib.Path
-    model_dir: pathlib.Path
-    settings: config.ExperimentConfig
-    model: model_lib.PretrainingModel
-    call: Callable[..., dict[str, Any]]
-
-
-class TinyRun(NamedTuple):
-    """A run's folder and what it was made of."""
-
-    model_dir: pathlib.Path
-    settings: config.ExperimentConfig
-    vocabulary: vocabulary_lib.Vocabulary
-    discriminator: Any
+_WORDS = (
+    "the cat sat on mat dog table returns number of items in a cafe un ##aff "
+    "##able ##s ##ed . , ! ? ( ) … 東 京"
+)
+# An exported run of one objective; a run's folder and what it was made of.
+ObjectiveExport = collections.namedtuple(
+    "ObjectiveExport", "folder model_dir settings model call"
+)
+TinyRun = collections.namedtuple(
+    "TinyRun", "model_dir settings vocabulary discriminator"
+)
 
 
 @pytest.fixture(scope="session")
-def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
+def tiny_run(tmp_path_factory):
     """A run that 'trained' in bfloat16 and kept averaged weights."""
     settings = config.freeze(
         {
@@ -87,9 +52,8 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
             "training": {"precision": "bfloat16", "ema_decay": 0.9},
         }
     )
-    words = (_WORDS + " " + _PIECES).replace("é", "e").split()
     vocabulary = vocabulary_lib.Vocabulary(
-        (*vocabulary_lib.SPECIAL_TOKENS, *words)
+        (*vocabulary_lib.SPECIAL_TOKENS, *_WORDS.split())
     )
     keras.utils.set_random_seed(3)
     discriminator = networks.Discriminator(
@@ -100,7 +64,7 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
     return TinyRun(model_dir, settings, vocabulary, discriminator)
 
 
-def export_unchecked(*args: Any, **kwargs: Any) -> saved_model.ExportedModel:
+def export_unchecked(*args, **kwargs):
     """Exports without the fresh process of the self-check."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(self_check, "check", lambda *_: 0.0)
@@ -108,9 +72,7 @@ def export_unchecked(*args: Any, **kwargs: Any) -> saved_model.ExportedModel:
 
 
 @pytest.fixture(scope="session")
-def exported(
-    tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory
-) -> pathlib.Path:
+def exported(tiny_run, tmp_path_factory):
     """The exported folder; its own self-check has passed."""
     folder = tmp_path_factory.mktemp("exports") / "tiny"
     result = saved_model.export(tiny_run.model_dir, folder)
@@ -121,20 +83,18 @@ def exported(
 
 
 @pytest.fixture(scope="session")
-def loaded(exported: pathlib.Path) -> Any:
+def loaded(exported):
     """Calls a signature by name with arrays, answers with arrays."""
     return load(exported)
 
 
 @pytest.fixture(scope="session")
-def objective_exports(
-    tiny_run: TinyRun, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], ObjectiveExport]:
+def objective_exports(tiny_run, tmp_path_factory):
     """Gives the export of an objective by name, made at the first call."""
 
     @functools.cache
-    def export(name: str) -> ObjectiveExport:
-        settings = objective_settings(name)
+    def export(name):
+        settings = tiny_electra.build_settings(name)
         keras.utils.set_random_seed(5)
         model = model_lib.build_pretraining_model(settings, tiny_run.vocabulary)
         folder = tmp_path_factory.mktemp(name)
@@ -145,29 +105,6 @@ def objective_exports(
         return ObjectiveExport(result.folder, model_dir, settings, model, call)
 
     return export
-
-
-def objective_settings(name: str) -> config.ExperimentConfig:
-    """A config of one layer for an objective."""
-    sections = {
-        "encoder": {
-            "vocab_size": 0,
-            "embedding_size": 12,
-            "hidden_size": 16,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 1,
-            "intermediate_size": 32,
-            "max_position_embeddings": 24,
-            "initializer_range": 0.5,
-        },
-        "generator": {"generator_hidden_size": 0.5},
-        "data": {"max_seq_length": 16},
-        "training": {"num_train_steps": 9, "ema_decay": 0.9},
-    }
-    for section, fields in OBJECTIVES[name].items():
-        sections[section] = sections.get(section, {}) | fields
-    sections["objective"] = sections.get("objective", {}) | {"name": name}
-    return config.freeze(sections)
 
 
 def save_run(model_dir, settings, vocabulary, variables, steps=(7,)):
@@ -184,11 +121,11 @@ def save_run(model_dir, settings, vocabulary, variables, steps=(7,)):
         )
 
 
-def load(folder: pathlib.Path) -> Any:
+def load(folder):
     """Calls a signature of an export by name with arrays."""
     model = tf.saved_model.load(str(folder))
 
-    def call(signature: str, **arguments: Any) -> dict[str, Any]:
+    def call(signature, **arguments):
         outputs = model.signatures[signature](
             **{name: tf.constant(value) for name, value in arguments.items()}
         )
@@ -199,38 +136,43 @@ def load(folder: pathlib.Path) -> Any:
 
 
 @pytest.fixture(scope="session")
-def tiny_trial(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> finetuned_tiny.TinyTrial:
+def tiny_trial(tmp_path_factory):
     """The trial of five tasks."""
     folder = tmp_path_factory.mktemp("finetuning") / "trial_01"
     return finetuned_tiny.write_trial(folder, finetuned_tiny.build_settings())
 
 
 @pytest.fixture(scope="session")
-def task_exports(
-    tiny_trial: finetuned_tiny.TinyTrial,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[[str], pathlib.Path]:
+def task_exports(tiny_trial, tmp_path_factory):
     """Gives the export of a task by name, made at the first call."""
 
     @functools.cache
-    def export(name: str) -> pathlib.Path:
+    def export(name):
         folder = tmp_path_factory.mktemp("tasks") / name
         return export_unchecked(tiny_trial.folder, folder, task=name).folder
 
     return export
 
 
-def encode(*texts: str | bytes) -> np.ndarray:
+_SLOW = [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("mrpc", "stsb")
+]
+
+
+@pytest.fixture(params=["run", "sst2", "chunking", "squad2", *_SLOW])
+def any_export(request, exported, task_exports):
+    """The folder of each kind of export."""
+    name = request.param
+    return exported if name == "run" else task_exports(name)
+
+
+def encode(*texts):
     """Texts as an array of UTF-8."""
     data = [t if isinstance(t, bytes) else t.encode() for t in texts]
     return np.array(data, object)
 
 
-def as_ids(
-    rows: Sequence[Sequence[int]], length: int = 0
-) -> dict[str, np.ndarray]:
+def as_ids(rows, length=0):
     """Rows of ids as the three inputs, padded to a length."""
     length = length or max(map(len, rows))
     mask = np.array([[n < len(row) for n in range(length)] for row in rows])
@@ -244,9 +186,7 @@ def as_ids(
     }
 
 
-def assert_close(
-    found: Mapping[str, Any], expected: Mapping[str, Any], atol: float = 1e-5
-) -> None:
+def assert_close(found, expected, atol=1e-5):
     """Floats are close, all else is equal."""
     assert set(found) == set(expected)
     for name, value in expected.items():

@@ -4,7 +4,6 @@ What exports answer is compared with what the trial's own tasks read off the
 same weights.
 """
 
-import dataclasses
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -24,9 +23,7 @@ from electra_tf.training import checkpoints
 
 LENGTH = 24
 TASKS = "sst2,mrpc,stsb,chunking,squad2"
-LABELS = {
-    "chunking": ("B-NP", "E-NP", "I-NP", "O", "S-NP", "S-VP"),
-}
+LABELS = {"chunking": ("B-NP", "E-NP", "I-NP", "O", "S-NP", "S-VP")}
 _WORDS = (
     "the cat sat on mat dog table returns number of items in a cafe where who "
     "what un ##aff ##able ##s ##ed smith ##son ' . , ! ? ( ) … 東 京 ##京 ά s "
@@ -65,9 +62,8 @@ class TinyTrial(NamedTuple):
             self.prepared.lengths[name],
             is_training=False,
         )
-        predictor = finetuning_model.Predictor(
-            tf.distribute.get_strategy(), self.model, 4
-        )
+        strategy = tf.distribute.get_strategy()
+        predictor = finetuning_model.Predictor(strategy, self.model, 4)
         return task.decode(examples, rows, predictor.predict(name, rows))
 
 
@@ -113,23 +109,10 @@ def write_trial(
 def write_scores(folder: pathlib.Path, value: float) -> None:
     """Finishes a trial: all of its tasks have this score."""
     names = trial_lib.read_description(folder).settings.task_names
-    metrics = {"accuracy": "accuracy", "best_f1": "best_f1", "f1": "f1",
-               "spearman": "spearman"}  # fmt: skip
+    metrics = ("accuracy", "best_f1", "f1", "spearman")
     score = trial_lib.Score(dict.fromkeys(metrics, value), False)
-    result = trial_lib.TrialResult(
-        1,
-        {name: {"dev": score} for name in names},
-        dict.fromkeys(names, "f1"),
-        7,
-        "",
-        1.0,
-        "cpu",
-        {},
+    scores = {name: {"dev": score} for name in names}
+    main = dict.fromkeys(names, "f1")
+    trial_lib.write_result(
+        folder, trial_lib.TrialResult(1, scores, main, 7, "", 1.0, "cpu", {})
     )
-    trial_lib.write_result(folder, result)
-
-
-def replace(settings: Any, section: str, **fields: Any) -> Any:
-    """Settings with other fields in a section."""
-    changed = dataclasses.replace(getattr(settings, section), **fields)
-    return dataclasses.replace(settings, **{section: changed})

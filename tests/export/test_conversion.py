@@ -120,60 +120,45 @@ def test_a_generator_is_joined(tmp_path):
         generator_path=source / "generator",
     )
     tiny_models.require_same(written, tiny_models.build("embeddings"))
-    _refuses(source, "here discriminator_predictions",
-             generator_path=source / "generator")  # fmt: skip
-    _refuses(source, "here discriminator_predictions",
-             generator_path=source / "discriminator")  # fmt: skip
+    for name in ("generator", "discriminator"):
+        message = "here discriminator_predictions"
+        _refuses(source, message, generator_path=source / name)
 
 
 def test_options_of_others_are_not_ignored_for_a_trial(tuned, tmp_path):
     trial = tmp_path / "trial"
     _convert(tuned, trial, "electra_tf")
-    options = {
-        "use_average": True,
-        "checkpoint": "best",
-        "source_format": "tf1",
-    }
-    flags = (
-        "--use_average=True --checkpoint=best --generator_input=.* --from=tf1"
-    )
+    options = {"use_average": True, "checkpoint": "best",
+               "source_format": "tf1"}  # fmt: skip
+    flags = "--use_average=True --checkpoint=best --generator_input=.* --from="
     _refuses(trial, flags, **options, generator_path=tuned)
     _refuses(trial, "'cola'", task="cola")
 
 
-_TENSOR_FILES = ("index", "data-00000-of-00001")
+_TENSORS = ("index", "data-00000-of-00001")
+_STEP = "checkpoints/step-00000000/variables"
+_FILES = {
+    "tf1": [*(f"model.ckpt.{end}" for end in _TENSORS), "hparams.json"],
+    "huggingface": ["model.safetensors", "config.json", "tokenizer.json",
+                    "tokenizer_config.json", "vocab.txt"],
+    "keras_hub": ["model.weights.h5", "config.json", "tokenizer.json"],
+    "electra_tf": ["config.json", *(f"{_STEP}.{end}" for end in _TENSORS)],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("source_format", "name"),
-    [
-        *(("tf1", f"model.ckpt.{end}") for end in _TENSOR_FILES),
-        ("tf1", "hparams.json"),
-        ("huggingface", "model.safetensors"),
-        ("huggingface", "config.json"),
-        ("huggingface", "tokenizer.json"),
-        ("huggingface", "tokenizer_config.json"),
-        ("huggingface", "vocab.txt"),
-        ("keras_hub", "model.weights.h5"),
-        ("keras_hub", "config.json"),
-        ("keras_hub", "tokenizer.json"),
-        ("electra_tf", "config.json"),
-        *(
-            ("electra_tf", f"checkpoints/step-00000000/variables.{end}")
-            for end in _TENSOR_FILES
-        ),
-    ],
-)
+@pytest.mark.parametrize("source_format", _FILES)
 def test_damaged_files_are_refused_and_nothing_is_written(
-    tmp_path, source_format, name
+    tmp_path, source_format
 ):
     kind = "encoder" if source_format == "keras_hub" else "discriminator"
     source = _write(tmp_path / "source", kind, source_format)
     target = "huggingface" if source_format != "huggingface" else "tf1"
     _convert(source, tmp_path / "whole", target)
-    data = (source / name).read_bytes()
-    (source / name).write_bytes(data[: len(data) // 2])
-    _refuses(source, str(source), target_format=target)
+    for name in _FILES[source_format]:
+        data = (source / name).read_bytes()
+        (source / name).write_bytes(data[: len(data) // 2])
+        _refuses(source, str(source), target_format=target)
+        (source / name).write_bytes(data)
 
 
 @pytest.mark.parametrize("target_format", reading.FORMATS)
@@ -265,9 +250,8 @@ def test_pairs_travel_along_or_are_told(tmp_path):
 def test_a_named_task_of_single_texts_has_no_pairs(tmp_path):
     task = portable.PortableTask("cola", "classification", ("0", "1"))
     model = tiny_models.build("own")
-    tensors = {
-        n.replace("/own/", "/cola/"): v for n, v in model.tensors.items()
-    }
+    found = model.tensors.items()
+    tensors = {n.replace("/own/", "/cola/"): v for n, v in found}
     model = dataclasses.replace(model, tensors=tensors, task=task)
     source = tmp_path / "source"
     source.mkdir()

@@ -17,6 +17,8 @@ needs_onnx = pytest.mark.skipif(
     reason="tf2onnx and onnxruntime are not installed (extra `onnx`)",
 )
 FORMATS = ["litert", pytest.param("onnx", marks=needs_onnx)]
+_TASKS = ("sst2", "stsb", "squad2")
+SLOW = [pytest.param(task, marks=pytest.mark.slow) for task in _TASKS]
 ROWS = {
     "input_ids": np.int32([[2, 5, 6, 7, 3, 0], [2, 9, 10, 11, 12, 3]]),
     "input_mask": np.int32([[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]),
@@ -51,16 +53,7 @@ def test_answers_are_those_of_the_export(
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
-@pytest.mark.parametrize(
-    "task",
-    [
-        "chunking",
-        *(
-            pytest.param(task, marks=pytest.mark.slow)
-            for task in ("sst2", "stsb", "squad2")
-        ),
-    ],
-)
+@pytest.mark.parametrize("task", ["chunking", *SLOW])
 def test_fine_tuned_models_are_converted(
     task_exports, tmp_path, format_name, task
 ):
@@ -128,10 +121,8 @@ def test_onnx_axes_have_the_letters_of_the_signature(exported):
         ]
         for value in (*graph.input, *graph.output)
     }
-    assert shapes == {
-        "input_ids": ["B", "S"],
-        "input_mask": ["B", "S"],
-        "segment_ids": ["B", "S"],
+    names = ("input_ids", "input_mask", "segment_ids")
+    assert shapes == dict.fromkeys(names, ["B", "S"]) | {
         "sentence_features": ["B", 32],
         "token_features": ["B", "S", 32],
     }
@@ -150,9 +141,8 @@ def test_a_model_that_answers_otherwise_is_refused(
 
     differing = runtime._replace(load=differ)
     monkeypatch.setitem(runtimes.RUNTIMES, "litert", differing)
-    with pytest.raises(
-        errors.ExportError, match="within 0.0001.*difference of 0.00"
-    ):
+    message = "within 0.0001.*difference of 0.00"
+    with pytest.raises(errors.ExportError, match=message):
         converted_model.convert(exported, tmp_path / "out", "litert")
     assert list(tmp_path.iterdir()) == []
 

@@ -16,6 +16,7 @@ from electra_tf.tasks.sentences.task import Example
 from electra_tf.tasks.tagging import conll
 from electra_tf.text import tokenizer as tokenizer_lib
 from tests.export import finetuned_tiny
+from tests.export.conftest import as_ids
 from tests.export.conftest import encode
 
 TEXTS = [
@@ -56,27 +57,33 @@ QUESTIONS = [
 IDS = finetuned_tiny.VOCABULARY.id_of
 
 
+def run_eagerly(trial, name=""):
+    module = saved_model.load_task(trial.folder, name).module
+
+    def run(signature, **inputs):
+        assert signature in module.signature_names
+        outputs = module.run(
+            signature, **{k: tf.constant(v) for k, v in inputs.items()}
+        )
+        return {key: value.numpy() for key, value in outputs.items()}
+
+    return run
+
+
 @pytest.fixture(scope="module")
 def load(tiny_trial):
     """Exports compute the same, which the check of each of them proves."""
     return functools.cache(lambda name: run_eagerly(tiny_trial, name))
 
 
-def examples(texts, pairs=None):
-    pairs = pairs or [None] * len(texts)
-    return [
-        Example(number, text, pair)
-        for number, (text, pair) in enumerate(zip(texts, pairs, strict=True))
-    ]
+def examples(texts, pairs):
+    rows = enumerate(zip(texts, pairs, strict=True))
+    return [Example(number, text, pair) for number, (text, pair) in rows]
 
 
 def ask(call, pairs):
-    questions, contexts = zip(*pairs, strict=True)
-    return call(
-        "answer_text",
-        questions=encode(*questions),
-        contexts=encode(*contexts),
-    )
+    asked, contexts = (encode(*texts) for texts in zip(*pairs, strict=True))
+    return call("answer_text", questions=asked, contexts=contexts)
 
 
 def require_labels(answer, expected, labels):
@@ -91,7 +98,7 @@ def require_labels(answer, expected, labels):
 def test_texts_are_packed_cut_and_labelled_as_in_training(load, tiny_trial):
     tasks, texts = tiny_trial.prepared.tasks, {"texts": encode(*TEXTS)}
     answer = load("sst2")("classify_text", **texts)
-    expected = tiny_trial.decode("sst2", examples(TEXTS))
+    expected = tiny_trial.decode("sst2", examples(TEXTS, [None] * len(TEXTS)))
     require_labels(answer, expected, tasks["sst2"].labels)
     inputs = texts | {"text_pairs": encode(*PAIRS)}
     answer = load("mrpc")("classify_pair_text", **inputs)
@@ -135,12 +142,9 @@ def test_offsets_slice_the_words_out_of_the_text(load):
     data = encode(*WORDS, b"the \xffcat\xc3 sat \xe6\x9d")
     answer = load("chunking")("tag_text", texts=data)
     for number, text in enumerate(data):
-        for word, start, end in zip(
-            answer["words"][number],
-            answer["tagged_starts"][number],
-            answer["tagged_ends"][number],
-            strict=True,
-        ):
+        names = ("words", "tagged_starts", "tagged_ends")
+        columns = (answer[name][number] for name in names)
+        for word, start, end in zip(*columns, strict=True):
             assert (start < 0) == (word == b"")
             assert start < 0 or text[start:end] == word
 
@@ -148,19 +152,12 @@ def test_offsets_slice_the_words_out_of_the_text(load):
 def test_ids_with_positions_are_tagged_as_their_text(load):
     call = load("chunking")
     text = call("tag_text", texts=encode("the cat sat"))
-    row = [2, IDS("the"), IDS("cat"), IDS("sat"), 3, 0, 0]
-    answer = call(
-        "tag_ids",
-        input_ids=np.int32([row]),
-        input_mask=np.int32([[1] * 5 + [0] * 2]),
-        segment_ids=np.int32([[1] * 5 + [0] * 2]),
-        word_positions=np.int32([[1, 2, 3, 0]]),
-    )
+    rows = as_ids([[2, IDS("the"), IDS("cat"), IDS("sat"), 3]], 7)
+    rows["segment_ids"] = rows["input_mask"]
+    answer = call("tag_ids", word_positions=np.int32([[1, 2, 3, 0]]), **rows)
     np.testing.assert_array_equal(answer["tags"][:, :3], text["tags"])
     np.testing.assert_allclose(
-        answer["tag_probabilities"][:, :3],
-        text["tag_probabilities"],
-        atol=1e-5,
+        answer["tag_probabilities"][:, :3], text["tag_probabilities"], atol=1e-5
     )
     assert answer["tags"][0, 3] == b""
     assert answer["tag_logits"].shape == (1, 4, 6)
@@ -170,25 +167,20 @@ def test_ids_with_positions_are_tagged_as_their_text(load):
 def check_answers(answer, pairs, predictions, atol=1e-4):
     """Answers are the decoding's, and offsets give exactly their text."""
     for number, (_, context) in enumerate(pairs):
+        row = {name: values[number] for name, values in answer.items()}
         best = predictions.nbest[str(number)][0]
-        text = answer["answers"][number].decode()
-        for whole, name in (
-            (context, "answer"),
-            (context.encode(), "answer_byte"),
-        ):
-            start, end = (
-                answer[f"{name}_{s}"][number] for s in ("starts", "ends")
-            )
-            assert whole[start:end] in (text, text.encode())
+        data = row["answers"]
+        characters = slice(row["answer_starts"], row["answer_ends"])
+        assert context[characters] == data.decode()
+        places = slice(row["answer_byte_starts"], row["answer_byte_ends"])
+        assert context.encode()[places] == data
         # The decoding joins words by single blanks.
-        assert " ".join(text.split()) == predictions.texts[str(number)]
+        assert " ".join(data.decode().split()) == best["text"]
         assert best["text"] == predictions.texts[str(number)]
+        score = best["start_logit"] + best["end_logit"]
         np.testing.assert_allclose(
-            [answer["answer_scores"][number], answer["null_odds"][number]],
-            [
-                best["start_logit"] + best["end_logit"],
-                predictions.null_odds[str(number)],
-            ],
+            [row["answer_scores"], row["null_odds"]],
+            [score, predictions.null_odds[str(number)]],
             atol=atol,
         )
 
@@ -227,27 +219,15 @@ def test_a_window_of_ids_is_answered_as_its_text(load):
     words = ["the", "cat", "sat", "on", "the", "mat"]
     row = [2, IDS("who"), 3, *map(IDS, words), 3]
     for length in (10, 17):
-        ids = np.zeros([1, length], np.int32)
-        ids[0, :10] = row
-        places = np.arange(length)
-        answer = call(
-            "answer_ids",
-            input_ids=ids,
-            input_mask=np.int32([places < 10]),
-            segment_ids=np.int32([(places > 2) & (places < 10)]),
-        )
-        first, last = (
-            answer[f"{side}_positions"][0] - 3 for side in ("start", "end")
-        )
+        rows = as_ids([row], length)
+        segments = rows["input_mask"] * (np.arange(length) > 2)
+        answer = call("answer_ids", **rows | {"segment_ids": segments})
+        sides = (answer[f"{side}_positions"][0] for side in ("start", "end"))
+        first, last = (side - 3 for side in sides)
         assert " ".join(words[first : last + 1]).encode() == text["answers"][0]
         for name in ("answer_scores", "null_odds"):
             np.testing.assert_allclose(answer[name], text[name], atol=1e-5)
-    nothing = call(
-        "answer_ids",
-        input_ids=np.int32([[2, 5, 3, 0]]),
-        input_mask=np.int32([[1, 1, 1, 0]]),
-        segment_ids=np.int32([[0, 0, 0, 0]]),
-    )
+    nothing = call("answer_ids", **as_ids([[2, 5, 3]], 4))
     assert nothing["start_positions"][0] == nothing["end_positions"][0] == 0
     assert nothing["answer_scores"][0] == -10000
 
@@ -257,8 +237,6 @@ def test_no_texts_have_no_answers(load):
     answer = load("sst2")("classify_text", texts=none)
     assert answer["probabilities"].shape == (0, 2)
     assert answer["label"].shape == (0,)
-    pair = load("stsb")("regress_pair_text", texts=none, text_pairs=none)
-    assert pair["score"].shape == (0,)
     tags = load("chunking")("tag_text", texts=none)
     assert tags["words"].shape == (0, 0)
     blank = load("chunking")("tag_text", texts=encode(" ", "\n"))
@@ -295,19 +273,6 @@ def test_inputs_that_cannot_be_are_refused(
         load(task)(signature, **inputs)
 
 
-def run_eagerly(trial, name=""):
-    module = saved_model.load_task(trial.folder, name).module
-
-    def run(signature, **inputs):
-        assert signature in module.signature_names
-        outputs = module.run(
-            signature, **{k: tf.constant(v) for k, v in inputs.items()}
-        )
-        return {key: value.numpy() for key, value in outputs.items()}
-
-    return run
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -328,12 +293,9 @@ def test_every_form_of_the_head_is_read_as_in_training(tmp_path, options):
 
 
 def test_windows_must_have_room_for_a_context(tiny_trial):
+    options = saved_model.ExportOptions(max_length=9)
     with pytest.raises(ValueError, match="more than 9 tokens. Received: 9"):
-        saved_model.load_task(
-            tiny_trial.folder,
-            "squad2",
-            saved_model.ExportOptions(max_length=9),
-        )
+        saved_model.load_task(tiny_trial.folder, "squad2", options)
 
 
 def test_spans_end_inside_words_where_their_pieces_do():
@@ -350,12 +312,13 @@ def test_spans_end_inside_words_where_their_pieces_do():
         ("\U0001f600 cats\u200b sat", 1, 2, "cats"),
         ("1255 cat", 1, 2, "25"),
     ]
-    contexts = tf.constant([case[0] for case in cases])
+    texts, firsts, lasts, _ = zip(*cases, strict=True)
+    contexts = tf.constant(texts)
     places = finder.find(
         contexts,
         questions_lib.build_contexts(tokenizer, contexts),
-        tf.constant([case[1] for case in cases], tf.int64),
-        tf.constant([case[2] for case in cases], tf.int64),
+        tf.constant(firsts, tf.int64),
+        tf.constant(lasts, tf.int64),
         tf.ones([len(cases)], tf.bool),
     )
     for number, (context, _, _, expected) in enumerate(cases):
@@ -365,25 +328,21 @@ def test_spans_end_inside_words_where_their_pieces_do():
     assert answers.project("smith", "smithson ' s", "Smithson's") == (0, 5)
 
 
-def write_own(folder, labels=(), **own):
-    """A trial of a task of one's own, whose files are gone."""
-    settings = finetuning_config.FinetuningConfig(
-        task=finetuning_config.TaskConfig(names="own", max_seq_length=20),
-        own=finetuning_config.OwnTaskConfig(train_file="gone.jsonl", **own),
-    )
-    return finetuned_tiny.write_trial(folder, settings, {"own": labels})
-
-
 def test_long_own_texts_are_tagged_to_the_end(tmp_path):
     labels = ("DET", "NOUN", "VERB")
-    trial = write_own(tmp_path, labels, kind="tagging")
+    # A task of one's own, whose files are gone.
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names="own", max_seq_length=20),
+        own=finetuning_config.OwnTaskConfig(
+            train_file="gone.jsonl", kind="tagging"
+        ),
+    )
+    trial = finetuned_tiny.write_trial(tmp_path, settings, {"own": labels})
     texts = ["the cat sat " * 30, "", "sat", "the unaffable cat " * 11]
     run = run_eagerly(trial)
     answer = run("tag_text", texts=texts)
-    expected = trial.decode(
-        "own",
-        [conll.Sentence(tuple(text.split()), None) for text in texts],
-    )
+    sentences = [conll.Sentence(tuple(text.split()), None) for text in texts]
+    expected = trial.decode("own", sentences)
     for tags, wanted in zip(answer["tags"], expected, strict=True):
         found = [tag.decode() for tag in tags]
         assert found[: len(wanted)] == wanted

@@ -38,7 +38,10 @@ def read(lengths, max_tokens):
     return {k: v.numpy() for k, v in answers.items()}, rows.numpy()
 
 
-@pytest.mark.parametrize("max_tokens", [1, 7, 16, 1000])
+SIZES = pytest.mark.parametrize("max_tokens", [1, 7, 16, 1000])
+
+
+@SIZES
 def test_answers_come_back_in_order_whatever_the_buckets(max_tokens):
     lengths = np.random.default_rng(max_tokens).integers(1, 9, 23)
     answers, rows = read(lengths, max_tokens)
@@ -51,7 +54,7 @@ def test_answers_come_back_in_order_whatever_the_buckets(max_tokens):
     assert not is_padding[np.arange(rows.shape[1]) < lengths[:, None]].any()
 
 
-@pytest.mark.parametrize("max_tokens", [1, 7, 16, 1000])
+@SIZES
 def test_buckets_hold_every_row_once_and_no_more_than_they_may(max_tokens):
     lengths = np.random.default_rng(max_tokens).integers(1, 9, 23)
     buckets = length_buckets.split(tf.constant(lengths, tf.int32), max_tokens)
@@ -107,11 +110,9 @@ def test_buckets_are_invisible_in_answers_of_tasks(tiny_trial):
     assert_buckets_are_invisible(tagger, "tag_text", texts=texts)
     rows = conftest.as_ids([[2, 5, 6, 3], [2, 5, 6, 7, 8, 3]])
     # One of them is padding.
-    positions = tf.constant([[1, 4], [1, 2]])
+    rows["word_positions"] = [[1, 4], [1, 2]]
     inputs = {name: tf.constant(value) for name, value in rows.items()}
-    assert_buckets_are_invisible(
-        tagger, "tag_ids", word_positions=positions, **inputs
-    )
+    assert_buckets_are_invisible(tagger, "tag_ids", **inputs)
     reader = saved_model.load_task(tiny_trial.folder, "squad2").module
     assert_buckets_are_invisible(
         reader, "answer_text", questions=texts[::-1], contexts=texts

@@ -3,33 +3,11 @@
 import json
 
 import numpy as np
-import pytest
 
 from tests.export import conftest
 
-EXPORTS = [
-    "run",
-    "chunking",
-    "squad2",
-    *(
-        pytest.param(task, marks=pytest.mark.slow)
-        for task in ("sst2", "mrpc", "stsb")
-    ),
-]
 LONG = "the cat sat on the mat, unaffable items in a cafe. " * 9
 TEXTS = ["The cat sat on the mat.", "", "cat", LONG, "  ", "東京 …!", "in a\n"]
-
-
-@pytest.fixture(params=EXPORTS)
-def export(request, exported, task_exports):
-    """The folder of each kind of export."""
-    if request.param == "run":
-        return exported
-    return task_exports(request.param)
-
-
-def documented_signatures(folder):
-    return json.loads((folder / "signatures.json").read_text())
 
 
 def id_inputs(names, rows=3, length=9):
@@ -56,9 +34,10 @@ def build_inputs(names, texts):
     return dict(zip(names, (data, data[::-1]), strict=False))
 
 
-def test_every_row_of_a_large_batch_is_answered_as_if_alone(export):
-    call = conftest.load(export)
-    for signature, sides in documented_signatures(export).items():
+def test_every_row_of_a_large_batch_is_answered_as_if_alone(any_export):
+    call = conftest.load(any_export)
+    documented = json.loads((any_export / "signatures.json").read_text())
+    for signature, sides in documented.items():
         batch = build_inputs(list(sides["inputs"]), (TEXTS * 10)[:64])
         answers = call(signature, **batch)
         assert {len(value) for value in answers.values()} == {64}
@@ -83,19 +62,3 @@ def assert_equal_but_for_padding(large, small, name):
         rest = large[small.shape[0] :]
         assert len(set(rest.ravel().tolist())) == 1, name
         assert rest.ravel()[0] in (0, -1, b"", -10000.0), name
-
-
-def test_padding_as_a_batching_server_would_add_it_changes_answers(loaded):
-    """Why batching.config says `pad_variable_length_inputs: false`.
-
-    TensorFlow Serving pads every input with its first value
-    (batching/batching_util.cc), `input_mask` with 1.
-    """
-    rows = id_inputs(["input_ids", "input_mask", "segment_ids"], 1, 5)
-    answers = loaded("features_ids", **rows)["sentence_features"]
-    padded = {
-        name: np.pad(value, [[0, 0], [0, 4]], constant_values=value[0, 0])
-        for name, value in rows.items()
-    }
-    changed = loaded("features_ids", **padded)["sentence_features"]
-    assert np.abs(changed - answers).max() > 1e-3

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export import serving_client
+from tests.export import conftest
 from tests.export import model_server
 
 TEXTS = ["The cat sat on the mat.", "", "Unaffable cats in a CAFÉ… 東京"]
@@ -20,15 +21,10 @@ IDS = {
 
 
 @pytest.fixture(scope="module")
-def served(exported):
-    return model_server.ServedModel(exported)
-
-
-@pytest.fixture(scope="module")
-def servers(served):
+def servers(loaded):
     with (
-        model_server.serve_rest(served) as rest,
-        model_server.serve_grpc(served) as grpc,
+        model_server.serve_rest(loaded) as rest,
+        model_server.serve_grpc(loaded) as grpc,
     ):
         yield {"rest": rest, "grpc": grpc}
 
@@ -53,17 +49,10 @@ def test_answers_are_those_of_the_model(
     servers, loaded, protocol, signature, inputs
 ):
     answers = ask(servers, protocol, inputs, signature=signature, version=3)
-    arguments = {
-        name: np.int32(rows)
-        if name in IDS
-        else np.array([t.encode() for t in rows], object)
-        for name, rows in inputs.items()
-    }
-    expected = loaded(signature or "serving_default", **arguments)
-    assert set(answers) == set(expected)
-    for name, value in expected.items():
-        assert np.shape(answers[name]) == value.shape
-        np.testing.assert_allclose(answers[name], value, rtol=1e-5, atol=1e-6)
+    conftest.assert_close(
+        {name: np.array(rows) for name, rows in answers.items()},
+        loaded(signature or "serving_default", **inputs),
+    )
 
 
 @pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
@@ -73,12 +62,8 @@ def test_text_that_is_no_utf8_arrives_as_it_is(servers, loaded, protocol):
     # As bytes, and as Python reads them from a command line.
     for text in (data, data.decode("utf-8", "surrogateescape")):
         answers = ask(servers, protocol, {"texts": [text]})
-        np.testing.assert_array_equal(
-            answers["word_starts"], expected["word_starts"]
-        )
-        np.testing.assert_array_equal(
-            answers["input_ids"], expected["input_ids"]
-        )
+        for name in ("word_starts", "input_ids"):
+            np.testing.assert_array_equal(answers[name], expected[name])
 
 
 @pytest.fixture(scope="module")
@@ -100,54 +85,37 @@ def stub(tmp_path_factory):
     module.split, module.add = split, add
     folder = tmp_path_factory.mktemp("stub")
     tf.saved_model.save(module, folder, {"tag_text": split, "regress_ids": add})
-    return model_server.ServedModel(folder)
+    return conftest.load(folder)
 
 
 @pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
-def test_strings_come_back_as_bytes_utf8_or_not(stub, protocol):
+def test_strings_are_bytes_and_an_only_output_keeps_its_name(stub, protocol):
     data = "café \ud83d".encode("utf-8", "surrogatepass") + b" \xff cat"
     with getattr(model_server, f"serve_{protocol}")(stub) as server:
-        answers = ask(
-            *({protocol: server}, protocol, {"texts": [data]}),
-            signature="tag_text",
-        )
+        target = {protocol: server}, protocol
+        answers = ask(*target, {"texts": [data]}, signature="tag_text")
+        rows = {"input_ids": [[2, 5, 6, 3], [2, 9, 3, 0]]}
+        only = ask(*target, rows, signature="regress_ids")
     assert answers == {"words": [data.split()], "num_words": [4]}
     plain = serving_client.to_plain_json(answers)
     assert plain["words"][0][0] == "café"
     back = serving_client._from_json(json.loads(json.dumps(plain["words"])))
     assert back == answers["words"]
-
-
-@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
-def test_an_only_output_keeps_its_name(stub, protocol):
-    rows = {"input_ids": [[2, 5, 6, 3], [2, 9, 3, 0]]}
-    with getattr(model_server, f"serve_{protocol}")(stub) as server:
-        answers = ask({protocol: server}, protocol, rows,
-                      signature="regress_ids")  # fmt: skip
-    assert list(answers) == ["score"]
-    np.testing.assert_allclose(answers["score"], [16 / 7, 2], rtol=1e-6)
+    assert list(only) == ["score"]
+    np.testing.assert_allclose(only["score"], [16 / 7, 2], rtol=1e-6)
 
 
 @pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
 @pytest.mark.parametrize(
     ("target", "inputs", "words"),
     [
-        (
-            {"version": 9},
-            {"texts": TEXTS},
-            r"Specific\(electra, 9\).*version 9",
-        ),
-        (
-            {"signature": "tag_text"},
-            {"texts": TEXTS},
-            '(400|FAILED_PRECONDITION): .*"tag_text" not found',
-        ),
-        (
-            {"signature": "score_ids"},
-            IDS | {"input_ids": [[2, 5, 999, 3]] * 2},
-            "(?s)(400|INVALID_ARGUMENT): .*`input_ids` must be 0 to",
-        ),
-        ({"model": "slow", "timeout": 0.3}, {"texts": TEXTS},
+        ({"version": 9}, {"texts": TEXTS},
+         r"Specific\(electra, 9\).*version 9"),
+        ({"signature": "tag_text"}, {"texts": TEXTS},
+         '(400|FAILED_PRECONDITION): .*"tag_text" not found'),
+        ({"signature": "score_ids"}, IDS | {"input_ids": [[2, 5, 999, 3]] * 2},
+         "(?s)(400|INVALID_ARGUMENT): .*`input_ids` must be 0 to"),
+        ({"model": model_server.SLOW, "timeout": 0.3}, {"texts": TEXTS},
          "0.3 seconds.*timed out|DEADLINE_EXCEEDED"),
     ],
 )  # fmt: skip
@@ -167,24 +135,17 @@ def test_the_port_of_the_other_protocol_is_told(servers):
         assert swapped[protocol] in str(raised.value)
 
 
-@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
-@pytest.mark.parametrize(
-    "server",
-    ["http://localhost:8501", "localhost:8501/v1", "localhost"],
-)
-def test_a_server_that_is_no_host_and_port_is_refused(protocol, server):
-    with pytest.raises(ValueError, match="must be host:port.*neither http://"):
-        ask({protocol: server}, protocol, {"texts": TEXTS})
+def test_a_server_that_is_no_host_and_port_is_refused():
+    for server in ("http://localhost:8501", "localhost:8501/v1", "localhost"):
+        with pytest.raises(ValueError, match="be host:port.*neither http://"):
+            ask({"rest": server}, "rest", {"texts": TEXTS})
 
 
-@pytest.mark.parametrize("protocol", serving_client.PROTOCOLS)
-@pytest.mark.parametrize(
-    "rows",
-    ["a text", [3], [["a"]], ["a", 3], [[2.5]], [[2**31]], [[2], [2, 3]]],
-)
-def test_inputs_that_are_no_rows_are_refused(protocol, rows):
-    with pytest.raises(ValueError, match="`input_ids` must be a list of rows"):
-        ask({protocol: "localhost:1"}, protocol, {"input_ids": rows})
+def test_inputs_that_are_no_rows_are_refused():
+    for rows in ("a text", [3], [["a"]], ["a", 3], [[2.5]], [[2**31]],
+                 [[2], [2, 3]]):  # fmt: skip
+        with pytest.raises(ValueError, match="`input_ids` must be a list of r"):
+            ask({"rest": "localhost:1"}, "rest", {"input_ids": rows})
 
 
 def run_script(*arguments):
@@ -212,14 +173,14 @@ def test_the_script_prints_words_with_their_numbers_or_json(servers, protocol):
 
 
 def test_the_script_fails_with_one_line(servers):
-    failed = run_script(f"--server={servers['rest']}", "--text=a", "--model=x")
-    assert failed.returncode == 1
-    assert failed.stderr.decode().startswith("error: 127.0.0.1")
-    assert failed.stderr.count(b"\n") == 1
-    assert run_script(f"--server={servers['rest']}").returncode == 1
-    failed = run_script("--inputs={bad")
-    assert failed.returncode == 1
-    assert failed.stderr.decode().startswith("error: --inputs must be JSON")
+    for flags, start in (
+        ((f"--server={servers['rest']}", "--text=a", "--model=x"), "127.0.0.1"),
+        (("--inputs={bad",), "--inputs must be JSON"),
+    ):
+        failed = run_script(*flags)
+        assert failed.returncode == 1
+        assert failed.stderr.decode().startswith(f"error: {start}")
+        assert failed.stderr.count(b"\n") == 1
 
 
 ANSWERS = {

@@ -86,24 +86,19 @@ def test_another_model_is_added_and_comments_stay(tmp_path):
     assert text == "max_batch_size { value: 9 }"
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
+def test_a_file_that_cannot_be_added_to_is_refused_and_kept(tmp_path):
+    path = tmp_path / "models.config"
+    for config, message in (
         ("model_config_list {", "must be a ModelServerConfig in text"),
         ("modle_config_list {}", "1:1"),
         ('custom_model_config { type_url: "x" }', "Add this yourself"),
         ("model_config_list <\n>\n", "Add this yourself"),
         ("model_config_list {}\n# }", "Add this yourself"),
-    ],
-)
-def test_a_file_that_cannot_be_added_to_is_refused_and_kept(
-    tmp_path, config, message
-):
-    path = tmp_path / "models.config"
-    path.write_text(config)
-    with pytest.raises(errors.ModelError, match=message):
-        serving_folder.ServingFolder(tmp_path, "electra")
-    assert path.read_text() == config
+    ):
+        path.write_text(config)
+        with pytest.raises(errors.ModelError, match=message):
+            serving_folder.ServingFolder(tmp_path, "electra")
+        assert path.read_text() == config
 
 
 def test_line_ends_of_a_file_stay(tmp_path):
@@ -115,12 +110,10 @@ def test_line_ends_of_a_file_stay(tmp_path):
     assert data.endswith(b"}\n}\r\n")
 
 
-@pytest.mark.parametrize(
-    "name", ["", "a/b", "a:predict", "../up", ".hidden", "a b", "ä", "-x"]
-)
-def test_names_that_are_no_part_of_an_address_are_refused(tmp_path, name):
-    with pytest.raises(errors.ModelError, match="--model_name"):
-        serving_folder.ServingFolder(tmp_path, name)
+def test_names_that_are_no_part_of_an_address_are_refused(tmp_path):
+    for name in ("", "a/b", "a:predict", "../up", ".hidden", "a b", "ä", "-x"):
+        with pytest.raises(errors.ModelError, match="--model_name"):
+            serving_folder.ServingFolder(tmp_path, name)
 
 
 def test_another_base_path_than_the_files_is_refused(tmp_path):
@@ -144,13 +137,10 @@ def read_warm_up(folder):
         )
 
 
-@pytest.mark.parametrize("name", ["run", "chunking", "squad2"])
-def test_every_signature_answers_its_warm_up(name, exported, task_exports):
-    folder = exported if name == "run" else task_exports(name)
-    documented = json.loads((folder / "signatures.json").read_text())
-    call = conftest.load(folder)
-    asked = []
-    requests = list(read_warm_up(folder))
+def test_every_signature_answers_its_warm_up(any_export, exported):
+    documented = json.loads((any_export / "signatures.json").read_text())
+    call, asked = conftest.load(any_export), []
+    requests = list(read_warm_up(any_export))
     for signature, inputs in requests:
         sizes = {len(value) for value in inputs.values()}
         assert len(sizes) == 1
@@ -167,7 +157,7 @@ def test_every_signature_answers_its_warm_up(name, exported, task_exports):
         for size in serving_folder.BATCH_SIZES
     }
     assert len(asked) <= 1000
-    if name == "run":
+    if any_export == exported:
         ids = [i["input_ids"] for s, i in requests if s == "score_ids"]
         assert {(1, 24), (8, 24)} <= {rows.shape for rows in ids}
         assert min(rows.shape[1] for rows in ids) < 24

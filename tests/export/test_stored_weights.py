@@ -35,9 +35,8 @@ def test_int8_is_off_by_half_a_scale_at_most(axis):
 @pytest.mark.parametrize("weights", COMPACT)
 def test_rows_are_those_of_the_whole_matrix(weights):
     values = random_matrix()
-    matrix = stored_weights.StoredWeights(
-        values, weights, 0, "float32", "table"
-    )
+    table = values, weights, 0, "float32", "table"
+    matrix = stored_weights.StoredWeights(*table)
     whole = tf.convert_to_tensor(matrix).numpy()
     if weights == "bfloat16":
         np.testing.assert_allclose(whole, values, rtol=2**-8)
@@ -96,17 +95,13 @@ def test_compact_export_is_small_and_answers(
         tiny_run.model_dir, folder, saved_model.ExportOptions(weights=weights)
     )
     reader = tf.train.load_checkpoint(str(folder / "variables" / "variables"))
-    shapes = reader.get_variable_to_shape_map()
     dtypes = reader.get_variable_to_dtype_map()
-    matrices = {
-        dtypes[name] for name, shape in shapes.items()
-        if len(shape) == 2 and 1 not in shape
-    }  # fmt: skip
+    shapes = reader.get_variable_to_shape_map().items()
+    matrices = {dtypes[n] for n, s in shapes if len(s) == 2 and 1 not in s}
     assert matrices == {tf.as_dtype(weights)}
     assert size_of(folder) < share * size_of(exported)
-    assert f"stored as {weights}" in " ".join(
-        (folder / "README.md").read_text().split()
-    )
+    readme = (folder / "README.md").read_text().split()
+    assert f"stored as {weights}" in " ".join(readme)
 
 
 def test_masked_language_model_shares_its_compact_table(

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import operator
 
 import numpy as np
 
@@ -66,6 +67,10 @@ class Line:
         )
 
 
+# Whether two values of plain Python are different.
+differ = operator.ne
+
+
 def compare(case, entries, tolerance=0.0, measure=None):
     """A line of entries: name, ours, theirs."""
     line = Line(case, tolerance, measure)
@@ -95,46 +100,32 @@ def format_table(lines):
     )
 
 
-def differ(ours, theirs):
-    """Whether two values of plain Python are different."""
-    return ours != theirs
-
-
 def count_unequal(ours, theirs):
     """Entries that differ; infinite where shapes do."""
     left, right = np.asarray(ours), np.asarray(theirs)
     return np.sum(left != right) if left.shape == right.shape else math.inf
 
 
-def allclose_error(ours, theirs):
-    """Largest `|ours - theirs| / (1 + |theirs|)`.
+def _largest_error(unit):
+    """Measures by a unit; other shapes and NaN are infinitely far off."""
 
-    At most t exactly if all entries agree to `atol=t, rtol=t`.
-    """
-    return _largest_error(ours, theirs, lambda expected: 1 + expected)
+    def measure(ours, theirs):
+        left, right = np.asarray(ours, float), np.asarray(theirs, float)
+        if left.shape != right.shape:
+            return math.inf
+        with np.errstate(divide="ignore", invalid="ignore"):
+            errors = np.abs(left - right) / unit(np.abs(right))
+        # Equal infinities agree.
+        errors = np.where(left == right, 0.0, errors)
+        largest = float(np.max(errors, initial=0.0))
+        return math.inf if math.isnan(largest) else largest
 
-
-def absolute_error(ours, theirs):
-    """Largest `|ours - theirs|`."""
-    return _largest_error(ours, theirs, np.ones_like)
-
-
-def relative_error(ours, theirs):
-    """Largest `|ours - theirs| / |theirs|`, entry by entry."""
-    return _largest_error(ours, theirs, lambda expected: expected)
-
-
-def scaled_error(ours, theirs):
-    """Largest difference as a share of the reference's largest entry."""
-    return _largest_error(ours, theirs, lambda e: np.max(e, initial=0.0))
+    return measure
 
 
-def _largest_error(ours, theirs, unit):
-    """Infinite for other shapes and for NaN; equal infinities agree."""
-    left, right = np.asarray(ours, float), np.asarray(theirs, float)
-    if left.shape != right.shape:
-        return math.inf
-    with np.errstate(divide="ignore", invalid="ignore"):
-        errors = np.abs(left - right) / unit(np.abs(right))
-    largest = float(np.max(np.where(left == right, 0.0, errors), initial=0.0))
-    return math.inf if math.isnan(largest) else largest
+# At most t exactly if all entries agree to `atol=t, rtol=t`.
+allclose_error = _largest_error(lambda expected: 1 + expected)
+absolute_error = _largest_error(np.ones_like)
+relative_error = _largest_error(lambda expected: expected)
+# As a share of the reference's largest entry.
+scaled_error = _largest_error(lambda e: np.max(e, initial=0.0))

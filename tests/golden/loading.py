@@ -17,13 +17,10 @@ from electra_tf.text.vocabulary import Vocabulary
 
 def read_json(path):
     """The content of a JSON file."""
-    text = path.read_text(encoding="utf-8")
     try:
-        return json.loads(text)
+        return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(
-            f"Expected JSON in {path}. Received: {error}."
-        ) from error
+        raise ValueError(f"Expected JSON in {path}: {error}.") from error
 
 
 def read_arrays(path):
@@ -33,20 +30,15 @@ def read_arrays(path):
             return dict(archive)
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         # NumPy takes what it does not know for a pickle, and says so.
-        raise ValueError(
-            f"Expected an .npz file of arrays: {path}. Received a damaged "
-            "file, or one of another format."
-        ) from error
+        raise ValueError(f"Expected a whole .npz file: {path}.") from error
 
 
 def assign_checkpoint(variables, path):
     """Puts the weights of a checkpoint of the original into our variables."""
     found = original_model.read_checkpoint(path)
+    shapes = {variable.path: tuple(variable.shape) for variable in variables}
     values = parameter_names.take(
-        found.variables,
-        {variable.path: tuple(variable.shape) for variable in variables},
-        parameter_names.ORIGINAL,
-        found.path,
+        found.variables, shapes, parameter_names.ORIGINAL, found.path
     )
     for variable in variables:
         variable.assign(values[variable.path])
@@ -54,11 +46,8 @@ def assign_checkpoint(variables, path):
 
 def with_prefix(arrays, prefix):
     """The arrays whose names begin so, by the rest of their names."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
+    chosen = (name for name in arrays if name.startswith(prefix))
+    return {name.removeprefix(prefix): arrays[name] for name in chosen}
 
 
 def load_vocabulary(folder, **settings):
@@ -76,8 +65,7 @@ def load_vocabulary(folder, **settings):
         paths = sorted(folder.parent.glob("*/vocab.txt"))
     if len(paths) != 1:
         raise FileNotFoundError(
-            f"Expected vocab.txt in {folder}, or in one folder beside it. "
-            f"Received: {[str(path) for path in paths]}."
+            f"Expected vocab.txt in {folder}, or in one folder beside it."
         )
     tokens = Vocabulary.load(paths[0]).tokens
     return Vocabulary(tokens, TokenizerSettings(**settings))

@@ -3,6 +3,7 @@
 A file that is missing or damaged is a miss of its case and stops nothing else.
 """
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -51,10 +52,7 @@ def list_cases(root, only=()):
             f"kinds among these. Received: {root} with "
             f"{', '.join(found) or 'none'}; kinds: {', '.join(only) or 'all'}."
         )
-    for kind in only or [
-        *KINDS,
-        *(name for name in found if name not in KINDS),
-    ]:
+    for kind in only or dict.fromkeys((*KINDS, *found)):
         for name, check, *arguments in _list_kind(root, kind, bool(only)):
             yield Case(kind, name, check, tuple(arguments))
 
@@ -90,14 +88,9 @@ def _sub_folders(folder):
 def _missing_files(root, kind):
     """Files of a kind that the folder's own list names but that are absent."""
     path = root / MANIFEST
-    lines = path.read_text().splitlines() if path.is_file() else []
-    names = [line.split(maxsplit=1)[1] for line in lines if line]
-    names = [name.removeprefix("./") for name in names]
-    return [
-        name
-        for name in names
-        if name.startswith(f"{kind}/") and not (root / name).is_file()
-    ]
+    text = path.read_text() if path.is_file() else ""
+    names = re.findall(rf"^\S+ +(?:\./)?({kind}/.+)$", text, re.MULTILINE)
+    return [name for name in names if not (root / name).is_file()]
 
 
 def _list_files(check):

@@ -70,21 +70,18 @@ def test_what_is_right_passes_and_unknown_kinds_are_skipped_by_name(folder):
     assert compared == {"masking", "tokenization"}
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut off"])
-def test_a_file_that_cannot_be_read_is_a_miss_of_its_cases_alone(
-    folder, damage
-):
+def test_a_file_that_cannot_be_read_is_a_miss_of_its_cases_alone(folder):
     path = folder / "masking" / "sample.npz"
-    content = path.read_bytes()
+    cut_off = path.read_bytes()[:200]
     path.unlink()
-    if damage == "cut off":
-        path.write_bytes(content[:200])
-    lines = _run(folder)
-    misses = _misses(lines)
-    assert len(misses) == 3
-    assert all("sample.npz" in miss for miss in misses)
-    passed = [line.kind for line in lines if line.passed and not line.skipped]
-    assert passed == ["tokenization"] * 3 + ["masking"]
+    for _ in ("missing", "cut off"):
+        lines = _run(folder)
+        misses = _misses(lines)
+        assert len(misses) == 3
+        assert all("sample.npz" in miss for miss in misses)
+        passed = [n.kind for n in lines if n.passed and not n.skipped]
+        assert passed == ["tokenization"] * 3 + ["masking"]
+        path.write_bytes(cut_off)
 
 
 def test_a_file_of_the_manifest_that_is_absent_is_a_miss(folder):
@@ -101,8 +98,8 @@ def test_wrong_missing_and_unknown_arrays_are_misses(golden, tmp_path):
     arrays["something_new"] = np.zeros(2, np.int32)
     arrays["gen_layer_outputs"].flat[5] += 1e-4
     np.savez(target / "outputs.npz", **arrays)
-    _edit_json(target / "info.json", max_predictions_per_seq=77)
-    _edit_json(target / "info.json", gradient_global_norm_dense=1.0)
+    edits = {"max_predictions_per_seq": 77, "gradient_global_norm_dense": 1.0}
+    _edit_json(target / "info.json", **edits)
     assert sorted(_misses(_run(tmp_path))) == [
         "forward: i_mlm_only, gradient norm (worst: norm)",
         "forward: i_mlm_only, hyperparameters and variables (worst: N)",
@@ -127,18 +124,15 @@ def test_rounding_next_to_padding_has_a_line_of_its_own(golden, tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("case", "field", "value"),
-    [
+def test_another_hyperparameter_is_a_miss(golden, tmp_path):
+    for case, field, value in (
         ("pretrain_linear", "epsilon", 1e-5),
         ("finetune_layerwise", "n_transformer_layers", 13),
         ("tfa_lamb", "exclude_from_layer_adaptation", ["embeddings"]),
-    ],
-)
-def test_another_hyperparameter_is_a_miss(golden, tmp_path, case, field, value):
-    target = _copy(golden, tmp_path, f"optimizer/{case}.*")
-    _edit_json(target.with_suffix(".json"), **{field: value})
-    assert _misses(_run(tmp_path))
+    ):
+        target = _copy(golden, tmp_path / case, f"optimizer/{case}.*")
+        _edit_json(target.with_suffix(".json"), **{field: value})
+        assert _misses(_run(tmp_path / case))
 
 
 def test_unknown_optimizers_parts_and_models_are_skipped(golden, tmp_path):
@@ -156,24 +150,18 @@ def test_unknown_optimizers_parts_and_models_are_skipped(golden, tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "only", "pattern"),
-    [
-        ("masking", [], "masking with none"),
-        (".", ["masks"], "kinds: masks"),
-    ],
-)
-def test_what_is_no_reference_is_one_clear_error(folder, name, only, pattern):
-    with pytest.raises(ValueError, match=pattern):
-        list(runner.list_cases(folder / name, only))
+def test_what_is_no_reference_is_one_clear_error(folder):
+    with pytest.raises(ValueError, match="masking with none"):
+        list(runner.list_cases(folder / "masking"))
+    with pytest.raises(ValueError, match="kinds: masks"):
+        list(runner.list_cases(folder, ["masks"]))
 
 
 def _run_script(script, *arguments):
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, script, *arguments]
     return subprocess.run(
-        [sys.executable, script, *arguments],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        command, capture_output=True, text=True, env=environment
     )
 
 
@@ -198,23 +186,19 @@ def test_the_command_exits_with_2_where_there_is_nothing_to_run(tmp_path):
     assert (done.returncode, "a checkout" in done.stderr) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("name", "error"),
-    [
-        ("allclose_error", 0.25),
-        ("absolute_error", 4),
-        ("relative_error", 0.5),
-        ("scaled_error", 0.04),
-        ("count_unequal", 2),
-    ],
-)
-def test_measures_have_different_units_and_refuse_shapes_and_nan(name, error):
-    measure = getattr(comparison, name)
-    assert measure(np.array([1.5, 104.0]), np.array([1.0, 100.0])) == error
-    array = np.array([1.0, -math.inf, 0.0])
-    assert measure(array, array) == 0
-    assert measure(array[:2], array) == math.inf
-    assert measure(np.array([1.0, math.nan, 0.0]), array) > 0
+def test_measures_have_different_units_and_refuse_shapes_and_nan():
+    for measure, error in (
+        (comparison.allclose_error, 0.25),
+        (comparison.absolute_error, 4),
+        (comparison.relative_error, 0.5),
+        (comparison.scaled_error, 0.04),
+        (comparison.count_unequal, 2),
+    ):
+        assert measure(np.array([1.5, 104.0]), np.array([1.0, 100.0])) == error
+        array = np.array([1.0, -math.inf, 0.0])
+        assert measure(array, array) == 0
+        assert measure(array[:2], array) == math.inf
+        assert measure(np.array([1.0, math.nan, 0.0]), array) > 0
 
 
 def test_a_line_passes_within_its_tolerance_only():

@@ -1,30 +1,20 @@
-"""A browser to test a page with: the W3C WebDriver protocol, as far as needed.
-
-chromedriver speaks it as JSON over HTTP, so the standard library suffices.
-"""
+"""A headless Chromium, by the W3C WebDriver protocol: JSON over HTTP."""
 
 import json
-import pathlib
+import re
 import shutil
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from typing import Any
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-_FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--window-size=900,900",
-)
+_FLAGS = ("--headless", "--no-sandbox", "--disable-gpu",
+          "--disable-dev-shm-usage", "--window-size=900,900")  # fmt: skip
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-_TRIES = 600
 
 
-def find_browser() -> tuple[str, str] | None:
+def find_browser():
     """The paths of Chromium and its driver, or None."""
     found = [path for name in _BROWSERS if (path := shutil.which(name))]
     driver = shutil.which("chromedriver")
@@ -32,80 +22,58 @@ def find_browser() -> tuple[str, str] | None:
 
 
 class Browser:
-    """A headless Chromium with one page; its profile lies in a folder."""
+    """One page; the profile and the driver's log lie in a folder."""
 
-    def __init__(self, browser: str, driver: str, folder: pathlib.Path) -> None:
-        self._log = folder / "driver.log"
-        log = self._log.open("w+")
-        # It says itself which port it found free.
+    def __init__(self, browser, driver, folder):
+        path = folder / "driver.log"
+        log = path.open("w")
+        # The driver says itself which port it found free.
         self._process = subprocess.Popen(
             [driver, "--port=0"], stdout=log, stderr=log
         )
-        options = {
-            "binary": browser,
-            "args": [*_FLAGS, f"--user-data-dir={folder / 'user'}"],
-        }
+        arguments = [*_FLAGS, f"--user-data-dir={folder / 'user'}"]
+        options = {"binary": browser, "args": arguments}
         wanted = {"browserName": "chrome", "goog:chromeOptions": options}
         try:
-            self._base = f"http://127.0.0.1:{self._wait_for_port()}"
-            created = self._ask(
-                "POST", "/session", {"capabilities": {"alwaysMatch": wanted}}
-            )
+            started = re.compile(r"successfully on port (\d+)")
+            found = _wait(lambda: started.search(path.read_text()))
+            self._base = f"http://127.0.0.1:{found[1]}/session"
+            created = self._ask("", capabilities={"alwaysMatch": wanted})
         except BaseException:
             self._process.kill()
             raise
-        self._base += f"/session/{created['sessionId']}"
+        self._base += f"/{created['sessionId']}"
 
-    def close(self) -> None:
+    def close(self):
         """Ends browser and driver."""
         try:
-            self._ask("DELETE", "")
+            self._ask("", "DELETE")
         finally:
             self._process.terminate()
             self._process.wait(10)
 
-    def open(self, url: str) -> None:
+    def open(self, url):
         """Loads a page."""
-        self._ask("POST", "/url", {"url": url})
+        self._ask("/url", url=url)
 
-    def run(self, script: str) -> Any:
+    def run(self, script):
         """Returns what a script on the page returns."""
-        return self._ask(
-            "POST", "/execute/sync", {"script": script, "args": []}
-        )
+        return self._ask("/execute/sync", script=script, args=[])
 
-    def type(self, selector: str, text: str) -> None:
-        """Types into an element, key by key."""
-        self._ask("POST", f"{self._find(selector)}/value", {"text": text})
+    def act(self, selector, action, **arguments):
+        """Lets a user `click` an element, `clear` it, or type its `value`."""
+        found = self._ask("/element", using="css selector", value=selector)
+        self._ask(f"/element/{found[_ELEMENT]}/{action}", **arguments)
 
-    def clear(self, selector: str) -> None:
-        """Empties a field."""
-        self._ask("POST", f"{self._find(selector)}/clear", {})
-
-    def click(self, selector: str) -> None:
-        """Clicks an element that can be seen."""
-        self._ask("POST", f"{self._find(selector)}/click", {})
-
-    def wait(self, condition: str) -> None:
+    def wait(self, condition):
         """Waits until a JavaScript expression is true."""
-        for _ in range(_TRIES):
-            if self.run(f"return Boolean({condition})"):
-                return
-            time.sleep(0.1)
-        raise TimeoutError(f"{condition} never became true")
+        _wait(lambda: self.run(f"return Boolean({condition})"))
 
-    def _find(self, selector: str) -> str:
-        found = self._ask(
-            "POST", "/element", {"using": "css selector", "value": selector}
-        )
-        return f"/element/{found[_ELEMENT]}"
-
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def _ask(self, path, method="POST", **body):
+        headers = {"Content-Type": "application/json"}
+        data = json.dumps(body).encode() if method == "POST" else None
         request = urllib.request.Request(
-            self._base + path,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
-            method=method,
+            self._base + path, data, headers, method=method
         )
         try:
             with urllib.request.urlopen(request, timeout=120) as response:
@@ -113,10 +81,10 @@ class Browser:
         except urllib.error.HTTPError as error:
             raise RuntimeError(error.read().decode()) from error
 
-    def _wait_for_port(self) -> str:
-        for _ in range(_TRIES):
-            _, found, rest = self._log.read_text().rpartition("on port ")
-            if found and "." in rest:
-                return rest.split(".")[0]
-            time.sleep(0.1)
-        raise TimeoutError("chromedriver did not start")
+
+def _wait(find):
+    for _ in range(600):
+        if found := find():
+            return found
+        time.sleep(0.1)
+    raise TimeoutError("it never became true")

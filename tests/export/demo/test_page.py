@@ -21,53 +21,43 @@ def page(serve, stub_model, tmp_path_factory):
         browser.close()
 
 
-def _analyse(page, text, shown):
-    page.clear("#text")
+def _submit(page, text, shown):
+    """Types a text key by key and waits for one of the answers."""
+    page.act("#text", "clear")
     page.run("for (const id of ['score', 'fill', 'error'])"
              "document.getElementById(id).hidden = true")  # fmt: skip
-    page.type("#text", text)
-    page.click("#submit")
+    page.act("#text", "value", text=text)
+    page.act("#submit", "click")
     page.wait(f"!document.getElementById('{shown}').hidden")
 
 
-def _words(page):
-    return page.run(
-        "return [...document.querySelectorAll('#words .word')].map("
-        "(w) => [w.textContent, w.className, w.title])"
-    )
+def _of_all(page, selector, expression):
+    """A JavaScript expression of every `e` that a selector finds."""
+    found = f"[...document.querySelectorAll('{selector}')]"
+    return page.run(f"return {found}.map((e) => {expression})")
 
 
 def test_words_are_coloured_by_their_probability(page):
-    _analyse(page, "a cat  sits,  extraordinarily", "score")
-    assert _words(page) == [
+    _submit(page, "a cat  sits,  extraordinarily", "score")
+    shown = "[e.textContent, e.className, e.title]"
+    assert _of_all(page, "#words .word", shown) == [
         ["a", "word level-1", "replaced: 10.0 %"],
         ["cat", "word level-2", "replaced: 30.0 %"],
         ["sits,", "word level-3", "replaced: 50.0 %"],
         ["extraordinarily", "word level-4", "replaced: 100.0 %"],
     ]
-    colours = page.run(
-        "return [...document.querySelectorAll('#words .word')].map("
-        "(w) => getComputedStyle(w).backgroundColor)"
-    )
-    assert len(set(colours)) == 4
-    lines = page.run(
-        "return [...document.querySelectorAll('#words .word')].map("
-        "(w) => getComputedStyle(w).textDecorationStyle)"
-    )
-    assert len(set(lines)) == 4, "colour must not be the only sign"
-    assert (
-        page.run(
-            "return document.querySelector('#suspicious li .name').textContent"
-        )
-        == "extraordinarily"
-    )
+    # Colour must not be the only sign.
+    for style in ("backgroundColor", "textDecorationStyle"):
+        found = _of_all(page, "#words .word", f"getComputedStyle(e).{style}")
+        assert len(set(found)) == 4
+    first, *_ = _of_all(page, "#suspicious li .name", "e.textContent")
+    assert first == "extraordinarily"
 
 
 def test_blanks_and_markup_are_shown_as_they_were_typed(page):
     for text in ("two  blanks ,\tand a  ", EVIL):
-        page.run("document.getElementById('text').value = "
-                 f"{text!r}")  # fmt: skip
-        page.click("#submit")
+        page.run(f"document.getElementById('text').value = {text!r}")
+        page.act("#submit", "click")
         page.wait("document.getElementById('words').textContent === "
                   "document.getElementById('text').value")  # fmt: skip
     assert page.run("return document.images.length") == 0
@@ -75,26 +65,19 @@ def test_blanks_and_markup_are_shown_as_they_were_typed(page):
 
 
 def test_a_mask_is_inserted_filled_and_replaced(page):
-    page.clear("#text")
-    page.type("#text", "the ")
-    page.click("#mask")
-    page.type("#text", " sat")
-    page.click("#submit")
+    page.act("#text", "clear")
+    page.act("#text", "value", text="the ")
+    page.act("#mask", "click")
+    page.act("#text", "value", text=" sat")
+    page.act("#submit", "click")
     page.wait("!document.getElementById('fill').hidden")
-    assert page.run("return document.getElementById('text').value") == (
-        "the [MASK] sat"
-    )
-    fillings = page.run(
-        "return [...document.querySelectorAll('.filling')].map("
-        "(f) => [f.querySelector('.name').textContent,"
-        " f.querySelector('.number').textContent])"
-    )
+    assert _of_all(page, "#text", "e.value") == ["the [MASK] sat"]
+    shown = "['name', 'number'].map((c) => e.querySelector('.'+c).textContent)"
+    fillings = _of_all(page, ".filling", shown)
     assert len(fillings) == 5 and fillings[0] == ["t1", "50.0 %"]
-    page.click(".filling")
+    page.act(".filling", "click")
     page.wait("!document.getElementById('score').hidden")
-    assert page.run("return document.getElementById('text').value") == (
-        "the t1 sat"
-    )
+    assert _of_all(page, "#text", "e.value") == ["the t1 sat"]
 
 
 def test_the_page_breaks_none_of_its_own_rules(page):
@@ -103,8 +86,8 @@ def test_the_page_breaks_none_of_its_own_rules(page):
         "document.addEventListener('securitypolicyviolation',"
         "(e) => window.broken.push(e.violatedDirective))"
     )
-    _analyse(page, "a cat [MASK]", "fill")
-    _analyse(page, "a cat", "score")
+    _submit(page, "a cat [MASK]", "fill")
+    _submit(page, "a cat", "score")
     assert page.run("return window.broken") == []
     loaded = page.run(
         "return performance.getEntriesByType('resource').map((e) => e.name)"

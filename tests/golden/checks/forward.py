@@ -39,10 +39,7 @@ _GROUPS = {
 # The reference's name, and what counts hidden and kept tokens.
 _ACCURACIES = (
     ("masked_lm_accuracy", "masked_correct", "kept_correct"),
-    (
-        *("sampled_masked_lm_accuracy", "sampled_correct"),
-        "kept_sampled_correct",
-    ),
+    ("sampled_masked_lm_accuracy", "sampled_correct", "kept_sampled_correct"),
 )
 _OTHER_METRICS = ("disc_auc", "disc_loss")  # defined otherwise, see above
 
@@ -127,9 +124,7 @@ def _compare_outputs(replay, ours, expected):
 
 
 def _find_group(key):
-    return next(
-        group for group, prefixes in _GROUPS.items() if key.startswith(prefixes)
-    )
+    return next(g for g, starts in _GROUPS.items() if key.startswith(starts))
 
 
 def _find_rounded(replay, key):
@@ -221,18 +216,17 @@ def _generator_outputs(replay, trace):
     """Of the generator, or of the masked language model without one."""
     masked, generated = trace.masked, trace.generated
     cloze = generated.prediction_logits
+    loss, logits = losses.masked_lm_loss, generated.logits
+    by_slot = _losses_by_weight(loss, logits, masked.masked_ids)
     outputs = {
-        "mlm_logits": generated.logits,
-        "mlm_preds": tf.argmax(generated.logits, -1),
-        "mlm_per_example_loss": _losses_by_weight(
-            losses.masked_lm_loss, generated.logits, masked.masked_ids
-        ),
+        "mlm_logits": logits,
+        "mlm_preds": tf.argmax(logits, -1),
+        "mlm_per_example_loss": by_slot,
     }
     prefixes = ["gen_"] if generated.encoder_outputs else []
     if replay.is_two_tower:
         prefixes = ["gen_ltr_", "gen_rtl_"]
         targets = replay.model.generator.targets(masked)
-        loss = losses.masked_lm_loss
         outputs |= {
             "cloze_logits": cloze,
             "cloze_preds": tf.argmax(cloze, -1),
@@ -251,14 +245,12 @@ def _discriminator_outputs(replay, trace):
     (logits, labels, _), _ = trace.judged[-1]
     weights = tf.cast(trace.masked.input_mask, tf.float32)
     by_token = _losses_by_weight(losses.replaced_token_loss, logits, labels)
-    by_row = tf.reduce_sum(by_token * weights, 1)
+    sums = (tf.reduce_sum(rows, 1) for rows in (by_token * weights, weights))
     return {
         "disc_logits": logits,
         "disc_probs": tf.sigmoid(logits),
         "disc_preds": logits > 0,
-        "disc_per_example_loss": step_lib.weighted_mean(
-            by_row, tf.reduce_sum(weights, 1)
-        ),
+        "disc_per_example_loss": step_lib.weighted_mean(*sums),
     } | _encoder_outputs("disc_", len(trace.encoded) - 1, trace)
 
 

@@ -34,12 +34,12 @@ _IDS_ONLY = "_ids_only"
 
 def list_cases(folder):
     for path in sorted(path for path in folder.iterdir() if path.is_dir()):
-        needs_torch = (path / hugging_face.TORCH_FILE).is_file()
-        reason = ""
-        if not (path / hugging_face.CONFIG_FILE).is_file():
-            reason = f"no {hugging_face.CONFIG_FILE}"
-        elif needs_torch and importlib.util.find_spec("torch") is None:
-            reason = f"{hugging_face.TORCH_FILE} needs the extra `torch`"
+        config, weights = hugging_face.CONFIG_FILE, hugging_face.TORCH_FILE
+        has_torch, reason = importlib.util.find_spec("torch") is not None, ""
+        if not (path / config).is_file():
+            reason = f"no {config}"
+        elif (path / weights).is_file() and not has_torch:
+            reason = f"{weights} needs the extra `torch`"
         if reason:
             line = comparison.Line(path.name, skipped=reason)
             yield path.name, lambda line: [line], line
@@ -127,9 +127,8 @@ def _build_head(task):
         return task_heads.RegressionHead(1, has_hidden_layer)
     if task.kind == "tagging":
         return task_heads.TaggingHead(count, 1)
-    return QuestionAnsweringHead(
-        1, joint_prediction=False, answerable_classifier=False
-    )
+    parts = ("joint_prediction", "answerable_classifier")
+    return QuestionAnsweringHead(1, **dict.fromkeys(parts, False))
 
 
 def _assign(layer, tensors):
@@ -179,14 +178,13 @@ def _check_round_trip(folder):
     """Hugging Face, ours, Hugging Face, ours: equal bits."""
     before = model = hugging_face.read(folder)
     if model.vocabulary is None:
-        size = model.encoder.vocab_size - len(vocabulary_lib.SPECIAL_TOKENS)
-        others = tuple(f"token{number}" for number in range(size))
-        tokens = vocabulary_lib.SPECIAL_TOKENS + others
+        special = vocabulary_lib.SPECIAL_TOKENS
+        others = range(model.encoder.vocab_size - len(special))
+        tokens = (*special, *(f"token{number}" for number in others))
         vocabulary = vocabulary_lib.Vocabulary(tokens)
         model = dataclasses.replace(model, vocabulary=vocabulary)
-    formats = [reading.OURS, reading.HUGGING_FACE]
-    formats += [reading.TF1] if model.task is None else []
-    for target in (*formats, reading.OURS):
+    more = [reading.TF1] if model.task is None else []
+    for target in (reading.OURS, reading.HUGGING_FACE, *more, reading.OURS):
         model = _pass_through(model, target)
     tensors = portable.take_part(model.tensors, portable.MAIN)
     encoder = portable.PortableModel(tensors, model.encoder)

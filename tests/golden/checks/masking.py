@@ -38,15 +38,11 @@ def _load(folder):
     sample = loading.read_arrays(folder / "sample.npz")
     special_ids = (vocabulary.cls_id, vocabulary.sep_id, vocabulary.mask_id)
     lengths = sample["input_mask"].sum(axis=1)
-    eligible = masking.eligible_positions(
-        tf.constant(sample["input_ids"]),
-        tf.constant(sample["input_mask"]),
-        special_ids,
-    ).numpy()
+    rows = (tf.constant(sample[name]) for name in ("input_ids", "input_mask"))
+    eligible = masking.eligible_positions(*rows, special_ids).numpy()
+    slots = sample["masked_lm_positions"].shape[-1]
     num = masking.num_predictions(
-        tf.constant(lengths),
-        statistics["mask_prob"],
-        sample["masked_lm_positions"].shape[-1],
+        tf.constant(lengths), statistics["mask_prob"], slots
     )
     return types.SimpleNamespace(
         statistics=statistics,
@@ -128,9 +124,8 @@ def _check_without_replacement(folder):
 def _check_with_replacement(folder):
     """The original's way, against its expectations and its own statistics."""
     title, recorded = "with replacement", _load(folder)
-    counts, is_changed = _draw(
-        recorded, masking.draw_positions_with_replacement
-    )
+    draw_fn = masking.draw_positions_with_replacement
+    counts, is_changed = _draw(recorded, draw_fn)
     entries = (
         ("forbidden", (counts > 0) & ~recorded.eligible, False),
         ("another number", counts.sum(axis=2), recorded.num),
@@ -225,15 +220,11 @@ def _check_occupancy(title, recorded, is_hit, what, rate):
     both the expectation and the reference's mean.
     """
     batches, means = len(is_hit), is_hit.sum(axis=2).mean(axis=0)
-    candidates = np.maximum(recorded.candidates, 1).astype(float)
-    escape = (1 - rate / candidates) ** recorded.num
-    both = np.maximum(1 - 2 * rate / candidates, 0) ** recorded.num
-    expected = candidates * (1 - escape)
-    variance = (
-        candidates * (candidates - 1) * both
-        + candidates * escape
-        - (candidates * escape) ** 2
-    )
+    count = np.maximum(recorded.candidates, 1).astype(float)
+    escape = (1 - rate / count) ** recorded.num
+    both = np.maximum(1 - 2 * rate / count, 0) ** recorded.num
+    expected, left = count * (1 - escape), count * escape
+    variance = count * (count - 1) * both + left - left**2
     theirs = [row[f"mean_{what}"] for row in recorded.statistics["rows"]]
     return _compare_counts(
         f"{title}, {what} positions",

@@ -32,11 +32,10 @@ def check_case(path):
     """The trajectory; final moments, learning rates and norms if there."""
     config = loading.read_json(path)
     arrays = loading.read_arrays(path.with_suffix(".npz"))
+    is_addons = "optimizer" in config
+    build = _build_addons_optimizer if is_addons else _build_original_optimizer
     try:
-        if "optimizer" in config:
-            optimizer, make_sparse = _build_addons_optimizer(config)
-        else:
-            optimizer, make_sparse = _build_original_optimizer(config), None
+        optimizer, make_sparse = build(config), _read_sparse_rule(config)
     except _UnknownError as error:
         yield Line(path.stem, skipped=str(error))
         return
@@ -68,9 +67,8 @@ def check_case(path):
     # What is stored differs from the formula's moments by a constant factor.
     gains = np.array(optimizer._moment_gains(), np.float32)
     stored = (optimizer.first_moments, optimizer.second_moments)
-    for slot, gain, ours in zip(
-        ("adam_m", "adam_v"), gains, stored, strict=True
-    ):
+    slots = zip(("adam_m", "adam_v"), gains, stored, strict=True)
+    for slot, gain, ours in slots:
         for name, moment in zip(variables, ours, strict=True):
             key = f"final_slots/{name}/{slot}"
             if key in arrays:
@@ -89,9 +87,9 @@ def _run(variables, optimizer, arrays, make_sparse, config):
             gradients, norm = clip(gradients, config["clip_norm"])
         return optimizer.apply_in_replica_context(gradients), norm
 
-    stored = {name: arrays[f"gradients/{name}"] for name in variables}
-    for step in range(len(next(iter(stored.values())))):
-        gradients = {name: array[step] for name, array in stored.items()}
+    stored = [arrays[f"gradients/{name}"] for name in variables]
+    for step, found in enumerate(zip(*stored, strict=True)):
+        gradients = dict(zip(variables, found, strict=True))
         if make_sparse is not None:
             make_sparse(step, gradients)
         rate, norm = update(list(gradients.values()))
@@ -100,14 +98,12 @@ def _run(variables, optimizer, arrays, make_sparse, config):
 
 def _read_rate_factors(rules, arrays):
     """Name of each array of rates, and how they relate to the optimizer's."""
-    factors = {}
+    factors, resolve = {}, schedules.resolve_rules
     for name in arrays:
         prefix, _, key = name.partition("/")
         if prefix == "learning_rate":
-            resolve = schedules.resolve_rules
-            (factors[name],) = (
-                resolve(rules, [key], "learning rate") if key else [1.0]
-            )
+            found = resolve(rules, [key], "learning rate") if key else [1.0]
+            (factors[name],) = found
     return factors
 
 
@@ -134,7 +130,6 @@ def _build_original_optimizer(config):
 
 
 def _build_addons_optimizer(config):
-    """The optimizer, and what makes a gradient sparse if the case has one."""
     # What is not given has the default of both classes, here and there.
     names = ("beta_1", "beta_2", "epsilon", "exclude_from_weight_decay")
     options = {name: config[name] for name in names if name in config}
@@ -145,20 +140,20 @@ def _build_addons_optimizer(config):
             ((schedule, arguments),) = rate.items()
             rate = getattr(keras.optimizers.schedules, schedule)(**arguments)
         options[name] = rate
-    named = config["optimizer"].split(".")[-1]
-    if named.startswith("MultiOptimizer of "):
-        named = named.removeprefix("MultiOptimizer of ")
+    several, named = "MultiOptimizer of ", config["optimizer"].split(".")[-1]
+    if named.startswith(several):
         rules = _read_depth_rules(config)
         options["learning_rate_multipliers"] = rules
         if "base_weight_decay" in config:
             options["weight_decay_multipliers"] = rules
+    named = named.removeprefix(several)
     if named == "AdamW":
-        return optimizers.AddonsAdamW(**options), _read_sparse_rule(config)
+        return optimizers.AddonsAdamW(**options)
     if named == "LAMB":
         # tensorflow-addons takes an empty list for None.
         name = "exclude_from_layer_adaptation"
         options[name] = config.get(name) or None
-        return optimizers.LAMB(**options), _read_sparse_rule(config)
+        return optimizers.LAMB(**options)
     raise _UnknownError(f"optimizer {config['optimizer']!r}")
 
 
@@ -177,32 +172,26 @@ def _read_depth_rules(config):
 def _read_sparse_rule(config):
     """What makes a lookup gradient of the stored dense one, if a case does.
 
-    The sentence in `sparse_gradient` names the variable, the rows of the
-    stored array that are values, and their indices at odd and even steps.
+    The sentence in `sparse_gradient` begins with the variable and lists the
+    rows of the stored array that are values, and their indices at odd and at
+    even steps.
     """
     sentence = config.get("sparse_gradient")
     if not sentence:
         return None
-    rows = re.search(r"rows \[([\d, ]*)\]", sentence)
-    listed = re.findall(r"\[([\d, ]+)\] for (odd|even) t", sentence)
-    indices = {parity: _integers(numbers) for numbers, parity in listed}
-    if rows is None or {*indices} != {"odd", "even"}:
+    listed = re.findall(r"\[([\d, ]+)\]", sentence)
+    if len(listed) != 3:
         raise _UnknownError(f"sparse gradient {sentence!r}")
+    rows, odd, even = ([*map(int, text.split(","))] for text in listed)
     name = sentence.split(":")[0]
 
     def make_sparse(step, gradients):
         dense = gradients[name]
-        gradients[name] = tf.IndexedSlices(
-            tf.constant(dense[_integers(rows[1])]),
-            tf.constant(indices["odd" if step % 2 else "even"], tf.int64),
-            tf.constant(dense.shape, tf.int64),
-        )
+        indices = tf.constant(odd if step % 2 else even, tf.int64)
+        shape = tf.constant(dense.shape, tf.int64)
+        gradients[name] = tf.IndexedSlices(dense[rows], indices, shape)
 
     return make_sparse
-
-
-def _integers(listed):
-    return [int(number) for number in listed.split(",")]
 
 
 def _build_variable(path, value):

@@ -63,13 +63,11 @@ class Replay:
             self.info["pretraining_config"]
         )
         rates = ("hidden_dropout_prob", "attention_probs_dropout_prob")
-        encoder = dataclasses.replace(
-            settings.encoder, **dict.fromkeys(rates, 0.0)
-        )
+        none = dict.fromkeys(rates, 0.0)
+        encoder = dataclasses.replace(settings.encoder, **none)
         self.settings = dataclasses.replace(settings, encoder=encoder)
-        self.model = build_pretraining_model(
-            self.settings, loading.load_vocabulary(folder)
-        )
+        vocabulary = loading.load_vocabulary(folder)
+        self.model = build_pretraining_model(self.settings, vocabulary)
         names = ("input_ids", "input_mask", "segment_ids")
         self.features = step_lib.as_one_stream(
             {name: tf.constant(self.inputs[name]) for name in names}
@@ -91,7 +89,7 @@ class Replay:
         """Calls a function with fed numbers; its result, and what happened."""
         trace = Trace()
         tower = type(self.model.generator or self.model.main)
-        replacements = (
+        with replacing(
             (masking, "draw_positions", self._take_draws),
             (randomness, "uniform_by_stream", self._take_uniform),
             (sampling, "sample_from_softmax", self._sampler(trace)),
@@ -101,8 +99,7 @@ class Replay:
             watch(encoder, "compute_probs", trace.attention),
             watch(losses, "replaced_token_loss", trace.judged),
             watch(ReplicaOptimizer, UPDATE, trace.updates),
-        )
-        with replacing(replacements):
+        ):
             result = function(*arguments)
         if trace.judged:
             (_, trace.labels, _), _ = trace.judged[-1]
@@ -169,11 +166,11 @@ def watch(owner, name, calls):
 
 
 @contextlib.contextmanager
-def replacing(replacements):
+def replacing(*replacements):
     """Exchanges attributes, given as owner, name and value, for a while."""
     with contextlib.ExitStack() as stack:
-        for owner, name, value in replacements:
-            stack.enter_context(mock.patch.object(owner, name, value))
+        for replacement in replacements:
+            stack.enter_context(mock.patch.object(*replacement))
         yield
 
 

@@ -50,12 +50,11 @@ def check_defaults(path):
 
 
 def _check_epochs(tasks):
-    name = "num_train_epochs"
-    entries = (
-        (task, getattr(_build_task(task), name), expected[name])
-        for task, expected in tasks.items()
-    )
-    yield comparison.compare("epochs", entries)
+    line = Line("epochs")
+    for task, expected in tasks.items():
+        ours = _build_task(task).num_train_epochs
+        line.compare(task, ours, expected["num_train_epochs"])
+    yield line
 
 
 def _build_task(key):
@@ -103,9 +102,8 @@ def _read(folder, name, split):
     known = catalog.ALIASES.get(name, name)
     spec = glue.TASKS[known]
     file = spec.splits[_SPLITS.get((name, split), split)]
-    path = files.find_file(
-        folder / "tsv", file.folders, file.file_names, f"{name} {split}"
-    )
+    places = file.folders, file.file_names, f"{name} {split}"
+    path = files.find_file(folder / "tsv", *places)
     task = glue.build_task(known, FinetuningConfig())
     return task, glue.read_file(spec, file.columns, path)
 
@@ -164,16 +162,13 @@ def _compute_metrics(arrays):
     recall = 100 * num_right / max(1, np.sum(labels == 1))
     classes = scores.CLASSIFICATION_METRICS
     accuracy, mcc = classes["accuracy"], classes["mcc"]
+    original = "precision", "recall", "f1"
     return {
         "accuracy_binary": {"accuracy": accuracy(labels, predictions)},
         "accuracy_three": {"accuracy": accuracy(*three)},
-        "f1_binary_as_in_original": dict.fromkeys(
-            ("precision", "recall", "f1"), precision
-        ),
+        "f1_binary_as_in_original": dict.fromkeys(original, precision),
         "mcc": {"mcc": mcc(labels, predictions)},
-        "mcc_constant_prediction": {
-            "mcc": mcc(labels, np.ones_like(predictions))
-        },
+        "mcc_constant_prediction": {"mcc": mcc(labels, labels * 0 + 1)},
         "regression": {
             name: score(arrays["targets"], arrays["target_predictions"])
             for name, score in scores.REGRESSION_METRICS.items()

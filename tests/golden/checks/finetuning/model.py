@@ -89,13 +89,9 @@ def _check_training(folder):
         statistics, _ = _run_step(model, features, norm)
         losses.append(statistics["loss"].numpy().sum())
     losses.append(model.compute_task_losses(features, None).numpy().sum())
-    entries = [("loss", losses, expected["loss"])]
-    yield comparison.compare(
-        "model, training losses",
-        entries,
-        _LOSS_TOLERANCE,
-        comparison.relative_error,
-    )
+    line = Line("model, training losses", _LOSS_TOLERANCE)
+    line.add("loss", comparison.relative_error(losses, expected["loss"]))
+    yield line
     yield _compare_rates(model, np.array(rates), expected)
     line = Line("model, weights after training", _WEIGHT_TOLERANCE)
     line.measure = comparison.scaled_error
@@ -112,12 +108,11 @@ def _run_step(model, features, norm=None):
         return tf.clip_by_global_norm(gradients, limit, use_norm)
 
     updates = []
-    replacements = (
+    with replay.replacing(
         (task_heads, "DROPOUT_PROB", 0.0),
         (optimizers, "clip_by_global_norm", clip),
         replay.watch(ReplicaOptimizer, replay.UPDATE, updates),
-    )
-    with replay.replacing(replacements):
+    ):
         statistics = model.training_step(features)
     (_, clipped, *_), _ = updates[-1]
     return statistics, clipped
@@ -166,9 +161,8 @@ def _load(folder):
     features = {}
     for name, value in inputs.items():
         task, _, column = name.partition("_")
-        is_target = column in _COLUMNS
-        own_name = f"{task}/{_COLUMNS[column]}" if is_target else name
-        features[own_name] = tf.constant(value)
+        own = f"{task}/{_COLUMNS[column]}" if column in _COLUMNS else name
+        features[own] = tf.constant(value)
     return model, features
 
 

@@ -37,6 +37,7 @@ _RECORDS = {
     records.SQUAD2: "squad_v2_style.json",
     records.MRQA: "mrqa_style.jsonl",
 }
+_FEATURES = ("input_mask", "segment_ids", "is_impossible")
 _OPTIONS = (
     *("joint_prediction", "beam_size", "n_best_size", "max_answer_length"),
     *("answerable_classifier", "answerable_uses_start_logits"),
@@ -128,44 +129,41 @@ def _number_windows(rows):
 
 def _describe_examples(examples, rows):
     """What the reference says of each example."""
-    described = []
     for number, example in enumerate(examples):
-        start, end, answer = -1, -1, ""
-        if not example.is_impossible and (
-            found := records.find_answer(example)
-        ):
-            start = _count_words(example.context[: found[0]])
-            end = _count_words(example.context[: found[1]]) - 1
+        context, start, end, answer = example.context, -1, -1, ""
+        found = not example.is_impossible and records.find_answer(example)
+        if found:
+            start = _count_words(context[: found[0]])
+            end = _count_words(context[: found[1]]) - 1
             answer = example.answer.text
-        described.append(
-            {
-                "eid": number,
-                "id": example.id,
-                "start_word": start,
-                "end_word": end,
-                "is_impossible": example.is_impossible,
-                "answer": answer,
-                "n_words": _count_words(example.context),
-                "n_features": np.sum(rows.examples == number),
-            }
-        )
-    return described
+        yield {
+            "eid": number,
+            "id": example.id,
+            "start_word": start,
+            "end_word": end,
+            "is_impossible": example.is_impossible,
+            "answer": answer,
+            "n_words": _count_words(context),
+            "n_features": np.sum(rows.examples == number),
+        }
 
 
 def _count_words(text):
-    words = rows_lib.split_words(
-        rows_lib.encode([text]), rows_lib.QUESTION_BLANKS
-    ).words
-    return int(words.values.shape[0])
+    blanks = rows_lib.QUESTION_BLANKS
+    found = rows_lib.split_words(rows_lib.encode([text]), blanks)
+    return int(found.words.values.shape[0])
 
 
 def _describe_rows(examples, rows):
     """What the reference says of each row."""
-    names = ("id", "doc_span_index", "n_tokens", "first_token")
-    ids = [examples[number].id for number in rows.examples]
-    columns = ids, _number_windows(rows), rows.lengths, rows.segment_starts
-    described = zip(*columns, strict=True)
-    return [dict(zip(names, row, strict=True)) for row in described]
+    numbers = _number_windows(rows)
+    for row, example in enumerate(rows.examples):
+        yield {
+            "id": examples[example].id,
+            "doc_span_index": numbers[row],
+            "n_tokens": rows.lengths[row],
+            "first_token": rows.segment_starts[row],
+        }
 
 
 def _describe_tokens(rows, length):
@@ -184,18 +182,17 @@ def _describe_tokens(rows, length):
             begin = begins[context] + int(windows.starts[number])
             places = rows.segment_starts[row] + np.arange(count)
             words[row, places] = owners[begin : begin + count] - splits[context]
-            candidates = spans.Candidates(
-                tf.range(count, dtype=tf.int64)[tf.newaxis], *[tf.zeros(0)] * 3
-            )
-            is_max_context[row, places] = spans.have_most_context(
-                candidates, windows, [number]
-            )[0]
+            tokens = tf.range(count, dtype=tf.int64)[tf.newaxis]
+            candidates = spans.Candidates(tokens, *[tf.zeros(0)] * 3)
+            most = spans.have_most_context(candidates, windows, [number])
+            is_max_context[row, places] = most[0]
             row += 1
     return {"word_of_token": words, "is_max_context": is_max_context}
 
 
 def _count_unequal(ours, theirs):
     """Records that differ in a field that the reference has."""
+    ours = list(ours)
     same = sum(
         all(own.get(key) == value for key, value in one.items())
         for own, one in zip(ours, theirs, strict=False)
@@ -230,26 +227,18 @@ def _compute_outputs(head, is_training, arrays):
     a loss: the end then costs the logarithm of the row's length. Our head has
     no use for that number; it is made here.
     """
-    features = {
-        own: tf.constant(arrays[theirs])
-        for own, theirs in (
-            ("input_mask", "input_mask"),
-            ("segment_ids", "segment_ids"),
-            ("is_impossible", "is_impossible"),
-            ("start_position", "start_positions_in"),
-            ("end_position", "end_positions_in"),
-        )
+    names = dict(zip(_FEATURES, _FEATURES, strict=True)) | {
+        "start_position": "start_positions_in",
+        "end_position": "end_positions_in",
     }
+    features = {own: tf.constant(arrays[n]) for own, n in names.items()}
     hidden = tf.constant(arrays["final_hidden"])
     starts = features["start_position"]
     outputs = head.predict(hidden, features)
     if is_training or not head.joint_prediction:
         # Ends of all starts are made in prediction alone.
-        return {
-            name: tensor
-            for name, tensor in outputs.items()
-            if not name.startswith("end_top")
-        } | {
+        kept = {k: v for k, v in outputs.items() if not k.startswith("end_top")}
+        return kept | {
             "end_logits": head.compute_end_logits(hidden, features, starts),
             "loss": head.compute_losses(hidden, features, None),
         }
@@ -258,12 +247,11 @@ def _compute_outputs(head, is_training, arrays):
     loss = cross_entropy(starts, start_logits) + math.log(start_logits.shape[1])
     outputs["loss"] = loss / 2
     if head.answerable_classifier:
-        outputs["loss"] += head.answerable_weight * (
-            tf.nn.sigmoid_cross_entropy_with_logits(
-                tf.cast(features["is_impossible"], tf.float32),
-                outputs["answerable_logit"],
-            )
+        targets = tf.cast(features["is_impossible"], tf.float32)
+        loss = tf.nn.sigmoid_cross_entropy_with_logits(
+            targets, outputs["answerable_logit"]
         )
+        outputs["loss"] += head.answerable_weight * loss
     return outputs
 
 
@@ -295,9 +283,8 @@ def _check_postprocessing(folder, tag):
         is_same = [e["text"] for e in own] == [e["text"] for e in entries]
         texts.add(f"nbest of {identity}", not is_same)
         for name in ("probability", "start_logit", "end_logit"):
-            ours = [entry[name] for entry in own]
-            theirs = [entry[name] for entry in entries]
-            numbers.compare(f"{name} of {identity}", ours, theirs)
+            both = ([entry[name] for entry in e] for e in (own, entries))
+            numbers.compare(f"{name} of {identity}", *both)
     yield from (texts, numbers)
 
 
@@ -310,9 +297,8 @@ def _check_postprocessing_scores(path):
         form, texts = _FORMS.get(run["task"], records.MRQA), run["predictions"]
         golds = _golds(_read_records(folder, run["task"]))
         if form == records.SQUAD2:
-            ours = qa_task.compute_squad2_scores(
-                golds, texts, run["null_odds"], threshold
-            )
+            odds = run["null_odds"]
+            ours = qa_task.compute_squad2_scores(golds, texts, odds, threshold)
         else:
             is_mrqa = form == records.MRQA
             ours = qa_task.compute_squad1_scores(golds, texts, is_mrqa)

@@ -86,17 +86,16 @@ def _check_alignment(path):
 def _check_examples(path):
     """Words and classes of every sentence, exactly."""
     info, entries = loading.read_json(path), []
-    sentences = {split: _read(path, split) for split in info["n_examples"]}
     for split, count in info["n_examples"].items():
-        entries.append((f"number in {split}", len(sentences[split]), count))
+        entries.append((f"number in {split}", len(_read(path, split)), count))
     for split, cases in info["examples"].items():
-        own = sentences[split]
+        own = _read(path, split)
         entries.append((f"{split}: number", len(own), len(cases)))
         for number, (ours, case) in enumerate(zip(own, cases, strict=False)):
-            name, labels = f"{split} {number}", _labels(ours, info)
+            found = {"words": list(ours.words), "labels": _labels(ours, info)}
             entries += [
-                (f"{name}: words", list(ours.words), case["words"]),
-                (f"{name}: labels", labels, case["labels"]),
+                (f"{split} {number}: {name}", found[name], case[name])
+                for name in found
             ]
     yield _compare_exactly("sentences", entries)
 
@@ -110,17 +109,13 @@ def _check_features(path, info_path):
     """Rows of a split, exactly."""
     info, split = loading.read_json(info_path), path.stem[len("features_") :]
     length, sentences = info["max_seq_length"], _read(info_path, split)
-    rows = words_lib.build_rows(
-        [sentence.words for sentence in sentences],
-        loading.load_tokenizer(path.parent),
-        length,
-    )
+    words = [sentence.words for sentence in sentences]
+    tokenizer = loading.load_tokenizer(path.parent)
+    rows = words_lib.build_rows(words, tokenizer, length)
     ids = _rows(rows.ids)
     ones = [np.ones(len(row)) for row in ids]
-    ours = {
+    ours = dict.fromkeys(("input_mask", "segment_ids"), ones) | {
         "input_ids": ids,
-        "input_mask": ones,
-        "segment_ids": ones,
         "labels": [_labels(row, info)[:length] for row in sentences],
         "labels_mask": [np.ones(len(row)) for row in _rows(rows.details)],
         "labeled_positions": _rows(rows.ragged["word_positions"]),
@@ -142,9 +137,8 @@ def _check_head(path):
     """Logits and losses from fed states, the first rows of the dev split."""
     arrays = loading.read_arrays(path)
     hidden = tf.constant(arrays["final_hidden"])
-    positions = loading.read_arrays(path.with_name("features_dev.npz"))[
-        "labeled_positions"
-    ]
+    rows = loading.read_arrays(path.with_name("features_dev.npz"))
+    positions = rows["labeled_positions"]
     is_tagged = arrays["out/labels_mask"] > 0
     features = {
         "word_positions": tf.constant(positions[: len(hidden)], tf.int32),
