@@ -269,16 +269,10 @@ class _Run(training_run.TrainingRun):
         }
         text = json.dumps(summary, indent=2) + "\n"
         path = self.folder / "summary.json"
-        try:
+        with reporting.naming_file(path):
             with atomic.replacing_file(path) as partial:
                 partial.write_text(text, "utf-8")
             picture = reporting.draw_training_curves(self.folder)
-        except OSError as error:
-            raise OSError(
-                f"Step {self.step} is done and saved, but {path} or the "
-                f"picture beside it could not be written: {error}. Free space "
-                "and start the same command again to make them."
-            ) from error
         self.report.say(
             f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "
             f"{path} and {picture}."
