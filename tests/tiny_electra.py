@@ -10,7 +10,6 @@ from electra_tf import electra as electra_lib
 from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
-from electra_tf.training import model_dir as model_dir_lib
 from tests import tiny
 
 WORDS = "the cat sat on mat dog good bad film a was un ##able ##s . , ! ( )"
@@ -47,7 +46,7 @@ def write_run(
     keras.utils.set_random_seed(6)
     model = model_lib.build_pretraining_model(settings, vocabulary)
     folder.mkdir(parents=True, exist_ok=True)
-    model_dir_lib.claim(folder, settings, vocabulary)
+    checkpoints.claim_folder(folder, settings, vocabulary)
     weights = {f"model/{v.path}": v for v in model.trainable_variables}
     checkpoints.save(folder, 7, weights, {"best_step": None}, keep=1)
     return model

@@ -34,7 +34,6 @@ from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
-from electra_tf.training import model_dir as model_dir_lib
 
 # Rows with one [MASK] each that the model sees together.
 _MAX_ROWS = 512
@@ -130,7 +129,7 @@ def load_scorer(path: pathlib.Path) -> SentenceScorer:
     # Heads that only runs of this project have.
     if loaded.objective in ("replace_mlm", "all_tokens_mlm"):
         tower = pretrained.load_network(
-            model_dir_lib.load_settings(path),
+            checkpoints.load_settings(path),
             loaded.vocabulary,
             checkpoints.find(path, "latest"),
         )

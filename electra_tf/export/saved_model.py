@@ -33,7 +33,6 @@ from electra_tf.processes import atomic
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
-from electra_tf.training import model_dir as model_dir_lib
 
 _MODULES: dict[str, type[finetuned.FinetunedModule]] = {
     "classification": finetuned.SentenceModule,
@@ -117,7 +116,7 @@ def export(
 
 
 def _load_run(model_dir: pathlib.Path, options: ExportOptions) -> Trained:
-    settings = model_dir_lib.load_settings(model_dir)
+    settings = checkpoints.load_settings(model_dir)
     vocabulary = vocabulary_lib.Vocabulary.load(model_dir)
     checkpoint = checkpoints.find(model_dir, options.checkpoint)
     last = model_lib.find_objective(settings).phases(settings)[-1]

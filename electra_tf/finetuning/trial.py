@@ -9,6 +9,7 @@ import dataclasses
 import pathlib
 import statistics
 import time
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -31,28 +32,17 @@ from electra_tf.tasks.sentences import scores as sentence_scores
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
-from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import training_run
 
-CONFIG_FILE = model_dir_lib.CONFIG_FILE
+CONFIG_FILE = checkpoints.CONFIG_FILE
 RESULT_FILE = "results.json"
 
 # Fields that may differ when a trial is trained further: they change neither
 # the model nor what it learns from and is scored on.
-SAFE_TO_RESUME = frozenset(
-    {
-        "settings.own.test_file",
-        "settings.training.eval_batch_size",
-        "settings.training.strategy",
-        "settings.training.tpu",
-        "settings.training.steps_per_loop",
-        "settings.training.log_steps",
-        "settings.training.save_checkpoints_steps",
-        "settings.training.keep_checkpoints",
-        "settings.training.num_micro_batches",
-        "settings.training.jit_compile",
-    }
-)
+SAFE_TO_RESUME = {f"settings.{n}" for n in checkpoints.SAFE_TO_CHANGE} | {
+    "settings.own.test_file",
+    "settings.training.eval_batch_size",
+}
 # Fields that may differ when a trained trial is scored anew or predicts.
 SAFE_TO_LOAD = SAFE_TO_RESUME | {
     "settings.task.data_dir",
@@ -133,14 +123,14 @@ def claim(
     vocabulary: vocabulary_lib.Vocabulary,
 ) -> None:
     """Makes the folder this trial's; `ModelError` if it is another's."""
-    if model_dir_lib.has_config(folder, "trial", "--output_dir"):
+    if checkpoints.has_config(folder, "trial", "--output_dir"):
         if (folder / RESULT_FILE).exists() or checkpoints.latest(folder):
             require_same(folder, description, SAFE_TO_RESUME)
         else:
             # A start that failed leaves no claim.
             (folder / CONFIG_FILE).unlink()
-        model_dir_lib.require_same_vocabulary(folder, vocabulary)
-    model_dir_lib.claim(folder, description, vocabulary)
+        checkpoints.require_same_vocabulary(folder, vocabulary)
+    checkpoints.claim_folder(folder, description, vocabulary)
 
 
 def read_description(folder: pathlib.Path) -> TrialDescription:
@@ -157,11 +147,13 @@ def read_description(folder: pathlib.Path) -> TrialDescription:
 def require_same(
     folder: pathlib.Path,
     description: TrialDescription,
-    safe_to_change: frozenset[str] = SAFE_TO_LOAD,
+    safe_to_change: Collection[str] = SAFE_TO_LOAD,
 ) -> None:
     """Raises `ModelError` unless the folder's trial is the one described."""
     old, flag = read_description(folder), "--output_dir"
-    model_dir_lib.require_same(folder, old, description, safe_to_change, flag)
+    checkpoints.require_same_settings(
+        folder, old, description, safe_to_change, flag
+    )
 
 
 def write_result(folder: pathlib.Path, result: TrialResult) -> None:
@@ -262,16 +254,18 @@ def build_model(
 class _Training(training_run.TrainingRun):
     """The training of a trial."""
 
-    late_metrics = ("score", "rows_per_second")
+    title = "Fine-tuning"
+    late_metrics = ("score",)
+    training: finetuning_config.FinetuningTrainingConfig
 
     def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        self.settings = trial.settings.training
+        training = trial.settings.training
         prepared, model = trial.prepared, trial.model
         # What will be scored is read now: a mistake shows before training.
         for name, task in prepared.tasks.items():
             schema.require(
-                bool(task.dev_splits) or not self.settings.eval_steps,
+                bool(task.dev_splits) or not training.eval_steps,
                 f"`training.eval_steps` needs dev data of {name}. Received: "
                 "none. Name its file, or set --config.training.eval_steps=0.",
             )
@@ -287,14 +281,14 @@ class _Training(training_run.TrainingRun):
             )
             model.optimizer.build(model.trainable_variables)
         super().__init__(
-            self.settings, trial.strategy, model, trial.folder, num_steps
+            training, trial.strategy, model, trial.folder, num_steps
         )
         self.best_score: float | None = None
 
     def run(self, stop: stopping.StopRequest) -> bool:
         """Trains; with early stopping the weights are then the best ones."""
         is_done = super().run(stop)
-        if is_done and self.settings.early_stopping_patience:
+        if is_done and self.training.early_stopping_patience:
             best = checkpoints.best(self.folder)
             if best is not None:
                 self.trial.load_weights(best)
@@ -325,17 +319,17 @@ class _Training(training_run.TrainingRun):
     def build_dataset(self, context: tf.distribute.InputContext) -> Any:
         order = task_data.order_for_training(
             self.table.row_lengths,
-            self.settings.train_batch_size,
+            self.training.train_batch_size,
             self.num_steps,
-            self.settings.seed,
-            self.settings.group_by_length,
+            self.training.seed,
+            self.training.group_by_length,
         )
         length = self.trial.static_length
         return task_data.build_training_dataset(
             self.table, order, self.start_step, context, length
         )
 
-    def evaluate(self, step: int) -> training_run.Evaluation:
+    def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
         found = self.trial.evaluate()
         metrics = {
             f"{name}/{split}/{key}": number
@@ -347,35 +341,21 @@ class _Training(training_run.TrainingRun):
         is_best = self.best_score is None or score > self.best_score
         if is_best:
             self.best_score, self.best_step = score, step
-        patience = self.settings.early_stopping_patience
-        waited = (step - (self.best_step or 0)) / self.settings.eval_steps
+        patience = self.training.early_stopping_patience
+        waited = (step - (self.best_step or 0)) / self.training.eval_steps
         self.is_finished = bool(patience) and waited >= patience
-        is_kept = is_best and bool(patience)
-        return training_run.Evaluation(
-            {"score": score, **metrics}, is_kept, self.is_finished
-        )
+        return {"score": score, **metrics}, is_best and bool(patience)
 
-    def timing(self, seconds: float, steps: int) -> Mapping[str, float]:
-        speed = self.settings.train_batch_size * steps / seconds
-        return {"rows_per_second": speed, "seconds_per_step": seconds / steps}
-
-    def describe(self, origin: str) -> str:
+    def describe(self) -> str:
         paths = [v.path for v in self.model.trainable_variables]
-        new = [
-            p for p in paths if not p.startswith(f"{networks.MAIN_ENCODER}/")
-        ]
+        encoder = f"{networks.MAIN_ENCODER}/"
+        new = [path for path in paths if not path.startswith(encoder)]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
-        batch, num_rows = (
-            self.settings.train_batch_size,
-            len(self.table.row_lengths),
-        )
+        batch, num_rows = self.units_per_step, len(self.table.row_lengths)
         return (
-            f"Fine-tuning in {self.folder} on {self.device}, "
-            f"{self.settings.precision}, seed {self.settings.seed}: {origin}; "
-            f"{len(new)} new: {shown}.\n"
-            f"{num_rows:,} rows, {self.num_steps:,} steps of {batch}, "
-            f"{self.num_steps * batch / num_rows:.2f} epochs. "
-            "The first step is being traced ..."
+            f"{len(new)} new variables: {shown}. {num_rows:,} rows, "
+            f"{self.num_steps:,} steps of {batch}, "
+            f"{self.num_steps * batch / num_rows:.2f} epochs."
         )
 
 

@@ -17,7 +17,6 @@ from electra_tf.formats import portable
 from electra_tf.modeling import networks
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
-from electra_tf.training import model_dir as model_dir_lib
 
 # Rows of a run that continues from a converted model, unless it says more.
 _ROW_LENGTH = 128
@@ -36,7 +35,7 @@ def read(
 
     `which` is `latest`, `best`, or the folder of a checkpoint.
     """
-    settings = model_dir_lib.load_settings(path)
+    settings = checkpoints.load_settings(path)
     vocabulary = vocabulary_lib.Vocabulary.load(path)
     checkpoint = checkpoints.find(path, which)
     tensors = checkpoints.load_tensors(
@@ -95,7 +94,7 @@ def write(
         "A config's generator differs from the discriminator in no more than "
         "width, depth, heads and inner width",
     )
-    model_dir_lib.claim(folder, settings, model.vocabulary)
+    checkpoints.claim_folder(folder, settings, model.vocabulary)
     state = {
         "position": {"epoch": 0, "batch": 0},
         "seed": settings.training.seed,

@@ -6,7 +6,7 @@ bit), else from another run, `training.init_from` (fresh optimizer), else from
 """
 
 import dataclasses
-import itertools
+import functools
 import json
 import pathlib
 import time
@@ -31,7 +31,6 @@ from electra_tf.records import manifest
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
-from electra_tf.training import model_dir as model_dir_lib
 from electra_tf.training import optimizers
 from electra_tf.training import reporting
 from electra_tf.training import schedules
@@ -68,7 +67,10 @@ def pretrain(
 class _Run(training_run.TrainingRun):
     """Pre-training as a config describes it."""
 
+    title, unit = "Pre-training", "tokens"
+    late_metrics = ("share_of_peak",)
     model: model_lib.PretrainingModel
+    training: config.TrainingConfig
 
     def __init__(
         self,
@@ -89,24 +91,20 @@ class _Run(training_run.TrainingRun):
             seed=training.seed,
             shuffle_block=data.shuffle_block,
         )
-        # Tokens of a step, padding included.
-        self._step_tokens = training.train_batch_size * data.max_seq_length
-        model_dir_lib.check(model_dir, settings, self.vocabulary)
+        checkpoints.check_folder(model_dir, settings, self.vocabulary)
         token_counts = self._token_counts(dataset_lib.TRAIN)
         with strategy.scope():
             model = build_model_and_optimizer(
                 settings, self.vocabulary, token_counts
             )
-        super().__init__(
-            training,
-            strategy,
-            model,
-            model_dir,
-            training.num_train_steps,
-            evaluates=self.dataset.held_out is not None,
-        )
+        num_steps = training.num_train_steps
+        super().__init__(training, strategy, model, model_dir, num_steps)
+        # Padding included.
+        self.units_per_step *= data.max_seq_length
         self.baselines: dict[str, float] = {}
-        if self.dataset.held_out and "masked_tokens" in model.statistic_sizes:
+        if self.dataset.held_out is None:
+            self.eval_steps = 0
+        elif "masked_tokens" in model.statistic_sizes:
             self.baselines = dataset_lib.compute_baselines(
                 token_counts, self._token_counts(dataset_lib.VALIDATION)
             )
@@ -115,12 +113,15 @@ class _Run(training_run.TrainingRun):
         self.flops = cost_lib.Cost(model.settings)
         self.best_loss: float | None = None
         self.start_position = streams.Position()
-        # Measuring it takes seconds; it is done right before the first step.
-        self._peak = 0.0
+
+    def _token_counts(self, split: str) -> np.ndarray:
+        folder = pathlib.Path(self.settings.data.dataset_dir)
+        return manifest.load_token_counts(folder / split, self.vocabulary.size)
 
     def run(self, stop: stopping.StopRequest) -> bool:
         start = time.monotonic()
-        is_finished = super().run(stop)
+        with dataset_lib.explain_shard_errors(self.dataset.train):
+            is_finished = super().run(stop)
         if self.is_chief:
             self._finish(time.monotonic() - start)
         return is_finished
@@ -128,21 +129,15 @@ class _Run(training_run.TrainingRun):
     def _restore(self) -> str:
         origin = super()._restore()
         if self.is_chief:
-            model_dir_lib.claim(self.folder, self.settings, self.vocabulary)
+            checkpoints.claim_folder(
+                self.folder, self.settings, self.vocabulary
+            )
         return origin
 
-    def _train(self, stop: stopping.StopRequest) -> bool:
-        training = self.settings.training
-        self._peak = training.peak_flops or distribution.peak_flops(
-            self.device, training.precision
-        )
-        with dataset_lib.explain_shard_errors(self.dataset.train):
-            return super()._train(stop)
-
     def begin(self) -> str:
-        other = self.settings.training.init_from
+        other = self.training.init_from
         if not other:
-            return f"fresh weights from seed {self.settings.training.seed}"
+            return "fresh weights"
         settings = self.model.settings
         report = reading.warm_start(
             other,
@@ -186,10 +181,10 @@ class _Run(training_run.TrainingRun):
             self.dataset.train, self.order, self.start_position, context
         )
 
-    def evaluate(self, step: int) -> training_run.Evaluation:
+    def evaluate(self, step: int) -> tuple[dict[str, float], bool]:
         # Without it nothing is evaluated.
         split: Any = self.dataset.held_out
-        num_rows = self.settings.training.train_batch_size
+        num_rows = self.training.train_batch_size
         num_streams = self.settings.data.num_streams
         dataset = distribution.distribute_endless(
             self.strategy,
@@ -202,8 +197,8 @@ class _Run(training_run.TrainingRun):
         )
         wanted = self.settings.training.num_eval_batches or available
         with dataset_lib.explain_shard_errors(split):
-            metrics = self.loop.evaluate(dataset, min(wanted, available))
-        phase_start = self.model.phase_starts[self.loop.phase or 0]
+            metrics = self.measure(dataset, min(wanted, available))
+        phase_start = self.model.phase_starts[self.phase or 0]
         if self.best_step is not None and self.best_step <= phase_start:
             # An earlier phase had another loss.
             self.best_loss = None
@@ -211,63 +206,59 @@ class _Run(training_run.TrainingRun):
         if is_best:
             self.best_loss, self.best_step = metrics["loss"], step
         metrics |= self.baselines
-        num_tokens = step * self._step_tokens
+        num_tokens = step * self.units_per_step
         if self.may_warn and (text := explain_plateau(metrics, num_tokens)):
-            # Once is enough.
-            self.may_warn = False
+            self.may_warn = False  # once is enough
             self.report.say(text)
-        return training_run.Evaluation(metrics, is_best)
+        return metrics, is_best
 
-    def _token_counts(self, split: str) -> np.ndarray:
-        folder = pathlib.Path(self.settings.data.dataset_dir)
-        return manifest.load_token_counts(folder / split, self.vocabulary.size)
-
-    def timing(self, seconds: float, steps: int) -> Mapping[str, float]:
-        speed = steps / seconds
-        timing = {
-            "tokens_per_second": self._step_tokens * speed,
-            "seconds_per_step": seconds / steps,
-        }
-        if peak := self._peak * self.strategy.num_replicas_in_sync:
+    def timing(self, seconds: float, steps: int) -> dict[str, float]:
+        timing = super().timing(seconds, steps)
+        if self._peak:
             # Within a phase all steps cost the same.
-            work = self.flops.step_flops(self.loop.step - 1)
-            timing["share_of_peak"] = work * speed / peak
+            work = self.flops.step_flops(self.step - 1)
+            timing["share_of_peak"] = work * steps / seconds / self._peak
         return timing
+
+    @functools.cached_property
+    def _peak(self) -> float:
+        """Operations per second that all devices could do, 0 if unknown."""
+        peak = self.training.peak_flops or distribution.peak_flops(
+            self.device, self.training.precision
+        )
+        return peak * self.strategy.num_replicas_in_sync
 
     def cost(self, step: int) -> Mapping[str, float]:
         return {"train_flops": self.flops.flops_until(step)}
 
-    def describe(self, origin: str) -> str:
-        training = self.settings.training
+    def describe(self) -> str:
         variables = self.model.trainable_variables
         count = sum(v.value.shape.num_elements() for v in variables)
-        rows = training.train_batch_size // self.strategy.num_replicas_in_sync
-        epochs = training.num_train_steps / self.order.batches_per_epoch
-        lines = [
-            f"Pre-training in {self.folder} on {self.device}, "
-            f"{training.precision}: {origin}.",
+        num_rows = self.training.train_batch_size
+        epochs = self.num_steps / self.order.batches_per_epoch
+        text = (
             f"{count:,} parameters in {len(variables)} variables; "
             f"{self.dataset.train.num_examples:,} examples of "
-            f"{self.settings.data.max_seq_length} tokens, "
-            f"{training.train_batch_size} a step ({rows} per device), "
-            f"{epochs:.2f} epochs.",
-        ]
+            f"{self.settings.data.max_seq_length} tokens, {num_rows} a step "
+            f"({num_rows // self.strategy.num_replicas_in_sync} per device), "
+            f"{epochs:.2f} epochs."
+        )
         if self.baselines:
-            lines.append(
-                "Always saying the commonest token is right in "
+            text += (
+                "\nAlways saying the commonest token is right in "
                 f"{self.baselines['unigram_accuracy']:.1%} of the [MASK] "
                 "slots; knowing no more than how frequent each token is costs "
                 f"{self.baselines['unigram_entropy']:.2f} nats."
             )
-        return "\n".join([*lines, "The first step is being traced ..."])
+        return text
 
     def _finish(self, seconds: float) -> None:
         lines = reporting.read_lines(self.folder / "metrics.jsonl")
         last = {line["split"]: line for line in lines}
         best = checkpoints.best(self.folder)
         summary = {
-            "step": self.loop.step,
-            "num_train_steps": self.settings.training.num_train_steps,
+            "step": self.step,
+            "num_train_steps": self.num_steps,
             "seconds_of_this_session": round(seconds, 1),
             "device": self.device,
             "tensorflow": tf.__version__,
@@ -278,18 +269,12 @@ class _Run(training_run.TrainingRun):
         }
         text = json.dumps(summary, indent=2) + "\n"
         path = self.folder / "summary.json"
-        try:
+        with reporting.naming_file(path):
             with atomic.replacing_file(path) as partial:
                 partial.write_text(text, "utf-8")
             picture = reporting.draw_training_curves(self.folder)
-        except OSError as error:
-            raise OSError(
-                f"Step {self.loop.step} is done and saved, but {path} or the "
-                f"picture beside it could not be written: {error}. Free space "
-                "and start the same command again to make them."
-            ) from error
         self.report.say(
-            f"Step {self.loop.step} after {seconds / 60:.1f} minutes. Wrote "
+            f"Step {self.step} after {seconds / 60:.1f} minutes. Wrote "
             f"{path} and {picture}."
         )
 
@@ -313,16 +298,15 @@ def build_optimizer(
 ) -> keras.optimizers.Optimizer:
     """The optimizer of a config; warm-up and decay begin anew in a phase."""
     options = settings.optimizer
+    ends = *phase_starts[1:], settings.training.num_train_steps
     parts = [
         schedules.PolynomialDecayTimesWarmup(
             options.learning_rate,
             end - start,
-            num_warmup_steps=options.num_warmup_steps,
+            options.num_warmup_steps,
             power=options.lr_decay_power,
         )
-        for start, end in itertools.pairwise(
-            (*phase_starts, settings.training.num_train_steps)
-        )
+        for start, end in zip(phase_starts, ends, strict=True)
     ]
     if len(parts) == 1:
         return optimizers.build(options, parts[0])

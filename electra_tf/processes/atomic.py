@@ -57,7 +57,8 @@ def saving_figure(
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     yield figure, axes.ravel()
     with replacing_file(path) as partial:
-        figure.savefig(partial, dpi=120, format="png")
+        # No layout sees how wide the names beside square cells are.
+        figure.savefig(partial, dpi=120, format="png", bbox_inches="tight")
 
 
 @contextlib.contextmanager

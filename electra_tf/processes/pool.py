@@ -213,15 +213,14 @@ def _serve(
     # Ctrl-C in a terminal reaches the whole group: the parent alone shall get
     # it, and tell us once.
     os.setpgrp()
-    _end_with_the_parent()
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
     os.environ.update(environment)
     if log is not None:
         _write_output_to(log)
     task: Any = "its start"
     try:
-        # Importing TensorFlow makes a million objects that all stay. Looking
-        # for garbage among them takes a fifth of the start, and would go on
-        # taking time later.
+        # Importing TensorFlow makes a million objects that all stay; looking
+        # for garbage among them takes a fifth of the start.
         gc.disable()
         handler = start()
         gc.freeze()
@@ -253,17 +252,10 @@ def _sendable(
 
 
 def _end_with_the_parent() -> None:
-    """Ends this process when the parent is killed."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def watch() -> None:
-        multiprocessing.connection.wait([parent.sentinel])
-        # Files appear whole or not at all, so nothing is damaged.
-        os._exit(_STOPPED)
-
-    threading.Thread(target=watch, daemon=True).start()
+    parent: Any = multiprocessing.parent_process()
+    multiprocessing.connection.wait([parent.sentinel])
+    # Files appear whole or not at all, so nothing is damaged.
+    os._exit(_STOPPED)
 
 
 def _write_output_to(path: pathlib.Path) -> None:

@@ -1,5 +1,6 @@
-"""Checkpoints that are either complete or not there.
+"""The folder of a run, and checkpoints that are complete or not there.
 
+    model_dir/config.json   its settings, and the vocabulary beside them
     model_dir/checkpoints/step-00001000/
         variables.index, variables.data-00000-of-00001
         state.json          step, input position, best score
@@ -16,6 +17,7 @@ import os
 import pathlib
 import re
 import shutil
+from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
 from typing import Any
@@ -24,8 +26,33 @@ import ml_dtypes
 import numpy as np
 import tensorflow as tf
 
+from electra_tf import config
 from electra_tf import errors
+from electra_tf.config import schema
 from electra_tf.processes import atomic
+from electra_tf.text import vocabulary as vocabulary_lib
+
+CONFIG_FILE = "config.json"
+
+# Fields that may differ when a training is resumed: they change neither the
+# model nor the masks, samples and order of the examples. (Another number of
+# devices changes rounding and the noise of dropout.)
+SAFE_TO_CHANGE = {
+    "training.strategy",
+    "training.tpu",
+    "training.steps_per_loop",
+    "training.log_steps",
+    "training.save_checkpoints_steps",
+    "training.keep_checkpoints",
+    "training.num_micro_batches",
+    "training.jit_compile",
+}
+_SAFE_IN_PRETRAINING = SAFE_TO_CHANGE | {
+    "training.eval_steps",
+    "training.num_eval_batches",
+    "training.peak_flops",
+    "data.dataset_dir",
+}
 
 _FORMAT = 1
 _FOLDER = "checkpoints"
@@ -34,17 +61,106 @@ _PREFIX = "variables"
 _NAME = re.compile(r"step-(\d{8,18})")
 
 Variables = Mapping[str, Any]
+Arrays = dict[str, np.ndarray]
+
+
+def check_folder(
+    model_dir: pathlib.Path,
+    settings: config.ExperimentConfig,
+    vocabulary: vocabulary_lib.Vocabulary,
+) -> None:
+    """Checks that the folder is free or already this run's; writes nothing."""
+    if not has_config(model_dir, "run", "--model_dir"):
+        return
+    old = load_settings(model_dir)
+    require_same_settings(
+        model_dir, old, settings, _SAFE_IN_PRETRAINING, "--model_dir"
+    )
+    if (model_dir / "vocab.txt").exists():
+        require_same_vocabulary(model_dir, vocabulary)
+
+
+def has_config(folder: pathlib.Path, what: str, flag: str) -> bool:
+    """Whether a folder is that of a run; refuses one of other files."""
+    if (folder / CONFIG_FILE).exists():
+        return True
+    if folder.is_dir() and any(
+        atomic.PARTIAL_MARK not in path.name for path in folder.iterdir()
+    ):
+        raise errors.ModelError(
+            f"{folder} is not empty and holds no {CONFIG_FILE} of a {what}. "
+            f"Choose a new or empty {flag}."
+        )
+    return False
+
+
+def claim_folder(
+    folder: pathlib.Path, content: Any, vocabulary: vocabulary_lib.Vocabulary
+) -> None:
+    """Writes config and vocabulary to a folder that was checked before.
+
+    Call it last: a run that failed before can have other settings next time.
+    """
+    path = folder / CONFIG_FILE
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        with atomic.replacing_file(path) as partial:
+            partial.write_text(schema.to_json(content), "utf-8")
+    atomic.remove_partial(folder)
+    vocabulary.save(folder)
+
+
+def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
+    """The settings of the run in a folder, or `ModelError` if there is none."""
+    path = model_dir / CONFIG_FILE
+    if not path.is_file():
+        raise errors.ModelError(
+            f"No run in {model_dir}: expected config.json there. Give the "
+            "--model_dir of a run."
+        )
+    return config.load_json(path)
+
+
+def require_same_settings(
+    folder: pathlib.Path,
+    old: Any,
+    new: Any,
+    safe_to_change: Collection[str],
+    flag: str,
+) -> None:
+    """Raises `ModelError` if fields differ that are not safe to change."""
+    found = schema.find_differences(old, new)
+    changed = [d for d in found if d.partition(":")[0] not in safe_to_change]
+    if changed:
+        raise errors.ModelError(
+            f"{folder} was made with other settings (there, now): "
+            f"{'; '.join(changed)}. Choose another {flag}, or restore these "
+            "settings."
+        )
+
+
+def require_same_vocabulary(
+    model_dir: pathlib.Path, vocabulary: vocabulary_lib.Vocabulary
+) -> None:
+    """Raises `ModelError` unless a run was trained with this vocabulary."""
+    own = vocabulary_lib.Vocabulary.load(model_dir)
+    there, now = ((v.sha256[:12], v.settings) for v in (own, vocabulary))
+    if there != now:
+        raise errors.ModelError(
+            f"{model_dir} was trained with another vocabulary than the "
+            f"dataset's: {there} there, now {now}. Use a dataset made with "
+            "the vocabulary of the run, or another --model_dir."
+        )
 
 
 def step_of(checkpoint: pathlib.Path) -> int:
     """The step of a checkpoint folder."""
-    match = _NAME.fullmatch(checkpoint.name)
-    if match is None:
-        raise errors.ModelError(
-            "A checkpoint is a folder named step-NNNNNNNN. Received: "
-            f"{checkpoint}. Give one of those under model_dir/checkpoints."
-        )
-    return int(match.group(1))
+    if match := _NAME.fullmatch(checkpoint.name):
+        return int(match[1])
+    raise errors.ModelError(
+        "A checkpoint is a folder named step-NNNNNNNN. Received: "
+        f"{checkpoint}. Give one of those under model_dir/checkpoints."
+    )
 
 
 def all_checkpoints(model_dir: pathlib.Path) -> list[pathlib.Path]:
@@ -80,15 +196,11 @@ def find(model_dir: pathlib.Path, which: str) -> pathlib.Path:
         remedy = "Evaluation makes one (training.eval_steps); or take latest."
     else:
         found = pathlib.Path(which)
-        if not found.is_dir():
-            raise FileNotFoundError(
-                "--checkpoint must be latest, best, or a folder such as "
-                f"{_path(model_dir, 1000)}. Received: {which}."
-            )
-    if found is None:
+        remedy = f"Give latest, best or a folder: {_path(model_dir, 1000)}."
+    if found is None or not found.is_dir():
         raise FileNotFoundError(
-            f"{model_dir} must hold the {which} checkpoint that was asked "
-            f"for. Received: a folder without one. {remedy}"
+            f"--checkpoint={which} must be in {model_dir}, or a folder. "
+            f"Received: none there. {remedy}"
         )
     return found
 
@@ -147,8 +259,8 @@ def _write(
         tensors=[tf.convert_to_tensor(variables[name]) for name in names],
     )
     content = {"format": _FORMAT, "sha256": _checksum(state), "state": state}
-    text = json.dumps(content, indent=2)
-    (folder / "state.json").write_text(text + "\n", "utf-8")
+    text = json.dumps(content, indent=2) + "\n"
+    (folder / "state.json").write_text(text, "utf-8")
     for path in [*folder.iterdir(), folder]:
         _flush(path)
 
@@ -182,9 +294,7 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
     return state
 
 
-def load_tensors(
-    checkpoint: pathlib.Path, prefix: str
-) -> dict[str, np.ndarray]:
+def load_tensors(checkpoint: pathlib.Path, prefix: str) -> Arrays:
     """The checkpoint's tensors under `prefix/`, by the rest of their names.
 
     The prefix is `model` for the weights, `average` for their moving average.
@@ -198,12 +308,10 @@ def load_tensors(
             f"{checkpoint} of a run with training.ema_decay=0. Take its plain "
             "weights, or train with --config.training.ema_decay=0.9999."
         )
-    return {
-        name.removeprefix(f"{prefix}/"): value.astype(np.float32)
-        if value.dtype == ml_dtypes.bfloat16
-        else value
-        for name, value in tensors.items()
-    }
+    for name, value in tensors.items():
+        if value.dtype == ml_dtypes.bfloat16:
+            tensors[name] = value.astype(np.float32)
+    return {n.removeprefix(f"{prefix}/"): v for n, v in tensors.items()}
 
 
 def restore(checkpoint: pathlib.Path, variables: Variables) -> None:
@@ -221,23 +329,20 @@ def load_weights(
 
 
 def _assign(
-    checkpoint: pathlib.Path,
-    saved: Mapping[str, np.ndarray],
-    variables: Variables,
+    checkpoint: pathlib.Path, saved: Variables, variables: Variables
 ) -> None:
     require_equal_layout(checkpoint, saved, variables)
     for name, variable in variables.items():
         variable.assign(saved[name])
 
 
-def _read(checkpoint: pathlib.Path, beginning: str) -> dict[str, np.ndarray]:
+def _read(checkpoint: pathlib.Path, beginning: str) -> Arrays:
     """Tensors whose names begin so; TensorFlow verifies their checksums."""
     with _naming_damage(checkpoint):
         reader = tf.train.load_checkpoint(str(checkpoint / _PREFIX))
         names = sorted(reader.get_variable_to_shape_map())
-        return {
-            n: reader.get_tensor(n) for n in names if n.startswith(beginning)
-        }
+        chosen = [name for name in names if name.startswith(beginning)]
+        return {name: reader.get_tensor(name) for name in chosen}
 
 
 @contextlib.contextmanager
@@ -260,9 +365,7 @@ def _first_line(error: Exception) -> str:
 
 
 def require_equal_layout(
-    origin: pathlib.Path | str,
-    saved: Mapping[str, np.ndarray],
-    variables: Variables,
+    origin: pathlib.Path | str, saved: Variables, variables: Variables
 ) -> None:
     """Raises `ModelError` unless names and shapes agree, listing which."""
     problems = [f"missing {name}" for name in sorted({*variables} - {*saved})]

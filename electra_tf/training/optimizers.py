@@ -156,13 +156,11 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments, as plain serializable values."""
         base = super().get_config()
-        return {
+        own = ("beta_1", "beta_2", "epsilon")
+        return {name: getattr(self, name) for name in own} | {
             "name": base["name"],
             "learning_rate": base["learning_rate"],
             "weight_decay": keras.saving.serialize_keras_object(self.decay),
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
             "exclude_from_weight_decay": self.decay_exclusions,
             "learning_rate_multipliers": [list(r) for r in self.rate_rules],
             "weight_decay_multipliers": [list(r) for r in self.decay_rules],
@@ -207,7 +205,7 @@ class ReplicaOptimizer(keras.optimizers.Optimizer, abc.ABC):
     def _apply_adam(
         self, gradient: Gradient, variable: Any, now: Scalars
     ) -> None:
-        """Updates moments and variable by Adam's rule, one fused operation."""
+        """Updates the moments and the variable by one fused operation."""
         index = self._get_variable_index(variable)
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,

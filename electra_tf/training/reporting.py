@@ -172,7 +172,7 @@ class RunReport(contextlib.AbstractContextManager):
             line["timing"] = dict(timing)
         text = json.dumps(line, allow_nan=False) + "\n"
         with (
-            _naming_file(self._path),
+            naming_file(self._path),
             self._path.open("a", encoding="utf-8") as file,
         ):
             file.write(text)
@@ -198,7 +198,7 @@ class RunReport(contextlib.AbstractContextManager):
 
 
 @contextlib.contextmanager
-def _naming_file(path: pathlib.Path) -> Iterator[None]:
+def naming_file(path: pathlib.Path) -> Iterator[None]:
     """Says which file could not be written, and that nothing is lost."""
     try:
         yield
@@ -215,7 +215,7 @@ def _drop_lines_after(path: pathlib.Path, step: int) -> None:
     kept = [line for line in read_lines(path) if line["step"] <= step]
     if path.exists():
         text = "".join(json.dumps(line) + "\n" for line in kept)
-        with _naming_file(path), atomic.replacing_file(path) as partial:
+        with naming_file(path), atomic.replacing_file(path) as partial:
             partial.write_text(text, "utf-8")
 
 

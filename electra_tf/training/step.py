@@ -38,9 +38,8 @@ class LossSums(NamedTuple):
 class LossScale(tf.Module):
     """Dynamic loss scaling for float16, where small gradients vanish.
 
-    The loss is multiplied before the backward pass and the gradients are
-    divided after it. A step whose gradients are not finite is skipped and
-    halves the factor; `growth_steps` good ones in a row double it.
+    A step whose gradients are not finite is skipped and halves the factor;
+    `growth_steps` good ones in a row double it.
     """
 
     def __init__(
@@ -72,8 +71,8 @@ class WeightAverage(tf.Module):
 
         average += (1 - min(d, (1 + n) / (10 + n))) * (weight - average)
 
-    As in `tf.train.ExponentialMovingAverage`, early updates decay faster, so
-    that the first random weights soon count for nothing.
+    As in `tf.train.ExponentialMovingAverage`, the first random weights soon
+    count for nothing.
     """
 
     def __init__(self, variables: Sequence[Any], decay: float) -> None:
@@ -180,9 +179,9 @@ class TrainableModel(keras.Model, abc.ABC):
     ) -> Any:
         """Turns what a replica received into what `compute_losses` takes.
 
-        Features are `[n, k, S]` tensors and `stream_ids` `[n]`; the result is a
-        nest of tensors whose first axes are multiples of the number of
-        micro-batches. Masks depend on `step`, the index of the global batch.
+        Features are `[n, k, S]` and `stream_ids` `[n]`; the result is a nest
+        of tensors whose first axes can be split into the micro-batches. Masks
+        depend on `step`, the index of the global batch.
         """
 
     @abc.abstractmethod

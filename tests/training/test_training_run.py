@@ -86,10 +86,12 @@ class Run(training_run.TrainingRun):
 
     def evaluate(self, step):
         self._note("evaluate", step)
-        return training_run.Evaluation(*self.held_out.get(step, ({}, False)))
+        metrics, is_best, *ends = self.held_out.get(step, ({}, False))
+        self.is_finished = bool(ends)
+        return metrics, is_best
 
     def save(self, step):
-        assert self.loop.step == step
+        assert self.step == step
         self._note("save", step)
 
     def write(self, split, step, metrics, timing=None):
@@ -122,7 +124,7 @@ def test_the_host_acts_in_time_and_saves_last():
     }
     assert run.diary == [(w, step) for step in expected for w in expected[step]]
     assert run.written[2][2] == {"cost": 12.0}
-    assert run.loop.step == 10
+    assert run.step == 10
     run.diary.clear()
     assert run.go()
     assert run.diary == []
@@ -142,8 +144,8 @@ def test_chunks_of_every_length_share_one_trace(two_devices):
     for strategy in (None, two_devices):
         run = Run(20, log=7, save=4, steps_per_loop=3, strategy=strategy)
         run.go()
-        assert run.loop.step == 20
-        assert run.loop.run_steps.experimental_get_tracing_count() == 1
+        assert run.step == 20
+        assert run.run_steps.experimental_get_tracing_count() == 1
 
 
 def test_a_log_covers_the_steps_since_the_last_one():
@@ -168,14 +170,14 @@ def _slow_down(run, monkeypatch, seconds):
     """Makes a step take that long; returns the clock and the calls' steps."""
     clock, counts = [0.0], []
     monkeypatch.setattr(training_run.time, "monotonic", lambda: clock[0])
-    run_steps = run.loop.run_steps
+    run_steps = run.run_steps
 
     def run_slowly(iterator, num_steps):
         run_steps(iterator, num_steps)
         counts.append(int(num_steps))
         clock[0] += seconds * counts[-1]
 
-    run.loop.run_steps = run_slowly
+    run.run_steps = run_slowly
     return clock, counts
 
 
@@ -241,10 +243,10 @@ def test_a_signal_saves_and_ends_the_run_unless_it_is_over(num_steps):
 
 
 def test_evaluation_adds_up_batches_and_begins_at_zero():
-    loop = Run(1).loop
+    run = Run(1)
     rows = np.array([1.0, 2.0, 3.0], np.float32).reshape(-1, 1, 1)
     dataset = tf.data.Dataset.from_tensor_slices({"x": rows})
     for count, loss in ((3, (1 + 4 + 9) / 3), (2, 2.5)):
-        assert loop.evaluate(dataset, count) == {"loss": pytest.approx(loss)}
-    assert loop.evaluate_batch.experimental_get_tracing_count() == 1
-    assert loop.step == 0
+        assert run.measure(dataset, count) == {"loss": pytest.approx(loss)}
+    assert run.evaluate_batch.experimental_get_tracing_count() == 1
+    assert run.step == 0
