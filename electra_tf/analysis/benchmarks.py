@@ -110,12 +110,9 @@ def time_input_pipeline(
     length = settings.data.max_seq_length
     split = dataset.open_split(dataset_dir / "train", vocabulary, length)
     rows = settings.training.train_batch_size
+    data, seed = settings.data, settings.training.seed
     order = streams.StreamOrder(
-        split.shard_sizes,
-        settings.data.num_streams,
-        rows,
-        settings.training.seed,
-        settings.data.shuffle_block,
+        split.shard_sizes, data.num_streams, rows, seed, data.shuffle_block
     )
     iterator = iter(pipeline.build_training_dataset(split, order))
     next(iterator)

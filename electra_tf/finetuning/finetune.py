@@ -93,20 +93,13 @@ class Request:
     def trial_settings(self, number: int) -> finetuning_config.FinetuningConfig:
         """Returns the settings of a trial: its seed is seed + number - 1."""
         seed = self.settings.training.seed + number - 1
-        return _replace(self.settings, "training", seed=seed)
+        return schema.replace_fields(self.settings, training={"seed": seed})
 
     def of_task(self, name: str) -> "Request":
         """Returns what is asked for of one task, in a folder of its own."""
-        settings = _replace(self.settings, "task", names=name)
+        settings = schema.replace_fields(self.settings, task={"names": name})
         folder = self.output_dir / name
         return dataclasses.replace(self, settings=settings, output_dir=folder)
-
-
-def _replace(
-    settings: finetuning_config.FinetuningConfig, section: str, **fields: object
-) -> finetuning_config.FinetuningConfig:
-    changed = dataclasses.replace(getattr(settings, section), **fields)
-    return dataclasses.replace(settings, **{section: changed})
 
 
 class Session:
@@ -299,12 +292,13 @@ def _load_best(request: Request) -> trial_lib.Trial:
     settings = request.settings
     if settings.training.strategy == "multi_worker":
         # The strategy would wait for the others.
-        settings = _replace(settings, "training", strategy="one_device")
-    alone = dataclasses.replace(
+        alone = {"strategy": "one_device"}
+        settings = schema.replace_fields(settings, training=alone)
+    own = dataclasses.replace(
         request, settings=settings, actions=("predict",), num_parallel=1
     )
     trials = results.read_trials(request.output_dir)
-    return Session(alone).load(results.best_trial(trials))
+    return Session(own).load(results.best_trial(trials))
 
 
 def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:
