@@ -177,9 +177,8 @@ def _build_random(
     from electra_tf.inputs import dataset
     from electra_tf.pretraining import model
 
-    vocabulary = dataset.load_vocabulary(
-        pathlib.Path(settings.data.dataset_dir)
-    )
+    folder = pathlib.Path(settings.data.dataset_dir)
+    vocabulary = dataset.load_vocabulary(folder)
     resolved = model.resolve(settings, vocabulary.size)
     keras.utils.set_random_seed(seed)
     main = model.find_objective(resolved).build_main(resolved.encoder, None)
@@ -231,8 +230,7 @@ def read_metrics(folder: pathlib.Path) -> list[dict[str, Any]]:
 
 def _summarize_metrics(folder: pathlib.Path) -> tuple[dict[str, float], float]:
     """Last held-out metrics, and seconds of all training steps."""
-    held_out: dict[str, float] = {}
-    seconds, last_step = 0.0, 0
+    held_out, seconds, last_step = dict[str, float](), 0.0, 0
     for line in read_metrics(folder):
         timing = line.pop("timing", {})
         step, split = line.pop("step"), line.pop("split")

@@ -371,7 +371,8 @@ def _run_side_by_side(request: Request) -> bool:
     def log_file(number: int) -> pathlib.Path:
         return request.output_dir / "logs" / f"trial_{number:02d}.txt"
 
-    def say(number: int, what: str) -> None:
+    def say(number: int, what: str = "") -> None:
+        what = what or f"started; its log is {log_file(number)}"
         print(f"Trial {number} {what}.", flush=True)
 
     # Two trials may have to share a device.
@@ -385,12 +386,9 @@ def _run_side_by_side(request: Request) -> bool:
     failed: dict[int, Exception] = {}
     is_done = True
     with stopping.StopRequest() as stop, pool:
+        numbers = range(1, request.num_trials + 1)
         for number, is_finished, error in pool.outcomes(
-            range(1, request.num_trials + 1),
-            on_start=lambda number: say(
-                number, f"started; its log is {log_file(number)}"
-            ),
-            stop=stop,
+            numbers, on_start=say, stop=stop
         ):
             if error is not None and not stop.signal_name:
                 failed[number] = error

@@ -132,9 +132,8 @@ def write(
 
 def with_known_labels(model: portable.PortableModel) -> portable.PortableModel:
     """Fills in the task's standard labels when the files have none."""
-    if model.task is None:
-        return model
-    return dataclasses.replace(model, task=_with_labels(model.task))
+    task = model.task
+    return dataclasses.replace(model, task=task and _with_labels(task))
 
 
 def _with_labels(task: portable.PortableTask) -> portable.PortableTask:
@@ -164,14 +163,10 @@ def _find_standard(
 
 def _as_own(task: portable.PortableTask) -> portable.PortableTask:
     """A task of one's own with this head, that reads pairs if it did."""
-    reads_pairs = (
-        task.kind in ("classification", "regression")
-        and task.name in glue.TASKS
-        and glue.TASKS[task.name].has_pairs
-    )
-    return dataclasses.replace(
-        task, name=own.NAME, has_pairs=task.has_pairs or reads_pairs
-    )
+    has_pairs = task.has_pairs
+    if task.kind in ("classification", "regression"):
+        has_pairs |= task.name in glue.TASKS and glue.TASKS[task.name].has_pairs
+    return dataclasses.replace(task, name=own.NAME, has_pairs=has_pairs)
 
 
 def _settings(
