@@ -15,7 +15,6 @@ import types
 from collections.abc import Iterable
 from typing import Any
 from typing import Literal
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -29,7 +28,6 @@ from electra_tf.export.models import pretrained
 from electra_tf.formats import portable
 from electra_tf.formats import reading
 from electra_tf.formats import tokenizer_files
-from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks as networks_lib
@@ -43,23 +41,6 @@ _OTHER_HEADS = ("replace_mlm", "all_tokens_mlm")
 _HEADS = {portable.REPLACED_TOKEN_HEAD, portable.MASKED_LM_HEAD}
 
 
-class LoadedNetworks(NamedTuple):
-    """The networks of a model with weights, and what belongs to them."""
-
-    # A `Discriminator`, a `MaskedLMGenerator`, or an object with an `encoder`
-    # alone, where the files hold neither head.
-    main: Any
-    # Any of `modeling.networks`, or None; of a masked language model `main`.
-    generator: Any
-    settings: config.EncoderConfig  # sizes of the main encoder
-    vocabulary: vocabulary_lib.Vocabulary  # what the ids mean
-    # That it was trained with; empty where files do not say.
-    objective: str = ""
-    origin: str = ""  # one line, where the weights come from
-    # What was left out or changed in reading, one line each.
-    notes: tuple[str, ...] = ()
-
-
 class Electra:
     """A discriminator, its generator and its tokenizer.
 
@@ -67,26 +48,46 @@ class Electra:
     weights. The Keras models share weights where the networks do, and all
     methods use the weights as they are after a `fit`.
 
+    >>> pieces = (*vocabulary_lib.SPECIAL_TOKENS, "the", "cat", "sat", ".")
+    >>> electra = Electra.untrained(
+    ...     config.EncoderConfig(vocab_size=0, num_hidden_layers=1),
+    ...     vocabulary_lib.Vocabulary(pieces),
+    ... )
+    >>> [word.text for word in electra.score(["The cat sat."])[0].words]
+    ['The', 'cat', 'sat', '.']
+    >>> electra.discriminator(electra.tokenize(["The cat sat."])).shape
+    TensorShape([1, 6])
+
     Attributes:
         discriminator: rows to `[B, S]` replaced-token logits, or None.
         encoder: rows to `[B, S, D]` states of the main encoder.
         generator: rows to `[B, S, V]` logits, or None; of a masked language
             model the model itself.
         tokenizer: texts to ids without special tokens.
+        networks: the layers; `main` is a `Discriminator`, a
+            `MaskedLMGenerator`, or an object with an `encoder` alone, where
+            the files hold neither head.
         config: sizes of the main encoder.
-        vocabulary, objective, origin, notes: as of `LoadedNetworks`.
+        vocabulary: what the ids mean.
+        origin: one line, where the weights come from.
+        objective: that it was trained with; empty if files do not say.
+        notes: what was left out or changed in reading, one line each.
     """
 
-    def __init__(self, networks: LoadedNetworks) -> None:
-        main, generator = networks.main, networks.generator
-        self.vocabulary = networks.vocabulary
-        self.config = networks_lib.resolve_vocab_size(
-            networks.settings, self.vocabulary.size
-        )
-        self.tokenizer = tokenizer_lib.Tokenizer(self.vocabulary)
-        self.objective = networks.objective
-        self.origin = networks.origin
-        self.notes = networks.notes
+    def __init__(
+        self,
+        networks: networks_lib.Networks,
+        settings: config.EncoderConfig,
+        vocabulary: vocabulary_lib.Vocabulary,
+        origin: str,
+        objective: str = "",
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        generator, main = self.networks = networks
+        self.vocabulary, self.objective = vocabulary, objective
+        self.origin, self.notes = origin, notes
+        self.config = networks_lib.resolve_vocab_size(settings, vocabulary.size)
+        self.tokenizer = tokenizer_lib.Tokenizer(vocabulary)
         self.encoder = keras_models.EncoderModel(
             main.encoder, name="electra_encoder"
         )
@@ -132,8 +133,8 @@ class Electra:
         proposer = networks_lib.build_generator(
             chosen, main.encoder, dtype=dtype
         )
-        networks = LoadedNetworks(main, proposer, sizes, vocabulary)
-        return cls(networks._replace(origin="random weights"))
+        networks = networks_lib.Networks(proposer, main)
+        return cls(networks, sizes, vocabulary, "random weights")
 
     @classmethod
     def load(
@@ -144,7 +145,30 @@ class Electra:
         precision: str = "float32",
     ) -> "Electra":
         """Loads a trained model from files; `electra_tf.load` says how."""
-        return cls(load_networks(path, format, generator_path, precision))
+        schema.require_choice("precision", precision, config.PRECISIONS)
+        loaded = _read(path, format, precision)
+        if generator_path is None:
+            return loaded
+        second = _read(generator_path, "", precision)
+        if not tokenizer_files.are_alike(loaded.vocabulary, second.vocabulary):
+            raise ValueError(
+                "A generator must have the vocabulary of the model that it is "
+                f"loaded with. Received: {loaded.origin}; and {second.origin} "
+                "with other tokens or settings."
+            )
+        if not second.can_fill_masks:
+            raise ValueError(
+                "`generator_path` must hold a masked language model. Received: "
+                f"{second.origin}, a model without one."
+            )
+        return cls(
+            loaded.networks._replace(generator=second.networks.generator),
+            loaded.config,
+            loaded.vocabulary,
+            loaded.origin,
+            loaded.objective,
+            loaded.notes + second.notes,
+        )
 
     def tokenize(
         self,
@@ -282,64 +306,21 @@ def _describe_layers(sizes: config.EncoderConfig) -> str:
     return f"{count} layer{'s' * (count != 1)}, {width} wide"
 
 
-def load_networks(
-    path: str | os.PathLike[str],
-    format: str = "",
-    generator_path: str | os.PathLike[str] | None = None,
-    precision: str = "float32",
-) -> LoadedNetworks:
-    """Loads the networks of one or two models, as `electra_tf.load` says."""
-    schema.require_choice("precision", precision, config.PRECISIONS)
-    loaded = _build(reading.read(pathlib.Path(path), format), precision)
-    if generator_path is None:
-        return loaded
-    second = _build(reading.read(pathlib.Path(generator_path)), precision)
-    if not tokenizer_files.are_alike(loaded.vocabulary, second.vocabulary):
-        raise ValueError(
-            "A generator must have the vocabulary of the model that it is "
-            f"loaded with. Received: {loaded.origin}; and {second.origin} "
-            "with other tokens or settings."
-        )
-    if not isinstance(second.generator, mask_filling.NETWORKS):
-        raise ValueError(
-            "`generator_path` must hold a masked language model. Received: "
-            f"{second.origin}, a model without one."
-        )
-    return loaded._replace(
-        generator=second.generator,
-        notes=loaded.notes + second.notes,
-    )
-
-
-def _build(model: portable.PortableModel, precision: str) -> LoadedNetworks:
-    if model.vocabulary is None:
-        raise ValueError(
-            "A model must come with its vocabulary, or its ids would mean "
-            f"nothing. Received: none ({model.origin}). Put vocab.txt, and "
-            "tokenizer_config.json for a cased one, beside the weights."
-        )
-    notes = model.notes
+def _read(path: str | os.PathLike[str], format: str, precision: str) -> Electra:
+    model = reading.read(pathlib.Path(path), format)
+    vocabulary, notes = model.require_vocabulary(), model.notes
     if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
         generator, main = reading.build_towers(model, precision)
         if isinstance(main, networks_lib.MaskedLMGenerator):
             generator = main
     else:
-        encoder = encoder_lib.build_encoder(
-            model.encoder,
-            networks_lib.MAIN_ENCODER,
-            dtype=layers.dtype_policy(precision),
-        )
-        reading.assign({v.path: v for v in encoder.variables}, model)
+        encoder = reading.build_encoder(model, precision)
         generator, main = None, types.SimpleNamespace(encoder=encoder)
         if left_out := sorted(set(model.parts) - {portable.MAIN}):
             listed = ", ".join(left_out)
             notes += (f"the encoder alone was loaded, without {listed}",)
-    return LoadedNetworks(
-        main,
-        generator,
-        model.encoder,
-        model.vocabulary,
-        model.objective,
-        model.origin,
-        notes,
+    networks = networks_lib.Networks(generator, main)
+    origin, objective = model.origin, model.objective
+    return Electra(
+        networks, model.encoder, vocabulary, origin, objective, notes
     )

@@ -11,14 +11,14 @@ import pathlib
 import ml_collections
 
 from electra_tf import config
-from electra_tf.analysis import studies
+from electra_tf.config import schema
 
 _SCALED = pathlib.Path(__file__).parent.parent / "pretrain" / "scaled.py"
 
 
 def get_config() -> ml_collections.ConfigDict:
     """The settings of an arm that changes nothing."""
-    settings = studies.replace_fields(
+    settings = schema.replace_fields(
         config.load_file(_SCALED, "128x4"),
         generator={"generator_hidden_size": 0.5, "num_attention_heads": 0},
         objective={

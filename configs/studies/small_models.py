@@ -13,6 +13,7 @@ import pathlib
 
 from electra_tf import config
 from electra_tf.analysis import studies
+from electra_tf.config import schema
 
 _SCALED = pathlib.Path(__file__).parent.parent / "pretrain" / "scaled.py"
 _STEPS = 3_000
@@ -32,7 +33,7 @@ _PAPER_OPTIMIZER = {
 
 def get_study() -> studies.Study:
     """The recipe, the paper's settings, and what lies between."""
-    base = studies.replace_fields(
+    base = schema.replace_fields(
         config.load_file(_SCALED, "128x2"),
         objective={
             "name": "electra",

@@ -19,6 +19,7 @@ import pathlib
 
 from electra_tf import config
 from electra_tf.analysis import studies
+from electra_tf.config import schema
 
 _BASE = pathlib.Path(__file__).with_name("base.py")
 
@@ -26,7 +27,7 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 def get_study() -> studies.Study:
     """Seven ways to train the pair, and masked LM alone."""
     base = config.load_file(_BASE)
-    base = studies.replace_fields(
+    base = schema.replace_fields(
         base,
         encoder={"embedding_size": base.encoder.hidden_size},
         generator={

@@ -15,6 +15,7 @@ import pathlib
 
 from electra_tf import config
 from electra_tf.analysis import studies
+from electra_tf.config import schema
 
 _BASE = pathlib.Path(__file__).with_name("base.py")
 
@@ -22,7 +23,7 @@ _BASE = pathlib.Path(__file__).with_name("base.py")
 def get_study() -> studies.Study:
     """The three ways to tie two towers of one size."""
     base = config.load_file(_BASE)
-    base = studies.replace_fields(
+    base = schema.replace_fields(
         base,
         encoder={"embedding_size": base.encoder.hidden_size},
         generator={"generator_hidden_size": 1.0},

@@ -110,12 +110,9 @@ def time_input_pipeline(
     length = settings.data.max_seq_length
     split = dataset.open_split(dataset_dir / "train", vocabulary, length)
     rows = settings.training.train_batch_size
+    data, seed = settings.data, settings.training.seed
     order = streams.StreamOrder(
-        split.shard_sizes,
-        settings.data.num_streams,
-        rows,
-        settings.training.seed,
-        settings.data.shuffle_block,
+        split.shard_sizes, data.num_streams, rows, seed, data.shuffle_block
     )
     iterator = iter(pipeline.build_training_dataset(split, order))
     next(iterator)
@@ -278,25 +275,23 @@ def describe(rounds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     lines, seconds, processor_seconds = [], [], []
     for name, replies in zip(("export", "transformers"), rounds, strict=False):
         own = np.concatenate([reply["seconds"] for reply in replies])
-        totals = {
-            key: sum(reply[key] for reply in replies)
+        processor, texts, tokens = (
+            sum(reply[key] for reply in replies)
             for key in ("processor_seconds", "num_texts", "num_tokens")
-        }
+        )
         seconds.append(own)
-        processor_seconds.append(totals["processor_seconds"])
+        processor_seconds.append(processor)
         lines.append(
             f"  {name:<12} {1e3 * np.median(own):9.1f} ms median, "
             f"{1e3 * np.quantile(own, 0.95):9.1f} ms p95, "
-            f"{1e3 * processor_seconds[-1] / len(own):9.1f} ms of processors, "
-            f"{totals['num_texts'] / own.sum():8.1f} texts/s, "
-            f"{totals['num_tokens'] / own.sum():9.0f} tokens/s"
+            f"{1e3 * processor / len(own):9.1f} ms of processors, "
+            f"{texts / own.sum():8.1f} texts/s, "
+            f"{tokens / own.sum():9.0f} tokens/s"
         )
     if len(rounds) == 2:
         ours, theirs = seconds
-        ratios = [
-            sum(there["seconds"]) / sum(here["seconds"])
-            for here, there in zip(*rounds, strict=True)
-        ]
+        sums = np.array([[sum(r["seconds"]) for r in own] for own in rounds])
+        ratios = sums[1] / sums[0]
         lines.append(
             f"  the export is {np.median(theirs) / np.median(ours):.2f} times "
             f"faster by median, {theirs.sum() / ours.sum():.2f} in all, "

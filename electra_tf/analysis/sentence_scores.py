@@ -124,8 +124,8 @@ class SentenceScorer:
 def load_scorer(path: pathlib.Path) -> SentenceScorer:
     """Loads a trained model of any format, which `electra_tf.load` takes."""
     path = installed.find_model(path)
-    loaded = electra_lib.load_networks(path)
-    tower = loaded.main
+    loaded = electra_lib.Electra.load(path)
+    tower = loaded.networks.main
     # Heads that only runs of this project have.
     if loaded.objective in ("replace_mlm", "all_tokens_mlm"):
         tower = pretrained.load_network(

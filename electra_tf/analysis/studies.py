@@ -173,17 +173,6 @@ def with_seeds(study: Study, seeds: Sequence[str]) -> Study:
     return dataclasses.replace(study, seeds=tuple(int(seed) for seed in seeds))
 
 
-def replace_fields(
-    settings: config.ExperimentConfig, **sections: Mapping[str, Any]
-) -> config.ExperimentConfig:
-    """The settings with other values of some fields, by section."""
-    changed = {
-        name: dataclasses.replace(getattr(settings, name), **fields)
-        for name, fields in sections.items()
-    }
-    return dataclasses.replace(settings, **changed)
-
-
 def plan_study(
     study: Study,
     vocab_size: int,
@@ -210,7 +199,7 @@ def plan_study(
             "use another dataset.",
         )
         encoder = {"vocab_size": vocab_size}
-        arms[name] = replace_fields(settings, encoder=encoder)
+        arms[name] = schema.replace_fields(settings, encoder=encoder)
     planned = []
     for fraction in study.budget_fractions:
         count = max(1, round(steps * fraction))
@@ -258,7 +247,7 @@ def with_num_steps(
         for section in ("optimizer", "objective")
     }
     training = {"num_train_steps": num_steps}
-    return replace_fields(settings, training=training, **schedules)
+    return schema.replace_fields(settings, training=training, **schedules)
 
 
 def with_flops(

@@ -22,7 +22,6 @@ from electra_tf.processes import pool as pool_lib
 
 REQUEST_FILE = "request.json"
 RESULT_FILE = "result.json"
-LOG_FILE = "log.txt"
 MODEL_FOLDER = "model"
 
 Measures = Mapping[str, pydantic.FiniteFloat]
@@ -62,7 +61,7 @@ class RunRequest:
     @property
     def log_file(self) -> pathlib.Path:
         """Gets what the process of the run prints."""
-        return self.folder / LOG_FILE
+        return self.folder / "log.txt"
 
 
 @schema.frozen
@@ -89,8 +88,7 @@ RunFn = Callable[[RunRequest], RunResult | None]
 def perform(request: RunRequest) -> RunResult | None:
     """Pre-trains and measures; goes on where a former process stopped.
 
-    Returns:
-        The result, or None if a signal asked to stop: all is saved.
+    Returns None if a signal asked to stop: all is saved.
     """
     import tensorflow as tf
 
@@ -102,7 +100,7 @@ def perform(request: RunRequest) -> RunResult | None:
     from electra_tf.pretraining import run
 
     data = {"dataset_dir": str(request.dataset_dir)}
-    settings = studies.replace_fields(request.asked.settings, data=data)
+    settings = schema.replace_fields(request.asked.settings, data=data)
     model_dir = request.folder / MODEL_FOLDER
     if request.asked.is_trained and not run.pretrain(settings, model_dir):
         return None
@@ -118,11 +116,9 @@ def measure_tasks(
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Measures the last checkpoint of a run, or random weights.
 
-    Returns:
-        Measure to score, from 0 to 1; and beside random weights task to the
-        score of a baseline that reads nothing: it says the commonest label of
-        the training data everywhere, and prefers the sentence of more frequent
-        tokens.
+    Returns measure to score, from 0 to 1; and beside random weights task to the
+    score of a baseline that reads nothing: the commonest label everywhere, the
+    sentence of more frequent tokens.
     """
     from electra_tf.analysis import blimp
     from electra_tf.analysis import sentence_scores
@@ -130,8 +126,7 @@ def measure_tasks(
     from electra_tf.finetuning import model as finetuning_model
     from electra_tf.records import manifest
 
-    scores: dict[str, float] = {}
-    guessing: dict[str, float] = {}
+    scores, guessing = dict[str, float](), dict[str, float]()
     asked, folder = request.asked, request.tasks_dir
     if folder is None or not asked.tasks:
         return scores, guessing
@@ -182,9 +177,8 @@ def _build_random(
     from electra_tf.inputs import dataset
     from electra_tf.pretraining import model
 
-    vocabulary = dataset.load_vocabulary(
-        pathlib.Path(settings.data.dataset_dir)
-    )
+    folder = pathlib.Path(settings.data.dataset_dir)
+    vocabulary = dataset.load_vocabulary(folder)
     resolved = model.resolve(settings, vocabulary.size)
     keras.utils.set_random_seed(seed)
     main = model.find_objective(resolved).build_main(resolved.encoder, None)
@@ -236,8 +230,7 @@ def read_metrics(folder: pathlib.Path) -> list[dict[str, Any]]:
 
 def _summarize_metrics(folder: pathlib.Path) -> tuple[dict[str, float], float]:
     """Last held-out metrics, and seconds of all training steps."""
-    held_out: dict[str, float] = {}
-    seconds, last_step = 0.0, 0
+    held_out, seconds, last_step = dict[str, float](), 0.0, 0
     for line in read_metrics(folder):
         timing = line.pop("timing", {})
         step, split = line.pop("step"), line.pop("split")

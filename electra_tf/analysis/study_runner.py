@@ -6,13 +6,16 @@ was made with other settings is refused before anything starts.
 """
 
 import contextlib
+import dataclasses
 import fcntl
 import functools
+import itertools
 import os
 import pathlib
 import time
 from collections.abc import Iterator
 from collections.abc import Sequence
+from typing import Any
 from typing import NamedTuple
 
 from electra_tf import errors
@@ -52,10 +55,6 @@ def run_study(
     Without `tasks_dir` no tasks are measured. `num_parallel` runs at a time
     share the cores.
     """
-    schema.require(
-        num_parallel >= 1,
-        f"`num_parallel` must be at least 1. Received: {num_parallel}.",
-    )
     if tasks_dir is not None and not tasks_dir.is_dir():
         raise FileNotFoundError(
             f"There is no folder {str(tasks_dir)!r} for --tasks_dir. Without "
@@ -78,11 +77,7 @@ def run_study(
         failures: list[Failure] = []
         with StudyProgress(requests) as progress, pool:
             for outcome in pool.outcomes(
-                [
-                    r
-                    for r in requests
-                    if study_run.read_result(r.folder) is None
-                ],
+                progress.waiting,
                 on_start=progress.start,
                 on_wait=progress.update,
                 stop=stop,
@@ -118,29 +113,30 @@ def build_requests(
         for split in (manifest.TRAIN, manifest.VALIDATION)
         if (path := dataset_dir / split / "manifest.json").is_file()
     }
-    study, has_tasks = plan.study, tasks_dir is not None
-    num_threads = 0
+    study, threads = plan.study, 0
+    if tasks_dir is None:
+        nothing: Any = {"tasks": (), "finetune_steps": 0, "max_examples": 0}
+        study = dataclasses.replace(study, **nothing)
     if num_parallel > 1:
-        num_threads = max(1, (os.cpu_count() or 1) // num_parallel)
-    return [
-        study_run.RunRequest(
-            output_dir / "runs" / arm.name / f"seed-{seed}",
-            arm,
-            study_run.RunIdentity(
-                studies.replace_fields(arm.settings, training={"seed": seed}),
-                dataset,
-                study.tasks if has_tasks else (),
-                study.finetune_steps if has_tasks else 0,
-                study.max_examples if has_tasks else 0,
-                arm.is_trained,
-            ),
-            dataset_dir,
-            tasks_dir,
-            num_threads,
+        threads = max(1, (os.cpu_count() or 1) // num_parallel)
+    requests = []
+    for seed, arm in itertools.product(study.seeds, plan.arms):
+        folder = output_dir / "runs" / arm.name / f"seed-{seed}"
+        settings = schema.replace_fields(arm.settings, training={"seed": seed})
+        asked = study_run.RunIdentity(
+            settings,
+            dataset,
+            study.tasks,
+            study.finetune_steps,
+            study.max_examples,
+            arm.is_trained,
         )
-        for seed in study.seeds
-        for arm in plan.arms
-    ]
+        requests.append(
+            study_run.RunRequest(
+                folder, arm, asked, dataset_dir, tasks_dir, threads
+            )
+        )
+    return requests
 
 
 def _require_same_request(request: study_run.RunRequest) -> None:

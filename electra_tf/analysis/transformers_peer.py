@@ -59,10 +59,9 @@ def answer(
 ) -> dict[str, Any]:
     """Scores texts batch by batch.
 
-    Returns:
-        `seconds` of each batch; `processor_seconds`, `num_texts` and
-        `num_tokens` (without padding) of all; and `answers`, the probabilities
-        of each text's tokens, if they are wanted.
+    Returns `seconds` of each batch; `processor_seconds`, `num_texts` and
+    `num_tokens` (without padding) of all; and, if they are wanted, `answers`,
+    the probabilities of each text's tokens.
     """
     seconds, answers, num_tokens = [], [], 0
     processor = time.process_time()
@@ -84,7 +83,7 @@ def answer(
 
 
 def serve(
-    score_fn: ScoreFn, versions: dict[str, str], requests: Any, replies: Any
+    score_fn: ScoreFn, versions: Any, requests: Any, replies: Any
 ) -> None:
     """Writes the versions, then answers every line of JSON."""
     print(json.dumps(versions), file=replies, flush=True)

@@ -68,12 +68,10 @@ class WordTests(NamedTuple):
     def compute(self) -> dict[str, Any]:
         """The numbers of what is not empty, as plain JSON.
 
-        Returns:
-            `gaps_filled`, the share of right guesses, beside that of the
-            commonest word (`gaps_constant`, `constant_word`);
-            `swaps_first`, the share of swaps that rank first, beside the mean
-            of 1 / number of words (`swaps_chance`); `swaps_auc`, the mean
-            share of the other words that are less suspicious.
+        `gaps_filled` is the share of right guesses, `gaps_constant` that of the
+        commonest word; `swaps_first` the share of swaps that rank first,
+        `swaps_chance` the mean of 1 / number of words; `swaps_auc` the mean
+        share of the other words that are less suspicious.
         """
         found: dict[str, Any] = {}
         if self.gaps:
@@ -169,13 +167,12 @@ def run(
     pieces = electra.tokenizer.tokenize(tf.constant(sentences, tf.string))
     fits = (pieces.row_lengths() <= most).numpy()
     fitting = list(np.array(sentences, object)[fits])
-    result = WordTests()
+    found: dict[str, Any] = {}
     if electra.can_fill_masks:
-        result = result._replace(gaps=fill_gaps(electra, fitting, seed))
+        found["gaps"] = fill_gaps(electra, fitting, seed)
     if electra.can_score:
-        swaps = draw_swaps(fitting, seed)
-        result = result._replace(swaps=rank_swaps(electra, swaps))
-    return result
+        found["swaps"] = rank_swaps(electra, draw_swaps(fitting, seed))
+    return WordTests(**found)
 
 
 def fill_gaps(
@@ -218,11 +215,8 @@ def draw_swaps(sentences: Sequence[str], seed: int) -> list[SwappedWord]:
             continue
         old = row[generator.integers(len(row))]
         for donor in generator.permutation(len(words)):
-            others = [
-                new[1]
-                for new in words[donor]
-                if new[1].casefold() != old[1].casefold()
-            ]
+            found = [match[1] for match in words[donor]]
+            others = [w for w in found if w.casefold() != old[1].casefold()]
             if donor != number and others:
                 new = others[generator.integers(len(others))]
                 swap = scoring.exchange(sentences[number], *old.span(1), new)

@@ -61,8 +61,3 @@ def load_file(path: pathlib.Path, argument: str = "") -> ExperimentConfig:
 def from_json(text: str) -> ExperimentConfig:
     """Reads what `to_json` wrote; raises as `freeze` does."""
     return freeze(json.loads(text))
-
-
-def load_json(path: pathlib.Path) -> ExperimentConfig:
-    """Reads what `to_json` wrote; `ConfigError` names a damaged file."""
-    return schema.read(ExperimentConfig, path)

@@ -180,6 +180,16 @@ def find_changed(value: Any) -> dict[str, Any]:
     }
 
 
+def replace_fields(value: _T, **sections: Mapping[str, Any]) -> _T:
+    """Returns settings with other values of some fields, by section."""
+    settings: Any = value
+    changed = {
+        name: dataclasses.replace(getattr(settings, name), **fields)
+        for name, fields in sections.items()
+    }
+    return dataclasses.replace(settings, **changed)
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Helps with an unknown name: `Did you mean 'a'? Known: a, b.`"""
     names = list(known)

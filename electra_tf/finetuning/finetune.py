@@ -93,20 +93,13 @@ class Request:
     def trial_settings(self, number: int) -> finetuning_config.FinetuningConfig:
         """Returns the settings of a trial: its seed is seed + number - 1."""
         seed = self.settings.training.seed + number - 1
-        return _replace(self.settings, "training", seed=seed)
+        return schema.replace_fields(self.settings, training={"seed": seed})
 
     def of_task(self, name: str) -> "Request":
         """Returns what is asked for of one task, in a folder of its own."""
-        settings = _replace(self.settings, "task", names=name)
+        settings = schema.replace_fields(self.settings, task={"names": name})
         folder = self.output_dir / name
         return dataclasses.replace(self, settings=settings, output_dir=folder)
-
-
-def _replace(
-    settings: finetuning_config.FinetuningConfig, section: str, **fields: object
-) -> finetuning_config.FinetuningConfig:
-    changed = dataclasses.replace(getattr(settings, section), **fields)
-    return dataclasses.replace(settings, **{section: changed})
 
 
 class Session:
@@ -299,12 +292,13 @@ def _load_best(request: Request) -> trial_lib.Trial:
     settings = request.settings
     if settings.training.strategy == "multi_worker":
         # The strategy would wait for the others.
-        settings = _replace(settings, "training", strategy="one_device")
-    alone = dataclasses.replace(
+        alone = {"strategy": "one_device"}
+        settings = schema.replace_fields(settings, training=alone)
+    own = dataclasses.replace(
         request, settings=settings, actions=("predict",), num_parallel=1
     )
     trials = results.read_trials(request.output_dir)
-    return Session(alone).load(results.best_trial(trials))
+    return Session(own).load(results.best_trial(trials))
 
 
 def _write_predictions(trial: trial_lib.Trial, request: Request) -> None:
@@ -377,7 +371,8 @@ def _run_side_by_side(request: Request) -> bool:
     def log_file(number: int) -> pathlib.Path:
         return request.output_dir / "logs" / f"trial_{number:02d}.txt"
 
-    def say(number: int, what: str) -> None:
+    def say(number: int, what: str = "") -> None:
+        what = what or f"started; its log is {log_file(number)}"
         print(f"Trial {number} {what}.", flush=True)
 
     # Two trials may have to share a device.
@@ -391,12 +386,9 @@ def _run_side_by_side(request: Request) -> bool:
     failed: dict[int, Exception] = {}
     is_done = True
     with stopping.StopRequest() as stop, pool:
+        numbers = range(1, request.num_trials + 1)
         for number, is_finished, error in pool.outcomes(
-            range(1, request.num_trials + 1),
-            on_start=lambda number: say(
-                number, f"started; its log is {log_file(number)}"
-            ),
-            stop=stop,
+            numbers, on_start=say, stop=stop
         ):
             if error is not None and not stop.signal_name:
                 failed[number] = error

@@ -52,13 +52,9 @@ def measure_loaded_encoder(
 ) -> dict[str, float]:
     """Scores an encoder in memory; its weights are the same afterwards.
 
-    Args:
-        loaded: a pre-trained or a random encoder.
-        tasks_dir: folder of the official files, see `tasks.files.find_file`.
-        task_names: classification and tagging tasks of the catalog.
-        seed: of the choice of examples, the new layers, order and dropout.
-        max_examples: training sentences per task; 0 for all.
-        finetune_steps: updates of each fine-tune; 0 for none.
+    `tasks_dir` holds the official files of classification and tagging tasks of
+    the catalog. The seed is that of the choice of examples, the new layers,
+    order and dropout; 0 `max_examples` takes all, 0 `finetune_steps` none.
 
     Returns `{task}_probe` and, if there are steps, `{task}_finetune`: the
     task's metric on its whole `dev` split as a share, 1 at best.
@@ -183,11 +179,10 @@ def probe(
     """Fits a linear model to `train` and returns its `logits` for `dev`.
 
     It sees the frozen encoder's last layer, standardized: for classification
-    the mean over all tokens beside the vector of [CLS] (to which pre-training
-    alone gives little to hold), for tagging the vector of each word's first
-    piece. It is logistic regression with an L2 penalty of 1 / (2 C) = 0.5 on
-    the weights against the summed loss, fitted by at most 100 steps of L-BFGS
-    from zero. There is nothing random in it.
+    the mean over all tokens beside the vector of [CLS], for tagging the vector
+    of each word's first piece. It is logistic regression with an L2 penalty of
+    1 / (2 C) = 0.5 on the weights against the summed loss, fitted by at most
+    100 steps of L-BFGS from zero. There is nothing random in it.
     """
     is_told, labels = _told_labels(train)
     found = np.unique(labels)

@@ -58,15 +58,9 @@ def load_encoder(
     """Loads the main encoder of a pre-trained model of any format.
 
     It is the discriminator's, or for the masked-LM objectives the one that is
-    trained in its place.
-
-    Args:
-        path: as of `formats.reading.read`.
-        which: of a run: `latest`, `best` (lowest held-out loss), or the folder
-            of a checkpoint.
-        precision: of the products.
-        use_average: of a run: take the moving average of the weights.
-        random_seed: take the model's sizes alone, see `random_encoder`.
+    trained in its place. Of a run, `which` is `latest`, `best` (lowest held-out
+    loss) or the folder of a checkpoint, and `use_average` takes the moving
+    average of the weights. `random_seed` takes the model's sizes alone.
     """
     path = installed.find_model(path)
     format_name = reading.detect(path)
@@ -80,22 +74,14 @@ def load_encoder(
         )
     else:
         model = reading.read(path, format_name)
-    if model.vocabulary is None:
-        raise FileNotFoundError(
-            f"The vocabulary of {model.origin} must lie beside it. Received: "
-            "none. Put its vocab.txt there (and tokenizer_config.json, if it "
-            "is cased)."
-        )
+    vocabulary = model.require_vocabulary()
     if random_seed is not None:
-        return random_encoder(
-            model.encoder, model.vocabulary, random_seed, precision
-        )
-    encoder = build_encoder(model.encoder, precision)
-    reading.assign({v.path: v for v in encoder.variables}, model)
+        return random_encoder(model.encoder, vocabulary, random_seed, precision)
+    encoder = reading.build_encoder(model, precision)
     count = len(encoder.variables)
     restored = f"{count} of {count} encoder variables restored from "
     origin = "; ".join([f"{restored}{model.origin}", *model.notes])
-    return LoadedEncoder(encoder, model.vocabulary, model.encoder, origin)
+    return LoadedEncoder(encoder, vocabulary, model.encoder, origin)
 
 
 def random_encoder(

@@ -8,6 +8,7 @@ import dataclasses
 import pathlib
 from collections.abc import Sequence
 from typing import Any
+from typing import cast
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
@@ -97,13 +98,9 @@ def write(
     A model of a task that has no name here becomes one of a user's own.
     Returns the model as it was written.
     """
-    vocabulary = model.vocabulary
-    if vocabulary is None or model.task is None:
-        raise errors.ModelError(
-            "A trial holds its task and the vocabulary that its ids mean. "
-            f"Received: {model.origin} without. Give --vocab_file."
-        )
-    task = model.task
+    vocabulary = model.require_vocabulary()
+    task = cast(portable.PortableTask, model.task)  # It is fine-tuned.
+    old_head = task.head
     if task.name != own.NAME and _find_standard(task) is None:
         task = _as_own(task)
     if task.kind in ("regression", "qa"):
@@ -116,7 +113,7 @@ def write(
                 f"the outputs. Received: none in {model.origin}. Give them "
                 "with --labels=NAME,NAME,..."
             )
-    renamed = portable.rename_part(model.tensors, model.task.head, task.head)
+    renamed = portable.rename_part(model.tensors, old_head, task.head)
     encoder = portable.take_part(model.tensors, portable.MAIN)
     model = dataclasses.replace(model, tensors=encoder | renamed, task=task)
     portable.check(model)
@@ -135,9 +132,8 @@ def write(
 
 def with_known_labels(model: portable.PortableModel) -> portable.PortableModel:
     """Fills in the task's standard labels when the files have none."""
-    if model.task is None:
-        return model
-    return dataclasses.replace(model, task=_with_labels(model.task))
+    task = model.task
+    return dataclasses.replace(model, task=task and _with_labels(task))
 
 
 def _with_labels(task: portable.PortableTask) -> portable.PortableTask:
@@ -167,14 +163,10 @@ def _find_standard(
 
 def _as_own(task: portable.PortableTask) -> portable.PortableTask:
     """A task of one's own with this head, that reads pairs if it did."""
-    reads_pairs = (
-        task.kind in ("classification", "regression")
-        and task.name in glue.TASKS
-        and glue.TASKS[task.name].has_pairs
-    )
-    return dataclasses.replace(
-        task, name=own.NAME, has_pairs=task.has_pairs or reads_pairs
-    )
+    has_pairs = task.has_pairs
+    if task.kind in ("classification", "regression"):
+        has_pairs |= task.name in glue.TASKS and glue.TASKS[task.name].has_pairs
+    return dataclasses.replace(task, name=own.NAME, has_pairs=has_pairs)
 
 
 def _settings(

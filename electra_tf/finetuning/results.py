@@ -61,13 +61,11 @@ class Summary:
         for task, splits in self.scores.items():
             for split, metrics in splits.items():
                 for name, numbers in metrics.items():
-                    values = enumerate(_format(numbers.values))
-                    trials = " ".join(
-                        value + _MARK * (place in numbers.degenerate)
-                        for place, value in values
-                    )
-                    cells = numbers.cells()
-                    lines.append([task, split, name, *cells, trials])
+                    values = _format(numbers.values)
+                    for place in numbers.degenerate:
+                        values[place] += _MARK
+                    cells = [*numbers.cells(), " ".join(values)]
+                    lines.append([task, split, name, *cells])
         text = _align(lines)
         if self.test:
             text += f"\n\n{self._format_test()}"
@@ -113,13 +111,12 @@ class Report:
         heading = "task split metric majority median mean sd best trials"
         table = [heading.split()]
         for line in self.lines:
-            trials = f"{len(line.numbers.values)}"
-            if line.numbers.degenerate:
-                trials += f", {len(line.numbers.degenerate)} {_MARK}"
-            numbers = [*_format([line.majority]), *line.numbers.cells()]
-            table.append(
-                [line.title, line.split, line.metric, *numbers, trials]
-            )
+            own = line.numbers
+            trials = f"{len(own.values)}"
+            if own.degenerate:
+                trials += f", {len(own.degenerate)} {_MARK}"
+            cells = [*_format([line.majority]), *own.cells(), trials]
+            table.append([line.title, line.split, line.metric, *cells])
         average = ["average", "", "", "", *_format([self.average])]
         text = _align([*table, [*average, "", "", "", ""]])
         text += "\nThe average is that of the medians"
@@ -248,14 +245,10 @@ def write(
     settings: finetuning_config.FinetuningConfig,
 ) -> None:
     """Writes `results.json`, and `results.txt` with the table."""
-    both = {
-        "settings": dataclasses.asdict(settings),
-        **dataclasses.asdict(content),
-    }
-    for name, text in (
-        ("results.json", schema.to_json(both)),
-        ("results.txt", f"{content.format_table()}\n"),
-    ):
+    scores = dataclasses.asdict(content)
+    both = schema.to_json({"settings": dataclasses.asdict(settings)} | scores)
+    table = f"{content.format_table()}\n"
+    for name, text in (("results.json", both), ("results.txt", table)):
         with atomic.replacing_file(output_dir / name) as partial:
             partial.write_text(text, "utf-8")
 

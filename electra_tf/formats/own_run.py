@@ -82,11 +82,7 @@ def write(
     model: portable.PortableModel, folder: pathlib.Path
 ) -> portable.PortableModel:
     """Writes a run that export, fine-tuning and pre-training start from."""
-    if model.vocabulary is None:
-        raise errors.ModelError(
-            "A run holds the vocabulary that its ids mean. Received: none in "
-            f"{model.origin}. Give it with --vocab_file."
-        )
+    vocabulary = model.require_vocabulary()
     settings = build_settings(model)
     portable.require_generator(
         model,
@@ -94,7 +90,7 @@ def write(
         "A config's generator differs from the discriminator in no more than "
         "width, depth, heads and inner width",
     )
-    checkpoints.claim_folder(folder, settings, model.vocabulary)
+    checkpoints.claim_folder(folder, settings, vocabulary)
     state = {
         "position": {"epoch": 0, "batch": 0},
         "seed": settings.training.seed,

@@ -117,6 +117,17 @@ class PortableModel:
         """Returns whether there are heads of discriminator and generator."""
         return {REPLACED_TOKEN_HEAD, MASKED_LM_HEAD} <= set(self.parts)
 
+    def require_vocabulary(self) -> vocabulary_lib.Vocabulary:
+        """Returns the vocabulary; raises `ModelError` if there is none."""
+        if self.vocabulary is None:
+            raise errors.ModelError(
+                "A model needs its vocabulary: its ids mean nothing without. "
+                f"Received: none beside {self.origin}. Put its vocab.txt there "
+                "(and tokenizer_config.json, if it is cased); a conversion "
+                "takes it by --vocab_file."
+            )
+        return self.vocabulary
+
     def with_notes(self, *notes: str) -> "PortableModel":
         """Returns the same model with more notes."""
         return dataclasses.replace(self, notes=self.notes + notes)

@@ -20,6 +20,7 @@ from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import tokenizer_files
 from electra_tf.formats.portable import PortableModel
+from electra_tf.modeling import encoder as encoder_lib
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks
 from electra_tf.text.vocabulary import Vocabulary
@@ -136,6 +137,19 @@ def build_towers(
     return networks.Networks(generator, main)
 
 
+def build_encoder(
+    model: PortableModel, precision: str = "float32"
+) -> encoder_lib.Encoder:
+    """Builds the main encoder of a model alone, with its weights."""
+    encoder = encoder_lib.build_encoder(
+        model.encoder,
+        networks.MAIN_ENCODER,
+        dtype=layers.dtype_policy(precision),
+    )
+    assign({v.path: v for v in encoder.variables}, model)
+    return encoder
+
+
 def assign(variables: Mapping[str, Any], model: PortableModel) -> None:
     """Puts the weights of whole parts of a model into variables by path."""
     values = _take_parts(model.tensors, set(map(portable.part_of, variables)))
@@ -196,13 +210,7 @@ def warm_start(path: str | pathlib.Path, target: Target) -> str:
 
 def _token_rows(model: PortableModel, vocabulary: Vocabulary) -> np.ndarray:
     """Returns where each token of the model stands in the new vocabulary."""
-    own = model.vocabulary
-    if own is None:
-        raise errors.ModelError(
-            f"The vocabulary of {model.origin} must lie beside it, because its "
-            "rows are looked up by token. Received: none. Put its vocab.txt "
-            "there (and tokenizer_config.json, if it is cased)."
-        )
+    own = model.require_vocabulary()
     effective = tokenizer_files.effective
     if effective(own.settings) != effective(vocabulary.settings):
         raise errors.ModelError(

@@ -118,7 +118,7 @@ def load_settings(model_dir: pathlib.Path) -> config.ExperimentConfig:
             f"No run in {model_dir}: expected config.json there. Give the "
             "--model_dir of a run."
         )
-    return config.load_json(path)
+    return schema.read(config.ExperimentConfig, path)
 
 
 def require_same_settings(

@@ -7,6 +7,7 @@ import pytest
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.analysis import studies
+from electra_tf.config import schema
 from electra_tf.pretraining import cost
 from tests.analysis import toy_study
 
@@ -50,7 +51,7 @@ def test_the_nearest_number_of_steps_is_taken():
 
 
 def test_schedules_keep_their_share_of_a_run():
-    settings = studies.replace_fields(
+    settings = schema.replace_fields(
         toy_study.BASE,
         training={"num_train_steps": 1_000},
         optimizer={"num_warmup_steps": 100},
@@ -78,7 +79,7 @@ def test_a_plan_has_every_arm_at_every_budget():
 def test_the_vocabulary_of_the_dataset_is_that_of_all_arms():
     plan = toy_study.build_plan()
     assert {arm.settings.encoder.vocab_size for arm in plan.arms} == {50}
-    base = studies.replace_fields(toy_study.BASE, encoder={"vocab_size": 99})
+    base = schema.replace_fields(toy_study.BASE, encoder={"vocab_size": 99})
     with pytest.raises(errors.ConfigError, match="99.*50 entries"):
         toy_study.build_plan(base=base)
 

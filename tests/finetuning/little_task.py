@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
 from electra_tf.finetuning import finetune
 
 _ADJECTIVES = {"bad": ("poor", "awful"), "good": ("fine", "great")}
@@ -79,6 +80,5 @@ def replace(
     request: finetune.Request, section: str, **fields: object
 ) -> finetune.Request:
     """A request with other fields in a section of its settings."""
-    changed = dataclasses.replace(getattr(request.settings, section), **fields)
-    settings = dataclasses.replace(request.settings, **{section: changed})
+    settings = schema.replace_fields(request.settings, **{section: fields})
     return dataclasses.replace(request, settings=settings)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from electra_tf import errors
 from electra_tf.export import conversion
 from electra_tf.finetuning import model as model_lib
 from electra_tf.training import checkpoints
@@ -64,5 +65,5 @@ def test_an_encoder_of_any_format_is_restored(
             model_lib.load_encoder(folder, **options)
     (folder / "vocab.txt").unlink()
     (folder / "tokenizer.json").unlink(missing_ok=True)
-    with pytest.raises(FileNotFoundError, match=r"Put its vocab\.txt there"):
+    with pytest.raises(errors.ModelError, match=r"Put its vocab\.txt there"):
         model_lib.load_encoder(folder)
