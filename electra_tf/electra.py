@@ -310,7 +310,7 @@ def _read(path: str | os.PathLike[str], format: str, precision: str) -> Electra:
     model = reading.read(pathlib.Path(path), format)
     vocabulary, notes = model.require_vocabulary(), model.notes
     if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
-        generator, main = reading.build_towers(model, precision)
+        generator, main = reading.build_networks(model, precision)
         if isinstance(main, networks_lib.MaskedLMGenerator):
             generator = main
     else:

@@ -82,7 +82,7 @@ class GeneratorConfig:
     generator_layers: _Ratio = 1.0  # fraction of num_hidden_layers
     num_attention_heads: Count = 0  # 0: one for every 64 of its width
     intermediate_size: Count = 0  # 0: four times its width
-    untied_generator: bool = True  # False: one encoder serves both towers
+    untied_generator: bool = True  # False: one encoder serves both networks
     untied_generator_embeddings: bool = False  # True: embeddings of its own
     uniform_generator: bool = False  # samples uniformly, learns nothing
     # Samples by the corpus' token frequencies, learns nothing (Figure 3).
@@ -129,7 +129,7 @@ class GeneratorConfig:
 
     @property
     def weight_tying(self) -> str:
-        """What both towers share: `none`, `embeddings` or `all`."""
+        """What both networks share: `none`, `embeddings` or `all`."""
         if not self.untied_generator:
             return "all"
         return "none" if self.untied_generator_embeddings else "embeddings"

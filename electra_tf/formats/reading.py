@@ -105,10 +105,10 @@ def write(
     return _MODULES[format_name].write(model, folder)
 
 
-def build_towers(
+def build_networks(
     model: PortableModel, precision: str = "float32"
 ) -> networks.Networks:
-    """Builds the towers of a pre-trained model, with their weights.
+    """Builds the networks of a pre-trained model, with their weights.
 
     `main` is a `Discriminator`, or a `MaskedLMGenerator` where there is none;
     `generator` is None for a model of one tower.

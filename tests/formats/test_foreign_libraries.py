@@ -92,7 +92,7 @@ def _our_outputs(model, inputs):
     states = _encode(model, inputs)
     if model.parts == ("electra",):
         return {"last_hidden_state": states}
-    tower = reading.build_towers(model).main
+    tower = reading.build_networks(model).main
     if portable.REPLACED_TOKEN_HEAD in model.parts:
         return {"logits": tower.head(states)}
     table = tower.encoder.embeddings.word_embeddings

@@ -52,7 +52,7 @@ def test_what_is_no_model_is_refused(tmp_path):
 
 
 def _variables(model):
-    built = reading.build_towers(model)
+    built = reading.build_networks(model)
     towers = [t for t in (built.main, built.generator) if t is not None]
     return {v.path: v for tower in towers for v in tower.variables}
 
@@ -69,20 +69,20 @@ def test_all_weights_of_a_model_are_in_its_layers(kind):
 
 
 def test_shared_weights_are_one_variable():
-    built = reading.build_towers(tiny_models.build("all"))
+    built = reading.build_networks(tiny_models.build("all"))
     assert built.generator.encoder is built.main.encoder
-    built = reading.build_towers(tiny_models.build("embeddings"))
+    built = reading.build_networks(tiny_models.build("embeddings"))
     assert built.generator.encoder.embeddings is built.main.encoder.embeddings
 
 
 def test_products_have_the_precision_and_weights_are_float32():
     model = tiny_models.build("discriminator")
-    main = reading.build_towers(model, "bfloat16").main
+    main = reading.build_networks(model, "bfloat16").main
     assert {v.dtype for v in main.variables} == {"float32"}
     ids = np.ones([1, 4], np.int32)
     one, other = (
         tower(ids, ids, ids * 0).logits.numpy()
-        for tower in (main, reading.build_towers(model).main)
+        for tower in (main, reading.build_networks(model).main)
     )
     assert np.abs(one - other).max() > 1e-4
 

@@ -74,7 +74,7 @@ def _build_pretrained(model):
         encoder = finetuning_model.build_encoder(model.encoder)
         _assign(encoder, model.tensors)
         return lambda inputs: _states(encoder(*_tokens(inputs)))
-    main = reading.build_towers(model).main
+    main = reading.build_networks(model).main
 
     def compute(inputs):
         output = main.encoder(*_tokens(inputs))
