@@ -11,8 +11,8 @@ the main tower says of each (the generator is never asked):
 
 The last is the pseudo-log-likelihood of Salazar et al., "Masked Language Model
 Scoring" (2020): each piece is masked in turn, a pass for every piece. The
-other networks never saw [MASK] and read the sentence as it stands, once: the sum
-is minus their training loss if nothing was replaced.
+other networks never saw [MASK] and read the sentence as it stands, once: the
+sum is minus their training loss if nothing was replaced.
 """
 
 import functools
