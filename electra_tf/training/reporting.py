@@ -165,23 +165,20 @@ class RunReport(contextlib.AbstractContextManager):
         timing: Mapping[str, float] | None = None,
     ) -> None:
         """Reports what is reproducible of a step, and apart from it times."""
-        if self._path is None:
+        path = self._path
+        if path is None:
             return
         line: dict[str, Any] = {"step": step, "split": split, **metrics}
         if timing:
             line["timing"] = dict(timing)
         text = json.dumps(line, allow_nan=False) + "\n"
-        with (
-            naming_file(self._path),
-            self._path.open("a", encoding="utf-8") as file,
-        ):
+        with naming_file(path), path.open("a", encoding="utf-8") as file:
             file.write(text)
         values = {**metrics, **(timing or {})}
         with self._writers[split].as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
-        reported = {*values, *self._late_names}
-        names = {column.name for column in COLUMNS} & reported
+        names = {c.name for c in COLUMNS} & {*values, *self._late_names}
         # A later phase of training may report more, under a new heading.
         if not names <= self._table.names:
             terminal = shutil.get_terminal_size().columns
