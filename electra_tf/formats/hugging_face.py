@@ -384,7 +384,8 @@ def _to_array(tensor: Any, torch: Any) -> np.ndarray:
 
 
 def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
-    """Writes what `from_pretrained` reads, and returns the same model."""
+    """Writes what `from_pretrained` reads; returns the model as stated."""
+    model = portable.state_initializers(model)
     known = {portable.MAIN, portable.GENERATOR, *_HEAD_PARTS.values()}
     if model.task is not None:
         known = {portable.MAIN, portable.TASK_HEADS}
@@ -424,7 +425,6 @@ def _write_one(model: PortableModel, folder: pathlib.Path) -> None:
         "architectures": [architecture],
         "model_type": "electra",
         **dataclasses.asdict(model.encoder),
-        "initializer_range": model.encoder.initializer_stddev,
         "hidden_act": "gelu",
         "layer_norm_eps": 1e-12,
         "pad_token_id": model.vocabulary.pad_id if model.vocabulary else 0,

@@ -223,7 +223,8 @@ def _infer_encoder(
 
 
 def write(model: PortableModel, folder: pathlib.Path) -> PortableModel:
-    """Writes a checkpoint that the original restores from."""
+    """Writes what the original restores; returns the model as stated."""
+    model = portable.state_initializers(model, is_shared=True)
     has_not = "The original has encoders, heads of ELECTRA, and tasks."
     portable.require_parts(model, _WRITABLE, has_not)
     tensors = model.tensors
@@ -265,7 +266,6 @@ def _original_task_names(
 def _write_hparams(model: PortableModel, path: pathlib.Path) -> None:
     """Writes hyperparameters with which the original builds this model."""
     sizes = dataclasses.asdict(model.encoder)
-    sizes["initializer_range"] = model.encoder.initializer_stddev
     # The original fills these in from the rest.
     hparams: dict[str, Any] = {
         name: sizes.pop(name) for name in ("vocab_size", "embedding_size")

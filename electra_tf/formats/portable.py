@@ -190,6 +190,22 @@ def round_weights(model: PortableModel) -> PortableModel:
     )
 
 
+def state_initializers(
+    model: PortableModel, is_shared: bool = False
+) -> PortableModel:
+    """Puts the number that an `initializer_range` of 0 means in its place.
+
+    With `is_shared` the format has one, that of the main encoder.
+    """
+    stddev = model.encoder.initializer_stddev
+    encoder = dataclasses.replace(model.encoder, initializer_range=stddev)
+    generator = model.generator
+    if generator is not None:
+        own = stddev if is_shared else generator.initializer_stddev
+        generator = dataclasses.replace(generator, initializer_range=own)
+    return dataclasses.replace(model, encoder=encoder, generator=generator)
+
+
 def describe(model: PortableModel) -> list[str]:
     """Lists for people what a model has: a line for each part, then notes."""
     lines = [model.origin]

@@ -92,6 +92,20 @@ def test_parts_are_dropped_and_noted(source, tmp_path):
     assert found.parts == ("discriminator_predictions", "electra")
 
 
+@pytest.mark.parametrize("target_format", ["tf1", "huggingface"])
+def test_weights_by_width_become_a_number(tmp_path, target_format):
+    model = tiny_models.build("embeddings")
+    by_width = {
+        name: dataclasses.replace(getattr(model, name), initializer_range=0.0)
+        for name in ("encoder", "generator")
+    }
+    source = _write(tmp_path / "source", target_format="electra_tf", **by_width)
+    _convert(source, tmp_path / "out", target_format)
+    found = conversion.read(tmp_path / "out").encoder
+    expected = (0.4 / found.hidden_size) ** 0.5
+    assert found.initializer_range == pytest.approx(expected, rel=1e-12)
+
+
 def test_labels_replace_those_of_the_files(tuned, tmp_path):
     labels = ("no", "yes", "maybe")
     _convert(tuned, tmp_path / "out", labels=labels)
