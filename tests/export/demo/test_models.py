@@ -44,6 +44,8 @@ def test_the_script_serves_until_it_is_interrupted(run):
     process = subprocess.Popen(
         [sys.executable, SCRIPT, f"--model={run}", "--port=0"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        # A shell has its background jobs, and theirs, ignore SIGINT.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
         lines = [process.stdout.readline() for _ in range(3)]
