@@ -286,6 +286,8 @@ def load_state(checkpoint: pathlib.Path) -> dict[str, Any]:
         state, version = content["state"], content["format"]
         if content["sha256"] != _checksum(state):
             raise ValueError("state.json has changed")
+        if step_of(checkpoint) != state["step"]:
+            raise ValueError(f"it holds step {state['step']}")
     if version != _FORMAT:
         raise errors.ModelError(
             f"{path} is of checkpoint format {version}, expected {_FORMAT}. It "

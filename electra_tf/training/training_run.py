@@ -28,6 +28,8 @@ from electra_tf.training import step as step_lib
 _MAX_LOOP_SECONDS = 10.0
 # A float16 run that skips this many steps in a row has diverged.
 _MAX_SKIPPED_STEPS = 50
+# Of variables that are no numbers, so many are named.
+_NUM_NAMED = 8
 _STEP_STATISTICS = {"num_steps": 1, "gradient_norm": 1, "num_skipped_steps": 1}
 
 
@@ -176,6 +178,7 @@ class TrainingRun(abc.ABC):
             has_signal = float(bool(stop.signal_name))
             is_stopping = self._mean_over_workers(has_signal) > 0
             if is_due or is_stopping:
+                self._require_finite_state(step)
                 self.save(step)
             if self.is_finished:
                 return True
@@ -318,6 +321,21 @@ class TrainingRun(abc.ABC):
             variables = self._variables()
             keep = self.training.keep_checkpoints
             checkpoints.save(self.folder, step, variables, state, keep)
+
+    def _require_finite_state(self, step: int) -> None:
+        # The last update may have broken what the loss before it did not show.
+        state = {
+            name: tf.convert_to_tensor(variable)
+            for name, variable in self._variables().items()
+        }
+        broken = [
+            name
+            for name, value in state.items()
+            if value.dtype.is_floating
+            and not tf.reduce_all(tf.math.is_finite(value))
+        ]
+        if broken:
+            raise NonFiniteLossError(f"after step {step}", broken[:_NUM_NAMED])
 
     def _variables(self) -> dict[str, Any]:
         """Everything that a checkpoint holds, by name."""

@@ -203,6 +203,12 @@ def test_a_truncated_or_missing_file_is_found(name, tmp_path):
     assert f"{folder} cannot be read" in _load_all(folder)
 
 
+def test_a_folder_that_holds_another_step_is_refused(tmp_path):
+    folder = _save(tmp_path, 12)
+    renamed = folder.rename(folder.with_name("step-00000999"))
+    assert "holds step 12" in _load_all(renamed)
+
+
 def test_missing_unknown_and_misshapen_variables_are_listed(tmp_path):
     folder = _save(tmp_path, 7)
     variables = _variables(0.0)

@@ -217,6 +217,16 @@ def test_a_loss_that_is_no_number_stops_before_anything_is_saved(wrong):
         assert run.diary[-1][0] == last
 
 
+def test_weights_that_an_update_broke_are_not_saved():
+    run = Run(20, log=4, save=4)
+    broken = [np.nan]
+    run.hooks["write train", 8] = lambda: run.model.slope.assign(broken)
+    message = "after step 8: model/.*slope"
+    with pytest.raises(training_run.NonFiniteLossError, match=message):
+        run.go()
+    assert [step for what, step in run.diary if what == "save"] == [4]
+
+
 def test_a_run_whose_every_step_is_skipped_stops_whatever_it_logs():
     run = Run(1000, log=5)
     run.model.loss_scale = step_lib.LossScale()
