@@ -54,6 +54,26 @@ def test_no_gradient_of_the_main_loss_reaches_the_generator(
     assert not likelihood[weight].any()
 
 
+def test_dropout_reaches_the_discriminator_too():
+    # A generator without weights has no dropout of its own.
+    model = tiny_objectives.build_model(
+        "electra",
+        generator={
+            "uniform_generator": True,
+            "untied_generator_embeddings": False,
+        },
+        encoder={"hidden_dropout_prob": 0.2},
+    )
+    prepared = tiny_objectives.prepare(model)
+    seeds = [tf.constant([1, n], tf.int64) for n in (0, 0, 1024)]
+    first, again, other, none = (
+        float(model.compute_losses(prepared, seed).losses["disc_loss"])
+        for seed in (*seeds, None)
+    )
+    assert first == again
+    assert len({first, other, none}) == 3
+
+
 def test_the_temperature_of_the_samples_follows_its_schedule():
     objective = {
         "temperature": 4.0,

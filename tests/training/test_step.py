@@ -75,6 +75,31 @@ def test_a_float16_overflow_skips_the_step_and_halves_the_scale():
     assert model.optimizer.iterations.numpy() == 1
 
 
+def test_the_loss_scale_changes_no_update():
+    found = []
+    for scale in (None, step_lib.LossScale(initial=2.0**10)):
+        model = _build(tiny.build_settings())
+        model.loss_scale = scale
+        before = model.trainable_variables[0].numpy()
+        # The rate of the first update is 0.
+        for _ in range(2):
+            statistics = model.training_step(tiny.deal(tiny.build_features()))
+        after = [v.numpy() for v in model.trainable_variables]
+        assert (before != after[0]).any()
+        found.append([statistics["gradient_norm"].numpy(), *after])
+    for plain, scaled in zip(*found, strict=True):
+        np.testing.assert_allclose(plain, scaled, rtol=1e-5, atol=1e-7)
+
+
+def test_the_loss_scale_follows_its_rule():
+    scale = step_lib.LossScale(initial=8.0, growth_steps=2)
+    found = []
+    for is_finite in (True, True, True, False, True, True):
+        scale.update(tf.constant(is_finite))
+        found.append(float(scale.value.numpy()))
+    assert found == [8.0, 16.0, 16.0, 8.0, 8.0, 16.0]
+
+
 def test_the_whole_step_compiles_under_xla():
     # One layer: XLA takes long.
     settings = tiny_run.replace(
