@@ -2,8 +2,11 @@
 
 import dataclasses
 import pathlib
+import re
 
 import pytest
+from absl import flags
+from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
@@ -99,6 +102,10 @@ def test_configs_hold_table_6_of_the_paper():
         ({"generator": {"uniform_generator": True,
                         "unigram_generator": True}}, "At most one of"),
         ({"masking": {"replace_prob": 0.8, "random_prob": 0.3}}, "exceed 1"),
+        ({"training": {"num_train_steps": 200},
+          "optimizer": {"num_warmup_steps": 200}},
+         "shorter than the run.*200 warm-up steps, num_train_steps=200.*=0"),
+        ({"optimizer": {"warmup_proportion": 1.0}}, "1000000 warm-up steps"),
         ({"objective": {"main_weight": 2.0}}, "no effect on 'electra'"),
         ({"objective": {"final_temperature": 2.0}}, "temperature_steps"),
     ],
@@ -106,6 +113,61 @@ def test_configs_hold_table_6_of_the_paper():
 def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
     with pytest.raises(errors.ConfigError, match=message):
         config.freeze(settings)
+
+
+def test_the_warm_up_is_a_share_of_the_steps_unless_given():
+    def count(steps, **optimizer):
+        settings = {"training": {"num_train_steps": steps}}
+        return config.freeze(settings | {"optimizer": optimizer})
+
+    assert count(200).num_warmup_steps == 10
+    assert count(9).num_warmup_steps == 0
+    assert count(200, warmup_proportion=0.25).num_warmup_steps == 50
+    assert count(200, num_warmup_steps=199).num_warmup_steps == 199
+    assert count(200, warmup_proportion=0.0).num_warmup_steps == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("settings.training.seeed = 3", "There is no 'seeed'.*mean 'seed'?"),
+        ("settings.trainig.seed = 3", "no 'trainig'.*mean 'training'?"),
+        ("config.EncoderConfg()", "no 'EncoderConfg'.*mean 'EncoderConfig'?"),
+        ("config.EncoderConfig(hiden_size=8)", "Unknown field 'hiden_size'"),
+        ("confg.freeze({})", "There is no 'confg'"),
+        ("settings.training.seed = '3'", "'seed'.*'str'.*'int'"),
+        ("settings.training.seed = (", r"'\(' was never closed"),
+        ("config.load_file('pretrain/scaled.py', '12')", "Expected WIDTHx"),
+    ],
+)
+def test_a_mistake_in_a_config_file_names_file_and_line(
+    line, message, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
+    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
+    path = tmp_path / "own.py"
+    path.write_text(f"""from electra_tf import config
+def get_config():
+    settings = config.to_config_dict(config.ExperimentConfig())
+    {line}
+    return settings
+""")
+    with pytest.raises(SystemExit, match="2"):
+        command_line.parse(["train", f"--config={path}"])
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {path}, line 4: ")
+    assert re.search(message, said)
+    assert len(said.splitlines()) == 1
+
+
+def test_a_config_that_is_not_there_names_the_nearest(capsys):
+    for given, expected in (
+        ("configs/pretrain/electra_smal.py", "mean configs/pretrain/electra_s"),
+        ("zzz.py", "electra-new-config"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            command_line.parse(["train", "--config", given])
+        assert expected in capsys.readouterr().err
 
 
 def test_an_unknown_override_names_the_nearest_setting():

@@ -9,6 +9,7 @@ graph exists.
 import dataclasses
 import importlib.util
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import ml_collections
 
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.config.schema import require as require
 from electra_tf.config.schema import require_choice as require_choice
@@ -32,8 +34,12 @@ from electra_tf.config.sections import TrainingConfig as TrainingConfig
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
-    """The settings as a `ConfigDict`, what a config file returns."""
-    return ml_collections.ConfigDict(dataclasses.asdict(config))
+    """The settings as a `ConfigDict`, what a config file returns.
+
+    It takes no new fields: the line with a misspelt name fails.
+    """
+    settings = ml_collections.ConfigDict(dataclasses.asdict(config))
+    return settings.lock()
 
 
 def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
@@ -45,11 +51,16 @@ def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
     return schema.build(ExperimentConfig, settings)
 
 
-def load_file(path: pathlib.Path, argument: str = "") -> ExperimentConfig:
-    """Runs a file of `configs/pretrain` and freezes what it returns.
+def load_file(
+    path: str | os.PathLike[str], argument: str = ""
+) -> ExperimentConfig:
+    """Runs a config file and freezes what it returns.
 
-    `argument` goes to `get_config`, as in `--config=FILE:ARGUMENT`.
+    A name such as `configs/pretrain/electra_small.py` is an installed one
+    unless there is such a file. `argument` goes to `get_config`, as in
+    `--config=FILE:ARGUMENT`.
     """
+    path = pathlib.Path(installed.find_config(os.fspath(path)))
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
         raise errors.ConfigError(f"{path} is not a Python file of configs/.")

@@ -312,7 +312,9 @@ class SharedOptimizerConfig:
 class OptimizerConfig(SharedOptimizerConfig):
     """Optimizer and schedule (the original's `optimization.py`)."""
 
-    num_warmup_steps: Count = 10_000
+    # In which the rate rises; 0 takes `warmup_proportion`.
+    num_warmup_steps: Count = 0
+    warmup_proportion: Fraction = 0.05  # share of all steps
     # Each network's gradient has a norm of its own; otherwise `disc_weight`
     # decides how much of the one norm is left to the generator.
     clip_per_tower: bool = False
@@ -385,6 +387,15 @@ class ExperimentConfig:
             f"num_streams={streams}. Use --config.data.num_streams="
             f"{max(n for n in range(1, streams + 1) if batch % n == 0)}.",
         )
+        warmup, steps = self.num_warmup_steps, self.training.num_train_steps
+        require(
+            warmup < steps,
+            "The warm-up must be shorter than the run: otherwise the learning "
+            f"rate never reaches its peak. Received: {warmup} warm-up steps, "
+            f"num_train_steps={steps}. Set --config.optimizer.num_warmup_steps"
+            "=0 for a share of the steps, --config.optimizer.warmup_proportion"
+            "=0.05.",
+        )
         try:
             if self.generator.has_encoder:
                 self.generator.encoder_config(self.encoder)
@@ -395,6 +406,12 @@ class ExperimentConfig:
                 f"{self.generator.generator_hidden_size}. {error}"
             ) from error
         self.check_devices(1)
+
+    @property
+    def num_warmup_steps(self) -> int:
+        """Steps in which the learning rate rises, in every phase."""
+        share = self.optimizer.warmup_proportion * self.training.num_train_steps
+        return self.optimizer.num_warmup_steps or round(share)
 
     def check_devices(self, num_replicas: int) -> None:
         """Raises `ConfigError` if devices cannot share the streams evenly."""

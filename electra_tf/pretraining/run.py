@@ -303,7 +303,7 @@ def build_optimizer(
         schedules.PolynomialDecayTimesWarmup(
             options.learning_rate,
             end - start,
-            options.num_warmup_steps,
+            settings.num_warmup_steps,
             power=options.lr_decay_power,
         )
         for start, end in zip(phase_starts, ends, strict=True)
