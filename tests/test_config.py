@@ -3,6 +3,8 @@
 import dataclasses
 import pathlib
 import re
+import subprocess
+import sys
 
 import pytest
 from absl import flags
@@ -214,6 +216,38 @@ def test_the_dial_follows_from_a_size_and_a_budget():
     # A step grows before there are more than 20,000 of them.
     assert training.num_train_steps <= 20_000 < 2 * training.num_train_steps
     assert settings.optimizer.learning_rate == pytest.approx(2e-3 / 2**0.5)
+
+
+def test_the_dial_takes_any_width_length_and_budget():
+    settings = _load("scaled", "200x3:20B:1024")
+    encoder, training = settings.encoder, settings.training
+    # 200 is no multiple of 6 heads.
+    assert encoder.num_attention_heads == 5
+    assert encoder.max_position_embeddings == 1024
+    assert training.train_batch_size * 1024 == 131_072
+    assert training.num_train_steps == round(20e9 / 131_072)
+    assert _load("scaled", "64x1:1M:512").training.train_batch_size == 16
+
+
+@pytest.mark.parametrize(
+    ("size", "base", "argument"),
+    [
+        ("base", "electra_base", ""),
+        ("200x3", "scaled", "200x3"),
+        ("96x2:4M:64", "scaled", "96x2:4M:64"),
+    ],
+)
+def test_a_new_config_runs_with_all_its_lines(size, base, argument, tmp_path):
+    path = tmp_path / "own.py"
+    command = [sys.executable, "scripts/new_config.py", path, f"--size={size}"]
+    done = subprocess.run(command, cwd=CONFIGS.parent.parent)
+    assert done.returncode == 0
+    assert config.load_file(path) == _load(base, argument)
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("# settings.", "settings."), "utf-8")
+    assert config.load_file(path) == _load(base, argument)
+    again = subprocess.run(command, cwd=CONFIGS.parent.parent, stderr=-1)
+    assert again.returncode == 1 and b"exists" in again.stderr
 
 
 @pytest.mark.parametrize("size", ["128", "x2", "128x2:", "128x2:4T", "big"])

@@ -56,11 +56,11 @@ def load_file(
 ) -> ExperimentConfig:
     """Runs a config file and freezes what it returns.
 
-    A name such as `configs/pretrain/electra_small.py` is an installed one
-    unless there is such a file. `argument` goes to `get_config`, as in
-    `--config=FILE:ARGUMENT`.
+    The path is what `--config` takes: `configs/...` is installed unless there
+    is such a file, and what follows a colon is the `argument` of `get_config`.
     """
-    path = pathlib.Path(installed.find_config(os.fspath(path)))
+    name, _, own = installed.find_config(os.fspath(path)).partition(":")
+    path, argument = pathlib.Path(name), argument or own
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
         raise errors.ConfigError(f"{path} is not a Python file of configs/.")

@@ -41,6 +41,7 @@ _PLATEAU_TOKENS = 10_000_000
 # Nats. A run that stayed on the plateau for 12 million tokens ended 0.07 below
 # the entropy, by topics alone; one that reads neighbours gains far more.
 _PLATEAU_MARGIN = 0.3
+_MOST_EPOCHS, _LEAST_FULLNESS = 100, 0.5
 
 
 def pretrain(
@@ -243,6 +244,9 @@ class _Run(training_run.TrainingRun):
             f"({num_rows // self.strategy.num_replicas_in_sync} per device), "
             f"{epochs:.2f} epochs."
         )
+        text += warn_of_data(
+            self.dataset.train.fullness, epochs, self.num_steps
+        )
         if self.baselines:
             text += (
                 "\nAlways saying the commonest token is right in "
@@ -311,6 +315,25 @@ def build_optimizer(
     if len(parts) == 1:
         return optimizers.build(options, parts[0])
     return optimizers.build(options, schedules.Restarted(parts, phase_starts))
+
+
+def warn_of_data(fullness: float, epochs: float, num_steps: int) -> str:
+    """Lines about rows that are mostly padding, and text read too often."""
+    text = ""
+    if fullness < _LEAST_FULLNESS:
+        text += (
+            f"\nWarning: the rows are {fullness:.0%} full; padding costs as "
+            "much as text. Build the records with a smaller --max_seq_length, "
+            "or from longer documents (an empty line ends one)."
+        )
+    if epochs > _MOST_EPOCHS:
+        text += (
+            f"\nWarning: every row is read {epochs:,.0f} times. Take more "
+            "text, or fewer steps: --config.training.num_train_steps="
+            f"{round(num_steps * _MOST_EPOCHS / epochs)} is {_MOST_EPOCHS} "
+            "epochs."
+        )
+    return text
 
 
 def explain_plateau(
