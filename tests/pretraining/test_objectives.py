@@ -245,7 +245,7 @@ def test_an_objective_in_one_file_trains_with_one_config(tmp_path, monkeypatch):
 def test_the_script_prints_what_the_original_prints_for_small():
     done = subprocess.run(
         [
-            *(sys.executable, "scripts/count_flops.py"),
+            *(sys.executable, "scripts/plan.py", "--operations"),
             "--config=configs/pretrain/electra_small.py",
         ],
         capture_output=True,
