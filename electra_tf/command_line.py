@@ -58,7 +58,7 @@ def find_configs(argv: list[str]) -> list[str]:
     """The process's arguments, with installed configs where a path has none.
 
     `--config=FILE[:ARGUMENT]` and `--study=FILE` name configs, also as two
-    arguments. `ConfigError` names the nearest one if there is none.
+    arguments. `ConfigError` if there is none.
     """
     found, is_expected = [], False
     for argument in argv:
@@ -76,14 +76,10 @@ def find_configs(argv: list[str]) -> list[str]:
 def _find_config(path: str) -> str:
     found = installed.find_config(path)
     name = found.partition(":")[0]
-    if name and not pathlib.Path(name).is_file():
-        close = difflib.get_close_matches(name, installed.config_names(), 1)
-        hint = (
-            f"Did you mean {close[0]}?"
-            if close
-            else ("electra-new-config writes one.")
-        )
-        raise errors.ConfigError(f"There is no config {name}. {hint}")
+    config.require(
+        not name or pathlib.Path(name).is_file(),
+        f"There is no config {name}. electra-new-config writes one.",
+    )
     return found
 
 
@@ -113,8 +109,7 @@ def _explain_config(
 ) -> str | None:
     """File, line and cause of what failed in a config file of `argv`."""
     paths = [argument.split("=", 1)[-1].partition(":")[0] for argument in argv]
-    files = {os.path.abspath(path) for path in paths[1:]}
-    text = None
+    files, text = {os.path.abspath(path) for path in paths[1:]}, None
     # The cause that lies deepest is what the file's own line did.
     while error is not None:
         frames = traceback.extract_tb(error.__traceback__)
@@ -133,20 +128,22 @@ def _describe(error: BaseException, schema: type) -> str:
     name = re.search(r"[\"'](\w+)\\?[\"'](?! has no)", str(error))
     if name is None or not isinstance(error, AttributeError | NameError):
         return getattr(error, "msg", None) or f"{error}"
-    known = {*vars(config)}
-    for section, fields in dataclasses.asdict(schema()).items():
-        known |= {section, *fields}
-    close = difflib.get_close_matches(name[1], sorted(known), 1, 0)
+    parts = [part for path in _settings(schema) for part in path.split(".")]
+    close = difflib.get_close_matches(name[1], [*parts, *vars(config)], 1, 0)
     return f"There is no {name[1]!r}. Did you mean {close[0]!r}?"
 
 
-def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
-    """Raises `ConfigError` unless `config.section.field` is in the schema."""
-    known = [
+def _settings(schema: type) -> list[str]:
+    return [
         f"config.{section}.{field}"
         for section, fields in dataclasses.asdict(schema()).items()
         for field in fields
     ]
+
+
+def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
+    """Raises `ConfigError` unless `config.section.field` is in the schema."""
+    known = _settings(schema)
     if name not in known:
         (close,) = difflib.get_close_matches(name, known, 1, 0)
         home = schema.__module__.replace(".", "/")

@@ -51,13 +51,6 @@ def find_config(path: str) -> str:
     return f"{found}{colon}{argument}" if found.is_file() else path
 
 
-def config_names() -> list[str]:
-    """Names of the configs that come with this package, `configs/...`."""
-    folder = _folder("configs")
-    paths = folder.rglob("*.py")
-    return sorted(f"configs/{path.relative_to(folder)}" for path in paths)
-
-
 def model_names() -> tuple[str, ...]:
     """Names of the models that come with this package."""
     found = _folder(_MODELS).glob("*/config.json")

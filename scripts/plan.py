@@ -59,13 +59,14 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
     weights = plan.count_weights(settings)
     training, length = settings.training, settings.data.max_seq_length
     rows = training.num_train_steps * training.train_batch_size
-    size = rows * plan.record_bytes(length)
+    # Fitted to records of 32 and of 128 tokens.
+    size = rows * (60 + 4 * length)
     print(
         f"{weights / 1e6:,.1f} M weights in all networks; a checkpoint takes "
-        f"{plan.checkpoint_bytes(weights) / 1e9:.2f} GB.\n"
+        f"{plan.CHECKPOINT_BYTES * weights / 1e9:.2f} GB.\n"
         f"{training.num_train_steps:,} steps of {training.train_batch_size:,} "
-        f"rows of {length} tokens: {rows * length / 1e9:.3g} B tokens, "
-        f"{size / 1e9:.3g} GB of records (a tenth for 10 epochs).\n"
+        f"rows of {length} tokens: {rows * length / 1e6:,.0f} M tokens, "
+        f"{size / 1e9:,.1f} GB of records (a tenth for 10 epochs).\n"
         f"{cost.Cost(settings).run_flops():.3g} operations; as the paper "
         f"counts, {cost.Cost(settings, 'original').run_flops():.3g}.\n\n"
         f"{_HEADER}"

@@ -69,6 +69,7 @@ def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
             ),
             optimizer=config.OptimizerConfig(
                 learning_rate=2e-3 * (128 / max(width, 128)) ** 0.5,
+                num_warmup_steps=min(1_000, steps // 20),
                 beta_2=0.98,
                 clip_norm=0.0,
             ),

@@ -27,6 +27,7 @@ def get_config() -> ml_collections.ConfigDict:
             "freeze_generator": True,
         },
         data={"max_seq_length": 64},
+        optimizer={"num_warmup_steps": 350},
         training={
             "num_train_steps": 7_000,
             "train_batch_size": 128,

@@ -34,12 +34,8 @@ from electra_tf.config.sections import TrainingConfig as TrainingConfig
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
-    """The settings as a `ConfigDict`, what a config file returns.
-
-    It takes no new fields: the line with a misspelt name fails.
-    """
-    settings = ml_collections.ConfigDict(dataclasses.asdict(config))
-    return settings.lock()
+    """The settings as a locked `ConfigDict`, what a config file returns."""
+    return ml_collections.ConfigDict(dataclasses.asdict(config)).lock()
 
 
 def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
@@ -54,10 +50,9 @@ def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
 def load_file(
     path: str | os.PathLike[str], argument: str = ""
 ) -> ExperimentConfig:
-    """Runs a config file and freezes what it returns.
+    """Runs a config file, as `--config` takes it, and freezes its settings.
 
-    The path is what `--config` takes: `configs/...` is installed unless there
-    is such a file, and what follows a colon is the `argument` of `get_config`.
+    `argument` is that of `get_config`, as in `FILE:ARGUMENT`.
     """
     name, _, own = installed.find_config(os.fspath(path)).partition(":")
     path, argument = pathlib.Path(name), argument or own

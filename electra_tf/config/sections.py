@@ -388,13 +388,14 @@ class ExperimentConfig:
             f"{max(n for n in range(1, streams + 1) if batch % n == 0)}.",
         )
         warmup, steps = self.num_warmup_steps, self.training.num_train_steps
+        switch = self.objective.generator_steps
+        stage = min(switch, steps - switch) if 0 < switch < steps else steps
         require(
-            warmup < steps,
-            "The warm-up must be shorter than the run: otherwise the learning "
-            f"rate never reaches its peak. Received: {warmup} warm-up steps, "
-            f"num_train_steps={steps}. Set --config.optimizer.num_warmup_steps"
-            "=0 for a share of the steps, --config.optimizer.warmup_proportion"
-            "=0.05.",
+            warmup < stage,
+            "The warm-up must be shorter than the run, and than each of two "
+            "stages: the learning rate would never reach its peak. Received: "
+            f"{warmup} warm-up steps, {stage} steps. Set --config.optimizer."
+            "num_warmup_steps=0 for a share (`optimizer.warmup_proportion`).",
         )
         try:
             if self.generator.has_encoder:

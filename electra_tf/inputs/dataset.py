@@ -35,17 +35,11 @@ class Split:
     shard_sizes: tuple[int, ...]  # examples in each of them
     max_seq_length: int  # tokens of a row, S
     identity: str = ""  # a checksum of the examples
-    num_tokens: int = 0  # without padding
 
     @property
     def num_examples(self) -> int:
         """Examples of the split, N."""
         return sum(self.shard_sizes)
-
-    @property
-    def fullness(self) -> float:
-        """Share of the rows that is no padding."""
-        return self.num_tokens / (self.num_examples * self.max_seq_length)
 
 
 class Dataset(NamedTuple):
@@ -129,7 +123,6 @@ def open_split(
         shard_sizes=tuple(shard.num_examples for shard in shards),
         max_seq_length=max_seq_length,
         identity=hashlib.sha256(text.encode()).hexdigest(),
-        num_tokens=content.num_tokens,
     )
 
 

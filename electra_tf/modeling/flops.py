@@ -52,6 +52,7 @@ class OriginalTransformer:
     sparse_embed_lookup: bool = False  # token lookups cost nothing
     decoder: bool = False  # every block attends to an encoder too
     num_segments: int = 2  # the formulas count two, always
+    entry_bytes: int = 4  # of an entry of a product; `SavedTransformer`
 
     def block(self) -> float:
         """One block."""
@@ -150,7 +151,6 @@ class ExactTransformer(OriginalTransformer):
         return 2.0 * self.length * self.hidden_size * (self.hidden_size + 1)
 
 
-@dataclasses.dataclass(frozen=True)
 class SavedTransformer(OriginalTransformer):
     """Bytes that the forward pass keeps for the backward pass.
 
@@ -159,15 +159,11 @@ class SavedTransformer(OriginalTransformer):
     to the peak memory of processes on a CPU (docs/pretraining.md).
     """
 
-    entry_bytes: int = 4  # of an entry of a product
-    has_dropout: bool = True
-
     def block(self) -> float:
         """One block."""
         scores = (self.num_heads or 1) * self.length
         entries = 6 * self.hidden_size + (self.intermediate_size or 0)
-        if self.has_dropout:  # what is dropped, and what is left
-            entries += 2 * scores
+        entries += 2 * scores  # which are dropped, which are left
         return float(self.length * (self.entry_bytes * entries + 4 * scores))
 
     def embedding(self) -> float:
@@ -212,13 +208,8 @@ class Convention:
             )
         self._length = settings.data.max_seq_length
         self._name = name
-        self._options: dict[str, float] = {}
-        if name == "saved":
-            is_single = settings.training.precision == "float32"
-            self._options = {
-                "entry_bytes": 4 if is_single else 2,
-                "has_dropout": self._main.attention_probs_dropout_prob > 0,
-            }
+        is_single = settings.training.precision == "float32"
+        self._entry_bytes = 4 if is_single else 2
         # Tokens that a masked LM scores against the vocabulary.
         self._num_scored = OUTPUT_FRACTION * self._length
         if name != "original":
@@ -304,5 +295,5 @@ class Convention:
             sizes.num_attention_heads,
             output_fraction=output_fraction,
             num_segments=sizes.type_vocab_size,
-            **self._options,
+            entry_bytes=self._entry_bytes,
         )

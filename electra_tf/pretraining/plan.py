@@ -18,14 +18,13 @@ from electra_tf.pretraining import model as model_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
 
-# Both fitted to NVIDIA's runs of Base on a V100 and an A100.
+# These two are fitted to NVIDIA's runs of Base on a V100 and an A100.
 _PASSES = 8
 _MATRIX_UNITS, _OTHER_UNITS = 0.4, 0.65
 # Of a device's memory; the rest is for what is not counted.
 _USABLE = 0.8
-_GB = 1e9
-# Weight, gradient and two moments; the last three for each checkpoint.
-_STATE_BYTES, _CHECKPOINT_BYTES = 16, 12
+# Of a weight, its gradient and two moments; all but the gradient are saved.
+_STATE_BYTES, CHECKPOINT_BYTES = 16, 12
 
 
 class Device(NamedTuple):
@@ -33,32 +32,26 @@ class Device(NamedTuple):
 
     name: str
     precision: str
-    memory: float  # bytes
-    bandwidth: float  # bytes a second
+    memory: float  # GB
+    bandwidth: float  # GB a second
     efficiency: float = _MATRIX_UNITS  # share of the peak that products reach
     peak: float = 0.0  # operations a second; 0: see `distribution.peak_flops`
-
-    @property
-    def flops(self) -> float:
-        """Operations a second of its matrix products in a training."""
-        peak = self.peak or distribution.peak_flops(self.name, self.precision)
-        return self.efficiency * peak
 
 
 DEVICES = (
     # Two cores of an AMD EPYC, as docs/performance.md measures them.
-    Device("CPU", "float32", 16 * _GB, 50 * _GB, _OTHER_UNITS, 145e9),
-    Device("T4", "float16", 16 * _GB, 320 * _GB),
-    Device("V100", "float32", 16 * _GB, 900 * _GB, _OTHER_UNITS),
-    Device("V100", "float16", 16 * _GB, 900 * _GB),
-    Device("A100", "float32", 40 * _GB, 1555 * _GB),
-    Device("A100", "bfloat16", 40 * _GB, 1555 * _GB),
-    Device("H100", "float32", 80 * _GB, 3350 * _GB),
-    Device("H100", "bfloat16", 80 * _GB, 3350 * _GB),
+    Device("CPU", "float32", 16, 50, _OTHER_UNITS, 145e9),
+    Device("T4", "float16", 16, 320),
+    Device("V100", "float32", 16, 900, _OTHER_UNITS),
+    Device("V100", "float16", 16, 900),
+    Device("A100", "float32", 40, 1555),
+    Device("A100", "bfloat16", 40, 1555),
+    Device("H100", "float32", 80, 3350),
+    Device("H100", "bfloat16", 80, 3350),
     # A chip each.
-    Device("TPUv2", "bfloat16", 16 * _GB, 700 * _GB, peak=46e12),
-    Device("TPUv3", "bfloat16", 32 * _GB, 900 * _GB, peak=123e12),
-    Device("TPUv4", "bfloat16", 32 * _GB, 1200 * _GB, peak=275e12),
+    Device("TPUv2", "bfloat16", 16, 700, peak=46e12),
+    Device("TPUv3", "bfloat16", 32, 900, peak=123e12),
+    Device("TPUv4", "bfloat16", 32, 1200, peak=275e12),
 )
 
 
@@ -80,25 +73,24 @@ def plan(
 ) -> Plan:
     """Plans a training on `count` devices; speed is taken as linear in them.
 
-    The config names the size of the vocabulary. `num_weights` is
+    The config names the size of the vocabulary; `num_weights` are those of
     `count_weights`. `ConfigError` if the devices cannot share the streams.
     """
-    settings = schema.replace_fields(
-        settings, training={"precision": device.precision}
-    )
+    precision = {"precision": device.precision}
+    settings = schema.replace_fields(settings, training=precision)
     settings.check_devices(count)
     training, data = settings.training, settings.data
     work, saved = cost.Cost(settings), cost.Cost(settings, "saved")
-    seconds = work.run_flops() / device.flops
-    seconds += _PASSES * saved.run_flops() / device.bandwidth
+    peak = device.peak or distribution.peak_flops(device.name, device.precision)
+    seconds = work.run_flops() / peak / device.efficiency
+    seconds += _PASSES * saved.run_flops() / (1e9 * device.bandwidth)
     seconds /= count
-    num_bytes = _STATE_BYTES + 4 * (training.ema_decay > 0)
-    state = float(num_weights * num_bytes)
+    state = num_weights * (_STATE_BYTES + 4.0 * (training.ema_decay > 0))
     largest = max(map(saved.step_flops, saved.phase_starts)) / count
-    room = _USABLE * device.memory - state
+    room = max(1.0, _USABLE * 1e9 * device.memory - state)
     shares = data.num_streams // count
-    parts = max(training.num_micro_batches, math.ceil(largest / max(room, 1)))
-    fitting = (n for n in range(parts, shares + 1) if shares % n == 0)
+    least = max(training.num_micro_batches, math.ceil(largest / room))
+    fitting = (n for n in range(least, shares + 1) if shares % n == 0)
     number = next(fitting, 0)
     rows = training.num_train_steps * training.train_batch_size
     return Plan(
@@ -112,21 +104,10 @@ def plan(
 
 def count_weights(settings: config.ExperimentConfig) -> int:
     """Trainable weights of all networks; none of them is allocated."""
-    size = settings.encoder.vocab_size
-    tokens = vocabulary_lib.SPECIAL_TOKENS
-    tokens += tuple(f"[unused{i}]" for i in range(size - len(tokens)))
+    size, special = settings.encoder.vocab_size, vocabulary_lib.SPECIAL_TOKENS
+    others = tuple(f"[unused{i}]" for i in range(size - len(special)))
+    vocabulary = vocabulary_lib.Vocabulary(special + others)
     with tf.Graph().as_default():
-        model = model_lib.build_pretraining_model(
-            settings, vocabulary_lib.Vocabulary(tokens), np.ones(size, np.int64)
-        )
+        counts = np.ones(size, np.int64)
+        model = model_lib.build_pretraining_model(settings, vocabulary, counts)
     return sum(v.value.shape.num_elements() for v in model.trainable_variables)
-
-
-def checkpoint_bytes(num_weights: int) -> int:
-    """Size of a checkpoint on disk."""
-    return _CHECKPOINT_BYTES * num_weights
-
-
-def record_bytes(max_seq_length: int) -> int:
-    """Size of a row in the records, about; fitted to rows of 32 and 128."""
-    return 60 + 4 * max_seq_length

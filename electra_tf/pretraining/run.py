@@ -244,9 +244,11 @@ class _Run(training_run.TrainingRun):
             f"({num_rows // self.strategy.num_replicas_in_sync} per device), "
             f"{epochs:.2f} epochs."
         )
-        text += warn_of_data(
-            self.dataset.train.fullness, epochs, self.num_steps
+        train = manifest.Manifest.load(
+            pathlib.Path(self.settings.data.dataset_dir, dataset_lib.TRAIN)
         )
+        num_slots = train.num_examples * train.max_seq_length
+        text += warn_of_data(train.num_tokens / num_slots, epochs)
         if self.baselines:
             text += (
                 "\nAlways saying the commonest token is right in "
@@ -317,21 +319,18 @@ def build_optimizer(
     return optimizers.build(options, schedules.Restarted(parts, phase_starts))
 
 
-def warn_of_data(fullness: float, epochs: float, num_steps: int) -> str:
+def warn_of_data(fullness: float, epochs: float) -> str:
     """Lines about rows that are mostly padding, and text read too often."""
     text = ""
     if fullness < _LEAST_FULLNESS:
         text += (
             f"\nWarning: the rows are {fullness:.0%} full; padding costs as "
-            "much as text. Build the records with a smaller --max_seq_length, "
-            "or from longer documents (an empty line ends one)."
+            "much as text. Build them shorter, or of longer documents."
         )
     if epochs > _MOST_EPOCHS:
         text += (
             f"\nWarning: every row is read {epochs:,.0f} times. Take more "
-            "text, or fewer steps: --config.training.num_train_steps="
-            f"{round(num_steps * _MOST_EPOCHS / epochs)} is {_MOST_EPOCHS} "
-            "epochs."
+            f"text, or num_train_steps / {epochs / _MOST_EPOCHS:.1f}."
         )
     return text
 

@@ -48,15 +48,6 @@ class TwoStage(electra.Electra):
             f"Received: generator_steps={chosen.generator_steps}, "
             f"num_train_steps={total}.",
         )
-        warmup = settings.num_warmup_steps
-        shortest = min(chosen.generator_steps, total - chosen.generator_steps)
-        config.require(
-            warmup < shortest,
-            "The warm-up begins anew in each stage and must be shorter than "
-            f"both. Received: {warmup} steps, stages of "
-            f"{chosen.generator_steps} and {total - chosen.generator_steps}. "
-            f"Set --config.optimizer.num_warmup_steps={shortest // 10}.",
-        )
         fits = ("none",) if chosen.freeze_generator else ("none", "embeddings")
         config.require(
             generator.weight_tying in fits,

@@ -346,12 +346,12 @@ def test_who_sits_on_the_plateau_is_told_what_to_change(
     ("fullness", "epochs", "said"),
     [
         (0.5, 100.0, []),
-        (0.3, 1.0, ["30% full", "max_seq_length"]),
-        (0.9, 400.0, ["read 400 times", "num_train_steps=50 is 100"]),
+        (0.3, 1.0, ["30% full", "longer documents"]),
+        (0.9, 400.0, ["read 400 times", "num_train_steps / 4.0"]),
     ],
 )
 def test_rows_of_padding_and_many_epochs_are_said(fullness, epochs, said):
-    text = run.warn_of_data(fullness, epochs, 200)
+    text = run.warn_of_data(fullness, epochs)
     assert text.count("\nWarning: ") == bool(said)
     assert all(part in text for part in said)
 
