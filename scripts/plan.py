@@ -79,7 +79,8 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
                 f"{found.num_micro_batches or 'do not fit':>13} "
                 f"{found.state_bytes / 1e9:9.2f} "
                 f"{found.activation_bytes / 1e9:15.2f} "
-                f"{found.tokens_per_second:11,.0f} {found.hours:10,.1f}"
+                f"{found.tokens_per_second:11,.0f} "
+                f"{found.hours:10,.{0 if found.hours > 100 else 2}f}"
             )
 
 
