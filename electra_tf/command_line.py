@@ -9,7 +9,9 @@ import difflib
 import gc
 import os
 import pathlib
+import re
 import sys
+import traceback
 from collections.abc import Callable
 from collections.abc import Sequence
 
@@ -48,7 +50,7 @@ def run(
     flags.mark_flags_as_required(list(required))
     app.run(
         lambda argv: sys.exit(_guarded(main, argv)),
-        flags_parser=lambda argv: _parse(argv, schema),
+        flags_parser=lambda argv: parse(argv, schema),
     )
 
 
@@ -56,24 +58,35 @@ def find_configs(argv: list[str]) -> list[str]:
     """The process's arguments, with installed configs where a path has none.
 
     `--config=FILE[:ARGUMENT]` and `--study=FILE` name configs, also as two
-    arguments.
+    arguments. `ConfigError` if there is none.
     """
     found, is_expected = [], False
     for argument in argv:
         flag, equals, path = argument.partition("=")
         if is_expected:
-            argument = installed.find_config(argument)
+            argument = _find_config(argument)
         is_config = flag.startswith("-") and flag.lstrip("-") in _CONFIG_FLAGS
         if is_config and equals:
-            argument = f"{flag}={installed.find_config(path)}"
+            argument = f"{flag}={_find_config(path)}"
         is_expected = is_config and not equals
         found.append(argument)
     return found
 
 
-def _parse(argv: list[str], schema: type) -> list[str]:
-    argv = find_configs(argv)
+def _find_config(path: str) -> str:
+    found = installed.find_config(path)
+    name = found.partition(":")[0]
+    config.require(
+        not name or pathlib.Path(name).is_file(),
+        f"There is no config {name}. electra-new-config writes one.",
+    )
+    return found
+
+
+def parse(argv: list[str], schema: type = config.ExperimentConfig) -> list[str]:
+    """Parses the flags; a mistake ends the process with one line and code 2."""
     try:
+        argv = find_configs(argv)
         for argument in argv[1:]:
             if argument.startswith("--config."):
                 check_override(argument.split("=")[0].lstrip("-"), schema)
@@ -81,20 +94,56 @@ def _parse(argv: list[str], schema: type) -> list[str]:
     except SystemExit:
         # absl shows --help and ends with 1, as if that were a mistake.
         sys.exit(0)
-    except (errors.ConfigError, flags.Error, OSError) as error:
-        # A file of configs/ that fails brings its whole traceback along.
-        last_line = str(error).strip().splitlines()[-1]
-        print(f"error: {last_line} See --help.", file=sys.stderr)
+    except Exception as error:
+        text = _explain_config(error, argv, schema)
+        if "--show_traceback" in argv or not (
+            text or isinstance(error, errors.ConfigError | flags.Error)
+        ):
+            raise
+        print(f"error: {text or f'{error} See --help.'}", file=sys.stderr)
         sys.exit(2)
 
 
-def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
-    """Raises `ConfigError` unless `config.section.field` is in the schema."""
-    known = [
+def _explain_config(
+    error: BaseException | None, argv: list[str], schema: type
+) -> str | None:
+    """File, line and cause of what failed in a config file of `argv`."""
+    paths = [argument.split("=", 1)[-1].partition(":")[0] for argument in argv]
+    files, text = {os.path.abspath(path) for path in paths[1:]}, None
+    # The cause that lies deepest is what the file's own line did.
+    while error is not None:
+        frames = traceback.extract_tb(error.__traceback__)
+        places = [(frame.filename, frame.lineno) for frame in frames]
+        if isinstance(error, SyntaxError):
+            places.append((error.filename or "", error.lineno))
+        for path, line in places:
+            if os.path.abspath(path) in files:
+                text = f"{path}, line {line}: {_describe(error, schema)}"
+        error = error.__cause__ or error.__context__
+    return text
+
+
+def _describe(error: BaseException, schema: type) -> str:
+    """The message, for an unknown name with the nearest known one."""
+    name = re.search(r"[\"'](\w+)\\?[\"'](?! has no)", str(error))
+    if name is None or not isinstance(error, AttributeError | NameError):
+        return getattr(error, "msg", None) or f"{error}"
+    parts = [part for path in _settings(schema) for part in path.split(".")]
+    close = difflib.get_close_matches(name[1], [*parts, *vars(config)], 1, 0)
+    return f"There is no {name[1]!r}. Did you mean {close[0]!r}?"
+
+
+def _settings(schema: type) -> list[str]:
+    return [
         f"config.{section}.{field}"
         for section, fields in dataclasses.asdict(schema()).items()
         for field in fields
     ]
+
+
+def check_override(name: str, schema: type = config.ExperimentConfig) -> None:
+    """Raises `ConfigError` unless `config.section.field` is in the schema."""
+    known = _settings(schema)
     if name not in known:
         (close,) = difflib.get_close_matches(name, known, 1, 0)
         home = schema.__module__.replace(".", "/")

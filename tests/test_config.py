@@ -2,8 +2,13 @@
 
 import dataclasses
 import pathlib
+import re
+import subprocess
+import sys
 
 import pytest
+from absl import flags
+from ml_collections import config_flags
 
 from electra_tf import command_line
 from electra_tf import config
@@ -99,6 +104,18 @@ def test_configs_hold_table_6_of_the_paper():
         ({"generator": {"uniform_generator": True,
                         "unigram_generator": True}}, "At most one of"),
         ({"masking": {"replace_prob": 0.8, "random_prob": 0.3}}, "exceed 1"),
+        ({"training": {"num_train_steps": 200},
+          "optimizer": {"num_warmup_steps": 200}},
+         "shorter than the run.*200 warm-up steps, 200 steps.*steps=0"),
+        ({"training": {"num_train_steps": 200},
+          "optimizer": {"num_warmup_steps": 50},
+          "objective": {"name": "two_stage", "generator_steps": 150}},
+         "50 warm-up steps, 50 steps"),
+        ({"training": {"num_train_steps": 200},
+          "optimizer": {"num_warmup_steps": 30},
+          "objective": {"name": "two_stage", "generator_steps": 30}},
+         "30 warm-up steps, 30 steps"),
+        ({"optimizer": {"warmup_proportion": 1.0}}, "1000000 warm-up steps"),
         ({"objective": {"main_weight": 2.0}}, "no effect on 'electra'"),
         ({"objective": {"final_temperature": 2.0}}, "temperature_steps"),
     ],
@@ -106,6 +123,61 @@ def test_configs_hold_table_6_of_the_paper():
 def test_what_cannot_work_is_refused_with_a_remedy(settings, message):
     with pytest.raises(errors.ConfigError, match=message):
         config.freeze(settings)
+
+
+def test_the_warm_up_is_a_share_of_the_steps_unless_given():
+    def count(steps, **optimizer):
+        settings = {"training": {"num_train_steps": steps}}
+        return config.freeze(settings | {"optimizer": optimizer})
+
+    assert count(200).num_warmup_steps == 10
+    assert count(9).num_warmup_steps == 0
+    assert count(200, warmup_proportion=0.25).num_warmup_steps == 50
+    assert count(200, num_warmup_steps=199).num_warmup_steps == 199
+    assert count(200, warmup_proportion=0.0).num_warmup_steps == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("settings.training.seeed = 3", "There is no 'seeed'.*mean 'seed'?"),
+        ("settings.trainig.seed = 3", "no 'trainig'.*mean 'training'?"),
+        ("config.EncoderConfg()", "no 'EncoderConfg'.*mean 'EncoderConfig'?"),
+        ("config.EncoderConfig(hiden_size=8)", "Unknown field 'hiden_size'"),
+        ("confg.freeze({})", "There is no 'confg'"),
+        ("settings.training.seed = '3'", "'seed'.*'str'.*'int'"),
+        ("settings.training.seed = (", r"'\(' was never closed"),
+        ("config.load_file('pretrain/scaled.py', '12')", "Expected WIDTHx"),
+    ],
+)
+def test_a_mistake_in_a_config_file_names_file_and_line(
+    line, message, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(flags, "FLAGS", flags.FlagValues())
+    config_flags.DEFINE_config_file("config", flag_values=flags.FLAGS)
+    path = tmp_path / "own.py"
+    path.write_text(f"""from electra_tf import config
+def get_config():
+    settings = config.to_config_dict(config.ExperimentConfig())
+    {line}
+    return settings
+""")
+    with pytest.raises(SystemExit, match="2"):
+        command_line.parse(["train", f"--config={path}"])
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {path}, line 4: ")
+    assert re.search(message, said)
+    assert len(said.splitlines()) == 1
+
+
+def test_a_config_that_is_not_there_gets_one_line(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        command_line.parse(["train", "--config", "pretrain/electra_smal.py:a"])
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "error: There is no config pretrain/electra_smal.py."
+    )
+    assert len(said.splitlines()) == 1
 
 
 def test_an_unknown_override_names_the_nearest_setting():
@@ -152,6 +224,38 @@ def test_the_dial_follows_from_a_size_and_a_budget():
     # A step grows before there are more than 20,000 of them.
     assert training.num_train_steps <= 20_000 < 2 * training.num_train_steps
     assert settings.optimizer.learning_rate == pytest.approx(2e-3 / 2**0.5)
+
+
+def test_the_dial_takes_any_width_length_and_budget():
+    settings = _load("scaled", "200x3:20B:1024")
+    encoder, training = settings.encoder, settings.training
+    # 200 is no multiple of 6 heads.
+    assert encoder.num_attention_heads == 5
+    assert encoder.max_position_embeddings == 1024
+    assert training.train_batch_size * 1024 == 131_072
+    assert training.num_train_steps == round(20e9 / 131_072)
+    assert _load("scaled", "64x1:1M:512").training.train_batch_size == 16
+
+
+@pytest.mark.parametrize(
+    ("size", "base", "argument"),
+    [
+        ("base", "electra_base", ""),
+        ("200x3", "scaled", "200x3"),
+        ("96x2:4M:64", "scaled", "96x2:4M:64"),
+    ],
+)
+def test_a_new_config_runs_with_all_its_lines(size, base, argument, tmp_path):
+    path = tmp_path / "own.py"
+    command = [sys.executable, "scripts/new_config.py", path, f"--size={size}"]
+    done = subprocess.run(command, cwd=CONFIGS.parent.parent)
+    assert done.returncode == 0
+    assert config.load_file(path) == _load(base, argument)
+    text = path.read_text("utf-8")
+    path.write_text(text.replace("# settings.", "settings."), "utf-8")
+    assert config.load_file(path) == _load(base, argument)
+    again = subprocess.run(command, cwd=CONFIGS.parent.parent, stderr=-1)
+    assert again.returncode == 1 and b"exists" in again.stderr
 
 
 @pytest.mark.parametrize("size", ["128", "x2", "128x2:", "128x2:4T", "big"])

@@ -8,8 +8,8 @@ import sys
 PACKAGE = pathlib.Path(__file__).parent.parent / "electra_tf"
 ORDER = (
     "errors",
-    "config",
     "installed",
+    "config",
     "command_line",
     "processes",
     "text",

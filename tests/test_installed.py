@@ -101,11 +101,14 @@ def test_the_wheel_brings_commands_that_work_in_any_folder(tmp_path):
         assert shown.startswith(title), command
         assert "flags:" in shown, command
     counted = _run(
-        [programs / "electra-count-flops", "--convention=original",
+        [programs / "electra-plan", "--operations",
          "--config=configs/pretrain/electra_small.py"],
         elsewhere,
     )  # fmt: skip
     assert "training, a row" in counted
+    _run([programs / "electra-new-config", "own.py", "--size=96x2"], elsewhere)
+    planned = _run([programs / "electra-plan", "own.py"], elsewhere)
+    assert "rows of 32 tokens" in planned
     page = (
         "import pathlib, electra_tf;"
         "home = pathlib.Path(electra_tf.__file__).parent;"

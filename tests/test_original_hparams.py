@@ -35,7 +35,10 @@ def test_sizes_follow_from_the_models_size_and_the_overrides(hparams, sizes):
 def test_absent_names_have_the_originals_defaults():
     settings = from_original_hparams({})
     assert settings == config.ExperimentConfig(
-        training=config.TrainingConfig(steps_per_loop=200, keep_checkpoints=5)
+        optimizer=config.OptimizerConfig(
+            num_warmup_steps=10_000, warmup_proportion=0.0
+        ),
+        training=config.TrainingConfig(steps_per_loop=200, keep_checkpoints=5),
     )
 
 
@@ -60,7 +63,8 @@ def test_every_other_name_reaches_its_field():
                           "disallow_correct": True},
             "masking": {"mask_prob": 0.25},
             "optimizer": {"learning_rate": 1e-4, "lr_decay_power": 2,
-                          "weight_decay_rate": 0, "num_warmup_steps": 7},
+                          "weight_decay_rate": 0, "num_warmup_steps": 7,
+                          "warmup_proportion": 0},
             "training": {"num_train_steps": 9, "train_batch_size": 24,
                          "steps_per_loop": 3, "save_checkpoints_steps": 4,
                          "keep_checkpoints": 6, "num_eval_batches": 8,
@@ -74,9 +78,9 @@ def test_every_other_name_reaches_its_field():
 
 
 def test_debug_shrinks_what_is_not_given():
-    training = from_original_hparams(
-        {"debug": True, "num_train_steps": 30}
-    ).training
+    settings = from_original_hparams({"debug": True, "num_train_steps": 30})
+    training = settings.training
+    assert settings.num_warmup_steps == 0
     assert training.num_train_steps == 30
     assert training.train_batch_size == 8
     assert training.steps_per_loop == 10

@@ -45,7 +45,7 @@ def build_settings(**training: object) -> config.ExperimentConfig:
             max_seq_length=LENGTH, num_streams=4, shuffle_block=8
         ),
         optimizer=config.OptimizerConfig(
-            learning_rate=1e-3, num_warmup_steps=2
+            learning_rate=1e-3, warmup_proportion=0.1
         ),
         training=config.TrainingConfig(**(defaults | training)),
     )

@@ -6,7 +6,7 @@ Command:
         --config.data.dataset_dir=DIR
 
 Hardware and time: a softmax over the vocabulary at every position; see
-`scripts/count_flops.py` for the cost.
+`electra-plan` for the cost.
 Expected: GLUE dev average 84.3 (paper, section 3.5), against 85.0 of ELECTRA.
 Not yet run with this code at this size; `configs/studies/table5.py` has a tiny
 one.

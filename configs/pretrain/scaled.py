@@ -1,4 +1,4 @@
-"""Any size by one dial: `scaled.py:WIDTHxDEPTH` or `WIDTHxDEPTH:TOKENS`.
+"""Any size by one dial: `scaled.py:WIDTHxDEPTH[:TOKENS[:LENGTH]]`.
 
 Command:
     python scripts/run_pretraining.py --model_dir=DIR/model \
@@ -8,8 +8,8 @@ Command:
 Width and depth of the discriminator set everything else: heads, generator,
 initializer, rate, length of rows, batch and steps, for a budget of tokens
 (default: 20 for each weight of the discriminator's layers). Build records with
-`--max_seq_length=32` for less than 100 M tokens, 128 for more; another length
-needs `--config.data.max_seq_length`.
+`--max_seq_length=32` for less than 100 M tokens, 128 for more, or with the
+LENGTH that you give (`128x2:40M:64`).
 Hardware and time: two CPU cores read 30,000 tokens a second at 128x2.
 Expected: docs/small_models.md has measured runs and the reasons for the rules.
 """
@@ -26,17 +26,21 @@ _TOKENS_PER_WEIGHT = 20
 # A model leaves the plateau after steps rather than tokens: steps are many and
 # small before a step becomes larger.
 _STEPS_BEFORE_LARGER_BATCHES = 20_000
+# Those of the paper's Base; longer runs have more of them instead.
+_MOST_TOKENS_PER_STEP = 131_072
+_NUM_STREAMS = 16
 # Short rows learn from fewer tokens; long ones are for what comes after.
 _SHORT_ROW, _LONG_ROW, _TOKENS_FOR_LONG_ROWS = 32, 128, 100e6
 
 
 def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
-    """The settings of a size, `128x2` or `256x4:300M`."""
-    width, depth, tokens = _parse(size)
-    row = _SHORT_ROW if tokens < _TOKENS_FOR_LONG_ROWS else _LONG_ROW
+    """The settings of a size, `128x2`, `256x4:300M` or `256x4:300M:64`."""
+    width, depth, tokens, row = _parse(size)
     batch = _batch_size(tokens, row)
     steps = max(10, round(tokens / (batch * row)))
     heads = max(1, width // (32 if width < 512 else 64))
+    while width % heads:
+        heads -= 1
     return config.to_config_dict(
         config.ExperimentConfig(
             encoder=config.EncoderConfig(
@@ -46,6 +50,7 @@ def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
                 num_hidden_layers=depth,
                 num_attention_heads=heads,
                 intermediate_size=4 * width,
+                max_position_embeddings=max(512, row),
                 hidden_dropout_prob=0.0,
                 attention_probs_dropout_prob=0.0,
                 initializer_range=0.0,
@@ -59,7 +64,9 @@ def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
                 generator_steps=min(2_500, 2 * steps // 5),
                 freeze_generator=False,
             ),
-            data=config.DataConfig(max_seq_length=row),
+            data=config.DataConfig(
+                max_seq_length=row, num_streams=_NUM_STREAMS
+            ),
             optimizer=config.OptimizerConfig(
                 learning_rate=2e-3 * (128 / max(width, 128)) ** 0.5,
                 num_warmup_steps=min(1_000, steps // 20),
@@ -73,23 +80,30 @@ def get_config(size: str = "128x2") -> ml_collections.ConfigDict:
     )
 
 
-def _parse(size: str) -> tuple[int, int, float]:
-    """Width, depth and tokens of the argument."""
-    match = re.fullmatch(r"(\d+)x(\d+)(?::(\d+(?:\.\d+)?)([KMB]?))?", size)
+def _parse(size: str) -> tuple[int, int, float, int]:
+    """Width, depth, tokens and length of rows of the argument."""
+    tokens_pattern = r"(?::(\d+(?:\.\d+)?)([KMB]?)(?::(\d+))?)?"
+    match = re.fullmatch(r"(\d+)x(\d+)" + tokens_pattern, size)
     if match is None:
         raise errors.ConfigError(
-            "Expected WIDTHxDEPTH or WIDTHxDEPTH:TOKENS, such as 128x2 or "
-            f"256x4:300M. Received: {size!r}."
+            "Expected WIDTHxDEPTH, WIDTHxDEPTH:TOKENS or WIDTHxDEPTH:TOKENS:"
+            "LENGTH, such as 128x2, 256x4:300M or 256x4:300M:64. Received: "
+            f"{size!r}."
         )
     width, depth = int(match[1]), int(match[2])
+    tokens: float = _TOKENS_PER_WEIGHT * 12 * width**2 * depth
     if match[3]:
-        return width, depth, float(match[3]) * _UNITS[match[4]]
-    return width, depth, _TOKENS_PER_WEIGHT * 12 * width**2 * depth
+        tokens = float(match[3]) * _UNITS[match[4]]
+    row = _SHORT_ROW if tokens < _TOKENS_FOR_LONG_ROWS else _LONG_ROW
+    return width, depth, tokens, int(match[5] or row)
 
 
 def _batch_size(tokens: float, row: int) -> int:
     """Rows of a step: 2,048 tokens, and more where there are many."""
-    rows = 2048 // row
-    while tokens / (rows * row) > _STEPS_BEFORE_LARGER_BATCHES:
+    rows = max(2048 // row // _NUM_STREAMS, 1) * _NUM_STREAMS
+    while (
+        tokens / (rows * row) > _STEPS_BEFORE_LARGER_BATCHES
+        and rows * row < _MOST_TOKENS_PER_STEP
+    ):
         rows *= 2
     return rows

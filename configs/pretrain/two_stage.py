@@ -8,7 +8,7 @@ Command:
 Stage one lasts 250,000 steps, then the discriminator starts from the
 generator's weights (paper, 3.2 and Figure 3, right: 500,000 steps in all).
 
-Hardware and time: a full-size generator; `scripts/count_flops.py` has the cost.
+Hardware and time: a full-size generator; `electra-plan` has the cost.
 Expected: below joint training (paper, Figure 3).
 Not yet run with this code at this size; there is a tiny one in
 `configs/studies/training_algorithms.py`.

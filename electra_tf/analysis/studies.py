@@ -131,7 +131,7 @@ class PlannedArm(NamedTuple):
     @property
     def num_warmup_steps(self) -> int:
         """Steps in which the learning rate rises."""
-        return self.is_trained * self.settings.optimizer.num_warmup_steps
+        return self.is_trained * self.settings.num_warmup_steps
 
     @property
     def flops_per_step(self) -> float:
@@ -235,12 +235,13 @@ def with_num_steps(
 ) -> config.ExperimentConfig:
     """The same training, its schedules too, in another number of steps.
 
-    What was more than 0 steps stays at least 1.
+    What was more than 0 steps stays at least 1, except in a run of one step.
     """
     ratio = num_steps / settings.training.num_train_steps
+    least = int(num_steps > 1)
     schedules = {
         section: {
-            name: max(1, round(count * ratio))
+            name: max(least, round(count * ratio))
             for name, count in vars(getattr(settings, section)).items()
             if name.endswith(("_step", "_steps")) and count
         }

@@ -9,6 +9,7 @@ graph exists.
 import dataclasses
 import importlib.util
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import ml_collections
 
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.config.schema import require as require
 from electra_tf.config.schema import require_choice as require_choice
@@ -32,8 +34,8 @@ from electra_tf.config.sections import TrainingConfig as TrainingConfig
 
 
 def to_config_dict(config: Any) -> ml_collections.ConfigDict:
-    """The settings as a `ConfigDict`, what a config file returns."""
-    return ml_collections.ConfigDict(dataclasses.asdict(config))
+    """The settings as a locked `ConfigDict`, what a config file returns."""
+    return ml_collections.ConfigDict(dataclasses.asdict(config)).lock()
 
 
 def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
@@ -45,11 +47,15 @@ def freeze(settings: Mapping[str, Any]) -> ExperimentConfig:
     return schema.build(ExperimentConfig, settings)
 
 
-def load_file(path: pathlib.Path, argument: str = "") -> ExperimentConfig:
-    """Runs a file of `configs/pretrain` and freezes what it returns.
+def load_file(
+    path: str | os.PathLike[str], argument: str = ""
+) -> ExperimentConfig:
+    """Runs a config file, as `--config` takes it, and freezes its settings.
 
-    `argument` goes to `get_config`, as in `--config=FILE:ARGUMENT`.
+    `argument` is that of `get_config`, as in `FILE:ARGUMENT`.
     """
+    name, _, own = installed.find_config(os.fspath(path)).partition(":")
+    path, argument = pathlib.Path(name), argument or own
     specification = importlib.util.spec_from_file_location(path.stem, path)
     if specification is None or specification.loader is None:
         raise errors.ConfigError(f"{path} is not a Python file of configs/.")

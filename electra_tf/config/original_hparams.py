@@ -41,12 +41,17 @@ _RENAMED = {
     "num_eval_steps": "num_eval_batches",
 }
 # and with defaults that differ from ours.
-_DEFAULTS = {"iterations_per_loop": 200, "keep_checkpoint_max": 5}
+_DEFAULTS = {
+    "iterations_per_loop": 200,
+    "keep_checkpoint_max": 5,
+    "num_warmup_steps": 10_000,
+}
 _DEBUG_DEFAULTS = {
     "train_batch_size": 8,
     "num_train_steps": 20,
     "iterations_per_loop": 10,
     "num_eval_steps": 2,
+    "num_warmup_steps": 0,  # there 10,000, of 20 steps
 }
 # Read by functions below.
 _OTHER_FIELDS = (
@@ -95,6 +100,7 @@ def from_original_hparams(
     for section, names in _SECTIONS.items():
         own = [name for name in names.split() if name in given]
         sections[section] = {_RENAMED.get(n, n): given[n] for n in own}
+    sections["optimizer"]["warmup_proportion"] = 0.0
     tpu_name = hparams.get("tpu_name")
     if _flag(hparams, "use_tpu"):
         sections["training"] |= {"strategy": "tpu", "tpu": tpu_name or ""}

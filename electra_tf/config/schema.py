@@ -213,8 +213,10 @@ def describe(schema: Any, detail: Any) -> str:
     if kind == "unexpected_keyword_argument":
         for parent in parents:
             schema = typing.get_type_hints(schema).get(parent, schema)
-        known = [field.name for field in dataclasses.fields(schema)]
-        what = "section" if not parents else "field"
+        fields = dataclasses.fields(schema)
+        known = [field.name for field in fields]
+        is_section = dataclasses.is_dataclass(fields[0].default)
+        what = "section" if is_section else "field"
         return f"Unknown {what} {field!r}. {suggest(str(name), known)}"
     if kind == "missing":
         return f"`{field}` is missing."

@@ -312,7 +312,9 @@ class SharedOptimizerConfig:
 class OptimizerConfig(SharedOptimizerConfig):
     """Optimizer and schedule (the original's `optimization.py`)."""
 
-    num_warmup_steps: Count = 10_000
+    # In which the rate rises; 0 takes `warmup_proportion`.
+    num_warmup_steps: Count = 0
+    warmup_proportion: Fraction = 0.05  # share of all steps
     # Each network's gradient has a norm of its own; otherwise `disc_weight`
     # decides how much of the one norm is left to the generator.
     clip_per_tower: bool = False
@@ -385,6 +387,16 @@ class ExperimentConfig:
             f"num_streams={streams}. Use --config.data.num_streams="
             f"{max(n for n in range(1, streams + 1) if batch % n == 0)}.",
         )
+        warmup, steps = self.num_warmup_steps, self.training.num_train_steps
+        switch = self.objective.generator_steps
+        stage = min(switch, steps - switch) if 0 < switch < steps else steps
+        require(
+            warmup < stage,
+            "The warm-up must be shorter than the run, and than each of two "
+            "stages: the learning rate would never reach its peak. Received: "
+            f"{warmup} warm-up steps, {stage} steps. Set --config.optimizer."
+            "num_warmup_steps=0 for a share (`optimizer.warmup_proportion`).",
+        )
         try:
             if self.generator.has_encoder:
                 self.generator.encoder_config(self.encoder)
@@ -395,6 +407,12 @@ class ExperimentConfig:
                 f"{self.generator.generator_hidden_size}. {error}"
             ) from error
         self.check_devices(1)
+
+    @property
+    def num_warmup_steps(self) -> int:
+        """Steps in which the learning rate rises, in every phase."""
+        share = self.optimizer.warmup_proportion * self.training.num_train_steps
+        return self.optimizer.num_warmup_steps or round(share)
 
     def check_devices(self, num_replicas: int) -> None:
         """Raises `ConfigError` if devices cannot share the streams evenly."""

@@ -52,6 +52,7 @@ class OriginalTransformer:
     sparse_embed_lookup: bool = False  # token lookups cost nothing
     decoder: bool = False  # every block attends to an encoder too
     num_segments: int = 2  # the formulas count two, always
+    entry_bytes: int = 4  # of an entry of a product; `SavedTransformer`
 
     def block(self) -> float:
         """One block."""
@@ -150,12 +151,50 @@ class ExactTransformer(OriginalTransformer):
         return 2.0 * self.length * self.hidden_size * (self.hidden_size + 1)
 
 
+class SavedTransformer(OriginalTransformer):
+    """Bytes that the forward pass keeps for the backward pass.
+
+    Inputs of products, in their precision; attention weights, in float32 too;
+    seven float32 tables of logits, most of them while samples are drawn. Fitted
+    to the peak memory of processes on a CPU (docs/pretraining.md).
+    """
+
+    def block(self) -> float:
+        """One block."""
+        scores = (self.num_heads or 1) * self.length
+        entries = 6 * self.hidden_size + (self.intermediate_size or 0)
+        entries += 2 * scores  # which are dropped, which are left
+        return float(self.length * (self.entry_bytes * entries + 4 * scores))
+
+    def embedding(self) -> float:
+        """What is normalized and projected."""
+        width = self.embedding_size or self.hidden_size
+        return 2.0 * self.entry_bytes * self.length * width
+
+    def output(self) -> float:
+        """The vocabulary head."""
+        slots = round(self.output_fraction * self.length)
+        return 7 * 4.0 * slots * self.vocab_size
+
+    def binary(self) -> float:
+        """The head with one logit per token."""
+        return 2.0 * self.entry_bytes * self.length * self.hidden_size
+
+
+_TRANSFORMERS = {
+    "original": OriginalTransformer,
+    "exact": ExactTransformer,
+    "saved": SavedTransformer,
+}
+
+
 class Convention:
     """A way of counting: the networks as sums of encoders and heads.
 
     `original` counts backward as one forward, and composes of its formulas
     what it has none for (two-tower generators, the copy logit). `exact` counts
-    backward one product for each factor that is no constant.
+    backward one product for each factor that is no constant. `saved` counts no
+    operations but the bytes that what learns keeps for its backward pass.
     """
 
     def __init__(self, name: str, settings: config.ExperimentConfig) -> None:
@@ -168,10 +207,12 @@ class Convention:
                 "--config.encoder.vocab_size, for example to 30522."
             )
         self._length = settings.data.max_seq_length
-        self._is_exact = name == "exact"
+        self._name = name
+        is_single = settings.training.precision == "float32"
+        self._entry_bytes = 4 if is_single else 2
         # Tokens that a masked LM scores against the vocabulary.
         self._num_scored = OUTPUT_FRACTION * self._length
-        if self._is_exact:
+        if name != "original":
             # Every slot, whether it is used or not.
             self._num_scored = masking.max_predictions_per_seq(
                 settings.masking.mask_prob, self._length
@@ -215,7 +256,7 @@ class Convention:
 
     def soft_lookup(self) -> Operations:
         """Embedding soft samples, and putting them into the text."""
-        if not self._is_exact:
+        if self._name != "exact":
             # It counts every lookup as such a product already.
             return Operations(0.0, 0.0)
         # The table and the places of the slots are constants here.
@@ -235,15 +276,16 @@ class Convention:
         return self._part(self._transformer(sizes).encoder(), segments)
 
     def _part(self, forward: float, with_constant: float = 0.0) -> Operations:
-        if not self._is_exact:
+        if self._name == "saved":
+            return Operations(0.0, forward)
+        if self._name == "original":
             return Operations(forward, forward)
         return Operations(forward, 2.0 * forward - with_constant)
 
     def _transformer(
         self, sizes: config.EncoderConfig, output_fraction: float = 0.0
     ) -> OriginalTransformer:
-        kind = ExactTransformer if self._is_exact else OriginalTransformer
-        return kind(
+        return _TRANSFORMERS[self._name](
             sizes.hidden_size,
             sizes.num_hidden_layers,
             self._length,
@@ -253,4 +295,5 @@ class Convention:
             sizes.num_attention_heads,
             output_fraction=output_fraction,
             num_segments=sizes.type_vocab_size,
+            entry_bytes=self._entry_bytes,
         )

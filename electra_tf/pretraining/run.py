@@ -41,6 +41,7 @@ _PLATEAU_TOKENS = 10_000_000
 # Nats. A run that stayed on the plateau for 12 million tokens ended 0.07 below
 # the entropy, by topics alone; one that reads neighbours gains far more.
 _PLATEAU_MARGIN = 0.3
+_MOST_EPOCHS, _LEAST_FULLNESS = 100, 0.5
 
 
 def pretrain(
@@ -243,6 +244,11 @@ class _Run(training_run.TrainingRun):
             f"({num_rows // self.strategy.num_replicas_in_sync} per device), "
             f"{epochs:.2f} epochs."
         )
+        train = manifest.Manifest.load(
+            pathlib.Path(self.settings.data.dataset_dir, dataset_lib.TRAIN)
+        )
+        num_slots = train.num_examples * train.max_seq_length
+        text += warn_of_data(train.num_tokens / num_slots, epochs)
         if self.baselines:
             text += (
                 "\nAlways saying the commonest token is right in "
@@ -303,7 +309,7 @@ def build_optimizer(
         schedules.PolynomialDecayTimesWarmup(
             options.learning_rate,
             end - start,
-            options.num_warmup_steps,
+            settings.num_warmup_steps,
             power=options.lr_decay_power,
         )
         for start, end in zip(phase_starts, ends, strict=True)
@@ -311,6 +317,22 @@ def build_optimizer(
     if len(parts) == 1:
         return optimizers.build(options, parts[0])
     return optimizers.build(options, schedules.Restarted(parts, phase_starts))
+
+
+def warn_of_data(fullness: float, epochs: float) -> str:
+    """Lines about rows that are mostly padding, and text read too often."""
+    text = ""
+    if fullness < _LEAST_FULLNESS:
+        text += (
+            f"\nWarning: the rows are {fullness:.0%} full; padding costs as "
+            "much as text. Build them shorter, or of longer documents."
+        )
+    if epochs > _MOST_EPOCHS:
+        text += (
+            f"\nWarning: every row is read {epochs:,.0f} times. Take more "
+            f"text, or num_train_steps / {epochs / _MOST_EPOCHS:.1f}."
+        )
+    return text
 
 
 def explain_plateau(

@@ -173,7 +173,7 @@ def test_two_replicas_are_one(name, two_devices):
         settings,
         encoder={"num_hidden_layers": 1},
         # Without warm-up the first step moves the weights.
-        optimizer={"num_warmup_steps": 0},
+        optimizer={"num_warmup_steps": 0, "warmup_proportion": 0.0},
     )
     one = _take_a_step(tf.distribute.get_strategy(), settings)
     two = _take_a_step(two_devices, settings)
@@ -219,7 +219,11 @@ def test_an_objective_in_one_file_trains_with_one_config(tmp_path, monkeypatch):
         model_lib.resolve(tiny.build_settings(), tiny.VOCABULARY.size),
         objective={"name": "my_objectives.random_tokens"},
         masking={"replace_prob": 0.0, "random_prob": 1.0},
-        optimizer={"learning_rate": 1e-2, "num_warmup_steps": 0},
+        optimizer={
+            "learning_rate": 1e-2,
+            "num_warmup_steps": 0,
+            "warmup_proportion": 0.0,
+        },
     )
     model = run.build_model_and_optimizer(settings, tiny.VOCABULARY)
     step = tf.function(model.training_step, autograph=False)
@@ -241,7 +245,7 @@ def test_an_objective_in_one_file_trains_with_one_config(tmp_path, monkeypatch):
 def test_the_script_prints_what_the_original_prints_for_small():
     done = subprocess.run(
         [
-            *(sys.executable, "scripts/count_flops.py"),
+            *(sys.executable, "scripts/plan.py", "--operations"),
             "--config=configs/pretrain/electra_small.py",
         ],
         capture_output=True,

@@ -342,6 +342,31 @@ def test_who_sits_on_the_plateau_is_told_what_to_change(
         assert text is None or part in text
 
 
+@pytest.mark.parametrize(
+    ("fullness", "epochs", "said"),
+    [
+        (0.5, 100.0, []),
+        (0.3, 1.0, ["30% full", "longer documents"]),
+        (0.9, 400.0, ["read 400 times", "num_train_steps / 4.0"]),
+    ],
+)
+def test_rows_of_padding_and_many_epochs_are_said(fullness, epochs, said):
+    text = run.warn_of_data(fullness, epochs)
+    assert text.count("\nWarning: ") == bool(said)
+    assert all(part in text for part in said)
+
+
+def test_a_size_of_the_dial_trains(dataset, tmp_path, capsys):
+    settings = tiny_run.replace(
+        config.load_file("configs/pretrain/scaled.py:16x1:1K:16"),
+        data={"dataset_dir": str(dataset)},
+        training={"train_batch_size": 16, "deterministic": False},
+    )
+    assert run.pretrain(settings, tmp_path / "model")
+    # Rows of 6 to 16 tokens.
+    assert "% full" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("uniform", "num_warnings"), [(False, 1), (True, 0)])
 def test_a_run_warns_once_unless_there_is_nothing_to_learn(
     uniform, num_warnings, dataset, tmp_path, monkeypatch, capsys

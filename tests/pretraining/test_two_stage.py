@@ -11,6 +11,7 @@ from tests.pretraining import tiny_objectives
 _SWITCH, _TOTAL = 10, 20
 _OPTIMIZER = {
     "learning_rate": 1e-2,
+    "warmup_proportion": 0.0,
     "num_warmup_steps": 0,
     "weight_decay_rate": 0.1,
 }

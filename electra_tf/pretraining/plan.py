@@ -1,0 +1,113 @@
+"""What a training takes on a device: memory and time, before it is run.
+
+Products take their operations at a share of the device's peak; all else passes
+over the saved activations, `_PASSES` times, at the bandwidth of its memory.
+docs/pretraining.md compares that with measured runs.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from electra_tf import config
+from electra_tf.config import schema
+from electra_tf.pretraining import cost
+from electra_tf.pretraining import model as model_lib
+from electra_tf.text import vocabulary as vocabulary_lib
+from electra_tf.training import distribution
+
+# These two are fitted to NVIDIA's runs of Base on a V100 and an A100.
+_PASSES = 8
+_MATRIX_UNITS, _OTHER_UNITS = 0.4, 0.65
+# Of a device's memory; the rest is for what is not counted.
+_USABLE = 0.8
+# Of a weight, its gradient and two moments; all but the gradient are saved.
+_STATE_BYTES, CHECKPOINT_BYTES = 16, 12
+
+
+class Device(NamedTuple):
+    """A device in one precision, from its data sheet."""
+
+    name: str
+    precision: str
+    memory: float  # GB
+    bandwidth: float  # GB a second
+    efficiency: float = _MATRIX_UNITS  # share of the peak that products reach
+    peak: float = 0.0  # operations a second; 0: see `distribution.peak_flops`
+
+
+DEVICES = (
+    # Two cores of an AMD EPYC, as docs/performance.md measures them.
+    Device("CPU", "float32", 16, 50, _OTHER_UNITS, 145e9),
+    Device("T4", "float16", 16, 320),
+    Device("V100", "float32", 16, 900, _OTHER_UNITS),
+    Device("V100", "float16", 16, 900),
+    Device("A100", "float32", 40, 1555),
+    Device("A100", "bfloat16", 40, 1555),
+    Device("H100", "float32", 80, 3350),
+    Device("H100", "bfloat16", 80, 3350),
+    # A chip each.
+    Device("TPUv2", "bfloat16", 16, 700, peak=46e12),
+    Device("TPUv3", "bfloat16", 32, 900, peak=123e12),
+    Device("TPUv4", "bfloat16", 32, 1200, peak=275e12),
+)
+
+
+class Plan(NamedTuple):
+    """What a training takes on some devices of a kind."""
+
+    num_micro_batches: int  # 0: no number that the streams allow fits
+    state_bytes: float  # weights, gradients and moments, on each device
+    activation_bytes: float  # of a micro-batch, on each device
+    tokens_per_second: float  # of all devices, padding included
+    hours: float  # of all steps
+
+
+def plan(
+    settings: config.ExperimentConfig,
+    device: Device,
+    count: int,
+    num_weights: int,
+) -> Plan:
+    """Plans a training on `count` devices; speed is taken as linear in them.
+
+    The config names the size of the vocabulary; `num_weights` are those of
+    `count_weights`. `ConfigError` if the devices cannot share the streams.
+    """
+    precision = {"precision": device.precision}
+    settings = schema.replace_fields(settings, training=precision)
+    settings.check_devices(count)
+    training, data = settings.training, settings.data
+    work, saved = cost.Cost(settings), cost.Cost(settings, "saved")
+    peak = device.peak or distribution.peak_flops(device.name, device.precision)
+    seconds = work.run_flops() / peak / device.efficiency
+    seconds += _PASSES * saved.run_flops() / (1e9 * device.bandwidth)
+    seconds /= count
+    state = num_weights * (_STATE_BYTES + 4.0 * (training.ema_decay > 0))
+    largest = max(map(saved.step_flops, saved.phase_starts)) / count
+    room = max(1.0, _USABLE * 1e9 * device.memory - state)
+    shares = data.num_streams // count
+    least = max(training.num_micro_batches, math.ceil(largest / room))
+    fitting = (n for n in range(least, shares + 1) if shares % n == 0)
+    number = next(fitting, 0)
+    rows = training.num_train_steps * training.train_batch_size
+    return Plan(
+        num_micro_batches=number,
+        state_bytes=state,
+        activation_bytes=largest / (number or shares),
+        tokens_per_second=rows * data.max_seq_length / seconds,
+        hours=seconds / 3600,
+    )
+
+
+def count_weights(settings: config.ExperimentConfig) -> int:
+    """Trainable weights of all networks; none of them is allocated."""
+    size, special = settings.encoder.vocab_size, vocabulary_lib.SPECIAL_TOKENS
+    others = tuple(f"[unused{i}]" for i in range(size - len(special)))
+    vocabulary = vocabulary_lib.Vocabulary(special + others)
+    with tf.Graph().as_default():
+        counts = np.ones(size, np.int64)
+        model = model_lib.build_pretraining_model(settings, vocabulary, counts)
+    return sum(v.value.shape.num_elements() for v in model.trainable_variables)

@@ -1,0 +1,95 @@
+r"""Writes a config of your own, with everything that follows from a size.
+
+    python scripts/new_config.py my_model.py --size=256x6:500M
+
+`small`, `base` and `large` are the paper's sizes. WIDTHxDEPTH[:TOKENS[:LENGTH]]
+is any other, by the rules of `configs/pretrain/scaled.py`: layers of that
+width, so many of them, the tokens that the training reads, the tokens of a row.
+The file runs at once; the settings that you may want to change stand in it.
+"""
+
+import pathlib
+import sys
+
+from absl import flags
+
+from electra_tf import command_line
+from electra_tf import config
+from electra_tf import errors
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("file", None, "What to write; also the first argument.")
+flags.DEFINE_string(
+    "size", None, "small, base, large or WIDTHxDEPTH[:TOKENS[:LENGTH]]."
+)
+
+# What the file shows; a line for each group.
+_SHOWN = """
+encoder embedding_size num_attention_heads intermediate_size
+encoder hidden_dropout_prob attention_probs_dropout_prob initializer_range
+generator generator_hidden_size num_attention_heads
+masking mask_prob replace_prob
+objective name generator_steps disc_weight
+data dataset_dir max_seq_length
+optimizer learning_rate num_warmup_steps warmup_proportion beta_2 clip_norm
+training num_train_steps train_batch_size num_micro_batches
+training strategy precision eval_steps save_checkpoints_steps
+"""
+_TEMPLATE = '''"""A config of my own, made by electra-new-config.
+
+Command:
+    electra-pretrain --config={path} --model_dir=RUN \\
+        --config.data.dataset_dir=DATASET
+
+The dataset is built with --max_seq_length={length}. What it takes:
+    electra-plan --config={path}
+"""
+
+import ml_collections
+
+from electra_tf import config
+
+# Everything follows from this; scaled.py takes WIDTHxDEPTH:TOKENS:LENGTH. The
+# vocabulary is the dataset's.
+BASE = "{base}"
+
+
+def get_config() -> ml_collections.ConfigDict:
+    """The settings of BASE, and what is changed below."""
+    settings = config.to_config_dict(config.load_file(BASE))
+    # Take the "# " in front of a line away to change its value. The page
+    # "Settings of pre-training" explains these fields and all others.
+{lines}
+    return settings
+'''
+
+
+def main() -> None:
+    """Writes the file."""
+    path = pathlib.Path(FLAGS.file)
+    if path.exists():
+        raise errors.ConfigError(f"{path} exists. Name another file.")
+    is_paper = FLAGS.size in ("small", "base", "large")
+    base = "configs/pretrain/" + (
+        f"electra_{FLAGS.size}.py" if is_paper else f"scaled.py:{FLAGS.size}"
+    )
+    settings = config.load_file(base)
+    lines = []
+    for section, *names in map(str.split, _SHOWN.strip().splitlines()):
+        values = vars(getattr(settings, section))
+        field = f"    # settings.{section}."
+        lines += ["", *(f"{field}{name} = {values[name]!r}" for name in names)]
+    text = _TEMPLATE.format(
+        path=path,
+        base=base,
+        length=settings.data.max_seq_length,
+        lines="\n".join(lines).replace("'", '"'),
+    )
+    path.write_text(text, "utf-8")
+    print(f"Wrote {path}. Its first lines say how to train with it.")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        sys.argv[1] = f"--file={sys.argv[1]}"
+    command_line.run(main, required=["file", "size"])

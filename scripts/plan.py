@@ -1,0 +1,121 @@
+r"""Says what a training takes: memory, time, operations, disk; builds nothing.
+
+    python scripts/plan.py configs/pretrain/electra_base.py
+    python scripts/plan.py my_model.py --device=A100 --count=8
+    python scripts/plan.py configs/pretrain/electra_small.py --operations
+
+Times are estimates; docs/pretraining.md compares them with measured runs.
+`--operations` counts by part instead: `original` is how the paper counts,
+`exact` what the matrix products of our graph execute. A row is a sequence of
+the config's length.
+"""
+
+import sys
+
+from absl import flags
+from ml_collections import config_flags
+
+from electra_tf import command_line
+from electra_tf import config
+
+FLAGS = flags.FLAGS
+config_flags.DEFINE_config_file("config", None, "Also the first argument.")
+flags.DEFINE_string("device", "", "Such as A100; without, all known ones.")
+flags.DEFINE_integer("count", 1, "Devices that train together.", 1)
+flags.DEFINE_bool("operations", False, "Count operations by part instead.")
+# What a config that takes its dataset's vocabulary is counted with.
+_PAPERS_VOCABULARY = 30_522
+_PARTS = {
+    "generator": "generator",
+    "encoder, replaced-token head": "discriminator",
+    "encoder, masked-LM head": "masked_lm",
+    "encoder, vocabulary and copy heads on all tokens": "all_tokens_masked_lm",
+}
+_HEADER = (
+    "device       precision  micro-batches  state GB  activations GB"
+    "    tokens/s      hours"
+)
+
+
+def main() -> None:
+    """Prints one table."""
+    if not FLAGS.config.encoder.vocab_size:
+        FLAGS.config.encoder.vocab_size = _PAPERS_VOCABULARY
+    settings = config.freeze(FLAGS.config)
+    print(f"Vocabulary: {settings.encoder.vocab_size:,} entries.")
+    if FLAGS.operations:
+        _print_operations(settings)
+    else:
+        _print_plan(settings)
+
+
+def _print_plan(settings: config.ExperimentConfig) -> None:
+    from electra_tf.pretraining import cost
+    from electra_tf.pretraining import plan
+
+    known = {device.name: device for device in plan.DEVICES}
+    if FLAGS.device:
+        config.require_choice("--device", FLAGS.device, tuple(known))
+    weights = plan.count_weights(settings)
+    training, length = settings.training, settings.data.max_seq_length
+    rows = training.num_train_steps * training.train_batch_size
+    # Fitted to records of 32 and of 128 tokens.
+    size = rows * (60 + 4 * length)
+    print(
+        f"{weights / 1e6:,.1f} M weights in all networks; a checkpoint takes "
+        f"{plan.CHECKPOINT_BYTES * weights / 1e9:.2f} GB.\n"
+        f"{training.num_train_steps:,} steps of {training.train_batch_size:,} "
+        f"rows of {length} tokens: {rows * length / 1e6:,.0f} M tokens, "
+        f"{size / 1e9:,.1f} GB of records (a tenth for 10 epochs).\n"
+        f"{cost.Cost(settings).run_flops():.3g} operations; as the paper "
+        f"counts, {cost.Cost(settings, 'original').run_flops():.3g}.\n\n"
+        f"{_HEADER}"
+    )
+    for device in plan.DEVICES:
+        if FLAGS.device in ("", device.name):
+            found = plan.plan(settings, device, FLAGS.count, weights)
+            print(
+                f"{FLAGS.count:>4} {device.name:<7} {device.precision:<10} "
+                f"{found.num_micro_batches or 'do not fit':>13} "
+                f"{found.state_bytes / 1e9:9.2f} "
+                f"{found.activation_bytes / 1e9:15.2f} "
+                f"{found.tokens_per_second:11,.0f} "
+                f"{found.hours:10,.{0 if found.hours > 100 else 2}f}"
+            )
+
+
+def _print_operations(settings: config.ExperimentConfig) -> None:
+    columns = ("original", "exact")
+    counts = [_count(settings, name) for name in columns]
+    width = max(map(len, counts[0]))
+    print("  ".join([" " * width, *(f"{name:>20}" for name in columns)]))
+    for title in counts[0]:
+        cells = [f"{column[title]:20.15g}" for column in counts]
+        print("  ".join([title.ljust(width), *cells]))
+
+
+def _count(settings: config.ExperimentConfig, name: str) -> dict[str, float]:
+    """Title to operations, in the order of the lines."""
+    from electra_tf.pretraining import cost
+
+    counted = cost.Cost(settings, name)
+    convention, training = counted.convention, settings.training
+    starts = counted.phase_starts
+    counts = {}
+    for start in starts:
+        where = f" from step {start:,}" if len(starts) > 1 else ""
+        counts[f"training, a row{where}"] = counted.row_flops(start)
+        counts[f"training, a step{where}"] = counted.step_flops(start)
+    counts[f"training, all {training.num_train_steps:,} steps"] = (
+        counted.run_flops()
+    )
+    counts["inference, a row"] = counted.inference_flops()
+    for title, part in _PARTS.items():
+        counts[f"forward, a row: {title}"] = getattr(convention, part)().forward
+    return counts
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-"):
+        sys.argv[1] = f"--config={sys.argv[1]}"
+    command_line.run(main, required=["config"])

@@ -1,0 +1,135 @@
+"""Planned memory and time, against counted variables and measured runs."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from electra_tf import config
+from electra_tf import errors
+from electra_tf.config import schema
+from electra_tf.modeling import flops
+from electra_tf.pretraining import cost
+from electra_tf.pretraining import model as model_lib
+from electra_tf.pretraining import plan
+from electra_tf.pretraining import run
+from tests import tiny
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+_GB = 1e9
+
+
+def _load(name, vocab_size=30_522, **sections):
+    settings = config.load_file(f"configs/pretrain/{name}.py")
+    encoder = {"vocab_size": vocab_size}
+    return schema.replace_fields(settings, encoder=encoder, **sections)
+
+
+def _find(name, precision):
+    (found,) = [d for d in plan.DEVICES if d[:2] == (name, precision)]
+    return found
+
+
+@pytest.mark.parametrize(
+    "objective", ["electra", "two_tower", "unigram", "adversarial"]
+)
+def test_the_state_is_what_the_variables_take(objective):
+    settings = tiny.with_objective(tiny.build_settings(), objective)
+    settings = model_lib.resolve(settings, tiny.VOCABULARY.size)
+    weights = plan.count_weights(settings)
+    model = run.build_model_and_optimizer(settings, tiny.VOCABULARY, [1] * 50)
+    moments = [v for v in model.optimizer.variables if v.shape.rank]
+    values = 2 * [v.value for v in model.trainable_variables]
+    sizes = [v.shape.num_elements() for v in [*values, *moments]]
+    planned = plan.plan(settings, plan.DEVICES[0], 1, weights)
+    assert planned.state_bytes == 4 * sum(sizes)
+    assert plan.CHECKPOINT_BYTES * weights == 3 * planned.state_bytes / 4
+
+
+def test_a_block_keeps_inputs_of_products_and_three_scores():
+    sizes = {"hidden_size": 8, "num_layers": 1, "length": 5, "num_heads": 2}
+    sizes["intermediate_size"] = 32
+    # 6 x 8 + 32 entries of a token, 2 x 5 scores.
+    for options, expected in (
+        ({}, 4 * 80 + 12 * 10),
+        ({"entry_bytes": 2}, 2 * 80 + 8 * 10),
+    ):
+        block = flops.SavedTransformer(**sizes, **options).block()
+        assert block == 5 * expected
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "measured"),
+    [("electra_small", 128, 41.8), ("electra_small", 512, 311.7),
+     ("tiny", 32, 7.39)],
+)  # fmt: skip
+def test_activations_are_near_those_measured(name, length, measured):
+    settings = _load(name, data={"max_seq_length": length})
+    if name == "tiny":
+        encoder = {"max_position_embeddings": 32}
+        settings = schema.replace_fields(settings, encoder=encoder)
+    saved = cost.Cost(settings, "saved").row_flops(0) / 2**20
+    assert saved == pytest.approx(measured, rel=0.15)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "short", "long"),
+    [
+        ("V100", "float32", 116, 24), ("V100", "float16", 444, 84),
+        ("A100", "float32", 533, 90), ("A100", "bfloat16", 955, 171),
+    ],
+)  # fmt: skip
+def test_speed_is_near_that_of_nvidias_base(device, precision, short, long):
+    for length, rows_per_second in ((128, short), (512, long)):
+        settings = _load("electra_base", data={"max_seq_length": length})
+        found = plan.plan(settings, _find(device, precision), 1, 119_000_000)
+        speed = found.tokens_per_second / length
+        assert speed == pytest.approx(rows_per_second, rel=0.15)
+        tokens = 766_000 * 256 * length
+        seconds = tokens / found.tokens_per_second
+        assert found.hours == pytest.approx(seconds / 3600)
+
+
+def test_devices_share_rows_and_time_but_not_the_state():
+    settings, device = _load("electra_base"), _find("A100", "bfloat16")
+    one, eight = (plan.plan(settings, device, n, 10**8) for n in (1, 8))
+    assert eight.hours == pytest.approx(one.hours / 8)
+    assert eight.state_bytes == one.state_bytes == 1.6 * _GB
+    whole = one.activation_bytes * one.num_micro_batches
+    assert eight.num_micro_batches == 1 < one.num_micro_batches
+    assert eight.activation_bytes == pytest.approx(whole / 8)
+    with pytest.raises(errors.ConfigError, match="replicas=3"):
+        plan.plan(settings, device, 3, 10**8)
+
+
+def test_the_fewest_micro_batches_that_fit_are_taken():
+    settings = _load("electra_base")
+    device = _find("A100", "bfloat16")
+    whole = plan.plan(settings, device, 32, 10**8).activation_bytes * 32
+
+    def count(room, **training):
+        asked = schema.replace_fields(settings, training=training)
+        memory = (1.6 + whole / _GB * room) / 0.8
+        other = device._replace(memory=memory)
+        return plan.plan(asked, other, 1, 10**8).num_micro_batches
+
+    assert count(1.001) == 1
+    assert count(0.999) == 2
+    assert count(0.3) == 4
+    assert count(1 / 32.1) == 0
+    assert count(1.001, num_micro_batches=8) == 8
+
+
+def test_the_command_plans_one_device():
+    done = subprocess.run(
+        [sys.executable, "scripts/plan.py", "configs/pretrain/tiny.py",
+         "--device=A100", "--count=2"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    head, table = done.stdout.split("\n\n")
+    assert "30,522 entries" in head
+    assert "5,000 steps of 64 rows of 32 tokens: 10 M tokens" in head
+    assert [line.split()[:3] for line in table.splitlines()[1:]] == [
+        ["2", "A100", "float32"], ["2", "A100", "bfloat16"],
+    ]  # fmt: skip
