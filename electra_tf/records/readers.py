@@ -1,4 +1,4 @@
-"""One corpus file to documents: text, JSON lines, WikiExtractor, archives.
+"""One corpus file to documents: text, JSON lines, WikiExtractor, tables.
 
 Lines end at line feeds alone and are stripped of what Python calls white space,
 as in the original. Bytes that are not UTF-8 are replaced by U+FFFD and counted.
@@ -14,6 +14,7 @@ import re
 import sys
 import tarfile
 import zlib
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import IO
@@ -22,18 +23,22 @@ from typing import Literal
 from typing import NamedTuple
 
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.config import schema
 
-Format = Literal["auto", "text", "jsonl", "wiki", "archive"]
+Format = Literal["auto", "text", "jsonl", "wiki", "archive", "parquet", "arrow"]
+TABLES = ("parquet", "arrow")
 
 _OPENERS: dict[str, Any] = {
     ".gz": gzip.open,
     ".xz": lzma.open,
     ".bz2": bz2.open,
+    ".zst": lambda raw: _pyarrow().CompressedInputStream(raw, "zstd"),
 }
 _DAMAGES = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zlib.error)
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _BLOCK_BYTES = 1 << 22
+_ROWS_AT_ONCE = 1024
 _TAR_MAGIC = slice(257, 262)
 _WIKI_START = "<doc "
 _WIKI_END = "</doc>"
@@ -60,9 +65,10 @@ class ReadingOptions:
     """How files become documents."""
 
     format: Format = "auto"  # by file name and first bytes
-    # Whether a blank line ends a document of plain text, not the file's end.
+    # Whether a blank line of plain text, a JSON object or the row of a table
+    # ends a document, not the file's end.
     blanks_separate_docs: bool = True
-    text_field: str = "text"  # the member of JSON objects that holds the text
+    text_field: str = "text"  # JSON member or column that holds the text
 
 
 class FileReader:
@@ -95,6 +101,9 @@ class FileReader:
     def _line_blocks(self, raw: IO[bytes]) -> Iterator[list[str]]:
         """Yields lists of stripped lines and document ends."""
         file_format = find_format(self._path, self._options)
+        if file_format in TABLES:
+            yield from self._table_rows(raw, file_format)
+            return
         stream = _decompress(raw, self._path)
         if file_format == "archive":
             yield from self._archive_members(stream)
@@ -165,10 +174,35 @@ class FileReader:
                     "Name the right member as text field; for plain text "
                     "choose the format `text`."
                 )
-            text, num_replaced = _SURROGATE.subn("\ufffd", text)
-            self.invalid_utf8 += num_replaced
-            result += [*text_lines(text), _END_OF_DOCUMENT]
+            result += self._record_lines(*_SURROGATE.subn("\ufffd", text))
         return result
+
+    def _record_lines(self, text: str, num_replaced: int) -> list[str]:
+        """The lines of a JSON object or a row, which may be a document."""
+        self.invalid_utf8 += num_replaced
+        is_document = self._options.blanks_separate_docs
+        return text_lines(text) + [_END_OF_DOCUMENT] * is_document
+
+    def _table_rows(
+        self, raw: IO[bytes], file_format: str
+    ) -> Iterator[list[str]]:
+        """Yields the lines of all rows whose group begins in the range."""
+        pyarrow, end = _pyarrow(), self._end or sys.maxsize
+        name = self._options.text_field
+        try:
+            columns, batches = _open_table(raw, file_format, self._begin, end)
+            column = str(columns.get(name))
+            if "string" not in column and "binary" not in column:
+                raise errors.DataError(
+                    f"{self._path} has no column {name!r} of text. Its columns "
+                    f"are {columns}. Name the right one by --text_column."
+                )
+            for batch in batches(name):
+                texts = batch[name].cast(pyarrow.large_binary()).to_pylist()
+                for text in filter(None, texts):
+                    yield self._record_lines(*decode_leniently(text))
+        except pyarrow.ArrowInvalid as error:
+            raise EOFError(error) from error
 
     def _archive_members(self, stream: IO[bytes]) -> Iterator[list[str]]:
         """Yields each file of an archive as one document, as the original."""
@@ -192,6 +226,8 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
     # The archives of OpenWebText are called `urlsf_subset00-1_data.xz`.
     if suffix == ".tar" or head[_TAR_MAGIC] == b"ustar":
         return "archive"
+    if suffix[1:] in TABLES:
+        return suffix[1:]
     if suffix in _JSON_SUFFIXES:
         return "jsonl"
     if head.removeprefix(b"\xef\xbb\xbf").startswith(_WIKI_START.encode()):
@@ -241,6 +277,38 @@ def _gather_documents(blocks: Iterable[list[str]]) -> Iterator[Document]:
             lines, is_continued = [], True
     if lines or is_continued:
         yield Document(lines)
+
+
+def _pyarrow(module: str = "") -> Any:
+    return installed.import_extra(f"pyarrow{module}", "parquet")
+
+
+def _open_table(
+    raw: IO[bytes], file_format: str, begin: int, end: int
+) -> tuple[dict[str, str], Callable[[str], Iterator[Any]]]:
+    """The columns' types, and what reads one where groups begin in a range."""
+    if file_format == "parquet":
+        file = _pyarrow(".parquet").ParquetFile(raw)
+        table, groups = file.schema_arrow, []
+        for index in range(file.num_row_groups):
+            column = file.metadata.row_group(index).column(0)
+            if begin <= column.data_page_offset < end:
+                groups.append(index)
+
+        def read(column: str) -> Iterator[Any]:
+            return file.iter_batches(_ROWS_AT_ONCE, groups, [column])
+    else:
+        # A stream, as `datasets` saves it. What is not used stays on the disk.
+        stream = _pyarrow().memory_map(raw.name)
+        batches = _pyarrow(".ipc").open_stream(stream)
+        table = batches.schema
+
+        def read(column: str) -> Iterator[Any]:
+            for batch in batches:
+                if begin < raw.seek(stream.tell()) <= end:
+                    yield batch
+
+    return {field.name: str(field.type) for field in table}, read
 
 
 def _is_wiki_tag(line: str) -> bool:

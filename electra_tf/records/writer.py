@@ -22,11 +22,14 @@ from typing import Any
 import numpy as np
 
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
+from electra_tf.records import deduplication
 from electra_tf.records import manifest as manifest_lib
+from electra_tf.records import report as report_lib
 from electra_tf.records import shards
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.shards import BUILD_FOLDER
@@ -35,6 +38,7 @@ from electra_tf.records.shards import BuildSettings
 from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
+_FINGERPRINTS = "fingerprints"
 
 
 def build_dataset(
@@ -62,13 +66,16 @@ def build_dataset(
                 shards.note_shard(plan, split, index, shard)
         if not old or _missing_shards(plan):
             with _open_pool(plan, num_processes, beam_options) as pool:
+                if settings.deduplicate:
+                    _find_duplicates(plan, pool)
                 reports = _make_parts(plan, pool)
                 _check_counts(plan, reports)
                 _make_shards(plan, pool, reports)
             for split in plan.num_shards:
                 _save_split(plan, split, record, reports, old.get(split))
             plan.vocabulary.save(output)
-            manifest_lib.save_index(output, record)
+            extra = report_lib.describe(plan, reports)
+            manifest_lib.save_index(output, record, extra)
     _release_folder(output)
     return _finished_manifests(output)
 
@@ -84,8 +91,7 @@ def claim_folder(
     """
     _check_folder(output, record, resume)
     build_folder = output / BUILD_FOLDER
-    parts_folder = build_folder / "parts"
-    for folder in (parts_folder, build_folder / "shards"):
+    for folder in (build_folder / "parts", build_folder / "shards"):
         folder.mkdir(parents=True, exist_ok=True)
     with (build_folder / "lock").open("w") as lock:
         try:
@@ -103,7 +109,8 @@ def claim_folder(
         try:
             yield
         except BaseException as error:
-            if isinstance(error, ValueError) or not any(parts_folder.iterdir()):
+            has_work = any(build_folder.glob("*/*"))
+            if isinstance(error, ValueError) or not has_work:
                 _release_folder(output)
             raise
 
@@ -160,13 +167,9 @@ def _open_pool(
     start = functools.partial(_start_worker, plan)
     if beam_options is None:
         return pool_lib.ProcessPool(start, num_processes)
-    try:
-        from electra_tf.records.beam import BeamPool
-    except ImportError as error:
-        raise pool_lib.WorkerError(
-            f"Apache Beam cannot be imported ({error}). Install it: "
-            "pip install 'electra-tf[beam]'."
-        ) from error
+    installed.import_extra("apache_beam", "beam")
+    from electra_tf.records.beam import BeamPool
+
     return BeamPool(start, beam_options)
 
 
@@ -181,6 +184,14 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
         try:
             if task.split:
                 shards.write_shard(plan, task, report)
+            elif task.kind == _FINGERPRINTS:
+                deduplication.write_fingerprints(
+                    plan.units[task.index],
+                    plan.corpus.options,
+                    plan.settings.deduplicate == "near",
+                    plan.part_folder(task.index, task.kind),
+                    report,
+                )
             else:
                 tokenize = shards.load_tokenizer(plan.vocabulary)
                 shards.build_part(plan, task, tokenize, report)
@@ -194,35 +205,54 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
     return handle
 
 
+def _find_duplicates(plan: BuildPlan, pool: Any) -> None:
+    """Decides which documents are dropped, unless that is known."""
+    output = plan.part_folder(0, "duplicates").parent
+    if not output.is_dir():
+        _run_units(plan, pool, _FINGERPRINTS, "Fingerprinting", "documents")
+        indices = range(len(plan.units))
+        folders = [plan.part_folder(index, _FINGERPRINTS) for index in indices]
+        is_near = plan.settings.deduplicate == "near"
+        deduplication.mark_duplicates(folders, is_near, output)
+
+
 def _make_parts(plan: BuildPlan, pool: Any) -> list[shards.PartReport]:
     """Makes the parts that are missing; returns the counts of all parts."""
+    _run_units(plan, pool, "parts", "Tokenizing", "tokens")
+    return [shards.load_report(plan, i) for i in range(len(plan.units))]
+
+
+def _run_units(
+    plan: BuildPlan, pool: Any, kind: str, title: str, unit_name: str
+) -> None:
+    """Makes what is missing of a kind, a task for each work unit."""
     tasks = [
-        shards.Task(f"work unit {index} (from {unit[0].name})", index)
-        for index, unit in enumerate(plan.units)
-        if not plan.part_folder(index).is_dir()
+        shards.Task(f"work unit {i} (from {unit[0].name})", i, kind=kind)
+        for i, unit in enumerate(plan.units)
+        if not plan.part_folder(i, kind).is_dir()
     ]
     num_bytes = sum(
         source.num_bytes for task in tasks for source in plan.units[task.index]
     )
-    _run_tasks(pool, tasks, "Tokenizing", num_bytes, "tokens")
-    return [shards.load_report(plan, i) for i in range(len(plan.units))]
+    _run_tasks(pool, tasks, title, num_bytes, unit_name)
 
 
 def _make_shards(
     plan: BuildPlan, pool: Any, reports: list[shards.PartReport]
 ) -> None:
     """Makes the shards that are missing."""
-    tasks = []
+    tasks, total = [], 0
     for split, index in _missing_shards(plan):
         # Example k of the corpus goes to shard k modulo n. With f examples
         # before it, a part gives shard s its examples number s - f modulo n.
-        sizes = [report.num_examples[split] for report in reports]
+        sizes = shards.count_taken(plan, split, reports)
         firsts = np.cumsum([0, *sizes[:-1]])
         residues = ((index - firsts) % plan.num_shards[split]).tolist()
         title = f"{split} shard {index}"
-        tasks.append(shards.Task(title, index, split, tuple(residues)))
-    total = sum(sum(report.num_examples.values()) for report in reports)
-    total = total * len(tasks) // sum(plan.num_shards.values())
+        tasks.append(
+            shards.Task(title, index, split, tuple(residues), tuple(sizes))
+        )
+        total += sum(sizes) // plan.num_shards[split]
     _run_tasks(pool, tasks, "Writing", total, "examples")
 
 
@@ -280,7 +310,8 @@ def _save_split(
                 "a new dataset in another folder."
             )
     counts_path = folder / manifest_lib.TOKEN_COUNTS_FILE
-    counts = shards.load_token_counts(plan, split)
+    num_taken = shards.count_taken(plan, split, reports)
+    counts = shards.load_token_counts(plan, split, num_taken)
     with (
         atomic.replacing_file(counts_path) as partial,
         partial.open("wb") as stream,
