@@ -76,6 +76,6 @@ def import_extra(module: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         raise errors.DataError(
-            f"The package {module.split('.')[0]} is needed here and cannot be "
-            f"imported ({error}). Install it: pip install 'electra-tf[{extra}]'."
+            f"{module} is needed and cannot be imported ({error}). Install it: "
+            f"pip install 'electra-tf[{extra}]'."
         ) from error

@@ -44,7 +44,7 @@ class Source:
     num_bytes: int  # on the disk; of TFDS an estimate
     begin: int = 0  # first byte or TFDS example
     end: int | None = None  # byte or example after the last one
-    corpus: int = 0  # whose units it shares
+    corpus: int = 0  # which of the names it was found by
 
     @property
     def is_tfds(self) -> bool:
@@ -121,9 +121,7 @@ class TfdsReader:
 
 
 def open_corpus(
-    names: str | Sequence[str],
-    options: readers.ReadingOptions | None = None,
-    separate_units: bool = False,
+    names: str | Sequence[str], options: readers.ReadingOptions | None = None
 ) -> Corpus:
     """Finds the sources of the given names, one after the other.
 
@@ -132,8 +130,6 @@ def open_corpus(
     .arrow), `tfds:NAME[:FIELD]`, or `python_docs`, the documentation that comes
     with the Python installation. In a folder with tables all else is left out,
     as it describes them. `DataError` if there is nothing to read.
-
-    With `separate_units` a work unit never holds text of two names.
     """
     names = [names] if isinstance(names, str) else list(names)
     sources: list[Source] = []
@@ -146,8 +142,7 @@ def open_corpus(
             found, origin = _file_sources(name)
             name = pathlib.Path(name).resolve().name
         short_names.append(name)
-        number = index if separate_units else 0
-        sources += [dataclasses.replace(each, corpus=number) for each in found]
+        sources += [dataclasses.replace(each, corpus=index) for each in found]
         provenance |= origin
     if not sum(source.num_bytes for source in sources):
         raise errors.DataError(
@@ -178,8 +173,7 @@ def plan_units(
     size = 0
     for source in corpus.sources:
         for part in _split_source(source, corpus.options, unit_bytes):
-            is_full = size + part.num_text_bytes > unit_bytes
-            if not units or is_full or part.corpus != units[-1][0].corpus:
+            if not units or size + part.num_text_bytes > unit_bytes:
                 units.append([])
                 size = 0
             units[-1].append(part)

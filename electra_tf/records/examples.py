@@ -46,7 +46,6 @@ class ExampleBuilder:
         self._max_seq_length = self._target_length = max_seq_length
         self._rng, self._keep_overflow = rng, keep_overflow
         self.num_documents = self.num_tokens = 0
-        self.num_kept_tokens = 0  # those in examples
         # The unfinished example: its tokens, its lines as spans of them.
         self._token_ids = np.zeros([0], np.int32)
         self._lines: list[_Span] = []
@@ -100,7 +99,6 @@ class ExampleBuilder:
         for begin, end in first + second:
             self._pieces.append(self._token_ids[begin:end])
         self._lengths.append((num_first, num_second))
-        self.num_kept_tokens += num_first + num_second
         self._lines = sorted(rest + second_rest) if self._keep_overflow else []
         self._num_pending = sum(end - begin for begin, end in self._lines)
         self._target_length = self._max_seq_length

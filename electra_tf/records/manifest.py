@@ -138,7 +138,7 @@ def load_index(folder: str | os.PathLike) -> dict[str, Any]:
 
 
 def save_index(
-    folder: pathlib.Path, build: Mapping[str, Any], extra: Mapping[str, Any]
+    folder: pathlib.Path, build: Mapping[str, Any], report: list[str]
 ) -> None:
     """Writes the manifest of a dataset whose splits are complete."""
     splits = {}
@@ -151,8 +151,8 @@ def save_index(
                 "num_shards": len(manifest.shards),
                 "manifest_sha256": file_sha256(folder / split / MANIFEST_FILE),
             }
-    index = {"format_version": 1, "splits": splits, "build": build, **extra}
-    _write(folder, index)
+    index = {"splits": splits, "build": build, "report": report}
+    _write(folder, {"format_version": 1, **index})
 
 
 def file_sha256(path: str | os.PathLike) -> str:

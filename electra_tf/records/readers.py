@@ -14,7 +14,6 @@ import re
 import sys
 import tarfile
 import zlib
-from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import IO
@@ -102,9 +101,14 @@ class FileReader:
         """Yields lists of stripped lines and document ends."""
         file_format = find_format(self._path, self._options)
         if file_format in TABLES:
-            yield from self._table_rows(raw, file_format)
+            extent = self._begin, self._end or sys.maxsize
+            name = self._options.text_field
+            for texts in _read_column(raw, file_format, name, *extent):
+                decoded = map(decode_leniently, filter(None, texts))
+                yield [x for text in decoded for x in self._record_lines(*text)]
             return
-        stream = _decompress(raw, self._path)
+        # Kept, as PyArrow's stream closes the file when it goes.
+        stream = self._stream = _decompress(raw, self._path)
         if file_format == "archive":
             yield from self._archive_members(stream)
             return
@@ -182,27 +186,6 @@ class FileReader:
         self.invalid_utf8 += num_replaced
         is_document = self._options.blanks_separate_docs
         return text_lines(text) + [_END_OF_DOCUMENT] * is_document
-
-    def _table_rows(
-        self, raw: IO[bytes], file_format: str
-    ) -> Iterator[list[str]]:
-        """Yields the lines of all rows whose group begins in the range."""
-        pyarrow, end = _pyarrow(), self._end or sys.maxsize
-        name = self._options.text_field
-        try:
-            columns, batches = _open_table(raw, file_format, self._begin, end)
-            column = str(columns.get(name))
-            if "string" not in column and "binary" not in column:
-                raise errors.DataError(
-                    f"{self._path} has no column {name!r} of text. Its columns "
-                    f"are {columns}. Name the right one by --text_column."
-                )
-            for batch in batches(name):
-                texts = batch[name].cast(pyarrow.large_binary()).to_pylist()
-                for text in filter(None, texts):
-                    yield self._record_lines(*decode_leniently(text))
-        except pyarrow.ArrowInvalid as error:
-            raise EOFError(error) from error
 
     def _archive_members(self, stream: IO[bytes]) -> Iterator[list[str]]:
         """Yields each file of an archive as one document, as the original."""
@@ -283,32 +266,40 @@ def _pyarrow(module: str = "") -> Any:
     return installed.import_extra(f"pyarrow{module}", "parquet")
 
 
-def _open_table(
-    raw: IO[bytes], file_format: str, begin: int, end: int
-) -> tuple[dict[str, str], Callable[[str], Iterator[Any]]]:
-    """The columns' types, and what reads one where groups begin in a range."""
-    if file_format == "parquet":
-        file = _pyarrow(".parquet").ParquetFile(raw)
-        table, groups = file.schema_arrow, []
-        for index in range(file.num_row_groups):
-            column = file.metadata.row_group(index).column(0)
-            if begin <= column.data_page_offset < end:
-                groups.append(index)
-
-        def read(column: str) -> Iterator[Any]:
-            return file.iter_batches(_ROWS_AT_ONCE, groups, [column])
-    else:
-        # A stream, as `datasets` saves it. What is not used stays on the disk.
-        stream = _pyarrow().memory_map(raw.name)
-        batches = _pyarrow(".ipc").open_stream(stream)
-        table = batches.schema
-
-        def read(column: str) -> Iterator[Any]:
-            for batch in batches:
-                if begin < raw.seek(stream.tell()) <= end:
-                    yield batch
-
-    return {field.name: str(field.type) for field in table}, read
+def _read_column(
+    raw: IO[bytes], file_format: str, name: str, begin: int, end: int
+) -> Iterator[list[bytes | None]]:
+    """Yields lists of the texts in rows whose group begins in a range."""
+    pyarrow = _pyarrow()
+    try:
+        if file_format == "parquet":
+            file = _pyarrow(".parquet").ParquetFile(raw)
+            table, groups = file.schema_arrow, []
+            for index in range(file.num_row_groups):
+                column = file.metadata.row_group(index).column(0)
+                if begin <= column.data_page_offset < end:
+                    groups.append(index)
+            batches = file.iter_batches(_ROWS_AT_ONCE, groups, [name])
+        else:
+            # A stream, as `datasets` saves it; what is not used is not read.
+            stream = pyarrow.memory_map(raw.name)
+            reader = _pyarrow(".ipc").open_stream(stream)
+            batches = (
+                each
+                for each in reader
+                if begin < raw.seek(stream.tell()) <= end
+            )
+            table = reader.schema
+        types = {field.name: str(field.type) for field in table}
+        if not re.search("string|binary", types.get(name, "")):
+            raise errors.DataError(
+                f"{raw.name} has no column {name!r} of text. Its columns are "
+                f"{types}. Name the right one by --text_column."
+            )
+        for batch in batches:
+            yield batch[name].cast(pyarrow.large_binary()).to_pylist()
+    except pyarrow.ArrowInvalid as error:
+        raise EOFError(str(error).rstrip(".")) from error
 
 
 def _is_wiki_tag(line: str) -> bool:

@@ -1,91 +1,51 @@
 """What a built dataset is like, in a few lines, and what to change."""
 
-import json
 from collections.abc import Iterator
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from electra_tf.records import shards
 from electra_tf.records.manifest import TRAIN
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.manifest import load_token_counts
 from electra_tf.records.shards import BuildPlan
-from electra_tf.records.shards import PartReport
 
 # Advice is given beyond these.
 MIN_FILL = 0.7  # share of the rows' places that hold a token
 MAX_CUT_OFF = 0.2  # share of the text's tokens that are in no row
 MAX_UNKNOWN = 0.01  # share of [UNK] among the tokens
 MAX_TOKENS_PER_WORD = 2.0
-MAX_INVALID = 1e-4  # byte sequences that are no UTF-8, by token
-_SHORTEST_ROW = 32
-_SHOWN_CHARACTERS = 160
 
 
-def describe(plan: BuildPlan, reports: Sequence[PartReport]) -> dict[str, Any]:
-    """Returns what the manifest of a dataset whose splits are complete adds.
-
-    `report`, lines for people; what was dropped as `duplicates`, and taken of
-    each corpus as `mixture`, if that was asked.
-    """
-    content: dict[str, Any] = {}
+def describe(plan: BuildPlan) -> list[str]:
+    """Returns lines; the splits must be complete and the parts still there."""
     splits = [
-        Manifest.load(plan.output_folder / each) for each in plan.num_shards
+        Manifest.load(plan.output_folder / name) for name in plan.num_shards
     ]
     lines = [
         f"{each.split}: {each.num_documents:,} documents, "
         f"{each.num_examples:,} rows of {each.max_seq_length} tokens, "
-        f"{100 * _fill(each):.0f} % full, in {len(each.shards)} shards"
+        f"{_fill(each):.0%} full, in {len(each.shards)} shards"
         for each in splits
     ]
-    if plan.settings.deduplicate:
-        path = plan.part_folder(0, "duplicates").with_name("report.json")
-        found = content["duplicates"] = json.loads(path.read_text("utf-8"))
-        lines.append(
-            f"dropped: {found['num_exact']:,} equal and {found['num_near']:,} "
-            f"nearly equal ones of {found['num_documents']:,} documents"
-        )
-        for kept, dropped in found["pairs"]:
-            lines += [f"  kept    {kept}", f"  dropped {dropped}"]
-    if plan.settings.corpus_weights:
-        mixture = zip(*shards.weigh_corpora(plan, reports), strict=True)
-        for name, (num_tokens, times) in zip(
-            plan.settings.corpus, mixture, strict=True
-        ):
-            lines.append(f"{name}: {num_tokens:,.0f} tokens, {times:.2f} times")
-    measures = _measure(plan, reports)
+    if plan.settings.selection:
+        path = plan.copies_folder / "report.txt"
+        lines += path.read_text("utf-8").split("\n")
+    train, counts = splits[0], load_token_counts(plan.output_folder / TRAIN)
+    is_word = [not token.startswith("##") for token in plan.vocabulary.tokens]
+    per_word = counts.sum() / max(counts[np.array(is_word)].sum(), 1)
+    unknown = counts[plan.vocabulary.unk_id] / counts.sum()
+    cut_off = 1 - counts.sum() / train.num_corpus_tokens
     lines.append(
-        "{per_word:.2f} tokens per word, {unknown:.2%} unknown, {cut_off:.0%} "
-        "of the text cut off. Some rows:".format(**measures)
+        f"{per_word:.2f} tokens per word, {unknown:.2%} unknown, {cut_off:.0%} "
+        "of the text cut off. Some rows:"
     )
-    lines += _sample(plan)
-    advice = [
-        f"To change: {each}" for each in _advise(plan, splits[0], **measures)
-    ]
-    return {"report": lines + advice, **content}
+    advice = _advise(train, per_word, unknown, cut_off)
+    return [*lines, *_sample(plan), *(f"To change: {each}" for each in advice)]
 
 
 def _fill(manifest: Manifest) -> float:
     num_places = manifest.num_examples * manifest.max_seq_length
     return manifest.num_tokens / num_places
-
-
-def _measure(
-    plan: BuildPlan, reports: Sequence[PartReport]
-) -> dict[str, float]:
-    """Shares of the training tokens; words are what no `##...` continues."""
-    counts = load_token_counts(plan.output_folder / TRAIN)
-    tokens = plan.vocabulary.tokens
-    is_word = np.array([not token.startswith("##") for token in tokens])
-    num_kept = sum(each.num_kept_tokens[TRAIN] for each in reports)
-    num_tokens = sum(each.num_corpus_tokens[TRAIN] for each in reports)
-    return {
-        "per_word": counts.sum() / max(counts[is_word].sum(), 1),
-        "unknown": counts[plan.vocabulary.unk_id] / counts.sum(),
-        "cut_off": 1 - num_kept / num_tokens,
-    }
 
 
 def _sample(plan: BuildPlan) -> Iterator[str]:
@@ -96,21 +56,15 @@ def _sample(plan: BuildPlan) -> Iterator[str]:
         rows = np.load(folder / f"{TRAIN}.ids.npy", mmap_mode="r")
         for row in rows[len(rows) * quarter // 4 :][:1]:
             text = " ".join(tokens[each] for each in row).replace(" ##", "")
-            text = text.replace(" [PAD]", "")
-            is_long = len(text) > _SHOWN_CHARACTERS
-            yield f"  {text[:_SHOWN_CHARACTERS]}{' ...' * is_long}"
+            yield f"  {text.replace(' [PAD]', ''):.160}"
 
 
 def _advise(
-    plan: BuildPlan,
-    manifest: Manifest,
-    per_word: float,
-    unknown: float,
-    cut_off: float,
+    manifest: Manifest, per_word: float, unknown: float, cut_off: float
 ) -> Iterator[str]:
     num_tokens, length = manifest.num_corpus_tokens, manifest.max_seq_length
     if _fill(manifest) < MIN_FILL:
-        mean, shorter = num_tokens / manifest.num_documents, _SHORTEST_ROW
+        mean, shorter = num_tokens / manifest.num_documents, 16
         while shorter < min(mean + 3, length // 2):
             shorter *= 2
         yield (
@@ -121,17 +75,11 @@ def _advise(
         )
     if cut_off > MAX_CUT_OFF:
         yield (
-            f"{cut_off:.0%} of the tokens are lost where a line goes beyond the "
-            "end of a row, as in the original. --keep_overflow keeps them."
+            f"{cut_off:.0%} of the tokens are lost where a line goes beyond "
+            "the end of a row, as in the original. --keep_overflow keeps them."
         )
     if unknown > MAX_UNKNOWN or per_word > MAX_TOKENS_PER_WORD:
         yield (
             "The vocabulary does not fit the text: another language, or too "
             "small. Learn one from this text by electra-train-vocabulary."
-        )
-    num_invalid = sum(manifest.invalid_utf8.values())
-    if num_invalid > MAX_INVALID * num_tokens:
-        yield (
-            f"{num_invalid:,} byte sequences are no UTF-8 and became U+FFFD, "
-            f"first in {min(manifest.invalid_utf8)}. Convert such files."
         )

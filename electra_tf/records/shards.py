@@ -14,9 +14,7 @@ import pathlib
 import random
 import zlib
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
-from collections.abc import Sequence
 from typing import Annotated
 from typing import Any
 from typing import Literal
@@ -74,8 +72,7 @@ class BuildSettings:
     original_order: bool = False
     # Which documents are dropped because an earlier one is like them.
     deduplicate: Literal["", "exact", "near"] = ""
-    # By corpus, its share of the training tokens, up to a factor. The largest
-    # for its weight is taken once, rows of the others are repeated.
+    # By corpus, its share of the words, up to a factor; see `selection`.
     corpus_weights: tuple[Annotated[float, pydantic.Field(gt=0)], ...] = ()
     # As in `readers.ReadingOptions`.
     corpus_format: readers.Format = "auto"
@@ -83,15 +80,14 @@ class BuildSettings:
     text_field: str = "text"
 
     def __post_init__(self) -> None:
+        selection = self.selection
         schema.require(
-            not (self.original_order and self.validation_fraction),
-            "The original holds nothing out: with original_order set "
-            f"validation_fraction to 0. Received: {self.validation_fraction}.",
-        )
-        schema.require(
-            not (self.original_order and self.additions),
-            "The original drops and repeats nothing: with original_order "
-            f"leave out {' and '.join(self.additions)}.",
+            not (
+                self.original_order and (self.validation_fraction or selection)
+            ),
+            "The original holds nothing out, and takes every document once: "
+            "with original_order set validation_fraction to 0. Received: "
+            f"{self.validation_fraction}, {selection}.",
         )
         schema.require(
             len(self.corpus_weights) in (0, len(self.corpus)),
@@ -100,10 +96,12 @@ class BuildSettings:
         )
 
     @property
-    def additions(self) -> dict[str, Any]:
-        """What goes beyond the original, if it is used."""
-        names = ("deduplicate", "corpus_weights")
-        chosen = {name: getattr(self, name) for name in names}
+    def selection(self) -> dict[str, Any]:
+        """What lets documents be dropped or repeated, if anything."""
+        chosen = {
+            "deduplicate": self.deduplicate,
+            "corpus_weights": list(self.corpus_weights),
+        }
         return {name: value for name, value in chosen.items() if value}
 
 
@@ -121,6 +119,11 @@ class BuildPlan:
     def output_folder(self) -> pathlib.Path:
         """The dataset folder."""
         return pathlib.Path(self.settings.output_dir).absolute()
+
+    @property
+    def copies_folder(self) -> pathlib.Path:
+        """Where `selection` says how often each document is taken."""
+        return self.output_folder / BUILD_FOLDER / "copies"
 
     def part_folder(self, index: int, kind: str = "parts") -> pathlib.Path:
         """Where what is made of a unit is; it exists when it is complete."""
@@ -150,7 +153,7 @@ class BuildPlan:
                 "keep_overflow": settings.keep_overflow,
                 "original_order": settings.original_order,
                 "num_shards": self.num_shards,
-                **settings.additions,
+                **settings.selection,
                 "versions": {
                     name: importlib.metadata.version(name)
                     for name in _DISTRIBUTIONS
@@ -174,9 +177,7 @@ def build_plan(settings: BuildSettings) -> BuildPlan:
         settings.blanks_separate_docs,
         settings.text_field,
     )
-    corpus = corpus_lib.open_corpus(
-        settings.corpus, options, bool(settings.corpus_weights)
-    )
+    corpus = corpus_lib.open_corpus(settings.corpus, options)
     in_order = settings.original_order
     units = [corpus.sources] if in_order else corpus_lib.plan_units(corpus)
     num_shards = _choose_num_shards(settings, corpus.num_text_bytes)
@@ -209,8 +210,6 @@ class Task:
     # By part, which of its examples the shard takes: those whose number has
     # this remainder modulo the number of shards.
     residues: tuple[int, ...] = ()
-    # By part, how many rows it gives to all shards together.
-    num_taken: tuple[int, ...] = ()
     kind: str = "parts"  # what a unit is made into
 
     def __str__(self) -> str:
@@ -224,7 +223,6 @@ class PartReport:
     num_examples: dict[str, int]
     num_documents: dict[str, int]
     num_corpus_tokens: dict[str, int]  # before any overflow is dropped
-    num_kept_tokens: dict[str, int]  # after that
     invalid_utf8: dict[str, int]  # byte sequences replaced
 
 
@@ -234,58 +232,11 @@ def load_report(plan: BuildPlan, index: int) -> PartReport:
     return schema.read(PartReport, path, errors.DataError)
 
 
-def weigh_corpora(
-    plan: BuildPlan, reports: Sequence[PartReport]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Training tokens of each corpus, and how often the weights repeat it."""
-    weights = np.array(plan.settings.corpus_weights)
-    corpora = [unit[0].corpus for unit in plan.units]
-    sizes = [report.num_kept_tokens[TRAIN] for report in reports]
-    tokens = np.bincount(corpora, sizes, len(weights))
-    if not tokens.all():
-        raise errors.DataError(
-            f"{plan.settings.corpus[tokens.argmin()]} gives no training rows, "
-            "so that no weight can be reached. Leave it out, or add text."
-        )
-    times = weights / tokens
-    return tokens, times / times.min()
-
-
-def count_taken(
-    plan: BuildPlan, split: str, reports: Sequence[PartReport]
-) -> list[int]:
-    """How many rows each part gives: all once, or in training by the weights."""
-    sizes = [report.num_examples[split] for report in reports]
-    if not plan.settings.corpus_weights or split != TRAIN:
-        return sizes
-    times = weigh_corpora(plan, reports)[1]
-    rates = times[[unit[0].corpus for unit in plan.units]]
-    return (
-        np.diff(np.floor(np.cumsum(sizes * rates)), prepend=0)
-        .astype(int)
-        .tolist()
-    )
-
-
-def load_token_counts(
-    plan: BuildPlan, split: str, num_taken: Sequence[int]
-) -> np.ndarray:
-    """Counts each id in the rows that the parts give: `[vocabulary]` int64."""
-    vocabulary = plan.vocabulary
-    total = np.zeros(vocabulary.size, np.int64)
-    for index, size in enumerate(num_taken):
-        folder = plan.part_folder(index)
-        counts = np.load(folder / f"{split}.counts.npy")
-        ids = np.load(folder / f"{split}.ids.npy", mmap_mode="r")
-        if size != len(ids):
-            places = _row_places(len(ids), size, plan.num_shards[split])
-            times = np.bincount(places, minlength=len(ids))[:, np.newaxis]
-            is_token = np.load(folder / f"{split}.segments.npy") > 0
-            weights = (is_token * times).ravel()
-            counts = np.bincount(ids.ravel(), weights, vocabulary.size)
-            counts[[vocabulary.cls_id, vocabulary.sep_id]] = 0
-        total += counts.astype(np.int64)
-    return total
+def load_token_counts(plan: BuildPlan, split: str) -> np.ndarray:
+    """Loads how often each id occurs in all parts: `[vocabulary]` int64."""
+    folders = map(plan.part_folder, range(len(plan.units)))
+    parts = (np.load(folder / f"{split}.counts.npy") for folder in folders)
+    return sum(parts, np.zeros(plan.vocabulary.size, np.int64))
 
 
 def build_part(
@@ -299,9 +250,9 @@ def build_part(
         corpus_lib.open_source(each, plan.corpus.options) for each in sources
     ]
     documents: Iterator[Document] = itertools.chain.from_iterable(opened)
-    if plan.settings.deduplicate:
-        path = plan.part_folder(task.index, "duplicates").with_suffix(".npy")
-        documents = _without(documents, np.load(path).tolist())
+    if plan.settings.selection:
+        copies = np.load(plan.copies_folder / f"{task.index:06d}.npy")
+        documents = _select(documents, copies.tolist())
     split, num_bytes, is_continued = TRAIN, 0, False
     for batch in _batches(documents):
         token_ids, line_lengths = tokenize(
@@ -332,10 +283,6 @@ def build_part(
             {each: _save(plan, folder, each, rows[each]) for each in builders},
             {each: builder.num_documents for each, builder in builders.items()},
             {each: builder.num_tokens for each, builder in builders.items()},
-            {
-                each: builder.num_kept_tokens
-                for each, builder in builders.items()
-            },
             invalid_utf8,
         )
         (folder / _REPORT_FILE).write_text(schema.to_json(part), "utf-8")
@@ -357,14 +304,17 @@ def _start_builders(
     return builders
 
 
-def _without(
-    documents: Iterable[Document], is_dropped: list[bool]
+def _select(
+    documents: Iterator[Document], copies: list[int]
 ) -> Iterator[Document]:
-    number = 0
+    """Yields each document as often as it is to be taken."""
+    pieces: list[Document] = []
+    counts = iter(copies)
     for document in documents:
-        if not is_dropped[number]:
-            yield document
-        number += not document.is_continued
+        pieces.append(document)
+        if not document.is_continued:
+            yield from pieces * next(counts)
+            pieces = []
 
 
 def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:
@@ -433,30 +383,12 @@ def load_rows(plan: BuildPlan, task: Task) -> list[np.ndarray]:
         for index, residue in enumerate(task.residues):
             path = plan.part_folder(index) / f"{task.split}.{name}.npy"
             part = np.load(path, mmap_mode="r")
-            size = task.num_taken[index] if task.num_taken else len(part)
-            step = num_shards
-            places = _row_places(len(part), size, num_shards, residue, step)
-            pieces.append(part[places])
+            # Before them lie the rows of all smaller residues.
+            share, rest = divmod(len(part), num_shards)
+            first = residue * share + min(residue, rest)
+            pieces.append(part[first : first + share + (residue < rest)])
         result.append(np.concatenate(pieces))
     return result
-
-
-def _row_places(
-    num_rows: int,
-    num_taken: int,
-    num_shards: int,
-    begin: int = 0,
-    step: int = 1,
-) -> np.ndarray:
-    """Where in a part the rows are that it gives, or every so many of them.
-
-    They are evenly spaced, so that a row's copies go to successive shards.
-    """
-    numbers = np.arange(begin, num_taken, step) * num_rows // max(num_taken, 1)
-    # A part is sorted by number modulo the shards.
-    share, rest = divmod(num_rows, num_shards)
-    place, residues = np.divmod(numbers, num_shards)
-    return place + residues * share + np.minimum(residues, rest)
 
 
 @functools.lru_cache(maxsize=1)

@@ -27,9 +27,9 @@ from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
-from electra_tf.records import deduplication
 from electra_tf.records import manifest as manifest_lib
 from electra_tf.records import report as report_lib
+from electra_tf.records import selection
 from electra_tf.records import shards
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.shards import BUILD_FOLDER
@@ -38,7 +38,6 @@ from electra_tf.records.shards import BuildSettings
 from electra_tf.records.shards import build_plan
 
 _RECORD_FILE = "build.json"
-_FINGERPRINTS = "fingerprints"
 
 
 def build_dataset(
@@ -66,16 +65,17 @@ def build_dataset(
                 shards.note_shard(plan, split, index, shard)
         if not old or _missing_shards(plan):
             with _open_pool(plan, num_processes, beam_options) as pool:
-                if settings.deduplicate:
-                    _find_duplicates(plan, pool)
+                kind = selection.FINGERPRINTS
+                if settings.selection and not plan.copies_folder.is_dir():
+                    _run_units(plan, pool, kind, "Comparing", "documents")
+                    selection.choose_copies(plan)
                 reports = _make_parts(plan, pool)
                 _check_counts(plan, reports)
                 _make_shards(plan, pool, reports)
             for split in plan.num_shards:
                 _save_split(plan, split, record, reports, old.get(split))
             plan.vocabulary.save(output)
-            extra = report_lib.describe(plan, reports)
-            manifest_lib.save_index(output, record, extra)
+            manifest_lib.save_index(output, record, report_lib.describe(plan))
     _release_folder(output)
     return _finished_manifests(output)
 
@@ -184,14 +184,8 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
         try:
             if task.split:
                 shards.write_shard(plan, task, report)
-            elif task.kind == _FINGERPRINTS:
-                deduplication.write_fingerprints(
-                    plan.units[task.index],
-                    plan.corpus.options,
-                    plan.settings.deduplicate == "near",
-                    plan.part_folder(task.index, task.kind),
-                    report,
-                )
+            elif task.kind == selection.FINGERPRINTS:
+                selection.write_fingerprints(plan, task, report)
             else:
                 tokenize = shards.load_tokenizer(plan.vocabulary)
                 shards.build_part(plan, task, tokenize, report)
@@ -203,17 +197,6 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
             ) from error
 
     return handle
-
-
-def _find_duplicates(plan: BuildPlan, pool: Any) -> None:
-    """Decides which documents are dropped, unless that is known."""
-    output = plan.part_folder(0, "duplicates").parent
-    if not output.is_dir():
-        _run_units(plan, pool, _FINGERPRINTS, "Fingerprinting", "documents")
-        indices = range(len(plan.units))
-        folders = [plan.part_folder(index, _FINGERPRINTS) for index in indices]
-        is_near = plan.settings.deduplicate == "near"
-        deduplication.mark_duplicates(folders, is_near, output)
 
 
 def _make_parts(plan: BuildPlan, pool: Any) -> list[shards.PartReport]:
@@ -241,18 +224,17 @@ def _make_shards(
     plan: BuildPlan, pool: Any, reports: list[shards.PartReport]
 ) -> None:
     """Makes the shards that are missing."""
-    tasks, total = [], 0
+    tasks = []
     for split, index in _missing_shards(plan):
         # Example k of the corpus goes to shard k modulo n. With f examples
         # before it, a part gives shard s its examples number s - f modulo n.
-        sizes = shards.count_taken(plan, split, reports)
+        sizes = [report.num_examples[split] for report in reports]
         firsts = np.cumsum([0, *sizes[:-1]])
         residues = ((index - firsts) % plan.num_shards[split]).tolist()
         title = f"{split} shard {index}"
-        tasks.append(
-            shards.Task(title, index, split, tuple(residues), tuple(sizes))
-        )
-        total += sum(sizes) // plan.num_shards[split]
+        tasks.append(shards.Task(title, index, split, tuple(residues)))
+    total = sum(sum(report.num_examples.values()) for report in reports)
+    total = total * len(tasks) // sum(plan.num_shards.values())
     _run_tasks(pool, tasks, "Writing", total, "examples")
 
 
@@ -310,8 +292,7 @@ def _save_split(
                 "a new dataset in another folder."
             )
     counts_path = folder / manifest_lib.TOKEN_COUNTS_FILE
-    num_taken = shards.count_taken(plan, split, reports)
-    counts = shards.load_token_counts(plan, split, num_taken)
+    counts = shards.load_token_counts(plan, split)
     with (
         atomic.replacing_file(counts_path) as partial,
         partial.open("wb") as stream,

@@ -310,9 +310,8 @@ def read_tfds(name: str, split: str) -> list[dict[str, Any]]:
     """
     builder = open_tfds(name)
     # One file after the other: the order must not depend on timing.
-    in_order = installed.import_extra("tensorflow_datasets", "tfds").ReadConfig(
-        interleave_cycle_length=1
-    )
+    tfds = installed.import_extra("tensorflow_datasets", "tfds")
+    in_order = tfds.ReadConfig(interleave_cycle_length=1)
     dataset = builder.as_dataset(
         split=split, shuffle_files=False, read_config=in_order
     )
