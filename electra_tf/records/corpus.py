@@ -200,8 +200,7 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
         if path.is_file()
     }
     origin = paths.pop(python_docs.PROVENANCE_FILE, None)
-    endings = tuple(f".{name}" for name in readers.TABLES)
-    tables = {name for name in paths if name.lower().endswith(endings)}
+    tables = {name for name in paths if name.endswith(readers.TABLE_SUFFIXES)}
     sources = [
         Source(name, str(path), path.stat().st_size)
         for name, path in sorted(paths.items())

@@ -27,6 +27,7 @@ from electra_tf.config import schema
 
 Format = Literal["auto", "text", "jsonl", "wiki", "archive", "parquet", "arrow"]
 TABLES = ("parquet", "arrow")
+TABLE_SUFFIXES = (".parquet", ".arrow")
 
 _OPENERS: dict[str, Any] = {
     ".gz": gzip.open,
@@ -37,7 +38,6 @@ _OPENERS: dict[str, Any] = {
 _DAMAGES = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zlib.error)
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 _BLOCK_BYTES = 1 << 22
-_ROWS_AT_ONCE = 1024
 _TAR_MAGIC = slice(257, 262)
 _WIKI_START = "<doc "
 _WIKI_END = "</doc>"
@@ -209,7 +209,7 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
     # The archives of OpenWebText are called `urlsf_subset00-1_data.xz`.
     if suffix == ".tar" or head[_TAR_MAGIC] == b"ustar":
         return "archive"
-    if suffix[1:] in TABLES:
+    if suffix in TABLE_SUFFIXES:
         return suffix[1:]
     if suffix in _JSON_SUFFIXES:
         return "jsonl"
@@ -274,22 +274,19 @@ def _read_column(
     try:
         if file_format == "parquet":
             file = _pyarrow(".parquet").ParquetFile(raw)
-            table, groups = file.schema_arrow, []
-            for index in range(file.num_row_groups):
-                column = file.metadata.row_group(index).column(0)
-                if begin <= column.data_page_offset < end:
-                    groups.append(index)
-            batches = file.iter_batches(_ROWS_AT_ONCE, groups, [name])
+            table, row_group = file.schema_arrow, file.metadata.row_group
+            groups = [
+                index
+                for index in range(file.num_row_groups)
+                if begin <= row_group(index).column(0).data_page_offset < end
+            ]
+            batches = file.iter_batches(1024, groups, [name])
         else:
             # A stream, as `datasets` saves it; what is not used is not read.
             stream = pyarrow.memory_map(raw.name)
             reader = _pyarrow(".ipc").open_stream(stream)
-            batches = (
-                each
-                for each in reader
-                if begin < raw.seek(stream.tell()) <= end
-            )
-            table = reader.schema
+            table, tell = reader.schema, stream.tell
+            batches = (x for x in reader if begin < raw.seek(tell()) <= end)
         types = {field.name: str(field.type) for field in table}
         if not re.search("string|binary", types.get(name, "")):
             raise errors.DataError(

@@ -63,10 +63,10 @@ def write_fingerprints(
             if document.is_continued:
                 continue
             text, pieces = " ".join(" ".join(pieces).lower().split()), []
-            digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+            digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
             words, name = _WORD.findall(text), f"{source.name}: {text[:80]}"
-            number = int.from_bytes(digest, "little")
-            rows.append((number, source.corpus, len(words), name.encode()))
+            counts = source.corpus, len(words)
+            rows.append((int(digest, 16), *counts, name.encode()))
             if plan.settings.deduplicate == "near":
                 signatures.append(sign(words or [text]))
             report(reader.num_bytes - num_bytes, 1)
@@ -106,8 +106,7 @@ def choose_copies(plan: shards.BuildPlan) -> None:
     indices, settings = range(len(plan.units)), plan.settings
     folders = [plan.part_folder(index, FINGERPRINTS) for index in indices]
     parts = [np.load(folder / "documents.npy") for folder in folders]
-    documents = np.concatenate(parts)
-    lines: list[str] = []
+    documents, lines = np.concatenate(parts), list[str]()
     copies = np.ones(len(documents), np.int64)
     if settings.deduplicate:
         _, first, inverse = np.unique(documents["hash"], True, True)

@@ -80,14 +80,12 @@ class BuildSettings:
     text_field: str = "text"
 
     def __post_init__(self) -> None:
-        selection = self.selection
+        additions = self.validation_fraction or self.selection
         schema.require(
-            not (
-                self.original_order and (self.validation_fraction or selection)
-            ),
+            not (self.original_order and additions),
             "The original holds nothing out, and takes every document once: "
             "with original_order set validation_fraction to 0. Received: "
-            f"{self.validation_fraction}, {selection}.",
+            f"{additions}.",
         )
         schema.require(
             len(self.corpus_weights) in (0, len(self.corpus)),

@@ -65,8 +65,8 @@ def build_dataset(
                 shards.note_shard(plan, split, index, shard)
         if not old or _missing_shards(plan):
             with _open_pool(plan, num_processes, beam_options) as pool:
-                kind = selection.FINGERPRINTS
                 if settings.selection and not plan.copies_folder.is_dir():
+                    kind = selection.FINGERPRINTS
                     _run_units(plan, pool, kind, "Comparing", "documents")
                     selection.choose_copies(plan)
                 reports = _make_parts(plan, pool)

@@ -89,10 +89,10 @@ def test_columns_without_text_are_refused(tmp_path):
 
 
 def test_zstandard_is_read(tmp_path):
-    data = pyarrow.compress(b"one\n\ntwo\n" * 1000, "zstd", asbytes=True)
+    data = pyarrow.compress(b"one\n\ntwo\n\n" * 1000, "zstd", asbytes=True)
     path = tmp_path / "a.txt.zst"
     path.write_bytes(data)
-    assert read(path)[0] == [["one"], ["two"], *[["one"], ["two"]] * 999]
+    assert read(path)[0] == [["one"], ["two"]] * 1000
     path.write_bytes(data[:-5])
     with pytest.raises(errors.DataError, match="a.txt.zst is damaged"):
         read(path)
