@@ -18,9 +18,7 @@ MAX_TOKENS_PER_WORD = 2.0
 
 def describe(plan: BuildPlan) -> list[str]:
     """Returns lines; the splits must be complete and the parts still there."""
-    splits = [
-        Manifest.load(plan.output_folder / name) for name in plan.num_shards
-    ]
+    splits = [Manifest.load(plan.output_folder / x) for x in plan.num_shards]
     lines = [
         f"{each.split}: {each.num_documents:,} documents, "
         f"{each.num_examples:,} rows of {each.max_seq_length} tokens, "
