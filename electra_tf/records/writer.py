@@ -264,7 +264,8 @@ def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
             raise errors.DataError(
                 f"The corpus gives {num_examples} {split} examples for "
                 f"{num_shards} shards. Use more text, or change num_out_files "
-                f"or validation_fraction ({plan.settings.validation_fraction})."
+                f"or validation_fraction ({plan.settings.validation_fraction}):"
+                " higher where documents are few, 0 to hold none out."
             )
 
 

@@ -239,25 +239,11 @@ def test_interrupted_selection_goes_on_to_the_same_bytes(
 
 
 @pytest.mark.slow
-def test_number_of_processes_changes_no_selected_byte(settings, tmp_path):
-    paths = [tmp_path / f"{name}.txt" for name in "ab"]
-    rng = random.Random(3)
-    for path in paths:
-        texts = [
-            "\n\n".join(" ".join(rng.choices("abcde", k=30)) for _ in "x" * 9)
-        ]
-        path.write_text("\n\n".join(texts * 6000))
-    settings = dataclasses.replace(
-        settings,
-        corpus=tuple(map(str, paths)),
-        corpus_weights=(0.2, 0.8),
-        deduplicate="near",
-    )
+def test_number_of_processes_changes_no_selected_byte(mixed, tmp_path):
     found = []
     for num_processes in (1, 2):
         output = tmp_path / str(num_processes)
-        changed = dataclasses.replace(settings, output_dir=str(output))
-        assert len(shards.build_plan(changed).units) > 2
+        changed = dataclasses.replace(mixed, output_dir=str(output))
         writer.build_dataset(changed, num_processes)
         found.append(folder_bytes(output))
     assert found[0] == found[1]
