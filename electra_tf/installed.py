@@ -7,10 +7,14 @@ module: `electra_tf.installed:score_text` runs `score_text.py`.
 """
 
 import functools
+import importlib
 import os
 import pathlib
 import runpy
 from collections.abc import Callable
+from typing import Any
+
+from electra_tf import errors
 
 _PACKAGE = pathlib.Path(__file__).parent
 _MODELS = "data/pretrained"
@@ -64,3 +68,14 @@ def find_model(path: str | os.PathLike[str]) -> pathlib.Path:
         return given
     is_there = given.exists() or pathlib.Path(f"{given}.index").exists()
     return given if is_there else _folder(_MODELS) / given
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Imports a module of an optional extra; `DataError` says how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise errors.DataError(
+            f"{module} is needed and cannot be imported ({error}). Install it: "
+            f"pip install 'electra-tf[{extra}]'."
+        ) from error

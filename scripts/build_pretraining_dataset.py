@@ -12,6 +12,7 @@ from absl import flags
 
 from electra_tf import command_line
 from electra_tf.config import schema
+from electra_tf.records.manifest import load_index
 from electra_tf.records.manifest import verify_dataset
 from electra_tf.records.shards import BuildSettings
 from electra_tf.records.writer import build_dataset
@@ -34,10 +35,26 @@ flags.DEFINE_integer("seed", 0, "Seed of all random numbers.")
 flags.DEFINE_bool("keep_overflow", False, "Carry over what is cut off.")
 flags.DEFINE_bool("original_order", False, "Order all as the original does.")
 flags.DEFINE_string(
-    "corpus_format", "auto", "auto, text, jsonl, wiki or archive."
+    "corpus_format",
+    "auto",
+    "auto, text, jsonl, wiki, archive, parquet or arrow.",
 )
-flags.DEFINE_bool("blanks_separate_docs", True, "Blank lines end documents.")
-flags.DEFINE_string("text_field", "text", "Text member of JSON lines.")
+flags.DEFINE_bool(
+    "blanks_separate_docs",
+    True,
+    "Blank lines, JSON objects and table rows end documents; else files do.",
+)
+flags.DEFINE_string("text_field", "text", "JSON member or column of the text.")
+flags.DEFINE_alias("text_column", "text_field")
+flags.DEFINE_enum(
+    "deduplicate",
+    "",
+    ["", "exact", "near"],
+    "Drop documents that equal an earlier one, or nearly do.",
+)
+flags.DEFINE_list(
+    "corpus_weights", [], "Shares of training tokens, e.g. 0.7,0.3."
+)
 flags.DEFINE_bool("resume", False, "Complete what is missing.")
 flags.DEFINE_bool("verify", False, "Read a finished dataset back instead.")
 
@@ -52,9 +69,10 @@ def main() -> int:
     if not values["corpus"] or not values["vocab_file"]:
         raise ValueError("Building needs --corpus and --vocab_file.")
     values["vocabulary"] = values["vocab_file"]
+    values["corpus_weights"] = list(map(float, values["corpus_weights"]))
     names = [field.name for field in dataclasses.fields(BuildSettings)]
     try:
-        manifests = build_dataset(
+        build_dataset(
             schema.build(BuildSettings, {name: values[name] for name in names}),
             values["num_processes"],
             values["resume"],
@@ -63,8 +81,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("Interrupted; --resume goes on from here.", file=sys.stderr)
         return 130
-    for manifest in manifests.values():
-        print(manifest.summary())
+    index = load_index(values["output_dir"])
+    # Datasets of earlier versions have no report.
+    print("\n".join(index.get("report", [])))
     return 0
 
 

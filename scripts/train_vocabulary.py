@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from absl import flags
 
 from electra_tf import command_line
+from electra_tf.config import schema
 from electra_tf.processes.progress import WorkProgress
 from electra_tf.records import corpus as corpus_lib
+from electra_tf.records import readers
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.text import vocabulary_training
 
@@ -22,6 +24,9 @@ FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(
     "corpus", None, "File, folder, tfds:NAME or python_docs."
 )
+flags.DEFINE_string("corpus_format", "auto", "As for the dataset.")
+flags.DEFINE_string("text_field", "text", "JSON member or column of the text.")
+flags.DEFINE_alias("text_column", "text_field")
 flags.DEFINE_string("output_dir", None, "Folder to write into.")
 flags.DEFINE_integer("vocab_size", 30522, "Number of tokens.")
 flags.DEFINE_bool("do_lower_case", True, "Whether to lower-case.")
@@ -47,8 +52,12 @@ def main() -> None:
     settings = vocabulary_lib.TokenizerSettings(
         FLAGS.do_lower_case, FLAGS.strip_accents, FLAGS.max_word_length
     )
+    options = schema.build(
+        readers.ReadingOptions,
+        {"format": FLAGS.corpus_format, "text_field": FLAGS.text_field},
+    )
     vocabulary = vocabulary_training.train_vocabulary(
-        _read_lines(corpus_lib.open_corpus(FLAGS.corpus)),
+        _read_lines(corpus_lib.open_corpus(FLAGS.corpus, options)),
         FLAGS.vocab_size,
         settings,
         num_unused=FLAGS.num_unused,
@@ -62,11 +71,16 @@ def main() -> None:
 def _read_lines(corpus: corpus_lib.Corpus) -> Iterator[str]:
     """Yields the corpus line by line and shows how far it is."""
     title = f"Reading {corpus.name}"
-    with WorkProgress(title, corpus.num_text_bytes, "characters") as progress:
-        for document in corpus.documents():
-            yield from document.lines
-            size = sum(map(len, document.lines))
-            progress.advance(size, size)
+    total = sum(source.num_bytes for source in corpus.sources)
+    with WorkProgress(title, total, "characters") as progress:
+        for source in corpus.sources:
+            reader = corpus_lib.open_source(source, corpus.options)
+            num_bytes = 0
+            for document in reader:
+                yield from document.lines
+                size = sum(map(len, document.lines))
+                progress.advance(reader.num_bytes - num_bytes, size)
+                num_bytes = reader.num_bytes
     print("Learning the pieces ...", flush=True)
 
 

@@ -5,12 +5,10 @@ requests and strings are gone. LiteRT gets built-in operations alone. ONNX needs
 optional packages (`pip install electra-tf[onnx]`).
 """
 
-import importlib
 import pathlib
 import tempfile
 import warnings
 from collections.abc import Callable
-from typing import Any
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +16,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.python.framework import convert_to_constants
 
+from electra_tf import installed
 from electra_tf.export import export_metadata
 from electra_tf.export.clients import text_models
 
@@ -174,7 +173,8 @@ def convert_to_onnx(frozen: FrozenSignature) -> bytes:
     """The content of an ONNX file, whose axes have the signature's letters."""
     inputs = {f"{name}:0": name for name in frozen.inputs}
     outputs = {tensor: name for name, tensor in frozen.outputs.items()}
-    proto, _ = _require("tf2onnx.convert").from_graph_def(
+    converter = installed.import_extra("tf2onnx.convert", "onnx")
+    proto, _ = converter.from_graph_def(
         frozen.graph,
         input_names=list(inputs),
         output_names=list(outputs),
@@ -197,21 +197,12 @@ def convert_to_onnx(frozen: FrozenSignature) -> bytes:
 
 def _load_onnx(path: pathlib.Path, signature: str) -> Ask:
     del signature  # the file has one
-    session = _require("onnxruntime").InferenceSession(
+    runtime = installed.import_extra("onnxruntime", "onnx")
+    session = runtime.InferenceSession(
         str(path), providers=["CPUExecutionProvider"]
     )
     names = [output.name for output in session.get_outputs()]
     return lambda rows: dict(zip(names, session.run(names, rows), strict=True))
-
-
-def _require(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(
-            f"ONNX needs the packages tf2onnx and onnxruntime. Received: "
-            f"{error}. Install them: pip install electra-tf[onnx]"
-        ) from error
 
 
 class Runtime(NamedTuple):

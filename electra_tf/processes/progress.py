@@ -89,9 +89,11 @@ class WorkProgress(ProgressBar):
         self._time_left = TimeLeft(self._total)
 
     def __exit__(self, error_type: Any, *unused_error: Any) -> None:
-        if error_type is None and self._unsaid:
-            # A log tells how it ended, too.
-            self.say(self._unsaid)
+        if error_type is None and self._begin is not None:
+            # Sizes are estimates, and what follows the last document counts.
+            self.advance(self._total - self._done, 0)
+            if self._unsaid:  # a log tells how it ended, too
+                self.say(self._unsaid)
         super().__exit__(error_type, *unused_error)
 
     def advance(self, done: float, count: int) -> None:

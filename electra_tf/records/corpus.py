@@ -17,6 +17,7 @@ from typing import IO
 from typing import Any
 
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.records import python_docs
 from electra_tf.records import readers
 
@@ -43,6 +44,7 @@ class Source:
     num_bytes: int  # on the disk; of TFDS an estimate
     begin: int = 0  # first byte or TFDS example
     end: int | None = None  # byte or example after the last one
+    corpus: int = 0  # which of the names it was found by
 
     @property
     def is_tfds(self) -> bool:
@@ -64,11 +66,6 @@ class Corpus:
     sources: tuple[Source, ...]  # never empty
     options: readers.ReadingOptions
     provenance: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-    def documents(self) -> Iterator[readers.Document]:
-        """Yields all documents in order."""
-        for source in self.sources:
-            yield from open_source(source, self.options)
 
     @property
     def num_text_bytes(self) -> int:
@@ -101,7 +98,7 @@ class TfdsReader:
     def __iter__(self) -> Iterator[readers.Document]:
         """Yields a document for each example, as they are stored."""
         name, field = parse_tfds_name(self._source.path)
-        tfds = import_tfds()
+        tfds = installed.import_extra("tensorflow_datasets", "tfds")
         builder = tfds.builder(name)
         if field not in builder.info.features:
             raise errors.DataError(
@@ -129,22 +126,23 @@ def open_corpus(
     """Finds the sources of the given names, one after the other.
 
     A name is a file or folder of text (.txt or any other name; JSON lines as
-    .jsonl; tar archives; all of them also as .gz, .xz, .bz2),
-    `tfds:NAME[:FIELD]`, or `python_docs`, the documentation that comes with the
-    Python installation. `DataError` if there is nothing to read.
+    .jsonl; tar archives; all of them also as .gz, .xz, .bz2, .zst; .parquet;
+    .arrow), `tfds:NAME[:FIELD]`, or `python_docs`, the documentation that comes
+    with the Python installation. In a folder with tables all else is left out,
+    as it describes them. `DataError` if there is nothing to read.
     """
     names = [names] if isinstance(names, str) else list(names)
     sources: list[Source] = []
     short_names: list[str] = []
     provenance: dict[str, Any] = {}
-    for name in names:
+    for index, name in enumerate(names):
         if name.startswith(TFDS_PREFIX):
             found, origin = _tfds_sources(name)
         else:
             found, origin = _file_sources(name)
             name = pathlib.Path(name).resolve().name
         short_names.append(name)
-        sources += found
+        sources += [dataclasses.replace(each, corpus=index) for each in found]
         provenance |= origin
     if not sum(source.num_bytes for source in sources):
         raise errors.DataError(
@@ -202,10 +200,12 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
         if path.is_file()
     }
     origin = paths.pop(python_docs.PROVENANCE_FILE, None)
+    tables = {name for name in paths if name.endswith(readers.TABLE_SUFFIXES)}
     sources = [
         Source(name, str(path), path.stat().st_size)
         for name, path in sorted(paths.items())
-        if not any(part.startswith(".") for part in name.split("/"))
+        if name in (tables or paths)
+        and not any(part.startswith(".") for part in name.split("/"))
     ]
     return sources, json.loads(origin.read_text("utf-8")) if origin else {}
 
@@ -213,7 +213,7 @@ def _file_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
 def _tfds_sources(name: str) -> tuple[list[Source], dict[str, Any]]:
     """Ranges of a TFDS data set of about one unit each, and its version."""
     dataset_name, _ = parse_tfds_name(name)
-    tfds = import_tfds()
+    tfds = installed.import_extra("tensorflow_datasets", "tfds")
     try:
         builder = tfds.builder(dataset_name)
         builder.download_and_prepare()
@@ -247,7 +247,7 @@ def _split_source(
     if is_small or source.is_tfds or readers.is_compressed(path):
         return [source]
     file_format = readers.find_format(path, options)
-    is_one_document = file_format == "text" and not options.blanks_separate_docs
+    is_one_document = file_format != "wiki" and not options.blanks_separate_docs
     if file_format == "archive" or is_one_document:
         return [source]
     bounds = [0]
@@ -269,6 +269,8 @@ def _next_document(
     stream: IO[bytes], position: int, file_format: str
 ) -> int | None:
     """Where the next document begins at or after a byte position."""
+    if file_format in readers.TABLES:
+        return position  # whose row groups belong to where they begin
     stream.seek(position - 1)
     stream.readline()
     bound = stream.tell()
@@ -292,15 +294,3 @@ def parse_tfds_name(reference: str) -> tuple[str, str]:
             f"Received: {reference}."
         )
     return match[1], match[2] or "text"
-
-
-def import_tfds() -> Any:
-    """Imports TensorFlow Datasets, or raises `DataError` with the remedy."""
-    try:
-        import tensorflow_datasets as tfds
-    except ImportError as error:
-        raise errors.DataError(
-            f"TensorFlow Datasets cannot be imported ({error}). Install it: "
-            "pip install 'electra-tf[tfds]', or name files instead."
-        ) from error
-    return tfds

@@ -78,14 +78,6 @@ class Manifest:
         """Writes the manifest into a split's folder."""
         _write(folder, self)
 
-    def summary(self) -> str:
-        """Says in one line how much there is."""
-        return (
-            f"{self.split}: {self.num_documents:,} documents, "
-            f"{self.num_examples:,} examples, {self.num_tokens:,} tokens in "
-            f"{len(self.shards)} shards"
-        )
-
     def check(self, vocabulary: Vocabulary, max_seq_length: int) -> None:
         """Raises `DataError` unless the records are what a reader expects."""
         expected = {
@@ -145,7 +137,9 @@ def load_index(folder: str | os.PathLike) -> dict[str, Any]:
     return _read(folder, is_index=True)
 
 
-def save_index(folder: pathlib.Path, build: Mapping[str, Any]) -> None:
+def save_index(
+    folder: pathlib.Path, build: Mapping[str, Any], report: list[str]
+) -> None:
     """Writes the manifest of a dataset whose splits are complete."""
     splits = {}
     for split in SPLITS:
@@ -157,7 +151,8 @@ def save_index(folder: pathlib.Path, build: Mapping[str, Any]) -> None:
                 "num_shards": len(manifest.shards),
                 "manifest_sha256": file_sha256(folder / split / MANIFEST_FILE),
             }
-    _write(folder, {"format_version": 1, "splits": splits, "build": build})
+    index = {"splits": splits, "build": build, "report": report}
+    _write(folder, {"format_version": 1, **index})
 
 
 def file_sha256(path: str | os.PathLike) -> str:

@@ -1,4 +1,4 @@
-"""One corpus file to documents: text, JSON lines, WikiExtractor, archives.
+"""One corpus file to documents: text, JSON lines, WikiExtractor, tables.
 
 Lines end at line feeds alone and are stripped of what Python calls white space,
 as in the original. Bytes that are not UTF-8 are replaced by U+FFFD and counted.
@@ -22,14 +22,18 @@ from typing import Literal
 from typing import NamedTuple
 
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.config import schema
 
-Format = Literal["auto", "text", "jsonl", "wiki", "archive"]
+Format = Literal["auto", "text", "jsonl", "wiki", "archive", "parquet", "arrow"]
+TABLES = ("parquet", "arrow")
+TABLE_SUFFIXES = (".parquet", ".arrow")
 
 _OPENERS: dict[str, Any] = {
     ".gz": gzip.open,
     ".xz": lzma.open,
     ".bz2": bz2.open,
+    ".zst": lambda raw: _pyarrow().CompressedInputStream(raw, "zstd"),
 }
 _DAMAGES = (EOFError, OSError, lzma.LZMAError, tarfile.TarError, zlib.error)
 _JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -60,9 +64,10 @@ class ReadingOptions:
     """How files become documents."""
 
     format: Format = "auto"  # by file name and first bytes
-    # Whether a blank line ends a document of plain text, not the file's end.
+    # Whether a blank line of plain text, a JSON object or the row of a table
+    # ends a document, not the file's end.
     blanks_separate_docs: bool = True
-    text_field: str = "text"  # the member of JSON objects that holds the text
+    text_field: str = "text"  # JSON member or column that holds the text
 
 
 class FileReader:
@@ -95,7 +100,15 @@ class FileReader:
     def _line_blocks(self, raw: IO[bytes]) -> Iterator[list[str]]:
         """Yields lists of stripped lines and document ends."""
         file_format = find_format(self._path, self._options)
-        stream = _decompress(raw, self._path)
+        if file_format in TABLES:
+            extent = self._begin, self._end or sys.maxsize
+            name = self._options.text_field
+            for texts in _read_column(raw, file_format, name, *extent):
+                decoded = map(decode_leniently, filter(None, texts))
+                yield [x for text in decoded for x in self._record_lines(*text)]
+            return
+        # Kept, as PyArrow's stream closes the file when it goes.
+        stream = self._stream = _decompress(raw, self._path)
         if file_format == "archive":
             yield from self._archive_members(stream)
             return
@@ -165,10 +178,14 @@ class FileReader:
                     "Name the right member as text field; for plain text "
                     "choose the format `text`."
                 )
-            text, num_replaced = _SURROGATE.subn("\ufffd", text)
-            self.invalid_utf8 += num_replaced
-            result += [*text_lines(text), _END_OF_DOCUMENT]
+            result += self._record_lines(*_SURROGATE.subn("\ufffd", text))
         return result
+
+    def _record_lines(self, text: str, num_replaced: int) -> list[str]:
+        """The lines of a JSON object or a row, which may be a document."""
+        self.invalid_utf8 += num_replaced
+        is_document = self._options.blanks_separate_docs
+        return text_lines(text) + [_END_OF_DOCUMENT] * is_document
 
     def _archive_members(self, stream: IO[bytes]) -> Iterator[list[str]]:
         """Yields each file of an archive as one document, as the original."""
@@ -192,6 +209,8 @@ def find_format(path: pathlib.Path, options: ReadingOptions) -> str:
     # The archives of OpenWebText are called `urlsf_subset00-1_data.xz`.
     if suffix == ".tar" or head[_TAR_MAGIC] == b"ustar":
         return "archive"
+    if suffix in TABLE_SUFFIXES:
+        return suffix[1:]
     if suffix in _JSON_SUFFIXES:
         return "jsonl"
     if head.removeprefix(b"\xef\xbb\xbf").startswith(_WIKI_START.encode()):
@@ -241,6 +260,43 @@ def _gather_documents(blocks: Iterable[list[str]]) -> Iterator[Document]:
             lines, is_continued = [], True
     if lines or is_continued:
         yield Document(lines)
+
+
+def _pyarrow(module: str = "") -> Any:
+    return installed.import_extra(f"pyarrow{module}", "parquet")
+
+
+def _read_column(
+    raw: IO[bytes], file_format: str, name: str, begin: int, end: int
+) -> Iterator[list[bytes | None]]:
+    """Yields lists of the texts in rows whose group begins in a range."""
+    pyarrow = _pyarrow()
+    try:
+        if file_format == "parquet":
+            file = _pyarrow(".parquet").ParquetFile(raw)
+            table, row_group = file.schema_arrow, file.metadata.row_group
+            groups = [
+                index
+                for index in range(file.num_row_groups)
+                if begin <= row_group(index).column(0).data_page_offset < end
+            ]
+            batches = file.iter_batches(1024, groups, [name])
+        else:
+            # A stream, as `datasets` saves it; what is not used is not read.
+            stream = pyarrow.memory_map(raw.name)
+            reader = _pyarrow(".ipc").open_stream(stream)
+            table, tell = reader.schema, stream.tell
+            batches = (x for x in reader if begin < raw.seek(tell()) <= end)
+        types = {field.name: str(field.type) for field in table}
+        if not re.search("string|binary", types.get(name, "")):
+            raise errors.DataError(
+                f"{raw.name} has no column {name!r} of text. Its columns are "
+                f"{types}. Name the right one by --text_column."
+            )
+        for batch in batches:
+            yield batch[name].cast(pyarrow.large_binary()).to_pylist()
+    except pyarrow.ArrowInvalid as error:
+        raise EOFError(str(error).rstrip(".")) from error
 
 
 def _is_wiki_tag(line: str) -> bool:

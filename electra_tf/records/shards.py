@@ -17,6 +17,7 @@ from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Annotated
 from typing import Any
+from typing import Literal
 
 import numpy as np
 import pydantic
@@ -69,17 +70,37 @@ class BuildSettings:
     # Whether all has the order of the original's program, run as one process
     # with Python's `random` seeded alike. Holds all examples in memory.
     original_order: bool = False
+    # Which documents are dropped because an earlier one is like them.
+    deduplicate: Literal["", "exact", "near"] = ""
+    # By corpus, its share of the words, up to a factor; see `selection`.
+    corpus_weights: tuple[Annotated[float, pydantic.Field(gt=0)], ...] = ()
     # As in `readers.ReadingOptions`.
     corpus_format: readers.Format = "auto"
     blanks_separate_docs: bool = True
     text_field: str = "text"
 
     def __post_init__(self) -> None:
+        additions = self.validation_fraction or self.selection
         schema.require(
-            not (self.original_order and self.validation_fraction),
-            "The original holds nothing out: with original_order set "
-            f"validation_fraction to 0. Received: {self.validation_fraction}.",
+            not (self.original_order and additions),
+            "The original holds nothing out, and takes every document once: "
+            "with original_order set validation_fraction to 0. Received: "
+            f"{additions}.",
         )
+        schema.require(
+            len(self.corpus_weights) in (0, len(self.corpus)),
+            "corpus_weights must hold a number for each corpus. Received: "
+            f"{len(self.corpus_weights)} for {len(self.corpus)} corpora.",
+        )
+
+    @property
+    def selection(self) -> dict[str, Any]:
+        """What lets documents be dropped or repeated, if anything."""
+        chosen = {
+            "deduplicate": self.deduplicate,
+            "corpus_weights": list(self.corpus_weights),
+        }
+        return {name: value for name, value in chosen.items() if value}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,9 +118,14 @@ class BuildPlan:
         """The dataset folder."""
         return pathlib.Path(self.settings.output_dir).absolute()
 
-    def part_folder(self, index: int) -> pathlib.Path:
-        """Where a part is; the folder exists when the part is complete."""
-        return self.output_folder / BUILD_FOLDER / "parts" / f"{index:06d}"
+    @property
+    def copies_folder(self) -> pathlib.Path:
+        """Where `selection` says how often each document is taken."""
+        return self.output_folder / BUILD_FOLDER / "copies"
+
+    def part_folder(self, index: int, kind: str = "parts") -> pathlib.Path:
+        """Where what is made of a unit is; it exists when it is complete."""
+        return self.output_folder / BUILD_FOLDER / kind / f"{index:06d}"
 
     def note_path(self, split: str, index: int) -> pathlib.Path:
         """Where a finished shard is noted down."""
@@ -125,6 +151,7 @@ class BuildPlan:
                 "keep_overflow": settings.keep_overflow,
                 "original_order": settings.original_order,
                 "num_shards": self.num_shards,
+                **settings.selection,
                 "versions": {
                     name: importlib.metadata.version(name)
                     for name in _DISTRIBUTIONS
@@ -181,6 +208,7 @@ class Task:
     # By part, which of its examples the shard takes: those whose number has
     # this remainder modulo the number of shards.
     residues: tuple[int, ...] = ()
+    kind: str = "parts"  # what a unit is made into
 
     def __str__(self) -> str:
         return self.title
@@ -219,8 +247,12 @@ def build_part(
     opened = [
         corpus_lib.open_source(each, plan.corpus.options) for each in sources
     ]
+    documents: Iterator[Document] = itertools.chain.from_iterable(opened)
+    if plan.settings.selection:
+        copies = np.load(plan.copies_folder / f"{task.index:06d}.npy")
+        documents = _select(documents, copies.tolist())
     split, num_bytes, is_continued = TRAIN, 0, False
-    for batch in _batches(itertools.chain.from_iterable(opened)):
+    for batch in _batches(documents):
         token_ids, line_lengths = tokenize(
             [line for document in batch for line in document.lines]
         )
@@ -268,6 +300,19 @@ def _start_builders(
             settings.max_seq_length, rng, settings.keep_overflow
         )
     return builders
+
+
+def _select(
+    documents: Iterator[Document], copies: list[int]
+) -> Iterator[Document]:
+    """Yields each document as often as it is to be taken."""
+    pieces: list[Document] = []
+    counts = iter(copies)
+    for document in documents:
+        pieces.append(document)
+        if not document.is_continued:
+            yield from pieces * next(counts)
+            pieces = []
 
 
 def _batches(documents: Iterator[Document]) -> Iterator[list[Document]]:

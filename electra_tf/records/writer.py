@@ -22,11 +22,14 @@ from typing import Any
 import numpy as np
 
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.config import schema
 from electra_tf.processes import atomic
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import progress
 from electra_tf.records import manifest as manifest_lib
+from electra_tf.records import report as report_lib
+from electra_tf.records import selection
 from electra_tf.records import shards
 from electra_tf.records.manifest import Manifest
 from electra_tf.records.shards import BUILD_FOLDER
@@ -62,13 +65,17 @@ def build_dataset(
                 shards.note_shard(plan, split, index, shard)
         if not old or _missing_shards(plan):
             with _open_pool(plan, num_processes, beam_options) as pool:
+                if settings.selection and not plan.copies_folder.is_dir():
+                    kind = selection.FINGERPRINTS
+                    _run_units(plan, pool, kind, "Comparing", "documents")
+                    selection.choose_copies(plan)
                 reports = _make_parts(plan, pool)
                 _check_counts(plan, reports)
                 _make_shards(plan, pool, reports)
             for split in plan.num_shards:
                 _save_split(plan, split, record, reports, old.get(split))
             plan.vocabulary.save(output)
-            manifest_lib.save_index(output, record)
+            manifest_lib.save_index(output, record, report_lib.describe(plan))
     _release_folder(output)
     return _finished_manifests(output)
 
@@ -84,8 +91,7 @@ def claim_folder(
     """
     _check_folder(output, record, resume)
     build_folder = output / BUILD_FOLDER
-    parts_folder = build_folder / "parts"
-    for folder in (parts_folder, build_folder / "shards"):
+    for folder in (build_folder / "parts", build_folder / "shards"):
         folder.mkdir(parents=True, exist_ok=True)
     with (build_folder / "lock").open("w") as lock:
         try:
@@ -103,7 +109,8 @@ def claim_folder(
         try:
             yield
         except BaseException as error:
-            if isinstance(error, ValueError) or not any(parts_folder.iterdir()):
+            has_work = any(build_folder.glob("*/*"))
+            if isinstance(error, ValueError) or not has_work:
                 _release_folder(output)
             raise
 
@@ -160,13 +167,9 @@ def _open_pool(
     start = functools.partial(_start_worker, plan)
     if beam_options is None:
         return pool_lib.ProcessPool(start, num_processes)
-    try:
-        from electra_tf.records.beam import BeamPool
-    except ImportError as error:
-        raise pool_lib.WorkerError(
-            f"Apache Beam cannot be imported ({error}). Install it: "
-            "pip install 'electra-tf[beam]'."
-        ) from error
+    installed.import_extra("apache_beam", "beam")
+    from electra_tf.records.beam import BeamPool
+
     return BeamPool(start, beam_options)
 
 
@@ -181,6 +184,8 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
         try:
             if task.split:
                 shards.write_shard(plan, task, report)
+            elif task.kind == selection.FINGERPRINTS:
+                selection.write_fingerprints(plan, task, report)
             else:
                 tokenize = shards.load_tokenizer(plan.vocabulary)
                 shards.build_part(plan, task, tokenize, report)
@@ -196,16 +201,23 @@ def _start_worker(plan: BuildPlan) -> pool_lib.Handler:
 
 def _make_parts(plan: BuildPlan, pool: Any) -> list[shards.PartReport]:
     """Makes the parts that are missing; returns the counts of all parts."""
+    _run_units(plan, pool, "parts", "Tokenizing", "tokens")
+    return [shards.load_report(plan, i) for i in range(len(plan.units))]
+
+
+def _run_units(
+    plan: BuildPlan, pool: Any, kind: str, title: str, unit_name: str
+) -> None:
+    """Makes what is missing of a kind, a task for each work unit."""
     tasks = [
-        shards.Task(f"work unit {index} (from {unit[0].name})", index)
-        for index, unit in enumerate(plan.units)
-        if not plan.part_folder(index).is_dir()
+        shards.Task(f"work unit {i} (from {unit[0].name})", i, kind=kind)
+        for i, unit in enumerate(plan.units)
+        if not plan.part_folder(i, kind).is_dir()
     ]
     num_bytes = sum(
         source.num_bytes for task in tasks for source in plan.units[task.index]
     )
-    _run_tasks(pool, tasks, "Tokenizing", num_bytes, "tokens")
-    return [shards.load_report(plan, i) for i in range(len(plan.units))]
+    _run_tasks(pool, tasks, title, num_bytes, unit_name)
 
 
 def _make_shards(
@@ -252,7 +264,8 @@ def _check_counts(plan: BuildPlan, reports: list[shards.PartReport]) -> None:
             raise errors.DataError(
                 f"The corpus gives {num_examples} {split} examples for "
                 f"{num_shards} shards. Use more text, or change num_out_files "
-                f"or validation_fraction ({plan.settings.validation_fraction})."
+                f"or validation_fraction ({plan.settings.validation_fraction}):"
+                " higher where documents are few, 0 to hold none out."
             )
 
 

@@ -22,8 +22,8 @@ import numpy as np
 from absl import logging
 
 from electra_tf import errors
+from electra_tf import installed
 from electra_tf.config import schema
-from electra_tf.records import corpus
 
 TFDS = "tfds"
 """The value of `task.data_dir` that means TensorFlow Datasets."""
@@ -310,7 +310,8 @@ def read_tfds(name: str, split: str) -> list[dict[str, Any]]:
     """
     builder = open_tfds(name)
     # One file after the other: the order must not depend on timing.
-    in_order = corpus.import_tfds().ReadConfig(interleave_cycle_length=1)
+    tfds = installed.import_extra("tensorflow_datasets", "tfds")
+    in_order = tfds.ReadConfig(interleave_cycle_length=1)
     dataset = builder.as_dataset(
         split=split, shuffle_files=False, read_config=in_order
     )
@@ -323,7 +324,7 @@ def read_tfds(name: str, split: str) -> list[dict[str, Any]]:
 
 def open_tfds(name: str) -> Any:
     """Returns the builder of a data set that can be read."""
-    tfds = corpus.import_tfds()
+    tfds = installed.import_extra("tensorflow_datasets", "tfds")
     try:
         builder = tfds.builder(name)
     except Exception as error:

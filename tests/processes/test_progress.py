@@ -25,6 +25,8 @@ def test_log_has_rate_and_time_left_every_ten_seconds(clock, capsys):
     assert lines == [
         "Building: 30 %, 15,000 tokens, 1,250/s, 0:00:28 left",
         "Building: 60 %, 30,000 tokens, 1,250/s, 0:00:16 left",
+        # Sizes are estimates; what has ended is complete.
+        "Building: 100 %, 30,000 tokens, 1,250/s",
     ]
 
 

@@ -13,7 +13,11 @@ from electra_tf.records.corpus import plan_units
 
 
 def all_documents(corpus):
-    return [document.lines for document in corpus.documents()]
+    return [
+        document.lines
+        for source in corpus.sources
+        for document in corpus_lib.open_source(source, corpus.options)
+    ]
 
 
 def documents_of_units(corpus, unit_bytes):

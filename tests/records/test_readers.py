@@ -50,6 +50,8 @@ def test_blank_lines_end_documents_and_lines_are_stripped(
 def test_without_separating_blanks_a_file_is_one_document(tmp_path):
     path = write(tmp_path / "a.txt", "one\n\ntwo\n")
     assert read(path, blanks_separate_docs=False) == [["one", "two"]]
+    path = write(tmp_path / "a.jsonl", '{"text": "one"}\n{"text": "two"}\n')
+    assert read(path, blanks_separate_docs=False) == [["one", "two"]]
 
 
 @pytest.mark.parametrize(

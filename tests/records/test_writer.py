@@ -15,7 +15,6 @@ import pytest
 import tensorflow as tf
 
 from electra_tf import errors
-from electra_tf.processes.pool import WorkerError
 from electra_tf.records import corpus as corpus_lib
 from electra_tf.records import shards
 from electra_tf.records import writer
@@ -262,7 +261,7 @@ def test_full_disk_leaves_nothing_half_written(settings, many_units):
 
 def test_missing_beam_is_named_with_its_extra(settings, monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(WorkerError, match=r"electra-tf\[beam\]"):
+    with pytest.raises(errors.DataError, match=r"electra-tf\[beam\]"):
         writer.build_dataset(settings, beam_options=["--runner=DirectRunner"])
     assert not pathlib.Path(settings.output_dir).exists()
 

@@ -1,0 +1,249 @@
+"""Which documents are dropped, which are repeated, and how it is said."""
+
+import dataclasses
+import json
+import pathlib
+import random
+
+import numpy as np
+import pytest
+
+from electra_tf import errors
+from electra_tf.records import corpus as corpus_lib
+from electra_tf.records import readers
+from electra_tf.records import selection
+from electra_tf.records import shards
+from electra_tf.records import writer
+from electra_tf.records.manifest import load_index
+from electra_tf.records.manifest import verify_dataset
+from tests.records.conftest import folder_bytes
+
+
+def words(name, count):
+    return [f"{name}{index}" for index in range(count)]
+
+
+def write_json_lines(path, *texts):
+    path.write_text(
+        "".join(json.dumps({"text": each}) + "\n" for each in texts)
+    )
+    return str(path)
+
+
+def select(settings, *corpora, **changes):
+    """How often each document is taken, and the lines of the report."""
+    changes = {"corpus": corpora, "validation_fraction": 0.0} | changes
+    plan = shards.build_plan(dataclasses.replace(settings, **changes))
+    for index in range(len(plan.units)):
+        task = shards.Task("", index)
+        selection.write_fingerprints(plan, task, lambda *content: None)
+    selection.choose_copies(plan)
+    paths = sorted(plan.copies_folder.glob("*.npy"))
+    copies = np.concatenate([np.load(path) for path in paths]).tolist()
+    return copies, (plan.copies_folder / "report.txt").read_text().split("\n")
+
+
+@pytest.mark.parametrize("num_common", [0, 50, 80, 100])
+def test_signatures_estimate_the_similarity_of_shingle_sets(num_common):
+    # 100 shingles of 5 words each; the first `num_common` are shared.
+    found = []
+    for name in map(str, range(30)):
+        first = words(f"a{name}_", 104)
+        second = [
+            *first[: num_common + 4],
+            *words(f"b{name}_", 100 - num_common),
+        ]
+        if not num_common:
+            second = words(f"b{name}_", 104)
+        found.append(selection.sign(first) == selection.sign(second))
+    expected = num_common / (200 - num_common)
+    spread = (expected * (1 - expected) / (128 * 30)) ** 0.5
+    assert abs(np.mean(found) - expected) <= 4 * spread
+
+
+def test_long_and_short_texts_have_signatures(monkeypatch):
+    text = words("a", 50)
+    whole = selection.sign(text)
+    monkeypatch.setattr(selection, "_SHINGLES_AT_ONCE", 7)
+    np.testing.assert_array_equal(selection.sign(text), whole)
+    short = selection.sign(["one"])
+    assert (short == selection.sign(["two"])).mean() < 0.1
+
+
+@pytest.mark.parametrize(("num_equal", "is_dropped"), [(102, 0), (103, 1)])
+def test_similarity_of_four_fifths_is_near(num_equal, is_dropped):
+    signatures = np.zeros([2, 128], np.uint32)
+    signatures[1, num_equal:] = 1
+    original = np.arange(2)
+    selection._join_similar(original, signatures)
+    assert original.tolist() == [0, 1 - is_dropped]
+
+
+def test_a_document_goes_only_for_one_that_stays():
+    # Neighbours agree in 108 values, the first and the third in 88.
+    signatures = np.zeros([4, 128], np.uint32)
+    signatures[1, :20] = signatures[2, :40] = signatures[3, :60] = 1
+    original = np.arange(4)
+    selection._join_similar(original, signatures)
+    assert original.tolist() == [0, 0, 2, 2]
+
+
+CHINESE = "".join(map(chr, range(0x4E00, 0x4E00 + 60)))
+
+
+@pytest.mark.parametrize(
+    ("second", "kind"),
+    [
+        ("A0  A1\n" + " ".join(words("a", 104)[2:]), "exact"),
+        # 95 of 105 shingles, a similarity of 0.90; and 80 of 120, of 0.67.
+        (" ".join([*words("a", 99), *words("b", 5)]), "near"),
+        (" ".join([*words("a", 84), *words("b", 20)]), ""),
+    ],
+)
+@pytest.mark.parametrize("deduplicate", ["exact", "near"])
+def test_documents_like_an_earlier_one_are_dropped(
+    settings, tmp_path, second, kind, deduplicate
+):
+    texts = " ".join(words("a", 104)), "other words", second
+    corpus = write_json_lines(tmp_path / "a.jsonl", *texts)
+    copies, lines = select(settings, corpus, deduplicate=deduplicate)
+    is_dropped = kind == "exact" or kind == deduplicate == "near"
+    assert copies == [1, 1, 1 - is_dropped]
+    exact, near = int(kind == "exact"), int(is_dropped and kind == "near")
+    expected = f"{exact} equal and {near} nearly equal ones of 3 documents"
+    assert lines[0] == f"dropped: {expected}"
+    if is_dropped:
+        assert lines[1].startswith("  kept    a.jsonl: a0 a1 a2")
+        assert lines[2].startswith("  dropped a.jsonl: a0 a1 a2")
+
+
+def test_scripts_without_blanks_are_compared_by_character(settings, tmp_path):
+    texts = CHINESE, CHINESE[:-2] + "一一", CHINESE[::-1]
+    corpus = write_json_lines(tmp_path / "a.jsonl", *texts)
+    copies, _ = select(settings, corpus, deduplicate="near")
+    assert copies == [1, 0, 1]
+
+
+def test_long_documents_count_once(settings, tmp_path, monkeypatch):
+    monkeypatch.setattr(readers, "_BLOCK_BYTES", 64)
+    lines = [f"line number {index}" for index in range(30)]
+    text = "\n".join(lines)
+    (tmp_path / "a.txt").write_text(f"{text}\n\nlast\n\n{text}\n\nlast line\n")
+    corpus = str(tmp_path / "a.txt")
+    copies, _ = select(settings, corpus, deduplicate="exact")
+    assert copies == [1, 1, 0, 1]
+    pieces = readers.FileReader(corpus, readers.ReadingOptions())
+    found = list(shards._select(iter(pieces), [2, 0, 0, 1]))
+    whole = [line for document in found for line in document.lines]
+    assert whole == [*lines, *lines, "last line"]
+    assert sum(not document.is_continued for document in found) == 3
+
+
+def test_repetition_reaches_the_weights_by_hand(settings, tmp_path):
+    first = write_json_lines(tmp_path / "a.jsonl", "a " * 12, "b " * 8)
+    second = write_json_lines(
+        tmp_path / "b.jsonl", "c " * 4, "d " * 2, "e " * 2
+    )
+    weights = {"corpus_weights": (0.5, 0.5)}
+    # 20 words against 8: the second is taken 2.5 times, 12 + 4 + 4 words.
+    copies, lines = select(settings, first, second, **weights)
+    assert copies == [1, 1, 3, 2, 2]
+    assert lines == [
+        "corpus 1: 20 words, taken 1.00 times",
+        "corpus 2: 8 words, taken 2.50 times",
+    ]
+
+
+def test_weights_are_reached_up_to_one_document(settings, tmp_path):
+    rng = random.Random(2)
+    sizes = [[rng.randint(1, 30) for _ in range(300)] for _ in range(3)]
+    corpora = [
+        write_json_lines(
+            tmp_path / f"{name}.jsonl", *(f"{name} " * n for n in part)
+        )
+        for name, part in zip("abc", sizes, strict=True)
+    ]
+    # Shares of the words, with the first one's share as the unit.
+    changes = {"corpus_weights": (1.0, 2.3, 4.0), "deduplicate": ""}
+    copies, _ = select(settings, *corpora, **changes)
+    totals = np.sum(np.reshape(copies, [3, 300]) * sizes, axis=1)
+    expected = np.array([1, 2.3, 4]) * np.max(np.sum(sizes, 1) / [1, 2.3, 4])
+    assert (np.abs(totals - expected) <= 30).all()
+
+
+def test_dropped_documents_have_no_weight(settings, tmp_path):
+    first = write_json_lines(tmp_path / "a.jsonl", "a " * 9, "a " * 9, "b " * 9)
+    second = write_json_lines(tmp_path / "b.jsonl", "a " * 9, "c " * 6)
+    changes = {"corpus_weights": (1.0, 1.0), "deduplicate": "exact"}
+    assert select(settings, first, second, **changes)[0] == [1, 0, 1, 0, 3]
+
+
+def test_what_cannot_be_selected_is_refused(settings, tmp_path):
+    corpus = write_json_lines(tmp_path / "a.jsonl", "one")
+    empty = write_json_lines(tmp_path / "b.jsonl", "...")
+    with pytest.raises(errors.DataError, match="Corpus 2 of 2 has no words"):
+        select(settings, corpus, empty, corpus_weights=(1.0, 1.0))
+    with pytest.raises(errors.ConfigError, match="Received: 1 for 2 corpora"):
+        select(settings, corpus, empty, corpus_weights=(1.0,))
+    with pytest.raises(errors.ConfigError, match="'deduplicate': 'exact'"):
+        select(settings, corpus, original_order=True, deduplicate="exact")
+
+
+@pytest.fixture
+def mixed(settings, corpus_folder, tmp_path, monkeypatch):
+    """Settings that drop and repeat documents of several units."""
+    plan_units = corpus_lib.plan_units
+    monkeypatch.setattr(
+        corpus_lib, "plan_units", lambda corpus: plan_units(corpus, 1500)
+    )
+    text = (corpus_folder / "part_1.txt").read_text()
+    (tmp_path / "own.txt").write_text(text + "\n\n" + "own words " * 40)
+    return dataclasses.replace(
+        settings,
+        corpus=(*settings.corpus, str(tmp_path / "own.txt")),
+        corpus_weights=(0.7, 0.3),
+        deduplicate="near",
+    )
+
+
+def test_interrupted_selection_goes_on_to_the_same_bytes(
+    mixed, tmp_path, monkeypatch
+):
+    one_go = tmp_path / "one_go"
+    writer.build_dataset(dataclasses.replace(mixed, output_dir=str(one_go)))
+    verify_dataset(one_go)
+    index = load_index(one_go)
+    assert index["build"]["builder"]["deduplicate"] == "near"
+    assert "dropped: 10 equal and 0 nearly equal ones" in index["report"][2]
+    for module, name, limit in (
+        (selection, "write_fingerprints", 2),
+        (shards, "build_part", 3),
+    ):
+        function, calls = getattr(module, name), []
+
+        def call(*arguments, function=function, calls=calls, limit=limit):
+            calls.append(arguments)
+            if len(calls) > limit:
+                raise KeyboardInterrupt
+            function(*arguments)
+
+        monkeypatch.setattr(module, name, call)
+        with pytest.raises(KeyboardInterrupt):
+            writer.build_dataset(mixed, resume=True)
+        monkeypatch.setattr(module, name, function)
+    # What was compared is not compared again.
+    monkeypatch.delattr(selection, "write_fingerprints")
+    writer.build_dataset(mixed, resume=True)
+    output = pathlib.Path(mixed.output_dir)
+    assert folder_bytes(output) == folder_bytes(one_go)
+
+
+@pytest.mark.slow
+def test_number_of_processes_changes_no_selected_byte(mixed, tmp_path):
+    found = []
+    for num_processes in (1, 2):
+        output = tmp_path / str(num_processes)
+        changed = dataclasses.replace(mixed, output_dir=str(output))
+        writer.build_dataset(changed, num_processes)
+        found.append(folder_bytes(output))
+    assert found[0] == found[1]

@@ -1,0 +1,98 @@
+"""Parquet, folders of `datasets` and .zst; needs the extra `parquet`."""
+
+import json
+
+import pytest
+
+from electra_tf import errors
+from electra_tf.records import corpus as corpus_lib
+from electra_tf.records.readers import ReadingOptions
+
+pyarrow = pytest.importorskip(
+    "pyarrow", reason="the extra `parquet` is not installed"
+)
+parquet = pytest.importorskip("pyarrow.parquet")
+TEXTS = [f"text {index}\n\nmore of it" * (index % 4) for index in range(90)]
+
+
+def write_parquet(path, texts=TEXTS):
+    table = pyarrow.table({"id": range(len(texts)), "text": texts})
+    parquet.write_table(table, path, row_group_size=20)
+
+
+def write_arrow(path, texts=TEXTS, text_type=pyarrow.string):
+    """As `datasets.Dataset.save_to_disk` writes it, in batches of 20 rows."""
+    table = pyarrow.table({"text": pyarrow.array(texts, text_type())})
+    with pyarrow.ipc.new_stream(str(path), table.schema) as stream:
+        stream.write_table(table, max_chunksize=20)
+
+
+def read(path, unit_bytes=1 << 20, **options):
+    """The documents of a corpus unit by unit, and the number of units."""
+    corpus = corpus_lib.open_corpus(str(path), ReadingOptions(**options))
+    units = corpus_lib.plan_units(corpus, unit_bytes)
+    documents = [
+        document.lines
+        for unit in units
+        for source in unit
+        for document in corpus_lib.open_source(source, corpus.options)
+    ]
+    return documents, len(units)
+
+
+@pytest.mark.parametrize("unit_bytes", [1, 300, 1 << 20])
+@pytest.mark.parametrize("write", [write_parquet, write_arrow])
+def test_tables_hold_the_documents_of_json_lines(tmp_path, write, unit_bytes):
+    lines = tmp_path / "a.jsonl"
+    lines.write_text("".join(json.dumps({"text": x}) + "\n" for x in TEXTS))
+    path = tmp_path / f"a.{write.__name__.removeprefix('write_')}"
+    write(path)
+    found, num_units = read(path, unit_bytes)
+    assert found == read(lines)[0]
+    assert (num_units > 1) == (unit_bytes < 1 << 20)
+    whole, _ = read(path, unit_bytes, blanks_separate_docs=False)
+    assert whole == [[line for document in found for line in document]]
+
+
+def test_only_the_tables_of_a_folder_are_read(tmp_path):
+    (tmp_path / "train").mkdir()
+    write_arrow(tmp_path / "train" / "data-00000-of-00001.arrow", ["one"])
+    (tmp_path / "train" / "state.json").write_text("{}")
+    write_parquet(tmp_path / "b.parquet", ["two", None])
+    (tmp_path / "README.md").write_text("# About\n")
+    assert read(tmp_path)[0] == [["two"], ["one"]]
+
+
+def test_bytes_and_large_texts_are_texts(tmp_path):
+    write_arrow(tmp_path / "a.arrow", [b"one \xff"], pyarrow.large_binary)
+    assert read(tmp_path)[0] == [["one \ufffd"]]
+
+
+@pytest.mark.parametrize("write", [write_parquet, write_arrow])
+def test_damaged_tables_are_named(tmp_path, write):
+    path = tmp_path / f"a.{write.__name__.removeprefix('write_')}"
+    write(path)
+    content = path.read_bytes()
+    for damaged in (content[: len(content) // 2], content[::-1], b"no table"):
+        path.write_bytes(damaged)
+        message = rf"{path.name} is damaged or cut off: .* Replace it"
+        with pytest.raises(errors.DataError, match=message):
+            read(path)
+
+
+def test_columns_without_text_are_refused(tmp_path):
+    write_parquet(tmp_path / "a.parquet")
+    for name in ("id", "body"):
+        message = f"no column '{name}' of text. Its columns are .*'id': 'int"
+        with pytest.raises(errors.DataError, match=message):
+            read(tmp_path, text_field=name)
+
+
+def test_zstandard_is_read(tmp_path):
+    data = pyarrow.compress(b"one\n\ntwo\n\n" * 1000, "zstd", asbytes=True)
+    path = tmp_path / "a.txt.zst"
+    path.write_bytes(data)
+    assert read(path)[0] == [["one"], ["two"]] * 1000
+    path.write_bytes(data[:-5])
+    with pytest.raises(errors.DataError, match="a.txt.zst is damaged"):
+        read(path)
