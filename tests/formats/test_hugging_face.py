@@ -117,7 +117,7 @@ def test_what_has_no_class_is_listed(tmp_path, kind, message):
         ({"hidden_act": "gelu_new"}, "hidden_act.*gelu_new"),
         ({"layer_norm_eps": 1e-6}, "layer_norm_eps.*1e-06"),
         ({"is_decoder": True}, "is_decoder"),
-        ({"architectures": ["ElectraForMultipleChoice"]}, "MultipleChoice"),
+        ({"architectures": ["ElectraForCausalLM"]}, "ForCausalLM"),
         ({"architectures": ["ElectraModel"]}, "discriminator_predictions"),
         ({"architectures": None}, "discriminator_predictions.*not used"),
     ],
