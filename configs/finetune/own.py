@@ -10,8 +10,9 @@ Command:
 The argument is the kind: classification, multilabel, regression,
 multiple_choice, ranking, tagging or qa. Files are CSV, TSV, JSON lines, CoNLL
 columns, SQuAD or MRQA JSON. Column names differ by kind, see below. Rates are
-those of the paper for Small; for Base set --config.optimizer.learning_rate=1e-4,
-for Large 5e-5 with --config.optimizer.layerwise_lr_decay=0.9.
+those of the paper for Small; for Base set
+--config.optimizer.learning_rate=1e-4, for Large 5e-5 with
+--config.optimizer.layerwise_lr_decay=0.9.
 """
 
 import ml_collections
@@ -26,6 +27,7 @@ _COLUMNS = {
         "text_column": "query",
         "text_pair_column": "text",
         "label_column": "relevance",
+        "max_value": 100.0,
     },
 }
 

@@ -76,7 +76,8 @@ class OwnTaskConfig:
     max_choices: Annotated[int, Field(ge=2)] = 16
     labels: str = ""  # between commas; empty: those of the training file
     metric: str = ""  # chooses the best trial; empty: the kind's default
-    min_value: float = 0.0  # regression: targets are scaled from this range
+    # Regression: targets are scaled from this range. Ranking: of relevance.
+    min_value: float = 0.0
     max_value: float = 1.0
     question_column: str = "question"
     context_column: str = "context"
@@ -94,11 +95,6 @@ class OwnTaskConfig:
     def label_names(self) -> tuple[str, ...]:
         """The labels that are listed, if any."""
         return _split_names(self.labels)
-
-    @property
-    def choice_names(self) -> tuple[str, ...]:
-        """The columns of the choices."""
-        return _split_names(self.choices_column)
 
     def __post_init__(self) -> None:
         require(

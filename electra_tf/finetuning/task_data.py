@@ -194,10 +194,9 @@ class RowTable:
     of. The columns that a task's head declares are called `<task>/<column>`,
     and are zeros, or empty, in rows of other tasks.
 
-    Where rows belong together (`Rows.group_size`, of one task alone), groups
-    take the place of rows: in orders, batches, columns and `task_id`. Only
-    tokens have a line for each row of a group, so no batch, micro-batch or
-    replica's share ever splits one.
+    Where rows belong together (`Rows.group_size`, of one task alone), orders,
+    batches, columns and `task_id` are of groups. Only tokens have a line for
+    each row of a group, so no batch, micro-batch or replica splits one.
     """
 
     def __init__(
@@ -255,9 +254,9 @@ def _spread(
     """A column for the rows of all tasks, zero or empty in those of others."""
     name = full_name.split("/")[1]
     if not column.is_ragged:
-        known = own.columns[name]
-        values = np.zeros((len(is_own), *known.shape[1:]), column.dtype)
-        values[is_own] = known
+        shape = len(is_own), *own.columns[name].shape[1:]
+        values = np.zeros(shape, column.dtype)
+        values[is_own] = own.columns[name]
         return tf.constant(values)
     ragged = own.ragged[name]
     if (ragged.lengths > own.lengths).any():

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-_SEQUENCE = "ElectraForSequenceClassification"
+_CLASSIFIER = "ElectraForSequenceClassification"
 
 
 class Kind(NamedTuple):
@@ -16,26 +16,19 @@ class Kind(NamedTuple):
     hidden: str = "classifier.dense"  # the one before; empty if there is none
 
 
+# fmt: off
 KINDS = {
     "classification": Kind(
-        _SEQUENCE, "single_label_classification", True, True
-    ),
-    "multilabel": Kind(_SEQUENCE, "multi_label_classification", True, True),
-    "regression": Kind(_SEQUENCE, "regression", takes_pairs=True),
-    "multiple_choice": Kind(
-        "ElectraForMultipleChoice",
-        dense="classifier",
-        hidden="sequence_summary.summary",
-    ),
+        _CLASSIFIER, "single_label_classification", True, True),
+    "multilabel": Kind(_CLASSIFIER, "multi_label_classification", True, True),
+    "regression": Kind(_CLASSIFIER, "regression", False, True),
+    "multiple_choice": Kind("ElectraForMultipleChoice", dense="classifier",
+                            hidden="sequence_summary.summary"),
     # A cross-encoder; a field of our own tells it from regression.
-    "ranking": Kind(_SEQUENCE),
-    "tagging": Kind(
-        "ElectraForTokenClassification",
-        None,
-        True,
-        dense="classifier",
-        hidden="",
-    ),
+    "ranking": Kind(_CLASSIFIER),
+    "tagging": Kind("ElectraForTokenClassification", has_labels=True,
+                    dense="classifier", hidden=""),
     "qa": Kind("ElectraForQuestionAnswering", dense="qa_outputs", hidden=""),
 }
+# fmt: on
 """Every one of `finetuning_config.OWN_KINDS`."""

@@ -190,11 +190,10 @@ class MultilabelHead(ClassificationHead):
 class ComparisonHead(RegressionHead):
     """A score of each row, which is learned against the others of its group.
 
-    With scores s and relevance r of the K rows of a group the loss is
-    `- sum_k r_k / sum(r) * log softmax(s)_k`: for one relevant row the
-    cross-entropy of a choice, for several ListNet's top-one loss with shares
-    of the relevance as targets. `relevance`, `[B, K]`, is -1 for rows that only
-    fill a group. States are `[B * K, S, D]`.
+    With scores s and relevance r of K rows the loss of a group is
+    `- sum_k r_k / sum(r) * log softmax(s)_k`, the cross-entropy of a choice, or
+    ListNet's top-one loss with shares of the relevance as targets. Rows with a
+    `relevance`, `[B, K]`, of -1 only fill it. States are `[B * K, S, D]`.
     """
 
     columns = {"relevance": Column(np.float32)}

@@ -117,22 +117,17 @@ class ComparisonTask(sentence_task.TextTask):
         return predictions
 
     def _format(self, predictions: ComparedScores) -> Any:
-        """Places in the group from 0, ranks from 1, probabilities, scores."""
+        """Places in the group from 0, ranks from 1, scores, probabilities."""
         found, groups = predictions
-        table = np.zeros((3, len(found)))
+        table = np.tile(found, (4, 1))
         for group in groups:
-            table[:, group] = (
-                np.arange(len(group)),
-                scipy.stats.rankdata(-found[group], "ordinal"),
-                scipy.special.softmax(found[group]),
-            )
-        columns = {
-            name: [f"{number:.0f}" for number in row]
-            for name, row in zip(("choice", "rank"), table, strict=False)
-        }
-        for name, row in (("probability", table[2]), ("score", found)):
-            columns[name] = [f"{number:.6f}" for number in row]
-        return columns, []
+            own = found[group]
+            table[0, group] = np.arange(len(own))
+            table[1, group] = scipy.stats.rankdata(-own, "ordinal")
+            table[3, group] = scipy.special.softmax(own)
+        names = ("choice", "rank", "score", "probability")
+        columns = zip(names, table, strict=True)
+        return {name: [f"{v:.7g}" for v in row] for name, row in columns}, []
 
 
 def _find_groups(examples: Examples) -> list[np.ndarray]:

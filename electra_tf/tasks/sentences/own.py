@@ -2,7 +2,6 @@
 
 import functools
 import json
-import math
 import string
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -76,11 +75,6 @@ class OwnClassificationTask(ClassificationTask):
 class OwnMultilabelTask(OwnClassificationTask, MultilabelTask):
     """Labels of a user's own, any number for each text."""
 
-    def __init__(self, settings: _Settings) -> None:
-        super().__init__(settings)
-        self.threshold = settings.threshold
-        self.separator = settings.label_separator
-
 
 def build_task(settings: finetuning_config.FinetuningConfig) -> TextTask:
     """Builds the task with texts that `own` describes."""
@@ -89,13 +83,14 @@ def build_task(settings: finetuning_config.FinetuningConfig) -> TextTask:
     if own.kind in scores.COMPARISON_METRICS:
         return _build_comparison(own)
     if own.kind == "regression":
-        bounds = own.min_value, own.max_value
-        parse = functools.partial(_parse_number, own, *bounds)
+        parse = functools.partial(_parse_number, own)
         metrics = _order_metrics(own, list(scores.REGRESSION_METRICS))
+        bounds = own.min_value, own.max_value
         readers = _make_readers(own, parse)
         task = RegressionTask(NAME, readers, *bounds, metrics)
     elif own.kind == "multilabel":
         task = OwnMultilabelTask(own)
+        task.threshold, task.separator = own.threshold, own.label_separator
     else:
         task = OwnClassificationTask(own)
     task.has_pairs = bool(own.text_pair_column)
@@ -105,17 +100,14 @@ def build_task(settings: finetuning_config.FinetuningConfig) -> TextTask:
 def _build_comparison(own: _Settings) -> ComparisonTask:
     is_ranking = own.kind == "ranking"
     schema.require(
-        is_ranking == bool(own.text_pair_column),
-        "Ranking has a query (`own.text_column`) and a text "
-        "(`own.text_pair_column`) in each row, multiple choice a text and "
-        f"`own.choices_column`. Received: text_pair_column="
-        f"{own.text_pair_column!r} for {own.kind}. Change it.",
+        is_ranking == bool(own.text_pair_column) and own.min_value >= 0,
+        "Ranking needs `own.text_pair_column`, the text that is ranked, and "
+        "`own.min_value` of 0 or more; multiple choice has `own.choices_column`"
+        f" instead. Received: {own.text_pair_column!r} for {own.kind}.",
     )
-    parse: Any = functools.partial(_parse_choice, own)
-    if is_ranking:
-        parse = functools.partial(_parse_number, own, 0.0, math.inf)
+    parse = _parse_number if is_ranking else _parse_choice
+    readers = _make_readers(own, functools.partial(parse, own))
     metrics = _order_metrics(own, list(scores.COMPARISON_METRICS[own.kind]))
-    readers = _make_readers(own, parse)
     return ComparisonTask(NAME, readers, own.kind, metrics, own.max_choices)
 
 
@@ -133,7 +125,7 @@ def read_examples(
     path, label = Path(settings.files[split]), settings.label_column
     texts = [settings.text_column, settings.text_pair_column]
     if settings.kind == "multiple_choice":
-        texts = [settings.text_column, *settings.choice_names]
+        texts = [settings.text_column, *_choice_columns(settings)]
     columns = [name for name in (*texts, settings.id_column) if name]
     if split != "test":
         columns.append(label)
@@ -157,8 +149,6 @@ def read_examples(
         ) from error
     if settings.kind == "multiple_choice":
         return _expand_choices(settings, records, examples)
-    if settings.kind == "ranking":
-        _require_one_query(records, examples)
     return examples
 
 
@@ -178,17 +168,6 @@ def _example(settings: _Settings, record: files.Record, number: int) -> Example:
     return Example(eid, text, pair)
 
 
-def _require_one_query(
-    records: list[files.Record], examples: list[Example]
-) -> None:
-    queries: dict[Any, str] = {}
-    for record, (eid, text, *_) in zip(records, examples, strict=True):
-        known = queries.setdefault(eid, text)
-        if known != text:
-            expected = f"the query of the id {eid!r} above, {known!r:.80}"
-            raise files.unexpected(record.place, expected, text)
-
-
 def _expand_choices(
     own: _Settings, records: list[files.Record], examples: list[Example]
 ) -> list[Example]:
@@ -203,7 +182,7 @@ def _expand_choices(
 
 def _list_choices(own: _Settings, record: files.Record) -> list[str]:
     """The choices of a row: those of a list, or its first filled cells."""
-    cells = [record.values[name] for name in own.choice_names]
+    cells = [record.values[name] for name in _choice_columns(own)]
     if len(cells) == 1 and isinstance(cells[0], list):
         cells = cells[0]
     texts = [cell if isinstance(cell, str) else "" for cell in cells]
@@ -213,6 +192,10 @@ def _list_choices(own: _Settings, record: files.Record) -> list[str]:
         remedy = "Repair the row; --config.own.choices_column names columns."
         raise files.unexpected(record.place, expected, str(cells), remedy)
     return texts[:count]
+
+
+def _choice_columns(own: _Settings) -> list[str]:
+    return [name.strip() for name in own.choices_column.split(",")]
 
 
 def _parse_choice(own: _Settings, record: files.Record) -> int:
@@ -255,19 +238,16 @@ def _list_labels(own: _Settings, record: files.Record) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _parse_number(
-    own: _Settings, low: float, high: float, record: files.Record
-) -> float:
-    value = record.values.get(own.label_column)
+def _parse_number(settings: _Settings, record: files.Record) -> float:
+    value = record.values.get(settings.label_column)
+    low, high = settings.min_value, settings.max_value
     number = files.parse_number(value)
-    if not low <= number <= high or math.isinf(number):
-        expected = f"a number from {low} to {high} as {own.label_column!r}"
-        remedy = "Repair the row."
-        if own.kind == "regression":
-            remedy = (
-                "Repair the row, or set --config.own.min_value and "
-                "--config.own.max_value."
-            )
+    if not low <= number <= high:
+        expected = f"a number from {low} to {high} as {settings.label_column!r}"
+        remedy = (
+            "Repair the row, or set --config.own.min_value and "
+            "--config.own.max_value."
+        )
         raise files.unexpected(record.place, expected, value, remedy)
     return number
 

@@ -81,11 +81,6 @@ MULTILABEL_METRICS: Mapping[str, Metric] = {
 """Name to function of labels and predictions, `[N, C]` zeros and ones."""
 
 
-def accuracy(relevance: np.ndarray, scores: np.ndarray) -> float:
-    """Whether the first of the highest scores is of a right choice, `[n]`."""
-    return float(relevance[scores.argmax()] > 0)
-
-
 def reciprocal_rank(relevance: np.ndarray, scores: np.ndarray) -> float:
     """One over the rank of the best relevant of `[n]`, 0 if none is relevant.
 
@@ -110,7 +105,7 @@ def ndcg_at_10(relevance: np.ndarray, scores: np.ndarray) -> float:
 
 
 COMPARISON_METRICS = {
-    "multiple_choice": {"accuracy": accuracy},
+    "multiple_choice": {"accuracy": lambda right, found: right[found.argmax()]},
     "ranking": {"mrr": reciprocal_rank, "ndcg_at_10": ndcg_at_10},
 }
 """Kind and name to function of the relevance and scores of one group."""

@@ -173,6 +173,7 @@ class ClassificationTask(TextTask):
     kind = "classification"
     signature = "classify"
     decision = "label_index"  # the key of `answer` with the classes
+    head_class = task_heads.ClassificationHead
     head_output = "logits"
     column: tuple[str, Any] = ("label", np.int32)
     known_metrics = scores.CLASSIFICATION_METRICS
@@ -223,7 +224,7 @@ class ClassificationTask(TextTask):
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
         """Creates the head, without weights."""
         kwargs["has_hidden_layer"] = self.has_hidden_layer
-        return task_heads.ClassificationHead(len(self.labels), **kwargs)
+        return self.head_class(len(self.labels), **kwargs)
 
     def _targets(self, examples: Examples) -> np.ndarray:
         index: dict[Any, int] = {None: 0}
@@ -251,6 +252,7 @@ class MultilabelTask(ClassificationTask):
     kind = "multilabel"
     signature = "label"
     decision = "has_label"
+    head_class = task_heads.MultilabelHead
     column = ("labels", np.float32)
     known_metrics = scores.MULTILABEL_METRICS
     threshold = 0.5  # the least probability of a label that is predicted
@@ -271,11 +273,6 @@ class MultilabelTask(ClassificationTask):
             "probabilities": probabilities,
             "logits": logits,
         }
-
-    def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
-        """Creates the head, without weights."""
-        kwargs["has_hidden_layer"] = self.has_hidden_layer
-        return task_heads.MultilabelHead(len(self.labels), **kwargs)
 
     def _targets(self, examples: Examples) -> np.ndarray:
         told: list[Any] = [example.label or () for example in examples]
