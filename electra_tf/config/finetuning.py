@@ -17,7 +17,10 @@ from electra_tf.config.schema import NonNegative
 from electra_tf.config.schema import Positive
 from electra_tf.config.schema import require
 
-OWN_KINDS = ("classification", "regression", "tagging", "qa")
+OWN_KINDS = (
+    *("classification", "multilabel", "regression", "multiple_choice"),
+    *("ranking", "tagging", "qa"),
+)
 _FILE_FORMATS = ("auto", "csv", "tsv", "jsonl", "conll", "squad", "mrqa")
 
 
@@ -31,8 +34,8 @@ class TaskConfig:
     data_dir: str = ""  # folder of official files, or `tfds`
     max_seq_length: Count = 0  # tokens of a row; 0: the task's, see `Task`
     double_unordered: bool = True  # MRPC, STS-B: train on both orders of a pair
-    # Classification and regression: a dense layer with gelu before the output,
-    # as in Hugging Face's classifiers; the paper and the original have none.
+    # All kinds but tagging and questions: a dense layer with gelu before the
+    # output, as in Hugging Face's heads; the paper and the original have none.
     hidden_layer: bool = False
 
     def __post_init__(self) -> None:
@@ -53,13 +56,28 @@ class OwnTaskConfig:
     test_file: str = ""  # predicted; scored too if it has labels
     # `auto` goes by the file's ending.
     file_format: Annotated[str, schema.one_of(*_FILE_FORMATS)] = "auto"
-    id_column: str = ""  # empty: examples are numbered
-    text_column: str = "text"  # sentence; tagging: the words
-    text_pair_column: str = ""  # second sentence, empty for none
-    label_column: str = "label"  # label, score; tagging: the tags
+    # Empty: examples are numbered. Ranking: rows with one value are one query.
+    id_column: str = ""
+    # Sentence; tagging: the words; multiple choice, ranking: what is asked.
+    text_column: str = "text"
+    # Second sentence, empty for none; ranking: the text that is ranked.
+    text_pair_column: str = ""
+    # Label, score; tagging: the tags; multiple choice: the right one, from 0
+    # or from A; ranking: relevance, 0 for none.
+    label_column: str = "label"
+    # Multi-label: between the labels of a row (JSON lines may hold a list).
+    label_separator: Annotated[str, Field(min_length=1)] = "|"
+    # Multi-label: the probability from which a label is predicted.
+    threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    # Multiple choice: columns between commas, or one of JSON lists.
+    choices_column: str = "choices"
+    # Multiple choice, ranking: texts of a group that are learned from together;
+    # of larger groups the relevant ones and then the first ones.
+    max_choices: Annotated[int, Field(ge=2)] = 16
     labels: str = ""  # between commas; empty: those of the training file
     metric: str = ""  # chooses the best trial; empty: the kind's default
-    min_value: float = 0.0  # regression: targets are scaled from this range
+    # Regression: targets are scaled from this range. Ranking: of relevance.
+    min_value: float = 0.0
     max_value: float = 1.0
     question_column: str = "question"
     context_column: str = "context"
@@ -121,7 +139,8 @@ class FinetuningTrainingConfig(sections.SharedTrainingConfig):
     """How long, on what, how precisely, and what is kept."""
 
     num_train_epochs: NonNegative = 0.0  # 0: the task's own, see `Task`
-    # Rows over all replicas and micro-batches, B.
+    # Rows over all replicas and micro-batches, B; of multiple choice and
+    # ranking, groups of rows.
     train_batch_size: Positive = 32
     eval_batch_size: Positive = 64
     group_by_length: bool = True  # batches of rows of like length

@@ -21,6 +21,7 @@ from electra_tf.finetuning import results
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
 from electra_tf.formats import reading
+from electra_tf.formats import task_kinds
 from electra_tf.formats import tokenizer_files
 from electra_tf.processes import atomic
 from electra_tf.tasks.sentences import glue
@@ -147,14 +148,14 @@ def _describe_task(
 ) -> portable.PortableModel:
     """The model with what is known of its task, or told of it."""
     task, labels = model.task, tuple(options.labels)
-    kind = task.kind if task else "no"
-    takes_labels = kind in ("classification", "tagging") or not labels
-    takes_pairs = kind in ("classification", "regression")
+    kind = task_kinds.KINDS[task.kind] if task else None
+    takes_labels = bool(kind and kind.has_labels) or not labels
+    takes_pairs = bool(kind and kind.takes_pairs)
     if not takes_labels or (options.has_pairs and not takes_pairs):
         raise ValueError(
             "--labels are those of classification or tagging, --text_pairs is "
             "for classification and regression. Received: one of them for a "
-            f"model of {kind} task. Leave it out."
+            f"model of {task.kind if task else 'no'} task. Leave it out."
         )
     if len(set(labels)) < len(labels):
         raise ValueError(f"--labels must differ. Received: {','.join(labels)}.")

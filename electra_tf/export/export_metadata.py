@@ -102,6 +102,7 @@ class ExportMetadata:
     # What `Task.describe_export` tells.
     min_value: float | None = None
     max_value: float | None = None
+    threshold: float | None = None
     cuts_early: bool | None = None
     max_query_length: int | None = None
     doc_stride: int | None = None

@@ -36,7 +36,10 @@ from electra_tf.training import checkpoints
 
 _MODULES: dict[str, type[finetuned.FinetunedModule]] = {
     "classification": finetuned.SentenceModule,
+    "multilabel": finetuned.SentenceModule,
     "regression": finetuned.SentenceModule,
+    "multiple_choice": finetuned.SentenceModule,
+    "ranking": finetuned.SentenceModule,
     "tagging": finetuned.TaggingModule,
     "qa": finetuned.AnsweringModule,
 }

@@ -34,7 +34,7 @@ _RANKED, _RANKED_BY = "top_ids", "top_probabilities"
 # What is read off the largest of several numbers. Where rounding is coarse it
 # may exchange them; the numbers themselves are compared.
 _CHOICES = {
-    *("label", "label_index", "tags", "answers", "answer_starts"),
+    *("label", "label_index", "labels", "tags", "answers", "answer_starts"),
     *("answer_ends", "answer_byte_starts", "answer_byte_ends"),
     *("start_positions", "end_positions"),
 }

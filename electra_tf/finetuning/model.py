@@ -345,6 +345,8 @@ class Predictor:
             return {}
         head = self._model.heads[name]
         columns = {c: head.columns[c] for c in head.prediction_columns}
+        # A head predicts for each row by itself.
+        rows = dataclasses.replace(rows, group_size=1)
         table = task_data.RowTable({name: rows}, {name: columns})
         order = task_data.order_for_prediction(rows.lengths, self._batch_size)
         found: dict[str, list[Any]] = {}

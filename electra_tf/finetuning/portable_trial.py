@@ -16,6 +16,7 @@ from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
 from electra_tf.formats import portable
+from electra_tf.formats import task_kinds
 from electra_tf.tasks import catalog
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.sentences import glue
@@ -82,8 +83,12 @@ def _describe(
         task.kind,
         labels,
         isinstance(task, sentence_task.TextTask) and task.has_hidden_layer,
-        has_pairs=task.name == own.NAME and task.has_pairs,
+        has_pairs=task.name == own.NAME
+        and task.has_pairs
+        and task_kinds.KINDS[task.kind].takes_pairs,
     )
+    if isinstance(task, sentence_task.MultilabelTask):
+        return dataclasses.replace(described, threshold=task.threshold)
     if isinstance(task, sentence_task.RegressionTask):
         value_range = float(task.min_value), float(task.max_value)
         return dataclasses.replace(described, value_range=value_range)
@@ -103,7 +108,7 @@ def write(
     old_head = task.head
     if task.name != own.NAME and _find_standard(task) is None:
         task = _as_own(task)
-    if task.kind in ("regression", "qa"):
+    if not task_kinds.KINDS[task.kind].has_labels:
         task = dataclasses.replace(task, labels=())
     else:
         task = _with_labels(task)
@@ -164,7 +169,7 @@ def _find_standard(
 def _as_own(task: portable.PortableTask) -> portable.PortableTask:
     """A task of one's own with this head, that reads pairs if it did."""
     has_pairs = task.has_pairs
-    if task.kind in ("classification", "regression"):
+    if task_kinds.KINDS[task.kind].takes_pairs:
         has_pairs |= task.name in glue.TASKS and glue.TASKS[task.name].has_pairs
     return dataclasses.replace(task, name=own.NAME, has_pairs=has_pairs)
 
@@ -183,9 +188,12 @@ def _settings(
         sections["own"] = finetuning_config.OwnTaskConfig(
             kind=task.kind,
             labels=",".join(task.labels) if is_listable else "",
-            text_pair_column="text_pair" if task.has_pairs else "",
+            text_pair_column="text_pair"
+            if task.has_pairs or task.kind == "ranking"
+            else "",
             min_value=task.value_range[0],
             max_value=task.value_range[1],
+            threshold=task.threshold,
         )
     if task.kind == "qa":
         # The optional layers of the head are told by their names.

@@ -30,6 +30,7 @@ from electra_tf.text import vocabulary as vocabulary_lib
 _LENGTH_MULTIPLE = 8
 # Batches whose rows are sorted together.
 _WINDOW = 64
+_TOKENS = ("input_ids", "input_mask", "segment_ids")
 
 Tensors = dict[str, tf.Tensor]
 
@@ -110,7 +111,7 @@ class PreparedTasks:
     def num_steps(self) -> int:
         """Updates of a trial."""
         training = self.settings.training
-        num_rows = sum(rows.num_rows for rows in self.training_rows.values())
+        num_rows = sum(rows.num_groups for rows in self.training_rows.values())
         own = max(task.num_train_epochs for task in self.tasks.values())
         num_epochs = training.num_train_epochs or own
         return num_steps(num_rows, training.train_batch_size, num_epochs)
@@ -192,6 +193,10 @@ class RowTable:
     Rows of several tasks follow each other; `task_id` says which one a row is
     of. The columns that a task's head declares are called `<task>/<column>`,
     and are zeros, or empty, in rows of other tasks.
+
+    Where rows belong together (`Rows.group_size`, of one task alone), orders,
+    batches, columns and `task_id` are of groups. Only tokens have a line for
+    each row of a group, so no batch, micro-batch or replica splits one.
     """
 
     def __init__(
@@ -200,14 +205,17 @@ class RowTable:
         columns: Mapping[str, Mapping[str, task_heads.Column]],
     ) -> None:
         parts = list(rows.values())
-        sizes = [part.num_rows for part in parts]
-        self.row_lengths = np.concatenate([part.lengths for part in parts])
+        sizes = [part.num_groups for part in parts]
+        self.group_size = max(part.group_size for part in parts)
+        lengths = np.concatenate([part.lengths for part in parts])
+        # Of the longest row of each group.
+        self.row_lengths = lengths.reshape(-1, self.group_size).max(1)
         ids = np.concatenate([part.ids.values for part in parts])
         starts = np.concatenate([part.segment_starts for part in parts])
         task_ids = np.repeat(np.arange(len(parts)), sizes)
         self._columns: dict[str, tf.Tensor | tf.RaggedTensor] = {}
         with tf.device("/CPU:0"):
-            self._ids = tf.RaggedTensor.from_row_lengths(ids, self.row_lengths)
+            self._ids = tf.RaggedTensor.from_row_lengths(ids, lengths)
             self._segment_starts = tf.constant(starts, tf.int32)
             self._task_ids = tf.constant(task_ids, tf.int32)
             for number, (task, own) in enumerate(rows.items()):
@@ -217,12 +225,16 @@ class RowTable:
                     )
 
     def batch(self, rows: tf.Tensor, length: tf.Tensor | int) -> Tensors:
-        """Pads the rows of indices `[B]` to `length`, S; none may be longer."""
-        ids = tf.gather(self._ids, rows)
-        starts = tf.gather(self._segment_starts, rows)
+        """Pads the rows of indices `[B]` to `length`, S; none may be longer.
+
+        Tokens are `[B, S]`, or `[B * group_size, S]`.
+        """
+        members = rows[:, tf.newaxis] * self.group_size
+        members = tf.reshape(members + tf.range(self.group_size), [-1])
+        ids = tf.gather(self._ids, members)
+        starts = tf.gather(self._segment_starts, members)
         tokens = rows_lib.pad(ids, starts, length)
-        names = ("input_ids", "input_mask", "segment_ids")
-        batch = dict(zip(names, tokens, strict=True))
+        batch = dict(zip(_TOKENS, tokens, strict=True))
         batch["task_id"] = tf.gather(self._task_ids, rows)
         # Lists have the length of the row too: one shape to compile for each.
         shape = tf.cast(tf.stack([-1, length]), tf.int64)
@@ -242,7 +254,8 @@ def _spread(
     """A column for the rows of all tasks, zero or empty in those of others."""
     name = full_name.split("/")[1]
     if not column.is_ragged:
-        values = np.zeros(len(is_own), column.dtype)
+        shape = len(is_own), *own.columns[name].shape[1:]
+        values = np.zeros(shape, column.dtype)
         values[is_own] = own.columns[name]
         return tf.constant(values)
     ragged = own.ragged[name]
@@ -290,8 +303,11 @@ def build_training_dataset(
         start = (offset + replica) * share
         own = tf.gather(rows, step)[start : start + share]
         batch = table.batch(own, static_length or tf.gather(lengths, step))
+        sizes = dict.fromkeys(_TOKENS, share * table.group_size)
         return {
-            name: tf.ensure_shape(tensor, [share, *tensor.shape[1:]])
+            name: tf.ensure_shape(
+                tensor, [sizes.get(name, share), *tensor.shape[1:]]
+            )
             for name, tensor in batch.items()
         }
 

@@ -49,6 +49,7 @@ SAFE_TO_LOAD = SAFE_TO_RESUME | {
     "settings.own.train_file",
     "settings.own.dev_file",
     "settings.own.file_format",
+    "settings.own.threshold",
     "settings.qa.n_best_size",
     "settings.qa.max_answer_length",
     "settings.qa.qa_na_threshold",
@@ -352,8 +353,10 @@ class _Training(training_run.TrainingRun):
         new = [path for path in paths if not path.startswith(encoder)]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
         batch, num_rows = self.units_per_step, len(self.table.row_lengths)
+        size = self.table.group_size
+        what = f"groups of {size} rows" if size > 1 else "rows"
         return (
-            f"{len(new)} new variables: {shown}. {num_rows:,} rows, "
+            f"{len(new)} new variables: {shown}. {num_rows:,} {what}, "
             f"{self.num_steps:,} steps of {batch}, "
             f"{self.num_steps * batch / num_rows:.2f} epochs."
         )

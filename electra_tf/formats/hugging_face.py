@@ -29,17 +29,13 @@ from electra_tf.formats.portable import Arrays
 from electra_tf.formats.portable import PortableModel
 from electra_tf.formats.portable import PortableTask
 from electra_tf.formats.portable import Tensors
+from electra_tf.formats.task_kinds import KINDS
 
 CONFIG_FILE = "config.json"
 SAFETENSORS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 TORCH_FILE = "pytorch_model.bin"
-CLASSES = {
-    "classification": "ElectraForSequenceClassification",
-    "regression": "ElectraForSequenceClassification",
-    "tagging": "ElectraForTokenClassification",
-    "qa": "ElectraForQuestionAnswering",
-}
+CLASSES = {name: kind.hugging_face for name, kind in KINDS.items()}
 """Kind of task to the class there."""
 # Class to the part that it has beside its encoder.
 _HEAD_PARTS = {
@@ -51,7 +47,6 @@ _CLASSES = (*_HEAD_PARTS, _ENCODER, *dict.fromkeys(CLASSES.values()))
 # What the layer `outputs` there holds side by side.
 _ENDS = ("dense", "dense_1")
 _SEGMENTS = f"{portable.MAIN}/embeddings/token_type_embeddings"
-_ONE_LABEL = "single_label_classification"
 # Buffers of older releases, and the tied table that some files repeat.
 _NO_WEIGHTS = r"electra\.embeddings\.(position_ids|token_type_ids)"
 _TIED_OUTPUT = "generator_lm_head.weight"
@@ -62,12 +57,13 @@ _FileName = Annotated[str, pydantic.Field(pattern=r"^[^/\\]+$")]
 _Finite = Annotated[float, pydantic.Field(allow_inf_nan=False)]
 _Labels = Annotated[Mapping[str, str], pydantic.Field(min_length=1)]
 _Name = Annotated[str, pydantic.Field(pattern="^[^/]*$")]
-_Problem = Annotated[str, schema.one_of("regression", _ONE_LABEL)]
+_PROBLEMS = [kind.problem_type for kind in KINDS.values() if kind.problem_type]
+_Problem = Annotated[str, schema.one_of(*_PROBLEMS)]
 
 
 @schema.frozen
 class _Config:
-    """What a config must say; the last two fields are ours alone."""
+    """What a config must say; the last fields are ours alone."""
 
     model_type: Literal["electra"] = "electra"
     architectures: tuple[Annotated[str, schema.one_of(*_CLASSES)]] | None = None
@@ -79,6 +75,12 @@ class _Config:
     finetuning_task: _Name | None = None
     id2label: _Labels | None = None
     problem_type: _Problem | None = None
+    # Of the head of multiple choice.
+    summary_type: Literal["first"] = "first"
+    summary_use_proj: Literal[True] = True
+    summary_activation: Literal["gelu"] = "gelu"
+    electra_tf_kind: str = ""  # of what the fields above cannot tell
+    label_threshold: Annotated[float, pydantic.Field(gt=0, lt=1)] = 0.5
     text_pairs: bool = False
     regression_value_range: tuple[_Finite, _Finite] = (0.0, 1.0)
 
@@ -166,21 +168,31 @@ def read_task(
     """Returns the task of one of `CLASSES` as the class has it."""
     known = portable.build_known(_Config, stated, file)
     name = known.finetuning_task or "own"
-    task = PortableTask(name, "qa", has_pairs=known.text_pairs)
-    if architecture == CLASSES["qa"]:
-        return task
     # The library's default.
     named = known.id2label or {"0": "LABEL_0", "1": "LABEL_1"}
+    kind = _find_kind(known, architecture, len(named))
     labels = tuple(named.get(str(number), "") for number in range(len(named)))
-    _require_labels(labels, f"{file}: id2label")
-    if architecture == CLASSES["tagging"]:
-        return dataclasses.replace(task, kind="tagging", labels=labels)
-    task = dataclasses.replace(task, has_hidden_layer=True)
-    is_number = known.problem_type is None and len(labels) == 1
-    if is_number or known.problem_type == "regression":
-        span = known.regression_value_range
-        return dataclasses.replace(task, kind="regression", value_range=span)
-    return dataclasses.replace(task, kind="classification", labels=labels)
+    if KINDS[kind].has_labels:
+        _require_labels(labels, f"{file}: id2label")
+    return PortableTask(
+        name,
+        kind,
+        labels if KINDS[kind].has_labels else (),
+        bool(KINDS[kind].hidden),
+        known.regression_value_range,
+        known.label_threshold,
+        known.text_pairs,
+    )
+
+
+def _find_kind(known: _Config, architecture: str, num_outputs: int) -> str:
+    kinds = [name for name in KINDS if CLASSES[name] == architecture]
+    if known.electra_tf_kind in kinds:
+        return known.electra_tf_kind
+    usual = "regression" if num_outputs == 1 else KINDS[kinds[0]].problem_type
+    problem = known.problem_type or usual
+    found = (n for n in kinds if KINDS[n].problem_type == problem)
+    return next(found, kinds[0])
 
 
 def _require_labels(labels: tuple[str, ...], source: str) -> None:
@@ -444,8 +456,8 @@ def task_fields(task: PortableTask, origin: str) -> dict[str, Any]:
     fields: dict[str, Any] = {"finetuning_task": task.name}
     if task.kind == "qa":
         return fields
-    is_number = task.kind == "regression"
-    labels = ("LABEL_0",) if is_number else task.labels
+    kind = KINDS[task.kind]
+    labels = task.labels if kind.has_labels else ("LABEL_0",)
     if not labels:
         raise errors.ModelError(
             f"The labels of {task.name!r} must be known, in the order of the "
@@ -457,8 +469,12 @@ def task_fields(task: PortableTask, origin: str) -> dict[str, Any]:
     fields["label2id"] = {label: n for n, label in enumerate(labels)}
     if task.has_pairs:
         fields["text_pairs"] = True
-    if task.kind != "tagging":
-        fields["problem_type"] = "regression" if is_number else _ONE_LABEL
-    if is_number:
+    if kind.problem_type:
+        fields["problem_type"] = kind.problem_type
+    if task.kind == "regression":
         fields["regression_value_range"] = list(task.value_range)
+    if task.kind == "multilabel":
+        fields["label_threshold"] = task.threshold
+    if task.kind == "ranking":
+        fields["electra_tf_kind"] = task.kind
     return fields

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from electra_tf.formats import portable
+from electra_tf.formats import task_kinds
 
 # One product here, three in all other projects.
 _FUSED, _APART = "/self/qkv/", ("/self/query/", "/self/key/", "/self/value/")
@@ -91,22 +92,17 @@ HUGGING_FACE = NameTable(
 )
 """Models of one encoder, which is called `electra`; without a task's head."""
 
-_CLASSIFIER = (("/dense/", "/classifier.out_proj/"),
-               ("/hidden/", "/classifier.dense/"))  # fmt: skip
-# The layer `outputs` has start and end side by side.
-_HEAD_LAYERS = {
-    "classification": _CLASSIFIER,
-    "regression": _CLASSIFIER,
-    "tagging": (("/dense/", "/classifier/"),),
-    "qa": (("/outputs/", "/qa_outputs/"),),
-}
-
 
 def hugging_face(kind: str) -> NameTable:
     """Returns the names of a model with a head for this kind of task."""
     head = f"^{portable.TASK_HEADS}/[^/]+"
-    layers = ((head + ours, theirs[1:]) for ours, theirs in _HEAD_LAYERS[kind])
-    replacements = (*layers, *HUGGING_FACE.replacements)
+    known = task_kinds.KINDS[kind]
+    # The layer `outputs` has start and end side by side.
+    replacements = (
+        (f"{head}/(dense|outputs)/", f"{known.dense}/"),
+        (f"{head}/hidden/", f"{known.hidden}/"),
+        *HUGGING_FACE.replacements,
+    )
     return dataclasses.replace(HUGGING_FACE, replacements=replacements)
 
 

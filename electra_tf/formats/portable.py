@@ -18,6 +18,7 @@ import numpy as np
 from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import schema
+from electra_tf.formats.task_kinds import KINDS
 from electra_tf.modeling import task_heads
 from electra_tf.text import vocabulary as vocabulary_lib
 
@@ -74,11 +75,12 @@ class PortableTask:
     kind: str  # one of `finetuning_config.OWN_KINDS`
     # In the order of the outputs; empty if there are none or files do not say.
     labels: tuple[str, ...] = ()
-    # Of classification and regression: whether a dense layer with gelu stands
-    # before the output layer, as in Hugging Face.
+    # Of heads on [CLS]: whether a dense layer with gelu stands before the
+    # output layer, as in Hugging Face.
     has_hidden_layer: bool = False
     # Of regression, which values an output of 0 and of 1 mean.
     value_range: tuple[float, float] = (0.0, 1.0)
+    threshold: float = 0.5  # of multi-label classification, a probability
     has_pairs: bool = False  # of a task called `own`; of others it is known
 
     @property
@@ -286,7 +288,7 @@ def task_shapes(task: PortableTask, hidden_size: int, there: Shapes) -> Shapes:
     if task.kind == "qa":
         found = {path.split("/")[2] for path in there if path.startswith(head)}
         return _shapes(head, _answering_layers(found), sizes)
-    outputs = 1 if task.kind == "regression" else len(task.labels)
+    outputs = len(task.labels) if KINDS[task.kind].has_labels else 1
     sizes["C"] = outputs or (there.get(f"{head}/dense/bias") or (1,))[-1]
     hidden = {"hidden": "DD"} if task.has_hidden_layer else {}
     return _shapes(head, {"dense": "DC"} | hidden, sizes)

@@ -30,6 +30,8 @@ QA_HIDDEN_SIZE = 512
 
 # Added to the logits of positions that are no candidates.
 _PENALTY = -1000.0
+# The logit of what only fills a group: its share is exactly 0.
+_FILLER_LOGIT = -1e9
 # Between the seeds of successive layers: further than trials are.
 _SEED_STEP = 1_000_003
 
@@ -40,7 +42,8 @@ class Column(NamedTuple):
     """One feature that a head reads beside the tokens."""
 
     dtype: Any = np.int32  # or np.float32
-    is_ragged: bool = False  # a list in each row, `[B, W]`, or one, `[B]`
+    # A list in each row, `[B, W]`; or one number, `[B]`, or always k, `[B, k]`
+    is_ragged: bool = False
 
 
 class TaskHead(keras.layers.Layer, abc.ABC):
@@ -71,7 +74,10 @@ class TaskHead(keras.layers.Layer, abc.ABC):
     def compute_losses(
         self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
     ) -> tf.Tensor:
-        """The loss of every row, `[B]` float32, from `[B, S, D]` states."""
+        """The loss of every row, `[B]` float32, from `[B, S, D]` states.
+
+        B counts groups where rows belong together, see `ComparisonHead`.
+        """
 
     @abc.abstractmethod
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
@@ -161,6 +167,50 @@ class RegressionHead(_SentenceHead):
     def predict(self, hidden: tf.Tensor, features: Tensors) -> dict:
         """`prediction`, `[B]`."""
         return {"prediction": self.compute_outputs(hidden, None)[:, 0]}
+
+
+@layers.register
+class MultilabelHead(ClassificationHead):
+    """Logits of labels of which any number holds."""
+
+    columns = {"labels": Column(np.float32)}
+
+    def compute_losses(
+        self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
+    ) -> tf.Tensor:
+        """Sigmoid cross-entropy of `labels`, their mean, `[B]`."""
+        logits = self.compute_outputs(hidden, seed)
+        losses = tf.nn.sigmoid_cross_entropy_with_logits(
+            features["labels"], logits
+        )
+        return tf.reduce_mean(losses, 1)
+
+
+@layers.register
+class ComparisonHead(RegressionHead):
+    """A score of each row, which is learned against the others of its group.
+
+    With scores s and relevance r of K rows the loss of a group is
+    `- sum_k r_k / sum(r) * log softmax(s)_k`, the cross-entropy of a choice, or
+    ListNet's top-one loss with shares of the relevance as targets. Rows with a
+    `relevance`, `[B, K]`, of -1 only fill it. States are `[B * K, S, D]`.
+    """
+
+    columns = {"relevance": Column(np.float32)}
+
+    def compute_losses(
+        self, hidden: tf.Tensor, features: Tensors, seed: layers.Seed
+    ) -> tf.Tensor:
+        """Cross-entropy of every group, `[B]`; 0 if nothing is relevant."""
+        relevance = features["relevance"]
+        scores = self.compute_outputs(hidden, seed)
+        scores = tf.reshape(scores, layers.shape_of(relevance))
+        gains = tf.maximum(relevance, 0.0)
+        total = tf.reduce_sum(gains, 1, keepdims=True)
+        return tf.nn.softmax_cross_entropy_with_logits(
+            tf.math.divide_no_nan(gains, total),
+            tf.where(relevance < 0, _FILLER_LOGIT, scores),
+        )
 
 
 @layers.register

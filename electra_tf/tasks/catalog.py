@@ -6,6 +6,7 @@ from electra_tf.formats import parameter_names
 from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import task as qa
+from electra_tf.tasks.sentences import comparisons
 from electra_tf.tasks.sentences import glue
 from electra_tf.tasks.sentences import own
 from electra_tf.tasks.sentences import task as sentence_task
@@ -53,10 +54,17 @@ def build_tasks(settings: Settings) -> list[task_lib.Task]:
             f"{f', which are {names}' if names else ''}. Set "
             "--config.task.names."
         )
+    if len(tasks) > 1:
+        for task in tasks:
+            schema.require(
+                not isinstance(task, comparisons.ComparisonTask),
+                f"Multiple choice and ranking are learned alone. Received: "
+                f"task.names={settings.task.names!r}. Train two models.",
+            )
     for task in tasks if settings.task.hidden_layer else ():
         if not isinstance(task, sentence_task.TextTask):
             raise ValueError(
-                "`task.hidden_layer` is for classification and regression. "
+                "`task.hidden_layer` is not for tagging and questions. "
                 f"Received: it with the task {task.name!r}. Leave it out."
             )
         task.has_hidden_layer = True

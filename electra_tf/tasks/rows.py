@@ -292,17 +292,25 @@ class Rows:
     segment_starts: np.ndarray
     # `[N]` int32, the index of the example that a row is of; never descending
     examples: np.ndarray
-    # Name to `[N]` int32 or float32: labels and the like, as the task's head
-    # declares them (`TaskHead.columns`)
+    # Name to `[N]` or `[N, k]` int32 or float32: labels and the like, as the
+    # task's head declares them (`TaskHead.columns`)
     columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     # Name to `[N, (k)]` int32 or float32; padded with 0 in a batch
     ragged: Mapping[str, Ragged] = dataclasses.field(default_factory=dict)
     details: Any = None  # what the task needs to read answers off the outputs
+    # Rows that are learned from together, one after another; `columns` have an
+    # entry for each such group, and `ragged` is empty, if there are several
+    group_size: int = 1
 
     @property
     def num_rows(self) -> int:
         """Rows, N."""
         return len(self.ids)
+
+    @property
+    def num_groups(self) -> int:
+        """Groups of rows, N without any."""
+        return self.num_rows // self.group_size
 
     @property
     def lengths(self) -> np.ndarray:

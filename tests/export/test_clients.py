@@ -213,6 +213,8 @@ def test_swap_is_described_before_and_after():
 
 ROWS = {
     "classify_text": {"probabilities": np.float32([0.3, 0.7])},
+    "label_text": {"probabilities": np.float32([0.3, 0.7])},
+    "compare_pair_text": {"choice_score": np.float32(1.25)},
     "regress_pair_text": {"score": np.float32(1.25)},
     "tag_text": {
         "words": np.array([b"the", b"cats", b""]),
@@ -234,6 +236,12 @@ ROWS = {
          {"kind": "regression", "min_value": 0.0, "max_value": 5.0},
          {"texts": ["the cat"], "text_pairs": ["the dog"]},
          ["the cat", "the dog", "  1.250 (trained on 0 to 5)"]),
+        ("label_text", {"kind": "multilabel", "labels": ("new", "ok")},
+         {"texts": ["a"]},
+         ["a", f"  ok   0.700  {'#' * 21}", f"  new  0.300  {'#' * 9}"]),
+        ("compare_pair_text", {"kind": "ranking"},
+         {"texts": ["why?"], "text_pairs": ["dog"]},
+         ["why?", "  1.000     1.250  dog"]),
         ("tag_text", {"kind": "tagging"}, {"texts": ["the cats"]},
          ["the cats", "  the   O         0.500", "  cats  B-NP      0.250"]),
     ],

@@ -62,6 +62,11 @@ _TASKS = {
     "hidden_regression": portable.PortableTask(
         "own", "regression", (), True, (-10.0, 30.0)
     ),
+    "multilabel": portable.PortableTask(
+        "own", "multilabel", ("a", "b"), threshold=0.25, has_pairs=True
+    ),
+    "multiple_choice": portable.PortableTask("own", "multiple_choice"),
+    "ranking": portable.PortableTask("own", "ranking", (), True),
     "own": portable.PortableTask(
         "own", "classification", ("good, or so", "bad")
     ),

@@ -1,11 +1,13 @@
 """Answers of models as text for people: tables, marked words, lines."""
 
+import itertools
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.special
 from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
@@ -22,7 +24,11 @@ _BAR_WIDTH = 30
 _MAX_LABELS = 5
 # What is shown of a context on either side of its answer, in bytes.
 _MAX_CONTEXT = 200
-_KINDS = ("classification", "regression", "tagging", "question_answering")
+_COMPARED = ("multiple_choice", "ranking")
+_KINDS = (
+    *("classification", "multilabel", "regression", *_COMPARED),
+    *("tagging", "question_answering"),
+)
 
 
 def print_scored(
@@ -150,7 +156,10 @@ def describe_predictions(
         name: given[name] * (count if len(given[name]) == 1 else 1)
         for name in wanted
     }
-    for data, row in export.predict(signature, **columns):
+    rows = export.predict(signature, **columns)
+    if metadata.kind in _COMPARED:
+        yield from _describe_comparisons(rows)
+    for data, row in rows:
         heading = [printable(text) for text in data]
         # Of a question and its context the latter is shown with the answer.
         if metadata.kind == "question_answering":
@@ -159,12 +168,26 @@ def describe_predictions(
         yield "\n".join([*heading, *(f"  {line}" for line in lines)])
 
 
+def _describe_comparisons(rows: Iterator[Any]) -> Iterator[str]:
+    """The texts that follow each other with one first text, best first."""
+    for query, own in itertools.groupby(rows, key=lambda item: item[0][0]):
+        pairs, answers = zip(*own, strict=True)
+        scores = np.array([answer["choice_score"] for answer in answers])
+        shares = scipy.special.softmax(scores)
+        lines = [
+            f"  {shares[place]:.3f}  {scores[place]:8.3f}  "
+            f"{printable(pairs[place][1])}"
+            for place in np.argsort(-scores, kind="stable")
+        ]
+        yield "\n".join([printable(query), *lines])
+
+
 def _describe_row(
     metadata: export_metadata.ExportMetadata,
     texts: tuple[bytes, ...],
     row: Mapping[str, Any],
 ) -> list[str]:
-    if metadata.kind == "classification":
+    if metadata.kind in ("classification", "multilabel"):
         labels, probabilities = metadata.labels or (), row["probabilities"]
         width = max(map(len, labels))
         return [

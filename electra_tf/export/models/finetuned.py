@@ -90,7 +90,7 @@ class FinetunedModule(exported_module.ExportedModule):
 
 
 class SentenceModule(FinetunedModule):
-    """Classification or regression of a text, or of a pair of texts."""
+    """Classes or numbers of a text, or of a pair of texts."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -99,8 +99,7 @@ class SentenceModule(FinetunedModule):
     @property
     def signature_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Raw text first."""
-        is_regression = self.kind == "regression"
-        family = "regress" if is_regression else "classify"
+        family = self.task.signature
         text = "pair_text" if self.task.has_pairs else "text"
         return f"{family}_{text}", f"{family}_ids"
 

@@ -1,4 +1,4 @@
-"""The metrics of classification and regression, and a confusion matrix.
+"""The metrics of all tasks with texts, and a confusion matrix.
 
 All are in percent but the mean squared error. The original's F1 leaves out gold
 positives that were not predicted, and so equals its precision; not here.
@@ -70,6 +70,45 @@ REGRESSION_METRICS: Mapping[str, Metric] = {
     ),
 }
 """Name to function of targets and predictions, `[N]` floats."""
+
+MULTILABEL_METRICS: Mapping[str, Metric] = {
+    "micro_f1": _percent(metrics.f1_score, average="micro", zero_division=0),
+    # A label that is neither right nor predicted anywhere counts 0.
+    "macro_f1": _percent(metrics.f1_score, average="macro", zero_division=0),
+    # Of examples with all labels right and no other.
+    "exact_match": _percent(metrics.accuracy_score),
+}
+"""Name to function of labels and predictions, `[N, C]` zeros and ones."""
+
+
+def reciprocal_rank(relevance: np.ndarray, scores: np.ndarray) -> float:
+    """One over the rank of the best relevant of `[n]`, 0 if none is relevant.
+
+    Ties count against it: scores that are all equal must not look good.
+    """
+    relevant, others = scores[relevance > 0], scores[relevance <= 0]
+    return (
+        float(1 / (1 + (others >= relevant.max()).sum()))
+        if len(relevant)
+        else 0.0
+    )
+
+
+def ndcg_at_10(relevance: np.ndarray, scores: np.ndarray) -> float:
+    """Discounted gain of the best ten of `[n]`, a share of the highest.
+
+    Gains are the relevance itself; ties have the mean of their places.
+    """
+    # scikit-learn wants two: one more at the end, irrelevant, changes nothing.
+    gains, last = np.append(relevance, 0.0), scores.min() - 1.0
+    return float(metrics.ndcg_score([gains], [np.append(scores, last)], k=10))
+
+
+COMPARISON_METRICS = {
+    "multiple_choice": {"accuracy": lambda right, found: right[found.argmax()]},
+    "ranking": {"mrr": reciprocal_rank, "ndcg_at_10": ndcg_at_10},
+}
+"""Kind and name to function of the relevance and scores of one group."""
 
 LOWER_IS_BETTER = ("mse",)
 """The metrics that are errors: of all others, more is better."""

@@ -1,4 +1,4 @@
-"""Tasks with one answer, a class or a number, for a text or a pair of texts.
+"""Tasks with classes or a number for a text or a pair of texts.
 
 `glue` and `own` give them functions that read their examples.
 """
@@ -19,25 +19,31 @@ from electra_tf.tasks import task as task_lib
 from electra_tf.tasks.sentences import scores
 from electra_tf.text import tokenizer as tokenizer_lib
 
-# Numbers that differ by less, as a share of the range, say nothing: rounding
-# in batches of other lengths moves them too.
-_LEAST_SPREAD = 1e-3
+LEAST_SPREAD = 1e-3
+"""Numbers that differ by less, as a share of the range, say nothing: rounding
+in batches of other lengths moves them too."""
 
 
 class Example(NamedTuple):
     """One text or pair of texts."""
 
-    eid: int | str  # its number in the file, from 0; or the user's name for it
+    # Its number in the file, from 0; or the user's name for it. Texts that are
+    # compared have the name of their question or query.
+    eid: int | str
     text: str  # the first text
     pair: str | None = None  # the second one, if any
-    label: str | float | None = None  # the class's name, or the number, if told
+    # The class's name, the number, or the names of all labels, if told
+    label: str | float | tuple[str, ...] | None = None
 
 
 Examples = Sequence[Example]
 
 
 class ClassPredictions(NamedTuple):
-    """Predicted classes, `[N]` int32, and probabilities, `[N, C]` float64."""
+    """Predicted classes, `[N]` int32, and probabilities, `[N, C]` float64.
+
+    Where there may be several, classes are `[N, C]`, zeros and ones.
+    """
 
     classes: np.ndarray
     probabilities: np.ndarray
@@ -48,11 +54,12 @@ _Written = tuple[dict[str, list[str]], list[str]]
 
 
 class TextTask(task_lib.Task):
-    """What classification and regression have in common."""
+    """What these kinds have in common."""
 
+    signature: str  # what signatures of an export begin with
     head_output: str  # the output of the head that `answer` reads
     column: tuple[str, Any]  # name and type of what the head learns from
-    known_metrics: Mapping[str, scores.Metric]  # a table of `scores`
+    known_metrics: Mapping[str, Any]  # a table of `scores`
     is_unordered = False  # whether pairs are learned in both orders
     # Split to the file in which the GLUE site expects its predictions
     submissions: Mapping[str, str] = {}
@@ -109,7 +116,8 @@ class TextTask(task_lib.Task):
         """Whether there are several examples, and all have one prediction."""
         if len(examples) < 2:
             return False
-        return bool(np.ptp(self._to_targets(predictions)) < _LEAST_SPREAD)
+        spreads = np.ptp(self._to_targets(predictions), axis=0)
+        return bool(np.max(spreads) < LEAST_SPREAD)
 
     def write_predictions(
         self,
@@ -131,7 +139,8 @@ class TextTask(task_lib.Task):
             path = folder / self.submissions[split]
             lines.insert(0, "index\tprediction")
             paths.append(task_lib.write_file(path, lines))
-        if self.labels and examples and self.has_labels(examples):
+        is_classified = self.kind == ClassificationTask.kind
+        if is_classified and examples and self.has_labels(examples):
             paths.append(folder / f"{split}_confusion.png")
             scores.draw_confusion(
                 paths[-1],
@@ -144,7 +153,7 @@ class TextTask(task_lib.Task):
 
     @abc.abstractmethod
     def _targets(self, examples: Examples) -> np.ndarray:
-        """What is learned and scored, `[N]`; 0 without a label."""
+        """What is learned and scored, `[N, ...]`; 0 without a label."""
 
     @abc.abstractmethod
     def _to_targets(self, predictions: Any) -> np.ndarray:
@@ -162,8 +171,11 @@ class ClassificationTask(TextTask):
     """
 
     kind = "classification"
+    signature = "classify"
+    decision = "label_index"  # the key of `answer` with the classes
+    head_class = task_heads.ClassificationHead
     head_output = "logits"
-    column = ("label", np.int32)
+    column: tuple[str, Any] = ("label", np.int32)
     known_metrics = scores.CLASSIFICATION_METRICS
 
     def __init__(
@@ -206,13 +218,13 @@ class ClassificationTask(TextTask):
         logits = logits.reshape(-1, len(self.labels))
         answer = self.answer({"logits": tf.constant(logits)})
         return ClassPredictions(
-            answer["label_index"].numpy(), answer["probabilities"].numpy()
+            answer[self.decision].numpy(), answer["probabilities"].numpy()
         )
 
     def new_head(self, **kwargs: Any) -> task_heads.TaskHead:
         """Creates the head, without weights."""
         kwargs["has_hidden_layer"] = self.has_hidden_layer
-        return task_heads.ClassificationHead(len(self.labels), **kwargs)
+        return self.head_class(len(self.labels), **kwargs)
 
     def _targets(self, examples: Examples) -> np.ndarray:
         index: dict[Any, int] = {None: 0}
@@ -223,12 +235,53 @@ class ClassificationTask(TextTask):
         return predictions.classes
 
     def _format(self, predictions: ClassPredictions) -> _Written:
-        names = [self.labels[index] for index in predictions.classes]
+        names = self._name(predictions.classes)
         columns = {"label": names}
         shares = predictions.probabilities.T
         for label, column in zip(self.labels, shares, strict=True):
             columns[f"probability_{label}"] = [f"{p:.6f}" for p in column]
         return columns, names
+
+    def _name(self, classes: np.ndarray) -> list[str]:
+        return [self.labels[index] for index in classes]
+
+
+class MultilabelTask(ClassificationTask):
+    """Any number of labels for a text, each from a probability on."""
+
+    kind = "multilabel"
+    signature = "label"
+    decision = "has_label"
+    head_class = task_heads.MultilabelHead
+    column = ("labels", np.float32)
+    known_metrics = scores.MULTILABEL_METRICS
+    threshold = 0.5  # the least probability of a label that is predicted
+    separator = "|"  # stands between labels in files
+
+    def describe_export(self) -> dict[str, float]:
+        """Returns the threshold."""
+        return {"threshold": self.threshold}
+
+    def answer(self, outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Returns the labels of each text, and all probabilities."""
+        logits = outputs["logits"]
+        probabilities = tf.nn.sigmoid(logits)
+        is_label = probabilities >= self.threshold
+        return {
+            "labels": tf.where(is_label, tf.constant(self.labels), ""),
+            "has_label": tf.cast(is_label, tf.int32),
+            "probabilities": probabilities,
+            "logits": logits,
+        }
+
+    def _targets(self, examples: Examples) -> np.ndarray:
+        told: list[Any] = [example.label or () for example in examples]
+        rows = [[name in own for name in self.labels] for own in told]
+        return np.array(rows, np.int32).reshape(-1, len(self.labels))
+
+    def _name(self, classes: np.ndarray) -> list[str]:
+        names = np.array(self.labels)
+        return [self.separator.join(names[row > 0]) for row in classes]
 
 
 class RegressionTask(TextTask):
@@ -239,6 +292,7 @@ class RegressionTask(TextTask):
     """
 
     kind = "regression"
+    signature = "regress"
     head_output = "prediction"
     column = ("target", np.float32)
     known_metrics = scores.REGRESSION_METRICS

@@ -1,0 +1,205 @@
+"""Rows that are compared are learned together, in groups that stay whole."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf.config import schema
+from electra_tf.export import saved_model
+from electra_tf.finetuning import finetune
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import task_data
+from electra_tf.finetuning import trial as trial_lib
+from electra_tf.formats import hugging_face
+from electra_tf.modeling import task_heads
+from electra_tf.processes import stopping
+from electra_tf.tasks import rows as rows_lib
+from tests.finetuning import little_task
+from tests.finetuning import test_trial
+from tests.formats import tiny_models
+
+
+def _head(kind, *arguments, units=1):
+    """A head whose outputs are the states."""
+    head = kind(*arguments, seed=1)
+    head.build((None, None, units))
+    head.dense.kernel.assign(np.eye(units))
+    return head
+
+
+def _losses(scores, relevance):
+    head = _head(task_heads.ComparisonHead)
+    hidden = tf.reshape(tf.constant(scores), [-1, 1, 1])
+    features = {"relevance": tf.constant(relevance, tf.float32)}
+    return head.compute_losses(hidden, features, None).numpy()
+
+
+def test_the_loss_of_a_group_by_hand():
+    found = _losses([1.0, 2.0, 0.0, 0.0], [[0, 1], [2, 2]])
+    # log(e + e^2) - 2, and two equal shares of log 2.
+    np.testing.assert_allclose(found, [0.313262, 0.693147], atol=1e-6)
+    found = _losses([1.0, 3.0, 2.0], [[0, 2, 1]])
+    # log(e + e^3 + e^2) = 3.407606, less 2/3 of 3 and 1/3 of 2.
+    np.testing.assert_allclose(found, [0.740939], atol=1e-6)
+
+
+def test_what_fills_a_group_changes_nothing():
+    found = _losses([1.0, 2.0, 50.0, 0.5, 1.0, -7.0], [[0, 1, -1], [0, 0, -1]])
+    # Where nothing is relevant there is nothing to learn.
+    np.testing.assert_allclose(found, [0.313262, 0.0], atol=1e-6)
+
+
+def test_the_loss_of_several_labels_by_hand():
+    head = _head(task_heads.MultilabelHead, 2, units=2)
+    hidden = tf.constant([[[0.0, np.log(3.0)]]], tf.float32)
+    features = {"labels": tf.constant([[1.0, 0.0]])}
+    # log 2 and log(1 + 3), their mean.
+    found = head.compute_losses(hidden, features, None)
+    np.testing.assert_allclose(found, [1.039721], atol=1e-6)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_no_batch_splits_a_group(replicas):
+    lengths = np.array([3, 4, 5, 9, 6, 6, 8, 3])
+    rows = rows_lib.Rows(
+        rows_lib.Ragged.of([np.full(n, i) for i, n in enumerate(lengths)]),
+        segment_starts=lengths.astype(np.int32),
+        examples=np.arange(8, dtype=np.int32),
+        columns={"relevance": np.arange(8, dtype=np.float32).reshape(4, 2)},
+        group_size=2,
+    )
+    columns = task_heads.ComparisonHead.columns
+    table = task_data.RowTable({"own": rows}, {"own": columns})
+    assert table.row_lengths.tolist() == [4, 9, 6, 8]
+    order = task_data.order_for_training(table.row_lengths, 2, 4, seed=3)
+    context = tf.distribute.InputContext(1, 0, replicas)
+    dataset = task_data.build_training_dataset(table, order, 0, context)
+    share = 2 // replicas
+    assert dataset.element_spec["input_ids"].shape == [2 * share, None]
+    assert dataset.element_spec["own/relevance"].shape == [share, 2]
+    seen = []
+    for batch in dataset:
+        ids = batch["input_ids"].numpy().max(1)
+        np.testing.assert_array_equal(
+            batch["own/relevance"], ids.reshape(-1, 2)
+        )
+        seen += ids.tolist()
+    assert sorted(seen) == sorted([*range(8)] * 2)
+
+
+@pytest.fixture(scope="module")
+def request_of(pretrained_dir, tmp_path_factory):
+    """A question with two or three choices; the right one has `fine`."""
+    folder = tmp_path_factory.mktemp("choices")
+    generator = np.random.default_rng(3)
+    for split, count in (("train", 64), ("dev", 16)):
+        lines = []
+        for _ in range(count):
+            nouns = generator.permutation(["cat", "dog", "item", "table"])
+            choices = [
+                f"the poor {n} ran." for n in nouns[: 2 + len(lines) % 2]
+            ]
+            label = int(generator.integers(len(choices)))
+            choices[label] = f"the fine {nouns[label]}."
+            row = {"text": "a cat sat.", "choices": choices, "label": label}
+            lines.append(json.dumps(row))
+        (folder / f"{split}.jsonl").write_text("\n".join(lines))
+
+    def build(output):
+        request = little_task.build_request(
+            folder, pretrained_dir, output, {"num_micro_batches": 2}
+        )
+        own = {"kind": "multiple_choice", "test_file": ""}
+        own |= {
+            f"{s}_file": str(folder / f"{s}.jsonl") for s in ("train", "dev")
+        }
+        settings = schema.replace_fields(request.settings, own=own)
+        return dataclasses.replace(request, settings=settings)
+
+    return build
+
+
+@pytest.fixture(scope="module")
+def finished(request_of, tmp_path_factory):
+    request = request_of(tmp_path_factory.mktemp("groups") / "out")
+    trial = finetune.Session(request).start(1)
+    return trial, trial_lib.run_trial(trial, stopping.StopRequest())
+
+
+def test_the_right_choice_is_learned(finished):
+    _, result = finished
+    score = result.scores["own"]["dev"]
+    assert score.metrics["accuracy"] > 90
+    assert not score.is_degenerate
+    assert result.num_steps == 24  # three epochs of 64 questions, 8 a step
+
+
+def test_a_cut_trial_of_groups_ends_with_the_same_bits(
+    finished, request_of, tmp_path
+):
+    request = request_of(tmp_path / "out")
+    trial = finetune.Session(request).start(1)
+    stop = test_trial._StopAfter(request)
+    assert trial_lib.run_trial(trial, stop) is None
+    again = finetune.Session(request).start(1)
+    result = trial_lib.run_trial(again, stopping.StopRequest())
+    uncut, expected = finished
+    for one, other in zip(
+        again.model.trainable_variables,
+        uncut.model.trainable_variables,
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert result.scores == expected.scores
+
+
+def test_an_export_scores_as_the_trial_and_converts(finished, tmp_path):
+    trial, _ = finished
+    examples = trial.prepared.examples("own", "dev")
+    expected = trial.predict("own", "dev").scores
+    module = saved_model.load_task(trial.folder).module
+    assert module.signature_names == ("compare_pair_text", "compare_ids")
+    answers = module.run(
+        "compare_pair_text",
+        texts=tf.constant([e.text for e in examples]),
+        text_pairs=tf.constant([e.pair for e in examples]),
+    )
+    found = answers["choice_score"]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    model = portable_trial.read(trial.folder)
+    (tmp_path / "hf").mkdir()
+    hugging_face.write(model, tmp_path / "hf")
+    back = portable_trial.write(
+        hugging_face.read(tmp_path / "hf"), tmp_path / "trial"
+    )
+    tiny_models.require_same(back, model)
+
+
+def test_a_training_step_of_groups_compiles_for_static_shapes(finished):
+    trial, _ = finished
+    rows = trial.prepared.rows("own", "train")
+    head = trial.model.heads["own"]
+    table = task_data.RowTable({"own": rows}, {"own": head.columns})
+    order = task_data.order_for_training(table.row_lengths, 4, 1, seed=1)
+    dataset = task_data.build_training_dataset(table, order, 0, None, 16)
+    assert all(
+        s.shape.is_fully_defined() for s in dataset.element_spec.values()
+    )
+    (features,) = dataset
+    losses = tf.function(
+        lambda f: trial.model.compute_task_losses(f, None), jit_compile=True
+    )(features)
+    assert losses.shape == [4, 1]
+    expected = trial.model.compute_task_losses(features, None)
+    np.testing.assert_allclose(losses, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_a_head_is_saved_by_keras():
+    head = _head(task_heads.ComparisonHead)
+    config = keras.saving.serialize_keras_object(head)
+    again = keras.saving.deserialize_keras_object(config)
+    assert isinstance(again, task_heads.ComparisonHead)

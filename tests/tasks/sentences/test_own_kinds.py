@@ -1,0 +1,169 @@
+"""Several labels, choices and rankings of a user's own, and their scores."""
+
+import json
+
+import numpy as np
+import pytest
+
+from electra_tf import errors
+from electra_tf.tasks import catalog
+from electra_tf.tasks.sentences import scores
+from electra_tf.tasks.sentences.task import Example
+from tests.tasks.conftest import own_settings
+
+LABELS = "text,label\na cat,new| big\na dog,\nun,big\n"
+RANKED = "text,doc,label\nq  1,a,0\nq2,b,2\nq 1,c,1\nq2,d,0\nq2,e,0.5\n"
+CHOICES = "text,a,b,c,label\nthe dog,cat,a,un,C\nthe cat,un,dog,,0\n"
+MULTILABEL = {"kind": "multilabel", "threshold": 0.6}
+CHOICE = {"kind": "multiple_choice", "choices_column": "a, b,c"}
+RANKING = {"kind": "ranking", "text_pair_column": "doc", "max_value": 3.0}
+
+
+def _build(folder, text, name="train.csv", **fields):
+    (folder / name).write_text(text, "utf-8")
+    path = str(folder / name)
+    return catalog.build_task("own", own_settings(train_file=path, **fields))
+
+
+def _write(task, folder, predictions):
+    examples = task.read("train")
+    (path,) = task.write_predictions(folder, "dev", examples, predictions)
+    return path.read_text().splitlines()
+
+
+def test_a_text_has_any_number_of_labels(tmp_path):
+    task = _build(tmp_path, LABELS, **MULTILABEL)
+    assert task.labels == ("big", "new")
+    examples = task.read("train")
+    assert [e.label for e in examples] == [("new", "big"), (), ("big",)]
+    # sigmoid(0.41) = 0.601, sigmoid(0.3) = 0.574, sigmoid(-1) = 0.269.
+    logits = np.array([[3.0, 0.3], [-1.0, -1.0], [0.0, 0.41]])
+    found = task.decode(examples, None, {"logits": logits})
+    assert found.classes.tolist() == [[1, 0], [0, 0], [0, 1]]
+    # One of three labels, beside a wrong one: 2 / (2 + 1 + 2). F1 of `big` is
+    # 2/3, of `new` 0. The second text has what it should.
+    assert task.score(examples, found) == pytest.approx(
+        {"micro_f1": 40.0, "macro_f1": 100 / 3, "exact_match": 100 / 3}
+    )
+    assert not task.is_degenerate(examples, found)
+    same = found._replace(classes=found.classes[[0, 0, 0]])
+    assert task.is_degenerate(examples, same)
+    assert _write(task, tmp_path, found)[:2] == [
+        "index\tlabel\tprobability_big\tprobability_new",
+        "0\tbig\t0.952574\t0.574443",
+    ]
+
+
+def test_labels_may_be_lists(tmp_path):
+    rows = [{"text": "a", "label": ["x|y", 2]}, {"text": "b", "label": []}]
+    lines = "\n".join(map(json.dumps, rows))
+    task = _build(tmp_path, lines, "t.jsonl", kind="multilabel")
+    assert [e.label for e in task.read("train")] == [("x|y", "2"), ()]
+
+
+def test_a_question_has_choices(tmp_path):
+    task = _build(tmp_path, CHOICES, **CHOICE)
+    examples = task.read("train")
+    assert examples == [
+        Example(0, "the dog", "cat", 0.0),
+        Example(0, "the dog", "a", 0.0),
+        Example(0, "the dog", "un", 1.0),
+        Example(1, "the cat", "un", 1.0),
+        Example(1, "the cat", "dog", 0.0),
+    ]
+    outputs = {"prediction": [0.0, 0.0, np.log(2.0), -1.0, 1.0]}
+    found = task.decode(examples, None, outputs)
+    assert task.score(examples, found) == {"accuracy": 50.0}
+    assert not task.is_degenerate(examples, found)
+    # Each group by itself is of one opinion.
+    alike = found._replace(scores=np.array([1.0, 1.0, 1.0, -3.0, -3.0]))
+    assert task.is_degenerate(examples, alike)
+    assert _write(task, tmp_path, found)[:4] == [
+        "index\tchoice\trank\tscore\tprobability",
+        "0\t0\t2\t0\t0.25",
+        "0\t1\t3\t0\t0.25",
+        "0\t2\t1\t0.6931472\t0.5",
+    ]
+
+
+def test_groups_to_learn_from_have_one_size(tmp_path, tokenizer):
+    rows = {"text": "a", "choices": ["cat", "dog"], "label": "1"}
+    more = {"text": "un", "choices": ["a", "un", "cat"], "label": 2}
+    lines = "\n".join(map(json.dumps, [rows, more]))
+    for most, expected in (
+        (16, [[1, 0, -1], [1, 0, 0]]),
+        # The right choice is never cut off.
+        (2, [[1, 0], [1, 0]]),
+    ):
+        task = _build(
+            tmp_path, lines, "t.jsonl", kind="multiple_choice", max_choices=most
+        )
+        found = task.build_rows(task.read("train"), tokenizer, 16, True)
+        assert found.group_size == len(expected[0])
+        assert found.columns["relevance"].tolist() == expected
+        texts = [
+            "".join(tokenizer.vocabulary.tokens[i] for i in found.ids[row])
+            for row in range(found.num_rows)
+        ]
+        assert texts[:2] == ["[CLS]a[SEP]dog[SEP]", "[CLS]a[SEP]cat[SEP]"]
+        assert texts[-2] == f"[CLS]un[SEP]{'a' if most > 2 else 'cat'}[SEP]"
+    # Each row is predicted by itself.
+    found = task.build_rows(task.read("train"), tokenizer, 16, False)
+    assert (found.num_rows, found.group_size) == (5, 1)
+
+
+def test_rows_of_one_query_are_ranked_wherever_they_stand(tmp_path):
+    task = _build(tmp_path, RANKED, **RANKING)
+    examples = task.read("train")
+    assert [e.eid for e in examples] == ["q 1", "q2", "q 1", "q2", "q2"]
+    outputs = {"prediction": [1.0, 0.5, 2.0, 3.0, 0.0]}
+    found = task.decode(examples, None, outputs)
+    score = task.score(examples, found)
+    # The best of q2 is second; its gains are in the order 0, 2, 0.5.
+    assert score["mrr"] == 75.0
+    discounts = 1 / np.log2([2, 3, 4])
+    ndcg = discounts @ [0, 2, 0.5] / (discounts @ [2, 0.5, 0])
+    assert score["ndcg_at_10"] == pytest.approx(50 * (1 + ndcg))
+    rows = [line.split("\t")[:3] for line in _write(task, tmp_path, found)]
+    assert rows[1:4] == [["q 1", "0", "2"], ["q2", "0", "2"], ["q 1", "1", "1"]]
+
+
+def test_a_query_without_differences_or_relevance():
+    relevance, alike = np.array([0.0, 2.0, 1.0, 0.0]), np.zeros(4)
+    # A constant must not look good, whatever the order of the file.
+    assert scores.reciprocal_rank(relevance, alike) == 1 / 3
+    assert scores.reciprocal_rank(0 * relevance, alike) == 0
+    assert scores.ndcg_at_10(0 * relevance, alike) == 0
+    assert scores.ndcg_at_10(np.array([3.0]), np.array([-7.0])) == 1
+    eleven, last = np.zeros(11), np.arange(11.0)
+    eleven[0] = 1.0
+    assert scores.ndcg_at_10(eleven, last) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "fields", "message"),
+    [
+        (CHOICES + "x,a,b,,C\n", CHOICE,
+         r"line 4: expected the right one of 2 choices in 'label', as 0 to 1 or"
+         " A to B. Received: 'C'. Count from 0"),
+        (CHOICES + "x,a,,,0\n", CHOICE, r"line 4: expected two or more texts"),
+        (CHOICES + "x,,a,b,0\n", CHOICE, r"line 4: .*none empty"),
+        (RANKED + "q,a,-1\n", RANKING, r"line 7: expected a number from 0"),
+        (LABELS, MULTILABEL | {"labels": "big,neu"},
+         r"line 2: expected one of the labels. Received: 'new'. .*'neu'"),
+        (LABELS, MULTILABEL | {"metric": "f1"}, "metric of this multilabel"),
+        (RANKED, {"kind": "ranking"}, "needs `own.text_pair_column`"),
+        (CHOICES, CHOICE | {"text_pair_column": "b"}, "has `own.choices_col"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named(tmp_path, text, fields, message):
+    with pytest.raises((errors.DataError, ValueError), match=message):
+        _build(tmp_path, text, **fields).read("train")
+
+
+def test_groups_are_learned_alone(tmp_path):
+    settings = own_settings(**RANKING)
+    task = type(settings.task)(names="own,cola")
+    settings = type(settings)(task=task, own=settings.own)
+    with pytest.raises(ValueError, match="ranking are learned alone"):
+        catalog.build_tasks(settings)
