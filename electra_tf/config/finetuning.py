@@ -18,7 +18,14 @@ from electra_tf.config.schema import Positive
 from electra_tf.config.schema import require
 
 OWN_KINDS = ("classification", "regression", "tagging", "qa")
+PROJECTIONS = ("query", "key", "value",
+               "attention_output", "intermediate", "output")  # fmt: skip
 _FILE_FORMATS = ("auto", "csv", "tsv", "jsonl", "conll", "squad", "mrqa")
+
+
+def _split_names(text: str) -> tuple[str, ...]:
+    names = (name.strip() for name in text.split(","))
+    return tuple(name for name in names if name)
 
 
 @schema.frozen
@@ -117,6 +124,29 @@ class FinetuningOptimizerConfig(sections.SharedOptimizerConfig):
 
 
 @schema.frozen
+class LoRAConfig:
+    """Low-rank adapters: they and the heads are trained, the encoder is not."""
+
+    rank: Count = 0  # of each adapter; 0: none, the encoder is trained
+    alpha: NonNegative = 16.0  # alpha / rank scales what an adapter adds
+    # Between commas: query, key, value, attention_output, intermediate, output.
+    projections: str = "query,value"
+
+    @property
+    def projection_names(self) -> tuple[str, ...]:
+        """Which linear layers of a block have an adapter."""
+        return _split_names(self.projections)
+
+    def __post_init__(self) -> None:
+        names = self.projection_names
+        require(
+            0 < len(names) == len({*names} & {*PROJECTIONS}),
+            "`lora.projections` must name some of "
+            f"{', '.join(PROJECTIONS)}. Received: {self.projections!r}.",
+        )
+
+
+@schema.frozen
 class FinetuningTrainingConfig(sections.SharedTrainingConfig):
     """How long, on what, how precisely, and what is kept."""
 
@@ -125,6 +155,8 @@ class FinetuningTrainingConfig(sections.SharedTrainingConfig):
     train_batch_size: Positive = 32
     eval_batch_size: Positive = 64
     group_by_length: bool = True  # batches of rows of like length
+    # The lowest layers, with the embeddings, that stay as they are; -1: all.
+    frozen_layers: Annotated[int, Field(ge=-1)] = 0
     log_steps: Positive = 50
     # Evaluations without a better dev score after which training ends; the
     # best weights are taken. 0 never.
@@ -149,6 +181,7 @@ class FinetuningConfig:
     own: OwnTaskConfig = OwnTaskConfig()
     qa: QuestionAnsweringConfig = QuestionAnsweringConfig()
     optimizer: FinetuningOptimizerConfig = FinetuningOptimizerConfig()
+    lora: LoRAConfig = LoRAConfig()
     training: FinetuningTrainingConfig = FinetuningTrainingConfig()
 
     def __post_init__(self) -> None:
@@ -158,6 +191,12 @@ class FinetuningConfig:
             batch % parts == 0,
             "`training.train_batch_size` must be a multiple of "
             f"`training.num_micro_batches`. Received: {batch} and {parts}.",
+        )
+        require(
+            self.lora.rank == 0 or training.frozen_layers >= 0,
+            "Adapters need layers that are not frozen. Received: lora.rank="
+            f"{self.lora.rank} and training.frozen_layers=-1. Drop one: LoRA "
+            "itself keeps the encoder as it is.",
         )
         require(
             "own" in self.task_names or self.own == OwnTaskConfig(),
@@ -170,8 +209,3 @@ class FinetuningConfig:
     def task_names(self) -> tuple[str, ...]:
         """The tasks, in the order given."""
         return _split_names(self.task.names)
-
-
-def _split_names(text: str) -> tuple[str, ...]:
-    names = (name.strip() for name in text.split(","))
-    return tuple(name for name in names if name)

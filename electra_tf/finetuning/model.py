@@ -7,9 +7,11 @@ that, so the clipping is nearly always at work, and a mean would train
 otherwise.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -20,6 +22,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf import installed
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.finetuning import adaptation
 from electra_tf.finetuning import task_data
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
@@ -142,8 +145,15 @@ class FinetuningModel(step_lib.TrainableModel):
         self.heads = dict(heads)
         self.task_names = tuple(heads)
         # The sum of the losses of each task's rows, and their number.
+        self.lora: adaptation.LoRA | None = None
         self.extra_sizes = dict.fromkeys(("task_loss", "task_rows"), len(heads))
         self.built = True
+
+    @property
+    def trained_variables(self) -> Sequence[Any]:
+        """What is not frozen, and the adapters that stand in for the rest."""
+        adapters = self.lora.variables if self.lora else []
+        return [*self.trainable_variables, *adapters]
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
@@ -200,7 +210,8 @@ class FinetuningModel(step_lib.TrainableModel):
     ) -> tf.Tensor:
         """Computes the encoder's last layer, `[B, S, D]`."""
         tokens = (features[name] for name in TOKENS)
-        return self.encoder(*tokens, dropout_seed).sequence_output
+        with self.lora.applied() if self.lora else contextlib.nullcontext():
+            return self.encoder(*tokens, dropout_seed).sequence_output
 
     def predict_task(
         self, name: str, features: step_lib.Tensors

@@ -6,6 +6,7 @@ The same command goes on from the newest checkpoint, to the bit.
 """
 
 import dataclasses
+import math
 import pathlib
 import statistics
 import time
@@ -23,6 +24,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
+from electra_tf.finetuning import adaptation
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
 from electra_tf.modeling import networks
@@ -205,7 +207,7 @@ class Trial:
 
     def load_weights(self, checkpoint: pathlib.Path) -> None:
         """Takes the encoder's and heads' weights of a checkpoint."""
-        variables = {v.path: v for v in self.model.trainable_variables}
+        variables = {v.path: v for v in self.model.weights}
         checkpoints.load_weights(checkpoint, variables)
 
     def predict(self, name: str, split: str) -> Any:
@@ -275,24 +277,55 @@ class _Training(training_run.TrainingRun):
         self.table = task_data.RowTable(prepared.training_rows, columns)
         num_steps = prepared.num_steps
         depth = trial.loaded.settings.num_hidden_layers
+        adaptation.freeze(model.encoder, training.frozen_layers)
         with trial.strategy.scope():
+            if trial.settings.lora.rank:
+                model.lora = adaptation.LoRA(
+                    trial.settings.lora, model.encoder, training.seed
+                )
             model.optimizer = model_lib.build_optimizer(
                 trial.settings.optimizer, num_steps, depth
             )
-            model.optimizer.build(model.trainable_variables)
+            model.optimizer.build(model.trained_variables)
+        self.lora = model.lora
         super().__init__(
             training, trial.strategy, model, trial.folder, num_steps
         )
         self.best_score: float | None = None
 
     def run(self, stop: stopping.StopRequest) -> bool:
-        """Trains; with early stopping the weights are then the best ones."""
+        """Trains; with early stopping the weights are then the best ones.
+
+        Adapters are then merged.
+        """
         is_done = super().run(stop)
+        if is_done and self.lora:
+            self.lora.merge()
         if is_done and self.training.early_stopping_patience:
             best = checkpoints.best(self.folder)
             if best is not None:
                 self.trial.load_weights(best)
         return is_done
+
+    def content(self) -> dict[str, Any]:
+        """With the adapters merged: what reads it sees a plain model."""
+        sums = self.lora.compute_kernels() if self.lora else {}
+        merged = {f"model/{path}": value for path, (_, value) in sums.items()}
+        return self.variables() | merged
+
+    def variables(self) -> dict[str, Any]:
+        """With the adapters."""
+        adapters = self.lora.variables if self.lora else []
+        return super().variables() | {v.path: v for v in adapters}
+
+    def _restore(self) -> str:
+        # A checkpoint does not hold the kernels, but their sums.
+        sums = self.lora.compute_kernels() if self.lora else {}
+        own = [(kernel, kernel.numpy()) for kernel, _ in sums.values()]
+        origin = super()._restore()
+        for kernel, value in own:
+            kernel.assign(value)
+        return origin
 
     def begin(self) -> str:
         return self.trial.loaded.origin
@@ -347,13 +380,18 @@ class _Training(training_run.TrainingRun):
         return {"score": score, **metrics}, is_best and bool(patience)
 
     def describe(self) -> str:
-        paths = [v.path for v in self.model.trainable_variables]
+        paths = [v.path for v in self.model.weights]
         encoder = f"{networks.MAIN_ENCODER}/"
         new = [path for path in paths if not path.startswith(encoder)]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
+        trained, all_own = (
+            sum(math.prod(v.shape) for v in variables)
+            for variables in (self.model.trained_variables, self.model.weights)
+        )
         batch, num_rows = self.units_per_step, len(self.table.row_lengths)
         return (
-            f"{len(new)} new variables: {shown}. {num_rows:,} rows, "
+            f"{len(new)} new variables: {shown}. {trained:,} weights are "
+            f"trained, the model has {all_own:,}. {num_rows:,} rows, "
             f"{self.num_steps:,} steps of {batch}, "
             f"{self.num_steps * batch / num_rows:.2f} epochs."
         )

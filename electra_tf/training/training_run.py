@@ -140,7 +140,7 @@ class TrainingRun(abc.ABC):
             return self.begin()
         state = checkpoints.load_state(newest)
         self.resume(state, newest)
-        checkpoints.restore(newest, self._variables())
+        checkpoints.restore(newest, self.variables())
         self.start_step, self.best_step = state["step"], state["best_step"]
         return f"resumed from {newest}"
 
@@ -315,15 +315,18 @@ class TrainingRun(abc.ABC):
                 "seed": self.training.seed,
                 "best_step": self.best_step,
             }
-            variables = self._variables()
             keep = self.training.keep_checkpoints
-            checkpoints.save(self.folder, step, variables, state, keep)
+            checkpoints.save(self.folder, step, self.content(), state, keep)
 
-    def _variables(self) -> dict[str, Any]:
-        """Everything that a checkpoint holds, by name."""
+    def content(self) -> dict[str, Any]:
+        """What a checkpoint is to hold, by name."""
+        return self.variables()
+
+    def variables(self) -> dict[str, Any]:
+        """What is restored from a checkpoint, by name."""
         model = self.model
         groups: dict[str, dict[str, Any]] = {
-            "model": {v.path: v for v in model.trainable_variables},
+            "model": {v.path: v for v in model.weights},
             "optimizer": {v.path: v for v in model.optimizer.variables},
             "statistics": {"total": self.statistics.total},
         }

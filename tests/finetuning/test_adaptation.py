@@ -1,0 +1,219 @@
+"""What is frozen stays; adapters are a product that merges into the weights."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.export import saved_model
+from electra_tf.finetuning import adaptation
+from electra_tf.finetuning import finetune
+from electra_tf.finetuning import model as model_lib
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import trial as trial_lib
+from electra_tf.processes import stopping
+from electra_tf.training import checkpoints
+from tests.finetuning import little_task
+from tests.finetuning.conftest import VOCABULARY
+from tests.finetuning.test_trial import _StopAfter
+
+_BLOCK = "electra/encoder/layer_0/"
+_ALL = ",".join(finetuning_config.PROJECTIONS)
+
+
+def _options(**fields):
+    return finetuning_config.LoRAConfig(**{"rank": 2, "alpha": 6.0} | fields)
+
+
+def _fill(lora, seed=0):
+    """Sets every A and B to numbers that are no zeros."""
+    generator = np.random.default_rng(seed)
+    for variable in lora.variables:
+        variable.assign(generator.normal(size=variable.shape))
+
+
+def test_an_adapter_changes_its_own_columns_by_its_scaled_product(loaded):
+    encoder = loaded.encoder
+    before = {v.path: v.numpy() for v in encoder.variables}
+    lora = adaptation.LoRA(_options(projections="value"), encoder, seed=1)
+    _fill(lora)
+    lora.merge()
+    a, b = (v.numpy() for v in lora.variables[:2])
+    assert not b.any()
+    _fill(lora)
+    a, b = (v.numpy() for v in lora.variables[:2])
+    width = loaded.settings.hidden_size
+    assert a.shape == (width, 2) and b.shape == (2, width)
+    path = f"{_BLOCK}attention/self/qkv/kernel"
+    expected = before.pop(path)
+    # Queries stand first, then keys, then values; alpha / rank is 3.
+    expected[:, 2 * width :] += 3.0 * a @ b
+    after = {v.path: v.numpy() for v in encoder.variables}
+    np.testing.assert_allclose(after[path], expected, atol=1e-6)
+    untouched = [name for name in before if not name.endswith("qkv/kernel")]
+    for name in untouched:
+        np.testing.assert_array_equal(after[name], before[name])
+
+
+def test_a_is_uniform_and_no_two_are_alike(loaded):
+    lora = adaptation.LoRA(_options(projections=_ALL), loaded.encoder, seed=1)
+    first = [v.numpy() for v in lora.variables[::2]]
+    for a in first:
+        assert 0.8 < np.abs(a).max() * a.shape[0] ** 0.5 <= 1.0
+    assert not np.array_equal(first[0], first[1])
+    assert not any(v.numpy().any() for v in lora.variables[1::2])
+    other = adaptation.LoRA(_options(), loaded.encoder, seed=2)
+    # All kernels are frozen by then.
+    assert not other.variables
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_adapters_start_at_the_frozen_model_and_merge_into_it(
+    settings, precision
+):
+    own = model_lib.random_encoder(settings.encoder, VOCABULARY, 5, precision)
+    model = model_lib.FinetuningModel(own.encoder, {})
+    ids = tf.constant([[2, 9, 5, 7, 3, 0]])
+    features = {
+        "input_ids": ids,
+        "input_mask": tf.cast(ids > 0, tf.int32),
+        "segment_ids": tf.zeros_like(ids),
+    }
+    plain = model.encode(features, None).numpy()
+    model.lora = adaptation.LoRA(
+        _options(projections=_ALL), own.encoder, seed=1
+    )
+    np.testing.assert_array_equal(model.encode(features, None), plain)
+    _fill(model.lora)
+    adapted = model.encode(features, None).numpy()
+    assert np.abs(adapted - plain).max() > 0.1
+    model.lora.merge()
+    np.testing.assert_allclose(model.encode(features, None), adapted, atol=1e-6)
+    model.lora = None
+    np.testing.assert_allclose(model.encode(features, None), adapted, atol=1e-6)
+
+
+def test_a_full_rank_can_be_any_update(loaded):
+    width = loaded.settings.hidden_size
+    options = _options(rank=width, alpha=2.0 * width, projections="key")
+    lora = adaptation.LoRA(options, loaded.encoder, seed=1)
+    update = np.random.default_rng(3).normal(size=(width, width))
+    a, b = lora.variables[:2]
+    a.assign(np.eye(width))
+    b.assign(update / 2.0)
+    kernel, value = lora.compute_kernels()[f"{_BLOCK}attention/self/qkv/kernel"]
+    change = (value - kernel)[:, width : 2 * width]
+    np.testing.assert_allclose(change, update, atol=1e-6)
+
+
+def _request(data, pretrained_dir, output, lora=None, **training):
+    request = little_task.build_request(data, pretrained_dir, output, training)
+    return little_task.replace(request, "lora", **(lora or {}))
+
+
+def _start(request):
+    trial = finetune.Session(request).start(1)
+    first = {v.path: v.numpy() for v in trial.model.weights}
+    return trial, first
+
+
+def _train(trial, stop=None):
+    return trial_lib.run_trial(trial, stop or stopping.StopRequest())
+
+
+@pytest.mark.parametrize(
+    ("lora", "num_frozen", "moving"),
+    [
+        ({}, -1, ()),
+        ({}, 1, ("layer_1/",)),
+        # Adapters of a frozen layer are none.
+        ({"rank": 2, "projections": _ALL}, 1, ("layer_1/.*kernel",)),
+    ],
+)
+def test_only_what_is_trained_moves_and_has_moments(
+    lora, num_frozen, moving, data, pretrained_dir, tmp_path
+):
+    request = _request(
+        data, pretrained_dir, tmp_path / "out", lora,
+        frozen_layers=num_frozen, num_train_epochs=0.5,
+    )  # fmt: skip
+    trial, first = _start(request)
+    _train(trial)
+    last = {v.path: v.numpy() for v in trial.model.weights}
+    moved = {p for p in first if not np.array_equal(first[p], last[p])}
+    heads = {p for p in first if p.startswith("task_specific/")}
+    expected = heads | {p for p in first for key in moving if re.search(key, p)}
+    assert moved == expected
+    trained = len(trial.model.trained_variables)
+    # Two moments, the step and the rate.
+    assert len(trial.model.optimizer.variables) <= 2 * trained + 2
+    state = checkpoints._read(checkpoints.latest(trial.folder), "optimizer/")
+    assert sum("adam_m" in name for name in state) == trained
+
+
+def test_adapters_resume_to_the_bit_and_whatever_reads_a_trial_is_plain(
+    data, pretrained_dir, tmp_path
+):
+    options = {"rank": 4, "projections": _ALL}
+    request = _request(data, pretrained_dir, tmp_path / "out", options)
+    uncut, first = _start(request)
+    expected = _train(uncut)
+    assert expected.scores["own"]["dev"].metrics["accuracy"] > 60
+    cut = dataclasses.replace(request, output_dir=tmp_path / "cut")
+    assert _train(_start(cut)[0], _StopAfter(cut)) is None
+    trial, again = _start(cut)
+    assert _train(trial) == dataclasses.replace(
+        expected, seconds=trial_lib.read_result(trial.folder).seconds
+    )
+    for name, value in first.items():
+        np.testing.assert_array_equal(again[name], value)
+    last = {v.path: v.numpy() for v in uncut.model.weights}
+    newest = checkpoints.latest(trial.folder)
+    saved = checkpoints.load_tensors(newest, "model")
+    assert saved.keys() == last.keys()
+    for name, value in last.items():
+        np.testing.assert_array_equal(saved[name], value)
+    # Conversion, export and predictions read just these.
+    assert portable_trial.read(trial.folder).tensors.keys() == last.keys()
+    loaded = finetune.Session(cut).load(1)
+    assert loaded.model.lora is None
+    assert loaded.evaluate() == expected.scores
+    task = saved_model.load_task(trial.folder)
+    assert task.checkpoint == newest
+
+
+def test_a_frozen_layer_has_no_dropout(loaded):
+    encoder = loaded.encoder
+    ids = tf.constant([[2, 9, 5, 7, 3]])
+    rows = ids, tf.ones_like(ids), tf.zeros_like(ids)
+    seed = tf.constant([1, 2], tf.int64)
+    plain = encoder(*rows)
+    adaptation.freeze(encoder, 1)
+    found = encoder(*rows, seed)
+    lower, upper = zip(found.layer_outputs, plain.layer_outputs, strict=True)
+    np.testing.assert_array_equal(*lower)
+    assert not np.array_equal(*upper)
+    adaptation.freeze(encoder, -1)
+    found = encoder(*rows, seed)
+    np.testing.assert_array_equal(found.sequence_output, plain.sequence_output)
+    with pytest.raises(ValueError, match=r"at most 2.*Received: 3"):
+        adaptation.freeze(encoder, 3)
+
+
+def test_what_cannot_be_adapted_is_refused():
+    for projections in ("query,queri", "", "query,query"):
+        with pytest.raises(
+            errors.ConfigError, match="must name some of query, "
+        ):
+            _options(projections=projections)
+    with pytest.raises(errors.ConfigError, match="Drop one"):
+        finetuning_config.FinetuningConfig(
+            lora=_options(),
+            training=finetuning_config.FinetuningTrainingConfig(
+                frozen_layers=-1
+            ),
+        )
