@@ -5,6 +5,8 @@ A file of `configs/finetune/` returns a `FinetuningConfig` as a `ConfigDict`;
 original's (`configure_finetuning.py`); names that its users know are kept.
 """
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -16,6 +18,7 @@ from electra_tf.config.schema import Fraction
 from electra_tf.config.schema import NonNegative
 from electra_tf.config.schema import Positive
 from electra_tf.config.schema import require
+from electra_tf.config.schema import require_choice
 
 OWN_KINDS = ("classification", "regression", "tagging", "qa")
 PROJECTIONS = ("query", "key", "value",
@@ -133,17 +136,13 @@ class LoRAConfig:
     projections: str = "query,value"
 
     @property
-    def projection_names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """Which linear layers of a block have an adapter."""
         return _split_names(self.projections)
 
     def __post_init__(self) -> None:
-        names = self.projection_names
-        require(
-            0 < len(names) == len({*names} & {*PROJECTIONS}),
-            "`lora.projections` must name some of "
-            f"{', '.join(PROJECTIONS)}. Received: {self.projections!r}.",
-        )
+        for name in self.names or [""]:
+            require_choice("lora.projections", name, PROJECTIONS)
 
 
 @schema.frozen
@@ -193,12 +192,6 @@ class FinetuningConfig:
             f"`training.num_micro_batches`. Received: {batch} and {parts}.",
         )
         require(
-            self.lora.rank == 0 or training.frozen_layers >= 0,
-            "Adapters need layers that are not frozen. Received: lora.rank="
-            f"{self.lora.rank} and training.frozen_layers=-1. Drop one: LoRA "
-            "itself keeps the encoder as it is.",
-        )
-        require(
             "own" in self.task_names or self.own == OwnTaskConfig(),
             "The section `own` describes the task called own. Received: "
             f"task.names={self.task.names!r}. Add --config.task.names=own, or "
@@ -209,3 +202,33 @@ class FinetuningConfig:
     def task_names(self) -> tuple[str, ...]:
         """The tasks, in the order given."""
         return _split_names(self.task.names)
+
+
+def build_grid(
+    settings: FinetuningConfig, search: Mapping[str, tuple[float, ...]]
+) -> dict[str, FinetuningConfig]:
+    """Returns the settings of every combination, by a name that says it.
+
+    `search` has the numbers to try by field, named without its section.
+    """
+    sections = {
+        field.name: section
+        for section in ("optimizer", "lora", "training")
+        for field in dataclasses.fields(getattr(settings, section))
+    }
+    require(
+        "own" not in settings.task_names or settings.own.dev_file != "",
+        "A search ranks by dev scores. Received: no own.dev_file. Name it.",
+    )
+    grid = {"": settings}
+    for field, numbers in search.items():
+        hint = schema.suggest(field, sections)
+        require(field in sections, f"No field {field!r} to search. {hint}")
+        grid = {
+            f"{name},{field}={number}".strip(","): schema.replace_fields(
+                old, **{sections[field]: {field: number}}
+            )
+            for name, old in grid.items()
+            for number in numbers
+        }
+    return grid

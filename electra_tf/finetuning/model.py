@@ -7,11 +7,9 @@ that, so the clipping is nearly always at work, and a mean would train
 otherwise.
 """
 
-import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 
@@ -145,15 +143,14 @@ class FinetuningModel(step_lib.TrainableModel):
         self.heads = dict(heads)
         self.task_names = tuple(heads)
         # The sum of the losses of each task's rows, and their number.
-        self.lora: adaptation.LoRA | None = None
+        self.lora = adaptation.LoRA()
         self.extra_sizes = dict.fromkeys(("task_loss", "task_rows"), len(heads))
         self.built = True
 
     @property
-    def trained_variables(self) -> Sequence[Any]:
-        """What is not frozen, and the adapters that stand in for the rest."""
-        adapters = self.lora.variables if self.lora else []
-        return [*self.trainable_variables, *adapters]
+    def trained_variables(self) -> list[Any]:
+        """What is not frozen, and the adapters."""
+        return [*self.trainable_variables, *self.lora.variables.values()]
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
@@ -210,7 +207,7 @@ class FinetuningModel(step_lib.TrainableModel):
     ) -> tf.Tensor:
         """Computes the encoder's last layer, `[B, S, D]`."""
         tokens = (features[name] for name in TOKENS)
-        with self.lora.applied() if self.lora else contextlib.nullcontext():
+        with self.lora.applied():
             return self.encoder(*tokens, dropout_seed).sequence_output
 
     def predict_task(

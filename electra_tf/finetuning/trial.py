@@ -181,6 +181,21 @@ def final_checkpoint(
     return best or checkpoints.find(folder, "latest")
 
 
+def load_encoder(
+    folder: pathlib.Path, precision: str
+) -> model_lib.LoadedEncoder:
+    """Loads the encoder of a trial as its training left it."""
+    described = read_description(folder)
+    sizes = described.encoder
+    vocabulary = vocabulary_lib.Vocabulary.load(folder)
+    encoder = model_lib.build_encoder(sizes, precision)
+    checkpoint = final_checkpoint(folder, described.settings)
+    variables = {v.path: v for v in encoder.variables}
+    checkpoints.load_weights(checkpoint, variables)
+    origin = f"all {len(variables)} encoder variables are those of {checkpoint}"
+    return model_lib.LoadedEncoder(encoder, vocabulary, sizes, origin)
+
+
 @dataclasses.dataclass(eq=False)
 class Trial:
     """One trial: its model, its data and its folder."""
@@ -207,8 +222,9 @@ class Trial:
 
     def load_weights(self, checkpoint: pathlib.Path) -> None:
         """Takes the encoder's and heads' weights of a checkpoint."""
-        variables = {v.path: v for v in self.model.weights}
-        checkpoints.load_weights(checkpoint, variables)
+        weights = {v.path: v for v in self.model.weights}
+        checkpoints.load_weights(checkpoint, weights)
+        checkpoints.load_weights(checkpoint, self.model.lora.variables, "lora")
 
     def predict(self, name: str, split: str) -> Any:
         """Returns the task's predictions as `Task.decode` gives them."""
@@ -277,55 +293,38 @@ class _Training(training_run.TrainingRun):
         self.table = task_data.RowTable(prepared.training_rows, columns)
         num_steps = prepared.num_steps
         depth = trial.loaded.settings.num_hidden_layers
+        lora = trial.settings.lora
         adaptation.freeze(model.encoder, training.frozen_layers)
         with trial.strategy.scope():
-            if trial.settings.lora.rank:
-                model.lora = adaptation.LoRA(
-                    trial.settings.lora, model.encoder, training.seed
-                )
+            if lora.rank:
+                model.lora.adapt(model.encoder, lora, training.seed)
             model.optimizer = model_lib.build_optimizer(
                 trial.settings.optimizer, num_steps, depth
             )
             model.optimizer.build(model.trained_variables)
-        self.lora = model.lora
         super().__init__(
             training, trial.strategy, model, trial.folder, num_steps
         )
         self.best_score: float | None = None
 
     def run(self, stop: stopping.StopRequest) -> bool:
-        """Trains; with early stopping the weights are then the best ones.
-
-        Adapters are then merged.
-        """
+        """Trains; with early stopping the weights are then the best ones."""
         is_done = super().run(stop)
-        if is_done and self.lora:
-            self.lora.merge()
         if is_done and self.training.early_stopping_patience:
             best = checkpoints.best(self.folder)
             if best is not None:
                 self.trial.load_weights(best)
         return is_done
 
-    def content(self) -> dict[str, Any]:
-        """With the adapters merged: what reads it sees a plain model."""
-        sums = self.lora.compute_kernels() if self.lora else {}
-        merged = {f"model/{path}": value for path, (_, value) in sums.items()}
-        return self.variables() | merged
-
     def variables(self) -> dict[str, Any]:
         """With the adapters."""
-        adapters = self.lora.variables if self.lora else []
-        return super().variables() | {v.path: v for v in adapters}
+        adapters = self.trial.model.lora.variables.items()
+        return super().variables() | {f"lora/{n}": v for n, v in adapters}
 
-    def _restore(self) -> str:
-        # A checkpoint does not hold the kernels, but their sums.
-        sums = self.lora.compute_kernels() if self.lora else {}
-        own = [(kernel, kernel.numpy()) for kernel, _ in sums.values()]
-        origin = super()._restore()
-        for kernel, value in own:
-            kernel.assign(value)
-        return origin
+    def save(self, step: int) -> None:
+        """Writes kernels with their adapters: readers see a plain model."""
+        self.trial.model.lora.merge()
+        super().save(step)
 
     def begin(self) -> str:
         return self.trial.loaded.origin
@@ -377,6 +376,9 @@ class _Training(training_run.TrainingRun):
         patience = self.training.early_stopping_patience
         waited = (step - (self.best_step or 0)) / self.training.eval_steps
         self.is_finished = bool(patience) and waited >= patience
+        if self.is_finished:
+            best = f"{self.best_score:.2f} at step {self.best_step}"
+            self.report.say(f"Stopped early: no better score than {best}.")
         return {"score": score, **metrics}, is_best and bool(patience)
 
     def describe(self) -> str:
@@ -384,14 +386,12 @@ class _Training(training_run.TrainingRun):
         encoder = f"{networks.MAIN_ENCODER}/"
         new = [path for path in paths if not path.startswith(encoder)]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
-        trained, all_own = (
-            sum(math.prod(v.shape) for v in variables)
-            for variables in (self.model.trained_variables, self.model.weights)
-        )
+        trained = sum(math.prod(v.shape) for v in self.model.trained_variables)
+        total = self.model.count_params()
         batch, num_rows = self.units_per_step, len(self.table.row_lengths)
         return (
-            f"{len(new)} new variables: {shown}. {trained:,} weights are "
-            f"trained, the model has {all_own:,}. {num_rows:,} rows, "
+            f"{len(new)} new variables: {shown}. {trained:,} of "
+            f"{total:,} weights are trained. {num_rows:,} rows, "
             f"{self.num_steps:,} steps of {batch}, "
             f"{self.num_steps * batch / num_rows:.2f} epochs."
         )

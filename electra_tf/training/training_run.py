@@ -315,15 +315,12 @@ class TrainingRun(abc.ABC):
                 "seed": self.training.seed,
                 "best_step": self.best_step,
             }
+            variables = self.variables()
             keep = self.training.keep_checkpoints
-            checkpoints.save(self.folder, step, self.content(), state, keep)
-
-    def content(self) -> dict[str, Any]:
-        """What a checkpoint is to hold, by name."""
-        return self.variables()
+            checkpoints.save(self.folder, step, variables, state, keep)
 
     def variables(self) -> dict[str, Any]:
-        """What is restored from a checkpoint, by name."""
+        """Everything that a checkpoint holds, by name."""
         model = self.model
         groups: dict[str, dict[str, Any]] = {
             "model": {v.path: v for v in model.weights},
