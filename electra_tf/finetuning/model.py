@@ -142,8 +142,8 @@ class FinetuningModel(step_lib.TrainableModel):
         # Keras tracks a dict of layers, but wraps it; the order must stay.
         self.heads = dict(heads)
         self.task_names = tuple(heads)
-        # The sum of the losses of each task's rows, and their number.
         self.lora = adaptation.LoRA()
+        # The sum of the losses of each task's rows, and their number.
         self.extra_sizes = dict.fromkeys(("task_loss", "task_rows"), len(heads))
         self.built = True
 

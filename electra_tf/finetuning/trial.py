@@ -181,19 +181,16 @@ def final_checkpoint(
     return best or checkpoints.find(folder, "latest")
 
 
-def load_encoder(
-    folder: pathlib.Path, precision: str
-) -> model_lib.LoadedEncoder:
+def load_encoder(path: pathlib.Path, precision: str) -> model_lib.LoadedEncoder:
     """Loads the encoder of a trial as its training left it."""
-    described = read_description(folder)
-    sizes = described.encoder
-    vocabulary = vocabulary_lib.Vocabulary.load(folder)
-    encoder = model_lib.build_encoder(sizes, precision)
-    checkpoint = final_checkpoint(folder, described.settings)
+    own = read_description(path)
+    vocabulary = vocabulary_lib.Vocabulary.load(path)
+    encoder = model_lib.build_encoder(own.encoder, precision)
+    checkpoint = final_checkpoint(path, own.settings)
     variables = {v.path: v for v in encoder.variables}
     checkpoints.load_weights(checkpoint, variables)
     origin = f"all {len(variables)} encoder variables are those of {checkpoint}"
-    return model_lib.LoadedEncoder(encoder, vocabulary, sizes, origin)
+    return model_lib.LoadedEncoder(encoder, vocabulary, own.encoder, origin)
 
 
 @dataclasses.dataclass(eq=False)
@@ -316,10 +313,9 @@ class _Training(training_run.TrainingRun):
                 self.trial.load_weights(best)
         return is_done
 
-    def variables(self) -> dict[str, Any]:
-        """With the adapters."""
+    def _variables(self) -> dict[str, Any]:
         adapters = self.trial.model.lora.variables.items()
-        return super().variables() | {f"lora/{n}": v for n, v in adapters}
+        return super()._variables() | {f"lora/{n}": v for n, v in adapters}
 
     def save(self, step: int) -> None:
         """Writes kernels with their adapters: readers see a plain model."""
@@ -377,8 +373,8 @@ class _Training(training_run.TrainingRun):
         waited = (step - (self.best_step or 0)) / self.training.eval_steps
         self.is_finished = bool(patience) and waited >= patience
         if self.is_finished:
-            best = f"{self.best_score:.2f} at step {self.best_step}"
-            self.report.say(f"Stopped early: no better score than {best}.")
+            best = f"step {self.best_step}, score {self.best_score:.2f}"
+            self.report.say(f"Stopped early: takes the weights of {best}.")
         return {"score": score, **metrics}, is_best and bool(patience)
 
     def describe(self) -> str:

@@ -140,7 +140,7 @@ class TrainingRun(abc.ABC):
             return self.begin()
         state = checkpoints.load_state(newest)
         self.resume(state, newest)
-        checkpoints.restore(newest, self.variables())
+        checkpoints.restore(newest, self._variables())
         self.start_step, self.best_step = state["step"], state["best_step"]
         return f"resumed from {newest}"
 
@@ -315,11 +315,11 @@ class TrainingRun(abc.ABC):
                 "seed": self.training.seed,
                 "best_step": self.best_step,
             }
-            variables = self.variables()
+            variables = self._variables()
             keep = self.training.keep_checkpoints
             checkpoints.save(self.folder, step, variables, state, keep)
 
-    def variables(self) -> dict[str, Any]:
+    def _variables(self) -> dict[str, Any]:
         """Everything that a checkpoint holds, by name."""
         model = self.model
         groups: dict[str, dict[str, Any]] = {
