@@ -10,7 +10,6 @@ from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import finetune
 from electra_tf.finetuning import results
-from electra_tf.finetuning import trial as trial_lib
 from tests.finetuning import little_task
 from tests.finetuning.test_results import _mood
 from tests.finetuning.test_results import _size
@@ -114,16 +113,12 @@ def test_combinations_are_trained_ranked_and_not_trained_again(
     assert found["lines"][0]["title"] == "learning_rate=0.005"
     table = ranking.format_table() + "\n"
     assert (output / "results.txt").read_text() == table
-    folders = sorted(path.name for path in output.glob("learning_rate=*"))
-    assert folders == ["learning_rate=0.005", "learning_rate=1e-09"]
     capsys.readouterr()
     assert finetune.finetune(request) == ranking
     printed = capsys.readouterr().out
     assert "learning_rate=0.005, 2 of 2:" in printed and table in printed
-    assert "step" not in printed.partition("\n")[0]
-    # A combination is an ordinary fine-tuning.
-    summary = results.summarize(output / "learning_rate=0.005")
-    assert summary == ranking.best
+    assert "traced" not in printed
+    assert results.summarize(output / "learning_rate=0.005") == ranking.best
 
 
 def test_a_fine_tuned_trial_gives_its_encoder_to_a_fresh_head(
@@ -140,11 +135,7 @@ def test_a_fine_tuned_trial_gives_its_encoder_to_a_fresh_head(
         same = np.array_equal(own[variable.path], variable.numpy())
         is_head = variable.path.startswith("task_specific/")
         assert same != is_head or "bias" in variable.path
-    count = len(trial.model.encoder.variables)
-    assert trial.loaded.origin.startswith(f"all {count} encoder variables")
     assert "trial_01" in trial.loaded.origin
-    described = trial_lib.read_description(trial.folder)
-    assert described.source.startswith("weights of sha256")
     for options in ({"use_average": True}, {"is_random": True}):
         other = dataclasses.replace(
             request, pretrained_dir=first / "trial_01", **options
