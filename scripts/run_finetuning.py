@@ -12,6 +12,7 @@ Several rates and lengths, with a table of what they reach:
 --search=learning_rate=1e-4,3e-4,1e-3 --search=num_train_epochs=3,10
 """
 
+import contextlib
 import json
 import pathlib
 
@@ -75,13 +76,13 @@ def main() -> None:
 def _parse_axis(text: str) -> tuple[str, tuple[float, ...]]:
     """The field and the numbers of `FIELD=NUMBER,NUMBER`."""
     field, _, numbers = text.partition("=")
-    try:
-        return field, tuple(json.loads(f"[{numbers}]"))
-    except ValueError:
-        raise ValueError(
-            "--search must be FIELD=NUMBER,NUMBER, for example learning_rate="
-            f"1e-4,3e-4. Received: {text}."
-        ) from None
+    with contextlib.suppress(ValueError):
+        if values := json.loads(f"[{numbers}]"):
+            return field, tuple(values)
+    raise ValueError(
+        "--search must be FIELD=NUMBER,NUMBER, for example learning_rate="
+        f"1e-4,3e-4. Received: {text}."
+    )
 
 
 if __name__ == "__main__":
