@@ -1,7 +1,4 @@
-"""Which weights a fine-tuning trains: all, upper layers, or LoRA's adapters.
-
-A frozen layer has no dropout: it computes what it computes at inference.
-"""
+"""Which weights a fine-tuning trains: all, upper layers, or LoRA's adapters."""
 
 import re
 from typing import NamedTuple
@@ -22,7 +19,7 @@ _LAYERS = {
 
 
 def freeze(encoder: encoder_lib.Encoder, num_layers: int) -> None:
-    """Freezes the embeddings and the lowest layers; -1 freezes all, 0 none."""
+    """Freezes the embeddings and the lowest layers; -1 all. Dropout ends."""
     parts = [encoder.embeddings, encoder.embeddings_project, *encoder.blocks]
     count = {-1: len(parts), 0: 0}.get(num_layers, num_layers + 2)
     for part in parts[:count]:

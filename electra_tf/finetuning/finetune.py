@@ -220,6 +220,7 @@ def finetune(request: Request) -> Result | None:
     names = results.benchmark_tasks(request.settings.task.names)
     _require_ready(request, names)
     done: dict[str, results.Summary] = {}
+    lines: list[results.Line] = []
     report: results.Report | results.Ranking | None = None
     for place, (name, own) in enumerate(parts.items(), 1):
         print(f"{name}, {place} of {len(parts)}:", flush=True)
@@ -229,10 +230,11 @@ def finetune(request: Request) -> Result | None:
         if isinstance(found, results.Summary):
             done[name] = found
             # After each, as the next one may take days.
-            report = results.rank(done)
             if names:
-                lines = [results.line_of(n, data_dir, done[n]) for n in done]
+                lines.append(results.line_of(name, data_dir, found))
                 report = results.build_report(lines)
+            else:
+                report = results.rank(done)
             results.write(request.output_dir, report, request.settings)
         elif {"train", "eval"} & set(request.actions):
             return None  # A signal asked to stop.
