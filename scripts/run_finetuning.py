@@ -7,8 +7,13 @@ r"""Fine-tunes a pre-trained model on tasks: trials, scores, predictions.
 Any field of the config can be set: --config.optimizer.learning_rate=1e-4. A
 task of your own: --config=configs/finetune/own.py:classification
 --config.own.train_file=train.csv --config.own.dev_file=dev.csv ...
+
+Several rates and lengths, with a table of what they reach:
+--search=learning_rate=1e-4,3e-4,1e-3 --search=num_train_epochs=3,10
 """
 
+import contextlib
+import json
 import pathlib
 
 from absl import flags
@@ -24,7 +29,8 @@ flags.DEFINE_string("output_dir", None, "Folder for everything written.")
 flags.DEFINE_string(
     "pretrained_dir",
     None,
-    "model_dir of a pre-training run, a model in another format, or tiny-en.",
+    "model_dir of a pre-training run, a model in another format, tiny-en, or a "
+    "fine-tuned trial, whose encoder is taken.",
 )
 flags.DEFINE_string("checkpoint", "latest", "latest, best, or a folder.")
 flags.DEFINE_bool("use_average", False, "Start from the moving average.")
@@ -32,12 +38,20 @@ flags.DEFINE_bool("random_init", False, "Start from random weights.")
 flags.DEFINE_integer("trials", 1, "Trainings with different seeds.")
 flags.DEFINE_integer("parallel_trials", 1, "Trials that run side by side.")
 flags.DEFINE_list("do", ["train", "eval"], "Of train, eval, predict.")
+flags.DEFINE_multi_string(
+    "search",
+    [],
+    "Numbers of a field to try: learning_rate=1e-4,3e-4. Given again for "
+    "another field, all combinations are trained and ranked.",
+)
 flags.DEFINE_list("splits", [], "To predict; empty: all there are.")
 
 
 def main() -> None:
     """Freezes the config and does what is asked."""
     settings = schema.build(finetuning_config.FinetuningConfig, FLAGS.config)
+    search = dict(map(_parse_axis, FLAGS.search))
+    finetuning_config.build_grid(settings, search)
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.finetuning import finetune
@@ -54,8 +68,21 @@ def main() -> None:
         num_parallel=FLAGS.parallel_trials,
         actions=tuple(FLAGS.do),
         splits=tuple(FLAGS.splits),
+        search=search or None,
     )
     finetune.finetune(request)
+
+
+def _parse_axis(text: str) -> tuple[str, tuple[float, ...]]:
+    """The field and the numbers of `FIELD=NUMBER,NUMBER`."""
+    field, _, numbers = text.partition("=")
+    with contextlib.suppress(ValueError):
+        if values := json.loads(f"[{numbers}]"):
+            return field, tuple(values)
+    raise ValueError(
+        "--search must be FIELD=NUMBER,NUMBER, for example learning_rate="
+        f"1e-4,3e-4. Received: {text}."
+    )
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ def test_the_first_hour(tmp_path, monkeypatch):
     namespace: dict[str, object] = {}
 
     def run(command: str) -> None:
-        command = command.replace("{sys.executable}", sys.executable)
         subprocess.run(command, shell=True, check=True)
 
     namespace["run_command"] = run

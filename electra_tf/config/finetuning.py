@@ -5,6 +5,8 @@ A file of `configs/finetune/` returns a `FinetuningConfig` as a `ConfigDict`;
 original's (`configure_finetuning.py`); names that its users know are kept.
 """
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -16,12 +18,20 @@ from electra_tf.config.schema import Fraction
 from electra_tf.config.schema import NonNegative
 from electra_tf.config.schema import Positive
 from electra_tf.config.schema import require
+from electra_tf.config.schema import require_choice
 
 OWN_KINDS = (
     *("classification", "multilabel", "regression", "multiple_choice"),
     *("ranking", "tagging", "qa"),
 )
+PROJECTIONS = ("query", "key", "value",
+               "attention_output", "intermediate", "output")  # fmt: skip
 _FILE_FORMATS = ("auto", "csv", "tsv", "jsonl", "conll", "squad", "mrqa")
+
+
+def _split_names(text: str) -> tuple[str, ...]:
+    names = (name.strip() for name in text.split(","))
+    return tuple(name for name in names if name)
 
 
 @schema.frozen
@@ -135,6 +145,25 @@ class FinetuningOptimizerConfig(sections.SharedOptimizerConfig):
 
 
 @schema.frozen
+class LoRAConfig:
+    """Low-rank adapters: they and the heads are trained, the encoder is not."""
+
+    rank: Count = 0  # of each adapter; 0: none, the encoder is trained
+    alpha: NonNegative = 16.0  # alpha / rank scales what an adapter adds
+    # Between commas: query, key, value, attention_output, intermediate, output.
+    projections: str = "query,value"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Which linear layers of a block have an adapter."""
+        return _split_names(self.projections)
+
+    def __post_init__(self) -> None:
+        for name in self.names or [""]:
+            require_choice("lora.projections", name, PROJECTIONS)
+
+
+@schema.frozen
 class FinetuningTrainingConfig(sections.SharedTrainingConfig):
     """How long, on what, how precisely, and what is kept."""
 
@@ -144,6 +173,8 @@ class FinetuningTrainingConfig(sections.SharedTrainingConfig):
     train_batch_size: Positive = 32
     eval_batch_size: Positive = 64
     group_by_length: bool = True  # batches of rows of like length
+    # The lowest layers, with the embeddings, that stay as they are; -1: all.
+    frozen_layers: Annotated[int, Field(ge=-1)] = 0
     log_steps: Positive = 50
     # Evaluations without a better dev score after which training ends; the
     # best weights are taken. 0 never.
@@ -168,6 +199,7 @@ class FinetuningConfig:
     own: OwnTaskConfig = OwnTaskConfig()
     qa: QuestionAnsweringConfig = QuestionAnsweringConfig()
     optimizer: FinetuningOptimizerConfig = FinetuningOptimizerConfig()
+    lora: LoRAConfig = LoRAConfig()
     training: FinetuningTrainingConfig = FinetuningTrainingConfig()
 
     def __post_init__(self) -> None:
@@ -191,6 +223,31 @@ class FinetuningConfig:
         return _split_names(self.task.names)
 
 
-def _split_names(text: str) -> tuple[str, ...]:
-    names = (name.strip() for name in text.split(","))
-    return tuple(name for name in names if name)
+def build_grid(
+    settings: FinetuningConfig, search: Mapping[str, tuple[float, ...]]
+) -> dict[str, FinetuningConfig]:
+    """Returns the settings of every combination, by a name that says it.
+
+    `search` has the numbers to try by field, named without its section.
+    """
+    sections = {
+        field.name: section
+        for section in ("optimizer", "lora", "training")
+        for field in dataclasses.fields(getattr(settings, section))
+    }
+    require(
+        "own" not in settings.task_names or settings.own.dev_file != "",
+        "A search ranks by dev scores. Received: no own.dev_file. Name it.",
+    )
+    grid = {"": settings}
+    for field, numbers in search.items():
+        hint = schema.suggest(field, sections)
+        require(field in sections, f"No field {field!r} to search. {hint}")
+        grid = {
+            f"{name},{field}={number}".strip(","): schema.replace_fields(
+                old, **{sections[field]: {field: number}}
+            )
+            for name, old in grid.items()
+            for number in numbers
+        }
+    return grid

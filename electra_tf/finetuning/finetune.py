@@ -2,8 +2,8 @@
 
 `output_dir` gets trial_01/ and so on, results.json and results.txt with all
 scores, predictions/TASK/ of the best trial, logs/ of trials side by side; of a
-benchmark all that for each task. The same command goes on where it was stopped:
-trials that are done are only read.
+benchmark all that for each task, of a search for each combination. The same
+command goes on where it was stopped: trials that are done are only read.
 """
 
 import dataclasses
@@ -25,10 +25,10 @@ from electra_tf.finetuning import trial as trial_lib
 from electra_tf.processes import pool as pool_lib
 from electra_tf.processes import stopping
 from electra_tf.tasks.sentences import glue
-from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import distribution
 
 ACTIONS = ("train", "eval", "predict")
+Result: typing.TypeAlias = results.Summary | results.Report | results.Ranking
 
 
 @schema.frozen
@@ -37,7 +37,8 @@ class Request:
 
     settings: finetuning_config.FinetuningConfig  # with the first trial's seed
     output_dir: pathlib.Path  # where everything goes
-    # Of a pre-trained model of any format; None if nothing is trained.
+    # Of a pre-trained model of any format, or a fine-tuned one, whose encoder
+    # is taken; None if nothing is trained.
     pretrained_dir: pathlib.Path | None = None
     checkpoint: str = "latest"  # of it; or `best`, or a folder
     use_average: bool = False  # take the moving average of its weights
@@ -46,6 +47,8 @@ class Request:
     num_parallel: schema.Positive = 1  # of them that run side by side
     actions: tuple[str, ...] = ("train", "eval")  # some of `ACTIONS`
     splits: tuple[str, ...] = ()  # to predict; empty: all that have files
+    # Numbers to try, by field: see `build_grid`.
+    search: Mapping[str, tuple[int | float, ...]] | None = None
 
     def __post_init__(self) -> None:
         asked = f"--do={','.join(self.actions)}"
@@ -95,11 +98,24 @@ class Request:
         seed = self.settings.training.seed + number - 1
         return schema.replace_fields(self.settings, training={"seed": seed})
 
-    def of_task(self, name: str) -> "Request":
-        """Returns what is asked for of one task, in a folder of its own."""
-        settings = schema.replace_fields(self.settings, task={"names": name})
-        folder = self.output_dir / name
-        return dataclasses.replace(self, settings=settings, output_dir=folder)
+    def parts(self) -> dict[str, "Request"]:
+        """Returns what is asked for one by one, each in a folder of its own.
+
+        By its name: tasks of a benchmark, or else combinations of a search.
+        """
+        search, folder = self.search, self.output_dir
+        parts = {
+            name: schema.replace_fields(self.settings, task={"names": name})
+            for name in results.benchmark_tasks(self.settings.task.names)
+        }
+        if search and not parts:
+            parts = finetuning_config.build_grid(self.settings, search)
+            search = None
+        replace = functools.partial(dataclasses.replace, self, search=search)
+        return {
+            name: replace(settings=own, output_dir=folder / name)
+            for name, own in parts.items()
+        }
 
 
 class Session:
@@ -131,15 +147,17 @@ class Session:
         """Makes a trial that begins at the pre-trained weights."""
         request = self.request
         training = request.trial_settings(number).training
+        # A request to train has one.
+        path = typing.cast(pathlib.Path, request.pretrained_dir)
+        seed = training.seed if request.is_random else None
+        how = request.checkpoint, training.precision, request.use_average, seed
+        is_plain = how == ("latest", training.precision, False, None)
+        fine_tuned = results.find_trial(path) if is_plain else None
         with self.strategy.scope():
-            loaded = model_lib.load_encoder(
-                # A request to train has one.
-                typing.cast(pathlib.Path, request.pretrained_dir),
-                request.checkpoint,
-                training.precision,
-                request.use_average,
-                training.seed if request.is_random else None,
-            )
+            if fine_tuned is None:
+                loaded = model_lib.load_encoder(path, *how)
+            else:
+                loaded = trial_lib.load_encoder(fine_tuned, training.precision)
         source = "random weights"
         if not request.is_random:
             digest = hashlib.sha256()
@@ -162,17 +180,10 @@ class Session:
         trial_lib.require_same(
             folder, dataclasses.replace(described, settings=settings)
         )
-        checkpoint = trial_lib.final_checkpoint(folder, settings)
         with self.strategy.scope():
-            encoder = model_lib.build_encoder(
-                described.encoder, settings.training.precision
-            )
-        vocabulary = vocabulary_lib.Vocabulary.load(folder)
-        loaded = model_lib.LoadedEncoder(
-            encoder, vocabulary, described.encoder, f"all of {checkpoint}"
-        )
+            loaded = trial_lib.load_encoder(folder, settings.training.precision)
         trial = self._build(number, loaded, described.labels)
-        trial.load_weights(checkpoint)
+        trial.load_weights(trial_lib.final_checkpoint(folder, settings))
         return trial
 
     def _build(
@@ -194,48 +205,56 @@ class Session:
         )
 
 
-def finetune(request: Request) -> results.Summary | results.Report | None:
+def finetune(request: Request) -> Result | None:
     """Does what is asked, and prints a table of the scores.
 
     One model learns several tasks together; those of a benchmark get a model
-    each. Returns all scores, or None if a signal asked to stop or nothing was
-    scored. Raises `ValueError` for settings, data or folders that do not fit,
-    `NonFiniteLossError` if a loss stops being a number.
+    each, as do combinations of a search. Returns all scores, or None if a
+    signal asked to stop or nothing was scored. Raises `ValueError` for
+    settings, data or folders that do not fit, `NonFiniteLossError` if a loss
+    stops being a number.
     """
+    parts, data_dir = request.parts(), request.settings.task.data_dir
+    if not parts:
+        return _finetune_model(request)
     names = results.benchmark_tasks(request.settings.task.names)
-    if not names:
-        return _finetune_model(request)[1]
     _require_ready(request, names)
+    done: dict[str, results.Summary] = {}
     lines: list[results.Line] = []
-    report = None
-    for place, name in enumerate(names, 1):
-        own = request.of_task(name)
-        print(f"{name}, task {place} of {len(names)}:", flush=True)
-        is_done, summary = _finetune_model(own)
-        if not is_done:
-            return None
-        if summary is not None:
-            data_dir = own.settings.task.data_dir
-            lines.append(results.line_of(name, data_dir, summary))
+    report: results.Report | results.Ranking | None = None
+    for place, (name, own) in enumerate(parts.items(), 1):
+        print(f"{name}, {place} of {len(parts)}:", flush=True)
+        found = finetune(own)
+        if isinstance(found, results.Ranking):
+            found = found.best
+        if isinstance(found, results.Summary):
+            done[name] = found
             # After each, as the next one may take days.
-            report = results.build_report(lines)
+            if names:
+                lines.append(results.line_of(name, data_dir, found))
+                report = results.build_report(lines)
+            else:
+                report = results.rank(done)
             results.write(request.output_dir, report, request.settings)
+        elif {"train", "eval"} & set(request.actions):
+            return None  # A signal asked to stop.
     if report is not None:
         print(f"\n{report.format_table()}", flush=True)
     return report
 
 
 def _require_ready(request: Request, names: Sequence[str]) -> None:
-    """Looks at what would stop a benchmark after hours, before it begins."""
+    """Looks at what would stop several trainings, before they begin."""
     schema.require(
-        not request.splits,
+        not request.splits or not names,
         "The tasks of a benchmark have splits of their own. Received: --splits="
         f"{','.join(request.splits)}. Without it, all there are is predicted.",
     )
     schema.require(
         request.settings.training.strategy != "multi_worker",
-        "A benchmark runs on one host. Received: strategy=multi_worker. Run "
-        "its tasks one by one, or set another --config.training.strategy.",
+        "A benchmark or search runs on one host. Received: strategy="
+        "multi_worker. Run its parts one by one, or set another "
+        "--config.training.strategy.",
     )
     wanted = ["train"] if "train" in request.actions else []
     has_scores = {"train", "eval"} & set(request.actions)
@@ -264,15 +283,15 @@ def _require_ready(request: Request, names: Sequence[str]) -> None:
         )
 
 
-def _finetune_model(request: Request) -> tuple[bool, results.Summary | None]:
-    """Makes one model of all tasks named; False if a signal asked to stop."""
+def _finetune_model(request: Request) -> results.Summary | None:
+    """Makes one model of all tasks named; None if a signal asked to stop."""
     if request.num_parallel > 1:
         is_done, is_chief = _run_side_by_side(request), True
     else:
         session = Session(request)
         is_done, is_chief = _run_in_turn(session), session.is_chief
     if not is_done or not is_chief:
-        return is_done, None
+        return None
     summary = None
     if {"train", "eval"} & set(request.actions):
         summary = results.summarize(request.output_dir)
@@ -284,7 +303,7 @@ def _finetune_model(request: Request) -> tuple[bool, results.Summary | None]:
         print(summary.format_table(), flush=True)
     if "predict" in request.actions:
         _write_predictions(_load_best(request), request)
-    return True, summary
+    return summary
 
 
 def _load_best(request: Request) -> trial_lib.Trial:

@@ -20,6 +20,7 @@ import tensorflow as tf
 from electra_tf import config
 from electra_tf import installed
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.finetuning import adaptation
 from electra_tf.finetuning import task_data
 from electra_tf.formats import own_run
 from electra_tf.formats import reading
@@ -141,9 +142,15 @@ class FinetuningModel(step_lib.TrainableModel):
         # Keras tracks a dict of layers, but wraps it; the order must stay.
         self.heads = dict(heads)
         self.task_names = tuple(heads)
+        self.lora = adaptation.LoRA()
         # The sum of the losses of each task's rows, and their number.
         self.extra_sizes = dict.fromkeys(("task_loss", "task_rows"), len(heads))
         self.built = True
+
+    @property
+    def trained_variables(self) -> list[Any]:
+        """What is not frozen, and the adapters."""
+        return [*self.trainable_variables, *self.lora.variables.values()]
 
     def prepare(
         self, features: step_lib.Tensors, step: tf.Tensor, is_training: bool
@@ -200,7 +207,8 @@ class FinetuningModel(step_lib.TrainableModel):
     ) -> tf.Tensor:
         """Computes the encoder's last layer, `[B, S, D]`."""
         tokens = (features[name] for name in TOKENS)
-        return self.encoder(*tokens, dropout_seed).sequence_output
+        with self.lora.applied():
+            return self.encoder(*tokens, dropout_seed).sequence_output
 
     def predict_task(
         self, name: str, features: step_lib.Tensors

@@ -7,6 +7,7 @@ marked and counted: leaving it out would flatter.
 
 import collections
 import dataclasses
+import itertools
 import pathlib
 import statistics
 from collections.abc import Mapping
@@ -97,6 +98,15 @@ class Line:
     majority: float  # its value if all examples got the commonest label
     numbers: Numbers  # the metric over the trials
 
+    def format(self, *more: str) -> list[str]:
+        """Returns its cells of a table; `more` stands before the numbers."""
+        own = self.numbers
+        trials = f"{len(own.values)}"
+        if own.degenerate:
+            trials += f", {len(own.degenerate)} {_MARK}"
+        first = self.title, self.split, self.metric
+        return [*first, *more, *own.cells(), trials]
+
 
 @dataclasses.dataclass(frozen=True)
 class Report:
@@ -110,13 +120,7 @@ class Report:
         """Formats the table of papers, with what guessing reaches."""
         heading = "task split metric majority median mean sd best trials"
         table = [heading.split()]
-        for line in self.lines:
-            own = line.numbers
-            trials = f"{len(own.values)}"
-            if own.degenerate:
-                trials += f", {len(own.degenerate)} {_MARK}"
-            cells = [*_format([line.majority]), *own.cells(), trials]
-            table.append([line.title, line.split, line.metric, *cells])
+        table += [line.format(*_format([line.majority])) for line in self.lines]
         average = ["average", "", "", "", *_format([self.average])]
         text = _align([*table, [*average, "", "", "", ""]])
         text += "\nThe average is that of the medians"
@@ -124,6 +128,25 @@ class Report:
             missing = ", ".join(self.missing)
             text += f" without {missing}: not the one that papers report"
         return f"{text}.{_explain_marks(text)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranking:
+    """The combinations of a search, the best first."""
+
+    lines: tuple[Line, ...]  # of every task; titles are the folders' names
+    best: Summary  # of the first
+
+    def format_table(self) -> str:
+        """Formats the table, and what it is worth."""
+        heading = "combination split metric median mean sd best trials"
+        table = [heading.split(), *(line.format() for line in self.lines)]
+        text = (
+            f"{_align(table)}\nThe best is {self.lines[0].title}. The score "
+            "that chose it flatters it: only test data tell what it is worth."
+        )
+        test = f"\n\n{self.best._format_test()}" if self.best.test else ""
+        return text + test + _explain_marks(text)
 
 
 def read_trials(output_dir: pathlib.Path) -> dict[int, trial_lib.TrialResult]:
@@ -239,9 +262,24 @@ def build_report(lines: Sequence[Line]) -> Report:
     return Report(tuple(lines), average, missing)
 
 
+def rank(done: Mapping[str, Summary]) -> Ranking:
+    """Ranks combinations by the median of what decides between trials."""
+
+    def merit(name: str) -> float:
+        return statistics.median(trial.merit for trial in done[name].trials)
+
+    names = sorted(done, key=merit, reverse=True)
+    lines = []
+    for name, task in itertools.product(names, done[names[0]].scores):
+        split, metrics = next(iter(done[name].scores[task].items()))
+        metric, numbers = next(iter(metrics.items()))
+        lines.append(Line(name, f"{task} {split}", metric, 0.0, numbers))
+    return Ranking(tuple(lines), done[names[0]])
+
+
 def write(
     output_dir: pathlib.Path,
-    content: Summary | Report,
+    content: Summary | Report | Ranking,
     settings: finetuning_config.FinetuningConfig,
 ) -> None:
     """Writes `results.json`, and `results.txt` with the table."""

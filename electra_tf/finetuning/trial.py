@@ -6,6 +6,7 @@ The same command goes on from the newest checkpoint, to the bit.
 """
 
 import dataclasses
+import math
 import pathlib
 import statistics
 import time
@@ -23,6 +24,7 @@ from electra_tf import config
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
 from electra_tf.config import schema
+from electra_tf.finetuning import adaptation
 from electra_tf.finetuning import model as model_lib
 from electra_tf.finetuning import task_data
 from electra_tf.modeling import networks
@@ -180,6 +182,18 @@ def final_checkpoint(
     return best or checkpoints.find(folder, "latest")
 
 
+def load_encoder(path: pathlib.Path, precision: str) -> model_lib.LoadedEncoder:
+    """Loads the encoder of a trial as its training left it."""
+    own = read_description(path)
+    vocabulary = vocabulary_lib.Vocabulary.load(path)
+    encoder = model_lib.build_encoder(own.encoder, precision)
+    checkpoint = final_checkpoint(path, own.settings)
+    variables = {v.path: v for v in encoder.variables}
+    checkpoints.load_weights(checkpoint, variables)
+    origin = f"all {len(variables)} encoder variables are those of {checkpoint}"
+    return model_lib.LoadedEncoder(encoder, vocabulary, own.encoder, origin)
+
+
 @dataclasses.dataclass(eq=False)
 class Trial:
     """One trial: its model, its data and its folder."""
@@ -206,8 +220,9 @@ class Trial:
 
     def load_weights(self, checkpoint: pathlib.Path) -> None:
         """Takes the encoder's and heads' weights of a checkpoint."""
-        variables = {v.path: v for v in self.model.trainable_variables}
-        checkpoints.load_weights(checkpoint, variables)
+        weights = {v.path: v for v in self.model.weights}
+        checkpoints.load_weights(checkpoint, weights)
+        checkpoints.load_weights(checkpoint, self.model.lora.variables, "lora")
 
     def predict(self, name: str, split: str) -> Any:
         """Returns the task's predictions as `Task.decode` gives them."""
@@ -276,11 +291,15 @@ class _Training(training_run.TrainingRun):
         self.table = task_data.RowTable(prepared.training_rows, columns)
         num_steps = prepared.num_steps
         depth = trial.loaded.settings.num_hidden_layers
+        lora = trial.settings.lora
+        adaptation.freeze(model.encoder, training.frozen_layers)
         with trial.strategy.scope():
+            if lora.rank:
+                model.lora.adapt(model.encoder, lora, training.seed)
             model.optimizer = model_lib.build_optimizer(
                 trial.settings.optimizer, num_steps, depth
             )
-            model.optimizer.build(model.trainable_variables)
+            model.optimizer.build(model.trained_variables)
         super().__init__(
             training, trial.strategy, model, trial.folder, num_steps
         )
@@ -294,6 +313,15 @@ class _Training(training_run.TrainingRun):
             if best is not None:
                 self.trial.load_weights(best)
         return is_done
+
+    def _variables(self) -> dict[str, Any]:
+        adapters = self.trial.model.lora.variables.items()
+        return super()._variables() | {f"lora/{n}": v for n, v in adapters}
+
+    def save(self, step: int) -> None:
+        """Writes kernels with their adapters: readers see a plain model."""
+        self.trial.model.lora.merge()
+        super().save(step)
 
     def begin(self) -> str:
         return self.trial.loaded.origin
@@ -345,18 +373,24 @@ class _Training(training_run.TrainingRun):
         patience = self.training.early_stopping_patience
         waited = (step - (self.best_step or 0)) / self.training.eval_steps
         self.is_finished = bool(patience) and waited >= patience
+        if self.is_finished:
+            best = f"step {self.best_step}, score {self.best_score:.2f}"
+            self.report.say(f"Stopped early: takes the weights of {best}.")
         return {"score": score, **metrics}, is_best and bool(patience)
 
     def describe(self) -> str:
-        paths = [v.path for v in self.model.trainable_variables]
+        paths = [v.path for v in self.model.weights]
         encoder = f"{networks.MAIN_ENCODER}/"
         new = [path for path in paths if not path.startswith(encoder)]
         shown = ", ".join(new[:6]) + (" ..." if len(new) > 6 else "")
+        trained = sum(math.prod(v.shape) for v in self.model.trained_variables)
+        total = self.model.count_params()
         batch, num_rows = self.units_per_step, len(self.table.row_lengths)
         size = self.table.group_size
         what = f"groups of {size} rows" if size > 1 else "rows"
         return (
-            f"{len(new)} new variables: {shown}. {num_rows:,} {what}, "
+            f"{len(new)} new variables: {shown}. {trained:,} of "
+            f"{total:,} weights are trained. {num_rows:,} {what}, "
             f"{self.num_steps:,} steps of {batch}, "
             f"{self.num_steps * batch / num_rows:.2f} epochs."
         )

@@ -202,7 +202,8 @@ class Encoder(layers.SizedLayer):
     `embeddings` are those of another encoder, to tie them. `direction`, one of
     `DIRECTIONS`, is the side of itself that a token sees. It is called with
     `[B, S]` int32 rows, a dropout seed (`inputs.randomness.dropout_seed`; None
-    for inference) and an offset `[B, S, E]` for the token embeddings.
+    for inference) and an offset `[B, S, E]` for the token embeddings. Layers
+    that are not `trainable` have no dropout.
     """
 
     def __init__(
@@ -250,9 +251,8 @@ class Encoder(layers.SizedLayer):
         word_offset: tf.Tensor | None = None,
     ) -> EncoderOutput:
         """Encodes `[B, S]` ids."""
-        embedded = self.embeddings(
-            input_ids, segment_ids, dropout_seed, word_offset
-        )
+        seed = dropout_seed if self.embeddings.trainable else None
+        embedded = self.embeddings(input_ids, segment_ids, seed, word_offset)
         hidden = tf.reshape(embedded, [-1, self.settings.embedding_size])
         if self.embeddings_project is not None:
             hidden = self.embeddings_project(hidden)
@@ -261,7 +261,8 @@ class Encoder(layers.SizedLayer):
         states = [hidden]
         for number, block in enumerate(self.blocks):
             site = 1 + number * _SITES_PER_BLOCK
-            seed = layers.add_to_seed(dropout_seed, site)
+            seed = dropout_seed if block.trainable else None
+            seed = layers.add_to_seed(seed, site)
             states.append(block(states[-1], bias, seed))
         outputs = [tf.reshape(state, shape) for state in states]
         return EncoderOutput(

@@ -333,7 +333,9 @@ class TrainableModel(keras.Model, abc.ABC):
             self.num_micro_batches,
         )
         variables = [v.value for v in self.trained_variables]
-        with tf.GradientTape() as tape:
+        # What lies below all of them is not recorded.
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
             sums = self.compute_losses(part, dropout_seed)
             loss = self._total_loss(sums.losses, normalizers, step)
             if self.loss_scale is not None:

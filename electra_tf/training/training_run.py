@@ -341,7 +341,7 @@ class TrainingRun(abc.ABC):
         """Everything that a checkpoint holds, by name."""
         model = self.model
         groups: dict[str, dict[str, Any]] = {
-            "model": {v.path: v for v in model.trainable_variables},
+            "model": {v.path: v for v in model.weights},
             "optimizer": {v.path: v for v in model.optimizer.variables},
             "statistics": {"total": self.statistics.total},
         }

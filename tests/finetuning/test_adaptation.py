@@ -1,0 +1,191 @@
+"""What is frozen stays; adapters are a product that merges into the weights."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.export import saved_model
+from electra_tf.finetuning import adaptation
+from electra_tf.finetuning import finetune
+from electra_tf.finetuning import model as model_lib
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import trial as trial_lib
+from electra_tf.training import checkpoints
+from tests.finetuning import little_task
+from tests.finetuning.conftest import VOCABULARY
+from tests.finetuning.test_trial import _run
+from tests.finetuning.test_trial import _StopAfter
+
+_QKV = "electra/encoder/layer_0/attention/self/qkv"
+_ALL = ",".join(finetuning_config.PROJECTIONS)
+
+
+def _adapt(encoder, seed=1, **options):
+    lora = adaptation.LoRA()
+    options = {"rank": 2, "alpha": 6.0} | options
+    lora.adapt(encoder, finetuning_config.LoRAConfig(**options), seed)
+    return lora
+
+
+def _fill(lora):
+    """Sets every A and B to numbers that are no zeros."""
+    generator = np.random.default_rng(0)
+    for variable in lora.variables.values():
+        variable.assign(generator.normal(size=variable.shape))
+
+
+def test_adapters_change_their_own_columns_by_their_scaled_product(loaded):
+    encoder, width = loaded.encoder, loaded.settings.hidden_size
+    before = {v.path: v.numpy() for v in encoder.variables}
+    lora = _adapt(encoder, projections="query,value")
+    _fill(lora)
+    lora.merge()
+    after = {v.path: v.numpy() for v in encoder.variables}
+    a, b = (lora.variables[f"{_QKV}/lora/{n}"].numpy() for n in "ab")
+    assert a.shape == (2, width, 2) and b.shape == (2, 2, width)
+    expected = before[f"{_QKV}/kernel"]
+    # Queries stand first, then keys, then values; alpha / rank is 3.
+    expected[:, :width] += 3.0 * a[0] @ b[0]
+    expected[:, 2 * width :] += 3.0 * a[1] @ b[1]
+    np.testing.assert_allclose(after[f"{_QKV}/kernel"], expected, atol=1e-5)
+    others = [name for name in before if not name.endswith("qkv/kernel")]
+    for name in others:
+        np.testing.assert_array_equal(after[name], before[name])
+    lora.merge()  # again, it gives the same
+    for v in encoder.variables:
+        np.testing.assert_array_equal(v.numpy(), after[v.path])
+
+
+def test_a_is_uniform_and_every_layer_has_its_own(loaded):
+    lora = _adapt(loaded.encoder, projections=_ALL)
+    first = [v.numpy() for n, v in lora.variables.items() if n.endswith("/a")]
+    assert len(first) == 4 * loaded.settings.num_hidden_layers
+    for a in first:
+        assert 0.7 < np.abs(a).max() * a.shape[1] ** 0.5 <= 1.0
+    assert len({a.tobytes() for a in first}) == len(first)
+    for name, variable in lora.variables.items():
+        assert name.endswith("/a") or not variable.numpy().any()
+    # What is frozen gets none, and by now that is all.
+    assert not _adapt(loaded.encoder).variables
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_adapters_start_at_the_frozen_model_and_merge_into_it(
+    settings, precision
+):
+    own = model_lib.random_encoder(settings.encoder, VOCABULARY, 5, precision)
+    model = model_lib.FinetuningModel(own.encoder, {})
+    ids = tf.constant([[2, 9, 5, 7, 3, 0]])
+    features = {
+        "input_ids": ids,
+        "input_mask": tf.cast(ids > 0, tf.int32),
+        "segment_ids": tf.zeros_like(ids),
+    }
+    plain = model.encode(features, None).numpy()
+    model.lora = _adapt(own.encoder, projections=_ALL)
+    np.testing.assert_array_equal(model.encode(features, None), plain)
+    _fill(model.lora)
+    adapted = model.encode(features, None).numpy()
+    assert np.abs(adapted - plain).max() > 0.1
+    model.lora.merge()
+    model.lora = adaptation.LoRA()
+    np.testing.assert_allclose(model.encode(features, None), adapted, atol=1e-6)
+
+
+def test_a_full_rank_can_be_any_update(loaded):
+    encoder, width = loaded.encoder, loaded.settings.hidden_size
+    kernel = next(v for v in encoder.variables if v.path == f"{_QKV}/kernel")
+    before = kernel.numpy()
+    lora = _adapt(encoder, rank=width, alpha=2.0 * width, projections="key")
+    update = np.random.default_rng(3).normal(size=(width, width))
+    lora.variables[f"{_QKV}/lora/a"].assign(np.eye(width)[np.newaxis])
+    lora.variables[f"{_QKV}/lora/b"].assign(update[np.newaxis] / 2.0)
+    lora.merge()
+    change = (kernel.numpy() - before)[:, width : 2 * width]
+    np.testing.assert_allclose(change, update, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("lora", "training", "moving"),
+    [
+        ({}, {"frozen_layers": -1}, "nothing"),
+        ({}, {"frozen_layers": 1}, "layer_1/"),
+        # A frozen layer has no adapters.
+        (
+            {"rank": 2, "projections": _ALL},
+            {"frozen_layers": 1, "strategy": "mirrored"},
+            "layer_1/.*kernel",
+        ),
+    ],
+)
+def test_only_what_is_trained_moves_and_has_moments(
+    lora, training, moving, data, pretrained_dir, loaded, tmp_path
+):
+    training["num_train_epochs"] = 0.5
+    request = little_task.build_request(
+        data, pretrained_dir, tmp_path / "out", training
+    )
+    trial, _ = _run(little_task.replace(request, "lora", **lora))
+    last = {v.path: v.numpy() for v in trial.model.weights}
+    for variable in loaded.encoder.variables:  # those that it began with
+        has_moved = not np.array_equal(variable.numpy(), last[variable.path])
+        assert has_moved == bool(re.search(moving, variable.path))
+    trained = len(trial.model.trained_variables)
+    # Two moments, the step and the rate.
+    assert len(trial.model.optimizer.variables) <= 2 * trained + 2
+
+
+def test_adapters_resume_to_the_bit_and_whatever_reads_a_trial_is_plain(
+    data, pretrained_dir, tmp_path
+):
+    training = {"eval_steps": 4, "early_stopping_patience": 2}
+    request = little_task.build_request(
+        data, pretrained_dir, tmp_path / "out", training
+    )
+    request = little_task.replace(request, "lora", rank=4, projections=_ALL)
+    uncut, expected = _run(request)
+    assert expected.scores["own"]["dev"].metrics["accuracy"] > 60
+    cut = dataclasses.replace(request, output_dir=tmp_path / "cut")
+    assert _run(cut, _StopAfter(cut))[1] is None
+    trial, result = _run(cut)
+    assert result == dataclasses.replace(expected, seconds=result.seconds)
+    checkpoint = trial_lib.final_checkpoint(trial.folder, trial.settings)
+    saved = checkpoints.load_tensors(checkpoint, "model")
+    assert saved.keys() == {v.path for v in uncut.model.weights}
+    for variable in uncut.model.weights:
+        np.testing.assert_array_equal(saved[variable.path], variable.numpy())
+    # Conversion, export and predictions read just these.
+    assert portable_trial.read(trial.folder).tensors.keys() == saved.keys()
+    loaded = finetune.Session(cut).load(1)
+    assert not loaded.model.lora.variables
+    assert loaded.evaluate() == expected.scores
+    assert saved_model.load_task(trial.folder).checkpoint == checkpoint
+
+
+def test_a_frozen_layer_has_no_dropout(loaded):
+    encoder = loaded.encoder
+    ids = tf.constant([[2, 9, 5, 7, 3]])
+    rows = ids, tf.ones_like(ids), tf.zeros_like(ids)
+    seed = tf.constant([1, 2], tf.int64)
+    plain = encoder(*rows)
+    adaptation.freeze(encoder, 1)
+    found = encoder(*rows, seed)
+    lower, upper = zip(found.layer_outputs, plain.layer_outputs, strict=True)
+    np.testing.assert_array_equal(*lower)
+    assert not np.array_equal(*upper)
+    adaptation.freeze(encoder, -1)
+    found = encoder(*rows, seed)
+    np.testing.assert_array_equal(found.sequence_output, plain.sequence_output)
+
+
+@pytest.mark.parametrize("projections", ["query,queri", "", "output,all"])
+def test_unknown_projections_are_refused(projections):
+    with pytest.raises(
+        errors.ConfigError, match=r"`lora\.projections` must be"
+    ):
+        finetuning_config.LoRAConfig(projections=projections)

@@ -1,0 +1,144 @@
+"""A search trains combinations and ranks them; a trial can be the start."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from electra_tf import errors
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.finetuning import finetune
+from electra_tf.finetuning import results
+from tests.finetuning import little_task
+from tests.finetuning.test_results import _mood
+from tests.finetuning.test_results import _size
+from tests.finetuning.test_results import _write
+
+_SEARCH = {"learning_rate": (1e-9, 5e-3)}
+
+
+def test_a_grid_has_every_combination_by_a_name_that_says_it():
+    settings = finetuning_config.FinetuningConfig()
+    search = {"learning_rate": (1e-4, 1), "rank": (0, 8), "frozen_layers": (2,)}
+    grid = finetuning_config.build_grid(settings, search)
+    assert list(grid) == [
+        "learning_rate=0.0001,rank=0,frozen_layers=2",
+        "learning_rate=0.0001,rank=8,frozen_layers=2",
+        "learning_rate=1,rank=0,frozen_layers=2",
+        "learning_rate=1,rank=8,frozen_layers=2",
+    ]
+    found = grid["learning_rate=0.0001,rank=8,frozen_layers=2"]
+    assert found.optimizer.learning_rate == 1e-4 and found.lora.rank == 8
+    assert found.training.frozen_layers == 2
+    for wrong, message in (
+        ({"learning_rat": (1,)}, "'learning_rat'.*Did you mean 'learning_rate"),
+        ({"train_batch_size": (8, 16.5)}, "train_batch_size.*16.5"),
+    ):
+        with pytest.raises(errors.ConfigError, match=message):
+            finetuning_config.build_grid(settings, wrong)
+    own = finetuning_config.TaskConfig(names="own")
+    with pytest.raises(errors.ConfigError, match="no own.dev_file"):
+        finetuning_config.build_grid(
+            dataclasses.replace(settings, task=own), search
+        )
+
+
+def test_tasks_of_a_benchmark_are_searched_one_by_one(data, tmp_path):
+    request = little_task.build_request(data, tmp_path, tmp_path / "out")
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names="glue:cola,rte")
+    )
+    request = dataclasses.replace(request, settings=settings, search=_SEARCH)
+    outer = request.parts()
+    assert list(outer) == ["cola", "rte"]
+    inner = outer["rte"].parts()
+    assert list(inner) == ["learning_rate=1e-09", "learning_rate=0.005"]
+    last = inner["learning_rate=0.005"]
+    assert last.output_dir == tmp_path / "out" / "rte" / "learning_rate=0.005"
+    assert last.settings.task.names == "rte" and not last.parts()
+
+
+def test_the_median_ranks_and_of_errors_the_least(tmp_path):
+    for name, values in (
+        ("a", (80.0, 81.0, 95.0)),
+        ("b", (82.0, 83.0, 84.0)),
+        ("c", (50.0, 50.0, 83.0)),
+    ):
+        _write(tmp_path / name, *map(_mood, values))
+    done = {name: results.summarize(tmp_path / name) for name in "abc"}
+    ranking = results.rank(done)
+    assert ranking.best == done["b"]
+    lines = ranking.format_table().split("\n")
+    assert [line.split() for line in lines[:4]] == [
+        ["combination", "split", "metric", "median", "mean", "sd", "best",
+         "trials"],
+        ["b", "mood", "dev", "accuracy", "83.00", "83.00", "1.00", "84.00",
+         "3"],
+        ["a", "mood", "dev", "accuracy", "81.00", "85.33", "8.39", "95.00",
+         "3"],
+        ["c", "mood", "dev", "accuracy", "50.00", "61.00", "19.05", "83.00",
+         "3,", "2", "*"],
+    ]  # fmt: skip
+    assert lines[4].startswith("The best is b. The score that chose it")
+    assert lines[5].startswith("* The model says the same")
+    both = {}
+    for name, mood, size in (("x", 90.0, 8.0), ("y", 89.0, 4.0)):
+        _write(tmp_path / name, _mood(mood) | _size(size))
+        both[name] = results.summarize(tmp_path / name)
+    # Means of 41 and 42.5: a larger error takes away more than it gives.
+    lines = results.rank(both).lines
+    assert [(line.title, line.metric) for line in lines] == [
+        ("y", "accuracy"), ("y", "mse"), ("x", "accuracy"), ("x", "mse"),
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def searched(data, pretrained_dir, tmp_path_factory):
+    output = tmp_path_factory.mktemp("searched") / "out"
+    request = little_task.build_request(
+        data, pretrained_dir, output, search=_SEARCH
+    )
+    return request, finetune.finetune(request)
+
+
+def test_combinations_are_trained_ranked_and_not_trained_again(
+    searched, capsys
+):
+    request, ranking = searched
+    best, other = (line.numbers.median for line in ranking.lines)
+    assert ranking.lines[0].title == "learning_rate=0.005" and best > other
+    output = request.output_dir
+    found = json.loads((output / "results.json").read_text())
+    assert found["lines"][0]["title"] == "learning_rate=0.005"
+    table = ranking.format_table() + "\n"
+    assert (output / "results.txt").read_text() == table
+    capsys.readouterr()
+    assert finetune.finetune(request) == ranking
+    printed = capsys.readouterr().out
+    assert "learning_rate=0.005, 2 of 2:" in printed and table in printed
+    assert "traced" not in printed
+    assert results.summarize(output / "learning_rate=0.005") == ranking.best
+
+
+def test_a_fine_tuned_trial_gives_its_encoder_to_a_fresh_head(
+    searched, data, tmp_path
+):
+    first = searched[0].output_dir / "learning_rate=0.005"
+    request = little_task.build_request(data, first, tmp_path / "out")
+    trial = finetune.Session(request).start(1)
+    before = finetune.Session(
+        dataclasses.replace(request, output_dir=first)
+    ).load(1)
+    own = {v.path: v.numpy() for v in trial.model.weights}
+    for variable in before.model.weights:
+        same = np.array_equal(own[variable.path], variable.numpy())
+        is_head = variable.path.startswith("task_specific/")
+        assert same != is_head or "bias" in variable.path
+    assert "trial_01" in trial.loaded.origin
+    for options in ({"use_average": True}, {"is_random": True}):
+        other = dataclasses.replace(
+            request, pretrained_dir=first / "trial_01", **options
+        )
+        with pytest.raises(errors.ModelError, match="a fine-tuned trial of"):
+            finetune.Session(other).start(1)
