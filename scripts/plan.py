@@ -71,9 +71,11 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
         f"counts, {cost.Cost(settings, 'original').run_flops():.3g}.\n\n"
         f"{_HEADER}"
     )
+    fits = True
     for device in plan.DEVICES:
         if FLAGS.device in ("", device.name):
             found = plan.plan(settings, device, FLAGS.count, weights)
+            fits &= found.num_micro_batches > 0
             print(
                 f"{FLAGS.count:>4} {device.name:<7} {device.precision:<10} "
                 f"{found.num_micro_batches or 'do not fit':>13} "
@@ -82,6 +84,11 @@ def _print_plan(settings: config.ExperimentConfig) -> None:
                 f"{found.tokens_per_second:11,.0f} "
                 f"{found.hours:10,.{0 if found.hours > 100 else 2}f}"
             )
+    if not fits:
+        print(
+            "Where a batch does not fit, take more devices, or more streams "
+            "(--config.data.num_streams, which must divide the batch)."
+        )
 
 
 def _print_operations(settings: config.ExperimentConfig) -> None:
