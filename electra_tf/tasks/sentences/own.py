@@ -201,12 +201,12 @@ def _choice_columns(own: _Settings) -> list[str]:
 def _parse_choice(own: _Settings, record: files.Record) -> int:
     """The place of the right choice: a number from 0, or a letter from A."""
     name = str(record.values.get(own.label_column)).strip()
-    letters = string.ascii_uppercase[: len(_list_choices(own, record))]
+    count, letters = len(_list_choices(own, record)), string.ascii_uppercase
     place = int(name) if name.isdecimal() else letters.find(name or "?")
-    if not 0 <= place < len(letters):
+    if not 0 <= place < count:
         expected = (
-            f"the right one of {len(letters)} choices in {own.label_column!r}, "
-            f"as 0 to {len(letters) - 1} or A to {letters[-1]}"
+            f"the right one of {count} choices in {own.label_column!r}, "
+            f"as 0 to {count - 1} or A to {letters[:count][-1]}"
         )
         remedy = "Count from 0, or repair the row."
         raise files.unexpected(record.place, expected, name, remedy)
@@ -229,8 +229,9 @@ def _list_labels(own: _Settings, record: files.Record) -> tuple[str, ...]:
     if own.kind == "multilabel" and isinstance(values[0], list):
         values = values[0]
     elif own.kind == "multilabel":
-        parts = str(values[0] or "").split(own.label_separator)
-        values = [part.strip() for part in parts if part.strip()]
+        cell = "" if values[0] is None else str(values[0])
+        parts = map(str.strip, cell.split(own.label_separator))
+        values = list(filter(None, parts))
     for value in values:
         if isinstance(value, list | dict | None) or not str(value).strip():
             raise files.unexpected(record.place, "a label", value)

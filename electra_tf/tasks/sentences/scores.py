@@ -87,11 +87,8 @@ def reciprocal_rank(relevance: np.ndarray, scores: np.ndarray) -> float:
     Ties count against it: scores that are all equal must not look good.
     """
     relevant, others = scores[relevance > 0], scores[relevance <= 0]
-    return (
-        float(1 / (1 + (others >= relevant.max()).sum()))
-        if len(relevant)
-        else 0.0
-    )
+    best = relevant.max(initial=-np.inf)
+    return float(len(relevant) > 0) / (1 + np.count_nonzero(others >= best))
 
 
 def ndcg_at_10(relevance: np.ndarray, scores: np.ndarray) -> float:
