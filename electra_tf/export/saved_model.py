@@ -159,8 +159,9 @@ def load_task(
     description = trial_lib.read_description(folder)
     settings, sizes = description.settings, description.encoder
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
+    known = description.labels, description.conventions
     prepared = task_data.PreparedTasks(
-        settings, vocabulary, sizes.max_position_embeddings, description.labels
+        settings, vocabulary, sizes.max_position_embeddings, *known
     )
     name = portable_trial.choose_task(folder, list(prepared.tasks), name)
     task, length = prepared.tasks[name], prepared.lengths[name]

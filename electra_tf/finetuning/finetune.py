@@ -13,7 +13,6 @@ import hashlib
 import os
 import pathlib
 import typing
-from collections.abc import Mapping
 from collections.abc import Sequence
 
 from electra_tf.config import finetuning as finetuning_config
@@ -147,8 +146,11 @@ class Session:
                 digest.update(variable.numpy().tobytes())
             source = f"weights of sha256 {digest.hexdigest()[:16]}"
         trial = self._build(number, loaded)
+        tasks = trial.prepared.tasks.items()
+        conventions = {n: t.conventions for n, t in tasks if t.conventions}
+        known = trial.prepared.labels, source, conventions
         description = trial_lib.TrialDescription(
-            trial.settings, loaded.settings, trial.prepared.labels, source
+            trial.settings, loaded.settings, *known
         )
         if self.is_chief:
             trial_lib.claim(trial.folder, description, loaded.vocabulary)
@@ -171,7 +173,8 @@ class Session:
         loaded = model_lib.LoadedEncoder(
             encoder, vocabulary, described.encoder, f"all of {checkpoint}"
         )
-        trial = self._build(number, loaded, described.labels)
+        known = described.labels, described.conventions
+        trial = self._build(number, loaded, *known)
         trial.load_weights(checkpoint)
         return trial
 
@@ -179,7 +182,7 @@ class Session:
         self,
         number: int,
         loaded: model_lib.LoadedEncoder,
-        labels: Mapping[str, tuple[str, ...]] | None = None,
+        *known: typing.Any,
     ) -> trial_lib.Trial:
         request = self.request
         settings = request.trial_settings(number)
@@ -187,7 +190,7 @@ class Session:
         if self._prepared is None:
             most = loaded.settings.max_position_embeddings
             self._prepared = task_data.PreparedTasks(
-                request.settings, loaded.vocabulary, most, labels
+                request.settings, loaded.vocabulary, most, *known
             )
         return trial_lib.Trial(
             settings, loaded, self._prepared, self.strategy, folder

@@ -36,6 +36,7 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
             vocabulary,
             description.encoder.max_position_embeddings,
             description.labels,
+            description.conventions,
         ).tasks
     except (ValueError, LookupError) as error:
         raise errors.ModelError(

@@ -5,12 +5,18 @@ original, ideographs are letters, `[CLS]` and `[SEP]` are no words, and a word
 without pieces is looked at where the next one (or [SEP]) begins.
 """
 
+import collections
+import itertools
+import re
+import string
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config import schema
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import normalization
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -19,6 +25,12 @@ from electra_tf.text import vocabulary as vocabulary_lib
 _NUM_SPECIAL = 2
 # Sentences that are made into rows at once: bounds the memory of the rest.
 _CHUNK = 16_384
+# Words of a training file that keep their punctuation, the commonest.
+_MAX_UNSPLIT = 1000
+# What BERT's tokenizer takes for punctuation.
+_SIGN = r"[!-/:-@\[-`{-~\p{P}]"
+# One sign; or several that are alike, as in "..." and "``".
+_SIGNS = "|".join([*(re.escape(s) + "+" for s in string.punctuation), _SIGN])
 
 
 class WordRows(NamedTuple):
@@ -161,6 +173,70 @@ class WordRowBuilder(tf.Module):
         order = tf.where(is_last, count + 1, order)
         pieces = tf.gather(tf.concat([pieces, special], 0), order)
         return pieces, is_first | is_last
+
+
+@schema.frozen
+class Conventions:
+    """How a training file writes words and tags, and so raw text is treated."""
+
+    scheme: str = ""  # one of `spans.SCHEMES`; empty: tags mark no spans
+    # Whether punctuation at the ends of a word is a word of its own,
+    splits_punctuation: bool = False
+    unsplit: tuple[str, ...] = ()  # but not of these: "Mr."
+
+
+def find_conventions(
+    sentences: Iterable[Sequence[str]], scheme: str
+) -> Conventions:
+    """Finds how sentences, their words, treat punctuation.
+
+    It is apart if more words are punctuation alone than have some at an end.
+    """
+    counts = collections.Counter(itertools.chain.from_iterable(sentences))
+    known = [word for word, _ in counts.most_common()]
+    words = rows_lib.encode(known)
+    is_split = _split_punctuation(words).row_lengths().numpy() > 1
+    is_sign = tf.strings.regex_full_match(words, f"{_SIGN}+").numpy()
+    numbers = np.array([counts[word] for word in known], int)
+    if numbers @ is_sign <= numbers @ (is_split & ~is_sign):
+        return Conventions(scheme)
+    whole = [known[n] for n in np.flatnonzero(is_split & (numbers > 1))]
+    whole = [word for word in whole if word.split() == [word]]
+    return Conventions(scheme, True, tuple(whole[:_MAX_UNSPLIT]))
+
+
+def split_text(texts: tf.Tensor, conventions: Conventions) -> rows_lib.Words:
+    """Splits `[N]` UTF-8 texts into words like those of the training file."""
+    words, starts, ends = rows_lib.split_words(texts, rows_lib.ALL_BLANKS)
+    if not conventions.splits_punctuation:
+        return rows_lib.Words(words, starts, ends)
+    parts = _split_punctuation(words.values, conventions.unsplit)
+    sizes = tf.cast(tf.strings.length(parts.values), tf.int64)
+    begins = tf.cumsum(sizes, exclusive=True)
+    # The parts of a word begin where it does, and follow one another.
+    shifts = starts.values - tf.gather(begins, parts.row_starts())
+    begins += tf.gather(shifts, parts.value_rowids())
+    columns = parts.values, begins, begins + sizes
+    splits = tf.gather(parts.row_splits, words.row_splits)
+    join = tf.RaggedTensor.from_row_splits
+    return rows_lib.Words(*(join(c, splits, validate=False) for c in columns))
+
+
+def _split_punctuation(
+    words: tf.Tensor, unsplit: Sequence[str] = ()
+) -> tf.RaggedTensor:
+    """Splits punctuation off both ends of words, `[W]` to `[W, (parts)]`.
+
+    Words that are not UTF-8 stay whole.
+    """
+    known, s = "|".join(map(re.escape, unsplit)), _SIGN
+    pattern = rf"(?s)^(?:({s}*?)({known})({s}*)|({s}*)(.*?)({s}*))$"
+    marked = tf.strings.regex_replace(words, pattern, r"\2\5 \1\4 \3\6")
+    parts = tf.strings.split(marked, " ").to_tensor("", shape=[None, 3])
+    core, before, after = tf.unstack(parts, axis=1)
+    before = tf.strings.regex_replace(before, _SIGNS, r"\0 ")
+    after = tf.strings.regex_replace(after, _SIGNS, r" \0")
+    return tf.strings.split(before + " " + core + " " + after)
 
 
 def build_rows(

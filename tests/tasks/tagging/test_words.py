@@ -185,3 +185,48 @@ def test_random_words_have_the_pieces_of_the_rules(settings, monkeypatch):
     pieces, _ = _split_words(words, settings)
     for word, ours in zip(words, pieces, strict=True):
         assert ours == _expect_pieces(word, settings), repr(word)
+
+
+def _split_text(text, *conventions):
+    words = words_lib.Conventions("", *conventions)
+    found = words_lib.split_text(tf.constant([text]), words)
+    return [word.decode() for word in found.words[0].numpy()]
+
+
+def test_punctuation_is_split_off_the_ends_of_words():
+    text = (
+        """He said: "Mr. O'Neil (U.S.) paid $10.50 -- well-known...?!" \xff"""
+    )
+    parts = """He said : " Mr. O'Neil ( U.S. ) paid $ 10.50 -- well-known """
+    parts += '... ? ! " \xff'
+    assert _split_text(text) == text.split()
+    assert _split_text(text, True, ("U.S.", "Mr.", ":-)")) == parts.split()
+    assert _split_text(":-) :-(", True, (":-)",)) == [":-)", ":", "-", "("]
+    # Letters of a pattern are letters.
+    assert _split_text("ab.", True, ("a..",)) == ["ab", "."]
+    for text in ("", " \n "):
+        assert _split_text(text, True) == []
+    data = tf.constant([b"a\xff. b.", b"c!"])
+    words, starts, ends = words_lib.split_text(
+        data, words_lib.Conventions("", True)
+    )
+    assert words.to_list()[1] == [b"c", b"!"]
+    assert (starts[1].numpy().tolist(), ends[1].numpy().tolist()) == (
+        [0, 1],
+        [1, 2],
+    )
+    assert starts[0].numpy().tolist()[-2:] == [4, 5]
+
+
+def test_a_training_file_tells_whether_punctuation_is_apart():
+    apart = ["Mr. Cat sat .", "Mr. Dog ran , too .", "a b. , c"]
+    sentences = [text.split() for text in apart]
+    found = words_lib.find_conventions(sentences, "BIO")
+    # What stands there once may be a slip.
+    assert found == words_lib.Conventions("BIO", True, ("Mr.",))
+    glued = [text.split() for text in ("The cat sat.", "It ran, too. -")]
+    assert words_lib.find_conventions(glued, "") == words_lib.Conventions()
+    assert words_lib.find_conventions([], "") == words_lib.Conventions()
+    # Words of tables may hold blanks, those of texts do not.
+    sentences = [["New York.", "."]] * 3
+    assert words_lib.find_conventions([*sentences, ["."]], "").unsplit == ()
