@@ -154,7 +154,8 @@ class TaggingModule(FinetunedModule):
     def answer_text(self, texts: tf.Tensor) -> Tensors:
         """Words with tags."""
         with tf.device("/CPU:0"):
-            found = words_lib.split_text(texts, self.task.conventions)
+            is_apart = self.task.conventions.splits_punctuation
+            found = words_lib.split_text(texts, is_apart)
         rows = self._builder.build(found.words)
         first_of_row = tf.zeros([rows.ids.nrows()], tf.int64)
         padded = self.pad(rows.ids, first_of_row)

@@ -65,8 +65,8 @@ class TaggingTask(task_lib.Task):
         """How the training file writes words and tags, or what labels tell."""
         rows = super().read("train") if "train" in self.splits else ()
         tags = [row.tags or () for row in rows] or list(zip(self._listed))
-        words = (row.words for row in rows)
-        return words_lib.find_conventions(words, self._find_scheme(tags))
+        is_apart = words_lib.are_apart(word for r in rows for word in r.words)
+        return words_lib.Conventions(self._find_scheme(tags), is_apart)
 
     def _find_scheme(self, tags: Sequence[spans.Tags]) -> str:
         known = self._listed or {tag for row in tags for tag in row}
@@ -75,14 +75,9 @@ class TaggingTask(task_lib.Task):
         return spans.find_scheme(tags) if is_scheme else ""
 
     @property
-    def has_spans(self) -> bool:
-        """Whether tags mark spans."""
-        return bool(self.conventions.scheme)
-
-    @property
     def metric(self) -> str:  # type: ignore[override]
         """`f1` of spans, or else `accuracy` of words."""
-        return "f1" if self.has_spans else "accuracy"
+        return "f1" if self.conventions.scheme else "accuracy"
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -123,7 +118,7 @@ class TaggingTask(task_lib.Task):
 
     def _reject(self, tag: str) -> str:
         """Describes what a wrong tag should be; empty for a right one."""
-        if self.has_spans and not spans.is_span_tag(tag):
+        if self.conventions.scheme and not spans.is_span_tag(tag):
             return "O, or a tag of a span, as B-, I-, E- or S- with its kind"
         (learned,) = self._encode([tag])
         is_known = not self._listed or learned in self.labels
@@ -207,7 +202,7 @@ class TaggingTask(task_lib.Task):
                 ", ".join(sorted(unknown)),
             )
         accuracy = {"accuracy": spans.compute_accuracy(gold, predictions)}
-        if not self.has_spans:
+        if not self.conventions.scheme:
             return accuracy
         return (
             spans.compute_span_scores(gold, predictions)
@@ -238,11 +233,11 @@ class TaggingTask(task_lib.Task):
         file's scheme; a word that was cut off has `O`, or `_` if tags mark no
         spans.
         """
-        lines = []
+        lines, scheme = [], self.conventions.scheme
         for example, tags in zip(examples, predictions, strict=True):
-            filled = [tag or ("O" if self.has_spans else "_") for tag in tags]
-            if self.has_spans:
-                filled = spans.reencode(filled, self.conventions.scheme)
+            filled = [tag or ("O" if scheme else "_") for tag in tags]
+            if scheme:
+                filled = spans.reencode(filled, scheme)
             columns = [example.words, example.tags, filled]
             rows = zip(*(c for c in columns if c is not None), strict=True)
             lines += [*map("\t".join, rows), ""]

@@ -6,7 +6,6 @@ without pieces is looked at where the next one (or [SEP]) begins.
 """
 
 import collections
-import itertools
 import re
 import string
 from collections.abc import Iterable
@@ -25,8 +24,6 @@ from electra_tf.text import vocabulary as vocabulary_lib
 _NUM_SPECIAL = 2
 # Sentences that are made into rows at once: bounds the memory of the rest.
 _CHUNK = 16_384
-# Words of a training file that keep their punctuation, the commonest.
-_MAX_UNSPLIT = 1000
 # What BERT's tokenizer takes for punctuation.
 _SIGN = r"[!-/:-@\[-`{-~\p{P}]"
 # One sign; or several that are alike, as in "..." and "``".
@@ -180,63 +177,44 @@ class Conventions:
     """How a training file writes words and tags, and so raw text is treated."""
 
     scheme: str = ""  # one of `spans.SCHEMES`; empty: tags mark no spans
-    # Whether punctuation at the ends of a word is a word of its own,
+    # Whether punctuation at the ends of a word is a word of its own.
     splits_punctuation: bool = False
-    unsplit: tuple[str, ...] = ()  # but not of these: "Mr."
 
 
-def find_conventions(
-    sentences: Iterable[Sequence[str]], scheme: str
-) -> Conventions:
-    """Finds how sentences, their words, treat punctuation.
+def are_apart(words: Iterable[str]) -> bool:
+    """Whether more words are punctuation alone than have some at an end."""
+    counts = collections.Counter(words)
+    distinct, numbers = rows_lib.encode(list(counts)), [*counts.values()]
+    match = tf.strings.regex_full_match
+    is_sign = match(distinct, f"{_SIGN}+").numpy()
+    has_sign = match(distinct, f"(?s){_SIGN}.*|.*{_SIGN}").numpy()
+    return bool(numbers @ is_sign > numbers @ (has_sign & ~is_sign))
 
-    It is apart if more words are punctuation alone than have some at an end.
+
+def split_text(texts: tf.Tensor, splits_punctuation: bool) -> rows_lib.Words:
+    """Splits `[N]` UTF-8 texts at blanks, and punctuation off the words' ends.
+
+    A sign repeated, as in "...", is one word. What is not UTF-8 stays whole.
     """
-    counts = collections.Counter(itertools.chain.from_iterable(sentences))
-    known = [word for word, _ in counts.most_common()]
-    words = rows_lib.encode(known)
-    is_split = _split_punctuation(words).row_lengths().numpy() > 1
-    is_sign = tf.strings.regex_full_match(words, f"{_SIGN}+").numpy()
-    numbers = np.array([counts[word] for word in known], int)
-    if numbers @ is_sign <= numbers @ (is_split & ~is_sign):
-        return Conventions(scheme)
-    whole = [known[n] for n in np.flatnonzero(is_split & (numbers > 1))]
-    whole = [word for word in whole if word.split() == [word]]
-    return Conventions(scheme, True, tuple(whole[:_MAX_UNSPLIT]))
-
-
-def split_text(texts: tf.Tensor, conventions: Conventions) -> rows_lib.Words:
-    """Splits `[N]` UTF-8 texts into words like those of the training file."""
-    words, starts, ends = rows_lib.split_words(texts, rows_lib.ALL_BLANKS)
-    if not conventions.splits_punctuation:
-        return rows_lib.Words(words, starts, ends)
-    parts = _split_punctuation(words.values, conventions.unsplit)
-    sizes = tf.cast(tf.strings.length(parts.values), tf.int64)
-    begins = tf.cumsum(sizes, exclusive=True)
-    # The parts of a word begin where it does, and follow one another.
-    shifts = starts.values - tf.gather(begins, parts.row_starts())
-    begins += tf.gather(shifts, parts.value_rowids())
-    columns = parts.values, begins, begins + sizes
-    splits = tf.gather(parts.row_splits, words.row_splits)
-    join = tf.RaggedTensor.from_row_splits
-    return rows_lib.Words(*(join(c, splits, validate=False) for c in columns))
-
-
-def _split_punctuation(
-    words: tf.Tensor, unsplit: Sequence[str] = ()
-) -> tf.RaggedTensor:
-    """Splits punctuation off both ends of words, `[W]` to `[W, (parts)]`.
-
-    Words that are not UTF-8 stay whole.
-    """
-    known, s = "|".join(map(re.escape, unsplit)), _SIGN
-    pattern = rf"(?s)^(?:({s}*?)({known})({s}*)|({s}*)(.*?)({s}*))$"
-    marked = tf.strings.regex_replace(words, pattern, r"\2\5 \1\4 \3\6")
+    found = rows_lib.split_words(texts, rows_lib.ALL_BLANKS)
+    if not splits_punctuation:
+        return found
+    pattern = f"(?s)^({_SIGN}*)(.*?)({_SIGN}*)$"
+    marked = tf.strings.regex_replace(found.words.values, pattern, r"\2 \1 \3")
     parts = tf.strings.split(marked, " ").to_tensor("", shape=[None, 3])
     core, before, after = tf.unstack(parts, axis=1)
     before = tf.strings.regex_replace(before, _SIGNS, r"\0 ")
     after = tf.strings.regex_replace(after, _SIGNS, r" \0")
-    return tf.strings.split(before + " " + core + " " + after)
+    parts = tf.strings.split(before + " " + core + after)
+    sizes = tf.cast(tf.strings.length(parts.values), tf.int64)
+    begins = tf.cumsum(sizes, exclusive=True)
+    # The parts of a word begin where it does, and follow one another.
+    shifts = found.starts.values - tf.gather(begins, parts.row_starts())
+    begins += tf.gather(shifts, parts.value_rowids())
+    splits = tf.gather(parts.row_splits, found.words.row_splits)
+    columns = parts.values, begins, begins + sizes
+    join = tf.RaggedTensor.from_row_splits
+    return rows_lib.Words(*(join(c, splits, validate=False) for c in columns))
 
 
 def build_rows(

@@ -169,7 +169,7 @@ def test_predict_only_needs_no_tags(tmp_path):
 def test_tags_of_words_are_scored_by_accuracy(tmp_path):
     (tmp_path / "train.conll").write_text("the DT\ncats NNS\nsat VBD\n")
     task = _own(train_file=tmp_path / "train.conll")
-    assert not task.has_spans
+    assert not task.conventions.scheme
     assert task.labels == ("DT", "NNS", "VBD")
     examples = task.read("train")
     scores = task.score(examples, [["DT", "NNS", None]])
@@ -184,7 +184,7 @@ def test_tags_of_words_are_scored_by_accuracy(tmp_path):
 def test_the_metric_overrules_how_tags_look(tmp_path):
     path = tmp_path / "train.conll"
     path.write_text("the B-NP\ncats I-NP\n")
-    assert _own(train_file=path).has_spans
+    assert _own(train_file=path).conventions.scheme
     task = _own(train_file=path, metric="accuracy")
     assert task.labels == ("B-NP", "I-NP")
     path.write_text("the DT\n")
