@@ -199,6 +199,41 @@ def test_lower_precision_gives_nearly_the_same(run):
     assert 0 < np.abs(first - second).max() < 0.2
 
 
+@pytest.mark.parametrize(
+    ("objective", "format"),
+    [
+        ("electra", "huggingface"),
+        ("mlm", "huggingface"),
+        ("two_tower", "electra_tf"),
+        ("all_tokens_mlm", "keras_hub"),
+        ("electra", "tf1"),
+    ],
+)
+def test_a_saved_model_reads_back(tmp_path, objective, format):
+    tiny_electra.write_run(tmp_path / "run", objective)
+    electra = electra_tf.load(tmp_path / "run")
+    for variable in electra.encoder.trainable_variables:
+        variable.assign(0.5 * variable)
+    electra.save(tmp_path / "saved", format)
+    again = electra_tf.load(tmp_path / "saved")
+    found, expected = again.features(TEXTS), electra.features(TEXTS)
+    np.testing.assert_array_equal(found, expected)
+    assert again.summary == electra.summary
+    if electra.can_fill_masks:
+        masked = ["the [MASK] sat"]
+        assert again.fill_masks(masked) == electra.fill_masks(masked)
+
+
+def test_a_model_of_random_weights_is_saved_with_its_generator(tmp_path):
+    electra = tiny_electra.build()
+    electra.save(tmp_path / "saved", "electra_tf")
+    again = electra_tf.load(tmp_path / "saved")
+    assert again.score(TEXTS) == electra.score(TEXTS)
+    assert again.fill_masks(["[MASK]"]) == electra.fill_masks(["[MASK]"])
+    card = "\n".join(path.read_text() for path in tmp_path.rglob("README.md"))
+    assert card == ""
+
+
 def test_every_example_of_the_page_runs(tmp_path):
     tiny_electra.write_run(tmp_path / "run")
     tiny_electra.write_run(tmp_path / "encoder", "all_tokens_mlm")

@@ -9,7 +9,6 @@ trials that are done are only read.
 import dataclasses
 import functools
 import gc
-import hashlib
 import os
 import pathlib
 import typing
@@ -141,10 +140,8 @@ class Session:
             )
         source = "random weights"
         if not request.is_random:
-            digest = hashlib.sha256()
-            for variable in loaded.encoder.variables:
-                digest.update(variable.numpy().tobytes())
-            source = f"weights of sha256 {digest.hexdigest()[:16]}"
+            digest = model_lib.checksum(loaded.encoder.variables)
+            source = f"weights of sha256 {digest}"
         trial = self._build(number, loaded)
         tasks = trial.prepared.tasks.items()
         conventions = {n: t.conventions for n, t in tasks if t.conventions}
