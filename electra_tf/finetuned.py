@@ -32,6 +32,7 @@ class FinetunedModel:
 
     Attributes:
         metadata: what an export of it tells: kind, labels, scores and more.
+        text_model: what answers raw text, by the signatures of an export.
         labels: of classes or tags, in the order of the outputs, if any.
         keras_model: what training trains, from `[B, S]` rows to the outputs of
             the head; its `save` writes a `.keras` file.
@@ -47,7 +48,7 @@ class FinetunedModel:
         trained = saved_model.load_task(trial, task, options)
         read = portable_trial.read(trial, task)
         self._portable = dataclasses.replace(read, tensors={})
-        self._model = text_models.InMemoryModel(trained.module)
+        self.text_model = text_models.InMemoryModel(trained.module)
         self.metadata = trained.describe(trial, options)
         self.labels = self.metadata.labels or ()
         self.keras_model: model_lib.FinetuningModel = trained.model
@@ -77,7 +78,7 @@ class FinetunedModel:
             for name, column in given.items()
             if column is not None
         }
-        found = predictions.predict(self._model, self.metadata, inputs)
+        found = predictions.predict(self.text_model, self.metadata, inputs)
         return [prediction for _, prediction in found]
 
     def save(

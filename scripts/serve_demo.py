@@ -4,9 +4,10 @@ r"""Shows a model on a web page of this machine.
     electra-serve-demo --model=runs/reviews
     electra-serve-demo --model=DISCRIMINATOR --generator=GENERATOR
 
-Of a pre-trained model words are coloured and masks filled; a fine-tuned one, or
-its export, shows labels, a number, tags or an answer. Open the address that it prints; Ctrl-C ends it. Nothing is loaded from
-elsewhere, and no other machine can reach it unless --host says so.
+A pre-trained model colours words and fills masks; a fine-tuned one, or
+its export, shows labels, a number, tags or an answer. Open the address that it
+prints; Ctrl-C ends it. Nothing is loaded from elsewhere, and no other machine
+can reach it unless --host says so.
 """
 
 import pathlib

@@ -129,7 +129,9 @@ def _read_tags(about: _Metadata, texts: _Texts, row: _Row) -> TagPrediction:
     words, spans = words[: int(row["num_words"])], []
     if spans_lib.mark_spans(about.labels or ()):
         text = texts[0].decode("utf-8", "replace")
-        for first, last, kind in spans_lib.find_spans([w.tag for w in words]):
+        tags = [word.tag for word in words]
+        # Where the kind changes, every scheme begins another span.
+        for first, last, kind in spans_lib.find_spans(tags, spans_lib.IOB1):
             start, end = words[first].start, words[last].end
             least = min(w.probability for w in words[first : last + 1])
             spans.append(TaggedText(text[start:end], start, end, kind, least))

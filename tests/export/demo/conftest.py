@@ -68,11 +68,11 @@ def _tag_first(texts):
     found = []
     for text in texts:
         words = [
-            predictions.TaggedWord(match[0], *match.span(), "O", 0.9)
+            predictions.TaggedText(match[0], *match.span(), "O", 0.9)
             for match in re.finditer(r"\S+", text)
         ]
         first = words[0] = words[0]._replace(tag="B-PER")
-        span = predictions.TaggedSpan(*first[:3], "PER")
+        span = predictions.TaggedText(*first[:3], "PER", 0.9)
         found.append(predictions.TagPrediction(tuple(words), (span,), 0))
     return found
 

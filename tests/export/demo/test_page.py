@@ -36,7 +36,7 @@ def page(browser, serve, stub_model):
 def _submit(page, text, shown):
     """Types a text key by key and waits for one of the answers."""
     page.act("#text", "clear")
-    page.run("for (const id of ['score', 'fill', 'error'])"
+    page.run("for (const id of ['score', 'fill', 'predict', 'error'])"
              "document.getElementById(id).hidden = true")  # fmt: skip
     page.act("#text", "value", text=text)
     page.act("#submit", "click")
@@ -110,7 +110,7 @@ def test_the_page_breaks_none_of_its_own_rules(page):
 
 def test_labels_have_bars(browser, serve, classifier):
     with _page_of(browser, serve, classifier) as page:
-        _submit(page, EVIL, "predict")
+        _submit(page, "a film", "predict")
         shown = "e.querySelector('.name').textContent"
         assert _of_all(page, "#labels li", shown) == ["good", "bad"]
         width = "e.querySelector('.track span').style.width"

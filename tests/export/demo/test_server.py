@@ -109,7 +109,7 @@ def test_only_json_is_taken(server):
 def test_a_large_body_is_refused_unread(server):
     for size in (server_lib.MAX_BYTES + 1, 3_000_000):
         status, answer = _post(server, "/api/score", b" " * size)
-        assert status == 413 and "16,384 bytes" in answer["error"]
+        assert status == 413 and "49,152 bytes" in answer["error"]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -207,7 +207,7 @@ def test_fine_tuned_models_predict_of_the_texts_that_they_read(
         assert (told["kind"], told["inputs"]) == ("tagging", ["text"])
         assert not (told["can_score"] or told["can_fill"])
         status, answer = _post(running, "/api/predict", {"text": "Ann sat ."})
-        assert (status, answer["spans"]) == (200, [["Ann", 0, 3, "PER"]])
+        assert (status, answer["spans"]) == (200, [["Ann", 0, 3, "PER", 0.9]])
         status, answer = _post(running, "/api/score", {"text": "Ann"})
         assert (status, "no discriminator" in answer["error"]) == (400, True)
     with serve(reader) as running:
