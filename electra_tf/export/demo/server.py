@@ -336,7 +336,6 @@ def serve(server: DemoServer) -> None:
             flush=True,
         )
     about = f"{server.model.description}\nOpen {server.url}"
-    # So that nobody waits for them.
     threading.Thread(target=server.warm_up, daemon=True).start()
     print(f"{about}\nCtrl-C ends it.", flush=True)
     # Werkzeug takes Ctrl-C as the end, and closes the server.

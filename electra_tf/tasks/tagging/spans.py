@@ -17,8 +17,7 @@ from seqeval import metrics as seqeval_metrics
 from seqeval import scheme as seqeval_scheme
 
 OUTSIDE = "O"
-LEARNED = "BIOES"
-"""The scheme of the tags that a model learns."""
+LEARNED = "BIOES"  # the scheme of the tags that a model learns
 IOB1 = "IOB1"
 SCHEMES = {
     "BIO": "BIIB",
