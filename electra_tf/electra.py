@@ -158,7 +158,7 @@ class Electra:
         generator_path: str | os.PathLike[str] | None = None,
         precision: str = "float32",
     ) -> "Electra":
-        """Loads a model, of a fine-tuned one the encoder; see the function."""
+        """Loads a model as `electra_tf.load`, of a fine-tuned the encoder."""
         model = path
         if not isinstance(model, portable.PortableModel):
             model = reading.read(pathlib.Path(model), format)

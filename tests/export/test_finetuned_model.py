@@ -185,7 +185,7 @@ def test_one_task_of_the_best_trial_is_taken(tmp_path):
 
 
 TRAINING = {
-    "training": {"num_train_epochs": 8, "train_batch_size": 8},
+    "training": {"num_train_epochs": 40, "train_batch_size": 8},
     "optimizer": {"learning_rate": 3e-3, "layerwise_lr_decay": 1.0},
 }
 

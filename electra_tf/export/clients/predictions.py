@@ -148,30 +148,28 @@ def _show_tags(found: TagPrediction, *_: Any) -> list[str]:
 
 
 def _read_answer(about: _Metadata, _: _Texts, row: _Row) -> AnswerPrediction:
-    text, odds = bytes(row["answers"]).decode(), float(row["null_odds"])
+    text = bytes(row["answers"]).decode("utf-8", "replace")
     places = int(row["answer_starts"]), int(row["answer_ends"])
+    score, odds = float(row["answer_scores"]), float(row["null_odds"])
     dev = next(iter((about.scores or {}).values()), {})
     most = dev.get("best_f1_thresh", about.qa_na_threshold or 0.0)
-    is_said = bool(text) and odds <= most
-    score = float(row["answer_scores"])
-    return AnswerPrediction(text, *places, score, odds, is_said)
+    is_answerable = bool(text) and odds <= most
+    return AnswerPrediction(text, *places, score, odds, is_answerable)
 
 
 def _show_answer(
     found: AnswerPrediction, _: _Metadata, texts: _Texts
 ) -> list[str]:
-    context, (start, end) = texts[1].decode(), (found.start, found.end)
-    before = context[max(start - _MAX_CONTEXT, 0) : start]
-    answer = context[start:end].join(display.MARKS) if found.text else ""
+    context = texts[1].decode("utf-8", "replace")
+    before = context[max(found.start - _MAX_CONTEXT, 0) : found.start]
+    answer = found.text.join(display.MARKS) if found.text else ""
+    after = context[found.end : found.end + _MAX_CONTEXT]
+    doubt = "" if found.is_answerable else ", taken for no answer"
     return [
         display.printable(found.text) or "(none)",
-        f"characters {start} to {end}, score {found.score:.3f}, null odds "
-        f"{found.null_odds:.3f}"
-        + ", not to be believed"
-        * (not found.is_answerable),
-        display.printable(
-            f"{before}{answer}{context[end : end + _MAX_CONTEXT]}"
-        ),
+        f"characters {found.start} to {found.end}, score {found.score:.3f}, "
+        f"null odds {found.null_odds:.3f}{doubt}",
+        display.printable(f"{before}{answer}{after}"),
     ]
 
 
