@@ -4,7 +4,8 @@ The sub-packages are the stages of the data's journey and may import only from
 the stages before them (`tests/test_import_order.py` holds them to it):
 
     config < text < records < inputs < modeling < training < formats
-           < pretraining < tasks < finetuning < export < electra < analysis
+           < pretraining < tasks < finetuning < export < finetuned < electra
+           < analysis
 
 Importing this package does not import TensorFlow; `load` does.
 """
@@ -14,6 +15,7 @@ import typing
 
 if typing.TYPE_CHECKING:
     from electra_tf.electra import Electra
+    from electra_tf.finetuned import FinetunedModel
 
 __version__ = "0.1.0"
 
@@ -23,22 +25,25 @@ def load(
     format: str = "",
     generator_path: str | os.PathLike[str] | None = None,
     precision: str = "float32",
-) -> "Electra":
-    """A trained model to score, to fill masks, to take features, to train on.
+    task: str = "",
+) -> "Electra | FinetunedModel":
+    """A trained model: an `Electra`, or a `FinetunedModel` that predicts.
 
     Args:
-        path: a folder of this project's (`model_dir` of a pre-training run),
-            of Hugging Face's or KerasHub's, a TensorFlow 1 checkpoint of the
-            original's, or `tiny-en`, which comes with the package.
+        path: a folder of this project's (`model_dir` of a pre-training run,
+            output_dir of a fine-tuning, which means its best trial, or a
+            trial), of Hugging Face's or KerasHub's, a TensorFlow 1 checkpoint
+            of the original's, or `tiny-en`, which comes with the package.
         format: `tf1`, `electra_tf`, `huggingface` or `keras_hub`; empty finds
             out.
         generator_path: a second model to take the generator from, of the same
             vocabulary; Hugging Face keeps the two in folders of their own.
         precision: of the products, `float32`, `bfloat16` or `float16`.
+        task: of a fine-tuning on several tasks, the one to take.
 
     Raises `FileNotFoundError` if there is nothing; `ValueError` if it cannot be
     read as a whole, has no vocabulary, or does not fit its generator.
     """
     from electra_tf import electra
 
-    return electra.Electra.load(path, format, generator_path, precision)
+    return electra.load(path, format, generator_path, precision, task)

@@ -9,10 +9,13 @@
 `docs/python_api.md` has a page of examples.
 """
 
+import dataclasses
 import os
 import pathlib
+import tempfile
 import types
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 from typing import Literal
 
@@ -20,14 +23,21 @@ import numpy as np
 import tensorflow as tf
 
 from electra_tf import config
+from electra_tf import finetuned
+from electra_tf import installed
 from electra_tf.config import schema
+from electra_tf.export import conversion
 from electra_tf.export.clients import mask_filling
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
+from electra_tf.finetuning import finetune
+from electra_tf.finetuning import memory_data
+from electra_tf.finetuning import model as model_lib
+from electra_tf.finetuning import portable_trial
+from electra_tf.finetuning import results
 from electra_tf.formats import portable
 from electra_tf.formats import reading
-from electra_tf.formats import tokenizer_files
 from electra_tf.modeling import keras_models
 from electra_tf.modeling import layers
 from electra_tf.modeling import networks as networks_lib
@@ -75,19 +85,15 @@ class Electra:
     """
 
     def __init__(
-        self,
-        networks: networks_lib.Networks,
-        settings: config.EncoderConfig,
-        vocabulary: vocabulary_lib.Vocabulary,
-        origin: str,
-        objective: str = "",
-        notes: tuple[str, ...] = (),
+        self, networks: networks_lib.Networks, described: portable.PortableModel
     ) -> None:
         generator, main = self.networks = networks
-        self.vocabulary, self.objective = vocabulary, objective
-        self.origin, self.notes = origin, notes
-        self.config = networks_lib.resolve_vocab_size(settings, vocabulary.size)
-        self.tokenizer = tokenizer_lib.Tokenizer(vocabulary)
+        # What files would say of it, without tensors.
+        self._portable = described
+        self.objective, self.config = described.objective, described.encoder
+        self.origin, self.notes = described.origin, described.notes
+        self.vocabulary = described.require_vocabulary()
+        self.tokenizer = tokenizer_lib.Tokenizer(self.vocabulary)
         self.encoder = keras_models.EncoderModel(
             main.encoder, name="electra_encoder"
         )
@@ -133,42 +139,52 @@ class Electra:
         proposer = networks_lib.build_generator(
             chosen, main.encoder, dtype=dtype
         )
-        networks = networks_lib.Networks(proposer, main)
-        return cls(networks, sizes, vocabulary, "random weights")
+        described = portable.PortableModel(
+            {}, sizes, vocabulary=vocabulary, origin="random weights"
+        )
+        if proposer.variables:
+            described = dataclasses.replace(
+                described,
+                generator=chosen.encoder_config(sizes),
+                tying=chosen.weight_tying,
+            )
+        return cls(networks_lib.Networks(proposer, main), described)
 
     @classmethod
     def load(
         cls,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | portable.PortableModel,
         format: str = "",
         generator_path: str | os.PathLike[str] | None = None,
         precision: str = "float32",
     ) -> "Electra":
-        """Loads a trained model from files; `electra_tf.load` says how."""
+        """Loads a model as `electra_tf.load`, of a fine-tuned the encoder."""
+        model = path
+        if not isinstance(model, portable.PortableModel):
+            model = reading.read(pathlib.Path(model), format)
         schema.require_choice("precision", precision, config.PRECISIONS)
-        loaded = _read(path, format, precision)
-        if generator_path is None:
-            return loaded
-        second = _read(generator_path, "", precision)
-        if not tokenizer_files.are_alike(loaded.vocabulary, second.vocabulary):
-            raise ValueError(
-                "A generator must have the vocabulary of the model that it is "
-                f"loaded with. Received: {loaded.origin}; and {second.origin} "
-                "with other tokens or settings."
+        if generator_path is not None:
+            second = reading.read(pathlib.Path(generator_path))
+            model = portable.join(
+                portable.split(model).get("discriminator", model),
+                portable.split(second).get("generator", second),
             )
-        if not second.can_fill_masks:
-            raise ValueError(
-                "`generator_path` must hold a masked language model. Received: "
-                f"{second.origin}, a model without one."
+        if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
+            networks = reading.build_networks(model, precision)
+            if isinstance(networks.main, networks_lib.MaskedLMGenerator):
+                networks = networks._replace(generator=networks.main)
+        else:
+            encoder = reading.build_encoder(model, precision)
+            main = types.SimpleNamespace(
+                encoder=encoder, variables=encoder.variables
             )
-        return cls(
-            loaded.networks._replace(generator=second.networks.generator),
-            loaded.config,
-            loaded.vocabulary,
-            loaded.origin,
-            loaded.objective,
-            loaded.notes + second.notes,
-        )
+            networks = networks_lib.Networks(None, main)
+            if left_out := sorted(set(model.parts) - {portable.MAIN}):
+                listed = ", ".join(left_out)
+                note = f"the encoder alone was loaded, without {listed}"
+                model = model.with_notes(note)
+            model = dataclasses.replace(model, generator=None, task=None)
+        return cls(networks, dataclasses.replace(model, tensors={}))
 
     def tokenize(
         self,
@@ -267,6 +283,64 @@ class Electra:
         checked = text_models.check_texts("texts", texts)
         return self._filler.fill(checked, top_k)
 
+    def save(
+        self, folder: str | os.PathLike[str], format: str = "huggingface"
+    ) -> None:
+        """Writes a new folder with the weights as they are.
+
+        `format` is one of `conversion.SAVED_FORMATS`; `huggingface` has a
+        README.md for the hub. Raises `OSError` if the folder exists,
+        `ValueError` if the format cannot hold the model.
+        """
+        layers = [layer for layer in self.networks if layer is not None]
+        tensors = {v.path: v.numpy() for x in layers for v in x.variables}
+        model = dataclasses.replace(self._portable, tensors=tensors)
+        conversion.save(model, format, pathlib.Path(folder))
+
+    def finetune(
+        self,
+        train: Any,
+        dev: Any = None,
+        output_dir: str | os.PathLike[str] | None = None,
+        num_trials: int = 1,
+        **sections: Mapping[str, Any],
+    ) -> finetuned.FinetunedModel:
+        """Fine-tunes a copy of the encoder as it is on data of your own.
+
+        The training is that of `scripts/run_finetuning.py`, the task `own`.
+
+        Args:
+            train: rows `(text, label)`, `(text, second text, label)` or
+                `(words, tags)`; or what `pandas.DataFrame` takes, with the
+                columns `text`, `text_pair` and `label`, or `question`,
+                `context` and `answer`. Labels that are floats make a
+                regression.
+            dev: the same, to score the model on.
+            output_dir: gets all that the command writes, and the same call
+                goes on where it was stopped; None keeps nothing.
+            num_trials: trainings with different seeds; the best is returned.
+            sections: fields of the config's sections, for example
+                `training={"num_train_epochs": 5}`.
+
+        Raises `ValueError` for data or settings that do not fit, or a folder
+        of another training.
+        """
+        data = {"train": train} | ({} if dev is None else {"dev": dev})
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(output_dir or scratch)
+            settings = memory_data.build_settings(folder, data, sections)
+            checksum = model_lib.checksum(self.encoder.weights)
+            start = folder / f"pretrained-{checksum}"
+            if not start.exists():
+                self.save(start, reading.OURS)
+            request = finetune.Request(
+                settings, folder, start, num_trials=num_trials
+            )
+            if finetune.finetune(request) is None:
+                raise KeyboardInterrupt("With an output_dir it can go on.")
+            best = results.best_trial(results.read_trials(folder))
+            return finetuned.FinetunedModel(request.folder(best))
+
     @property
     def can_score(self) -> bool:
         """Whether `score` has an answer."""
@@ -306,21 +380,29 @@ def _describe_layers(sizes: config.EncoderConfig) -> str:
     return f"{count} layer{'s' * (count != 1)}, {width} wide"
 
 
-def _read(path: str | os.PathLike[str], format: str, precision: str) -> Electra:
-    model = reading.read(pathlib.Path(path), format)
-    vocabulary, notes = model.require_vocabulary(), model.notes
-    if _HEADS & set(model.parts) and model.objective not in _OTHER_HEADS:
-        generator, main = reading.build_networks(model, precision)
-        if isinstance(main, networks_lib.MaskedLMGenerator):
-            generator = main
-    else:
-        encoder = reading.build_encoder(model, precision)
-        generator, main = None, types.SimpleNamespace(encoder=encoder)
-        if left_out := sorted(set(model.parts) - {portable.MAIN}):
-            listed = ", ".join(left_out)
-            notes += (f"the encoder alone was loaded, without {listed}",)
-    networks = networks_lib.Networks(generator, main)
-    origin, objective = model.origin, model.objective
-    return Electra(
-        networks, model.encoder, vocabulary, origin, objective, notes
+def load(
+    path: str | os.PathLike[str],
+    format: str = "",
+    generator_path: str | os.PathLike[str] | None = None,
+    precision: str = "float32",
+    task: str = "",
+) -> Electra | finetuned.FinetunedModel:
+    """Loads what lies at a path; `electra_tf.load` says how."""
+    schema.require_choice("precision", precision, config.PRECISIONS)
+    found = installed.find_model(path)
+    trial = results.find_trial(found, task)
+    model = None if trial else reading.read(found, format)
+    if model is not None and model.task is None and not task:
+        return Electra.load(model, format, generator_path, precision)
+    schema.require(
+        not generator_path and (trial is not None or not task),
+        "`task` is for a fine-tuning on several, `generator_path` for a "
+        f"pre-trained model. Received: one of them for {found}. Leave it out.",
     )
+    if model is None:
+        return finetuned.FinetunedModel(trial or found, task, precision)
+    with tempfile.TemporaryDirectory() as scratch:
+        portable_trial.write(model, pathlib.Path(scratch))
+        loaded = finetuned.FinetunedModel(pathlib.Path(scratch), "", precision)
+    loaded.origin, loaded.notes = model.origin, model.notes
+    return loaded

@@ -26,12 +26,12 @@ _INPUTS = ("text", "text_pair", "question", "context")
 def main() -> None:
     """Prints the answers, one block for each row."""
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf.export.clients import display
+    from electra_tf.export.clients import predictions
     from electra_tf.export.clients import text_models
 
     export = text_models.LoadedExport(FLAGS.saved_model)
     inputs = {f"{name}s": getattr(FLAGS, name) for name in _INPUTS}
-    for lines in display.describe_predictions(export, inputs):
+    for lines in predictions.describe(export, inputs):
         print(lines)
 
 

@@ -1,21 +1,29 @@
-r"""Shows a model on a web page of this machine: words coloured, masks filled.
+r"""Shows a model on a web page of this machine.
 
-    python scripts/serve_demo.py --model=tiny-en
-    python scripts/serve_demo.py --model=DISCRIMINATOR --generator=GENERATOR
-    python scripts/serve_demo.py --saved_model=runs/tiny/export
+    electra-serve-demo --model=tiny-en
+    electra-serve-demo --model=runs/reviews
+    electra-serve-demo --model=DISCRIMINATOR --generator=GENERATOR
 
-Open the address that it prints; Ctrl-C ends it. Nothing is loaded from
-elsewhere, and no other machine can reach it unless --host says so.
+A pre-trained model colours words and fills masks; a fine-tuned one, or
+its export, shows labels, a number, tags or an answer. Open the address that it
+prints; Ctrl-C ends it. Nothing is loaded from elsewhere, and no other machine
+can reach it unless --host says so.
 """
 
 import pathlib
 
 from absl import flags
 
+import electra_tf
 from electra_tf import command_line
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("model", "", "In any format, or tiny-en.")
+flags.DEFINE_string(
+    "model",
+    "",
+    "In any format, or tiny-en; a fine-tuning's output_dir, or a trial; or an "
+    "export.",
+)
 flags.DEFINE_string("generator", "", "A second model, for its generator.")
 flags.DEFINE_string(
     "saved_model",
@@ -34,16 +42,16 @@ def main() -> None:
     if FLAGS.generator and not FLAGS.model:
         raise ValueError("--generator needs --model.")
     # TensorFlow takes seconds to import; a mistaken flag is reported before.
-    from electra_tf import electra as electra_lib
     from electra_tf.export.demo import server
 
+    path, export = FLAGS.model, FLAGS.saved_model
+    if not export and (pathlib.Path(path) / "saved_model.pb").is_file():
+        path, export = "", path
     loaded = None
-    if FLAGS.model:
-        loaded = electra_lib.Electra.load(
-            FLAGS.model, generator_path=FLAGS.generator or None
-        )
-    export = pathlib.Path(FLAGS.saved_model) if FLAGS.saved_model else None
-    model = server.build_demo_model(loaded, export)
+    if path:
+        loaded = electra_tf.load(path, generator_path=FLAGS.generator or None)
+    folder = pathlib.Path(export) if export else None
+    model = server.build_demo_model(loaded, folder)
     server.serve(server.DemoServer(model, FLAGS.host, FLAGS.port))
 
 

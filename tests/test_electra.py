@@ -10,6 +10,7 @@ import tensorflow as tf
 import electra_tf
 from electra_tf.modeling import keras_models
 from tests import tiny_electra
+from tests.export import finetuned_tiny
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "python_api.md"
 TEXTS = [
@@ -199,11 +200,48 @@ def test_lower_precision_gives_nearly_the_same(run):
     assert 0 < np.abs(first - second).max() < 0.2
 
 
+@pytest.mark.parametrize(
+    ("objective", "format"),
+    [
+        ("electra", "huggingface"),
+        ("mlm", "huggingface"),
+        ("two_tower", "electra_tf"),
+        ("all_tokens_mlm", "keras_hub"),
+        ("electra", "tf1"),
+    ],
+)
+def test_a_saved_model_reads_back(tmp_path, objective, format):
+    tiny_electra.write_run(tmp_path / "run", objective)
+    electra = electra_tf.load(tmp_path / "run")
+    for variable in electra.encoder.trainable_variables:
+        variable.assign(0.5 * variable)
+    electra.save(tmp_path / "saved", format)
+    again = electra_tf.load(tmp_path / "saved")
+    found, expected = again.features(TEXTS), electra.features(TEXTS)
+    np.testing.assert_array_equal(found, expected)
+    assert again.summary == electra.summary
+    if electra.can_fill_masks:
+        masked = ["the [MASK] sat"]
+        assert again.fill_masks(masked) == electra.fill_masks(masked)
+
+
+def test_a_model_of_random_weights_is_saved_with_its_generator(tmp_path):
+    electra = tiny_electra.build()
+    electra.save(tmp_path / "saved", "electra_tf")
+    again = electra_tf.load(tmp_path / "saved")
+    assert again.score(TEXTS) == electra.score(TEXTS)
+    assert again.fill_masks(["[MASK]"]) == electra.fill_masks(["[MASK]"])
+
+
 def test_every_example_of_the_page_runs(tmp_path):
     tiny_electra.write_run(tmp_path / "run")
     tiny_electra.write_run(tmp_path / "encoder", "all_tokens_mlm")
+    trial = tmp_path / "out" / "trial_01"
+    finetuned_tiny.write_trial(trial, finetuned_tiny.build_settings())
+    finetuned_tiny.write_scores(trial, 80.0)
     names = {
         "path": str(tmp_path / "run"),
+        "output_dir": str(tmp_path / "out"),
         "encoder_path": str(tmp_path / "encoder"),
         "folder": str(tmp_path),
     }

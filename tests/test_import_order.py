@@ -22,6 +22,7 @@ ORDER = (
     "tasks",
     "finetuning",
     "export",
+    "finetuned",
     "electra",
     "analysis",
 )

@@ -8,6 +8,7 @@ import dataclasses
 import hashlib
 import pathlib
 import re
+import tempfile
 from collections.abc import Sequence
 
 import safetensors
@@ -16,6 +17,8 @@ import tensorflow as tf
 from electra_tf import errors
 from electra_tf import installed
 from electra_tf.config import schema
+from electra_tf.export import model_card
+from electra_tf.export import saved_model
 from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.formats import own_run
@@ -27,6 +30,9 @@ from electra_tf.processes import atomic
 from electra_tf.tasks.sentences import glue
 from electra_tf.text import vocabulary as vocabulary_lib
 
+SAVED_MODEL = "saved_model"
+"""What takes raw text without this package; see `saved_model.export`."""
+SAVED_FORMATS = (*reading.FORMATS, SAVED_MODEL)
 # What the libraries that write raise where a disk is full.
 _ERRORS = OSError, RuntimeError, safetensors.SafetensorError, tf.errors.OpError
 
@@ -64,10 +70,28 @@ def convert(
     options = options or ConversionOptions()
     schema.require_choice("format", target_format, reading.FORMATS)
     atomic.refuse_existing(output_dir, "--output_dir")
-    model = _override(read(source, options), options)
+    return save(
+        _override(read(source, options), options), target_format, output_dir
+    )
+
+
+def save(
+    model: portable.PortableModel, target_format: str, output_dir: pathlib.Path
+) -> portable.PortableModel:
+    """Writes a model in one of `SAVED_FORMATS`; otherwise as `convert`."""
+    schema.require_choice("format", target_format, SAVED_FORMATS)
+    atomic.refuse_existing(output_dir, "folder")
+    if target_format == SAVED_MODEL:
+        with tempfile.TemporaryDirectory() as scratch:
+            trained = pathlib.Path(scratch) / "model"
+            written = save(model, reading.OURS, trained)
+            saved_model.export(trained, output_dir)
+        return written
     with atomic.creating_folder(output_dir) as folder:
         try:
             written = write(model, target_format, folder)
+            if target_format == reading.HUGGING_FACE:
+                model_card.write(written, folder, output_dir.name)
         except _ERRORS as error:
             first_line = (str(error).splitlines() or [""])[0]
             raise OSError(
@@ -77,7 +101,7 @@ def convert(
             ) from error
         require_equal(written, read(folder))
         # Another process may have made it while this one was at work.
-        atomic.refuse_existing(output_dir, "--output_dir")
+        atomic.refuse_existing(output_dir, "folder")
     return written
 
 
@@ -91,7 +115,7 @@ def read(
     """
     options = options or ConversionOptions()
     path = installed.find_model(path)
-    trial = results.find_trial(path)
+    trial = results.find_trial(path, options.task)
     format_name = options.source_format
     if trial is None:
         format_name = format_name or reading.detect(path)

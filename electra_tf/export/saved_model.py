@@ -24,7 +24,6 @@ from electra_tf.export.models import finetuned
 from electra_tf.export.models import pretrained
 from electra_tf.export.models import stored_weights
 from electra_tf.finetuning import model as finetuning_model
-from electra_tf.finetuning import portable_trial
 from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
@@ -84,6 +83,27 @@ class Trained(NamedTuple):
     checkpoint: pathlib.Path
     settings: str  # text of config.json
     origin: dict[str, Any]  # fields of `ExportMetadata`
+    model: Any = None  # of a task, as a Keras model
+
+    def describe(
+        self, folder: pathlib.Path, options: ExportOptions
+    ) -> export_metadata.ExportMetadata:
+        """Describes an export of it; `folder` is that of the run or trial."""
+        module, checkpoint = self.module, self.checkpoint
+        return export_metadata.ExportMetadata(
+            kind=module.kind,
+            signatures=tuple(module.signature_names),
+            checkpoint=f"{folder.resolve().name}/{checkpoint.name}",
+            step=checkpoints.step_of(checkpoint),
+            precision=options.precision,
+            stored_weights=options.weights,
+            device=options.device,
+            max_length=module.max_length,
+            num_positions=module.num_positions,
+            electra_tf=electra_tf.__version__,
+            tensorflow=tf.__version__,
+            **self.origin,
+        )
 
 
 def export(
@@ -104,7 +124,7 @@ def export(
         ExportError: if the saved model answers otherwise when loaded.
     """
     atomic.refuse_existing(export_dir, "--export_dir")
-    trial = results.find_trial(model_dir)
+    trial = results.find_trial(model_dir, task)
     if trial is not None:
         trained = load_task(trial, task, options)
     elif task:
@@ -162,10 +182,11 @@ def load_task(
     description = trial_lib.read_description(folder)
     settings, sizes = description.settings, description.encoder
     vocabulary = vocabulary_lib.Vocabulary.load(folder)
+    known = description.labels, description.conventions
     prepared = task_data.PreparedTasks(
-        settings, vocabulary, sizes.max_position_embeddings, description.labels
+        settings, vocabulary, sizes.max_position_embeddings, *known
     )
-    name = portable_trial.choose_task(folder, list(prepared.tasks), name)
+    name = results.choose_task(folder, list(prepared.tasks), name)
     task, length = prepared.tasks[name], prepared.lengths[name]
     if task.kind not in _MODULES:
         raise ValueError(
@@ -193,6 +214,7 @@ def load_task(
             task,
             options.max_length or length,
         )
+        model = finetuning_model.FinetuningModel(encoder, {name: head})
     result = trial_lib.read_result(folder)
     scores = result.scores.get(name, {}) if result else {}
     origin = {
@@ -204,7 +226,8 @@ def load_task(
         "source": description.source,
         **task.describe_export(),
     }
-    return Trained(module, checkpoint, schema.to_json(description), origin)
+    text = schema.to_json(description)
+    return Trained(module, checkpoint, text, origin, model)
 
 
 def _write(
@@ -214,22 +237,9 @@ def _write(
     options: ExportOptions,
 ) -> float:
     """Writes, checks and names a SavedModel; returns the largest difference."""
-    module, checkpoint = trained.module, trained.checkpoint
+    module = trained.module
     module.prepare(options.weights, options.device)
-    metadata = export_metadata.ExportMetadata(
-        kind=module.kind,
-        signatures=tuple(module.signature_names),
-        checkpoint=f"{model_dir.resolve().name}/{checkpoint.name}",
-        step=checkpoints.step_of(checkpoint),
-        precision=options.precision,
-        stored_weights=options.weights,
-        device=options.device,
-        max_length=module.max_length,
-        num_positions=module.num_positions,
-        electra_tf=electra_tf.__version__,
-        tensorflow=tf.__version__,
-        **trained.origin,
-    )
+    metadata = trained.describe(model_dir, options)
     with atomic.creating_folder(export_dir) as folder:
         _save_graphs(module, folder, options.device)
         extra = folder / export_metadata.EXTRA_FOLDER

@@ -9,7 +9,6 @@ command goes on where it was stopped: trials that are done are only read.
 import dataclasses
 import functools
 import gc
-import hashlib
 import os
 import pathlib
 import typing
@@ -160,13 +159,14 @@ class Session:
                 loaded = trial_lib.load_encoder(fine_tuned, training.precision)
         source = "random weights"
         if not request.is_random:
-            digest = hashlib.sha256()
-            for variable in loaded.encoder.variables:
-                digest.update(variable.numpy().tobytes())
-            source = f"weights of sha256 {digest.hexdigest()[:16]}"
+            digest = model_lib.checksum(loaded.encoder.variables)
+            source = f"weights of sha256 {digest}"
         trial = self._build(number, loaded)
+        tasks = trial.prepared.tasks.items()
+        conventions = {n: t.conventions for n, t in tasks if t.conventions}
+        known = trial.prepared.labels, source, conventions
         description = trial_lib.TrialDescription(
-            trial.settings, loaded.settings, trial.prepared.labels, source
+            trial.settings, loaded.settings, *known
         )
         if self.is_chief:
             trial_lib.claim(trial.folder, description, loaded.vocabulary)
@@ -182,7 +182,8 @@ class Session:
         )
         with self.strategy.scope():
             loaded = trial_lib.load_encoder(folder, settings.training.precision)
-        trial = self._build(number, loaded, described.labels)
+        known = described.labels, described.conventions
+        trial = self._build(number, loaded, *known)
         trial.load_weights(trial_lib.final_checkpoint(folder, settings))
         return trial
 
@@ -190,7 +191,7 @@ class Session:
         self,
         number: int,
         loaded: model_lib.LoadedEncoder,
-        labels: Mapping[str, tuple[str, ...]] | None = None,
+        *known: typing.Any,
     ) -> trial_lib.Trial:
         request = self.request
         settings = request.trial_settings(number)
@@ -198,7 +199,7 @@ class Session:
         if self._prepared is None:
             most = loaded.settings.max_position_embeddings
             self._prepared = task_data.PreparedTasks(
-                request.settings, loaded.vocabulary, most, labels
+                request.settings, loaded.vocabulary, most, *known
             )
         return trial_lib.Trial(
             settings, loaded, self._prepared, self.strategy, folder

@@ -8,7 +8,9 @@ otherwise.
 """
 
 import dataclasses
+import hashlib
 import pathlib
+from collections.abc import Iterable
 from collections.abc import Mapping
 from typing import Any
 from typing import NamedTuple
@@ -112,6 +114,14 @@ def build_encoder(
     return encoder_lib.build_encoder(
         settings, networks.MAIN_ENCODER, dtype=layers.dtype_policy(precision)
     )
+
+
+def checksum(variables: Iterable[Any]) -> str:
+    """The beginning of the SHA-256 of the variables' values, in hex."""
+    digest = hashlib.sha256()
+    for variable in variables:
+        digest.update(variable.numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 @keras.saving.register_keras_serializable("electra_tf")

@@ -1,17 +1,19 @@
 """Fine-tuned trials as portable models, and back.
 
 A converted model is a trial that was not trained here: config, vocabulary and
-one checkpoint, so export takes it; it has no scores.
+one checkpoint, so export takes it. It has scores if it comes from a trial.
 """
 
 import dataclasses
 import pathlib
-from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 from typing import cast
 
 from electra_tf import errors
 from electra_tf.config import finetuning as finetuning_config
+from electra_tf.config import schema
+from electra_tf.finetuning import results
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
 from electra_tf.formats import own_run
@@ -26,6 +28,14 @@ from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 
 
+class History(NamedTuple):
+    """What a trial tells of one of its tasks, beside the weights."""
+
+    task: portable.PortableTask
+    description: trial_lib.TrialDescription  # of this task alone
+    result: trial_lib.TrialResult | None  # likewise; None if it has no scores
+
+
 def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
     """Reads a trial's weights, those of its scores, and one of its tasks."""
     description = trial_lib.read_description(folder)
@@ -37,42 +47,43 @@ def read(folder: pathlib.Path, name: str = "") -> portable.PortableModel:
             vocabulary,
             description.encoder.max_position_embeddings,
             description.labels,
+            description.conventions,
         ).tasks
     except (ValueError, LookupError) as error:
         raise errors.ModelError(
             f"{folder / trial_lib.CONFIG_FILE} must describe tasks and "
             f"their labels. Received: {error} Restore the file."
         ) from error
-    task = tasks[choose_task(folder, list(tasks), name)]
+    task = tasks[results.choose_task(folder, list(tasks), name)]
     checkpoint = trial_lib.final_checkpoint(folder, description.settings)
     others = [other for other in tasks if other != task.name]
     left_out = tuple(f"{portable.TASK_HEADS}/{other}/" for other in others)
     tensors = checkpoints.load_tensors(checkpoint, "model")
+    labels = description.labels.get(task.name, ())
+    portable_task = _describe(task, labels)
+    description = dataclasses.replace(
+        description,
+        settings=schema.replace_fields(
+            description.settings, task={"names": task.name}
+        ),
+        labels={task.name: labels},
+    )
+    result = trial_lib.read_result(folder)
+    if result is not None:
+        scores = {n: v for n, v in result.scores.items() if n == task.name}
+        result = dataclasses.replace(result, scores=scores)
     model = portable.PortableModel(
         {p: v for p, v in tensors.items() if not p.startswith(left_out)},
         description.encoder,
         vocabulary=vocabulary,
-        task=_describe(task, description.labels.get(task.name, ())),
+        task=portable_task,
         step=checkpoints.step_of(checkpoint),
         origin=f"trial {checkpoint}",
         notes=tuple(f"left out the head of {other}" for other in others),
+        history=History(portable_task, description, result),
     )
     portable.check(model)
     return model
-
-
-def choose_task(folder: pathlib.Path, names: Sequence[str], name: str) -> str:
-    """Returns the name, or that of the only task; raises `ValueError`."""
-    if not name and len(names) == 1:
-        return names[0]
-    if name not in names:
-        received = repr(name) if name else "no --task"
-        raise ValueError(
-            f"{folder} was trained on {', '.join(names)}; a model of one of "
-            f"them is wanted. Received: {received}. Give --task={names[0]}, "
-            "for example."
-        )
-    return name
 
 
 def _describe(
@@ -128,10 +139,15 @@ def write(
         {task.name: task.labels},
         f"converted from {model.origin}",
     )
+    history: History | None = model.history
+    if history is not None and history.task == task:  # With the same labels.
+        description = history.description
     trial_lib.claim(folder, description, vocabulary)
     weights = {f"model/{path}": value for path, value in model.tensors.items()}
     state = {"best_step": None, "converted from": model.origin}
     checkpoints.save(folder, model.step, weights, state, keep=1)
+    if history is not None and history.result is not None:
+        trial_lib.write_result(folder, history.result)
     return model
 
 
@@ -168,10 +184,14 @@ def _find_standard(
 
 def _as_own(task: portable.PortableTask) -> portable.PortableTask:
     """A task of one's own with this head, that reads pairs if it did."""
-    has_pairs = task.has_pairs
-    if task_kinds.KINDS[task.kind].takes_pairs:
-        has_pairs |= task.name in glue.TASKS and glue.TASKS[task.name].has_pairs
-    return dataclasses.replace(task, name=own.NAME, has_pairs=has_pairs)
+    return dataclasses.replace(task, name=own.NAME, has_pairs=reads_pairs(task))
+
+
+def reads_pairs(task: portable.PortableTask) -> bool:
+    """Whether a model of a task reads pairs of texts, told or known."""
+    is_known = task_kinds.KINDS[task.kind].takes_pairs
+    spec = glue.TASKS.get(task.name) if is_known else None
+    return task.has_pairs or (spec is not None and spec.has_pairs)
 
 
 def _settings(

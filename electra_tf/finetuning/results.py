@@ -209,18 +209,39 @@ def best_trial(trials: Mapping[int, trial_lib.TrialResult]) -> int:
     return max(trials, key=lambda number: trials[number].merit)
 
 
-def find_trial(folder: pathlib.Path) -> pathlib.Path | None:
+def find_trial(folder: pathlib.Path, task: str = "") -> pathlib.Path | None:
     """Finds the trial that a folder means; None if it is no fine-tuning's.
 
-    The output_dir of a fine-tuning means the trial with the best dev score.
+    The output_dir of a fine-tuning means the trial with the best dev score,
+    that of a benchmark the same of one task, which must be named.
     """
     # A file in it: a folder can be seen that may not be looked into.
     has_config = (folder / trial_lib.CONFIG_FILE).is_file()
     if own_run.is_trial(folder):
         return folder
-    if has_config or not any(folder.glob("trial_*/" + trial_lib.CONFIG_FILE)):
+    trial = f"trial_*/{trial_lib.CONFIG_FILE}"
+    if has_config:
         return None
-    return folder / f"trial_{best_trial(read_trials(folder)):02d}"
+    if any(folder.glob(trial)):
+        return folder / f"trial_{best_trial(read_trials(folder)):02d}"
+    paths = folder.glob(f"*/{trial}")
+    if names := sorted({path.parent.parent.name for path in paths}):
+        return find_trial(folder / choose_task(folder, names, task))
+    return None
+
+
+def choose_task(folder: pathlib.Path, names: Sequence[str], name: str) -> str:
+    """Returns the name, or that of the only task; raises `ValueError`."""
+    if not name and len(names) == 1:
+        return names[0]
+    if name not in names:
+        received = repr(name) if name else "no task"
+        raise ValueError(
+            f"{folder} was trained on {', '.join(names)}; a model of one of "
+            f"them is wanted. Received: {received}. Give task={names[0]!r} in "
+            f"Python, --task={names[0]} on a command line, for example."
+        )
+    return name
 
 
 def benchmark_tasks(names: str) -> tuple[str, ...]:

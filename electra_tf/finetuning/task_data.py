@@ -11,6 +11,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Mapping
+from typing import Any
 from typing import NamedTuple
 
 import numpy as np
@@ -39,7 +40,8 @@ class PreparedTasks:
     """Tasks with their examples and rows, which all trials of a process share.
 
     The encoder takes at most `num_positions` tokens of a row. `labels` are
-    those of a trained model by task, instead of the files' own.
+    those of a trained model by task, instead of the files' own; so are
+    `conventions`, see `Task.conventions`.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class PreparedTasks:
         vocabulary: vocabulary_lib.Vocabulary,
         num_positions: int,
         labels: Mapping[str, tuple[str, ...]] | None = None,
+        conventions: Mapping[str, Any] | None = None,
     ) -> None:
         self.settings = settings
         self._tokenizer = tokenizer_lib.Tokenizer(vocabulary)
@@ -58,7 +61,7 @@ class PreparedTasks:
             f"{num_positions} positions. Received: {wanted}. Lower it, or set "
             "it to 0 to take as many as the task wants and the encoder has.",
         )
-        labels = labels or {}
+        labels, conventions = labels or {}, conventions or {}
         if labels.get("own"):
             # As many as there are: no training file is needed to find them.
             listed = ",".join(map(str, range(len(labels["own"]))))
@@ -68,6 +71,8 @@ class PreparedTasks:
         self.tasks = {task.name: task for task in tasks}
         for name, known in labels.items():
             self.tasks[name].use_labels(known)
+        for name in set(conventions) & set(self.tasks):
+            self.tasks[name].conventions = conventions[name]
         self.lengths = {
             task.name: wanted or min(task.max_seq_length, num_positions)
             for task in tasks

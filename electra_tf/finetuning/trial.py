@@ -31,6 +31,7 @@ from electra_tf.modeling import networks
 from electra_tf.processes import atomic
 from electra_tf.processes import stopping
 from electra_tf.tasks.sentences import scores as sentence_scores
+from electra_tf.tasks.tagging import words as tagging_words
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
 from electra_tf.training import distribution
@@ -66,6 +67,8 @@ class TrialDescription:
     encoder: config.EncoderConfig
     labels: Mapping[str, tuple[str, ...]]  # by task, in the outputs' order
     source: str  # where the encoder's first weights came from
+    # By task, of taggers: how their training files write words and tags
+    conventions: Mapping[str, tagging_words.Conventions] | None = None
     format: Literal[1] = 1  # version of the file
 
 
@@ -154,6 +157,8 @@ def require_same(
 ) -> None:
     """Raises `ModelError` unless the folder's trial is the one described."""
     old, flag = read_description(folder), "--output_dir"
+    # They follow from the training rows, and older trials have none.
+    description = dataclasses.replace(description, conventions=old.conventions)
     checkpoints.require_same_settings(
         folder, old, description, safe_to_change, flag
     )

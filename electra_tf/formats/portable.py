@@ -103,6 +103,7 @@ class PortableModel:
     step: int = 0  # updates made, 0 where files do not say
     origin: str = ""  # one line that says where it was read
     notes: tuple[str, ...] = ()  # what was left out or changed in reading
+    history: Any = None  # of a trial, its `portable_trial.History`
 
     @property
     def parts(self) -> tuple[str, ...]:

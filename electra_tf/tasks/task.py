@@ -52,6 +52,8 @@ class Task(abc.ABC):
     test_splits: tuple[str, ...] = ()
     # Names of what the head's outputs stand for, by their index, if any
     labels: tuple[str, ...] = ()
+    # What else a trained model keeps of its training file; `None`: nothing
+    conventions: Any = None
 
     def __init__(self, name: str, readers: Readers) -> None:
         self.name = name

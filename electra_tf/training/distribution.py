@@ -110,8 +110,10 @@ def build_strategy(settings: Settings) -> tf.distribute.Strategy:
         return _build_tpu_strategy(settings.tpu or "local")
     gpus = tf.config.list_physical_devices("GPU")
     if len(gpus) > 1:
-        # TensorFlow would reserve the memory of all of them.
-        tf.config.set_visible_devices(gpus[:1], "GPU")
+        # TensorFlow would reserve the memory of all of them. It has done so
+        # if the program has computed something before.
+        with contextlib.suppress(RuntimeError):
+            tf.config.set_visible_devices(gpus[:1], "GPU")
     return tf.distribute.get_strategy()
 
 

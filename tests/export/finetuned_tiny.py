@@ -17,6 +17,7 @@ from electra_tf.config import finetuning as finetuning_config
 from electra_tf.finetuning import model as finetuning_model
 from electra_tf.finetuning import task_data
 from electra_tf.finetuning import trial as trial_lib
+from electra_tf.tasks.tagging import words
 from electra_tf.text import tokenizer as tokenizer_lib
 from electra_tf.text import vocabulary as vocabulary_lib
 from electra_tf.training import checkpoints
@@ -24,6 +25,7 @@ from electra_tf.training import checkpoints
 LENGTH = 24
 TASKS = "sst2,mrpc,stsb,chunking,squad2"
 LABELS = {"chunking": ("B-NP", "E-NP", "I-NP", "O", "S-NP", "S-VP")}
+CONVENTIONS = {"chunking": words.Conventions("BIOES")}
 _WORDS = (
     "the cat sat on mat dog table returns number of items in a cafe where who "
     "what un ##aff ##able ##s ##ed smith ##son ' . , ! ? ( ) … 東 京 ##京 ά s "
@@ -84,11 +86,18 @@ def write_trial(
     settings: finetuning_config.FinetuningConfig,
     labels: dict[str, tuple[str, ...]] | None = None,
     seed: int = 3,
+    conventions: dict[str, words.Conventions] | None = None,
 ) -> TinyTrial:
     """Makes a trial's folder, with random weights."""
     keras.utils.set_random_seed(seed)
+    if labels is None:
+        labels, conventions = LABELS, CONVENTIONS
     prepared = task_data.PreparedTasks(
-        settings, VOCABULARY, ENCODER.max_position_embeddings, labels or LABELS
+        settings,
+        VOCABULARY,
+        ENCODER.max_position_embeddings,
+        labels,
+        conventions,
     )
     loaded = finetuning_model.random_encoder(ENCODER, VOCABULARY, seed=seed)
     model = trial_lib.build_model(settings, loaded, prepared)
@@ -98,7 +107,11 @@ def write_trial(
             noise = tf.random.stateless_normal(variable.shape, [seed, 1])
             variable.assign(variable.value + 0.3 * noise)
     description = trial_lib.TrialDescription(
-        settings, ENCODER, prepared.labels, "tiny, checkpoint latest"
+        settings,
+        ENCODER,
+        prepared.labels,
+        "tiny, checkpoint latest",
+        conventions,
     )
     trial_lib.claim(folder, description, VOCABULARY)
     weights = {f"model/{v.path}": v for v in model.trainable_variables}

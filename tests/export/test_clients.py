@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from electra_tf.export.clients import display
+from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 from electra_tf.export.models import pretrained
@@ -38,8 +39,9 @@ class StubExport:
     folder = "folder"
 
     def __init__(self, signature, rows=(), **metadata):
+        defaults = {"labels": (), "scores": None, "qa_na_threshold": -1.0}
         self.metadata = types.SimpleNamespace(
-            signatures=(signature,), **metadata
+            signatures=(signature,), **(defaults | metadata)
         )
         self.rows = rows
 
@@ -50,7 +52,7 @@ class StubExport:
 
 
 def describe(export, **inputs):
-    return list(display.describe_predictions(export, inputs))
+    return list(predictions.describe(export, inputs))
 
 
 def test_texts_of_another_kind_are_named():
@@ -212,17 +214,26 @@ def test_swap_is_described_before_and_after():
 
 
 ROWS = {
-    "classify_text": {"probabilities": np.float32([0.3, 0.7])},
-    "label_text": {"probabilities": np.float32([0.3, 0.7])},
-    "compare_pair_text": {"choice_score": np.float32(1.25)},
-    "regress_pair_text": {"score": np.float32(1.25)},
-    "tag_text": {
-        "words": np.array([b"the", b"cats", b""]),
-        "num_words": 2,
-        "tags": np.array([b"O", b"B-NP", b""]),
-        "tag_probabilities": np.float32([0.5, 0.25, 0]),
+    "classify_text": {
+        "probabilities": np.float32([0.3, 0.7]), "num_truncated": 2,
     },
-}
+    "label_text": {
+        "probabilities": np.float32([0.3, 0.7]), "num_truncated": 0,
+    },
+    "compare_pair_text": {
+        "choice_score": np.float32(1.25), "num_truncated": 0,
+    },
+    "regress_pair_text": {"score": np.float32(1.25), "num_truncated": 0},
+    "tag_text": {
+        "words": np.array(["é".encode(), b"cats", b"sat", b"on", b""]),
+        "num_words": 4,
+        "tags": np.array([b"O", b"B-NP", b"I-NP", b"B-VP", b""]),
+        "tag_probabilities": np.float32([0.5, 0.25, 0.125, 0, 0]),
+        "tagged_starts": np.int32([0, 3, 8, 13, -1]),
+        "tagged_ends": np.int32([2, 7, 11, 15, -1]),
+        "num_truncated": 1,
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -236,14 +247,17 @@ ROWS = {
          {"kind": "regression", "min_value": 0.0, "max_value": 5.0},
          {"texts": ["the cat"], "text_pairs": ["the dog"]},
          ["the cat", "the dog", "  1.250 (trained on 0 to 5)"]),
-        ("label_text", {"kind": "multilabel", "labels": ("new", "ok")},
+        ("label_text",
+         {"kind": "multilabel", "labels": ("new", "ok"), "threshold": 0.5},
          {"texts": ["a"]},
          ["a", f"  ok   0.700  {'#' * 21}", f"  new  0.300  {'#' * 9}"]),
         ("compare_pair_text", {"kind": "ranking"},
          {"texts": ["why?"], "text_pairs": ["dog"]},
          ["why?", "  1.000     1.250  dog"]),
-        ("tag_text", {"kind": "tagging"}, {"texts": ["the cats"]},
-         ["the cats", "  the   O         0.500", "  cats  B-NP      0.250"]),
+        ("tag_text", {"kind": "tagging"}, {"texts": ["é cats sat  on"]},
+         ["é cats sat  on", "  é     O         0.500",
+          "  cats  B-NP      0.250", "  sat   I-NP      0.125",
+          "  on    B-VP      0.000"]),
     ],
 )  # fmt: skip
 def test_predictions_stand_below_their_texts(
@@ -252,6 +266,53 @@ def test_predictions_stand_below_their_texts(
     export = StubExport(signature, [ROWS[signature]], **metadata)
     (text,) = describe(export, **inputs)
     assert text.splitlines() == lines
+
+
+def predict(signature, text, metadata, rows=None):
+    export = StubExport(signature, rows or [ROWS[signature]], **metadata)
+    names = ("questions", "contexts") if rows else ("texts",)
+    inputs = dict.fromkeys(names, [text])
+    ((_, found),) = predictions.predict(export, export.metadata, inputs)
+    return found
+
+
+def test_labels_are_ranked_by_their_probability():
+    metadata = {"kind": "classification", "labels": ("poor", "ok")}
+    found = predict("classify_text", "the cats", metadata)
+    assert found.label == "ok" and found.num_truncated == 2
+    ranked = pytest.approx({"ok": 0.7, "poor": 0.3})
+    assert found.probabilities == ranked
+    assert list(found.probabilities) == ["ok", "poor"]
+
+
+def test_words_and_spans_count_characters():
+    text = "é cats sat  on"
+    tags = {"kind": "tagging", "labels": ("O", "B-NP", "I-NP", "B-VP")}
+    found = predict("tag_text", text, tags)
+    assert found.words[0] == ("é", 0, 1, "O", 0.5)
+    assert [text[w.start : w.end] for w in found.words] == text.split()
+    # The least sure of its words says how sure a span is.
+    assert found.spans == (
+        ("cats sat", 2, 10, "NP", 0.125),
+        ("on", 12, 14, "VP", 0.0),
+    )
+    tags["labels"] = ("DET", "NOUN")
+    assert predict("tag_text", text, tags).spans == ()
+
+
+def test_an_answer_is_believed_up_to_the_threshold():
+    qa = {"kind": "question_answering"}
+    row = answer("the cat", 2, 9, 3, 10) | {"null_odds": -1.5}
+    context = "Ä the cat sat"
+    found = predict("answer_text", context, qa, [row])
+    assert context[found.start : found.end] == found.text == "the cat"
+    assert (found.score, found.null_odds) == (1.5, -1.5)
+    assert found.is_answerable
+    # The best one on dev counts more than the setting.
+    known = qa | {"scores": {"dev": {"best_f1_thresh": -1.75}}}
+    assert not predict("answer_text", context, known, [row]).is_answerable
+    none = answer("", 0, 0, 0, 0) | {"null_odds": -5.0}
+    assert not predict("answer_text", context, qa, [none]).is_answerable
 
 
 def answer(text, first, last, first_byte, last_byte):

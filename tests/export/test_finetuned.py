@@ -14,6 +14,7 @@ from electra_tf.tasks.question_answering import records
 from electra_tf.tasks.question_answering import spans as spans_lib
 from electra_tf.tasks.sentences.task import Example
 from electra_tf.tasks.tagging import conll
+from electra_tf.tasks.tagging import words
 from electra_tf.text import tokenizer as tokenizer_lib
 from tests.export import finetuned_tiny
 from tests.export.conftest import as_ids
@@ -354,3 +355,53 @@ def test_long_own_texts_are_tagged_to_the_end(tmp_path):
     first, middle, last = run("tag_text", texts=["the [CLS] cat"])["tags"][0]
     assert middle == b""
     assert b"" not in (first, last)
+
+
+@pytest.mark.parametrize("scheme", ["IOB1", "BILOU"])
+def test_words_and_tags_are_written_as_in_the_training_file(tmp_path, scheme):
+    labels = ("B-X", "I-X", "E-X", "S-X", "S-Y", "O")
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names="own"),
+        own=finetuning_config.OwnTaskConfig(train_file="gone", kind="tagging"),
+    )
+    conventions = {"own": words.Conventions(scheme, True)}
+    trial = finetuned_tiny.write_trial(
+        tmp_path, settings, {"own": labels}, conventions=conventions
+    )
+    texts = ["The cat, (東京) sat... on table!", "", "the " * 12 + "mat."]
+    answer = run_eagerly(trial)("tag_text", texts=encode(*texts))
+    parts = (
+        "The cat , ( 東京 ) sat ... on table !",
+        "",
+        "the " * 12 + "mat .",
+    )
+    sentences = [conll.Sentence(tuple(t.split()), None) for t in parts]
+    seen = set()
+    for number, wanted in enumerate(trial.decode("own", sentences)):
+        found = [
+            (text, tag.decode())
+            for text, tag in zip(
+                *(answer[k][number] for k in ("words", "tags")), strict=True
+            )
+        ]
+        before = "O"
+        expected = []
+        for word, tag in zip(sentences[number].words, wanted, strict=True):
+            place = {"E": "L", "S": "U"}.get(tag[0], tag[0])
+            if scheme == "IOB1" and tag != "O":
+                follows = tag[0] in "BS" and tag[1:] == before[1:]
+                place = "B" if follows else "I"
+            expected.append((word.encode(), place + tag[1:]))
+            before = tag
+        assert found[: len(expected)] == expected
+        assert set(found[len(expected) :]) <= {(b"", "")}
+        seen |= set(wanted)
+        data = texts[number].encode()
+        for start, end, (word, _) in zip(
+            answer["tagged_starts"][number],
+            answer["tagged_ends"][number],
+            expected,
+            strict=False,
+        ):
+            assert data[start:end] == word
+    assert len(seen) > 2

@@ -197,7 +197,7 @@ def test_the_best_checkpoint_is_taken_of_a_trial_that_stopped_early(tmp_path):
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("", {}, r"one of them is wanted. Received: no --task. Give --task="),
+        ("", {}, r"one of them is wanted. Received: no task. Give task="),
         ("cola", {}, "Received: 'cola'"),
         ("sst2", {"max_length": 33}, "must be 5 to 32"),
         ("sst2", {"max_length": 4}, "must be 5 to 32"),

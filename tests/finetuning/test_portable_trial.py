@@ -120,7 +120,7 @@ def test_one_task_of_several_is_taken(tmp_path):
     trial = finetuned_tiny.write_trial(
         tmp_path / "trial", finetuned_tiny.build_settings()
     )
-    with pytest.raises(ValueError, match="Received: no --task.*--task=sst2"):
+    with pytest.raises(ValueError, match="Received: no task.*--task=sst2"):
         portable_trial.read(trial.folder)
     with pytest.raises(ValueError, match="Received: 'mnli'"):
         portable_trial.read(trial.folder, "mnli")

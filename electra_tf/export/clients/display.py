@@ -1,34 +1,18 @@
 """Answers of models as text for people: tables, marked words, lines."""
 
-import itertools
-from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import scipy.special
 from rich import console as rich_console
 from rich import table as rich_table
 from rich import text as rich_text
 
-from electra_tf.export import export_metadata
 from electra_tf.export.clients import scoring
-from electra_tf.export.clients import text_models
 
 _MARK_STYLE = "bold red"
-# Marks stay visible where colours are not.
-_MARKS = (">>", "<<")
+MARKS = (">>", "<<")
+"""What stands around marked words, also where colours are not visible."""
 _BAR_WIDTH = 30
-# The most probable labels of a text.
-_MAX_LABELS = 5
-# What is shown of a context on either side of its answer, in bytes.
-_MAX_CONTEXT = 200
-_COMPARED = ("multiple_choice", "ranking")
-_KINDS = (
-    *("classification", "multilabel", "regression", *_COMPARED),
-    *("tagging", "question_answering"),
-)
 
 
 def print_scored(
@@ -87,7 +71,7 @@ def mark(data: bytes, spans: Sequence[tuple[int, int]]) -> rich_text.Text:
     for start, end in sorted(spans):
         marked.append(printable(data[position:start]))
         inside = printable(data[start:end])
-        marked.append(inside.join(_MARKS), style=_MARK_STYLE)
+        marked.append(inside.join(MARKS), style=_MARK_STYLE)
         position = end
     marked.append(printable(data[position:]))
     return marked
@@ -106,113 +90,24 @@ def build_table(
     table.add_column("", no_wrap=True)
     for word in scored.words:
         value = word[3]
-        bar = "" if scored.is_likelihood else "#" * round(value * _BAR_WIDTH)
+        drawn = "" if scored.is_likelihood else bar(value)
         is_marked = word in marked
         table.add_row(
             rich_text.Text(printable(scored.data[word.start : word.end])),
             f"{value:.3f}",
-            f"{bar} <-- {worst}".lstrip() if is_marked else bar,
+            f"{drawn} <-- {worst}".lstrip() if is_marked else drawn,
             style=_MARK_STYLE if is_marked else None,
         )
     return table
 
 
-def printable(data: bytes) -> str:
+def printable(text: str | bytes) -> str:
     """Text that cannot steer a terminal or break a line."""
-    return "".join(
-        character if character.isprintable() else " "
-        for character in data.decode("utf-8", "replace")
-    )
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
-def describe_predictions(
-    export: text_models.LoadedExport, inputs: Mapping[str, Sequence[str]]
-) -> Iterator[str]:
-    """Describes the answers of a fine-tuned model, one string for each row.
-
-    `inputs` are texts by name; a single text counts for all rows.
-    """
-    metadata = export.metadata
-    if metadata is None or metadata.kind not in _KINDS:
-        raise ValueError(
-            "The SavedModel must be of a fine-tuned model: its export.json "
-            f"says of {', '.join(_KINDS)}. Received: {export.folder}, of "
-            f"{metadata.kind if metadata else 'nothing'}. "
-            "scripts/score_text.py is for pre-trained ones."
-        )
-    signature = metadata.signatures[0]
-    wanted = export_metadata.SIGNATURES[signature].inputs
-    given = {name: list(texts) for name, texts in inputs.items() if texts}
-    count = max(map(len, given.values()), default=0)
-    sizes = {len(texts) for texts in given.values()}
-    if set(given) != set(wanted) or not sizes <= {1, count}:
-        received = " and ".join(f"{len(v)} {k}" for k, v in given.items())
-        raise ValueError(
-            f"{export.folder} answers {' and '.join(wanted)}, as many of all, "
-            f"or one. Received: {received or 'nothing'}. Give the flags of "
-            "these."
-        )
-    columns = {
-        name: given[name] * (count if len(given[name]) == 1 else 1)
-        for name in wanted
-    }
-    rows = export.predict(signature, **columns)
-    if metadata.kind in _COMPARED:
-        yield from _describe_comparisons(rows)
-    for data, row in rows:
-        heading = [printable(text) for text in data]
-        # Of a question and its context the latter is shown with the answer.
-        if metadata.kind == "question_answering":
-            heading = heading[:1]
-        lines = _describe_row(metadata, data, row)
-        yield "\n".join([*heading, *(f"  {line}" for line in lines)])
-
-
-def _describe_comparisons(rows: Iterator[Any]) -> Iterator[str]:
-    """The texts that follow each other with one first text, best first."""
-    for query, own in itertools.groupby(rows, key=lambda item: item[0][0]):
-        pairs, answers = zip(*own, strict=True)
-        scores = np.array([answer["choice_score"] for answer in answers])
-        shares = scipy.special.softmax(scores)
-        lines = [
-            f"  {shares[place]:.3f}  {scores[place]:8.3f}  "
-            f"{printable(pairs[place][1])}"
-            for place in np.argsort(-scores, kind="stable")
-        ]
-        yield "\n".join([printable(query), *lines])
-
-
-def _describe_row(
-    metadata: export_metadata.ExportMetadata,
-    texts: tuple[bytes, ...],
-    row: Mapping[str, Any],
-) -> list[str]:
-    if metadata.kind in ("classification", "multilabel"):
-        labels, probabilities = metadata.labels or (), row["probabilities"]
-        width = max(map(len, labels))
-        return [
-            f"{labels[place]:{width}}  {probabilities[place]:.3f}  "
-            f"{'#' * round(float(probabilities[place]) * _BAR_WIDTH)}".rstrip()
-            for place in np.argsort(-probabilities, kind="stable")[:_MAX_LABELS]
-        ]
-    if metadata.kind == "regression":
-        low, high = metadata.min_value, metadata.max_value
-        return [f"{row['score']:.3f} (trained on {low:g} to {high:g})"]
-    if metadata.kind == "tagging":
-        words = [printable(word) for word in row["words"][: row["num_words"]]]
-        width = max(map(len, words), default=0)
-        columns = words, row["tags"], row["tag_probabilities"]
-        return [
-            f"{word:{width}}  {tag.decode():8}  {probability:.3f}"
-            for word, tag, probability in zip(*columns, strict=False)
-        ]
-    start, end = int(row["answer_byte_starts"]), int(row["answer_byte_ends"])
-    first = max(start - _MAX_CONTEXT, 0)
-    part = texts[1][first : end + _MAX_CONTEXT]
-    spans = [(start - first, end - first)] if end else []
-    return [
-        f"{printable(bytes(row['answers'])) or '(none)'}",
-        f"characters {row['answer_starts']} to {row['answer_ends']}, score "
-        f"{row['answer_scores']:.3f}, null odds {row['null_odds']:.3f}",
-        mark(part, spans).plain,
-    ]
+def bar(share: float) -> str:
+    """A probability as the length of a bar."""
+    return "#" * round(share * _BAR_WIDTH)

@@ -105,17 +105,9 @@ class InMemoryModel(TextModel):
         self._functions: dict[tuple[str, tuple[str, ...]], Any] = {}
 
     def _find(self, signature: str, outputs: tuple[str, ...]) -> Any:
-        def run(texts: tf.Tensor) -> dict[str, tf.Tensor]:
-            answers = self._module.run(signature, texts=texts)
-            # What is not returned is not computed either.
-            return {name: answers[name] for name in outputs or answers}
-
         key = signature, outputs
         if key not in self._functions:
-            function = tf.function(run, autograph=False)
-            self._functions[key] = function.get_concrete_function(
-                tf.TensorSpec([None], tf.string)
-            )
+            self._functions[key] = self._module.trace(signature, outputs)
         return self._functions[key]
 
 

@@ -6,6 +6,27 @@ const LEVELS = [0.1, 0.25, 0.5, 0.75];
 const NUM_SUSPICIOUS = 5;
 const EXAMPLE_SCORE = "This method is called when the garden is created.";
 const EXAMPLE_FILL = "This method is called when the [MASK] is created.";
+// Of fine-tuned models: heading, heading of the answer, and who shows it.
+const KINDS = {
+  classification: ["Which label fits?", "Probability of each label", showLabels],
+  multilabel: ["Which labels fit?", "Probability of each label", showLabels],
+  multiple_choice: ["How well do they go together?", "Score", showScore],
+  ranking: ["How well do they go together?", "Score", showScore],
+  regression: ["Which number fits?", "The model's number", showNumber],
+  tagging: ["What are these words?", "Words and their tags", showTags],
+  question_answering: ["Where is the answer?", "The answer", showAnswer],
+};
+// What the model reads: a label, and an example.
+const INPUTS = {
+  text: ["A text", "Mr. Smith said the U.S. trade deficit is expected to narrow."],
+  text_pair: ["A second text", "The deficit will shrink, Mr. Smith said."],
+  question: ["A question", "Where did the cat sleep?"],
+  context: [
+    "A text with the answer",
+    "The dog sat under the table all day. The cat slept on the warm stove " +
+      "until Mr. Smith came home.",
+  ],
+};
 
 const element = (id) => document.getElementById(id);
 const percent = (value) => `${(100 * value).toFixed(1)} %`;
@@ -49,9 +70,18 @@ function showError(message) {
   element("error").textContent = message;
   element("error").hidden = !message;
   if (message) {
-    element("score").hidden = true;
-    element("fill").hidden = true;
+    showResult("");
   }
+}
+
+function showResult(name, numTruncated) {
+  for (const id of ["score", "fill", "predict"]) {
+    element(id).hidden = id !== name;
+  }
+  element("truncated").hidden = !numTruncated;
+  element("truncated").textContent =
+    `The end of the text (${numTruncated} tokens) is longer than the model ` +
+    "reads and was not seen.";
 }
 
 function buildBar(name, value) {
@@ -80,19 +110,124 @@ function showScore(answer) {
   );
   words.sort((first, second) => second.probability - first.probability);
   element("suspicious").replaceChildren(
-    ...words.slice(0, NUM_SUSPICIOUS).map((word) => {
+    ...words
+      .slice(0, NUM_SUSPICIOUS)
+      .map((word) => buildItem(word.text, word.probability)),
+  );
+  showResult("score", answer.num_truncated);
+}
+
+function buildItem(name, value) {
+  const item = document.createElement("li");
+  item.append(...buildBar(name, value));
+  return item;
+}
+
+function showLabels(answer) {
+  const labels = answer.labels ?? [answer.label];
+  element("verdict").textContent = labels.join(", ") || "No label";
+  element("labels").replaceChildren(
+    ...Object.entries(answer.probabilities)
+      .sort((first, second) => second[1] - first[1])
+      .map(([label, probability]) => buildItem(label, probability)),
+  );
+}
+
+function showScore(answer) {
+  element("verdict").textContent = answer.score.toFixed(2);
+  element("details").textContent =
+    "The higher, the better the second text goes with the first; compare it " +
+    "with other second texts.";
+}
+
+function showNumber(answer) {
+  const [low, high] = model.range;
+  const place = (answer.value - low) / (high - low);
+  element("verdict").textContent = answer.value.toFixed(2);
+  const scale = create("li", "scale");
+  const track = create("span", "track");
+  const filled = document.createElement("span");
+  filled.style.width = `${100 * Math.min(Math.max(place, 0), 1)}%`;
+  track.append(filled);
+  scale.append(create("span", "number", `${low}`), track);
+  scale.append(create("span", "", `${high}`));
+  element("labels").replaceChildren(scale);
+  const range = `It learned from numbers between ${low} and ${high}.`;
+  const isOutside = place < 0 || place > 1;
+  element("details").textContent = isOutside ? `Out of range. ${range}` : range;
+}
+
+function mark(text, kind, kinds) {
+  const marked = create("mark", "tagged", text);
+  // Turns of the golden angle: neighbours in the legend differ most.
+  marked.style.setProperty("--hue", `${(kinds.indexOf(kind) * 137.5) % 360}`);
+  marked.append(create("span", "tag", kind));
+  return marked;
+}
+
+function showTags(answer, text) {
+  const characters = Array.from(text);
+  const slice = (start, end) => characters.slice(start, end).join("");
+  const { words, spans } = answer;
+  // Tags that mark no spans are of single words.
+  const isSpans = spans.length || words.every((word) => word[3] === "O");
+  const found = isSpans
+    ? spans.map(([, start, end, kind]) => ({ start, end, kind }))
+    : words.map(([, start, end, kind]) => ({ start, end, kind }));
+  const counts = new Map();
+  for (const { kind } of found) counts.set(kind, (counts.get(kind) || 0) + 1);
+  const kinds = [...counts.keys()].sort();
+  const shown = [];
+  let position = 0;
+  for (const { start, end, kind } of found) {
+    shown.push(document.createTextNode(slice(position, start)));
+    const marked = mark(slice(start, end), kind, kinds);
+    marked.title = words
+      .filter((word) => word[1] >= start && word[2] <= end)
+      .map((word) => `${word[0]}: ${word[3]}, ${percent(word[4])}`)
+      .join("\n");
+    shown.push(marked);
+    position = end;
+  }
+  shown.push(document.createTextNode(slice(position)));
+  element("marked").replaceChildren(...shown);
+  element("kinds").replaceChildren(
+    ...kinds.map((kind) => {
       const item = document.createElement("li");
-      item.append(...buildBar(word.text, word.probability));
+      item.append(mark(`${counts.get(kind)} ×`, kind, kinds));
       return item;
     }),
   );
-  const truncated = element("truncated");
-  truncated.hidden = !answer.num_truncated;
-  truncated.textContent =
-    `The end of the text (${answer.num_truncated} tokens) is longer than ` +
-    "the model reads and was not scored.";
-  element("score").hidden = false;
-  element("fill").hidden = true;
+  if (!found.length) element("details").textContent = "No spans were found.";
+}
+
+function showAnswer(answer, _, context) {
+  const characters = Array.from(context);
+  const slice = (start, end) => characters.slice(start, end).join("");
+  const { text, start, end, is_answerable: isAnswerable } = answer;
+  const verdict = element("verdict");
+  verdict.textContent = isAnswerable ? text : "No answer";
+  element("marked").replaceChildren(
+    document.createTextNode(slice(0, start)),
+    create("mark", isAnswerable ? "answer" : "answer unlikely", slice(start, end)),
+    document.createTextNode(slice(end)),
+  );
+  const unlikely = "The text does not say it, as the model sees it; the mark " +
+    "is the best guess. ";
+  element("details").textContent =
+    `${isAnswerable || !text ? "" : unlikely}` +
+    `Score ${answer.score.toFixed(2)}, odds that there is no answer ` +
+    `${answer.null_odds.toFixed(2)}.`;
+}
+
+function showPrediction(answer, texts) {
+  const [, heading, show] = KINDS[model.kind];
+  element("predict-title").textContent = heading;
+  for (const id of ["verdict", "marked", "kinds", "labels", "details"]) {
+    element(id).replaceChildren();
+  }
+  show(answer, ...texts);
+  showResult("predict", answer.num_truncated);
 }
 
 // "un", "##able": a piece that continues a word has no blank before it.
@@ -135,24 +270,28 @@ function showFill(text, answer) {
   element("masks").replaceChildren(
     ...answer.masks.map((row, place) => buildMask(text, place, row)),
   );
-  element("fill").hidden = false;
-  element("score").hidden = true;
+  showResult("fill");
 }
 
 async function analyse() {
   question += 1;
   const mine = question;
-  const text = element("text").value;
-  const isFill = model.can_fill && text.includes(model.mask);
+  const fields = [element("text"), element("second")];
+  const texts = fields.slice(0, model.inputs.length).map(({ value }) => value);
+  const isFill = model.can_fill && texts[0].includes(model.mask);
   updateCount();
   element("submit").disabled = true;
   document.body.setAttribute("aria-busy", "true");
   try {
-    const path = isFill || !model.can_score ? "/api/fill" : "/api/score";
-    const answer = await ask(path, { text });
+    const path = model.kind
+      ? "/api/predict"
+      : isFill || !model.can_score ? "/api/fill" : "/api/score";
+    const body = model.inputs.map((name, place) => [name, texts[place]]);
+    const answer = await ask(path, Object.fromEntries(body));
     if (mine !== question) return;
     showError("");
-    if (path === "/api/fill") showFill(text, answer);
+    if (model.kind) showPrediction(answer, texts);
+    else if (path === "/api/fill") showFill(texts[0], answer);
     else showScore(answer);
   } catch (error) {
     if (mine === question) showError(error.message);
@@ -165,7 +304,8 @@ async function analyse() {
 }
 
 function updateCount() {
-  const count = countCharacters(element("text").value);
+  const values = [element("text").value, element("second").value];
+  const count = Math.max(...values.map(countCharacters));
   element("count").textContent = `${count} of ${model.max_characters}`;
 }
 
@@ -181,8 +321,24 @@ function useExample(text) {
   analyse();
 }
 
+function preparePredictions() {
+  [element("title").textContent] = KINDS[model.kind];
+  element("submit").textContent = "Ask";
+  const [first, second] = model.inputs.map((name) => INPUTS[name]);
+  [element("text-label").textContent] = first;
+  element("second-field").hidden = !second;
+  if (second) [element("second-label").textContent] = second;
+  if (model.kind === "question_answering") element("second").rows = 6;
+  element("example-predict").hidden = false;
+  element("example-predict").addEventListener("click", () => {
+    if (second) element("second").value = second[1];
+    useExample(first[1]);
+  });
+}
+
 function prepare() {
   const { can_score: canScore, can_fill: canFill } = model;
+  if (model.kind) preparePredictions();
   element("description").textContent = model.description;
   element("mask").hidden = !canFill;
   element("example-fill").hidden = !canFill;
@@ -200,13 +356,13 @@ async function start() {
     event.preventDefault();
     if (model) analyse();
   });
-  element("text").addEventListener("keydown", (event) => {
+  element("form").addEventListener("keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
       event.preventDefault();
       if (model) analyse();
     }
   });
-  element("text").addEventListener("input", () => model && updateCount());
+  element("form").addEventListener("input", () => model && updateCount());
   element("mask").addEventListener("click", insertMask);
   element("example-score").addEventListener("click", () =>
     useExample(EXAMPLE_SCORE),

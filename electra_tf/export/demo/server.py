@@ -1,10 +1,11 @@
-"""The demo page's server: a few files, two questions to a model.
+"""The demo page's server: a few files, questions to a model of any kind.
 
 Made for localhost: no accounts, no encryption. On localhost it answers only to
 that name, or a web site could reach it by a name that it lets point to this
 machine (DNS rebinding).
 """
 
+import dataclasses
 import functools
 import importlib.resources
 import ipaddress
@@ -26,13 +27,15 @@ from werkzeug import routing
 from werkzeug import serving
 from werkzeug import wrappers
 
+from electra_tf.export import export_metadata
 from electra_tf.export.clients import mask_filling
+from electra_tf.export.clients import predictions
 from electra_tf.export.clients import scoring
 from electra_tf.export.clients import text_models
 
-MAX_CHARACTERS = 2000
-MAX_BYTES = 16_384
-"""Largest body of a request; four bytes a character, and some for JSON."""
+MAX_CHARACTERS = 5000
+MAX_BYTES = 49_152
+"""Largest body of a request: two texts, four bytes a character, and JSON."""
 
 _TOP_K = 5
 _JSON = "application/json"
@@ -59,31 +62,60 @@ Endpoint = Callable[[wrappers.Request], wrappers.Response]
 
 
 class DemoModel(NamedTuple):
-    """A model behind the page: it scores words, or fills masks, or both."""
+    """A model behind the page: it scores words, fills masks, or predicts."""
 
     description: str  # one line, shown on the page
     score: Callable[..., list[scoring.ScoredText]] | None = None
     fill: Callable[..., list] | None = None
+    # Of a fine-tuned model: takes a list of texts for each of its `inputs`
+    predict: Callable[..., list] | None = None
+    # What else the page is told: kind, inputs, range of numbers
+    facts: Mapping[str, Any] = {"inputs": ["text"]}
 
 
 def build_demo_model(
     live: Any = None, export_dir: pathlib.Path | None = None
 ) -> DemoModel:
-    """Builds what answers the page, from an `Electra`, an export, or both.
+    """Builds what answers the page, from `load`'s model, an export, or both.
 
-    The `Electra` fills masks, and scores words where there is no export.
+    An `Electra` fills masks, and scores words where there is no export; a
+    fine-tuned model and its export predict.
     """
     descriptions, score, fill = [], None, None
+    if hasattr(live, "predict"):
+        return _build_predictor(live.summary, live.text_model, live.metadata)
     if live is not None:
         descriptions.append(live.summary)
         score = live.score if live.can_score else None
         fill = live.fill_masks if live.can_fill_masks else None
     if export_dir is not None:
         export = text_models.LoadedExport(export_dir)
+        if export.metadata is not None and export.metadata.task is not None:
+            about = f"exported model of {export.metadata.task}"
+            return _build_predictor(about, export, export.metadata)
         export.require("score_text")
         score = functools.partial(scoring.score, export)
         descriptions.insert(0, "exported model")
     return DemoModel("; ".join(descriptions), score, fill)
+
+
+def _build_predictor(
+    description: str,
+    model: text_models.TextModel,
+    metadata: export_metadata.ExportMetadata,
+) -> DemoModel:
+    names = export_metadata.SIGNATURES[metadata.signatures[0]].inputs
+    facts = {
+        "kind": metadata.kind,
+        "inputs": [name.removesuffix("s") for name in names],
+        "range": [metadata.min_value, metadata.max_value],
+    }
+
+    def predict(*columns: list[str]) -> list[predictions.Prediction]:
+        inputs = dict(zip(names, columns, strict=True))
+        return [p for _, p in predictions.predict(model, metadata, inputs)]
+
+    return DemoModel(description, predict=predict, facts=facts)
 
 
 class DemoServer(serving.ThreadedWSGIServer):
@@ -92,10 +124,10 @@ class DemoServer(serving.ThreadedWSGIServer):
     def __init__(
         self, model: DemoModel, host: str = "127.0.0.1", port: int = 0
     ) -> None:
-        if model.score is None and model.fill is None:
+        if not (model.score or model.fill or model.predict):
             raise ValueError(
-                "The page needs a model that scores words or fills masks. "
-                f"Received: {model.description}, which does neither."
+                "The page needs a model that scores words, fills masks or is "
+                f"fine-tuned. Received: {model.description}, none of these."
             )
         self.model = model
         # The model sees one request at a time.
@@ -120,6 +152,7 @@ class DemoServer(serving.ThreadedWSGIServer):
             ("GET", "/api/model"): self._describe,
             ("POST", "/api/score"): self._score,
             ("POST", "/api/fill"): self._fill,
+            ("POST", "/api/predict"): self._predict,
         }
         rules = [
             routing.Rule(path, methods=[method], endpoint=endpoint)
@@ -132,6 +165,16 @@ class DemoServer(serving.ThreadedWSGIServer):
         """Where the page is."""
         host, port = str(self.server_address[0]), self.server_address[1]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    def warm_up(self) -> None:
+        """Asks the model everything once: the first answers take seconds."""
+        texts = [[mask_filling.MASK] for _ in self.model.facts["inputs"]]
+        with self._lock:
+            for answer in (self.model.score, self.model.predict):
+                if answer is not None:
+                    answer(*texts)
+            if self.model.fill is not None:
+                self.model.fill(*texts, _TOP_K)
 
     def _answer(
         self, environ: dict[str, Any], start_response: Any
@@ -160,8 +203,13 @@ class DemoServer(serving.ThreadedWSGIServer):
                 "can_fill": self.model.fill is not None,
                 "max_characters": MAX_CHARACTERS,
                 "mask": mask_filling.MASK,
+                **self.model.facts,
             }
         )
+
+    def _predict(self, request: wrappers.Request) -> wrappers.Response:
+        found = self._ask(request, self.model.predict, "task")
+        return _json(dataclasses.asdict(found))
 
     def _score(self, request: wrappers.Request) -> wrappers.Response:
         scored = self._ask(request, self.model.score, "discriminator")
@@ -180,11 +228,11 @@ class DemoServer(serving.ThreadedWSGIServer):
         *options: int,
     ) -> Any:
         try:
-            text = _read_text(_read_json(request))
+            texts = _read_texts(_read_json(request), self.model.facts["inputs"])
             if answer is None:
                 raise ValueError(f"This model has no {network}.")
             with self._lock:
-                return answer([text], *options)[0]
+                return answer(*([text] for text in texts), *options)[0]
         except ValueError as error:
             raise exceptions.BadRequest(str(error)) from error
         except exceptions.HTTPException:
@@ -258,20 +306,20 @@ def _read_json(request: wrappers.Request) -> Any:
         raise ValueError("The request is no JSON in UTF-8.") from error
 
 
-def _read_text(request: Any) -> str:
-    text = request.get("text") if isinstance(request, Mapping) else None
-    if not isinstance(text, str) or len(request) > 1:
+def _read_texts(request: Any, names: Sequence[str]) -> list[str]:
+    is_object = isinstance(request, Mapping) and set(request) == set(names)
+    if not is_object or not all(isinstance(v, str) for v in request.values()):
+        fields = ", ".join(f'"{name}": "..."' for name in names)
         raise ValueError(
-            'A request must be a JSON object {"text": "..."} and nothing else.'
+            f"A request must be a JSON object {{{fields}}} and nothing else."
         )
-    if not text.strip():
-        raise ValueError("Type a sentence first: the text is empty.")
-    if len(text) > MAX_CHARACTERS:
-        raise ValueError(
-            f"The text must have at most {MAX_CHARACTERS:,} characters. "
-            f"Received: {len(text):,}. Shorten it."
-        )
-    return text_models.check_texts("text", [text])[0]
+    for name, text in request.items():
+        if not text.strip() or len(text) > MAX_CHARACTERS:
+            raise ValueError(
+                f"The {name} must have 1 to {MAX_CHARACTERS:,} characters, not "
+                f"blanks alone. Received: {len(text):,}. Type or shorten it."
+            )
+    return text_models.check_texts("text", [request[name] for name in names])
 
 
 def _json(value: Any, status: int = 200) -> wrappers.Response:
@@ -288,6 +336,7 @@ def serve(server: DemoServer) -> None:
             flush=True,
         )
     about = f"{server.model.description}\nOpen {server.url}"
+    threading.Thread(target=server.warm_up, daemon=True).start()
     print(f"{about}\nCtrl-C ends it.", flush=True)
     # Werkzeug takes Ctrl-C as the end, and closes the server.
     server.serve_forever()

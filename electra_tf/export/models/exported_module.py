@@ -92,7 +92,7 @@ class ExportedModule(tf.Module):
 
     def trace_signatures(self) -> dict[str, Any]:
         """Traces all signatures: name to function, and the default one."""
-        functions = {name: self._trace(name) for name in self.signature_names}
+        functions = {name: self.trace(name) for name in self.signature_names}
         default = functions[self.signature_names[0]]
         return {"serving_default": default} | functions
 
@@ -104,13 +104,17 @@ class ExportedModule(tf.Module):
         """
         tokens, self.tokens_per_bucket = self.tokens_per_bucket, 0
         names = (n for n in self.signature_names if n.endswith("_ids"))
-        functions = {name: self._trace(name) for name in names}
+        functions = {name: self.trace(name) for name in names}
         self.tokens_per_bucket = tokens
         return functions
 
-    def _trace(self, signature: str) -> Any:
+    def trace(self, signature: str, outputs: Sequence[str] = ()) -> Any:
+        """Traces a signature, with some outputs alone if they are named."""
+
         def run(**inputs: tf.Tensor) -> Tensors:
-            return self.run(signature, **inputs)
+            answers = self.run(signature, **inputs)
+            # What is not returned is not computed either.
+            return {name: answers[name] for name in outputs or answers}
 
         specs = {}
         for name in export_metadata.SIGNATURES[signature].inputs:

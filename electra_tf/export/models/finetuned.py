@@ -136,7 +136,16 @@ class TaggingModule(FinetunedModule):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._labels = tf.constant(self.task.labels)
+        labels, scheme = self.task.labels, self.task.conventions.scheme
+        # Tags as they are given back, and after a word of the same kind; last
+        # those of words that were not seen, and of padding.
+        rest = [tag_spans.OUTSIDE if scheme else "", ""]
+        self._tags, self._next_tags = (
+            [*(tag_spans.translate(t, scheme, f) for t in labels), *rest]
+            for f in (False, True)
+        )
+        kinds = [label.partition("-")[2] for label in labels]
+        self._kinds = [*map(kinds.index, kinds), -1, -1]
         self._builder = words_lib.WordRowBuilder(
             self.tokenizer, self.max_length, self.task.cuts_early
         )
@@ -144,28 +153,30 @@ class TaggingModule(FinetunedModule):
     def answer_text(self, texts: tf.Tensor) -> Tensors:
         """Words with tags."""
         with tf.device("/CPU:0"):
-            found = rows_lib.split_words(texts, rows_lib.ALL_BLANKS)
+            is_apart = self.task.conventions.splits_punctuation
+            found = words_lib.split_text(texts, is_apart)
         rows = self._builder.build(found.words)
         first_of_row = tf.zeros([rows.ids.nrows()], tf.int64)
         padded = self.pad(rows.ids, first_of_row)
         answers = self._answer(rows.positions.to_tensor(0), *padded)
-        tags, probabilities = (
+        best, probabilities = (
             tf.RaggedTensor.from_tensor(
                 answers[name], rows.positions.row_lengths()
             ).values
-            for name in ("tags", "tag_probabilities")
+            for name in ("best", "tag_probabilities")
         )
-        unseen_tag = tag_spans.OUTSIDE if self.task.has_spans else ""
-        tags = tf.where(rows.positions.values > 0, tags, unseen_tag)
+        padding = len(self._tags) - 1
+        best = tf.where(rows.positions.values > 0, best, padding - 1)
         # The words of all rows in order are those of all texts.
         words = found.words
+        best = words.with_values(best).to_tensor(padding)
         starts, ends = (
             tf.cast(places.to_tensor(_NO_WORD), tf.int32)
             for places in (found.starts, found.ends)
         )
         return {
             "words": words.to_tensor(""),
-            "tags": words.with_values(tags).to_tensor(""),
+            "tags": self._write_tags(best),
             "tag_probabilities": words.with_values(probabilities).to_tensor(),
             "tagged_starts": starts,
             "tagged_ends": ends,
@@ -187,10 +198,11 @@ class TaggingModule(FinetunedModule):
         )
         with tf.control_dependencies([check]):
             positions = tf.identity(word_positions)
-        return self._answer(positions, ids, mask, segments)
+        answers = self._answer(positions, ids, mask, segments)
+        return answers | {"tags": self._write_tags(answers["best"])}
 
     def _answer(self, positions: tf.Tensor, *rows: tf.Tensor) -> Tensors:
-        """Tags of the words at positions `[B, W]`, 0 for none."""
+        """Labels of the words at positions `[B, W]`, 0 for none."""
         logits = self.apply_head_in_buckets(
             ["logits"], *rows, word_positions=positions
         )["logits"]
@@ -198,10 +210,20 @@ class TaggingModule(FinetunedModule):
         best = tf.argmax(logits, axis=2, output_type=tf.int32)
         probabilities = tf.reduce_max(tf.nn.softmax(logits), 2)
         return {
-            "tags": tf.where(is_seen, tf.gather(self._labels, best), ""),
+            "best": tf.where(is_seen, best, len(self._tags) - 1),
             "tag_probabilities": tf.where(is_seen, probabilities, 0.0),
             "tag_logits": tf.where(tf.expand_dims(is_seen, 2), logits, 0.0),
         }
+
+    def _write_tags(self, best: tf.Tensor) -> tf.Tensor:
+        """Tags of words, `[B, W]`, in the training file's scheme."""
+        kinds = tf.gather(self._kinds, best)
+        before = tf.pad(kinds, [[0, 0], [1, 0]], constant_values=-1)[:, :-1]
+        return tf.where(
+            kinds == before,
+            tf.gather(tf.constant(self._next_tags), best),
+            tf.gather(tf.constant(self._tags), best),
+        )
 
 
 class AnsweringModule(FinetunedModule):

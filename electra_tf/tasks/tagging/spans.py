@@ -3,6 +3,8 @@
 A tag is `O`, for a word in no span, or a place, a hyphen and a kind: `B-NP`,
 `I-NP`, `E-NP` begin, continue and end a noun phrase, `S-NP` is one of a single
 word. A word that was cut off (None) is outside every span, and wrong.
+
+A model learns `BIOES`; what a user gets is in the scheme of his files.
 """
 
 import warnings
@@ -15,10 +17,24 @@ from seqeval import metrics as seqeval_metrics
 from seqeval import scheme as seqeval_scheme
 
 OUTSIDE = "O"
-ENCODINGS = ("BIO", "BIEO", "BIOES")
-"""Names of encodings: the places that they tell apart."""
+LEARNED = "BIOES"  # the scheme of the tags that a model learns
+IOB1 = "IOB1"
+SCHEMES = {
+    "BIO": "BIIB",
+    LEARNED: "BIES",
+    "BILOU": "BILU",
+    IOB1: "IIII",
+    "BIEO": "BIEB",
+    "BMES": "BMES",
+}
+"""Scheme to the letters of a span's first, inner and last word, and of a span
+of a single word. `BIO` is also called IOB2. In `IOB1` a span begins with `B`
+only where it follows another of its kind."""
 
-_PLACES = "BIES"
+_PLACES = frozenset("".join(SCHEMES.values()))
+_LEARNED_PLACES = SCHEMES[LEARNED]
+# Letters that begin a span.
+_BEGINNINGS = "BSU"
 
 Tags = Sequence[str]
 PredictedTags = Sequence[str | None]
@@ -33,7 +49,7 @@ class Span(NamedTuple):
 
 
 def is_span_tag(tag: str) -> bool:
-    """Whether a tag is `O`, or one of `B-`, `I-`, `E-`, `S-` with a kind."""
+    """Whether a tag is `O`, or a place of some scheme with a kind, `B-NP`."""
     return tag == OUTSIDE or (
         len(tag) > 2 and tag[0] in _PLACES and tag[1] == "-"
     )
@@ -44,12 +60,12 @@ def mark_spans(tags: Collection[str]) -> bool:
     return set(tags) - {OUTSIDE} != set() and all(map(is_span_tag, tags))
 
 
-def find_spans(tags: Tags) -> list[Span]:
+def find_spans(tags: Tags, scheme: str = LEARNED) -> list[Span]:
     """Finds the spans of a sentence, by the original's lenient rule.
 
-    A span begins at `B`, at `S` and after `O`, and goes on up to the next one
-    or the next `O`; it is of its last word's kind. So every encoding is read
-    alike.
+    A span begins at `B`, at `S` (`U`) and after `O`, and goes on up to the next
+    one or the next `O`; it is of its last word's kind. So every scheme is read
+    alike, but `IOB1`, where a span also ends where the kind changes.
 
     >>> find_spans(["B-NP", "E-NP", "O", "I-VP"])
     [Span(start=0, end=1, kind='NP'), Span(start=3, end=3, kind='VP')]
@@ -57,7 +73,9 @@ def find_spans(tags: Tags) -> list[Span]:
     spans: list[Span] = []
     start, last = 0, OUTSIDE
     for index, tag in enumerate([*tags, OUTSIDE]):
-        begins = tag[0] in "BS" or last == OUTSIDE
+        begins = tag[0] in _BEGINNINGS or last == OUTSIDE
+        if scheme == IOB1:
+            begins |= _kind_of(tag) != _kind_of(last)
         if last != OUTSIDE and (tag == OUTSIDE or begins):
             spans.append(Span(start, index - 1, _kind_of(last)))
         if begins:
@@ -72,53 +90,77 @@ def _kind_of(tag: str) -> str:
 
 
 def encode_spans(
-    spans: Iterable[Span], num_words: int, encoding: str
+    spans: Iterable[Span], num_words: int, scheme: str
 ) -> list[str]:
-    """Makes the tags of a sentence with these spans, in one of `ENCODINGS`.
+    """Makes the tags of a sentence with these spans, in one of `SCHEMES`.
 
     >>> encode_spans([Span(0, 1, "NP"), Span(3, 3, "VP")], 4, "BIOES")
     ['B-NP', 'E-NP', 'O', 'S-VP']
     """
     tags = [OUTSIDE] * num_words
     for start, end, kind in spans:
-        tags[start : end + 1] = [f"I-{kind}"] * (end + 1 - start)
-        if "E" in encoding:
-            tags[end] = f"E-{kind}"
-        tags[start] = f"B-{kind}"
-        if "S" in encoding and start == end:
-            tags[start] = f"S-{kind}"
+        follows = start > 0 and _kind_of(tags[start - 1]) == kind
+        places = f"B{'I' * (end - start - 1)}E" if end > start else "S"
+        tags[start : end + 1] = [
+            translate(f"{place}-{kind}", scheme, follows) for place in places
+        ]
     return tags
 
 
-def reencode(tags: Tags, encoding: str) -> list[str]:
-    """Expresses the spans of a sentence in another encoding."""
-    return encode_spans(find_spans(tags), len(tags), encoding)
+def reencode(tags: Tags, scheme: str, source: str = LEARNED) -> list[str]:
+    """Expresses the spans of a sentence in another scheme."""
+    return encode_spans(find_spans(tags, source), len(tags), scheme)
 
 
-def encode_tags(tags: Tags, has_spans: bool) -> Tags:
-    """Returns the tags of a sentence as they are learned."""
-    return reencode(tags, "BIOES") if has_spans else tags
+def translate(tag: str, scheme: str, follows: bool) -> str:
+    """Writes a learned tag in a scheme; the empty one leaves it as it is.
+
+    `follows` says whether the word before it is in a span of its kind.
+    """
+    if scheme == IOB1 and follows and tag[0] in _BEGINNINGS:
+        return f"B{tag[1:]}"
+    places = dict(zip(_LEARNED_PLACES, SCHEMES.get(scheme, ""), strict=False))
+    return places.get(tag[0], tag[0]) + tag[1:]
 
 
-def list_classes(tags: Iterable[Tags], has_spans: bool) -> tuple[str, ...]:
+def encode_tags(tags: Tags, scheme: str) -> Tags:
+    """Returns the tags of a sentence in a file's scheme as they are learned.
+
+    Tags that mark no spans, those of the empty scheme, stay as they are.
+    """
+    return reencode(tags, LEARNED, scheme) if scheme else tags
+
+
+def list_classes(tags: Iterable[Tags], scheme: str) -> tuple[str, ...]:
     """Lists the tags to learn that occur; sorted, as in the original."""
     return tuple(
-        sorted({tag for row in tags for tag in encode_tags(row, has_spans)})
+        sorted({tag for row in tags for tag in encode_tags(row, scheme)})
     )
 
 
-def classes_of_labels(labels: Tags, has_spans: bool) -> tuple[str, ...]:
+def classes_of_labels(labels: Tags, scheme: str) -> tuple[str, ...]:
     """Lists the tags to learn where a user lists those that may occur."""
-    if not has_spans:
+    if not scheme:
         return tuple(labels)
     kinds = {_kind_of(tag) for tag in labels} - {""}
-    tags = {f"{place}-{kind}" for kind in kinds for place in _PLACES}
+    tags = {f"{place}-{kind}" for kind in kinds for place in _LEARNED_PLACES}
     return tuple(sorted(tags | {OUTSIDE}))
 
 
-def find_encoding(tags: Iterable[str]) -> str:
-    """Returns `BIOES` if a tag of spans begins with `E` or `S`, or `BIO`."""
-    return "BIOES" if any(tag[0] in "ES" for tag in tags) else "BIO"
+def find_scheme(sentences: Iterable[Tags]) -> str:
+    """Finds the scheme of the fewest letters that has all of some tags.
+
+    >>> find_scheme([["I-PER", "I-PER", "O", "I-LOC", "B-LOC"]])
+    'IOB1'
+    """
+    letters, begins = {OUTSIDE}, []
+    for tags in sentences:
+        letters |= {tag[0] for tag in tags}
+        begins += [tags[span.start][0] for span in find_spans(tags, IOB1)]
+    if letters <= set("BIO"):
+        return IOB1 if begins.count("I") > begins.count("B") else "BIO"
+    fits = [s for s in SCHEMES if letters <= {OUTSIDE, *SCHEMES[s]}]
+    return min(fits or [LEARNED], key=lambda s: len(set(SCHEMES[s])))
 
 
 def compute_span_scores(
@@ -126,7 +168,7 @@ def compute_span_scores(
 ) -> dict[str, float]:
     """Computes precision, recall and F1 of whole spans, as in the original.
 
-    Both sides may have any encoding. All scores are 0 if no span is right.
+    Both sides are learned tags, or alike. All are 0 if no span is right.
     """
     num_right = num_predicted = num_gold = 0
     for tags, answers in zip(gold, _without_gaps(predicted), strict=True):
@@ -165,7 +207,7 @@ def compute_seqeval_scores(
     counts predicted spans only if their tags are well-formed `BIOES`.
     """
     answers = _without_gaps(predicted)
-    encoded = [reencode(tags, "BIOES") for tags in gold]
+    encoded = [reencode(tags, LEARNED) for tags in gold]
     with warnings.catch_warnings():
         # It warns where there are no spans and says 0, as it should.
         warnings.simplefilter("ignore")

@@ -38,9 +38,10 @@ Predictions = list[list[str | None]]
 class TaggingTask(task_lib.Task):
     """A tag for every word.
 
-    `labels` are tags that may occur, in any encoding; empty for those of the
-    training file: tags that only other files have count as errors.
-    `cuts_early` is that of `words.WordRowBuilder`.
+    `labels` are tags that may occur, in any scheme; empty for those of the
+    training file: tags that only other files have count as errors. `metric`
+    says whether tags mark spans: `f1` if so, `accuracy` if not, and empty if
+    all look like it. `cuts_early` is that of `words.WordRowBuilder`.
     """
 
     kind = "tagging"
@@ -50,28 +51,51 @@ class TaggingTask(task_lib.Task):
         self,
         name: str,
         readers: task_lib.Readers,
-        has_spans: bool,
+        metric: str = "",
         labels: Sequence[str] = (),
         cuts_early: bool = False,
     ) -> None:
         super().__init__(name, readers)
-        self.has_spans = has_spans
-        self.metric = "f1" if has_spans else "accuracy"
         self.cuts_early = cuts_early
         self._listed = tuple(labels)
+        self._metric = metric
+
+    @functools.cached_property
+    def conventions(self) -> words_lib.Conventions:
+        """How the training file writes words and tags, or what labels tell."""
+        rows = super().read("train") if "train" in self.splits else ()
+        tags = [row.tags or () for row in rows] or list(zip(self._listed))
+        is_apart = words_lib.are_apart(word for r in rows for word in r.words)
+        return words_lib.Conventions(self._find_scheme(tags), is_apart)
+
+    def _find_scheme(self, tags: Sequence[spans.Tags]) -> str:
+        known = self._listed or {tag for row in tags for tag in row}
+        marks_spans = not self._metric and spans.mark_spans(known)
+        is_scheme = marks_spans or self._metric == "f1"
+        return spans.find_scheme(tags) if is_scheme else ""
+
+    @property
+    def metric(self) -> str:  # type: ignore[override]
+        """`f1` of spans, or else `accuracy` of words."""
+        return "f1" if self.conventions.scheme else "accuracy"
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]
         """Tags as they are learned and predicted, by their index."""
+        scheme = self.conventions.scheme
         if self._listed:
-            return spans.classes_of_labels(self._listed, self.has_spans)
+            return spans.classes_of_labels(self._listed, scheme)
         tags = (row.tags or () for row in self.read("train"))
-        return spans.list_classes(tags, self.has_spans)
+        return spans.list_classes(tags, scheme)
 
     def use_labels(self, labels: Sequence[str]) -> None:
         """Takes the labels of a model; tags beyond them count as errors."""
         self.__dict__["labels"] = tuple(labels)
         self._listed = ()
+        # Models from elsewhere have no other conventions.
+        is_chunking = self.name == CHUNKING
+        scheme = "BIO" if is_chunking else self._find_scheme(list(zip(labels)))
+        self.conventions = words_lib.Conventions(scheme, is_chunking)
 
     def describe_export(self) -> dict[str, bool]:
         """Says how long sentences are treated."""
@@ -89,11 +113,14 @@ class TaggingTask(task_lib.Task):
                     raise files.unexpected(place, expected, tag)
         return sentences
 
+    def _encode(self, tags: spans.Tags) -> spans.Tags:
+        return spans.encode_tags(tags, self.conventions.scheme)
+
     def _reject(self, tag: str) -> str:
         """Describes what a wrong tag should be; empty for a right one."""
-        if self.has_spans and not spans.is_span_tag(tag):
-            return "O, or a tag that begins with B-, I-, E- or S-"
-        (learned,) = spans.encode_tags([tag], self.has_spans)
+        if self.conventions.scheme and not spans.is_span_tag(tag):
+            return "O, or a tag of a span, as B-, I-, E- or S- with its kind"
+        (learned,) = self._encode([tag])
         is_known = not self._listed or learned in self.labels
         return (
             "" if is_known else f"one of the labels {', '.join(self._listed)}"
@@ -129,7 +156,7 @@ class TaggingTask(task_lib.Task):
         numbers = {tag: number for number, tag in enumerate(self.labels)}
         flat: list[int] = []
         for example in examples:
-            tags = spans.encode_tags(example.tags or (), self.has_spans)
+            tags = self._encode(example.tags or ())
             tags = tags or [""] * len(example.words)
             flat += [numbers.get(tag, -1) for tag in tags]
         starts = (np.cumsum(counts) - counts)[rows.examples]
@@ -165,8 +192,7 @@ class TaggingTask(task_lib.Task):
                 f"{self.name}: scores need sentences with tags. Received: some "
                 "without. Name a file with tags, or predict only."
             )
-        tags = [example.tags or () for example in examples]
-        gold = [spans.encode_tags(row, self.has_spans) for row in tags]
+        gold = [self._encode(example.tags or ()) for example in examples]
         unknown = {tag for row in gold for tag in row} - set(self.labels)
         if unknown:
             logging.warning(
@@ -176,12 +202,12 @@ class TaggingTask(task_lib.Task):
                 ", ".join(sorted(unknown)),
             )
         accuracy = {"accuracy": spans.compute_accuracy(gold, predictions)}
-        if not self.has_spans:
+        if not self.conventions.scheme:
             return accuracy
         return (
             spans.compute_span_scores(gold, predictions)
             | accuracy
-            | spans.compute_seqeval_scores(tags, predictions)
+            | spans.compute_seqeval_scores(gold, predictions)
         )
 
     def has_labels(self, examples: Examples) -> bool:
@@ -203,26 +229,20 @@ class TaggingTask(task_lib.Task):
     ) -> list[pathlib.Path]:
         """Writes words, right tags if known and predicted tags as columns.
 
-        The script `conlleval -d '\\t'` reads them. Spans are in the file's
-        encoding; a word that was cut off has `O`, or `_` if tags mark no spans.
+        The script `conlleval -d '\\t'` reads them. Spans are in the training
+        file's scheme; a word that was cut off has `O`, or `_` if tags mark no
+        spans.
         """
-        lines = []
+        lines, scheme = [], self.conventions.scheme
         for example, tags in zip(examples, predictions, strict=True):
-            filled = [tag or ("O" if self.has_spans else "_") for tag in tags]
-            if self.has_spans:
-                filled = spans.reencode(filled, self._file_encoding)
+            filled = [tag or ("O" if scheme else "_") for tag in tags]
+            if scheme:
+                filled = spans.reencode(filled, scheme)
             columns = [example.words, example.tags, filled]
             rows = zip(*(c for c in columns if c is not None), strict=True)
             lines += [*map("\t".join, rows), ""]
         path = folder / f"{self.name}_{split}.conll"
         return [task_lib.write_file(path, lines)]
-
-    @functools.cached_property
-    def _file_encoding(self) -> str:
-        if "train" not in self.splits:
-            return spans.find_encoding(self._listed)
-        rows = self.read("train")
-        return spans.find_encoding(t for row in rows for t in row.tags or ())
 
 
 def _reading_once(
@@ -235,14 +255,13 @@ def build_chunking(settings: Settings) -> TaggingTask:
     """Builds the task of CoNLL-2000; rows are cut as in the original."""
     read = functools.partial(conll.read_chunking, settings.task.data_dir)
     readers = _reading_once(read, ("train", "dev", "test"))
-    return TaggingTask(CHUNKING, readers, has_spans=True, cuts_early=True)
+    return TaggingTask(CHUNKING, readers, "f1", cuts_early=True)
 
 
 def build_own_task(settings: Settings) -> TaggingTask:
     """Builds the task of a user's own data, as section `own` describes them.
 
-    Tags mark spans if all look like it, see `spans.mark_spans`, unless
-    `own.metric` says otherwise: `f1` for spans, `accuracy` for words.
+    Its scores are of spans or of words, as `TaggingTask` has it.
     """
     own = settings.own
     labels = tuple(dict.fromkeys(own.label_names))
@@ -259,15 +278,9 @@ def build_own_task(settings: Settings) -> TaggingTask:
         "labels. Give --config.own.train_file or --config.own.labels.",
     )
     readers = _reading_once(functools.partial(conll.read_own, own), own.files)
-    tags = set(labels)
-    if not labels and not own.metric:
-        tags = {tag for row in readers["train"]() for tag in row.tags or ()}
-    has_spans = own.metric == "f1" or (
-        not own.metric and spans.mark_spans(tags)
-    )
     schema.require(
-        not has_spans or all(map(spans.is_span_tag, labels)),
+        own.metric != "f1" or all(map(spans.is_span_tag, labels)),
         "`own.labels` of spans must be O, or tags that begin with B-, I-, E- "
         f"or S-. Received: {own.labels!r}.",
     )
-    return TaggingTask("own", readers, has_spans, labels)
+    return TaggingTask("own", readers, own.metric, labels)

@@ -5,12 +5,17 @@ original, ideographs are letters, `[CLS]` and `[SEP]` are no words, and a word
 without pieces is looked at where the next one (or [SEP]) begins.
 """
 
+import collections
+import re
+import string
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from electra_tf.config import schema
 from electra_tf.tasks import rows as rows_lib
 from electra_tf.text import normalization
 from electra_tf.text import tokenizer as tokenizer_lib
@@ -19,6 +24,10 @@ from electra_tf.text import vocabulary as vocabulary_lib
 _NUM_SPECIAL = 2
 # Sentences that are made into rows at once: bounds the memory of the rest.
 _CHUNK = 16_384
+# What BERT's tokenizer takes for punctuation.
+_SIGN = r"[!-/:-@\[-`{-~\p{P}]"
+# One sign; or several that are alike, as in "..." and "``".
+_SIGNS = "|".join([*(re.escape(s) + "+" for s in string.punctuation), _SIGN])
 
 
 class WordRows(NamedTuple):
@@ -161,6 +170,51 @@ class WordRowBuilder(tf.Module):
         order = tf.where(is_last, count + 1, order)
         pieces = tf.gather(tf.concat([pieces, special], 0), order)
         return pieces, is_first | is_last
+
+
+@schema.frozen
+class Conventions:
+    """How a training file writes words and tags, and so raw text is treated."""
+
+    scheme: str = ""  # one of `spans.SCHEMES`; empty: tags mark no spans
+    # Whether punctuation at the ends of a word is a word of its own.
+    splits_punctuation: bool = False
+
+
+def are_apart(words: Iterable[str]) -> bool:
+    """Whether more words are punctuation alone than have some at an end."""
+    counts = collections.Counter(words)
+    distinct, numbers = rows_lib.encode(list(counts)), [*counts.values()]
+    match = tf.strings.regex_full_match
+    is_sign = match(distinct, f"{_SIGN}+").numpy()
+    has_sign = match(distinct, f"(?s){_SIGN}.*|.*{_SIGN}").numpy()
+    return bool(numbers @ is_sign > numbers @ (has_sign & ~is_sign))
+
+
+def split_text(texts: tf.Tensor, splits_punctuation: bool) -> rows_lib.Words:
+    """Splits `[N]` UTF-8 texts at blanks, and punctuation off the words' ends.
+
+    A sign repeated, as in "...", is one word. What is not UTF-8 stays whole.
+    """
+    found = rows_lib.split_words(texts, rows_lib.ALL_BLANKS)
+    if not splits_punctuation:
+        return found
+    pattern = f"(?s)^({_SIGN}*)(.*?)({_SIGN}*)$"
+    marked = tf.strings.regex_replace(found.words.values, pattern, r"\2 \1 \3")
+    parts = tf.strings.split(marked, " ").to_tensor("", shape=[None, 3])
+    core, before, after = tf.unstack(parts, axis=1)
+    before = tf.strings.regex_replace(before, _SIGNS, r"\0 ")
+    after = tf.strings.regex_replace(after, _SIGNS, r" \0")
+    parts = tf.strings.split(before + " " + core + after)
+    sizes = tf.cast(tf.strings.length(parts.values), tf.int64)
+    begins = tf.cumsum(sizes, exclusive=True)
+    # The parts of a word begin where it does, and follow one another.
+    shifts = found.starts.values - tf.gather(begins, parts.row_starts())
+    begins += tf.gather(shifts, parts.value_rowids())
+    splits = tf.gather(parts.row_splits, found.words.row_splits)
+    columns = parts.values, begins, begins + sizes
+    join = tf.RaggedTensor.from_row_splits
+    return rows_lib.Words(*(join(c, splits, validate=False) for c in columns))
 
 
 def build_rows(

@@ -35,7 +35,7 @@ def test_an_export_and_a_model_do_what_each_can(run, exported):
 
 def test_nothing_to_show_is_an_error(tmp_path):
     tiny_electra.write_run(tmp_path, "all_tokens_mlm")
-    with pytest.raises(ValueError, match="does neither"):
+    with pytest.raises(ValueError, match="none of these"):
         server.DemoServer(server.build_demo_model(electra_tf.load(tmp_path)))
 
 

@@ -1,5 +1,7 @@
 """The page as a user sees it, in a headless Chromium."""
 
+import contextlib
+
 import pytest
 
 from tests.export.demo import browser as browser_lib
@@ -8,23 +10,33 @@ EVIL = '<img src=x onerror="window.stolen=1"> & \U0001f600 שלום'
 
 
 @pytest.fixture(scope="module")
-def page(serve, stub_model, tmp_path_factory):
+def browser(tmp_path_factory):
     found = browser_lib.find_browser()
     if found is None:
         pytest.skip("needs chromium and chromedriver in the PATH")
-    folder = tmp_path_factory.mktemp("browser")
-    with serve(stub_model) as server:
-        browser = browser_lib.Browser(*found, folder)
+    opened = browser_lib.Browser(*found, tmp_path_factory.mktemp("browser"))
+    yield opened
+    opened.close()
+
+
+@contextlib.contextmanager
+def _page_of(browser, serve, model):
+    with serve(model) as server:
         browser.open(server.url)
         browser.wait("!document.getElementById('submit').disabled")
         yield browser
-        browser.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser, serve, stub_model):
+    with _page_of(browser, serve, stub_model) as opened:
+        yield opened
 
 
 def _submit(page, text, shown):
     """Types a text key by key and waits for one of the answers."""
     page.act("#text", "clear")
-    page.run("for (const id of ['score', 'fill', 'error'])"
+    page.run("for (const id of ['score', 'fill', 'predict', 'error'])"
              "document.getElementById(id).hidden = true")  # fmt: skip
     page.act("#text", "value", text=text)
     page.act("#submit", "click")
@@ -94,3 +106,64 @@ def test_the_page_breaks_none_of_its_own_rules(page):
     )
     origin = page.run("return location.origin")
     assert loaded and all(name.startswith(origin) for name in loaded)
+
+
+def test_labels_have_bars(browser, serve, classifier):
+    with _page_of(browser, serve, classifier) as page:
+        _submit(page, "a film", "predict")
+        shown = "e.querySelector('.name').textContent"
+        assert _of_all(page, "#labels li", shown) == ["good", "bad"]
+        width = "e.querySelector('.track span').style.width"
+        assert _of_all(page, "#labels li", width) == ["75%", "25%"]
+        assert _of_all(page, "#truncated", "[e.hidden, e.textContent]") == [
+            [False, "The end of the text (3 tokens) is longer than the model "
+             "reads and was not seen."]
+        ]  # fmt: skip
+
+
+def test_a_number_stands_on_its_range(browser, serve, rater):
+    with _page_of(browser, serve, rater) as page:
+        page.act("#second", "value", text="another")
+        for text, width, is_outside in (
+            ("abc", "75%", 0),
+            ("abcde", "100%", 1),
+        ):
+            _submit(page, text, "predict")
+            shown = _of_all(page, "#labels .track span", "e.style.width")
+            assert shown == [width]
+            (details,) = _of_all(page, "#details", "e.textContent")
+            assert details.startswith("Out of range") == is_outside
+        assert _of_all(page, "#verdict", "e.textContent") == ["5.00"]
+
+
+def test_spans_bear_their_tags(browser, serve, tagger):
+    with _page_of(browser, serve, tagger) as page:
+        text = "\U0001f600Ann  sat, " + EVIL
+        _submit(page, text.replace("\U0001f600", ""), "predict")
+        page.run(f"document.getElementById('text').value = {text!r}")
+        page.act("#submit", "click")
+        page.wait("document.querySelector('#marked mark').textContent"
+                  ".startsWith('\U0001f600')")  # fmt: skip
+        shown = "[e.firstChild.textContent, e.lastChild.textContent, e.title]"
+        assert _of_all(page, "#marked mark", shown) == [
+            ["\U0001f600Ann", "PER", "\U0001f600Ann: B-PER, 90.0 %"]
+        ]
+        (marked,) = _of_all(page, "#marked", "e.textContent")
+        assert marked == text.replace("Ann", "AnnPER", 1)
+        assert _of_all(page, "#kinds li", "e.textContent") == ["1 ×PER"]
+        assert page.run("return document.images.length") == 0
+
+
+def test_an_answer_is_marked_in_its_text_or_denied(browser, serve, reader):
+    with _page_of(browser, serve, reader) as page:
+        labels = _of_all(page, "label", "[e.htmlFor, e.textContent]")
+        assert labels == [["text", "A question"],
+                          ["second", "A text with the answer"]]  # fmt: skip
+        page.act("#second", "value", text="It slept \u00e0 la maison")
+        for question, verdict in (("Where?", "Where? It"), ("No", "No answer")):
+            _submit(page, question, "predict")
+            (found,) = _of_all(page, "#verdict", "e.textContent")
+            assert found.startswith(verdict)
+            assert _of_all(page, "#marked mark", "e.textContent") == ["maison"]
+        (details,) = _of_all(page, "#details", "e.textContent")
+        assert "best guess" in details and "Score 2.50" in details

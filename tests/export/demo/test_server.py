@@ -70,6 +70,7 @@ def test_the_page_learns_what_the_model_can_do(server):
     assert json.loads(_ask(server, "GET", "/api/model")[2]) == {
         "description": "a stub", "can_score": True, "can_fill": True,
         "max_characters": server_lib.MAX_CHARACTERS, "mask": "[MASK]",
+        "inputs": ["text"],
     }  # fmt: skip
 
 
@@ -90,9 +91,9 @@ def test_a_request_that_makes_no_sense_is_told_why(server):
         (b"[]", "JSON object"),
         (b'{"text": "a", "more": 1}', "nothing else"),
         (b'{"text": 3}', "JSON object"),
-        (b'{"text": "  \\n "}', "empty"),
+        (b'{"text": "  \\n "}', "blanks alone"),
         (b'{"text": "\\ud800"}', "surrogate"),
-        (b'{"text": "' + b"x" * 2001 + b'"}', "at most 2,000 characters"),
+        (b'{"text": "' + b"x" * 5001 + b'"}', "1 to 5,000 characters"),
     ):
         status, answer = _post(server, "/api/score", body)
         assert (status, message in answer["error"]) == (400, True), answer
@@ -108,7 +109,7 @@ def test_only_json_is_taken(server):
 def test_a_large_body_is_refused_unread(server):
     for size in (server_lib.MAX_BYTES + 1, 3_000_000):
         status, answer = _post(server, "/api/score", b" " * size)
-        assert status == 413 and "16,384 bytes" in answer["error"]
+        assert status == 413 and "49,152 bytes" in answer["error"]
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
@@ -196,3 +197,39 @@ def test_the_model_sees_one_request_at_a_time(serve):
         asked = [pool.submit(_post, server, *request) for _ in range(4)]
         assert [future.result()[0] for future in asked] == [200] * 4
     assert most[0] == 1
+
+
+def test_fine_tuned_models_predict_of_the_texts_that_they_read(
+    serve, tagger, reader
+):
+    with serve(tagger) as running:
+        told = json.loads(_ask(running, "GET", "/api/model")[2])
+        assert (told["kind"], told["inputs"]) == ("tagging", ["text"])
+        assert not (told["can_score"] or told["can_fill"])
+        status, answer = _post(running, "/api/predict", {"text": "Ann sat ."})
+        assert (status, answer["spans"]) == (200, [["Ann", 0, 3, "PER", 0.9]])
+        status, answer = _post(running, "/api/score", {"text": "Ann"})
+        assert (status, "no discriminator" in answer["error"]) == (400, True)
+    with serve(reader) as running:
+        texts = {"context": "It sat.", "question": "Who?"}
+        status, answer = _post(running, "/api/predict", texts)
+        # In the order of the model's inputs, not of the request.
+        assert (status, answer["text"]) == (200, "Who? It sat.")
+        status, answer = _post(running, "/api/predict", {"question": "Who?"})
+        assert (status, '"context": ' in answer["error"]) == (400, True)
+
+
+def test_models_are_asked_before_anybody_waits(serve, stub_model, reader):
+    asked = []
+
+    def note(answer):
+        return answer and (lambda *texts: asked.append(texts) or answer(*texts))
+
+    for model in (stub_model, reader):
+        fields = {
+            n: note(getattr(model, n)) for n in ("score", "fill", "predict")
+        }
+        with serve(model._replace(**fields)) as running:
+            running.warm_up()
+    mask = ["[MASK]"]
+    assert asked == [(mask,), (mask, 5), (mask, mask)]

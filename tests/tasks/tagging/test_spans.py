@@ -1,4 +1,4 @@
-"""Spans, encodings and scores, from worked examples and random spans."""
+"""Spans, schemes and scores, from worked examples and random spans."""
 
 import random
 
@@ -34,8 +34,9 @@ def test_spans_are_read_leniently(tags, expected):
     assert spans.find_spans(tags.split()) == expected
 
 
-@pytest.mark.parametrize("encoding", spans.ENCODINGS)
-def test_spans_survive_every_encoding(encoding):
+@pytest.mark.parametrize("scheme", spans.SCHEMES)
+def test_spans_survive_every_scheme(scheme):
+    sentences = []
     rng = random.Random(3)
     for _ in range(200):
         found, start = [], 0
@@ -44,9 +45,38 @@ def test_spans_survive_every_encoding(encoding):
             if rng.random() < 0.6:
                 found.append(Span(start, end, rng.choice(["NP", "VP"])))
             start = end + 1
-        tags = spans.encode_spans(found, 16, encoding)
-        assert spans.find_spans(tags) == found
-        assert spans.reencode(tags, encoding) == tags
+        tags = spans.encode_spans(found, 16, scheme)
+        assert spans.find_spans(tags, scheme) == found
+        assert spans.reencode(tags, scheme, scheme) == tags
+        learned = spans.encode_tags(tags, scheme)
+        assert learned == spans.encode_spans(found, 16, "BIOES")
+        kinds = ["", *(tag.partition("-")[2] for tag in tags)]
+        translated = [
+            spans.translate(tag, scheme, kind == tag.partition("-")[2])
+            for tag, kind in zip(learned, kinds, strict=False)
+        ]
+        assert translated == tags
+        sentences.append(tags)
+    assert spans.find_scheme(sentences) == scheme
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags"),
+    [
+        ("BIO", "B-A I-A O B-A B-B"),
+        ("IOB1", "I-A I-A O I-A B-A I-B"),
+        ("BIEO", "B-A E-A O B-A B-B"),
+        ("BIOES", "B-A E-A O S-A S-B"),
+        ("BILOU", "B-A L-A O U-A U-B"),
+        ("BMES", "B-A E-A O S-A B-B M-B E-B"),
+    ],
+)
+def test_schemes_are_told_by_their_letters(scheme, tags):
+    assert spans.find_scheme([tags.split()]) == scheme
+    assert spans.mark_spans(set(tags.split()))
+    # Labels alone tell as much, but for the two of B and I.
+    labels = [[tag] for tag in sorted(set(tags.split()))]
+    assert spans.find_scheme(labels) == scheme or scheme == "IOB1"
 
 
 def test_tags_of_spans_are_told_from_others():
@@ -60,11 +90,14 @@ def test_tags_of_spans_are_told_from_others():
         assert not spans.mark_spans(tags)
 
 
-def test_spans_are_learned_in_one_encoding():
+def test_spans_are_learned_in_one_scheme():
     tags = [("B-NP", "I-NP", "O"), ("I-VP",)]
     expected = ("B-NP", "E-NP", "O", "S-VP")
-    assert spans.list_classes(tags, has_spans=True) == expected
-    assert spans.list_classes([("VB", "NN"), ("NN",)], False) == ("NN", "VB")
+    assert spans.list_classes(tags, "BIO") == expected
+    assert spans.list_classes([("VB", "NN"), ("NN",)], "") == ("NN", "VB")
+    # Kinds that meet are two spans in IOB1 alone.
+    assert spans.encode_tags(["I-A", "I-B"], "IOB1") == ["S-A", "S-B"]
+    assert spans.encode_tags(["I-A", "I-B"], "BIO") == ["B-B", "E-B"]
 
 
 def test_whole_spans_count():

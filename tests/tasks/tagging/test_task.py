@@ -169,7 +169,7 @@ def test_predict_only_needs_no_tags(tmp_path):
 def test_tags_of_words_are_scored_by_accuracy(tmp_path):
     (tmp_path / "train.conll").write_text("the DT\ncats NNS\nsat VBD\n")
     task = _own(train_file=tmp_path / "train.conll")
-    assert not task.has_spans
+    assert not task.conventions.scheme
     assert task.labels == ("DT", "NNS", "VBD")
     examples = task.read("train")
     scores = task.score(examples, [["DT", "NNS", None]])
@@ -184,7 +184,7 @@ def test_tags_of_words_are_scored_by_accuracy(tmp_path):
 def test_the_metric_overrules_how_tags_look(tmp_path):
     path = tmp_path / "train.conll"
     path.write_text("the B-NP\ncats I-NP\n")
-    assert _own(train_file=path).has_spans
+    assert _own(train_file=path).conventions.scheme
     task = _own(train_file=path, metric="accuracy")
     assert task.labels == ("B-NP", "I-NP")
     path.write_text("the DT\n")
@@ -206,7 +206,7 @@ def test_own_tables_and_columns_are_read(tmp_path):
     task = _own(train_file=columns, text_column="1")
     assert task.read("train")[0].words == ("the", "cats")
     with pytest.raises(ValueError, match="own.text_column.*numbers.*'words'"):
-        _own(train_file=columns, text_column="words")
+        _own(train_file=columns, text_column="words").read("train")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_own_tables_and_columns_are_read(tmp_path):
 )
 def test_settings_that_mean_nothing_are_refused(fields, expected):
     with pytest.raises(ValueError, match=expected):
-        _own(**fields)
+        _own(**fields).read("train")
 
 
 def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
@@ -241,3 +241,40 @@ def test_labels_of_a_model_make_no_new_demands_on_files(tmp_path):
     task.use_labels(("DT", "NN"))
     assert task.read("dev")[0].tags == ("VB", "NN")
     assert task.labels == ("DT", "NN")
+
+
+@pytest.mark.parametrize(
+    ("tags", "labels"),
+    [
+        ("B-X I-X O B-X", "B-X E-X O S-X"),
+        ("I-X I-X O I-X", "B-X E-X O S-X"),
+        ("B-X E-X O S-X", "B-X E-X O S-X"),
+        ("B-X L-X O U-X", "B-X E-X O S-X"),
+        ("DT NN VB NN", "DT NN VB NN"),
+    ],
+)
+def test_predictions_come_back_as_the_training_file_writes(
+    tmp_path, tags, labels
+):
+    words = ["the", "cats", "sat", "on"]
+    lines = map(" ".join, zip(words, tags.split(), strict=True))
+    (tmp_path / "train.conll").write_text("\n".join(lines))
+    task = _own(train_file=tmp_path / "train.conll")
+    examples = task.read("train")
+    assert task.labels == tuple(sorted(set(labels.split())))
+    (path,) = task.write_predictions(
+        tmp_path, "dev", examples, [labels.split()]
+    )
+    rows = [line.split("\t") for line in path.read_text().splitlines()[:-1]]
+    assert rows == [[w, t, t] for w, t in zip(words, tags.split(), strict=True)]
+    assert task.score(examples, [labels.split()])["accuracy"] == 100
+    # A trained model knows without the file.
+    loaded = _own(test_file=tmp_path / "train.conll", labels="0,1")
+    loaded.use_labels(task.labels)
+    loaded.conventions = task.conventions
+    (path,) = loaded.write_predictions(
+        tmp_path, "test", examples, [labels.split()]
+    )
+    assert [line.split("\t")[2] for line in path.read_text().splitlines()[:-1]
+            ] == tags.split()  # fmt: skip
+    assert loaded.metric == task.metric

@@ -185,3 +185,40 @@ def test_random_words_have_the_pieces_of_the_rules(settings, monkeypatch):
     pieces, _ = _split_words(words, settings)
     for word, ours in zip(words, pieces, strict=True):
         assert ours == _expect_pieces(word, settings), repr(word)
+
+
+def _split_text(text, splits_punctuation=False):
+    found = words_lib.split_text(tf.constant([text]), splits_punctuation)
+    return [word.decode() for word in found.words[0].numpy()]
+
+
+def test_punctuation_is_split_off_the_ends_of_words():
+    text = """He said: "O'Neil (U.S.) paid $10.50 -- well-known...?!" \xff\t."""
+    parts = """He said : " O'Neil ( U.S . ) paid $ 10.50 -- well-known """
+    parts += '... ? ! " \xff .'
+    assert _split_text(text) == text.split()
+    assert _split_text(text, True) == parts.split()
+    for blank in ("", " \n "):
+        assert _split_text(blank, True) == []
+
+
+def test_parts_of_words_keep_their_places():
+    data = tf.constant([b"a\xff. (b)...", b"", "d\u00e9j\u00e0!".encode()])
+    words, starts, ends = words_lib.split_text(data, True)
+    assert words.to_list()[1:] == [[], ["d\u00e9j\u00e0".encode(), b"!"]]
+    assert words.to_list()[0][-4:] == [b"(", b"b", b")", b"..."]
+    for number, text in enumerate(data.numpy()):
+        places = zip(starts[number].numpy(), ends[number].numpy(), strict=True)
+        slices = [text[start:end] for start, end in places]
+        assert slices == words[number].numpy().tolist()
+
+
+def test_a_training_file_tells_whether_punctuation_is_apart():
+    for text, expected in (
+        ("Mr. Cat sat . Mr. Dog ran , too .", True),
+        # As many are not more.
+        ("Mr. Cat sat .", False),
+        ("The cat sat. It ran, too. -", False),
+        ("", False),
+    ):
+        assert words_lib.are_apart(text.split()) == expected

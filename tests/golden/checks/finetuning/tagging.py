@@ -43,15 +43,15 @@ def list_cases(folder):
 
 
 def _check_spans(folder):
-    """Spans of tag sequences, and the tags in other encodings, exactly."""
+    """Spans of tag sequences, and the tags in other schemes, exactly."""
     cases, entries = loading.read_json(folder / "spans.json"), []
     for number, case in enumerate(cases):
         found = [list(span) for span in spans.find_spans(case["tags"])]
         entries.append((f"spans of {number}", found, case["spans"]))
-        for encoding in spans.ENCODINGS:
-            ours = spans.reencode(case["tags"], encoding)
-            theirs = case[encoding.lower()]
-            entries.append((f"{encoding} of {number}", ours, theirs))
+        for scheme in ("BIO", "BIEO", "BIOES"):
+            ours = spans.reencode(case["tags"], scheme)
+            theirs = case[scheme.lower()]
+            entries.append((f"{scheme} of {number}", ours, theirs))
     yield _compare_exactly(f"{len(cases)} tag sequences", entries)
 
 
@@ -60,7 +60,7 @@ def _check_label_mapping(path):
     info = loading.read_json(path)
     sentences = [s for split in info["n_examples"] for s in _read(path, split)]
     tags = [sentence.tags or () for sentence in sentences]
-    listed = spans.list_classes(tags, has_spans=True)
+    listed = spans.list_classes(tags, "BIO")
     line = Line("tagging, label mapping")
     ours = {tag: number for number, tag in enumerate(listed)}
     line.compare_all(ours, info["label_mapping"])
@@ -192,7 +192,7 @@ def _read(info_path, split):
 
 
 def _labels(sentence, info):
-    tags = spans.encode_tags(sentence.tags or (), has_spans=True)
+    tags = spans.encode_tags(sentence.tags or (), "BIO")
     return [info["label_mapping"].get(tag) for tag in tags]
 
 

@@ -1,0 +1,235 @@
+"""Fine-tuned models in Python: loaded, asked, saved, made of lists."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+import yaml
+
+import electra_tf
+from electra_tf import errors
+from electra_tf import finetuned
+from electra_tf.config import finetuning as finetuning_config
+from electra_tf.export.clients import predictions
+from electra_tf.export.clients import text_models
+from electra_tf.finetuning import trial as trial_lib
+from tests import tiny_electra
+from tests.export import finetuned_tiny
+
+LONG = "the unaffable cat sat on the mat , " * 6
+INPUTS = {
+    "sst2": {"texts": ["The cat sat.", "", LONG]},
+    "mrpc": {"texts": ["a dog", LONG], "text_pairs": ["the cat", "on a mat"]},
+    "stsb": {"texts": ["a dog", LONG], "text_pairs": ["who?"]},
+    "chunking": {"texts": ["The Café sat, unaffable", " ", LONG]},
+    "squad2": {"questions": ["Who sat?", "Where?"], "contexts": [LONG]},
+}
+_SLOW = [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("mrpc", "stsb")
+]
+
+
+@pytest.fixture(scope="module")
+def load(tiny_trial):
+    """Models of the tasks of one trial, each loaded once."""
+    models = {}
+
+    def get(name):
+        if name not in models:
+            models[name] = electra_tf.load(tiny_trial.folder, task=name)
+        return models[name]
+
+    return get
+
+
+def ask(model, inputs):
+    given = dict(inputs)
+    if "text_pairs" in given:
+        given["pairs"] = given.pop("text_pairs")
+    return model.predict(**given)
+
+
+def require_close(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert type(one) is type(other)
+        one, other = (
+            json.loads(json.dumps(dataclasses.asdict(p))) for p in (one, other)
+        )
+        _require_close(one, other)
+
+
+def _require_close(one, other):
+    if isinstance(other, dict | list):
+        assert len(one) == len(other)
+        keys = other if isinstance(other, dict) else range(len(other))
+        for key in keys:
+            _require_close(one[key], other[key])
+    else:
+        assert one == (
+            pytest.approx(other, abs=1e-4) if type(other) is float else other
+        )
+
+
+@pytest.mark.parametrize("name", ["sst2", "chunking", "squad2", *_SLOW])
+def test_a_loaded_trial_answers_as_its_export(load, task_exports, name):
+    model = load(name)
+    export = text_models.LoadedExport(task_exports(name))
+    expected = predictions.predict(export, export.metadata, INPUTS[name])
+    found = ask(model, INPUTS[name])
+    require_close(found, [prediction for _, prediction in expected])
+    assert model.metadata == dataclasses.replace(
+        export.metadata, device=model.metadata.device
+    )
+    assert f"of {name}, " in repr(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("sst2", "electra_tf"),
+        ("squad2", "electra_tf"),
+        ("mrpc", "huggingface"),
+        ("stsb", "huggingface"),
+        ("chunking", "huggingface"),
+        ("sst2", "tf1"),
+    ],
+)
+def test_a_saved_model_answers_the_same(load, tmp_path, name, format):
+    model, inputs = load(name), INPUTS[name]
+    if format != "electra_tf":
+        # Other formats do not tell how long rows were in training.
+        short = {k: [t[:20] for t in texts] for k, texts in inputs.items()}
+        inputs = short
+    model.save(tmp_path / "saved", format)
+    again = electra_tf.load(tmp_path / "saved")
+    require_close(ask(again, inputs), ask(model, inputs))
+    assert "saved" in again.origin
+    with pytest.raises(FileExistsError, match="must not exist"):
+        model.save(tmp_path / "saved", format)
+
+
+def test_a_head_that_a_format_lacks_is_refused(load, tmp_path):
+    with pytest.raises(errors.ModelError, match="start and end apart"):
+        load("squad2").save(tmp_path / "saved")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "inputs", "message"),
+    [
+        ("sst2", {"texts": "one"}, "must be a list of str"),
+        ("sst2", {}, "answers texts, .* Received: nothing"),
+        ("sst2", {"texts": ["a"], "pairs": ["a"]}, "1 texts and 1 pairs"),
+        ("mrpc", {"texts": ["a"]}, "answers texts and pairs"),
+        ("mrpc", {"texts": ["a"] * 2, "pairs": ["a"] * 3}, "2 texts and 3"),
+        ("squad2", {"texts": ["a"]}, "questions and contexts"),
+    ],
+)
+def test_other_inputs_are_refused(load, name, inputs, message):
+    with pytest.raises(ValueError, match=message):
+        load(name).predict(**inputs)
+
+
+def test_a_keras_file_holds_the_model_and_training_it_is_seen(
+    tiny_trial, tmp_path
+):
+    model = electra_tf.load(tiny_trial.folder, task="sst2")
+    before = model.predict(["the cat"])
+    model.keras_model.save(tmp_path / "model.keras")
+    for variable in model.keras_model.weights:
+        variable.assign(0.5 * variable)
+    assert model.predict(["the cat"]) != before
+    again = keras.models.load_model(tmp_path / "model.keras")
+    for mine, saved in zip(
+        model.keras_model.weights, again.weights, strict=True
+    ):
+        np.testing.assert_array_equal(mine, 0.5 * saved)
+
+
+def test_one_task_of_the_best_trial_is_taken(tmp_path):
+    settings = finetuned_tiny.build_settings()
+    for number, value in ((1, 80.0), (2, 90.0)):
+        folder = tmp_path / "cola" / f"trial_0{number}"
+        finetuned_tiny.write_trial(folder, settings, seed=number)
+        finetuned_tiny.write_scores(folder, value)
+    with pytest.raises(ValueError, match="Received: no task. Give task='sst2'"):
+        electra_tf.load(tmp_path / "cola")
+    with pytest.raises(ValueError, match="`task` is for a fine-tuning"):
+        electra_tf.load("tiny-en", task="cola")
+    # As the tasks of a benchmark lie.
+    with pytest.raises(ValueError, match="trained on cola;.* 'rte'"):
+        electra_tf.load(tmp_path, task="rte")
+    model = electra_tf.load(tmp_path / "cola", task="mrpc")
+    assert "trial_02" in model.origin
+    assert model.metadata.scores["dev"]["f1"] == 90
+    assert "dev f1 90.00" in model.summary
+    model.save(tmp_path / "hub" / "my-model")
+    card = (tmp_path / "hub" / "my-model" / "README.md").read_text()
+    _, header, page = card.split("---\n", 2)
+    header = yaml.safe_load(header)
+    assert header["pipeline_tag"] == "text-classification"
+    (result,) = header["model-index"][0]["results"]
+    assert {"type": "f1", "value": 90.0} in result["metrics"]
+    assert result["dataset"] == {"name": "mrpc", "type": "mrpc", "split": "dev"}
+    assert "# my-model" in page and "text_pair" in page
+    # Scores stay with their weights.
+    for change in (1.0, 0.5):
+        bias = model.keras_model.weights[0]
+        bias.assign(change * bias)
+        model.save(tmp_path / f"saved {change}", "electra_tf")
+        saved = electra_tf.load(tmp_path / f"saved {change}")
+        assert bool(saved.metadata.scores) == (change == 1.0)
+
+
+TRAINING = {
+    "training": {"num_train_epochs": 40, "train_batch_size": 8},
+    "optimizer": {"learning_rate": 3e-3, "layerwise_lr_decay": 1.0},
+}
+
+
+def test_a_list_is_learned(tmp_path, capsys):
+    electra = tiny_electra.build()
+    rows = [
+        (f"{first} {mood} {noun} .", mood)
+        for first in ("the", "a")
+        for mood in ("good", "bad", "bad")
+        for noun in ("cat", "dog", "film", "mat")
+    ]
+    arguments = {"output_dir": tmp_path / "out", **TRAINING}
+    model = electra.finetune(rows, rows[:12], **arguments)
+    assert isinstance(model, finetuned.FinetunedModel)
+    assert model.labels == ("bad", "good")
+    assert model.metadata.scores["dev"]["accuracy"] > 90
+    assert model.predict(["the good cat"])[0].label == "good"
+    assert electra_tf.load(tmp_path / "out").origin == model.origin
+    assert "step" in capsys.readouterr().out
+    # What is done is read; other data or weights are noticed.
+    again = electra.finetune(rows, rows[:12], **arguments)
+    assert again.predict(["a cat"]) == model.predict(["a cat"])
+    with pytest.raises(errors.ModelError, match="own.train_file"):
+        electra.finetune(rows[2:], rows[:12], **arguments)
+    for variable in electra.encoder.trainable_variables:
+        variable.assign(0.5 * variable)
+    with pytest.raises(errors.ModelError, match="weights of sha256"):
+        electra.finetune(rows, rows[:12], **arguments)
+
+
+def test_a_training_that_was_stopped_says_so(monkeypatch):
+    stopped = lambda request: None  # noqa: E731
+    monkeypatch.setattr("electra_tf.finetuning.finetune.finetune", stopped)
+    with pytest.raises(KeyboardInterrupt, match="output_dir"):
+        tiny_electra.build().finetune([("a", "x"), ("the", "y")])
+
+
+def test_rows_have_the_length_of_the_trial_again(tmp_path):
+    settings = finetuning_config.FinetuningConfig(
+        task=finetuning_config.TaskConfig(names="sst2", max_seq_length=9)
+    )
+    folder = tmp_path / "trial"
+    finetuned_tiny.write_trial(folder, settings, {"sst2": ("0", "1")})
+    model = electra_tf.load(folder)
+    model.save(tmp_path / "saved", "electra_tf")
+    assert trial_lib.read_description(tmp_path / "saved").settings == settings

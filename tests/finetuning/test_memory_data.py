@@ -1,0 +1,91 @@
+"""Lists and frames become the files and settings of the task `own`."""
+
+import json
+import pathlib
+
+import pandas
+import pytest
+
+from electra_tf import errors
+from electra_tf.finetuning import memory_data
+from electra_tf.tasks import catalog
+
+
+def _build(folder, train, dev=None, **sections):
+    data = {"train": train} | ({} if dev is None else {"dev": dev})
+    return memory_data.build_settings(folder, data, sections)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "first"),
+    [
+        ([("a cat", "x"), ("a dog", "y")], "classification",
+         ("a cat", None, "x")),
+        ([("a", "b", 1), ("c", "d", 0)], "classification", ("a", "b", "1")),
+        ({"text": ["a", "b"], "label": [0.5, 2.5]}, "regression",
+         ("a", None, 0.5)),
+        ([{"text": "a", "text_pair": "b", "label": True},
+          {"text": "c", "text_pair": "d", "label": False}],
+         "classification", ("a", "b", "true")),
+        ([(["a", "cat"], ["O", "B-X"]), (["sat"], ["O"])], "tagging",
+         (("a", "cat"), ("O", "B-X"))),
+        ([{"question": "who?", "context": "a cat", "answer": "cat"}], "qa",
+         None),
+    ],
+)  # fmt: skip
+def test_the_kind_is_found_in_the_data(tmp_path, rows, kind, first):
+    settings = _build(tmp_path, rows, rows)
+    assert settings.own.kind == kind
+    (example, *_) = catalog.build_task("own", settings).read("train")
+    if kind == "qa":
+        assert (example.question, example.golds) == ("who?", ("cat",))
+    elif kind == "tagging":
+        assert tuple(example)[:2] == first
+    else:
+        assert tuple(example)[1:] == first
+
+
+def test_settings_are_those_of_the_command_with_changes(tmp_path):
+    frame = pandas.DataFrame({"review": ["a", "b"], "stars": [1, 5]})
+    settings = _build(
+        tmp_path,
+        frame,
+        frame[:1],
+        own={"kind": "regression", "text_column": "review",
+             "label_column": "stars", "min_value": 0.0},
+        training={"num_train_epochs": 2},
+    )  # fmt: skip
+    own = settings.own
+    assert (own.kind, own.min_value, own.max_value) == ("regression", 0, 5)
+    # Of configs/finetune/own.py.
+    assert settings.optimizer.learning_rate == 3e-4
+    assert settings.training.num_train_epochs == 2
+    assert not settings.training.deterministic
+    assert list(frame.columns) == ["review", "stars"]
+
+
+def test_files_are_named_by_what_they_hold(tmp_path):
+    files = [
+        _build(tmp_path, [("a \N{SNOWMAN}", label), ("b", "z")]).own.train_file
+        for label in ("x", "y", "x")
+    ]
+    assert files[0] == files[2] != files[1]
+    line = pathlib.Path(files[0]).read_text().splitlines()[0]
+    assert json.loads(line) == {"text": "a \N{SNOWMAN}", "label": "x"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "sections", "message"),
+    [
+        ([], {}, "Received: 0 rows"),
+        (["one text"], {}, "rows of text and label.*1 rows of 0"),
+        ({"a": ["x"], "label": ["y"]}, {}, "rows of a, label.*text_column"),
+        ([("a", "x")], {"optimiser": {}}, "optimiser.*'optimizer'"),
+        ([("a", "x")], {"training": {"epochs": 3}}, "training.epochs"),
+    ],
+)
+def test_what_does_not_fit_is_named(tmp_path, rows, sections, message):
+    with pytest.raises(
+        (errors.DataError, errors.ConfigError), match=f"(?s){message}"
+    ):
+        _build(tmp_path, rows, **sections)
