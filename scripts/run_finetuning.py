@@ -41,6 +41,7 @@ def main() -> None:
     # TensorFlow takes seconds to import; a mistake in the config is reported
     # before that.
     from electra_tf.finetuning import finetune
+    from electra_tf.finetuning import results
 
     pretrained_dir = FLAGS.pretrained_dir
     request = finetune.Request(
@@ -55,7 +56,8 @@ def main() -> None:
         actions=tuple(FLAGS.do),
         splits=tuple(FLAGS.splits),
     )
-    finetune.finetune(request)
+    if isinstance(finetune.finetune(request), results.Summary):
+        print(f"\n{results.next_commands(request.output_dir)}")
 
 
 if __name__ == "__main__":

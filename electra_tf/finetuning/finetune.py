@@ -286,8 +286,6 @@ def _finetune_model(request: Request) -> tuple[bool, results.Summary | None]:
         print(f"\n{summary.format_table()}", flush=True)
     if "predict" in request.actions:
         _write_predictions(_load_best(request), request)
-    if summary is not None:
-        print(f"\n{results.next_commands(request.output_dir)}", flush=True)
     return True, summary
 
 

@@ -195,10 +195,11 @@ def next_commands(output_dir: pathlib.Path) -> str:
     make = f"electra-export --model_dir={output_dir}"
     return (
         f"Dev examples with gold and prediction: {folder}/predictions\n"
-        "Predict new text, serve, load in Python:\n"
+        "To predict new text (or --question and --context), serve, and load in "
+        "Python:\n"
         f"  {make} --export_dir={export}\n"
         f'  electra-predict --saved_model={export} --text="..."\n'
-        f"  {make} --serving_dir=serving --model_name=own\n"
+        f"  {make} --serving_dir=serving --model_name={output_dir.name}\n"
         f'  electra_tf.load("{output_dir}").predict(["..."])'
     )
 

@@ -420,4 +420,4 @@ def describe_result(folder: pathlib.Path) -> str:
     lines = reporting.read_lines(folder / "metrics.jsonl")
     scores = [f"{line['score']:.2f}" for line in lines if "score" in line]
     seconds = progress.format_time(result.seconds)
-    return f"{seconds}, dev {' '.join(scores[-8:])}"
+    return f"{seconds}, dev score {' '.join(scores[-8:])}".strip()
